@@ -1,0 +1,239 @@
+"""The map: `lab` and its subcommands, each a few rooms in order."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab.errors import LabError, MissingPackage
+from lab.source import ROOT
+
+if TYPE_CHECKING:
+    from lab.plan import Plan
+
+Command = Callable[[argparse.Namespace], None]
+RUNS = Path(os.environ.get("LAB_RUNS", ROOT / "runs"))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        options.command(options)
+    except LabError as problem:
+        print(f"lab: {problem}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(
+            "\nlab: stopped; what was measured is kept, and the same command goes on from there",
+            file=sys.stderr,
+        )
+        return 130
+    return 0
+
+
+def benchmark(options: argparse.Namespace) -> None:
+    """The whole journey: plan, measure, track, judge, preview."""
+    plan(options)
+    if options.dry_run:
+        return
+    run(options)
+    directory = RUNS / options.run_id
+    stages: tuple[tuple[str, Command], ...] = (("track", track), ("preview", preview))
+    options.runs = [str(directory)]
+    judge(options)
+    for name, stage in stages:
+        try:
+            stage(options)
+        except MissingPackage as missing:
+            say(
+                f"{missing}. Copy {directory} to a machine that has it, and run there: lab {name} {directory}"
+            )
+
+
+def plan(options: argparse.Namespace) -> None:
+    from lab.overview import describe_plan
+
+    for line in describe_plan(_plan(options)):
+        print(line)
+
+
+def run(options: argparse.Namespace) -> None:
+    from lab.run import run as measure
+
+    measure(_plan(options), RUNS / options.run_id, say)
+    say(f"measured: {RUNS / options.run_id}")
+
+
+def track(options: argparse.Namespace) -> None:
+    _need("mlflow", "pandas", "plotly")
+    from lab.results import load_run
+    from lab.track import track as fill
+
+    for name in options.runs:
+        for line in fill(load_run(_directory(name)), _directory(name), RUNS):
+            say(line)
+
+
+def judge(options: argparse.Namespace) -> None:
+    from lab.overview import describe_verdicts
+    from lab.results import load_run
+
+    for name in options.runs:
+        for line in describe_verdicts(load_run(_directory(name))):
+            print(line)
+
+
+def preview(options: argparse.Namespace) -> None:
+    _need("jinja2", "plotly", "markdown_it", "yaml")
+    from lab.site import build_preview
+
+    for name in options.runs:
+        say(f"preview: {build_preview(_directory(name))}")
+
+
+def build(options: argparse.Namespace) -> None:
+    _need("jinja2", "plotly", "markdown_it", "yaml")
+    from lab.site import build_site
+
+    say(f"site: {build_site(Path(options.out))}")
+
+
+def publish(options: argparse.Namespace) -> None:
+    _need("jinja2", "plotly", "markdown_it", "yaml")
+    from lab.evidence import promote
+    from lab.site import build_site
+
+    promoted = [promote(_directory(name)) for name in options.runs]
+    try:
+        say(f"site: {build_site(ROOT / 'site')}")
+    except LabError:
+        for evidence in promoted:
+            evidence.withdraw()
+        raise
+    for evidence in promoted:
+        say(f"evidence: {evidence.directory}, digest {evidence.digest[:12]}, commit {evidence.commit[:12]}")
+
+
+def ui(options: argparse.Namespace) -> None:
+    _need("mlflow")
+    from lab.ui import serve
+
+    serve(RUNS, options.port, options.browser)
+
+
+def doctor(options: argparse.Namespace) -> None:
+    from lab.doctor import examine
+
+    for line in examine():
+        print(line)
+
+
+def show_experiments(options: argparse.Namespace) -> None:
+    from lab.catalogue import load_experiments
+    from lab.overview import describe_experiment
+
+    for experiment in load_experiments():
+        for line in describe_experiment(experiment):
+            print(line)
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="lab", description="Measure, track, judge and publish GPU-kernel claims."
+    )
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, command: Command, about: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=about, description=about)
+        sub.set_defaults(command=command)
+        return sub
+
+    add("list", show_experiments, "show the experiments, their cases, profiles and claims")
+    for name, command, about in (
+        ("benchmark", benchmark, "plan, measure, journal, track, judge and preview: the main job"),
+        ("plan", plan, "show what a run would measure, and measure nothing"),
+        ("run", run, "measure and journal only: needs neither network nor MLflow"),
+    ):
+        _add_plan_options(add(name, command, about))
+    for name, command, about in (
+        ("track", track, "fill MLflow from run directories; doing it twice changes nothing"),
+        ("judge", judge, "print the verdicts of run directories"),
+        ("preview", preview, "render the pages of run directories beside their journals"),
+        ("publish", publish, "promote runs into experiments/evidence/ and rebuild site/"),
+    ):
+        add(name, command, about).add_argument(
+            "runs", nargs="+", metavar="RUN", help="a run id, or a run directory"
+        )
+    add("build", build, "rebuild the website from experiments/ and its evidence").add_argument(
+        "--out", default=str(ROOT / "site"), help="folder to write (default: site/)"
+    )
+    server = add("ui", ui, "open the MLflow UI on the run store")
+    server.add_argument("--port", type=int, default=5000, help="port on 127.0.0.1 (default: 5000)")
+    server.add_argument("--no-browser", dest="browser", action="store_false", help="print the address only")
+    add("doctor", doctor, "say what this machine can measure, and what it lacks")
+    return top
+
+
+def _add_plan_options(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--run-id", required=True, metavar="X", help="name of the run: a plain slug; names runs/X"
+    )
+    sub.add_argument(
+        "--experiment",
+        nargs="+",
+        action="extend",
+        metavar="NAME",
+        help="experiments to measure (default: all)",
+    )
+    sub.add_argument("--with-profiling", action="store_true", help="Nsight Compute counters after timing")
+    sub.add_argument(
+        "--include-rmsnorm-shape-sweep", dest="include", action="append_const", const="rmsnorm-shape-sweep",
+        help="measure every case of normalization-fusion, not only its first four",
+    )  # fmt: skip
+    sub.add_argument(
+        "--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: cuda where there is one"
+    )
+    sub.add_argument(
+        "--sweeps", type=int, metavar="K", help="fresh processes, 1 to 9 (default: 5; on the CPU 3)"
+    )
+    sub.add_argument("--dry-run", action="store_true", help="show the plan and stop")
+
+
+def _plan(options: argparse.Namespace) -> "Plan":
+    from lab.catalogue import choose_experiments
+    from lab.judge import POLICY_VERSION
+    from lab.measure import choose_device
+    from lab.plan import make_plan
+
+    device = choose_device(options.device)
+    return make_plan(
+        options.run_id,
+        choose_experiments(options.experiment or ["all"]),
+        device=device,
+        profiling=options.with_profiling,
+        sweeps=options.sweeps if options.sweeps is not None else {"cuda": 5, "cpu": 3}[device],
+        include=frozenset(options.include or ()),
+        policy_version=POLICY_VERSION,
+    )
+
+
+def _directory(name: str) -> Path:
+    """A run id under runs/, or the path of a run directory."""
+    return RUNS / name if (RUNS / name).is_dir() else Path(name)
+
+
+def _need(*packages: str) -> None:
+    from importlib.util import find_spec
+
+    if missing := [package for package in packages if find_spec(package) is None]:
+        raise MissingPackage(f"{', '.join(missing)} not installed here")
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""Is the result right? Asked before timing, and again of a timed output. A wrong result is never timed."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lab.definition import Operator
+from lab.record import Correctness
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One comparison: the worst error and its share of the tolerance, or what is wrong."""
+
+    absolute_error: float
+    tolerance_share: float
+    problem: str
+
+
+def check_profile(
+    operator: Operator,
+    function: Callable[..., Any],
+    input_sets: Sequence[tuple[Any, ...]],
+    references: Sequence[Tensor],
+    seeds: Sequence[int],
+) -> Correctness:
+    """Run `function` on each input set and compare with its float64 truth; inputs must stay as they were."""
+    checks = []
+    for arguments, truth in zip(input_sets, references, strict=True):
+        before = [argument.clone() for argument in arguments if isinstance(argument, Tensor)]
+        output = function(*arguments)
+        check = compare(operator, output, truth, arguments)
+        after = [argument for argument in arguments if isinstance(argument, Tensor)]
+        if any(not torch.equal(old, new) for old, new in zip(before, after, strict=True)):
+            check = Check(check.absolute_error, check.tolerance_share, "an input was changed by the call")
+        checks.append(check)
+    return verdict(checks, tuple(seeds))
+
+
+def compare(operator: Operator, output: Any, truth: Tensor, arguments: tuple[Any, ...]) -> Check:
+    """Compare one output with the float64 truth, element by element."""
+    first = arguments[0]
+    if type(output) is not Tensor:
+        return Check(0.0, 0.0, f"the result is a {type(output).__name__}, not a plain tensor")
+    if output.shape != truth.shape or output.dtype != first.dtype or output.device != first.device:
+        return Check(
+            0.0,
+            0.0,
+            f"the result is {tuple(output.shape)} {output.dtype} on {output.device}; "
+            f"expected {tuple(truth.shape)} {first.dtype} on {first.device}",
+        )
+    error = (output.double() - truth).abs()
+    if not bool(torch.isfinite(error).all()):
+        return Check(0.0, 0.0, "the result has NaN or infinity where the truth is finite")
+    allowed = operator.tolerance * torch.finfo(output.dtype).eps * (truth.abs() + operator.scale)
+    return Check(float(error.max()), float((error / allowed).max()), "")
+
+
+def verdict(checks: Sequence[Check], seeds: tuple[int, ...]) -> Correctness:
+    """All checks of a profile as one record."""
+    problems = [check.problem for check in checks if check.problem]
+    share = max(check.tolerance_share for check in checks)
+    if not problems and not (math.isfinite(share) and share <= 1):
+        problems = [f"the error is {share:.3g} times the tolerance"]
+    return Correctness(
+        passed=not problems,
+        seeds=seeds,
+        worst_absolute_error=max(check.absolute_error for check in checks),
+        worst_tolerance_share=share,
+        message=problems[0] if problems else "",
+    )

@@ -1,0 +1,146 @@
+"""What an author writes: frozen values that refuse to contradict themselves when imported."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lab.errors import DefinitionError
+from lab.kernels.traffic import Traffic
+
+SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+SLUG_RULE = "lower-case letters and digits in groups joined by single hyphens, such as 'h100-first-light'"
+SCOPES = ("device_cold", "device_warm", "graph", "eager")
+
+Callable_ = Callable[..., Any]
+Loader = Callable[[], Callable_]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Operator:
+    """What is computed: inputs from a seed, the float64 truth, and the least work.
+
+    inputs(shape, dtype, device, seed) gives the call's arguments; reference(*arguments) gives float64;
+    traffic(shape, itemsize) gives Traffic. A result may differ from the truth by `tolerance` machine
+    epsilons of its dtype, times (|truth| + `scale`).
+    """
+
+    name: str
+    inputs: Callable[..., tuple[Any, ...]]
+    reference: Callable_
+    traffic: Callable[[tuple[int, ...], int], Traffic]
+    tolerance: float
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """One problem: what is computed, never how. `only_with` names the sweep flag that includes it."""
+
+    operator: Operator
+    shape: tuple[int, ...]
+    dtype: str
+    description: str
+    only_with: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.operator.name}-{'x'.join(map(str, self.shape))}-{self.dtype}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Profile:
+    """One implementation, for the operators that `implementations` names.
+
+    Each value there is a loader: called once in the measuring process, it imports or compiles what
+    it needs and returns the function to time. `kernels` names the GPU kernel that the profiler must
+    see; `package` names an optional import, without which the profile's cells are skipped.
+    """
+
+    name: str
+    title: str
+    technique: str
+    hypothesis: str
+    signal: str
+    implementations: Mapping[str, Loader]
+    kernels: Mapping[str, str] | None = None
+    devices: tuple[str, ...] = ("cuda", "cpu")
+    package: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """A sentence registered before measuring: subject is at least `threshold` times as fast as baseline."""
+
+    name: str
+    text: str
+    subject: Profile
+    baseline: Profile
+    cases: tuple[Case, ...]
+    scope: str = "device_cold"
+    threshold: float = 1.02
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Experiment:
+    """One question, with the cells that answer it and the sentences that its answer is held to."""
+
+    name: str
+    title: str
+    question: str
+    importance: str
+    focus: str
+    cases: tuple[Case, ...]
+    profiles: tuple[Profile, ...]
+    claims: tuple[Claim, ...]
+    does_not_show: tuple[str, ...]
+    metrics: Mapping[str, tuple[str, ...]]
+    project: str = "Kernel Evidence Lab"
+
+    def __post_init__(self) -> None:
+        self._check_names()
+        for claim in self.claims:
+            self._check_claim(claim)
+        if not self.does_not_show:
+            raise DefinitionError(f"{self.name}: does_not_show is empty; name at least one limit")
+
+    def _check_names(self) -> None:
+        _check_slug("experiment", self.name)
+        for kind, names in (
+            ("case", [case.name for case in self.cases]),
+            ("profile", [profile.name for profile in self.profiles]),
+            ("claim", [claim.name for claim in self.claims]),
+        ):
+            if not names:
+                raise DefinitionError(f"{self.name}: has no {kind}s; at least one is needed")
+            for name in names:
+                _check_slug(f"{self.name}: {kind}", name)
+            if doubled := [name for name, count in Counter(names).items() if count > 1]:
+                raise DefinitionError(f"{self.name}: {kind} {doubled[0]!r} is defined twice")
+
+    def _check_claim(self, claim: Claim) -> None:
+        place = f"{self.name}: claim {claim.name!r}"
+        _check_member(f"{place}: subject", claim.subject.name, (p.name for p in self.profiles))
+        _check_member(f"{place}: baseline", claim.baseline.name, (p.name for p in self.profiles))
+        _check_member(f"{place}: scope", claim.scope, SCOPES)
+        if not claim.cases:
+            raise DefinitionError(f"{place}: has no cases; a claim about nothing cannot be judged")
+        if not claim.threshold > 0:
+            raise DefinitionError(f"{place}: threshold is {claim.threshold}; accepted is a ratio above 0")
+        for case in claim.cases:
+            _check_member(f"{place}: case", case.name, (c.name for c in self.cases))
+            for profile in (claim.subject, claim.baseline):
+                operator = f"{place}: operator of {profile.name}"
+                _check_member(operator, case.operator.name, profile.implementations)
+
+
+def _check_slug(place: str, name: str) -> None:
+    if not SLUG.fullmatch(name):
+        raise DefinitionError(f"{place}: {name!r} is not a plain slug; accepted are {SLUG_RULE}")
+
+
+def _check_member(place: str, value: str, accepted: Iterable[str]) -> None:
+    accepted = list(accepted)
+    if value not in accepted:
+        raise DefinitionError(f"{place} is {value!r}; accepted are {accepted}")

@@ -1,0 +1,33 @@
+"""Every error the lab raises on purpose; the command line prints these without a traceback.
+
+LabError
+├── DefinitionError   an experiment, claim or decision contradicts itself
+├── PlanError         what was asked for cannot be planned
+├── RunError          a run directory is taken, finished, damaged or does not match
+├── EvidenceError     a run may not be published, or published evidence was altered
+└── MissingPackage    a stage needs a package that this machine lacks
+"""
+
+
+class LabError(Exception):
+    """A problem whose message tells the user what to do."""
+
+
+class DefinitionError(LabError):
+    pass
+
+
+class PlanError(LabError):
+    pass
+
+
+class RunError(LabError):
+    pass
+
+
+class EvidenceError(LabError):
+    pass
+
+
+class MissingPackage(LabError):
+    pass

@@ -1,0 +1,59 @@
+"""What every row-wise entry point demands of its tensors, and how it says no."""
+
+import os
+
+import torch
+from torch import Tensor
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+
+
+def interpreting() -> bool:
+    """Whether Triton runs kernels in its CPU interpreter (TRITON_INTERPRET=1)."""
+    return os.environ.get("TRITON_INTERPRET", "0") == "1"
+
+
+def check_rows(op: str, x: Tensor, maximum_columns: int) -> None:
+    """Raise unless `x` is (..., columns) of floats on a GPU, with adjacent columns."""
+    check_tensor(op, "x", x)
+    if x.dim() < 1:
+        raise ValueError(f"{op}: x has shape (); at least one dimension (..., columns) is needed")
+    columns = x.shape[-1]
+    if not 1 <= columns <= maximum_columns:
+        raise ValueError(f"{op}: x has {columns} columns; accepted are 1 to {maximum_columns}")
+    if columns > 1 and x.stride(-1) != 1:
+        raise ValueError(
+            f"{op}: x has stride {x.stride(-1)} in its last dimension; accepted is 1 "
+            "(rows may lie any distance apart): call .contiguous() first"
+        )
+
+
+def check_vector(op: str, name: str, vector: Tensor, x: Tensor) -> None:
+    """Raise unless `vector` is a contiguous (columns,) companion of `x` on the same device."""
+    check_tensor(op, name, vector)
+    if vector.shape != (x.shape[-1],):
+        raise ValueError(
+            f"{op}: {name} has shape {tuple(vector.shape)}; accepted is ({x.shape[-1]},), the columns of x"
+        )
+    if not vector.is_contiguous():
+        raise ValueError(f"{op}: {name} has stride {vector.stride(0)}; accepted is 1 (contiguous)")
+    if vector.device != x.device:
+        raise ValueError(f"{op}: {name} is on {vector.device}; accepted is the device of x, {x.device}")
+
+
+def check_tensor(op: str, name: str, tensor: Tensor) -> None:
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{op}: {name} is a {type(tensor).__name__}; accepted is a torch.Tensor")
+    if tensor.dtype not in FLOATS:
+        accepted = ", ".join(str(dtype) for dtype in FLOATS)
+        raise TypeError(f"{op}: {name} has dtype {tensor.dtype}; accepted are {accepted}")
+    if not tensor.is_cuda and not interpreting():
+        raise ValueError(
+            f"{op}: {name} is on {tensor.device}; accepted is a CUDA device "
+            "(or the CPU under TRITON_INTERPRET=1, set before Python starts)"
+        )
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise NotImplementedError(
+            f"{op}: {name} requires grad, and this kernel has no backward; "
+            "call it under torch.no_grad() or detach the tensor"
+        )

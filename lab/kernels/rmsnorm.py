@@ -1,0 +1,106 @@
+"""Root-mean-square normalisation of rows: y = x / sqrt(mean(x²) + eps) · w.
+
+x: (…, N)   w: (N,)   y: (…, N), float16, bfloat16 or float32; all arithmetic in float32, rounded once.
+Definition: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from lab.kernels.checks import check_rows, check_vector
+from lab.kernels.launch import MAXIMUM_COLUMNS, as_rows, row_launch
+from lab.kernels.traffic import Traffic
+
+
+@triton.jit
+def _rmsnorm_kernel(
+    x_ptr, w_ptr, y_ptr, M, x_stride, eps,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """ROWS rows a program, each held in registers: x crosses memory once."""
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    columns = tl.arange(0, BLOCK)[None, :]
+    mask = (rows < M) & (columns < N) if MASKED else None
+    weight_mask = columns < N if MASKED else None
+    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=0.0 if MASKED else None)
+    w = tl.load(w_ptr + columns, mask=weight_mask, other=0.0 if MASKED else None)
+    x = x.to(tl.float32)
+    rstd = tl.rsqrt(tl.sum(x * x, axis=1, keep_dims=True) / N + eps)
+    y = x * rstd * w.to(tl.float32)
+    tl.store(y_ptr + rows * N + columns, y.to(y_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _rmsnorm_wide_kernel(
+    x_ptr, w_ptr, y_ptr, x_stride, eps,
+    N: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One row a program, too wide for registers: read twice, the second time from L2."""
+    row = tl.program_id(0).to(tl.int64)
+    x_ptr += row * x_stride
+    y_ptr += row * N
+    lanes = tl.arange(0, BLOCK)
+    squares = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, N, BLOCK):
+        columns = start + lanes
+        x = tl.load(x_ptr + columns, mask=columns < N, other=0.0, eviction_policy="evict_last")
+        x = x.to(tl.float32)
+        squares += x * x
+    rstd = tl.rsqrt(tl.sum(squares, axis=0) / N + eps)
+    for start in range(0, N, BLOCK):
+        columns = start + lanes
+        x = tl.load(x_ptr + columns, mask=columns < N, other=0.0, eviction_policy="evict_first")
+        w = tl.load(w_ptr + columns, mask=columns < N, other=0.0)
+        y = x.to(tl.float32) * rstd * w.to(tl.float32)
+        tl.store(y_ptr + columns, y.to(y_ptr.dtype.element_ty), mask=columns < N)
+
+
+def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
+    """RMSNorm of the rows of `x`, in one kernel launch.
+
+    x: (..., N), any distance between rows, N from 1 to 65,536. weight: (N,), contiguous.
+    Returns a new contiguous tensor of the shape and dtype of `x`. Zero rows give an empty result.
+    Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
+    NotImplementedError where a gradient would be needed.
+    """
+    check_rows("rmsnorm", x, MAXIMUM_COLUMNS)
+    check_vector("rmsnorm", "weight", weight, x)
+    rows = as_rows(x)
+    M, N = rows.shape
+    y = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    if M == 0:
+        return y.view(x.shape)
+    launch = row_launch(M, N)
+    if launch.wide:
+        _rmsnorm_wide_kernel[(M,)](
+            rows, weight, y, rows.stride(0), eps, N=N, BLOCK=launch.block, num_warps=launch.num_warps
+        )
+    else:
+        _rmsnorm_kernel[(triton.cdiv(M, launch.rows),)](
+            rows, weight, y, M, rows.stride(0), eps,
+            N=N, ROWS=launch.rows, BLOCK=launch.block, MASKED=launch.masked, num_warps=launch.num_warps,
+        )  # fmt: skip
+    return y.view(x.shape)
+
+
+def rmsnorm_reference(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
+    """The float64 truth, on the device of `x`. Same shapes as `rmsnorm`; returns float64."""
+    x, weight = x.double(), weight.double()
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight
+
+
+def rmsnorm_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
+    """(x, weight) of normal data for shape (M, N)."""
+    M, N = shape
+    generator = torch.Generator(device).manual_seed(seed)
+    x = torch.randn((M, N), dtype=dtype, device=device, generator=generator)
+    weight = 1 + 0.5 * torch.randn((N,), dtype=dtype, device=device, generator=generator)
+    return x, weight
+
+
+def rmsnorm_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    """Least work for (M, N): read x and w once, write y once; square, add and two products an element."""
+    M, N = shape
+    return Traffic(read_bytes=(M * N + N) * itemsize, written_bytes=M * N * itemsize, flops=4 * M * N)

@@ -1,0 +1,175 @@
+"""Nsight Compute, after timing: counters explain, they never time. Clocks are left alone."""
+
+import csv
+import hashlib
+import io
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.machine import ncu_path, ncu_version
+from lab.plan import Plan, PlannedExperiment
+from lab.profiled import RANGE_SEPARATOR
+from lab.record import Counters, Kernel
+
+TIMEOUT_SECONDS = 420.0
+METRICS = {
+    "duration_seconds": "gpu__time_duration.sum",
+    "dram_read_bytes": "dram__bytes_read.sum",
+    "dram_written_bytes": "dram__bytes_write.sum",
+    "dram_percent": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    "occupancy_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "registers_per_thread": "launch__registers_per_thread",
+    "shared_bytes_per_block": "launch__shared_mem_per_block",
+}
+# ncu scales units for people; each is brought back to SI. An unknown unit is an error, not a guess.
+UNITS = {
+    "ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "usecond": 1e-6, "ms": 1e-3, "msecond": 1e-3, "s": 1.0, "second": 1.0,
+    "byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "byte/block": 1.0, "Kbyte/block": 1e3,
+    "%": 1.0, "register/thread": 1.0, "": 1.0,
+}  # fmt: skip
+REFUSED = (
+    "ncu may not read the counters (ERR_NVGPUCTRPERM): run as root or with CAP_SYS_ADMIN, or load the driver "
+    "with NVreg_RestrictProfilingToAdminUsers=0"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """What one ncu run gave: launches by (case, profile), or why there are none."""
+
+    launches: Mapping[tuple[str, str], tuple[Kernel, ...]]
+    blocked: str
+    report_sha256: str
+
+
+def profile_experiment(plan: Plan, experiment: PlannedExperiment, directory: Path) -> Iterator[Counters]:
+    """Capture all cells of one experiment in one ncu run; every cell gets a record, blocked or not."""
+    capture = _capture(experiment, directory)
+    ncu = ncu_version()
+    for case, profile in experiment.cells():
+        if plan.device not in profile.devices:
+            continue
+        kernels = capture.launches.get((case.name, profile.name), ())
+        blocked = capture.blocked or ("" if kernels else "ncu saw no kernel in this cell's range")
+        expected = profile.kernels.get(case.op, "")
+        if not blocked and expected and not any(kernel.name == expected for kernel in kernels):
+            seen = sorted({kernel.name for kernel in kernels})
+            blocked = f"wrong kernel: {expected} is not among the captured {seen}"
+        yield Counters(
+            experiment=experiment.name,
+            case=case.name,
+            profile=profile.name,
+            outcome="blocked" if blocked else "measured",
+            reason=blocked,
+            kernels=() if blocked else kernels,
+            ncu=ncu,
+            report_sha256=capture.report_sha256,
+        )
+
+
+def _capture(experiment: PlannedExperiment, directory: Path) -> Capture:
+    if not (ncu := ncu_path()):
+        return Capture({}, "ncu is not installed: install NVIDIA Nsight Compute and put ncu on the PATH", "")
+    folder = directory / "ncu"
+    folder.mkdir(exist_ok=True)
+    report = folder / f"{experiment.name}.ncu-rep"
+    command = [
+        ncu, "--clock-control", "none", "--cache-control", "all", "--profile-from-start", "off", "--nvtx",
+        "--metrics", ",".join(METRICS.values()), "--force-overwrite", "--export", str(report),
+        sys.executable, "-m", "lab.profiled", str(directory), experiment.name,
+    ]  # fmt: skip
+    told, problem = _run(command, folder / f"{experiment.name}.log", TIMEOUT_SECONDS)
+    if problem or not report.is_file():
+        return Capture({}, _diagnose(told, problem), "")
+    sha256 = hashlib.sha256(report.read_bytes()).hexdigest()
+    table, problem = _run(
+        [ncu, "--import", str(report), "--csv", "--page", "raw", "--nvtx"],
+        folder / f"{experiment.name}.csv",
+        120,
+    )
+    if problem:
+        return Capture({}, f"the report could not be read back: {problem}", sha256)
+    try:
+        return Capture(parse_raw_page(table), "", sha256)
+    except ValueError as changed:
+        return Capture({}, f"the report's table is not as expected: {changed}", sha256)
+
+
+def parse_raw_page(text: str) -> dict[tuple[str, str], tuple[Kernel, ...]]:
+    """Launches by (case, profile) from `ncu --csv --page raw --nvtx`; ValueError where its form is another."""
+    lines = [line for line in text.splitlines() if line.startswith('"')]
+    rows = list(csv.DictReader(io.StringIO("\n".join(lines))))
+    if not rows:
+        raise ValueError("no table")
+    units, launches = rows[0], rows[1:]
+    if missing := [metric for metric in METRICS.values() if metric not in units]:
+        raise ValueError(f"column {missing[0]} is missing")
+    found: dict[tuple[str, str], tuple[Kernel, ...]] = {}
+    for row in launches:
+        if key := _range_of(row.values()):
+            found[key] = (*found.get(key, ()), _kernel(row, units))
+    return found
+
+
+def _kernel(row: Mapping[str, str], units: Mapping[str, str]) -> Kernel:
+    values = {field: _number(row[metric], units[metric], metric) for field, metric in METRICS.items()}
+    return Kernel(
+        name=_plain_name(row["Kernel Name"]), grid=row["Grid Size"], block=row["Block Size"], **values
+    )
+
+
+def _number(text: str, unit: str, metric: str) -> float | None:
+    """A counter in SI units; None where ncu has no number for it."""
+    if unit not in UNITS:
+        raise ValueError(f"{metric} has unit {unit!r}; known are {sorted(UNITS)}")
+    try:
+        value = float(text.replace(",", ""))
+    except ValueError:
+        return None
+    return value * UNITS[unit] if math.isfinite(value) else None
+
+
+def _range_of(values: Iterable[str]) -> tuple[str, str] | None:
+    """The (case, profile) of our NVTX range, wherever ncu's columns put it."""
+    for value in values:
+        if found := re.search(r"([a-z0-9-]+)" + re.escape(RANGE_SEPARATOR) + r"([a-z0-9-]+)", value or ""):
+            return found[1], found[2]
+    return None
+
+
+def _plain_name(name: str) -> str:
+    """A kernel's name without its arguments."""
+    return name.split("(")[0].strip()[:200]
+
+
+def _run(command: list[str], log: Path, timeout_seconds: float) -> tuple[str, str]:
+    """(all output, what went wrong). The whole process group ends with the call."""
+    with log.open("w+", errors="replace") as output:
+        process = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+        try:
+            code = process.wait(timeout_seconds)
+            problem = f"ncu ended with code {code}" if code else ""
+        except subprocess.TimeoutExpired:
+            problem = f"time-out after {timeout_seconds:.0f} s"
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        output.seek(0)
+        return output.read(), problem
+
+
+def _diagnose(told: str, problem: str) -> str:
+    if "ERR_NVGPUCTRPERM" in told:
+        return REFUSED
+    complaint = next((line.strip() for line in told.splitlines() if "==ERROR==" in line), "")
+    return "; ".join(part for part in (problem or "ncu wrote no report", complaint) if part)

@@ -1,0 +1,66 @@
+"""Experiments, plans and verdicts as lines of text for a terminal."""
+
+from collections.abc import Iterator
+
+from lab.definition import Experiment
+from lab.format import microseconds, ratio_interval
+from lab.plan import Plan
+from lab.results import RunResult
+
+
+def describe_experiment(experiment: Experiment) -> Iterator[str]:
+    yield f"{experiment.name}: {experiment.question}"
+    yield "  cases"
+    for case in experiment.cases:
+        flag = f"   (with --include-{case.only_with})" if case.only_with else ""
+        yield f"    {case.name}{flag}"
+    yield "  profiles"
+    for profile in experiment.profiles:
+        yield f"    {profile.name}: {profile.technique}"
+    yield "  claims"
+    for claim in experiment.claims:
+        yield f"    {claim.name}: {claim.text}"
+
+
+def describe_plan(plan: Plan) -> Iterator[str]:
+    protocol = plan.protocol
+    where = (
+        "an NVIDIA GPU"
+        if plan.device == "cuda"
+        else "the CPU (Triton cells will be skipped: no CUDA GPU here)"
+    )
+    yield f"run {plan.run_id} on {where}: {plan.cell_count()} cells x {protocol.sweeps} sweeps, digest {plan.digest[:12]}"
+    for experiment in plan.experiments:
+        for case in experiment.included_cases:
+            names = ", ".join(profile.name for profile in experiment.profiles_of(case))
+            yield f"  {experiment.name}  {case.name}: {names}"
+        if left := [case for case in experiment.cases if not case.included]:
+            flags = sorted({f"--include-{case.only_with}" for case in left})
+            yield f"  not in this run: {', '.join(case.name for case in left)} ({', '.join(flags)})"
+
+
+def describe_verdicts(run: RunResult) -> Iterator[str]:
+    where = run.machine.gpu or f"CPU evidence, {run.machine.cpu}"
+    yield f"run {run.plan.run_id}: {where}{'' if run.finished_utc else ' (unfinished)'}"
+    for damage in run.damages:
+        yield f"  journal line {damage.line_number} not used: {damage.reason}"
+    for experiment in run.experiments:
+        for case in experiment.plan.included_cases:
+            yield f"  {case.name}"
+            for cell in (
+                experiment.cells[case.name, profile.name] for profile in experiment.plan.profiles_of(case)
+            ):
+                if cell.latency:
+                    noise = cell.latency.noise_ratio
+                    told = f"p50 {microseconds(cell.latency.p50_seconds)} µs" + (
+                        f", noise {noise:.2f}" if noise else ""
+                    )
+                else:
+                    told = f"{cell.outcome}: {cell.reason}"
+                yield f"    {cell.profile:24} {told}"
+        for claim in experiment.claims:
+            yield f"  {claim.status:13} {claim.claim.text}"
+            for case_name, verdict in claim.verdicts.items():
+                ratio = ratio_interval(verdict.speedup) if verdict.speedup else ""
+                detail = "  ".join(part for part in (ratio, verdict.mark, verdict.reason) if part)
+                yield f"    {verdict.status:13} {case_name:28} {detail}"

@@ -1,0 +1,250 @@
+"""Experiments + options → Plan: all that is registered before anything is measured, as plain data.
+
+The plan travels with the run. Judging and publishing read it, not today's definitions, so a claim
+is judged as it stood when it was measured.
+"""
+
+import json
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.definition import SLUG, SLUG_RULE, Case, Claim, Experiment, Profile
+from lab.errors import PlanError, RunError
+from lab.record import SCHEMA, digest, from_data, to_data
+
+NAME = "plan.json"
+ITEMSIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
+LONGEST_RUN_ID = 80
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Protocol:
+    """How samples are taken. K sweeps × R rounds × a block of k samples; see docs in lab/measure.py."""
+
+    sweeps: int = 5
+    rounds: int = 6
+    fewest_rounds: int = 4
+    block: int = 10
+    smallest_block: int = 3
+    ring: int = 3
+    cell_seconds: float = 0.5  # time that one cell may take in one sweep before its block shrinks
+    seeds: int = 3
+    warmup_seconds: float = 0.3
+    shortest_spin_seconds: float = 200e-6
+    deadline_seconds: float = 180.0  # without a sign of life from the worker
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedCase:
+    name: str
+    op: str
+    shape: tuple[int, ...]
+    dtype: str
+    description: str
+    read_bytes: int
+    written_bytes: int
+    flops: int
+    included: bool
+    only_with: str
+
+    @property
+    def least_bytes(self) -> int:
+        return self.read_bytes + self.written_bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedProfile:
+    name: str
+    title: str
+    technique: str
+    hypothesis: str
+    signal: str
+    ops: tuple[str, ...]
+    kernels: Mapping[str, str]
+    devices: tuple[str, ...]
+    package: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedClaim:
+    name: str
+    text: str
+    subject: str
+    baseline: str
+    cases: tuple[str, ...]
+    scope: str
+    threshold: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedExperiment:
+    name: str
+    title: str
+    question: str
+    importance: str
+    project: str
+    focus: str
+    cases: tuple[PlannedCase, ...]
+    profiles: tuple[PlannedProfile, ...]
+    claims: tuple[PlannedClaim, ...]
+    does_not_show: tuple[str, ...]
+    metrics: Mapping[str, tuple[str, ...]]
+
+    @property
+    def included_cases(self) -> tuple[PlannedCase, ...]:
+        return tuple(case for case in self.cases if case.included)
+
+    def profiles_of(self, case: PlannedCase) -> tuple[PlannedProfile, ...]:
+        """The profiles that implement the case's operator; the others are not planned there."""
+        return tuple(profile for profile in self.profiles if case.op in profile.ops)
+
+    def cells(self) -> Iterator[tuple[PlannedCase, PlannedProfile]]:
+        for case in self.included_cases:
+            for profile in self.profiles_of(case):
+                yield case, profile
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    schema: int
+    run_id: str
+    device: str
+    profiling: bool
+    protocol: Protocol
+    policy_version: int
+    experiments: tuple[PlannedExperiment, ...]
+
+    @property
+    def digest(self) -> str:
+        return digest(to_data(self))
+
+    def experiment(self, name: str) -> PlannedExperiment:
+        for experiment in self.experiments:
+            if experiment.name == name:
+                return experiment
+        raise PlanError(f"{name!r} is not in this plan; it holds {[e.name for e in self.experiments]}")
+
+    def cell_count(self) -> int:
+        return sum(len(list(experiment.cells())) for experiment in self.experiments)
+
+
+def make_plan(
+    run_id: str,
+    experiments: Iterable[Experiment],
+    *,
+    device: str,
+    profiling: bool,
+    sweeps: int,
+    include: frozenset[str],
+    policy_version: int,
+) -> Plan:
+    """Register what will be measured. PlanError for a bad run id or number of sweeps."""
+    check_run_id(run_id)
+    if not 1 <= sweeps <= 9:
+        raise PlanError(
+            f"--sweeps {sweeps}: accepted are 1 to 9 (5 for evidence, 3 gives provisional verdicts)"
+        )
+    return Plan(
+        schema=SCHEMA,
+        run_id=run_id,
+        device=device,
+        profiling=profiling,
+        protocol=Protocol(sweeps=sweeps),
+        policy_version=policy_version,
+        experiments=tuple(planned(experiment, include) for experiment in experiments),
+    )
+
+
+def check_run_id(run_id: str) -> None:
+    if not SLUG.fullmatch(run_id) or len(run_id) > LONGEST_RUN_ID:
+        raise PlanError(
+            f"run id {run_id!r} is not a plain slug; accepted are up to {LONGEST_RUN_ID} {SLUG_RULE}"
+        )
+
+
+def planned(experiment: Experiment, include: frozenset[str]) -> PlannedExperiment:
+    """An experiment as plain data, with the cases of this run marked."""
+    return PlannedExperiment(
+        name=experiment.name,
+        title=experiment.title,
+        question=experiment.question,
+        importance=experiment.importance,
+        project=experiment.project,
+        focus=experiment.focus,
+        cases=tuple(_case(case, include) for case in experiment.cases),
+        profiles=tuple(_profile(profile) for profile in experiment.profiles),
+        claims=tuple(_claim(claim) for claim in experiment.claims),
+        does_not_show=experiment.does_not_show,
+        metrics=dict(experiment.metrics),
+    )
+
+
+def case_order(plan: Plan, experiment: PlannedExperiment, sweep: int) -> list[PlannedCase]:
+    """The cases in the random order of one sweep; the same for the same run id and sweep."""
+    cases = list(experiment.included_cases)
+    random.Random(f"{plan.run_id}/{experiment.name}/{sweep}").shuffle(cases)
+    return cases
+
+
+def save_plan(plan: Plan, directory: Path) -> None:
+    text = json.dumps(to_data(plan), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    (directory / NAME).write_text(text, encoding="utf-8")
+
+
+def load_plan(directory: Path) -> Plan:
+    """The plan of a run directory. RunError where there is none or it does not fit the schema."""
+    path = directory / NAME
+    if not path.is_file():
+        raise RunError(f"{directory}: no {NAME} there; a run directory is what `lab run` writes under runs/")
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as problem:
+        raise RunError(f"{path}: not valid JSON ({problem})") from None
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema != SCHEMA:
+        raise RunError(f"{path}: schema {schema}; this version of the lab reads schema {SCHEMA}")
+    return from_data(Plan, data, NAME)
+
+
+def _case(case: Case, include: frozenset[str]) -> PlannedCase:
+    traffic = case.operator.traffic(case.shape, ITEMSIZES[case.dtype])
+    return PlannedCase(
+        name=case.name,
+        op=case.operator.name,
+        shape=case.shape,
+        dtype=case.dtype,
+        description=case.description,
+        read_bytes=traffic.read_bytes,
+        written_bytes=traffic.written_bytes,
+        flops=traffic.flops,
+        included=not case.only_with or case.only_with in include,
+        only_with=case.only_with,
+    )
+
+
+def _profile(profile: Profile) -> PlannedProfile:
+    return PlannedProfile(
+        name=profile.name,
+        title=profile.title,
+        technique=profile.technique,
+        hypothesis=profile.hypothesis,
+        signal=profile.signal,
+        ops=tuple(profile.implementations),
+        kernels=dict(profile.kernels or {}),
+        devices=profile.devices,
+        package=profile.package,
+    )
+
+
+def _claim(claim: Claim) -> PlannedClaim:
+    return PlannedClaim(
+        name=claim.name,
+        text=claim.text,
+        subject=claim.subject.name,
+        baseline=claim.baseline.name,
+        cases=tuple(case.name for case in claim.cases),
+        scope=claim.scope,
+        threshold=claim.threshold,
+    )

@@ -1,0 +1,215 @@
+"""What a run leaves behind: frozen, typed values that survive a trip through JSON unchanged.
+
+SI units inside; the unit is in the field's name. A failure is a value too: `outcome` and `reason`.
+Schema history: 1 = first.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from lab.errors import RunError
+
+SCHEMA = 1
+OUTCOMES = ("measured", "wrong", "failed", "skipped")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """Where a sweep ran. Facts only: no host name, no user, no path. Empty or 0 means unknown."""
+
+    device: str  # "cuda" or "cpu": what the cells were measured on
+    gpu: str
+    gpu_id: str  # hash of the GPU's UUID
+    compute_capability: str
+    multiprocessors: int
+    memory_bytes: int
+    l2_bytes: int  # on the CPU: the last-level cache
+    peak_bytes_per_second: float  # from the memory clock and bus width
+    power_limit_watts: float
+    sm_clock_hertz: float  # largest that the GPU may reach
+    memory_clock_hertz: float
+    ecc: str
+    mig: str
+    persistence: str
+    driver: str
+    cuda: str
+    torch: str
+    triton: str
+    ncu: str
+    liger: str
+    python: str
+    os: str
+    cpu: str
+    cpu_count: int
+    environment: Mapping[str, str]  # an allow-list of variables
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunStart:
+    """First line of a journal."""
+
+    schema: int
+    run_id: str
+    plan_digest: str
+    source_digest: str
+    commit: str  # empty where the tree has no .git
+    dirty: bool
+    started_utc: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepStart:
+    """A fresh process begins to measure; a sweep that was interrupted has several."""
+
+    sweep: int
+    process: str
+    machine: Machine
+    launch_floor_seconds: float
+    started_utc: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Correctness:
+    """How far a result was from the float64 truth, over all seeds and a timed output."""
+
+    passed: bool
+    seeds: tuple[int, ...]
+    worst_absolute_error: float
+    worst_tolerance_share: float  # largest |error| / tolerance; above 1 fails
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timing:
+    """The samples of one cell in one sweep and scope."""
+
+    scope: str
+    rounds: tuple[tuple[float, ...], ...]  # seconds; one tuple per round; void samples left out
+    void: tuple[int, ...]  # samples per round that the GPU had begun before the host was done
+    enqueue_seconds: float  # median time the host needs to enqueue one call; 0 on the CPU
+    spin_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """What one case × profile gave in one sweep."""
+
+    experiment: str
+    case: str
+    profile: str
+    sweep: int
+    process: str
+    outcome: str
+    reason: str
+    prepare_seconds: float  # load, compile and first call
+    correctness: Correctness | None
+    timings: tuple[Timing, ...]
+    finished_utc: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kernel:
+    """One kernel launch as Nsight Compute saw it; a counter that it did not give is None."""
+
+    name: str
+    grid: str
+    block: str
+    duration_seconds: float | None
+    dram_read_bytes: float | None
+    dram_written_bytes: float | None
+    dram_percent: float | None
+    occupancy_percent: float | None
+    registers_per_thread: float | None
+    shared_bytes_per_block: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counters:
+    """The profiler's pass over one cell: every kernel of one call, or why there are none."""
+
+    experiment: str
+    case: str
+    profile: str
+    outcome: str  # "measured" or "blocked"
+    reason: str
+    kernels: tuple[Kernel, ...]
+    ncu: str
+    report_sha256: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunFinish:
+    """Last line of a journal."""
+
+    finished_utc: str
+
+
+Record = RunStart | SweepStart | Cell | Counters | RunFinish
+KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (RunStart, SweepStart, Cell, Counters, RunFinish)
+}
+
+
+def to_data(value: Any) -> Any:
+    """A record as plain JSON types."""
+    return dataclasses.asdict(value)
+
+
+def from_data(kind: type[T], data: Any, place: str = "record") -> T:
+    """The record of type `kind` in parsed JSON; RunError names the field that does not fit."""
+    return typing.cast(T, _decode(kind, data, place))
+
+
+def canonical(data: Any) -> str:
+    """The one JSON text of `data`: sorted keys, no spaces, no NaN."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(data: Any) -> str:
+    """SHA-256 of the canonical JSON of `data`."""
+    return hashlib.sha256(canonical(data).encode()).hexdigest()
+
+
+def _decode(kind: Any, data: Any, place: str) -> Any:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if dataclasses.is_dataclass(kind):
+        return _decode_fields(kind, data, place)
+    if origin in (typing.Union, types.UnionType):
+        if data is None and type(None) in arguments:
+            return None
+        return _decode(next(a for a in arguments if a is not type(None)), data, place)
+    if origin is tuple:
+        _expect(isinstance(data, list | tuple), place, "a list", data)
+        return tuple(_decode(arguments[0], item, f"{place}[{i}]") for i, item in enumerate(data))
+    if origin is not None:
+        _expect(isinstance(data, Mapping), place, "an object", data)
+        return {str(key): _decode(arguments[1], item, f"{place}.{key}") for key, item in data.items()}
+    if kind is float:
+        number = isinstance(data, int | float) and not isinstance(data, bool)
+        _expect(number and math.isfinite(data), place, "a finite number", data)
+        return float(data)
+    _expect(type(data) is kind, place, f"of type {kind.__name__}", data)
+    return data
+
+
+def _decode_fields(kind: Any, data: Any, place: str) -> Any:
+    _expect(isinstance(data, Mapping), place, "an object", data)
+    hints = typing.get_type_hints(kind)
+    if unknown := sorted(set(data) - set(hints)):
+        raise RunError(f"{place}: unknown field {unknown[0]!r}; accepted are {sorted(hints)}")
+    if missing := sorted(set(hints) - set(data)):
+        raise RunError(f"{place}: field {missing[0]!r} is missing")
+    return kind(**{name: _decode(hint, data[name], f"{place}.{name}") for name, hint in hints.items()})
+
+
+def _expect(fits: bool, place: str, wanted: str, data: Any) -> None:
+    if not fits:
+        raise RunError(f"{place} is {str(data)[:60]!r}; it must be {wanted}")

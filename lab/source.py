@@ -1,0 +1,63 @@
+"""Which code was measured: a digest of the source that a commit can be asked for, with or without .git."""
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+from lab.errors import EvidenceError
+
+ROOT = Path(__file__).resolve().parents[1]
+# What decides a measurement. Templates, documents and published evidence do not.
+MEASURED = ("lab/*.py", "lab/kernels/*.py", "experiments/*.py", "pyproject.toml")
+
+
+def source_digest(root: Path = ROOT) -> str:
+    """SHA-256 over the git blob ids and paths of the measuring source in the working tree."""
+    paths = sorted(path for pattern in MEASURED for path in root.glob(pattern))
+    return _digest({path.relative_to(root).as_posix(): _blob_id(path.read_bytes()) for path in paths})
+
+
+def commit_digest(commit: str, root: Path = ROOT) -> str:
+    """The same digest of a commit's tree."""
+    blobs = {}
+    for line in _git(root, "ls-tree", "-r", commit).splitlines():
+        about, path = line.split("\t", 1)
+        if any(Path(path).match(pattern) and path.count("/") == pattern.count("/") for pattern in MEASURED):
+            blobs[path] = about.split()[2]
+    return _digest(blobs)
+
+
+def commit_of(digest: str, root: Path = ROOT) -> str:
+    """The newest commit whose source has this digest; EvidenceError where none has."""
+    for commit in _git(root, "rev-list", "--all", "--date-order").split():
+        if commit_digest(commit, root) == digest:
+            return commit
+    raise EvidenceError(
+        f"no commit has the source that was measured (digest {digest[:12]}); "
+        "commit first, measure the committed tree, then publish"
+    )
+
+
+def head(root: Path = ROOT) -> tuple[str, bool]:
+    """(commit, whether the measuring source differs from it); ("", False) where there is no git tree."""
+    try:
+        commit = _git(root, "rev-parse", "HEAD").strip()
+        return commit, commit_digest(commit, root) != source_digest(root)
+    except (EvidenceError, OSError):
+        return "", False
+
+
+def _digest(blobs: dict[str, str]) -> str:
+    lines = "".join(f"{blobs[path]} {path}\n" for path in sorted(blobs))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def _blob_id(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+def _git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise EvidenceError(f"git {arguments[0]} failed: {done.stderr.strip() or 'no message'}")
+    return done.stdout

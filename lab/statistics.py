@@ -1,0 +1,125 @@
+"""Samples → percentiles, noise and speed-ups with intervals. Pure; the unit of replication is the sweep."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+CONFIDENCE = 0.95
+SMALLEST_HALF_WIDTH = 0.001
+FEWEST_FOR_P95 = 100
+Rounds = Sequence[Sequence[float]]  # one sweep of one cell: seconds, by round
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Latency:
+    """One cell over all its sweeps. p95 and the noise ratio are None below 100 samples."""
+
+    p50_seconds: float
+    p95_seconds: float | None
+    sweep_p50_seconds: tuple[float, ...]
+    samples: int
+
+    @property
+    def noise_ratio(self) -> float | None:
+        return None if self.p95_seconds is None else self.p95_seconds / self.p50_seconds
+
+    @property
+    def between_sweep_spread(self) -> float:
+        """Largest over smallest sweep median, minus one."""
+        return max(self.sweep_p50_seconds) / min(self.sweep_p50_seconds) - 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Speedup:
+    """Baseline time over subject time: the ratio, its 95 % interval, and the ratio of each sweep."""
+
+    ratio: float
+    low: float
+    high: float
+    sweep_ratios: tuple[float, ...]
+
+    @property
+    def half_width(self) -> float:
+        """Half the interval's width, relative: 0.01 is one per cent."""
+        return math.sqrt(self.high / self.low) - 1
+
+
+def latency(sweeps: Sequence[Rounds]) -> Latency | None:
+    """p50 is the median of the sweeps' medians; p95 is taken over all samples. None without a sample."""
+    pooled = [[second for block in rounds for second in block] for rounds in sweeps]
+    pooled = [seconds for seconds in pooled if seconds]
+    if not pooled:
+        return None
+    everything = np.concatenate([np.asarray(seconds) for seconds in pooled])
+    medians = tuple(float(np.median(seconds)) for seconds in pooled)
+    enough = everything.size >= FEWEST_FOR_P95
+    return Latency(
+        p50_seconds=float(np.median(medians)),
+        p95_seconds=float(np.percentile(everything, 95)) if enough else None,
+        sweep_p50_seconds=medians,
+        samples=int(everything.size),
+    )
+
+
+def speedup(baseline: Sequence[Rounds], subject: Sequence[Rounds]) -> Speedup | None:
+    """How many times as fast the subject is; sweeps and rounds of both are paired by position.
+
+    For sweep p, d_p is the mean over rounds of log(median baseline) − log(median subject); the
+    interval is the t interval of d_p over sweeps, never narrower than that over rounds, than the
+    timer's quantum, or than 0.1 %. None where fewer than two sweeps have a round with both.
+    """
+    sweeps = [_round_logs(b, s) for b, s in zip(baseline, subject, strict=True)]
+    sweeps = [logs for logs in sweeps if logs]
+    if len(sweeps) < 2:
+        return None
+    effects = np.array([np.mean(logs) for logs in sweeps])
+    centre = float(effects.mean())
+    rounds = np.concatenate([np.asarray(logs) for logs in sweeps])
+    half_width = max(
+        t_half_width(effects),
+        t_half_width(rounds),
+        _quantum_half_width(subject),
+        _quantum_half_width(baseline),
+        SMALLEST_HALF_WIDTH,
+    )
+    return Speedup(
+        ratio=math.exp(centre),
+        low=math.exp(centre - half_width),
+        high=math.exp(centre + half_width),
+        sweep_ratios=tuple(float(ratio) for ratio in np.exp(effects)),
+    )
+
+
+def t_half_width(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> float:
+    """Half-width of the 95 % Student interval of the mean of two or more values."""
+    quantile = float(stdtrit(values.size - 1, 0.5 + CONFIDENCE / 2))
+    return quantile * float(values.std(ddof=1)) / math.sqrt(values.size)
+
+
+def quantum(sweeps: Sequence[Rounds]) -> float:
+    """The timer's step in seconds: the smallest difference between two unequal samples; 0 if none differ."""
+    distinct = np.unique([second for rounds in sweeps for block in rounds for second in block])
+    steps = np.diff(distinct)
+    steps = steps[steps > 1e-10]  # below a tenth of a nanosecond is rounding of the record
+    return float(steps.min()) if steps.size else 0.0
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
+def _round_logs(baseline: Rounds, subject: Rounds) -> list[float]:
+    """log(median baseline) − log(median subject) of each round in which both have a valid sample."""
+    return [
+        math.log(float(np.median(b))) - math.log(float(np.median(s)))
+        for b, s in zip(baseline, subject, strict=True)
+        if len(b) and len(s)
+    ]
+
+
+def _quantum_half_width(sweeps: Sequence[Rounds]) -> float:
+    seconds = [second for rounds in sweeps for block in rounds for second in block]
+    return math.log1p(quantum(sweeps) / float(np.median(seconds))) / math.sqrt(3)
