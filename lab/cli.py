@@ -47,9 +47,7 @@ def benchmark(options: argparse.Namespace) -> None:
         try:
             stage(options)
         except MissingPackage as missing:
-            say(
-                f"{missing}. Copy {directory} to a machine that has it, and run there: lab {name} {directory}"
-            )
+            say(f"{missing}. Copy {directory} to a machine that has it, and run there: lab {name} {directory}")
 
 
 def plan(options: argparse.Namespace) -> None:
@@ -140,9 +138,7 @@ def show_experiments(options: argparse.Namespace) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
-        prog="lab", description="Measure, track, judge and publish GPU-kernel claims."
-    )
+    top = argparse.ArgumentParser(prog="lab", description="Measure, track, judge and publish GPU-kernel claims.")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, command: Command, about: str) -> argparse.ArgumentParser:
@@ -163,9 +159,7 @@ def parser() -> argparse.ArgumentParser:
         ("preview", preview, "render the pages of run directories beside their journals"),
         ("publish", publish, "promote runs into experiments/evidence/ and rebuild site/"),
     ):
-        add(name, command, about).add_argument(
-            "runs", nargs="+", metavar="RUN", help="a run id, or a run directory"
-        )
+        add(name, command, about).add_argument("runs", nargs="+", metavar="RUN", help="a run id, or a run directory")
     add("build", build, "rebuild the website from experiments/ and its evidence").add_argument(
         "--out", default=str(ROOT / "site"), help="folder to write (default: site/)"
     )
@@ -177,9 +171,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_plan_options(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument(
-        "--run-id", required=True, metavar="X", help="name of the run: a plain slug; names runs/X"
-    )
+    sub.add_argument("--run-id", required=True, metavar="X", help="name of the run: a plain slug; names runs/X")
     sub.add_argument(
         "--experiment",
         nargs="+",
@@ -195,9 +187,7 @@ def _add_plan_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: cuda where there is one"
     )
-    sub.add_argument(
-        "--sweeps", type=int, metavar="K", help="fresh processes, 1 to 9 (default: 5; on the CPU 3)"
-    )
+    sub.add_argument("--sweeps", type=int, metavar="K", help="fresh processes, 1 to 9 (default: 5; on the CPU 3)")
     sub.add_argument("--dry-run", action="store_true", help="show the plan and stop")
 
 

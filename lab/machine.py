@@ -65,8 +65,7 @@ def gpu_facts() -> dict[str, Any]:
             # Two transfers a clock: every memory of the GPUs that Triton supports is double data rate.
             "peak_bytes_per_second": 2.0 * memory_clock * bus_bits / 8,
             "power_limit_watts": _ask(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle), 0) / 1e3,
-            "sm_clock_hertz": _ask(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM), 0)
-            * 1e6,
+            "sm_clock_hertz": _ask(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM), 0) * 1e6,
             "memory_clock_hertz": memory_clock,
             "ecc": _switch(lambda: nvml.nvmlDeviceGetEccMode(handle)[0]),
             "mig": _switch(lambda: nvml.nvmlDeviceGetMigMode(handle)[0]),

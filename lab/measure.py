@@ -203,9 +203,7 @@ def time_case(
     for name, ring in calls.items():
         announce(name)
         pace[name] = _warm_up(clock, ring, protocol)
-    overlong = [
-        p for p in pace.values() if p.sample_seconds * p.block * protocol.rounds > protocol.cell_seconds
-    ]
+    overlong = [p for p in pace.values() if p.sample_seconds * p.block * protocol.rounds > protocol.cell_seconds]
     rounds = protocol.fewest_rounds if overlong else protocol.rounds
     seconds: dict[str, list[tuple[float, ...]]] = {name: [] for name in calls}
     void: dict[str, list[int]] = {name: [] for name in calls}
@@ -246,9 +244,7 @@ class _Pace:
 def _warm_up(clock: Clock, ring: Sequence[Call], protocol: plan.Protocol) -> _Pace:
     """Run until three windows agree or time is up; then size the spin and the block for this cell."""
     began = time.perf_counter()
-    enqueue = (
-        clock.enqueue_seconds([ring[i % len(ring)] for i in range(20)]) if clock.device == "cuda" else [0.0]
-    )
+    enqueue = clock.enqueue_seconds([ring[i % len(ring)] for i in range(20)]) if clock.device == "cuda" else [0.0]
     # The slow tail, not the median: a launch that the host is late for is a lost sample.
     spin_seconds = max(protocol.shortest_spin_seconds, 1.5 * sorted(enqueue)[-2 if len(enqueue) > 1 else 0])
     medians: list[float] = []

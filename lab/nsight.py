@@ -120,9 +120,7 @@ def parse_raw_page(text: str) -> dict[tuple[str, str], tuple[Kernel, ...]]:
 
 def _kernel(row: Mapping[str, str], units: Mapping[str, str]) -> Kernel:
     values = {field: _number(row[metric], units[metric], metric) for field, metric in METRICS.items()}
-    return Kernel(
-        name=_plain_name(row["Kernel Name"]), grid=row["Grid Size"], block=row["Block Size"], **values
-    )
+    return Kernel(name=_plain_name(row["Kernel Name"]), grid=row["Grid Size"], block=row["Block Size"], **values)
 
 
 def _number(text: str, unit: str, metric: str) -> float | None:

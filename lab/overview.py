@@ -24,11 +24,7 @@ def describe_experiment(experiment: Experiment) -> Iterator[str]:
 
 def describe_plan(plan: Plan) -> Iterator[str]:
     protocol = plan.protocol
-    where = (
-        "an NVIDIA GPU"
-        if plan.device == "cuda"
-        else "the CPU (Triton cells will be skipped: no CUDA GPU here)"
-    )
+    where = "an NVIDIA GPU" if plan.device == "cuda" else "the CPU (Triton cells will be skipped: no CUDA GPU here)"
     yield f"run {plan.run_id} on {where}: {plan.cell_count()} cells x {protocol.sweeps} sweeps, digest {plan.digest[:12]}"
     for experiment in plan.experiments:
         for case in experiment.included_cases:
@@ -47,9 +43,7 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
     for experiment in run.experiments:
         for case in experiment.plan.included_cases:
             yield f"  {case.name}"
-            for cell in (
-                experiment.cells[case.name, profile.name] for profile in experiment.plan.profiles_of(case)
-            ):
+            for cell in (experiment.cells[case.name, profile.name] for profile in experiment.plan.profiles_of(case)):
                 if cell.latency:
                     noise = cell.latency.noise_ratio
                     told = f"p50 {microseconds(cell.latency.p50_seconds)} µs" + (

@@ -143,9 +143,7 @@ def make_plan(
     """Register what will be measured. PlanError for a bad run id or number of sweeps."""
     check_run_id(run_id)
     if not 1 <= sweeps <= 9:
-        raise PlanError(
-            f"--sweeps {sweeps}: accepted are 1 to 9 (5 for evidence, 3 gives provisional verdicts)"
-        )
+        raise PlanError(f"--sweeps {sweeps}: accepted are 1 to 9 (5 for evidence, 3 gives provisional verdicts)")
     return Plan(
         schema=SCHEMA,
         run_id=run_id,
@@ -159,9 +157,7 @@ def make_plan(
 
 def check_run_id(run_id: str) -> None:
     if not SLUG.fullmatch(run_id) or len(run_id) > LONGEST_RUN_ID:
-        raise PlanError(
-            f"run id {run_id!r} is not a plain slug; accepted are up to {LONGEST_RUN_ID} {SLUG_RULE}"
-        )
+        raise PlanError(f"run id {run_id!r} is not a plain slug; accepted are up to {LONGEST_RUN_ID} {SLUG_RULE}")
 
 
 def planned(experiment: Experiment, include: frozenset[str]) -> PlannedExperiment:

@@ -50,9 +50,7 @@ class RunProgress:
 
     def stage(self, sweep: int, case: str, profile: str, stage: str) -> None:
         doing = {"check": "preparing", "time": "timing"}.get(stage, stage)
-        self._bar.update(
-            self._task, description=f"sweep {sweep + 1}/{self._sweeps}  {doing}  {case}  {profile}"
-        )
+        self._bar.update(self._task, description=f"sweep {sweep + 1}/{self._sweeps}  {doing}  {case}  {profile}")
 
     def cell(self, case: str, profile: str, outcome: str, reason: str) -> None:
         self._done += 1

@@ -153,9 +153,7 @@ class RunFinish:
 
 
 Record = RunStart | SweepStart | Cell | Counters | RunFinish
-KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (RunStart, SweepStart, Cell, Counters, RunFinish)
-}
+KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (RunStart, SweepStart, Cell, Counters, RunFinish)}
 
 
 def to_data(value: Any) -> Any:

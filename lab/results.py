@@ -153,9 +153,7 @@ def _cell_result(
         )
     key = (plan.name, case.name, profile)
     cells = tuple(r for r in records if isinstance(r, Cell) and (r.experiment, r.case, r.profile) == key)
-    counters = next(
-        (r for r in records if isinstance(r, Counters) and (r.experiment, r.case, r.profile) == key), None
-    )
+    counters = next((r for r in records if isinstance(r, Counters) and (r.experiment, r.case, r.profile) == key), None)
     outcome, reason = _outcome(cells)
     if outcome != "measured":
         return CellResult(
@@ -216,16 +214,12 @@ def _measured(
     )
 
 
-def _judge_claim(
-    claim: PlannedClaim, cells: Mapping[tuple[str, str], CellResult], included: set[str]
-) -> ClaimResult:
+def _judge_claim(claim: PlannedClaim, cells: Mapping[tuple[str, str], CellResult], included: set[str]) -> ClaimResult:
     verdicts = {case: verdict for case, verdict in _verdicts(claim, cells) if case in included}
     return ClaimResult(claim=claim, status=judge_claim(list(verdicts.values())), verdicts=verdicts)
 
 
-def _verdicts(
-    claim: PlannedClaim, cells: Mapping[tuple[str, str], CellResult]
-) -> Iterator[tuple[str, Verdict]]:
+def _verdicts(claim: PlannedClaim, cells: Mapping[tuple[str, str], CellResult]) -> Iterator[tuple[str, Verdict]]:
     for case in claim.cases:
         subject, baseline = cells[case, claim.subject], cells[case, claim.baseline]
         ratio = compare(baseline.cells, subject.cells)

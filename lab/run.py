@@ -178,9 +178,7 @@ def _open(plan: Plan, directory: Path) -> tuple[Record, ...]:
         return (start,)
     if held.damages:
         bad = held.damages[0]
-        raise RunError(
-            f"{path}: line {bad.line_number}: {bad.reason}. Use another run id, or restore the file"
-        )
+        raise RunError(f"{path}: line {bad.line_number}: {bad.reason}. Use another run id, or restore the file")
     if any(isinstance(record, RunFinish) for record in held.records):
         raise RunError(
             f"run {plan.run_id!r} is finished and will not be overwritten: choose another --run-id, "
@@ -194,9 +192,7 @@ def _refuse_changes(plan: Plan, old: Plan, records: tuple[Record, ...], code: st
     changed = list(_changed_fields("", to_data(old), to_data(plan)))
     start = records[0]
     if not isinstance(start, RunStart) or start.plan_digest != old.digest:
-        raise RunError(
-            f"{directory}: {PLAN_NAME} is not the plan that the journal began with; use another run id"
-        )
+        raise RunError(f"{directory}: {PLAN_NAME} is not the plan that the journal began with; use another run id")
     if start.source_digest != code:
         changed.append("the source in lab/ or experiments/")
     if changed:

@@ -74,9 +74,7 @@ def run_sweep(plan: Plan, sweep: int, done: set[Any], emit: Emit) -> None:
                 if (planned.name, planned_case.name, profile.name) not in done
             }
             if todo:
-                sweep_case = SweepCase(
-                    plan, planned, experiment, cases[planned_case.name], start, clock, emit
-                )
+                sweep_case = SweepCase(plan, planned, experiment, cases[planned_case.name], start, clock, emit)
                 sweep_case.measure(todo)
 
 
@@ -121,9 +119,7 @@ class SweepCase:
             else:
                 self._send(name, "wrong", f"a timed output was wrong: {timed.message}", item)
 
-    def _prepare(
-        self, profile: Profile, ring: list[Any], truths: list[Any], seeds: tuple[int, ...]
-    ) -> Ready | None:
+    def _prepare(self, profile: Profile, ring: list[Any], truths: list[Any], seeds: tuple[int, ...]) -> Ready | None:
         """Load, compile and check one profile; a profile that cannot be timed leaves its record here."""
         if reason := skip_reason(profile, self.clock.device):
             self._send(profile.name, "skipped", reason, None)
@@ -136,9 +132,7 @@ class SweepCase:
             function(*ring[0])
             seconds = round(time.perf_counter() - began, 6)
             correctness = check_profile(operator, function, ring, truths, seeds)
-        except (
-            Exception
-        ) as problem:  # any fault of a profile is a record of its cell, not the end of the sweep
+        except Exception as problem:  # any fault of a profile is a record of its cell, not the end of the sweep
             self._send(profile.name, "failed", fault(problem), None)
             # A CUDA fault can poison the process: then this raises, and the supervisor starts another.
             torch.zeros(1, device=self.clock.device).add_(1).item()

@@ -28,9 +28,7 @@ def row_launch(M: int, N: int) -> RowLaunch:
     block = triton.next_power_of_2(N)
     rows = max(1, min(16, 1024 // block))
     num_warps = max(1, min(16, rows * block // 512))
-    return RowLaunch(
-        rows=rows, block=block, num_warps=num_warps, masked=block != N or M % rows != 0, wide=False
-    )
+    return RowLaunch(rows=rows, block=block, num_warps=num_warps, masked=block != N or M % rows != 0, wide=False)
 
 
 def as_rows(x: Tensor) -> Tensor:

@@ -111,9 +111,7 @@ def layernorm_reference(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e
     return centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + eps) * weight + bias
 
 
-def layernorm_inputs(
-    shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int
-) -> tuple[Tensor, ...]:
+def layernorm_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
     """(x, weight, bias) of normal data for shape (M, N)."""
     M, N = shape
     generator = torch.Generator(device).manual_seed(seed)
