@@ -28,12 +28,9 @@ METRICS = {
     "registers_per_thread": "launch__registers_per_thread",
     "shared_bytes_per_block": "launch__shared_mem_per_block",
 }
-# ncu scales units for people; each is brought back to SI. An unknown unit is an error, not a guess.
-UNITS = {
-    "ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "usecond": 1e-6, "ms": 1e-3, "msecond": 1e-3, "s": 1.0, "second": 1.0,
-    "byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "byte/block": 1.0, "Kbyte/block": 1e3,
-    "%": 1.0, "register/thread": 1.0, "": 1.0,
-}  # fmt: skip
+# ncu's base units, brought to SI. An unknown unit is an error, not a guess.
+RAW_PAGE = ("--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "function")
+UNITS = {"ns": 1e-9, "byte": 1.0, "byte/block": 1.0, "%": 1.0, "register/thread": 1.0}
 REFUSED = (
     "ncu may not read the counters (ERR_NVGPUCTRPERM): run as root or with CAP_SYS_ADMIN, or load the driver "
     "with NVreg_RestrictProfilingToAdminUsers=0"
@@ -90,7 +87,7 @@ def _capture(experiment: PlannedExperiment, directory: Path) -> Capture:
         return Capture({}, _diagnose(told, problem), "")
     sha256 = hashlib.sha256(report.read_bytes()).hexdigest()
     table, problem = _run(
-        [ncu, "--import", str(report), "--csv", "--page", "raw", "--nvtx"],
+        [ncu, "--import", str(report), *RAW_PAGE],
         folder / f"{experiment.name}.csv",
         120,
     )
@@ -103,7 +100,7 @@ def _capture(experiment: PlannedExperiment, directory: Path) -> Capture:
 
 
 def parse_raw_page(text: str) -> dict[tuple[str, str], tuple[Kernel, ...]]:
-    """Launches by (case, profile) from `ncu --csv --page raw --nvtx`; ValueError where its form is another."""
+    """Launches by (case, profile) from `ncu --import` with RAW_PAGE; ValueError where its form is another."""
     lines = [line for line in text.splitlines() if line.startswith('"')]
     rows = list(csv.DictReader(io.StringIO("\n".join(lines))))
     if not rows:
@@ -113,14 +110,14 @@ def parse_raw_page(text: str) -> dict[tuple[str, str], tuple[Kernel, ...]]:
         raise ValueError(f"column {missing[0]} is missing")
     found: dict[tuple[str, str], tuple[Kernel, ...]] = {}
     for row in launches:
-        if key := _range_of(row.values()):
+        if key := _range_of(text for column, text in row.items() if "Push/Pop_Range" in column):
             found[key] = (*found.get(key, ()), _kernel(row, units))
     return found
 
 
 def _kernel(row: Mapping[str, str], units: Mapping[str, str]) -> Kernel:
     values = {field: _number(row[metric], units[metric], metric) for field, metric in METRICS.items()}
-    return Kernel(name=_plain_name(row["Kernel Name"]), grid=row["Grid Size"], block=row["Block Size"], **values)
+    return Kernel(name=row["Kernel Name"][:200], grid=row["Grid Size"], block=row["Block Size"], **values)
 
 
 def _number(text: str, unit: str, metric: str) -> float | None:
@@ -135,16 +132,11 @@ def _number(text: str, unit: str, metric: str) -> float | None:
 
 
 def _range_of(values: Iterable[str]) -> tuple[str, str] | None:
-    """The (case, profile) of our NVTX range, wherever ncu's columns put it."""
+    """The (case, profile) that the launch's NVTX range names; ncu has a column for each thread's ranges."""
     for value in values:
-        if found := re.search(r"([a-z0-9-]+)" + re.escape(RANGE_SEPARATOR) + r"([a-z0-9-]+)", value or ""):
+        if found := re.search(r"([a-z0-9-]+)" + re.escape(RANGE_SEPARATOR) + r"([a-z0-9-]+)", value):
             return found[1], found[2]
     return None
-
-
-def _plain_name(name: str) -> str:
-    """A kernel's name without its arguments."""
-    return name.split("(")[0].strip()[:200]
 
 
 def _run(command: list[str], log: Path, timeout_seconds: float) -> tuple[str, str]:

@@ -25,7 +25,8 @@ def describe_experiment(experiment: Experiment) -> Iterator[str]:
 def describe_plan(plan: Plan) -> Iterator[str]:
     protocol = plan.protocol
     where = "an NVIDIA GPU" if plan.device == "cuda" else "the CPU (Triton cells will be skipped: no CUDA GPU here)"
-    yield f"run {plan.run_id} on {where}: {plan.cell_count()} cells x {protocol.sweeps} sweeps, digest {plan.digest[:12]}"
+    size = f"{plan.cell_count()} cells x {protocol.sweeps} sweeps"
+    yield f"run {plan.run_id} on {where}: {size}, digest {plan.digest[:12]}"
     for experiment in plan.experiments:
         for case in experiment.included_cases:
             names = ", ".join(profile.name for profile in experiment.profiles_of(case))

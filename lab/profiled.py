@@ -1,4 +1,4 @@
-"""What Nsight Compute runs: `python -m lab.profiled RUN_DIRECTORY EXPERIMENT`. Every cell's call once, in a named range.
+"""What Nsight Compute runs, `python -m lab.profiled RUN_DIRECTORY EXPERIMENT`: each cell's call, in a named range.
 
 Each profile is loaded, compiled and called before its range opens, so that only its own launches are seen.
 """

@@ -24,7 +24,7 @@ class RowLaunch:
 def row_launch(M: int, N: int) -> RowLaunch:
     """The launch for M rows of N columns."""
     if N > WIDEST_REGISTER_ROW:
-        return RowLaunch(rows=1, block=WIDE_BLOCK, num_warps=16, masked=N % WIDE_BLOCK != 0, wide=True)
+        return RowLaunch(rows=1, block=WIDE_BLOCK, num_warps=32, masked=N % WIDE_BLOCK != 0, wide=True)
     block = triton.next_power_of_2(N)
     rows = max(1, min(16, 1024 // block))
     num_warps = max(1, min(16, rows * block // 512))
