@@ -148,16 +148,35 @@ LIGER = Profile(
     package="liger_kernel",
 )
 
+LARGE_RMSNORM_CASES = tuple(case for case in RMSNORM_CASES if case.shape[0] * case.shape[1] >= 2048 * 4096)
+
+RMSNORM_BEATS_TORCH = Claim(
+    name="triton-rmsnorm-beats-torch-fused",
+    text="The fused Triton RMSNorm is faster than F.rms_norm.",
+    subject=TRITON_RMSNORM, baseline=TORCH_FUSED, cases=RMSNORM_CASES,
+)  # fmt: skip
+LAYERNORM_BEATS_TORCH = Claim(
+    name="triton-layernorm-beats-torch-fused",
+    text="The fused Triton LayerNorm is faster than F.layer_norm.",
+    subject=TRITON_LAYERNORM, baseline=TORCH_FUSED, cases=LAYERNORM_CASES,
+)  # fmt: skip
 CLAIMS = (
+    RMSNORM_BEATS_TORCH,
+    LAYERNORM_BEATS_TORCH,
+    Claim(
+        name="large-triton-rmsnorm-beats-torch-fused",
+        text="The fused Triton RMSNorm is faster than F.rms_norm on the larger shapes of the sweep.",
+        subject=TRITON_RMSNORM, baseline=TORCH_FUSED, cases=LARGE_RMSNORM_CASES,
+    ),
+    Claim(
+        name="large-triton-rmsnorm-beats-decomposed",
+        text="The fused Triton RMSNorm is faster than RMSNorm written out, on the larger shapes of the sweep.",
+        subject=TRITON_RMSNORM, baseline=TORCH_BASELINE, cases=LARGE_RMSNORM_CASES,
+    ),
     Claim(
         name="triton-rmsnorm-beats-decomposed",
         text="The fused Triton RMSNorm is faster than RMSNorm written out in PyTorch operators.",
         subject=TRITON_RMSNORM, baseline=TORCH_BASELINE, cases=RMSNORM_CASES,
-    ),
-    Claim(
-        name="triton-rmsnorm-beats-torch-fused",
-        text="The fused Triton RMSNorm is faster than F.rms_norm.",
-        subject=TRITON_RMSNORM, baseline=TORCH_FUSED, cases=RMSNORM_CASES,
     ),
     Claim(
         name="triton-rmsnorm-beats-compile",
@@ -173,11 +192,6 @@ CLAIMS = (
         name="triton-layernorm-beats-decomposed",
         text="The fused Triton LayerNorm is faster than LayerNorm written out in PyTorch operators.",
         subject=TRITON_LAYERNORM, baseline=TORCH_BASELINE, cases=LAYERNORM_CASES,
-    ),
-    Claim(
-        name="triton-layernorm-beats-torch-fused",
-        text="The fused Triton LayerNorm is faster than F.layer_norm.",
-        subject=TRITON_LAYERNORM, baseline=TORCH_FUSED, cases=LAYERNORM_CASES,
     ),
     Claim(
         name="triton-layernorm-beats-compile",
@@ -216,6 +230,7 @@ NORMALIZATION_FUSION = Experiment(
     cases=RMSNORM_CASES + LAYERNORM_CASES,
     profiles=(TORCH_BASELINE, TORCH_FUSED, TORCH_COMPILE, TRITON_RMSNORM, TRITON_LAYERNORM, LIGER),
     claims=CLAIMS,
+    headlines=(RMSNORM_BEATS_TORCH, LAYERNORM_BEATS_TORCH),
     does_not_show=(
         "The backward pass, or any gradient.",
         "The speed of a whole model: a faster norm moves a layer by its share of the layer's time only.",

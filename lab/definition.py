@@ -94,6 +94,7 @@ class Experiment:
     cases: tuple[Case, ...]
     profiles: tuple[Profile, ...]
     claims: tuple[Claim, ...]
+    headlines: tuple[Claim, ...]  # the claims that make the answer sentence
     does_not_show: tuple[str, ...]
     metrics: Mapping[str, tuple[str, ...]]
     project: str = "Kernel Evidence Lab"
@@ -102,6 +103,10 @@ class Experiment:
         self._check_names()
         for claim in self.claims:
             self._check_claim(claim)
+        for claim in self.headlines:
+            _check_member(f"{self.name}: headline", claim.name, (c.name for c in self.claims))
+        if not self.headlines:
+            raise DefinitionError(f"{self.name}: headlines is empty; name the claims that answer the question")
         if not self.does_not_show:
             raise DefinitionError(f"{self.name}: does_not_show is empty; name at least one limit")
 

@@ -24,19 +24,19 @@ def ratio_places(low: float, high: float) -> int:
     return min(4, max(2, 1 - math.floor(math.log10(half_width))))
 
 
-def ratio(speedup: Speedup) -> str:
-    """'1.334×'."""
-    return f"{speedup.ratio:.{ratio_places(speedup.low, speedup.high)}f}×"
+def ratio(value: float, low: float, high: float) -> str:
+    """'1.334×', with the decimals that its interval warrants."""
+    return f"{value:.{ratio_places(low, high)}f}×"
 
 
-def interval(speedup: Speedup) -> str:
+def interval(low: float, high: float) -> str:
     """'[1.331, 1.337]'."""
-    places = ratio_places(speedup.low, speedup.high)
-    return f"[{speedup.low:.{places}f}, {speedup.high:.{places}f}]"
+    places = ratio_places(low, high)
+    return f"[{low:.{places}f}, {high:.{places}f}]"
 
 
 def ratio_interval(speedup: Speedup) -> str:
-    return f"{ratio(speedup)} {interval(speedup)}"
+    return f"{ratio(speedup.ratio, speedup.low, speedup.high)} {interval(speedup.low, speedup.high)}"
 
 
 def threshold(value: float) -> str:

@@ -89,6 +89,7 @@ class PlannedExperiment:
     cases: tuple[PlannedCase, ...]
     profiles: tuple[PlannedProfile, ...]
     claims: tuple[PlannedClaim, ...]
+    headlines: tuple[str, ...]
     does_not_show: tuple[str, ...]
     metrics: Mapping[str, tuple[str, ...]]
 
@@ -172,6 +173,7 @@ def planned(experiment: Experiment, include: frozenset[str]) -> PlannedExperimen
         cases=tuple(_case(case, include) for case in experiment.cases),
         profiles=tuple(_profile(profile) for profile in experiment.profiles),
         claims=tuple(_claim(claim) for claim in experiment.claims),
+        headlines=tuple(claim.name for claim in experiment.headlines),
         does_not_show=experiment.does_not_show,
         metrics=dict(experiment.metrics),
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from lab import journal
 from lab.errors import RunError
 from lab.judge import Side, Status, Verdict, judge_case, judge_claim
-from lab.plan import Plan, PlannedCase, PlannedClaim, PlannedExperiment, load_plan
+from lab.plan import Plan, PlannedCase, PlannedClaim, PlannedExperiment, PlannedProfile, load_plan
 from lab.record import Cell, Correctness, Counters, Machine, Record, RunFinish, RunStart, SweepStart, Timing
 from lab.roofline import beats_physics, bytes_per_second, near_launch_floor
 from lab.statistics import Latency, Speedup, latency, speedup
@@ -56,8 +56,10 @@ class ExperimentResult:
 
     def measured(self, case: str) -> list[CellResult]:
         """The measured cells of a case, in the order of the profiles."""
-        results = (self.cells[case, profile.name] for profile in self.plan.profiles)
-        return [result for result in results if result.outcome == "measured"]
+        return [self.cells[case, profile.name] for profile in self.measured_profiles(case)]
+
+    def measured_profiles(self, case: str) -> list[PlannedProfile]:
+        return [p for p in self.plan.profiles if self.cells[case, p.name].outcome == "measured"]
 
     def winner(self, case: str) -> CellResult | None:
         """The measured cell with the smallest p50; two within the noise are told apart by the claims."""
@@ -103,6 +105,11 @@ def judge_run(plan: Plan, records: Sequence[Record], damages: tuple[journal.Dama
         experiments=tuple(_judge_experiment(e, records, sweeps) for e in plan.experiments),
         damages=damages,
     )
+
+
+def unmeasured(plan: PlannedExperiment) -> ExperimentResult:
+    """An experiment that no evidence speaks of yet."""
+    return _judge_experiment(plan, (), ())
 
 
 def compare(baseline: Sequence[Cell], subject: Sequence[Cell]) -> Speedup | None:

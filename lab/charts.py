@@ -1,0 +1,167 @@
+"""Points → pictures: an SVG's geometry for the page, and the same data as a plotly figure to explore."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs, get_plotlyjs_version
+
+COLOURS = {
+    "torch-baseline": "#7d818b",
+    "torch-fused": "#a8772a",
+    "torch-compile": "#d9711c",
+    "triton": "#1f86c7",
+    "liger": "#8a68d6",
+}
+SHAPES = {
+    "torch-baseline": "square",
+    "torch-fused": "x",
+    "torch-compile": "diamond",
+    "triton": "circle",
+    "liger": "triangle-up",
+}
+WIDTH, LEFT, RIGHT, TOP, BOTTOM = 760.0, 190.0, 24.0, 14.0, 44.0
+LANE, GAP = 15.0, 14.0
+TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """One profile's speed-up at one case."""
+
+    case: str
+    profile: str
+    series: str  # names colour and marker
+    ratio: float
+    low: float
+    high: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mark:
+    x: float
+    y: float
+    left: float
+    right: float
+    series: str
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lane:
+    label: str
+    y: float
+    line_y: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tick:
+    x: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpeedupChart:
+    """Geometry of a dot plot on a logarithmic axis: one lane a case, one row a profile within it."""
+
+    width: float
+    height: float
+    plot_left: float
+    plot_right: float
+    plot_bottom: float
+    parity_x: float
+    band_left: float
+    band_width: float
+    lanes: tuple[Lane, ...]
+    marks: tuple[Mark, ...]
+    ticks: tuple[Tick, ...]
+    series: tuple[tuple[str, str], ...]  # (series, profile title), in the order of appearance
+
+
+def speedup_chart(points: Sequence[Point], band: float) -> SpeedupChart:
+    """Lay out the points; `band` is the margin around parity that counts as equal."""
+    low = min([point.low for point in points] + [1 - band]) / 1.12
+    high = max([point.high for point in points] + [1 + band]) * 1.12
+    right = WIDTH - RIGHT
+
+    def x(ratio: float) -> float:
+        share = (math.log(ratio) - math.log(low)) / (math.log(high) - math.log(low))
+        return round(LEFT + share * (right - LEFT), 2)
+
+    lanes: list[Lane] = []
+    marks: list[Mark] = []
+    y = TOP
+    for case in dict.fromkeys(point.case for point in points):
+        here = [point for point in points if point.case == case]
+        for row, point in enumerate(here):
+            marks.append(
+                Mark(
+                    x=x(point.ratio), left=x(point.low), right=x(point.high), y=y + LANE * (row + 0.5),
+                    series=point.series, title=f"{point.case}, {point.profile}: {point.text}",
+                )
+            )  # fmt: skip
+        height = LANE * len(here)
+        lanes.append(Lane(label=case, y=round(y + height / 2, 2), line_y=round(y + height + GAP / 2, 2)))
+        y += height + GAP
+    return SpeedupChart(
+        width=WIDTH,
+        height=round(y + BOTTOM, 2),
+        plot_left=LEFT,
+        plot_right=right,
+        plot_bottom=round(y, 2),
+        parity_x=x(1.0),
+        band_left=x(1 - band),
+        band_width=round(x(1 + band) - x(1 - band), 2),
+        lanes=tuple(lanes),
+        marks=tuple(marks),
+        ticks=tuple(Tick(x=x(value), text=f"{value:g}×") for value in TICKS if low <= value <= high),
+        series=tuple(dict.fromkeys((point.series, point.profile) for point in points)),
+    )
+
+
+def speedup_figure(points: Sequence[Point], title: str) -> str:
+    """The same points as plotly's JSON, checked by plotly itself."""
+    figure = go.Figure()
+    for series, profile in dict.fromkeys((point.series, point.profile) for point in points):
+        here = [point for point in points if point.profile == profile]
+        figure.add_scatter(
+            name=profile,
+            x=[point.ratio for point in here],
+            y=[point.case for point in here],
+            mode="markers",
+            marker={"color": COLOURS[series], "symbol": SHAPES[series], "size": 10},
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "array": [point.high - point.ratio for point in here],
+                "arrayminus": [point.ratio - point.low for point in here],
+                "color": COLOURS[series],
+            },
+            text=[point.text for point in here],
+            hovertemplate="%{y}<br>%{text}<extra>%{fullData.name}</extra>",
+        )
+    figure.add_vline(x=1.0, line={"dash": "dash", "width": 1})
+    figure.update_layout(
+        title={"text": title},
+        xaxis={"type": "log", "title": {"text": "times as fast (log scale)"}},
+        yaxis={"autorange": "reversed", "automargin": True},
+        legend={"orientation": "h", "y": -0.2},
+        margin={"l": 10, "r": 10, "t": 50, "b": 10},
+    )
+    return dump(figure)
+
+
+def dump(figure: Any) -> str:
+    """A plotly figure as JSON with a fixed order of keys, so that two builds are equal."""
+    data = json.loads(figure.to_json())
+    data.get("layout", {}).pop("template", None)
+    return json.dumps(data, sort_keys=True, separators=(",", ":"))
+
+
+def plotly_script() -> tuple[str, str]:
+    """(file name, content) of the plotly library that the installed package carries."""
+    return f"plotly-{get_plotlyjs_version()}.min.js", get_plotlyjs()

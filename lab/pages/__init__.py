@@ -1,0 +1,1 @@
+"""What each page shows, in words and figures: pure functions from judged results to frozen views."""

@@ -1,0 +1,103 @@
+"""The tables of an experiment's page: a claim's verdicts case by case, and every cell."""
+
+from collections.abc import Callable
+from typing import Any
+
+from lab import format
+from lab.figure import Figure, Ledger, Sentence
+from lab.pages.labels import case_label, profile_title, shape_label
+from lab.pages.views import CaseVerdict, CaseView, CellView, ClaimView, Shown
+from lab.plan import PlannedCase, PlannedClaim, PlannedProfile
+
+
+def claim_view(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
+    result = next(found for found in shown.result.claims if found.claim.name == claim.name)
+    path = ("claims", claim.name)
+    supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
+    mean = ledger.figure(*path, "geometric_mean", show=lambda v: f"{v:.2f}×")
+    compared = ledger.figure(*path, "compared")
+    tally: Sentence = ("supported at ", supported or "none", " of ", judged or "no", " cases")
+    if mean and compared:
+        tally = (*tally, "; geometric mean ", mean, " over ", compared)
+    threshold = ledger.figure(*path, "threshold", show=format.threshold)
+    assert threshold is not None, "every claim has a threshold"
+    return ClaimView(
+        name=claim.name,
+        text=claim.text,
+        status=result.status,
+        subject=profile_title(shown, claim.subject),
+        baseline=profile_title(shown, claim.baseline),
+        threshold=threshold,
+        scope=claim.scope,
+        tally=tally,
+        rows=tuple(_case_verdict(shown, claim, case, ledger) for case in result.verdicts),
+        headline=claim.name in shown.result.plan.headlines,
+    )
+
+
+def _case_verdict(shown: Shown, claim: PlannedClaim, case_name: str, ledger: Ledger) -> CaseVerdict:
+    case = next(c for c in shown.result.plan.cases if c.name == case_name)
+    path = ("claims", claim.name, "cases", case_name)
+    winner = shown.result.winner(case_name)
+    noisier = max(
+        (claim.subject, claim.baseline),
+        key=lambda profile: ledger.value("cells", case_name, profile, "noise_ratio") or 0.0,
+    )
+    return CaseVerdict(
+        case=shape_label(case),
+        anchor=case_name,
+        winner=profile_title(shown, winner.profile) if winner else "–",
+        subject_p50=ledger.figure("cells", case_name, claim.subject, "p50_seconds", show=format.microseconds),
+        baseline_p50=ledger.figure("cells", case_name, claim.baseline, "p50_seconds", show=format.microseconds),
+        ratio=ledger.ratio(*path),
+        interval=ledger.interval(*path),
+        noise=ledger.figure("cells", case_name, noisier, "noise_ratio", show=format.noise),
+        status=ledger.value(*path, "status"),
+        mark=ledger.value(*path, "mark"),
+        reason=ledger.value(*path, "reason"),
+    )
+
+
+def case_view(shown: Shown, case: PlannedCase, ledger: Ledger) -> CaseView:
+    planned = shown.result.plan.profiles_of(case)
+    return CaseView(
+        name=case.name,
+        label=case_label(case),
+        description=case.description,
+        included=case.included and shown.run is not None,
+        least_megabytes=ledger.figure("cases", case.name, "least_bytes", show=format.megabytes),
+        cells=tuple(_cell(shown, case, profile, ledger) for profile in planned),
+    )
+
+
+def _cell(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> CellView:
+    path = ("cells", case.name, profile.name)
+    cell = shown.result.cells[case.name, profile.name]
+    winner = shown.result.winner(case.name)
+
+    def figure(name: str, show: Callable[[Any], str]) -> Figure | None:
+        return ledger.figure(*path, name, show=show)
+
+    def counter(name: str, show: Callable[[Any], str]) -> Figure | None:
+        return ledger.figure(*path, "counters", name, show=show)
+
+    counters = ""
+    if cell.counters and cell.counters.outcome == "blocked":
+        counters = f"blocked: {cell.counters.reason}"
+    return CellView(
+        profile=profile.title,
+        outcome=cell.outcome,
+        reason=cell.reason,
+        best=winner is cell,
+        p50=figure("p50_seconds", format.microseconds),
+        p95=figure("p95_seconds", format.microseconds),
+        noise=figure("noise_ratio", format.noise),
+        gigabytes=figure("bytes_per_second", format.gigabytes_per_second),
+        error=figure("worst_tolerance_share", lambda v: f"{v:.2f}"),
+        dram=counter("dram_percent", format.percent),
+        traffic=counter("dram_bytes", format.megabytes),
+        occupancy=counter("occupancy_percent", format.percent),
+        launches=counter("launches", str) if cell.counters and cell.counters.kernels else None,
+        counters=counters,
+        remark="near the launch floor" if cell.near_floor else "",
+    )

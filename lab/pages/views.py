@@ -1,0 +1,158 @@
+"""What a template may see: complete, frozen, already in words. A template computes nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lab.charts import SpeedupChart
+from lab.evidence import Evidence
+from lab.figure import Figure, Sentence
+from lab.judge import Status
+from lab.plan import PlannedProfile
+from lab.results import ExperimentResult, RunResult
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shown:
+    """An experiment with the evidence that its page shows; `run` is None where there is none."""
+
+    result: ExperimentResult
+    run: RunResult | None
+    digest: str = ""
+    commit: str = ""
+    history: tuple[Evidence, ...] = ()
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.run is not None and self.run.machine.device == "cpu"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Card:
+    label: str
+    value: Figure
+    context: Sentence
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseVerdict:
+    """One row of a claim's table."""
+
+    case: str
+    anchor: str
+    winner: str
+    subject_p50: Figure | None
+    baseline_p50: Figure | None
+    ratio: Figure | None
+    interval: Figure | None
+    noise: Figure | None
+    status: str
+    mark: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClaimView:
+    name: str
+    text: str
+    status: str
+    subject: str
+    baseline: str
+    threshold: Figure
+    scope: str
+    tally: Sentence
+    rows: tuple[CaseVerdict, ...]
+    headline: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellView:
+    profile: str
+    outcome: str
+    reason: str
+    best: bool
+    p50: Figure | None
+    p95: Figure | None
+    noise: Figure | None
+    gigabytes: Figure | None
+    error: Figure | None
+    dram: Figure | None
+    traffic: Figure | None
+    occupancy: Figure | None
+    launches: Figure | None
+    counters: str  # why there are none
+    remark: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseView:
+    name: str
+    label: str
+    description: str
+    included: bool
+    least_megabytes: Figure | None
+    cells: tuple[CellView, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Boundary:
+    holds_for: tuple[Sentence, ...]
+    does_not_show: tuple[str, ...]
+    not_measured: tuple[Sentence, ...]
+    excluded: tuple[Sentence, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecisionLink:
+    slug: str
+    title: str
+    status: str
+    freshness: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistoryRow:
+    run_id: str
+    date: str
+    machine: str
+    digest: str
+    current: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExperimentPage:
+    slug: str
+    title: str
+    question: str
+    project: str
+    focus: str
+    importance: str
+    answer: Sentence
+    state: Sentence
+    date: str
+    machine: str
+    on_cpu: bool
+    run_shape: Sentence
+    samples: Sentence
+    digest: str
+    cards: tuple[Card, ...]
+    chart: SpeedupChart | None
+    chart_baseline: str
+    figure_json: str
+    claims: tuple[ClaimView, ...]
+    cases: tuple[CaseView, ...]
+    profiles: tuple[PlannedProfile, ...]
+    metrics: Mapping[str, tuple[str, ...]]
+    boundary: Boundary
+    decisions: tuple[DecisionLink, ...]
+    live_command: str
+    local_command: str
+    provenance: tuple[tuple[str, str], ...]
+    history: tuple[HistoryRow, ...]
+    data: Mapping[str, Any]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many claims have each verdict, in the order of the rules."""
+        found = [claim.status for claim in self.claims]
+        return {status: found.count(status) for status in Status if status in found}
