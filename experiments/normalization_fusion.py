@@ -92,7 +92,7 @@ LAYERNORM_CASES = (
 
 TORCH_BASELINE = Profile(
     name="torch-baseline",
-    title="PyTorch, decomposed",
+    title="decomposed PyTorch",
     technique="The formula written out in PyTorch operators, one kernel launch each.",
     hypothesis="Slowest: every operator reads and writes the whole tensor again.",
     signal="Several kernels, whose DRAM bytes add up to a multiple of the least traffic.",
@@ -100,7 +100,7 @@ TORCH_BASELINE = Profile(
 )
 TORCH_FUSED = Profile(
     name="torch-fused",
-    title="PyTorch, fused",
+    title="fused PyTorch",
     technique="F.rms_norm and F.layer_norm: one hand-written CUDA kernel of the library.",
     hypothesis="What a user has today without effort; near the memory's limit on small rows only.",
     signal="One kernel, about one read and one write of the tensor.",

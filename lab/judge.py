@@ -30,6 +30,15 @@ class Status(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
+# As a reader wants to hear of them; the rules below are asked in another order.
+READING_ORDER = (
+    Status.SUPPORTED,
+    Status.REFUTED,
+    Status.INCONCLUSIVE,
+    Status.RERUN_NOISE,
+    Status.NO_EVIDENCE,
+    Status.REJECTED,
+)
 RULES = {
     Status.REJECTED: (
         "The result was wrong in any sweep, or the time is shorter than the memory can deliver the inputs."

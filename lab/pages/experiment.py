@@ -6,7 +6,7 @@ from lab import format
 from lab.charts import Point, speedup_chart, speedup_figure
 from lab.decisions import Decision, Standing, freshness
 from lab.figure import Figure, Ledger, Sentence
-from lab.judge import EQUIVALENCE_MARGIN, Status
+from lab.judge import EQUIVALENCE_MARGIN, READING_ORDER
 from lab.pages.boundary import boundary, provenance
 from lab.pages.labels import case_label, machine_name, profile_title, series, shape_label
 from lab.pages.tables import case_view, claim_view
@@ -120,7 +120,7 @@ def _state(shown: Shown, ledger: Ledger) -> Sentence:
     if shown.run is None:
         return ("no evidence",)
     found = [claim.status for claim in shown.result.claims]
-    return (", ".join(f"{found.count(status)} {status}" for status in Status if status in found),)
+    return (", ".join(f"{found.count(status)} {status}" for status in READING_ORDER if status in found),)
 
 
 def _run_shape(ledger: Ledger) -> Sentence:

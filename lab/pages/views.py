@@ -7,7 +7,7 @@ from typing import Any
 from lab.charts import SpeedupChart
 from lab.evidence import Evidence
 from lab.figure import Figure, Sentence
-from lab.judge import Status
+from lab.judge import READING_ORDER
 from lab.plan import PlannedProfile
 from lab.results import ExperimentResult, RunResult
 
@@ -155,4 +155,4 @@ class ExperimentPage:
     def counts(self) -> Mapping[str, int]:
         """How many claims have each verdict, in the order of the rules."""
         found = [claim.status for claim in self.claims]
-        return {status: found.count(status) for status in Status if status in found}
+        return {status: found.count(status) for status in READING_ORDER if status in found}

@@ -1,0 +1,61 @@
+"""What this machine can measure, and what it lacks, each line with what to do about it."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from lab.machine import cpu_model, gpu_names, ncu_path, ncu_version, version
+from lab.measure import choose_device
+
+PARAMETERS = Path("/proc/driver/nvidia/params")
+FREE_BYTES = 200 << 20
+
+
+def examine() -> Iterator[str]:
+    """One line a finding: 'ok', 'lacks' or 'note', then the thing, then what it means."""
+    yield from _devices()
+    yield from _packages()
+    yield from _profiler()
+    free = shutil.disk_usage(Path.cwd()).free
+    if free < FREE_BYTES:
+        yield f"lacks  disk       {free >> 20} MiB free here; a run with counters needs about {FREE_BYTES >> 20} MiB"
+
+
+def _devices() -> Iterator[str]:
+    gpus = gpu_names()
+    if choose_device("auto") == "cuda":
+        yield f"ok     GPU        {', '.join(gpus)}: every profile can be measured"
+    elif gpus:
+        yield f"lacks  CUDA       the driver lists {', '.join(gpus)}, but torch {version('torch')} sees no CUDA device"
+    else:
+        yield "lacks  GPU        no NVIDIA driver answers: torch profiles are measured on the CPU, Triton cells skipped"
+    yield f"ok     CPU        {cpu_model()}, {os.cpu_count()} cores"
+    if not shutil.which("g++") and not shutil.which("c++"):
+        yield "lacks  compiler   no C++ compiler: torch.compile fails on the CPU; install g++"
+
+
+def _packages() -> Iterator[str]:
+    yield f"ok     torch      {version('torch')}, triton {version('triton') or 'not installed'}"
+    for package, name, use in (
+        ("mlflow", "mlflow", "`lab track` and ./scripts/ui"),
+        ("plotly", "plotly", "previews and the site"),
+        ("jinja2", "jinja2", "previews and the site"),
+        ("liger_kernel", "Liger", "the liger profile (optional extra 'peers')"),
+    ):
+        found = find_spec(package) is not None
+        yield f"{'ok    ' if found else 'lacks '} {name:10} {'for' if found else 'needed for'} {use}"
+
+
+def _profiler() -> Iterator[str]:
+    if not ncu_path():
+        yield "lacks  ncu        Nsight Compute is not on the PATH: --with-profiling records `counters: blocked`"
+        return
+    yield f"ok     ncu        {ncu_version() or 'version unknown'}"
+    restricted = PARAMETERS.is_file() and "RmProfilingAdminOnly: 1" in PARAMETERS.read_text(errors="replace")
+    if restricted and os.geteuid() != 0:
+        yield (
+            "lacks  counters   the driver reserves them for administrators: run as root or with CAP_SYS_ADMIN, or "
+            "load the driver with NVreg_RestrictProfilingToAdminUsers=0"
+        )

@@ -1,0 +1,201 @@
+"""`benchmark-norms`: one RMSNorm or LayerNorm case, measured here and now and printed as a table.
+
+A single process gives no interval and no verdict; `lab benchmark` is for claims.
+"""
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from lab import format
+from lab.catalogue import choose_experiments
+from lab.correctness import check_profile
+from lab.definition import Experiment, Operator, Profile
+from lab.errors import LabError, PlanError
+from lab.kernels.launch import MAXIMUM_COLUMNS
+from lab.measure import Call, choose_device, make_clock, time_case
+from lab.plan import ITEMSIZES, Protocol
+from lab.statistics import latency
+from lab.worker import fault, skip_reason
+
+BASELINE = "torch-fused"
+BACKENDS = {"torch": ("torch-baseline", "torch-fused", "torch-compile"), "triton": ("triton-",), "liger": ("liger",)}
+PROTOCOL = Protocol(rounds=10)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One profile of one operator; numbers are None where it was not measured."""
+
+    op: str
+    profile: str
+    outcome: str
+    reason: str
+    p50_seconds: float | None = None
+    p95_seconds: float | None = None
+    noise_ratio: float | None = None
+    bytes_per_second: float | None = None
+    speedup_vs_torch_fused: float | None = None
+    worst_tolerance_share: float | None = None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        device = choose_device(options.device)
+        _check_shape(options.rows, options.cols)
+        (experiment,) = choose_experiments(["normalization-fusion"])
+        operators = {case.operator.name: case.operator for case in experiment.cases}
+        chosen = [op for name, op in operators.items() if options.op in (name, "all")]
+        with torch.no_grad():
+            rows = [
+                row
+                for operator in chosen
+                for row in measure(
+                    experiment, operator, (options.rows, options.cols), options.dtype, device, options.backend
+                )
+            ]
+    except LabError as problem:
+        print(f"benchmark-norms: {problem}", file=sys.stderr)
+        return 2
+    if options.json:
+        print(json.dumps([asdict(row) for row in rows], indent=1))
+    else:
+        _print(rows, f"{options.rows}x{options.cols} {options.dtype} on {device}")
+    return 0 if all(row.outcome in ("measured", "skipped") for row in rows) else 1
+
+
+def measure(
+    experiment: Experiment,
+    operator: Operator,
+    shape: tuple[int, int],
+    dtype: str,
+    device: str,
+    backend: str,
+) -> Iterator[Row]:
+    """Check every profile of the operator, time those that are right in interleaved rounds."""
+    seeds = tuple(random.SystemRandom().getrandbits(31) for _ in range(PROTOCOL.ring))
+    ring = [operator.inputs(shape, getattr(torch, dtype), device, seed) for seed in seeds]
+    truths = [operator.reference(*inputs) for inputs in ring]
+    rows: list[Row] = []
+    calls: dict[str, list[Call]] = {}
+    shares: dict[str, float] = {}
+    for profile in experiment.profiles:
+        if operator.name not in profile.implementations or not _in_backend(profile, backend):
+            continue
+        try:
+            row, function, share = _prepare(profile, operator, ring, truths, seeds, device)
+        except Exception as problem:  # a profile that fails is a row of the table, not the end of it
+            row, function, share = (
+                Row(op=operator.name, profile=profile.name, outcome="failed", reason=fault(problem)),
+                None,
+                0,
+            )
+        if row:
+            rows.append(row)
+        elif function:
+            calls[profile.name] = [partial(function, *inputs) for inputs in ring]
+            shares[profile.name] = share
+    yield from rows
+    if calls:
+        clock = make_clock(device, PROTOCOL.block)
+        timings = time_case(clock, calls, PROTOCOL, random.Random(), lambda *_: None, lambda _: None)
+        yield from _timed(operator, shape, dtype, {n: t.rounds for n, t in timings.items()}, shares)
+
+
+def _prepare(
+    profile: Profile, operator: Operator, ring: list[Any], truths: list[Any], seeds: tuple[int, ...], device: str
+) -> tuple[Row | None, Any, float]:
+    """(a row where it cannot be timed, the function where it can, share of the tolerance)."""
+    if reason := skip_reason(profile, device):
+        return Row(op=operator.name, profile=profile.name, outcome="skipped", reason=reason), None, 0.0
+    function = profile.implementations[operator.name]()
+    correctness = check_profile(operator, function, ring, truths, seeds)
+    if not correctness.passed:
+        row = Row(op=operator.name, profile=profile.name, outcome="wrong", reason=correctness.message)
+        return row, None, 0.0
+    return None, function, correctness.worst_tolerance_share
+
+
+def _timed(
+    operator: Operator, shape: tuple[int, int], dtype: str, rounds: dict[str, Any], shares: dict[str, float]
+) -> Iterator[Row]:
+    least_bytes = operator.traffic(shape, ITEMSIZES[dtype]).total_bytes
+    found = {name: summary for name, samples in rounds.items() if (summary := latency([samples]))}
+    baseline = found.get(BASELINE)
+    for name, summary in found.items():
+        yield Row(
+            op=operator.name,
+            profile=name,
+            outcome="measured",
+            reason="",
+            p50_seconds=summary.p50_seconds,
+            p95_seconds=summary.p95_seconds,
+            noise_ratio=summary.noise_ratio,
+            bytes_per_second=least_bytes / summary.p50_seconds,
+            speedup_vs_torch_fused=baseline.p50_seconds / summary.p50_seconds if baseline else None,
+            worst_tolerance_share=shares[name],
+        )
+
+
+def _print(rows: Sequence[Row], title: str) -> None:
+    """Times as a table, fastest first; what was not measured as lines below it."""
+    table = Table(title=title, box=SIMPLE_HEAD)
+    for heading in ("op", "profile", "p50 µs", "p95 µs", "noise", "GB/s", "vs torch-fused", "error / tolerance"):
+        table.add_column(heading, justify="left" if heading in ("op", "profile") else "right", no_wrap=True)
+    for row in sorted(rows, key=lambda row: (row.op, row.p50_seconds or 0.0)):
+        if row.p50_seconds is not None and row.bytes_per_second is not None:
+            table.add_row(
+                row.op,
+                row.profile,
+                format.microseconds(row.p50_seconds),
+                format.microseconds(row.p95_seconds) if row.p95_seconds else "–",
+                format.noise(row.noise_ratio),
+                format.gigabytes_per_second(row.bytes_per_second),
+                f"{row.speedup_vs_torch_fused:.2f}×" if row.speedup_vs_torch_fused else "–",
+                f"{row.worst_tolerance_share:.2f}, correct",
+            )
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(table)
+    for row in rows:
+        if row.outcome != "measured":
+            console.print(f"{row.op}  {row.profile}  {row.outcome}: {row.reason}", markup=False, highlight=False)
+
+
+def _in_backend(profile: Profile, backend: str) -> bool:
+    return backend == "all" or profile.name.startswith(BACKENDS[backend])
+
+
+def _check_shape(rows: int, columns: int) -> None:
+    if rows < 1 or not 1 <= columns <= MAXIMUM_COLUMNS:
+        raise PlanError(
+            f"--rows {rows} --cols {columns}: accepted are rows from 1 up and 1 to {MAXIMUM_COLUMNS} columns"
+        )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="benchmark-norms", description=__doc__)
+    parser.add_argument("--op", choices=("rmsnorm", "layernorm", "all"), default="all", help="default: all")
+    parser.add_argument("--backend", choices=("torch", "triton", "liger", "all"), default="all", help="default: all")
+    parser.add_argument(
+        "--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: cuda where there is one"
+    )
+    parser.add_argument("--rows", type=int, default=4096, help="default: 4096")
+    parser.add_argument("--cols", type=int, default=4096, help="default: 4096")
+    parser.add_argument("--dtype", choices=tuple(ITEMSIZES), default="float16", help="default: float16")
+    parser.add_argument("--json", action="store_true", help="print JSON (SI units) instead of a table")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
