@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lab.catalogue import load_experiments
 from lab.decisions import Decision, Standing, check_claims, load_decisions, refuse_unacknowledged, standings
-from lab.evidence import Evidence, load_evidence
+from lab.evidence import EVIDENCE, Evidence, load_evidence
 from lab.pages.experiment import decision_link, experiment_page
 from lab.pages.site import Site, decision_page, policy_page
 from lab.pages.views import Shown
@@ -19,9 +19,9 @@ DECISIONS = ROOT / "experiments" / "decisions"
 EVERYTHING = frozenset({"rmsnorm-shape-sweep"})
 
 
-def build_site(out: Path, decisions: Path = DECISIONS) -> str:
+def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE) -> str:
     """Rebuild the published site from what is committed; says what it wrote."""
-    evidence = load_evidence()
+    evidence = load_evidence(promoted)
     shown = [_shown(experiment.name, evidence) for experiment in load_experiments()]
     records = load_decisions(decisions)
     known = {item.result.plan.name: [claim.claim.name for claim in item.result.claims] for item in shown}

@@ -1,0 +1,278 @@
+"""Runs that never happened: plans and records with given times, for tests of what reads them.
+
+directory = measured_run(tmp_path, {"torch-fused": 30e-6, "triton-fused-rmsnorm": 20e-6})
+run = load_run(directory)
+"""
+
+import dataclasses
+import math
+import random
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lab import journal
+from lab.catalogue import load_experiments
+from lab.definition import Case, Claim, Experiment, Operator, Profile
+from lab.judge import POLICY_VERSION
+from lab.kernels.traffic import Traffic
+from lab.plan import Plan, PlannedCase, Protocol, make_plan, save_plan
+from lab.record import (
+    SCHEMA,
+    Cell,
+    Correctness,
+    Counters,
+    Kernel,
+    Machine,
+    Record,
+    RunFinish,
+    RunStart,
+    SweepStart,
+    Timing,
+)
+from lab.source import source_digest
+
+Key = str | tuple[str, str]  # a profile, or a (case, profile)
+LAUNCH_FLOOR_SECONDS = 2e-6
+SCALE_BYTES = 2 * 4096 * 4096 * 2  # `seconds` are those of a 4096x4096 float16 problem
+SWEEP_FLAG = "rmsnorm-shape-sweep"
+
+
+def machine(device: str = "cuda", **changes: Any) -> Machine:
+    """An H100 box, or a machine without a GPU."""
+    facts: dict[str, Any] = {
+        "device": device,
+        "gpu": "", "gpu_id": "", "compute_capability": "", "multiprocessors": 0,
+        "memory_bytes": 0, "l2_bytes": 32 << 20, "peak_bytes_per_second": 0.0, "power_limit_watts": 0.0,
+        "sm_clock_hertz": 0.0, "memory_clock_hertz": 0.0, "ecc": "", "mig": "", "persistence": "",
+        "driver": "", "cuda": "", "torch": "2.13.0", "triton": "3.6.0", "ncu": "", "liger": "",
+        "python": "3.12.3", "os": "Linux 6.8.0 x86_64", "cpu": "A Processor", "cpu_count": 2, "environment": {},
+    }  # fmt: skip
+    if device == "cuda":
+        facts |= {
+            "gpu": "NVIDIA H100 80GB HBM3", "gpu_id": "0123456789ab", "compute_capability": "9.0",
+            "multiprocessors": 132, "memory_bytes": 85_017_493_504, "l2_bytes": 52_428_800,
+            "peak_bytes_per_second": 3.35232e12, "power_limit_watts": 700.0, "sm_clock_hertz": 1.98e9,
+            "memory_clock_hertz": 2.619e9, "ecc": "on", "mig": "off", "persistence": "on",
+            "driver": "580.159.04", "cuda": "13.0", "torch": "2.11.0", "ncu": "2025.3.1.0", "liger": "0.8.5",
+        }  # fmt: skip
+    return Machine(**(facts | changes))
+
+
+def small_experiment(**changes: Any) -> Experiment:
+    """Two cases, two profiles, one claim: `fast` is faster than `plain`. `large` needs a flag."""
+    facts: dict[str, Any] = {
+        "name": "doubling", "title": "Doubling", "question": "Is it fast?", "importance": "It is.", "focus": "Doubling",
+        "cases": (SMALL, LARGE), "profiles": (PLAIN, FAST), "claims": (FAST_BEATS_PLAIN,),
+        "headlines": (FAST_BEATS_PLAIN,), "does_not_show": ("Anything else.",), "metrics": {"Latency": ("p50",)},
+    }  # fmt: skip
+    return Experiment(**(facts | changes))
+
+
+def _doubling_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor]:
+    return (torch.randn(shape, dtype=dtype, device=device, generator=torch.Generator(device).manual_seed(seed)),)
+
+
+def _doubling_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    size = math.prod(shape)
+    return Traffic(read_bytes=size * itemsize, written_bytes=size * itemsize, flops=size)
+
+
+DOUBLING = Operator(
+    name="doubling", inputs=_doubling_inputs, reference=lambda x: 2 * x.double(), traffic=_doubling_traffic, tolerance=1
+)  # fmt: skip
+SMALL = Case(operator=DOUBLING, shape=(64, 128), dtype="float32", description="small")
+LARGE = Case(operator=DOUBLING, shape=(4096, 4096), dtype="float32", description="large", only_with="large-sweep")
+
+
+def profile(name: str, **changes: Any) -> Profile:
+    facts: dict[str, Any] = {
+        "name": name, "title": name, "technique": "It doubles.", "hypothesis": "It is fast.", "signal": "One kernel.",
+        "implementations": {"doubling": lambda: lambda x: x * 2},
+    }  # fmt: skip
+    return Profile(**(facts | changes))
+
+
+PLAIN, FAST = profile("plain"), profile("fast")
+FAST_BEATS_PLAIN = Claim(
+    name="fast-beats-plain", text="Fast is faster than plain.", subject=FAST, baseline=PLAIN, cases=(SMALL, LARGE)
+)  # fmt: skip
+
+
+def plan_of(
+    run_id: str = "synthetic",
+    *,
+    device: str = "cuda",
+    sweeps: int = 5,
+    include: Iterable[str] = (SWEEP_FLAG,),
+    profiling: bool = False,
+    experiments: Iterable[Experiment] | None = None,
+    protocol: Protocol | None = None,
+) -> Plan:
+    """The plan of every experiment with every case, as `lab plan` would make it."""
+    plan = make_plan(
+        run_id,
+        load_experiments() if experiments is None else experiments,
+        device=device,
+        profiling=profiling,
+        sweeps=sweeps,
+        include=frozenset(include),
+        policy_version=POLICY_VERSION,
+    )
+    return plan if protocol is None else dataclasses.replace(plan, protocol=protocol)
+
+
+def records_of(
+    plan: Plan,
+    seconds: Mapping[Any, float],
+    *,
+    noise: float = 0.003,
+    outcomes: Mapping[Any, tuple[str, str]] | None = None,
+    seed: int = 1,
+    source: str = "",
+    commit: str = "",
+    finished: bool = True,
+    on: Machine | None = None,
+) -> list[Record]:
+    """A journal's records: every planned cell in every sweep.
+
+    seconds: p50 by profile (a 4096x4096 float16 problem's; other cases scale with their least bytes
+    above the launch floor) or by (case, profile) (taken as it is). A profile without one is skipped.
+    noise: relative standard deviation of a sample. outcomes: (outcome, reason) by profile or by
+    (case, profile), instead of a measurement.
+    """
+    dice = random.Random(seed)
+    where = on or machine(plan.device)
+    start = RunStart(
+        schema=SCHEMA, run_id=plan.run_id, plan_digest=plan.digest, source_digest=source or source_digest(),
+        commit=commit, dirty=False, started_utc="2026-01-02T03:04:05Z",
+    )  # fmt: skip
+    found: list[Record] = [start]
+    for sweep in range(plan.protocol.sweeps):
+        process = f"{sweep}-{1000 + sweep}"
+        found.append(
+            SweepStart(
+                sweep=sweep, process=process, machine=where, launch_floor_seconds=LAUNCH_FLOOR_SECONDS,
+                started_utc=f"2026-01-02T03:{10 + sweep}:00Z",
+            )
+        )  # fmt: skip
+        for experiment in plan.experiments:
+            for case, profile in experiment.cells():
+                outcome, reason = _outcome(case.name, profile.name, seconds, outcomes or {})
+                timings: tuple[Timing, ...] = ()
+                if outcome == "measured":
+                    timings = (timing(_expected(case, profile.name, seconds), noise, plan.protocol, dice),)
+                found.append(cell(experiment.name, case.name, profile.name, sweep, process, outcome, reason, timings))
+    if plan.profiling:
+        found += _counters(plan, seconds, outcomes or {})
+    if finished:
+        found.append(RunFinish(finished_utc="2026-01-02T03:30:00Z"))
+    return found
+
+
+def measured_run(
+    parent: Path,
+    seconds: Mapping[Any, float],
+    *,
+    run_id: str = "synthetic",
+    device: str = "cuda",
+    sweeps: int = 5,
+    include: Iterable[str] = (SWEEP_FLAG,),
+    profiling: bool = False,
+    **how: Any,
+) -> Path:
+    """Write the run directory `parent/run_id`: plan.json and journal.jsonl. `how` goes to records_of."""
+    plan = plan_of(run_id, device=device, sweeps=sweeps, include=include, profiling=profiling)
+    return write_run(parent / run_id, plan, records_of(plan, seconds, **how))
+
+
+def write_run(directory: Path, plan: Plan, records: Iterable[Record]) -> Path:
+    directory.mkdir(parents=True)
+    save_plan(plan, directory)
+    for record in records:
+        journal.append(directory / journal.NAME, record)
+    return directory
+
+
+def cell(
+    experiment: str,
+    case: str,
+    profile: str,
+    sweep: int,
+    process: str = "",
+    outcome: str = "measured",
+    reason: str = "",
+    timings: tuple[Timing, ...] = (),
+) -> Cell:
+    checked = outcome in ("measured", "wrong")
+    right = Correctness(
+        passed=outcome == "measured", seeds=(1, 2, 3), worst_absolute_error=1e-3,
+        worst_tolerance_share=0.2 if outcome == "measured" else 40.0, message=reason,
+    )  # fmt: skip
+    return Cell(
+        experiment=experiment, case=case, profile=profile, sweep=sweep, process=process or f"{sweep}-{1000 + sweep}",
+        outcome=outcome, reason=reason, prepare_seconds=0.25 if checked else 0.0,
+        correctness=right if checked else None, timings=timings, finished_utc=f"2026-01-02T03:{10 + sweep}:30Z",
+    )  # fmt: skip
+
+
+def timing(
+    p50_seconds: float, noise: float, protocol: Protocol, dice: random.Random, enqueue_seconds: float = 5e-6
+) -> Timing:
+    """Samples around a time: log-normal, with a small effect of the sweep."""
+    here = p50_seconds * math.exp(dice.gauss(0, noise / 5))
+    return Timing(
+        scope="device_cold",
+        rounds=tuple(
+            tuple(round(here * math.exp(dice.gauss(0, noise)), 10) for _ in range(protocol.block))
+            for _ in range(protocol.rounds)
+        ),
+        void=(0,) * protocol.rounds,
+        enqueue_seconds=enqueue_seconds,
+        spin_seconds=2e-4,
+    )
+
+
+def _outcome(
+    case: str, profile: str, seconds: Mapping[Any, float], outcomes: Mapping[Any, tuple[str, str]]
+) -> tuple[str, str]:
+    for key in ((case, profile), profile):
+        if key in outcomes:
+            return outcomes[key]
+        if key in seconds:
+            return "measured", ""
+    return "skipped", "no time was given for it"
+
+
+def _expected(case: PlannedCase, profile: str, seconds: Mapping[Any, float]) -> float:
+    if (case.name, profile) in seconds:
+        return seconds[case.name, profile]
+    floor = LAUNCH_FLOOR_SECONDS
+    return floor + (seconds[profile] - floor) * case.least_bytes / SCALE_BYTES
+
+
+def _counters(plan: Plan, seconds: Mapping[Any, float], outcomes: Mapping[Any, tuple[str, str]]) -> list[Record]:
+    found: list[Record] = []
+    for experiment in plan.experiments:
+        for case, profile in experiment.cells():
+            if plan.device not in profile.devices:
+                continue
+            measured = _outcome(case.name, profile.name, seconds, outcomes)[0] == "measured"
+            kernel = Kernel(
+                name=profile.kernels.get(case.op, "some_kernel"), grid="(4096, 1, 1)", block="(256, 1, 1)",
+                duration_seconds=_expected(case, profile.name, seconds) if measured else None,
+                dram_read_bytes=float(case.read_bytes), dram_written_bytes=float(case.written_bytes),
+                dram_percent=81.5, occupancy_percent=93.25, registers_per_thread=32.0, shared_bytes_per_block=1024.0,
+            )  # fmt: skip
+            found.append(
+                Counters(
+                    experiment=experiment.name, case=case.name, profile=profile.name,
+                    outcome="measured" if measured else "blocked",
+                    reason="" if measured else "ncu saw no kernel in this cell's range",
+                    kernels=(kernel,) if measured else (), ncu="2025.3.1.0", report_sha256="ab" * 32,
+                )
+            )  # fmt: skip
+    return found
