@@ -27,8 +27,9 @@ def frames(descriptor: int, deadline_seconds: float) -> Iterator[Any]:
     waiting = b""
     silent_since = time.monotonic()
     while True:
-        left = silent_since + deadline_seconds - time.monotonic()
-        if left <= 0 or not select.select([descriptor], [], [], left)[0]:
+        # A reader that was itself stopped for long, as by Ctrl-Z, still takes what lies in the pipe.
+        left = max(0.0, silent_since + deadline_seconds - time.monotonic())
+        if not select.select([descriptor], [], [], left)[0]:
             raise TimeoutError
         if not (chunk := os.read(descriptor, 1 << 16)):
             return

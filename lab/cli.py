@@ -40,14 +40,19 @@ def benchmark(options: argparse.Namespace) -> None:
         return
     run(options)
     directory = RUNS / options.run_id
-    stages: tuple[tuple[str, Command], ...] = (("track", track), ("preview", preview))
     options.runs = [str(directory)]
     judge(options)
-    for name, stage in stages:
+    problems = []
+    for name, stage in (("track", track), ("preview", preview)):
         try:
             stage(options)
         except MissingPackage as missing:
-            say(f"{missing}. Copy {directory} to a machine that has it, and run there: lab {name} {directory}")
+            say(f"{missing}; copy {directory} to a machine that has it, and run there: lab {name} RUN_DIRECTORY")
+        except LabError as problem:
+            problems.append(f"{problem} (then: lab {name} {options.run_id})")
+    if problems:
+        raise LabError("the run is measured and kept, but: " + "; ".join(problems))
+    say(f"browse it: ./scripts/ui    publish it: ./scripts/publish {options.run_id}")
 
 
 def plan(options: argparse.Namespace) -> None:

@@ -28,6 +28,7 @@ METRICS = {
     "registers_per_thread": "launch__registers_per_thread",
     "shared_bytes_per_block": "launch__shared_mem_per_block",
 }
+LAUNCH_COLUMNS = ("Kernel Name", "Grid Size", "Block Size")
 # ncu's base units, brought to SI. An unknown unit is an error, not a guess.
 RAW_PAGE = ("--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "function")
 UNITS = {"ns": 1e-9, "byte": 1.0, "byte/block": 1.0, "%": 1.0, "register/thread": 1.0}
@@ -77,6 +78,7 @@ def _capture(experiment: PlannedExperiment, directory: Path) -> Capture:
     folder = directory / "ncu"
     folder.mkdir(exist_ok=True)
     report = folder / f"{experiment.name}.ncu-rep"
+    report.unlink(missing_ok=True)  # an interrupted pass may have left one, and it must not pass for this one's
     command = [
         ncu, "--clock-control", "none", "--cache-control", "all", "--profile-from-start", "off", "--nvtx",
         "--metrics", ",".join(METRICS.values()), "--force-overwrite", "--export", str(report),
@@ -106,8 +108,10 @@ def parse_raw_page(text: str) -> dict[tuple[str, str], tuple[Kernel, ...]]:
     if not rows:
         raise ValueError("no table")
     units, launches = rows[0], rows[1:]
-    if missing := [metric for metric in METRICS.values() if metric not in units]:
+    if missing := [column for column in (*LAUNCH_COLUMNS, *METRICS.values()) if column not in units]:
         raise ValueError(f"column {missing[0]} is missing")
+    if any(None in row or None in row.values() for row in rows):
+        raise ValueError("a row has not as many fields as the header")
     found: dict[tuple[str, str], tuple[Kernel, ...]] = {}
     for row in launches:
         if key := _range_of(text for column, text in row.items() if "Push/Pop_Range" in column):
@@ -142,9 +146,12 @@ def _range_of(values: Iterable[str]) -> tuple[str, str] | None:
 def _run(command: list[str], log: Path, timeout_seconds: float) -> tuple[str, str]:
     """(all output, what went wrong). The whole process group ends with the call."""
     with log.open("w+", errors="replace") as output:
-        process = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
-        )
+        try:
+            process = subprocess.Popen(
+                command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+        except OSError as refusal:
+            return "", f"ncu does not start: {refusal.strerror}"
         try:
             code = process.wait(timeout_seconds)
             problem = f"ncu ended with code {code}" if code else ""

@@ -142,7 +142,7 @@ def _kernel(kernel: Kernel) -> dict[str, Any]:
 def _sum(values: Sequence[float | None]) -> float | None:
     """The sum, or None where any part was not measured."""
     known = [value for value in values if value is not None]
-    return _rounded(sum(known)) if known and len(known) == len(values) else None
+    return float(_rounded(sum(known))) if known and len(known) == len(values) else None
 
 
 def _weighted_mean(kernels: Sequence[Kernel], values: Sequence[float | None]) -> float | None:
@@ -154,7 +154,7 @@ def _weighted_mean(kernels: Sequence[Kernel], values: Sequence[float | None]) ->
     ]
     if not pairs or len(pairs) < len(values):
         return None
-    return _rounded(sum(weight * value for weight, value in pairs) / sum(weight for weight, _ in pairs))
+    return float(_rounded(sum(weight * value for weight, value in pairs) / sum(weight for weight, _ in pairs)))
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

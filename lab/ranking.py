@@ -2,53 +2,59 @@
 
 from dataclasses import dataclass
 
-from lab.judge import EQUIVALENCE_MARGIN, Status
+from lab.judge import EQUIVALENCE_MARGIN
 from lab.results import CellResult, ExperimentResult
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """`level`: not shown to differ from the fastest by more than the margin that counts as equal."""
+    """Where a profile stands at a case by p50.
+
+    `level`: not shown to be slower than the fastest by more than the margin that counts as equal; for
+    the fastest itself, that it shares its place. `proven` is False where too few sweeps were measured
+    to tell.
+    """
 
     rank: int
+    times_fastest: float  # p50 over the fastest p50
     level: bool
-    text: str
+    proven: bool
+
+    @property
+    def text(self) -> str:
+        """'1 FASTEST', '2 level', '4 takes 1.57×': sorts by place."""
+        if self.rank == 1:
+            word = "level" if self.level else "FASTEST"
+        else:
+            word = "level" if self.level else f"takes {self.times_fastest:.2f}×"
+        return f"{self.rank} {word}" + ("" if self.proven else " (too few sweeps)")
 
 
 def rank(experiment: ExperimentResult, case: str) -> dict[str, Place]:
-    """Places of the measured profiles by p50, fastest first."""
+    """The place of each measured profile, fastest first; empty where none was measured."""
     timed = sorted(
-        ((cell.latency.p50_seconds, cell) for cell in experiment.measured(case) if cell.latency and _valid(cell)),
+        ((cell.latency.p50_seconds, cell) for cell in experiment.measured(case) if cell.latency),
         key=lambda pair: pair[0],
     )
     if not timed:
         return {}
     best_seconds, best = timed[0]
-    level = {cell.profile for _, cell in timed[1:] if _level(experiment, case, best, cell)}
-    places = {best.profile: Place(rank=1, level=bool(level), text="1 level" if level else "1 FASTEST")}
-    for number, (seconds, cell) in enumerate(timed[1:], start=2):
-        if cell.profile in level:
-            text = f"{number} level"
-        else:
-            text = f"{number} takes {seconds / best_seconds:.2f}×"
-        places[cell.profile] = Place(rank=number, level=cell.profile in level, text=text)
-    return places
+    rest = {
+        cell.profile: _behind(experiment, best, cell, number, seconds / best_seconds)
+        for number, (seconds, cell) in enumerate(timed[1:], start=2)
+    }
+    shared = any(place.level for place in rest.values())
+    proven = all(place.proven for place in rest.values())
+    return {best.profile: Place(rank=1, times_fastest=1.0, level=shared, proven=proven), **rest}
 
 
 def baselines(experiment: ExperimentResult) -> tuple[str, ...]:
     """Every profile that a claim compares with, in the order of the profiles."""
-    named = {result.claim.baseline for result in experiment.claims}
+    named = {claim.baseline for claim in experiment.plan.claims}
     return tuple(profile.name for profile in experiment.plan.profiles if profile.name in named)
 
 
-def headline_status(experiment: ExperimentResult, claim: str) -> Status:
-    return next(result.status for result in experiment.claims if result.claim.name == claim)
-
-
-def _valid(cell: CellResult) -> bool:
-    return not cell.beats_physics
-
-
-def _level(experiment: ExperimentResult, case: str, best: CellResult, other: CellResult) -> bool:
-    speedup = experiment.compare(case, best.profile, other.profile)
-    return speedup is not None and speedup.low < 1 + EQUIVALENCE_MARGIN
+def _behind(experiment: ExperimentResult, best: CellResult, cell: CellResult, number: int, times: float) -> Place:
+    speedup = experiment.compare(cell.case, best.profile, cell.profile)
+    level = speedup is not None and speedup.low < 1 + EQUIVALENCE_MARGIN
+    return Place(rank=number, times_fastest=times, level=level, proven=speedup is not None)

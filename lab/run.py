@@ -86,8 +86,11 @@ class Sweep:
                 self.progress.sweep(self.sweep)
                 announced = True
             self.at, self.process = [], ""
+            missing = self._missing()
             if ended := self._work():
                 self._lay_to_cell(ended)
+            if self._missing() == missing:
+                raise RunError(f"{self.directory}: sweep {self.sweep + 1}: the worker ended without its cells")
 
     def _missing(self) -> int:
         done = sum(key[0] == self.sweep for key in self.cells)

@@ -9,19 +9,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lab.figures import overview_figure
+from lab.figures import overview_figure, spots
 from lab.judge import NOISY_RATIO, POLICY_VERSION, Status
-from lab.plan import PlannedCase
+from lab.naming import case_name, machine_name, run_title
+from lab.plan import PlannedCase, PlannedExperiment
 from lab.ranking import Place, baselines, rank
 from lab.record import Counters, Kernel, digest, to_data
-from lab.report import machine_name, run_title, spots, summary_table, write_report
+from lab.report import geomean, summary_table, write_report
 from lab.results import CellResult, ExperimentResult, RunResult
-from lab.statistics import geometric_mean
 
 LAYOUT = 1  # raise it when names, tags or artifacts change: tracked runs then get a new attempt
 PARENT_KEY = "run"
-DTYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
-JUDGED = (Status.SUPPORTED, Status.REFUTED, Status.INCONCLUSIVE)
 STATUSES = {"measured": "FINISHED", "skipped": "FINISHED", "failed": "FAILED", "wrong": "FAILED"}
 LONGEST_TAG = 500
 
@@ -83,6 +81,17 @@ def trees(run: RunResult) -> tuple[Tree, ...]:
     )
 
 
+def curve_keys(plan: PlannedExperiment) -> dict[str, list[str]]:
+    """The metrics that draw p50 over problem size, by operator and dtype, where those have several sizes."""
+    names = [_series(case) for case in plan.cases]
+    found: dict[str, list[str]] = {}
+    for case in plan.cases:
+        if names.count(_series(case)) > 1:
+            keys = [_curve_key(case, profile.name) for profile in plan.profiles_of(case)]
+            found[f"{_series(case)}: p50 (µs) over least traffic (KiB)"] = keys
+    return found
+
+
 def rounded(value: float) -> float:
     """Five significant digits: the UI prints every digit that it is given."""
     return float(f"{value:.5g}")
@@ -139,7 +148,7 @@ def _parent(run: RunResult, experiment: ExperimentResult) -> Entry:
             "sweeps": str(protocol.sweeps),
             "rounds": str(protocol.rounds),
         },
-        measures=tuple(_headlines(run, experiment)) + tuple(_curves(run, experiment)),
+        measures=tuple(_headlines(run, experiment)) + tuple(_curves(experiment)),
         artifacts={
             "report.md": write_report(run, experiment),
             "summary.json": json.dumps(summary_table(experiment)),
@@ -163,10 +172,8 @@ def _headlines(run: RunResult, experiment: ExperimentResult) -> Iterator[Measure
     """Geometric mean of each claim over the cases that were judged, and how the cells went."""
     utc = run.finished_utc or run.start.started_utc
     for result in experiment.claims:
-        ratios = [v.speedup.ratio for v in result.verdicts.values() if v.speedup and v.status in JUDGED]
-        if ratios:
-            key = f"speedup_geomean/{result.claim.name}"
-            yield Measure(key=key, value=rounded(geometric_mean(ratios)), utc=utc)
+        if gain := geomean(result):
+            yield Measure(key=f"speedup_geomean/{result.claim.name}", value=rounded(gain), utc=utc)
     for status in Status:
         count = sum(result.status == status for result in experiment.claims)
         yield Measure(key=f"claims/{status}", value=count, utc=utc)
@@ -179,21 +186,23 @@ def _headlines(run: RunResult, experiment: ExperimentResult) -> Iterator[Measure
         yield Measure(key="noise/max_ratio", value=rounded(max(noises)), utc=utc)
 
 
-def _curves(run: RunResult, experiment: ExperimentResult) -> Iterator[Measure]:
-    """p50 over problem size, where one operator and dtype has several sizes: step = KiB of least traffic."""
-    series = [(case, f"{case.op}-{case.dtype}") for case in experiment.plan.included_cases]
-    names = [name for _, name in series]
-    for case, name in series:
-        if names.count(name) < 2:
-            continue
+def _curves(experiment: ExperimentResult) -> Iterator[Measure]:
+    """p50 over problem size, with KiB of least traffic as the step."""
+    wanted = {key for keys in curve_keys(experiment.plan).values() for key in keys}
+    for case in experiment.plan.included_cases:
         for cell in experiment.measured(case.name):
-            if cell.latency:
-                yield Measure(
-                    key=f"p50_us_by_kib {name}/{cell.profile}",
-                    value=rounded(cell.latency.p50_seconds * 1e6),
-                    utc=_last_utc(cell),
-                    step=case.least_bytes // 1024,
-                )
+            key = _curve_key(case, cell.profile)
+            if cell.latency and key in wanted:
+                p50_us = rounded(cell.latency.p50_seconds * 1e6)
+                yield Measure(key=key, value=p50_us, utc=_last_utc(cell), step=case.least_bytes // 1024)
+
+
+def _series(case: PlannedCase) -> str:
+    return f"{case.op}-{case.dtype}"
+
+
+def _curve_key(case: PlannedCase, profile: str) -> str:
+    return f"p50_us_by_kib {_series(case)}/{profile}"
 
 
 def _children(run: RunResult, experiment: ExperimentResult) -> Iterator[Entry]:
@@ -301,11 +310,6 @@ def _total_megabytes(counts: list[float | None]) -> float | None:
     """A sum with a part unknown would be too small, so it is left out."""
     known = [count for count in counts if count is not None]
     return sum(known) / 1e6 if len(known) == len(counts) else None
-
-
-def case_name(case: PlannedCase) -> str:
-    """'4096x8192 f16 rmsnorm': what tells cases apart comes first, because the UI cuts names off."""
-    return f"{'x'.join(map(str, case.shape))} {DTYPES.get(case.dtype, case.dtype)} {case.op}"
 
 
 def _last_utc(cell: CellResult) -> str:

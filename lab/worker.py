@@ -20,7 +20,7 @@ import torch
 
 from lab.catalogue import choose_experiments
 from lab.channel import send
-from lab.correctness import Check, check_profile, compare, verdict
+from lab.correctness import Check, call, check_profile, compare, verdict
 from lab.definition import Case, Experiment, Profile
 from lab.machine import fingerprint
 from lab.measure import Clock, make_clock, time_case
@@ -96,10 +96,17 @@ class SweepCase:
         shuffler = random.Random(f"{self.plan.run_id}/{self.start.sweep}/{self.case.name}")
         seeds = tuple(shuffler.getrandbits(31) for _ in range(max(protocol.ring, protocol.seeds)))
         dtype = getattr(torch, self.case.dtype)
-        ring = [operator.inputs(self.case.shape, dtype, self.clock.device, seed) for seed in seeds]
-        truths = [operator.reference(*arguments) for arguments in ring]
-        torch._dynamo.reset()
         profiles = [profile for profile in self.experiment.profiles if profile.name in todo]
+        # A crash from here on is not to be laid to the case before.
+        self._announce(profiles[0].name, stage="inputs")
+        try:
+            ring = [operator.inputs(self.case.shape, dtype, self.clock.device, seed) for seed in seeds]
+            truths = [operator.reference(*arguments) for arguments in ring]
+        except Exception as problem:  # such as no memory left: the case is lost, not the sweep
+            for profile in profiles:
+                self._send(profile.name, "failed", f"inputs: {fault(problem)}", None)
+            return
+        torch._dynamo.reset()
         prepared = [self._prepare(profile, ring, truths, seeds) for profile in profiles]
         ready = {item.profile.name: item for item in prepared if item}
         if not ready:
@@ -129,7 +136,7 @@ class SweepCase:
         began = time.perf_counter()
         try:
             function = profile.implementations[operator.name]()
-            function(*ring[0])
+            call(function, ring[0])
             seconds = round(time.perf_counter() - began, 6)
             correctness = check_profile(operator, function, ring, truths, seeds)
         except Exception as problem:  # any fault of a profile is a record of its cell, not the end of the sweep

@@ -47,7 +47,7 @@ def check_tensor(op: str, name: str, tensor: Tensor) -> None:
     if tensor.dtype not in FLOATS:
         accepted = ", ".join(str(dtype) for dtype in FLOATS)
         raise TypeError(f"{op}: {name} has dtype {tensor.dtype}; accepted are {accepted}")
-    if not tensor.is_cuda and not interpreting():
+    if not tensor.is_cuda and not (tensor.is_cpu and interpreting()):
         raise ValueError(
             f"{op}: {name} is on {tensor.device}; accepted is a CUDA device "
             "(or the CPU under TRITON_INTERPRET=1, set before Python starts)"
