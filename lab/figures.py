@@ -51,7 +51,7 @@ def overview_figure(measured: Sequence[Spot], title: str) -> str:
         for rival in rivals:
             figure.add_scatter(row=1, col=2, **_speedup_trace(here, cases, lane, rival))
             owners.append(rival)
-    _lay_out(figure, cases, title)
+    _lay_out(figure, [_lane_label(case, measured) for case in cases], title)
     if rivals:
         _add_menu(figure, owners, rivals)
     page: str = figure.to_html(include_plotlyjs=True, full_html=True, div_id="overview")
@@ -81,16 +81,12 @@ def _latency_trace(here: Sequence[Spot], cases: Sequence[str], lane: float) -> d
         "legendgroup": here[0].profile,
         "x": [spot.p50_seconds * 1e6 for spot in here],
         "y": [cases.index(spot.case) + lane for spot in here],
-        "mode": "markers+text",
-        "text": [f"  {spot.profile}, {microseconds(spot.p50_seconds)} µs" if spot.place.startswith("1 ") else ""
-                 for spot in here],
-        "textposition": "middle right",
+        "mode": "markers",
         "marker": _marker(here[0].profile) | {"line": {"width": [2 if is_best else 0 for is_best in fastest]}},
         "customdata": [[spot.case, spot.place, microseconds(spot.p50_seconds)] for spot in here],
         "hovertemplate": "%{customdata[0]}<br>p50 %{customdata[2]} µs<br>%{customdata[1]}"
         "<extra>%{fullData.name}</extra>",
-        "cliponaxis": False,
-    }  # fmt: skip
+    }
 
 
 def _speedup_trace(here: Sequence[Spot], cases: Sequence[str], lane: float, rival: str) -> dict[str, Any]:
@@ -114,15 +110,23 @@ def _speedup_trace(here: Sequence[Spot], cases: Sequence[str], lane: float, riva
     }
 
 
+def _lane_label(case: str, measured: Sequence[Spot]) -> str:
+    """The case, and under it who is fastest there."""
+    best = [spot for spot in measured if spot.case == case and spot.place.startswith("1 ")]
+    names = " = ".join(f"<b>{spot.profile}</b>" for spot in best)
+    tie = " (tie)" if "tie" in best[0].place else ""
+    return f"{case}<br>{names}{tie}, {microseconds(best[0].p50_seconds)} µs"
+
+
 def _marker(profile: str) -> dict[str, Any]:
     own = "triton"  # profiles without a colour of their own are the lab's kernels
     return {"color": COLOURS.get(profile, COLOURS[own]), "symbol": SHAPES.get(profile, SHAPES[own]), "size": 11}
 
 
-def _lay_out(figure: Any, cases: Sequence[str], title: str) -> None:
+def _lay_out(figure: Any, labels: Sequence[str], title: str) -> None:
     figure.update_yaxes(
-        tickvals=list(range(len(cases))), ticktext=list(cases), range=[len(cases) - 0.5, -0.5], zeroline=False,
-        minor={"tickvals": [number + 0.5 for number in range(len(cases))], "showgrid": True},
+        tickvals=list(range(len(labels))), ticktext=list(labels), range=[len(labels) - 0.5, -0.5], zeroline=False,
+        minor={"tickvals": [number + 0.5 for number in range(len(labels))], "showgrid": True},
         showgrid=False, automargin=True,
     )  # fmt: skip
     figure.update_xaxes(type="log", dtick="D2", minorloglabels="none")
@@ -130,7 +134,7 @@ def _lay_out(figure: Any, cases: Sequence[str], title: str) -> None:
     figure.update_layout(
         title={"text": title, "font": {"size": 16}},
         template="plotly_white",
-        height=170 + LANE_PIXELS * max(1, len(cases)),
+        height=170 + LANE_PIXELS * max(1, len(labels)),
         legend={"orientation": "h", "y": -0.08, "yanchor": "top"},
         margin={"t": 110},
     )

@@ -30,7 +30,7 @@ from lab.worker import fault, skip_reason
 
 BASELINE = "torch-fused"
 BACKENDS = {"torch": ("torch-baseline", "torch-fused", "torch-compile"), "triton": ("triton-",), "liger": ("liger",)}
-PROTOCOL = Protocol(rounds=10)
+PROTOCOL = Protocol(rounds=12)  # a few samples may be void, and p95 wants a hundred
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

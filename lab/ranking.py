@@ -22,12 +22,12 @@ class Place:
 
     @property
     def text(self) -> str:
-        """'1 FASTEST', '2 level', '4 takes 1.57×': sorts by place."""
+        """'1 FASTEST', '1 FASTEST (tie)', '2 tie', '4: 1.57× the time': sorts by place."""
         if self.rank == 1:
-            word = "level" if self.level else "FASTEST"
+            text = "1 FASTEST (tie)" if self.level else "1 FASTEST"
         else:
-            word = "level" if self.level else f"takes {self.times_fastest:.2f}×"
-        return f"{self.rank} {word}" + ("" if self.proven else " (too few sweeps)")
+            text = f"{self.rank} tie" if self.level else f"{self.rank}: {self.times_fastest:.2f}× the time"
+        return text if self.proven else f"{text} (too few sweeps to tell)"
 
 
 def rank(experiment: ExperimentResult, case: str) -> dict[str, Place]:
@@ -38,10 +38,11 @@ def rank(experiment: ExperimentResult, case: str) -> dict[str, Place]:
     )
     if not timed:
         return {}
-    best_seconds, best = timed[0]
+    all_seconds = [seconds for seconds, _ in timed]
+    best = timed[0][1]
     rest = {
-        cell.profile: _behind(experiment, best, cell, number, seconds / best_seconds)
-        for number, (seconds, cell) in enumerate(timed[1:], start=2)
+        cell.profile: _behind(experiment, best, cell, 1 + all_seconds.index(seconds), seconds / all_seconds[0])
+        for seconds, cell in timed[1:]
     }
     shared = any(place.level for place in rest.values())
     proven = all(place.proven for place in rest.values())

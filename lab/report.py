@@ -1,14 +1,14 @@
 """A judged experiment → a report in Markdown and a table, for those who browse runs. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lab.format import day, interval, microseconds, noise, ratio_interval, significant
 from lab.judge import READING_ORDER, Status, Verdict
 from lab.naming import case_name, machine_name, run_title
 from lab.plan import PlannedCase
-from lab.ranking import baselines, rank
-from lab.results import ClaimResult, ExperimentResult, RunResult
+from lab.ranking import Place, baselines, rank
+from lab.results import CellResult, ClaimResult, ExperimentResult, RunResult
 from lab.statistics import geometric_mean
 
 JUDGED = (Status.SUPPORTED, Status.REFUTED, Status.INCONCLUSIVE)
@@ -21,29 +21,62 @@ def write_report(run: RunResult, experiment: ExperimentResult) -> str:
         f"# {experiment.plan.title}: {run_title(run)}",
         f"**{experiment.plan.question}**",
         *_warnings(run),
-        "\n".join(f"- {line}" for line in answers(experiment)),
+        _bullets(answers(experiment)),
         "## Which profile wins at which shape",
-        _shape_table(experiment),
-        "Fastest by p50; *level* means not shown to be more than 2 % apart. Speed-up and verdict are of the "
-        "headline claim at that shape: how many times as fast, with its 95 % interval over sweeps.",
+        *_operator_sections(experiment),
+        "Fastest by p50 (in µs); a *tie* is not shown to be more than 2 % slower. Speed-up is how many times as "
+        "fast, with its 95 % interval over sweeps; the verdict is that of the headline claim at the shape.",
         "## Claims",
         _claim_table(experiment),
         "## What this does not show",
-        "\n".join(f"- {sentence}" for sentence in experiment.plan.does_not_show),
+        _bullets(experiment.plan.does_not_show),
         "## Machine and provenance",
         _machine_table(run),
     )
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def describe_run(run: RunResult, experiment: ExperimentResult) -> str:
+    """The answer and the winners, for the top of the run's own page."""
+    rows = []
+    for case in experiment.plan.included_cases:
+        places = rank(experiment, case.name)
+        if places:
+            cell = experiment.cells[case.name, next(iter(places))]
+            p50 = microseconds(cell.latency.p50_seconds) if cell.latency else NOTHING
+            rows.append([case_name(case), _winners(experiment, case), p50, *_headline_at(experiment, case)])
+    parts = (
+        f"{run_title(run)}. {experiment.plan.question}",
+        _bullets(answers(experiment)),
+        _table(["shape", "fastest", "p50, µs", "headline speed-up", "verdict"], rows),
+        "More under *Artifacts*: report.md, figure.html.",
+    )
+    return "\n\n".join(parts)
+
+
+def describe_cell(
+    run: RunResult, experiment: ExperimentResult, case: PlannedCase, cell: CellResult, place: Place | None
+) -> str:
+    """Where a cell stands at its case, and what the claims about it say there."""
+    standing = place.text if place else cell.outcome
+    reason = f" ({cell.reason})" if cell.reason else ""
+    lines = [f"**{standing}**{reason} at {case_name(case)}, {run_title(run)}"]
+    rows = []
+    for result in experiment.claims:
+        verdict = result.verdicts.get(case.name)
+        if verdict and cell.profile in (result.claim.subject, result.claim.baseline):
+            gain = ratio_interval(verdict.speedup) if verdict.speedup else NOTHING
+            rows.append([result.claim.text, gain, _verdict_text(verdict), verdict.reason or NOTHING])
+    if rows:
+        lines.append(_table(["claim, at this shape", "speed-up", "verdict", "why"], rows))
+    return "\n\n".join(lines)
+
+
 def answers(experiment: ExperimentResult) -> Iterator[str]:
     """One line for each headline claim."""
     headlines = [result for result in experiment.claims if result.claim.name in experiment.plan.headlines]
     for result in headlines or experiment.claims:
-        gain = geomean(result)
-        judged = sum(verdict.status in JUDGED for verdict in result.verdicts.values())
-        size = f" {significant(gain, 3)}× in the geometric mean of {judged} judged shapes." if gain else ""
-        yield f"**{result.status}** – {result.claim.text}{size}"
+        yield f"**{result.status}** – {result.claim.text}{_size(result)}"
 
 
 def geomean(result: ClaimResult) -> float | None:
@@ -79,6 +112,14 @@ def summary_table(experiment: ExperimentResult) -> dict[str, Any]:
     return {"columns": columns, "data": rows}
 
 
+def _size(result: ClaimResult) -> str:
+    gain = geomean(result)
+    if gain is None:
+        return ""
+    judged = sum(verdict.status in JUDGED for verdict in result.verdicts.values())
+    return f" {significant(gain, 3)}× in the geometric mean of the {judged} of {len(result.verdicts)} shapes judged."
+
+
 def _warnings(run: RunResult) -> Iterator[str]:
     if run.machine.device == "cpu":
         yield "> **Measured on the CPU.** These times say nothing of any GPU."
@@ -89,14 +130,19 @@ def _warnings(run: RunResult) -> Iterator[str]:
         yield f"> **Damaged journal.** Lines {lines} could not be trusted and were not used."
 
 
-def _shape_table(experiment: ExperimentResult) -> str:
-    profiles = [p.name for p in experiment.plan.profiles]
-    rows = []
-    for case in experiment.plan.included_cases:
-        cells = [experiment.cells[case.name, name] for name in profiles]
-        p50s = [_p50_text(cell.outcome, cell.latency.p50_seconds if cell.latency else None) for cell in cells]
-        rows.append([case_name(case), _winners(experiment, case), *p50s, *_headline_at(experiment, case)])
-    return _table(["shape", "fastest", *(f"{name}, µs" for name in profiles), "speed-up", "verdict"], rows)
+def _operator_sections(experiment: ExperimentResult) -> Iterator[str]:
+    """A table for each operator: its shapes, and the profiles that implement it."""
+    operators = dict.fromkeys(case.op for case in experiment.plan.included_cases)
+    for operator in operators:
+        cases = [case for case in experiment.plan.included_cases if case.op == operator]
+        profiles = [profile.name for profile in experiment.plan.profiles_of(cases[0])]
+        rows = []
+        for case in cases:
+            cells = [experiment.cells[case.name, name] for name in profiles]
+            p50s = [microseconds(cell.latency.p50_seconds) if cell.latency else cell.outcome for cell in cells]
+            rows.append([case_name(case), _winners(experiment, case), *p50s, *_headline_at(experiment, case)])
+        yield f"### {operator}"
+        yield _table(["shape", "fastest", *profiles, "speed-up", "verdict"], rows)
 
 
 def _winners(experiment: ExperimentResult, case: PlannedCase) -> str:
@@ -104,17 +150,18 @@ def _winners(experiment: ExperimentResult, case: PlannedCase) -> str:
     if not places:
         return NOTHING
     first = next(iter(places))
-    level = [name for name, place in places.items() if place.level and name != first]
+    ties = [name for name, place in places.items() if place.level and name != first]
     unproven = "" if places[first].proven else " (too few sweeps to tell)"
-    return f"**{first}**" + (f", level with {', '.join(level)}" if level else "") + unproven
+    return f"**{first}**" + (f" (tie: {', '.join(ties)})" if ties else "") + unproven
 
 
 def _headline_at(experiment: ExperimentResult, case: PlannedCase) -> tuple[str, str]:
+    """Speed-up and verdict of the first headline claim that speaks of the case."""
     for result in experiment.claims:
         if result.claim.name in experiment.plan.headlines and case.name in result.verdicts:
             verdict = result.verdicts[case.name]
-            gain = ratio_interval(verdict.speedup) if verdict.speedup else NOTHING
-            return f"{gain} vs {result.claim.baseline}", _verdict_text(verdict)
+            gain = f"{ratio_interval(verdict.speedup)} vs {result.claim.baseline}" if verdict.speedup else NOTHING
+            return gain, _verdict_text(verdict)
     return NOTHING, NOTHING
 
 
@@ -145,12 +192,6 @@ def _machine_table(run: RunResult) -> str:
     return _table(["fact", "value"], [[name, value] for name, value in facts.items()])
 
 
-def _p50_text(outcome: str, p50_seconds: float | None) -> str:
-    if p50_seconds is not None:
-        return microseconds(p50_seconds)
-    return NOTHING if outcome == "not-planned" else outcome
-
-
 def _speedup_text(experiment: ExperimentResult, case: str, profile: str, rival: str) -> str:
     speedup = None if profile == rival else experiment.compare(case, profile, rival)
     return f"{significant(speedup.ratio, 4)} {interval(speedup.low, speedup.high)}" if speedup else ""
@@ -158,6 +199,10 @@ def _speedup_text(experiment: ExperimentResult, case: str, profile: str, rival: 
 
 def _verdict_text(verdict: Verdict) -> str:
     return f"{verdict.status} ({verdict.mark})" if verdict.mark else str(verdict.status)
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -225,22 +225,28 @@ def _differences(old: Machine, new: Machine) -> list[str]:
 
 
 def _profile(plan: Plan, path: Path, records: tuple[Record, ...], say: Callable[[str], None]) -> None:
-    done = {record.experiment for record in records if isinstance(record, Counters)}
+    done = {_cell_of(record) for record in records if isinstance(record, Counters)}
     for experiment in plan.experiments:
-        if experiment.name in done:
+        cells = {(experiment.name, c.name, p.name) for c, p in experiment.cells() if plan.device in p.devices}
+        if cells <= done:
             continue
         say(f"profiling {experiment.name} with Nsight Compute")
         found = list(profile_experiment(plan, experiment, path.parent))
         for counters in found:
-            journal.append(path, counters)
+            if _cell_of(counters) not in done:
+                journal.append(path, counters)
         blocked = sorted({counters.reason for counters in found if counters.outcome == "blocked"})
         say(f"  counters of {sum(c.outcome == 'measured' for c in found)} of {len(found)} cells")
         for reason in blocked:
             say(f"  counters: blocked: {reason}")
 
 
+def _cell_of(record: Cell | Counters) -> tuple[str, str, str]:
+    return record.experiment, record.case, record.profile
+
+
 def _key(cell: Cell) -> tuple[int, str, str, str]:
-    return cell.sweep, cell.experiment, cell.case, cell.profile
+    return cell.sweep, *_cell_of(cell)
 
 
 @contextmanager

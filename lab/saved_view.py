@@ -23,8 +23,8 @@ CREATED_MILLISECONDS = 1_767_225_600_000  # the UI asks for a time; a fixed one 
 def winners_view(baselines: Sequence[str]) -> str:
     """The cells of each case together, fastest first, with their p50, p95, noise and speed-ups."""
     widths = {
-        RUN_NAME: 340,
-        "tags.`lab.place`": 130,
+        RUN_NAME: 400,
+        "tags.`lab.place`": 170,
         "params.`profile`": 180,
         P50: 130,
         **{f"metrics.`speedup/vs_{name}`": 190 for name in baselines},

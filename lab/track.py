@@ -28,11 +28,12 @@ from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
 from lab import journal, plan
+from lab.measures import curve_keys, milliseconds
 from lab.plan import PlannedExperiment
 from lab.results import RunResult
 from lab.saved_view import CURVES, TAG, WINNERS, curves_view, view_path, winners_view
 from lab.store import Store, StoreError, check_answers, find_store, locked
-from lab.tracked import Entry, Tree, curve_keys, milliseconds, trees
+from lab.tracked import Entry, Tree, trees
 
 OURS = "lab.experiment"  # tags the MLflow experiments that this room made
 DEFAULT_EXPERIMENT = "0"
@@ -67,8 +68,11 @@ def track(run: RunResult, directory: Path, runs: Path) -> Iterator[str]:
     check_answers(store)
     with locked(runs), _explained(store):
         client = _open(store)
-        for tree, experiment in zip(trees(run), run.experiments, strict=True):
-            experiment_id = _experiment(client, store, experiment.plan)
+        found = trees(run)
+        if not found:
+            yield f"tracked nothing of {run.plan.run_id}: none of its cells is measured yet"
+        for tree in found:
+            experiment_id = _experiment(client, store, run.plan.experiment(tree.experiment))
             yield _fill(client, experiment_id, tree, directory)
         _analyze(store)
 
@@ -97,7 +101,7 @@ def _explained(store: Store) -> Iterator[None]:
     """Turn MLflow's and the database's errors into one that says what to do."""
     try:
         yield
-    except (MlflowException, SQLAlchemyError, OSError) as problem:
+    except (MlflowException, SQLAlchemyError, subprocess.SubprocessError, OSError) as problem:
         advice = "The journals are untouched: `lab track RUN` fills it again"
         if store.database is not None:
             advice = f"If it is damaged, delete {store.database} and its mlartifacts. {advice}"
@@ -229,7 +233,7 @@ def _log(client: MlflowClient, experiment_id: str, entry: Entry, number: int, pa
     run_id = str(made.info.run_id)
     client.log_batch(
         run_id,
-        metrics=[Metric(m.key, m.value, m.milliseconds, m.step) for m in entry.measures],
+        metrics=[Metric(m.key, m.value, milliseconds(m.utc), m.step) for m in entry.measures],
         params=[Param(key, value) for key, value in entry.params.items() if value],
         tags=[RunTag(key, value) for key, value in tags.items() if value],
     )

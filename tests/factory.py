@@ -239,11 +239,12 @@ def timing(
 def _outcome(
     case: str, profile: str, seconds: Mapping[Any, float], outcomes: Mapping[Any, tuple[str, str]]
 ) -> tuple[str, str]:
-    for key in ((case, profile), profile):
+    keys = ((case, profile), profile)
+    for key in keys:
         if key in outcomes:
             return outcomes[key]
-        if key in seconds:
-            return "measured", ""
+    if any(key in seconds for key in keys):
+        return "measured", ""
     return "skipped", "no time was given for it"
 
 

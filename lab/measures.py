@@ -1,0 +1,140 @@
+"""A judged run → named numbers for charts, in the unit that each name ends in, five significant digits. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from lab.judge import Status
+from lab.plan import PlannedCase, PlannedExperiment
+from lab.ranking import baselines
+from lab.record import Counters
+from lab.report import geomean
+from lab.results import CellResult, ExperimentResult, RunResult
+
+OUTCOMES = ("measured", "skipped", "failed", "wrong", "unfinished")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measure:
+    """One value, and when it was measured; `step` is 0, or the problem size on a curve."""
+
+    key: str
+    value: float
+    utc: str
+    step: int = 0
+
+
+def headlines(run: RunResult, experiment: ExperimentResult) -> Iterator[Measure]:
+    """Geometric mean of each claim over the cases that were judged, and how claims and cells went."""
+    utc = run.finished_utc or max(last_utc(cell) for cell in experiment.cells.values() if cell.cells)
+    for result in experiment.claims:
+        if gain := geomean(result):
+            yield Measure(key=f"speedup_geomean/{result.claim.name}", value=rounded(gain), utc=utc)
+    for status in Status:
+        count = sum(result.status == status for result in experiment.claims)
+        yield Measure(key=f"claims/{status}", value=count, utc=utc)
+    planned = [experiment.cells[case.name, profile.name] for case, profile in experiment.plan.cells()]
+    for outcome in OUTCOMES:
+        yield Measure(key=f"cells/{outcome}", value=sum(cell.outcome == outcome for cell in planned), utc=utc)
+    noises = [c.latency.noise_ratio for c in planned if c.latency and c.latency.noise_ratio is not None]
+    if noises:
+        yield Measure(key="noise/max_ratio", value=rounded(max(noises)), utc=utc)
+
+
+def curves(experiment: ExperimentResult) -> Iterator[Measure]:
+    """p50 over problem size, with KiB of least traffic as the step."""
+    wanted = {key for keys in curve_keys(experiment.plan).values() for key in keys}
+    for case in experiment.plan.included_cases:
+        for cell in experiment.measured(case.name):
+            key = _curve_key(case, cell.profile)
+            if cell.latency and key in wanted:
+                p50_us = rounded(cell.latency.p50_seconds * 1e6)
+                yield Measure(key=key, value=p50_us, utc=last_utc(cell), step=case.least_bytes // 1024)
+
+
+def curve_keys(plan: PlannedExperiment) -> dict[str, list[str]]:
+    """The keys of `curves` by operator and dtype, where those have several sizes."""
+    names = [_series(case) for case in plan.cases]
+    return {
+        _series(case): [_curve_key(case, profile.name) for profile in plan.profiles_of(case)]
+        for case in plan.cases
+        if names.count(_series(case)) > 1
+    }
+
+
+def cell_measures(experiment: ExperimentResult, cell: CellResult) -> Iterator[Measure]:
+    """Latency, noise, speed-up over each baseline, throughput and counters, as far as they were measured."""
+    for key, value in _values(experiment, cell).items():
+        yield Measure(key=key, value=rounded(value), utc=last_utc(cell))
+
+
+def rounded(value: float) -> float:
+    """Five significant digits: the UI prints every digit that it is given."""
+    return float(f"{value:.5g}")
+
+
+def milliseconds(utc: str) -> int:
+    """A record's UTC time in milliseconds since 1970."""
+    return round(datetime.fromisoformat(utc).replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def last_utc(cell: CellResult) -> str:
+    """When the last sweep of a tried cell was done with it."""
+    return max(record.finished_utc for record in cell.cells)
+
+
+def _values(experiment: ExperimentResult, cell: CellResult) -> dict[str, float]:
+    values: dict[str, float] = {}
+    if cell.latency:
+        values["latency/p50_us"] = cell.latency.p50_seconds * 1e6
+        if cell.latency.p95_seconds is not None and cell.latency.noise_ratio is not None:
+            values["latency/p95_us"] = cell.latency.p95_seconds * 1e6
+            values["noise/ratio"] = cell.latency.noise_ratio
+        values["noise/sweep_spread_pct"] = cell.latency.between_sweep_spread * 100
+        for baseline in baselines(experiment):
+            speedup = experiment.compare(cell.case, cell.profile, baseline)
+            if speedup and baseline != cell.profile and experiment.cells[cell.case, baseline].latency:
+                values[f"speedup/vs_{baseline}"] = speedup.ratio
+    if cell.bytes_per_second is not None:
+        values["throughput/gbps"] = cell.bytes_per_second / 1e9
+    return values | _counter_values(cell.counters)
+
+
+def _counter_values(counters: Counters | None) -> dict[str, float]:
+    """Sums over the kernels of one call; percentages weighted by each kernel's duration.
+
+    A counter that one of the kernels lacks is left out: a part of the call would be taken for all of it.
+    """
+    if counters is None or not counters.kernels:
+        return {}
+    kernels = counters.kernels
+    seconds = [kernel.duration_seconds for kernel in kernels]
+    values = {
+        "ncu/dram_pct": _weighted(seconds, [kernel.dram_percent for kernel in kernels]),
+        "ncu/occupancy_pct": _weighted(seconds, [kernel.occupancy_percent for kernel in kernels]),
+        "ncu/dram_read_mb": _total_megabytes([kernel.dram_read_bytes for kernel in kernels]),
+        "ncu/dram_written_mb": _total_megabytes([kernel.dram_written_bytes for kernel in kernels]),
+        "ncu/kernels": float(len(kernels)),
+    }
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _weighted(weights: Sequence[float | None], values: Sequence[float | None]) -> float | None:
+    pairs = [(w, v) for w, v in zip(weights, values, strict=True) if w is not None and v is not None]
+    total = sum(weight for weight, _ in pairs)
+    if len(pairs) < len(values) or total <= 0:
+        return None
+    return sum(weight * value for weight, value in pairs) / total
+
+
+def _total_megabytes(counts: Sequence[float | None]) -> float | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) / 1e6 if len(known) == len(counts) else None
+
+
+def _series(case: PlannedCase) -> str:
+    return f"{case.op}-{case.dtype}"
+
+
+def _curve_key(case: PlannedCase, profile: str) -> str:
+    return f"p50_us_by_kib {_series(case)}/{profile}"

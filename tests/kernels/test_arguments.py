@@ -1,0 +1,134 @@
+"""What every norm refuses: the message names the argument, what it was and what is accepted."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from lab.kernels.layernorm import layernorm
+from lab.kernels.rmsnorm import rmsnorm
+
+Norm = Callable[..., Tensor]
+
+
+def rms(x: Any, weight: Any) -> Tensor:
+    return rmsnorm(x, weight)
+
+
+def layer_weight(x: Any, weight: Any) -> Tensor:
+    return layernorm(x, weight, torch.ones(8, device="cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def layer_bias(x: Any, bias: Any) -> Tensor:
+    return layernorm(x, torch.ones(8, device="cuda" if torch.cuda.is_available() else "cpu"), bias)
+
+
+# (norm, the name it calls itself, the name of its second argument)
+NORMS = [
+    pytest.param(rms, "rmsnorm", "weight", id="rmsnorm"),
+    pytest.param(layer_weight, "layernorm", "weight", id="layernorm-weight"),
+    pytest.param(layer_bias, "layernorm", "bias", id="layernorm-bias"),
+]
+every_norm = pytest.mark.parametrize(("norm", "name", "vector"), NORMS)
+
+
+@pytest.fixture
+def x(device: str) -> Tensor:
+    return torch.ones(4, 8, device=device)
+
+
+@pytest.fixture
+def good(device: str) -> Tensor:
+    return torch.ones(8, device=device)
+
+
+def refused(kind: type[Exception], message: str) -> Any:
+    return pytest.raises(kind, match=f"^{re.escape(message)}")
+
+
+@every_norm
+def test_what_is_no_tensor(norm: Norm, name: str, vector: str, x: Tensor, good: Tensor) -> None:
+    with refused(TypeError, f"{name}: x is a list; accepted is a torch.Tensor"):
+        norm([1.0], good)
+    with refused(TypeError, f"{name}: {vector} is a NoneType; accepted is a torch.Tensor"):
+        norm(x, None)
+
+
+@every_norm
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int32, torch.complex64], ids=str)
+def test_other_dtypes(norm: Norm, name: str, vector: str, x: Tensor, good: Tensor, dtype: torch.dtype) -> None:
+    accepted = "accepted are torch.float16, torch.bfloat16, torch.float32"
+    with refused(TypeError, f"{name}: x has dtype {dtype}; {accepted}"):
+        norm(x.to(dtype), good)
+    with refused(TypeError, f"{name}: {vector} has dtype {dtype}; {accepted}"):
+        norm(x, good.to(dtype))
+
+
+@every_norm
+def test_a_tensor_on_the_cpu_without_the_interpreter(
+    norm: Norm, name: str, vector: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    with refused(ValueError, f"{name}: x is on cpu; accepted is a CUDA device"):
+        norm(torch.ones(4, 8), torch.ones(8))
+
+
+@every_norm
+def test_a_tensor_on_neither_the_gpu_nor_the_cpu(norm: Norm, name: str, vector: str, good: Tensor) -> None:
+    with refused(ValueError, f"{name}: x is on meta; accepted is a CUDA device"):
+        norm(torch.ones(4, 8, device="meta"), good)
+
+
+@every_norm
+def test_a_vector_on_another_device(norm: Norm, name: str, vector: str, x: Tensor) -> None:
+    with refused(ValueError, f"{name}: {vector} is on meta; accepted is "):
+        norm(x, torch.ones(8, device="meta"))
+
+
+@every_norm
+def test_a_scalar(norm: Norm, name: str, vector: str, x: Tensor, good: Tensor) -> None:
+    with refused(ValueError, f"{name}: x has shape (); at least one dimension (..., columns) is needed"):
+        norm(x[0, 0], good)
+
+
+@every_norm
+@pytest.mark.parametrize("columns", [0, 65_537])
+def test_no_columns_and_too_many(norm: Norm, name: str, vector: str, x: Tensor, good: Tensor, columns: int) -> None:
+    with refused(ValueError, f"{name}: x has {columns} columns; accepted are 1 to 65536"):
+        norm(torch.ones(2, columns, device=x.device), good)
+
+
+@every_norm
+def test_columns_that_are_not_adjacent(norm: Norm, name: str, vector: str, x: Tensor, good: Tensor) -> None:
+    with refused(ValueError, f"{name}: x has stride 4 in its last dimension; accepted is 1"):
+        norm(torch.ones(8, 4, device=x.device).t(), good)
+
+
+@every_norm
+@pytest.mark.parametrize("shape", [(7,), (1, 8), ()])
+def test_a_vector_of_another_shape(norm: Norm, name: str, vector: str, x: Tensor, shape: tuple[int, ...]) -> None:
+    with refused(ValueError, f"{name}: {vector} has shape {shape}; accepted is (8,), the columns of x"):
+        norm(x, torch.ones(shape, device=x.device))
+
+
+@every_norm
+def test_a_vector_with_gaps(norm: Norm, name: str, vector: str, x: Tensor) -> None:
+    with refused(ValueError, f"{name}: {vector} has stride 2; accepted is 1 (contiguous)"):
+        norm(x, torch.ones(16, device=x.device)[::2])
+
+
+@every_norm
+def test_a_gradient_that_would_be_lost(norm: Norm, name: str, vector: str, x: Tensor, good: Tensor) -> None:
+    with refused(NotImplementedError, f"{name}: x requires grad, and this kernel has no backward"):
+        norm(x.clone().requires_grad_(), good)
+    with refused(NotImplementedError, f"{name}: {vector} requires grad"):
+        norm(x, good.clone().requires_grad_())
+
+
+@every_norm
+def test_no_gradient_is_lost_under_no_grad(norm: Norm, name: str, vector: str, x: Tensor, good: Tensor) -> None:
+    with torch.no_grad():
+        assert not norm(x.clone().requires_grad_(), good).requires_grad

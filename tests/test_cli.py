@@ -1,0 +1,159 @@
+"""The command line: a clear line and exit code 2 for what a user got wrong, and no traceback."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+from factory import measured_run
+
+from lab import cli
+from lab.cli import main
+
+ONE = ["--run-id", "try", "--device", "cpu", "--experiment", "normalization-fusion"]
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(cli, "RUNS", tmp_path / "runs")
+    return tmp_path / "runs"
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line that the command gives."""
+    assert main(arguments) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    (line,) = told.err.splitlines()
+    return line
+
+
+def test_list_shows_every_case_profile_and_claim(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    told = capsys.readouterr().out
+    assert "normalization-fusion: How much does a fused Triton" in told
+    assert "rmsnorm-4096x8192-float16   (with --include-rmsnorm-shape-sweep)" in told
+    assert "triton-fused-layernorm: One Triton kernel" in told
+    assert "triton-rmsnorm-beats-torch-fused: The fused Triton RMSNorm is faster than F.rms_norm." in told
+
+
+def test_plan_shows_what_would_be_measured_and_measures_nothing(capsys: pytest.CaptureFixture[str], runs: Path) -> None:
+    assert main(["plan", *ONE]) == 0
+    told = capsys.readouterr().out
+    assert "run try on the CPU" in told
+    assert "20 cells x 3 sweeps" in told
+    assert "not in this run: rmsnorm-1024x2048-float16," in told
+    assert "(--include-rmsnorm-shape-sweep)" in told
+    assert not runs.exists()
+
+
+def test_plan_with_the_sweep_flag_leaves_nothing_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", *ONE, "--include-rmsnorm-shape-sweep"]) == 0
+    told = capsys.readouterr().out
+    assert "35 cells x 3 sweeps" in told
+    assert "not in this run" not in told
+
+
+def test_a_dry_run_of_the_main_job_is_the_plan(capsys: pytest.CaptureFixture[str], runs: Path) -> None:
+    main(["plan", *ONE])
+    plan = capsys.readouterr().out
+    assert main(["benchmark", *ONE, "--dry-run"]) == 0
+    assert capsys.readouterr().out == plan
+    assert not runs.exists()
+
+
+@pytest.mark.parametrize("run_id", ["No Slug", "../up", "a/b", ""])
+def test_a_run_id_that_is_no_slug(capsys: pytest.CaptureFixture[str], run_id: str) -> None:
+    line = refused(capsys, "plan", "--run-id", run_id, "--device", "cpu")
+    assert line.startswith(f"lab: run id {run_id!r} is not a plain slug; accepted are up to 80 lower-case")
+
+
+def test_an_unknown_experiment(capsys: pytest.CaptureFixture[str]) -> None:
+    line = refused(capsys, "plan", "--run-id", "try", "--device", "cpu", "--experiment", "nothing")
+    assert line.startswith("lab: no experiment 'nothing'; accepted are 'all' and ['normalization-fusion'")
+
+
+@pytest.mark.parametrize("sweeps", ["0", "10", "-1"])
+def test_a_number_of_sweeps_out_of_range(capsys: pytest.CaptureFixture[str], sweeps: str) -> None:
+    line = refused(capsys, "plan", "--run-id", "try", "--device", "cpu", f"--sweeps={sweeps}")
+    assert line.startswith(f"lab: --sweeps {sweeps}: accepted are 1 to 9")
+
+
+@pytest.mark.parametrize("command", ["plan", "run", "benchmark"])
+def test_cuda_where_there_is_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, runs: Path
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    line = refused(capsys, command, "--run-id", "try", "--device", "cuda")
+    assert line.startswith("lab: --device cuda: torch sees no CUDA GPU here")
+    assert not runs.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["fly"], ["plan"], ["plan", "--run-id", "try", "--device", "tpu"], ["judge"]], ids=" ".join
+)
+def test_what_is_no_command_is_answered_with_the_usage(
+    capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    assert "usage: lab" in capsys.readouterr().err
+
+
+def test_a_run_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    line = refused(capsys, "judge", "never-measured")
+    assert line.startswith("lab: never-measured: no plan.json there; a run directory is what `lab run` writes")
+
+
+def test_judge_prints_each_cell_and_verdict_of_a_run_by_its_id(capsys: pytest.CaptureFixture[str], runs: Path) -> None:
+    measured_run(
+        runs, {"torch-baseline": 90e-6, "torch-fused": 30e-6, "triton-fused-rmsnorm": 20e-6},
+        outcomes={"liger": ("skipped", "liger_kernel is not installed")},
+    )  # fmt: skip
+    assert main(["judge", "synthetic"]) == 0
+    told = capsys.readouterr().out
+    assert "run synthetic: NVIDIA H100 80GB HBM3" in told
+    assert "(unfinished)" not in told
+    assert "skipped: liger_kernel is not installed" in told
+    assert "supported     The fused Triton RMSNorm is faster than F.rms_norm." in told
+
+
+def test_judge_takes_the_path_of_a_run_directory_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    directory = measured_run(tmp_path / "copied", {"torch-fused": 30e-6}, finished=False)
+    assert main(["judge", str(directory)]) == 0
+    assert "(unfinished)" in capsys.readouterr().out
+
+
+def test_judge_says_which_line_of_a_journal_was_not_used(capsys: pytest.CaptureFixture[str], runs: Path) -> None:
+    directory = measured_run(runs, {"torch-fused": 30e-6})
+    with (directory / "journal.jsonl").open("a") as file:
+        file.write("gossip\n")
+    assert main(["judge", "synthetic"]) == 0
+    assert "not used: checksum does not match" in capsys.readouterr().out
+
+
+def test_a_stage_whose_package_is_missing_names_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "mlflow" else object())
+    assert refused(capsys, "track", "try").startswith("lab: mlflow not installed here")
+
+
+def test_planning_and_judging_load_nothing_that_a_gpu_box_may_lack(tmp_path: Path) -> None:
+    directory = measured_run(tmp_path, {"torch-fused": 30e-6})
+    program = f"""
+        import sys
+        from lab.cli import main
+        assert main(["plan", *{ONE!r}]) == 0
+        assert main(["judge", {str(directory)!r}]) == 0
+        absent = {{"mlflow", "plotly", "jinja2", "pandas", "yaml", "markdown_it"}}
+        print("loaded:", sorted(absent & set(sys.modules)), file=sys.stderr)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == "loaded: []"

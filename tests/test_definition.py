@@ -1,0 +1,114 @@
+"""An experiment that contradicts itself is refused where it is written, with the legal choices."""
+
+import dataclasses
+import re
+from typing import Any
+
+import pytest
+from factory import FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, SMALL, profile, small_experiment
+
+from lab import Claim
+from lab.errors import DefinitionError
+
+
+def claim(**changes: Any) -> Claim:
+    return dataclasses.replace(FAST_BEATS_PLAIN, **changes)
+
+
+def assert_refused(message: str, **changes: Any) -> None:
+    with pytest.raises(DefinitionError, match=f"^{re.escape(message)}"):
+        small_experiment(**changes)
+
+
+def assert_claim_refused(message: str, **changes: Any) -> None:
+    wrong = claim(**changes)
+    assert_refused(f"doubling: claim 'fast-beats-plain': {message}", claims=(wrong,), headlines=(wrong,))
+
+
+def test_a_sound_experiment_is_accepted() -> None:
+    assert small_experiment().name == "doubling"
+
+
+def test_a_case_is_named_after_what_is_computed() -> None:
+    assert SMALL.name == "doubling-64x128-float32"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Doubling", "two words", "a--b", "-a", "a-", "a_b", "a/b", "../a", "ü", "a\n"], ids=repr
+)
+def test_a_name_that_is_no_plain_slug(name: str) -> None:
+    assert_refused(f"experiment: {name!r} is not a plain slug; accepted are lower-case", name=name)
+
+
+def test_a_profile_whose_name_is_no_plain_slug() -> None:
+    assert_refused("doubling: profile: 'Too Fast' is not a plain slug", profiles=(PLAIN, FAST, profile("Too Fast")))
+
+
+def test_a_claim_whose_name_is_no_plain_slug() -> None:
+    wrong = claim(name="fast!")
+    assert_refused("doubling: claim: 'fast!' is not a plain slug", claims=(wrong,), headlines=(wrong,))
+
+
+@pytest.mark.parametrize(
+    ("field", "twice", "message"),
+    [
+        ("cases", (SMALL, LARGE, SMALL), "doubling: case 'doubling-64x128-float32' is defined twice"),
+        ("profiles", (PLAIN, FAST, PLAIN), "doubling: profile 'plain' is defined twice"),
+        ("claims", (FAST_BEATS_PLAIN, FAST_BEATS_PLAIN), "doubling: claim 'fast-beats-plain' is defined twice"),
+    ],
+    ids=["case", "profile", "claim"],
+)
+def test_a_name_that_is_used_twice(field: str, twice: tuple[Any, ...], message: str) -> None:
+    assert_refused(message, **{field: twice})
+
+
+@pytest.mark.parametrize("kind", ["case", "profile", "claim"])
+def test_an_experiment_without_any(kind: str) -> None:
+    assert_refused(f"doubling: has no {kind}s; at least one is needed", **{f"{kind}s": ()})
+
+
+def test_an_experiment_that_names_no_limit() -> None:
+    assert_refused("doubling: does_not_show is empty; name at least one limit", does_not_show=())
+
+
+def test_an_experiment_that_names_no_headline() -> None:
+    assert_refused("doubling: headlines is empty", headlines=())
+
+
+def test_a_headline_that_is_no_claim_of_the_experiment() -> None:
+    assert_refused(
+        "doubling: headline is 'slower'; accepted are ['fast-beats-plain']", headlines=(claim(name="slower"),)
+    )
+
+
+@pytest.mark.parametrize("side", ["subject", "baseline"])
+def test_a_claim_about_an_unknown_profile(side: str) -> None:
+    assert_claim_refused(f"{side} is 'magic'; accepted are ['plain', 'fast']", **{side: profile("magic")})
+
+
+def test_a_claim_about_an_unknown_case() -> None:
+    other = dataclasses.replace(SMALL, shape=(3,))
+    accepted = "['doubling-64x128-float32', 'doubling-4096x4096-float32']"
+    assert_claim_refused(f"case is 'doubling-3-float32'; accepted are {accepted}", cases=(other,))
+
+
+def test_a_claim_about_no_case() -> None:
+    assert_claim_refused("has no cases; a claim about nothing cannot be judged", cases=())
+
+
+def test_a_claim_about_an_unknown_scope() -> None:
+    assert_claim_refused("scope is 'wall'; accepted are ['device_cold', 'device_warm', 'graph', 'eager']", scope="wall")
+
+
+@pytest.mark.parametrize("threshold", [0, -1, float("nan")])
+def test_a_claim_whose_threshold_is_no_ratio(threshold: float) -> None:
+    assert_claim_refused(f"threshold is {threshold}; accepted is a ratio above 0", threshold=threshold)
+
+
+def test_a_claim_about_a_case_that_a_side_does_not_implement() -> None:
+    other = profile("fast", implementations={"tripling": lambda: lambda x: x * 3})
+    wrong = claim(subject=other)
+    assert_refused(
+        "doubling: claim 'fast-beats-plain': operator of fast is 'doubling'; accepted are ['tripling']",
+        profiles=(PLAIN, other), claims=(wrong,), headlines=(wrong,),
+    )  # fmt: skip

@@ -1,0 +1,101 @@
+"""Every experiment of the lab is fit to be planned, measured and published."""
+
+import pytest
+import torch
+
+from lab import Experiment
+from lab.catalogue import choose_experiments, load_experiments
+from lab.correctness import check_profile
+from lab.errors import PlanError
+from lab.plan import ITEMSIZES, planned
+from lab.record import from_data, to_data
+
+EXPERIMENTS = load_experiments()
+every_experiment = pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
+
+
+def test_names_are_unique() -> None:
+    names = [experiment.name for experiment in EXPERIMENTS]
+    assert len(set(names)) == len(names)
+
+
+@every_experiment
+def test_it_asks_a_question_and_says_why(experiment: Experiment) -> None:
+    assert experiment.question.endswith("?")
+    assert experiment.importance
+    assert experiment.focus
+
+
+@every_experiment
+def test_it_says_what_it_does_not_show(experiment: Experiment) -> None:
+    assert experiment.does_not_show
+    assert all(sentence.endswith(".") for sentence in experiment.does_not_show)
+
+
+@every_experiment
+def test_each_profile_says_its_technique_hypothesis_and_signal(experiment: Experiment) -> None:
+    for profile in experiment.profiles:
+        assert profile.title
+        assert profile.technique
+        assert profile.hypothesis
+        assert profile.signal
+
+
+@every_experiment
+def test_each_profile_is_of_use_at_some_case(experiment: Experiment) -> None:
+    operators = {case.operator.name for case in experiment.cases}
+    for profile in experiment.profiles:
+        assert set(profile.implementations) <= operators
+        assert set(profile.kernels or {}) <= set(profile.implementations)
+
+
+@every_experiment
+def test_each_case_can_be_reached(experiment: Experiment) -> None:
+    for case in experiment.cases:
+        assert case.dtype in ITEMSIZES
+        assert planned(experiment, frozenset({case.only_with} - {""})).cases
+    assert planned(experiment, frozenset()).included_cases, "no case without a flag"
+
+
+@every_experiment
+def test_each_claim_can_be_judged_without_a_flag(experiment: Experiment) -> None:
+    included = {case.name for case in planned(experiment, frozenset()).included_cases}
+    for claim in experiment.claims:
+        assert included & {case.name for case in claim.cases}, claim.name
+
+
+@every_experiment
+def test_each_claim_names_a_rival(experiment: Experiment) -> None:
+    assert all(claim.subject.name != claim.baseline.name for claim in experiment.claims)
+
+
+@every_experiment
+def test_it_survives_the_trip_through_plain_data(experiment: Experiment) -> None:
+    plan = planned(experiment, frozenset())
+    assert from_data(type(plan), to_data(plan)) == plan
+
+
+@every_experiment
+@pytest.mark.parametrize("shape", [(4, 48), (3, 1000)], ids=str)
+def test_each_profile_computes_what_its_operator_says(experiment: Experiment, shape: tuple[int, ...]) -> None:
+    """On a small shape, so that a wrong profile is found without a GPU; compiled ones need a GPU's patience."""
+    for operator, dtype in {(case.operator, case.dtype) for case in experiment.cases}:
+        seeds = (1, 2, 3)
+        inputs = [operator.inputs(shape, getattr(torch, dtype), "cpu", seed) for seed in seeds]
+        truths = [operator.reference(*arguments) for arguments in inputs]
+        for profile in experiment.profiles:
+            if operator.name not in profile.implementations or profile.package or "compile" in profile.name:
+                continue
+            with torch.no_grad():
+                function = profile.implementations[operator.name]()
+                found = check_profile(operator, function, inputs, truths, seeds)
+            assert found.passed, f"{profile.name}: {found.message}"
+
+
+def test_all_names_every_experiment() -> None:
+    assert choose_experiments(["all"]) == EXPERIMENTS
+
+
+def test_an_unknown_experiment_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(PlanError, match=r"no experiment 'nothing'; accepted are 'all' and \['normalization-fusion'"):
+        choose_experiments(["nothing"])

@@ -1,0 +1,308 @@
+"""Plan + journal → each cell summed up, each pair compared, each claim judged."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factory import (
+    LARGE,
+    SMALL,
+    machine,
+    measured_run,
+    plan_of,
+    records_of,
+    small_experiment,
+    write_run,
+)
+
+from lab import journal
+from lab.errors import RunError
+from lab.judge import Status
+from lab.plan import Plan
+from lab.record import Cell, Counters, Record, RunFinish, RunStart, SweepStart, Timing
+from lab.results import CellResult, RunResult, judge_run, load_run, unmeasured
+
+TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}
+Change = Callable[[Cell], Cell]
+
+
+def small_plan(**how: Any) -> Plan:
+    return plan_of(experiments=[small_experiment()], **({"include": ()} | how))
+
+
+def judged(change: Change = lambda cell: cell, times: Any = TIMES, **how: Any) -> RunResult:
+    """A run of the small experiment, with each of its cells changed."""
+    plan = small_plan()
+    records = records_of(plan, times, **how)
+    return judge_run(plan, [change(record) if isinstance(record, Cell) else record for record in records])
+
+
+def cell_of(run: RunResult, profile: str = "fast", case: str = SMALL.name) -> CellResult:
+    return run.experiments[0].cells[case, profile]
+
+
+def verdict_of(run: RunResult) -> Any:
+    return run.experiments[0].claims[0].verdicts[SMALL.name]
+
+
+def in_sweep(sweep: int, profile: str = "fast", **changes: Any) -> Change:
+    """Change one profile's cell of one sweep."""
+    return lambda cell: dataclasses.replace(cell, **changes) if (cell.sweep, cell.profile) == (sweep, profile) else cell
+
+
+def failed(outcome: str, reason: str) -> dict[str, Any]:
+    return {"outcome": outcome, "reason": reason, "timings": ()}
+
+
+def test_a_run_directory_is_read_and_judged(tmp_path: Path) -> None:
+    run = load_run(measured_run(tmp_path, {"torch-fused": 30e-6, "triton-fused-rmsnorm": 20e-6}))
+    case = "rmsnorm-4096x4096-float16"
+    assert run.machine.gpu == "NVIDIA H100 80GB HBM3"
+    assert run.finished_utc
+    assert run.damages == ()
+    cell = run.experiments[0].cells[case, "torch-fused"]
+    assert cell.latency is not None
+    assert cell.latency.p50_seconds == pytest.approx(30e-6, rel=0.01)
+    assert cell.latency.samples == 5 * 6 * 10
+    speedup = run.experiments[0].compare(case, "triton-fused-rmsnorm", "torch-fused")
+    assert speedup is not None
+    assert speedup.ratio == pytest.approx(1.5, rel=0.01)
+    assert run.experiments[0].claims[0].status == Status.SUPPORTED
+
+
+def test_an_unfinished_run_is_read_too(tmp_path: Path) -> None:
+    assert load_run(measured_run(tmp_path, {"torch-fused": 30e-6}, finished=False)).finished_utc == ""
+
+
+def test_a_damaged_line_is_reported_and_the_rest_is_used(tmp_path: Path) -> None:
+    directory = measured_run(tmp_path, {"torch-fused": 30e-6})
+    path = directory / journal.NAME
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:5], "gossip\n", *lines[5:]]))
+    run = load_run(directory)
+    assert [damage.line_number for damage in run.damages] == [6]
+    assert run.experiments[0].cells["rmsnorm-4096x4096-float16", "torch-fused"].outcome == "measured"
+
+
+def test_a_journal_without_a_sweep_cannot_be_judged(tmp_path: Path) -> None:
+    plan = small_plan()
+    start = [record for record in records_of(plan, {}) if isinstance(record, RunStart)]
+    with pytest.raises(RunError, match="its journal holds no sweep yet; measure it first"):
+        load_run(write_run(tmp_path / "run", plan, start))
+
+
+def test_a_plan_that_is_not_the_journals_own_is_refused() -> None:
+    records = records_of(small_plan(), TIMES)
+    with pytest.raises(RunError, match=r"plan\.json is not the plan that the journal was begun with"):
+        judge_run(small_plan(sweeps=4), records)
+
+
+# One outcome for all sweeps
+
+
+def test_a_cell_that_was_measured_in_every_sweep_is_measured() -> None:
+    cell = cell_of(judged())
+    assert (cell.outcome, cell.reason) == ("measured", "")
+    assert len(cell.cells) == 5
+    assert len(cell.correctness) == 5
+
+
+def test_one_wrong_sweep_makes_the_cell_wrong_and_gives_it_no_time() -> None:
+    cell = cell_of(judged(in_sweep(3, **failed("wrong", "the error is 9 times the tolerance"))))
+    assert (cell.outcome, cell.reason) == ("wrong", "the error is 9 times the tolerance")
+    assert cell.latency is None
+
+
+def test_one_failed_sweep_leaves_the_others_measured_and_is_told() -> None:
+    run = judged(in_sweep(3, **failed("failed", "out of memory")))
+    cell = cell_of(run)
+    assert (cell.outcome, cell.reason) == ("measured", "1 of 5 sweeps failed: out of memory")
+    assert cell.latency is not None
+    assert cell.latency.samples == 4 * 6 * 10
+    assert len(verdict_of(run).speedup.sweep_ratios) == 4
+    assert (verdict_of(run).status, verdict_of(run).mark) == (Status.SUPPORTED, "provisional")
+
+
+@pytest.mark.parametrize("outcome", ["failed", "skipped"])
+def test_a_cell_that_no_sweep_measured_says_why(outcome: str) -> None:
+    run = judged(outcomes={"fast": (outcome, "for a reason")})
+    assert (cell_of(run).outcome, cell_of(run).reason) == (outcome, "for a reason")
+    assert verdict_of(run).status == Status.NO_EVIDENCE
+    assert verdict_of(run).reason == f"subject {outcome}: for a reason"
+
+
+def test_a_wrong_subject_is_rejected() -> None:
+    assert verdict_of(judged(outcomes={"fast": ("wrong", "far off")})).status == Status.REJECTED
+
+
+def test_a_cell_without_a_record_is_unfinished() -> None:
+    plan = small_plan()
+    records = [r for r in records_of(plan, TIMES) if not (isinstance(r, Cell) and r.profile == "fast")]
+    cell = cell_of(judge_run(plan, records))
+    assert (cell.outcome, cell.reason) == ("unfinished", "the run was interrupted before this cell")
+
+
+def test_a_case_that_the_run_left_out_is_not_planned_and_not_judged() -> None:
+    run = judged()
+    cell = cell_of(run, case=LARGE.name)
+    assert (cell.outcome, cell.reason) == ("not-planned", "needs --include-large-sweep")
+    assert list(run.experiments[0].claims[0].verdicts) == [SMALL.name]
+
+
+def test_a_profile_that_does_not_implement_the_operator_is_not_planned(tmp_path: Path) -> None:
+    run = load_run(measured_run(tmp_path, {"torch-fused": 30e-6}))
+    cell = run.experiments[0].cells["layernorm-4096x4096-float32", "triton-fused-rmsnorm"]
+    assert (cell.outcome, cell.reason) == ("not-planned", "does not implement layernorm")
+
+
+def test_a_cell_whose_samples_are_all_void_failed() -> None:
+    def void(cell: Cell) -> Cell:
+        return dataclasses.replace(
+            cell, timings=(dataclasses.replace(cell.timings[0], rounds=((),) * 6, void=(10,) * 6),)
+        )
+
+    cell = cell_of(judged(lambda cell: void(cell) if cell.profile == "fast" else cell))
+    assert (cell.outcome, cell.reason) == ("failed", "every sample was void")
+
+
+def test_void_samples_are_counted_as_a_share_of_all() -> None:
+    def half_void(cell: Cell) -> Cell:
+        timing = cell.timings[0]
+        rounds = tuple(block[:5] for block in timing.rounds)
+        return dataclasses.replace(cell, timings=(dataclasses.replace(timing, rounds=rounds, void=(5,) * 6),))
+
+    run = judged(lambda cell: half_void(cell) if cell.profile == "fast" else cell)
+    assert cell_of(run).void_share == 0.5
+    assert cell_of(run, "plain").void_share == 0.0
+    assert verdict_of(run).status == Status.RERUN_NOISE
+
+
+def test_an_experiment_without_evidence_has_cells_and_claims_all_the_same() -> None:
+    result = unmeasured(small_plan().experiments[0])
+    assert result.cells[SMALL.name, "fast"].outcome == "unfinished"
+    assert result.claims[0].status == Status.NO_EVIDENCE
+
+
+# Pairing
+
+
+def test_sides_that_were_timed_by_different_processes_are_not_paired() -> None:
+    run = judged(in_sweep(2, process="2-9999"))
+    assert len(verdict_of(run).speedup.sweep_ratios) == 4
+    assert cell_of(run).outcome == "measured"
+
+
+def test_without_a_common_process_there_is_no_comparison() -> None:
+    run = judged(lambda cell: dataclasses.replace(cell, process=f"{cell.sweep}-{cell.profile}"))
+    assert run.experiments[0].compare(SMALL.name, "fast", "plain") is None
+    assert verdict_of(run).status == Status.NO_EVIDENCE
+    assert verdict_of(run).reason == "0 sweeps hold both sides; 3 are needed"
+
+
+def test_processes_of_different_sweeps_with_one_number_are_not_paired() -> None:
+    """A process id may come back."""
+    run = judged(lambda cell: dataclasses.replace(cell, process="0-1"))
+    assert len(verdict_of(run).speedup.sweep_ratios) == 5
+
+
+def test_another_scope_is_never_compared() -> None:
+    def warm(timing: Timing) -> Timing:
+        return dataclasses.replace(timing, scope="device_warm")
+
+    run = judged(
+        lambda cell: (
+            dataclasses.replace(cell, timings=tuple(map(warm, cell.timings))) if cell.profile == "fast" else cell
+        )
+    )
+    assert run.experiments[0].compare(SMALL.name, "fast", "plain") is None
+
+
+def test_the_claim_says_how_many_times_as_fast_the_subject_is() -> None:
+    assert verdict_of(judged()).speedup.ratio == pytest.approx(1.5, rel=0.01)
+
+
+# What the hardware allows
+
+
+def large(seconds: float, on: Any = None, **how: Any) -> RunResult:
+    plan = small_plan(include=("large-sweep",), **how)
+    times = {(LARGE.name, "plain"): 60e-6, (LARGE.name, "fast"): seconds, **TIMES}
+    return judge_run(plan, records_of(plan, times, noise=0.0005, on=on))
+
+
+def test_bandwidth_is_the_least_traffic_over_the_time() -> None:
+    assert cell_of(large(40e-6), case=LARGE.name).bytes_per_second == pytest.approx(2 * 2**26 / 40e-6, rel=0.01)
+
+
+@pytest.mark.parametrize(("seconds", "near"), [(5.9e-6, True), (6.1e-6, False)])
+def test_no_bandwidth_is_claimed_below_three_times_the_launch_floor(seconds: float, near: bool) -> None:
+    """The floor is 2 µs here."""
+    cell = cell_of(judged(times={**TIMES, (SMALL.name, "fast"): seconds}, noise=0.0005))
+    assert cell.near_floor is near
+    assert (cell.bytes_per_second is None) is near
+
+
+@pytest.mark.parametrize(("seconds", "bound"), [(9.9e-6, True), (10.1e-6, False)])
+def test_a_cell_below_twice_its_enqueue_time_is_launch_bound(seconds: float, bound: bool) -> None:
+    """The host needs 5 µs here."""
+    cell = cell_of(judged(times={**TIMES, (SMALL.name, "fast"): seconds}, noise=0.0005))
+    assert cell.launch_bound is bound
+
+
+def test_a_time_shorter_than_the_memory_can_deliver_the_inputs_is_rejected() -> None:
+    """64 MiB at 3.35 TB/s take 20.0 µs."""
+    run = large(19e-6)
+    assert cell_of(run, case=LARGE.name).beats_physics
+    assert run.experiments[0].claims[0].verdicts[LARGE.name].status == Status.REJECTED
+    assert run.experiments[0].claims[0].status == Status.REJECTED
+
+
+@pytest.mark.parametrize("on", [None, machine(peak_bytes_per_second=0.0), machine("cpu")], ids=["in time", "?", "cpu"])
+def test_nothing_beats_physics_in_time_or_where_the_peak_is_unknown(on: Any) -> None:
+    assert not cell_of(large(20.5e-6 if on is None else 1e-6, on), case=LARGE.name).beats_physics
+
+
+# Who wins
+
+
+def test_the_winner_is_the_measured_cell_with_the_smallest_p50() -> None:
+    experiment = judged().experiments[0]
+    winner = experiment.winner(SMALL.name)
+    assert winner is not None
+    assert winner.profile == "fast"
+    assert [cell.profile for cell in experiment.measured(SMALL.name)] == ["plain", "fast"]
+
+
+def test_a_wrong_profile_never_wins() -> None:
+    winner = judged(outcomes={"fast": ("wrong", "far off")}).experiments[0].winner(SMALL.name)
+    assert winner is not None
+    assert winner.profile == "plain"
+
+
+def test_nobody_wins_a_case_that_nobody_measured() -> None:
+    assert judged(outcomes={"fast": ("failed", ""), "plain": ("failed", "")}).experiments[0].winner(SMALL.name) is None
+
+
+def test_counters_stand_with_their_cell() -> None:
+    plan = small_plan(profiling=True)
+    cell = cell_of(judge_run(plan, records_of(plan, TIMES)))
+    assert isinstance(cell.counters, Counters)
+    assert cell.counters.kernels[0].dram_percent == 81.5
+
+
+def test_the_same_records_give_the_same_result_twice() -> None:
+    assert judged() == judged()
+
+
+def test_records_of_every_kind_may_stand_in_any_order() -> None:
+    plan = small_plan()
+    records: list[Record] = records_of(plan, TIMES)
+    heads = [r for r in records if isinstance(r, RunStart | SweepStart | RunFinish)]
+    cells = [r for r in records if isinstance(r, Cell)]
+    there = verdict_of(judge_run(plan, records)).speedup
+    back = verdict_of(judge_run(plan, [*heads, *reversed(cells)])).speedup
+    assert math.isclose(there.low, back.low)
+    assert math.isclose(there.high, back.high)
