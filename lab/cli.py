@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> None:
 def track(options: argparse.Namespace) -> None:
     _need("mlflow", "pandas", "plotly")
     from lab.results import load_run
-    from lab.track import track as fill
+    from lab.tracking.fill import track as fill
 
     for name in options.runs:
         for line in fill(load_run(_directory(name)), _directory(name), RUNS):
@@ -121,7 +121,7 @@ def publish(options: argparse.Namespace) -> None:
 
 def ui(options: argparse.Namespace) -> None:
     _need("mlflow")
-    from lab.ui import serve
+    from lab.tracking.ui import serve
 
     serve(RUNS, options.port, options.browser)
 

@@ -88,3 +88,14 @@ def verdict(checks: Sequence[Check], seeds: tuple[int, ...]) -> Correctness:
         worst_tolerance_share=share,
         message=problems[0] if problems else "",
     )
+
+
+def worse(one: Correctness, other: Correctness) -> Correctness:
+    """Both records as one: the larger errors, and the first complaint."""
+    return Correctness(
+        passed=one.passed and other.passed,
+        seeds=one.seeds,
+        worst_absolute_error=max(one.worst_absolute_error, other.worst_absolute_error),
+        worst_tolerance_share=max(one.worst_tolerance_share, other.worst_tolerance_share),
+        message=one.message or other.message,
+    )

@@ -5,6 +5,7 @@ LabError
 ├── PlanError         what was asked for cannot be planned
 ├── RunError          a run directory is taken, finished, damaged or does not match
 ├── EvidenceError     a run may not be published, or published evidence was altered
+├── StoreError        the tracking store is absent, unreachable, or not usable as it is
 └── MissingPackage    a stage needs a package that this machine lacks
 """
 
@@ -26,6 +27,10 @@ class RunError(LabError):
 
 
 class EvidenceError(LabError):
+    pass
+
+
+class StoreError(LabError):
     pass
 
 

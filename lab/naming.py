@@ -13,7 +13,7 @@ def case_name(case: PlannedCase) -> str:
 
 
 def machine_name(machine: Machine) -> str:
-    return machine.gpu if machine.device == "cuda" else f"CPU, {machine.cpu}, {machine.cpu_count} cores"
+    return machine.gpu if machine.device == "cuda" else f"CPU: {machine.cpu}, {machine.cpu_count} cores"
 
 
 def run_title(run: RunResult) -> str:

@@ -17,6 +17,7 @@ from lab.machine import ncu_path, ncu_version
 from lab.plan import Plan, PlannedExperiment
 from lab.profiled import RANGE_SEPARATOR
 from lab.record import Counters, Kernel
+from lab.source import OWN_MODULE, child_environment
 
 TIMEOUT_SECONDS = 420.0
 METRICS = {
@@ -82,7 +83,7 @@ def _capture(experiment: PlannedExperiment, directory: Path) -> Capture:
     command = [
         ncu, "--clock-control", "none", "--cache-control", "all", "--profile-from-start", "off", "--nvtx",
         "--metrics", ",".join(METRICS.values()), "--force-overwrite", "--export", str(report),
-        sys.executable, "-m", "lab.profiled", str(directory), experiment.name,
+        sys.executable, *OWN_MODULE, "lab.profiled", str(directory), experiment.name,
     ]  # fmt: skip
     told, problem = _run(command, folder / f"{experiment.name}.log", TIMEOUT_SECONDS)
     if problem or not report.is_file():
@@ -148,7 +149,12 @@ def _run(command: list[str], log: Path, timeout_seconds: float) -> tuple[str, st
     with log.open("w+", errors="replace") as output:
         try:
             process = subprocess.Popen(
-                command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+                command,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env=child_environment(),
             )
         except OSError as refusal:
             return "", f"ncu does not start: {refusal.strerror}"

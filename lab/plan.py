@@ -5,6 +5,7 @@ is judged as it stood when it was measured.
 """
 
 import json
+import os
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -187,8 +188,14 @@ def case_order(plan: Plan, experiment: PlannedExperiment, sweep: int) -> list[Pl
 
 
 def save_plan(plan: Plan, directory: Path) -> None:
+    """Write the plan whole or not at all, and wait until it is on disk: the journal rests on it."""
     text = json.dumps(to_data(plan), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    (directory / NAME).write_text(text, encoding="utf-8")
+    scratch = directory / f".{NAME}"
+    with scratch.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(directory / NAME)
 
 
 def load_plan(directory: Path) -> Plan:

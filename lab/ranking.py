@@ -22,12 +22,19 @@ class Place:
 
     @property
     def text(self) -> str:
-        """'1 FASTEST', '1 FASTEST (tie)', '2 tie', '4: 1.57× the time': sorts by place."""
+        """'1 FASTEST', '1 FASTEST (tie)', '2 tie', '4: 1.57× the time', and '… (unproven)': sorts by place."""
+        if not self.proven:
+            return f"{self.rank}: {self.times_fastest:.2f}× the time (unproven)" if self.rank > 1 else "1 unproven"
         if self.rank == 1:
-            text = "1 FASTEST (tie)" if self.level else "1 FASTEST"
-        else:
-            text = f"{self.rank} tie" if self.level else f"{self.rank}: {self.times_fastest:.2f}× the time"
-        return text if self.proven else f"{text} (too few sweeps to tell)"
+            return f"1 FASTEST{self.doubt}"
+        return f"{self.rank} tie" if self.level else f"{self.rank}: {self.times_fastest:.2f}× the time"
+
+    @property
+    def doubt(self) -> str:
+        """What to add to the name of the fastest: ' (tie)', ' (unproven)' or nothing."""
+        if not self.proven:
+            return " (unproven)"
+        return " (tie)" if self.level else ""
 
 
 def rank(experiment: ExperimentResult, case: str) -> dict[str, Place]:

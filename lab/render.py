@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from lab.charts import STYLE_HASHES, plotly_script
+from lab.charts.speedups import STYLE_HASHES, plotly_script
 from lab.pages.site import Site
 from lab.source import ROOT
 

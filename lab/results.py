@@ -61,11 +61,6 @@ class ExperimentResult:
     def measured_profiles(self, case: str) -> list[PlannedProfile]:
         return [p for p in self.plan.profiles if self.cells[case, p.name].outcome == "measured"]
 
-    def winner(self, case: str) -> CellResult | None:
-        """The measured cell with the smallest p50; two within the noise are told apart by the claims."""
-        timed = [(cell.latency.p50_seconds, cell) for cell in self.measured(case) if cell.latency]
-        return min(timed, key=lambda pair: pair[0])[1] if timed else None
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunResult:

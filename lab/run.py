@@ -33,7 +33,7 @@ from lab.record import (
     from_data,
     to_data,
 )
-from lab.source import head, source_digest
+from lab.source import OWN_MODULE, child_environment, head, source_digest
 from lab.worker import now
 
 # What must not change between the sweeps of one run.
@@ -103,9 +103,9 @@ class Sweep:
         reader, writer = os.pipe()
         with log.open("a") as output:
             worker = subprocess.Popen(
-                [sys.executable, "-m", "lab.worker", str(self.directory), str(self.sweep), str(writer)],
+                [sys.executable, *OWN_MODULE, "lab.worker", str(self.directory), str(self.sweep), str(writer)],
                 stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[writer], start_new_session=True,
-                env={**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"},
+                env=child_environment() | {"TORCHINDUCTOR_COMPILE_THREADS": "1"},
             )  # fmt: skip
         os.close(writer)
         try:
@@ -117,7 +117,7 @@ class Sweep:
                     return ""
                 self._take(frame["kind"], frame["content"])
             code = worker.wait(30)
-            return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+            return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         except (TimeoutError, subprocess.TimeoutExpired):
             return f"gave no sign of life for {self.plan.protocol.deadline_seconds:.0f} s"
         finally:

@@ -1,6 +1,7 @@
 """Which code was measured: a digest of the source that a commit can be asked for, with or without .git."""
 
 import hashlib
+import os
 import subprocess
 from pathlib import Path
 
@@ -9,6 +10,17 @@ from lab.errors import EvidenceError
 ROOT = Path(__file__).resolve().parents[1]
 # What decides a measurement. Templates, documents and published evidence do not.
 MEASURED = ("lab/*.py", "lab/kernels/*.py", "experiments/*.py", "pyproject.toml")
+
+
+# How a child process runs a module of this tree: -P keeps a folder that happens to lie in the user's working
+# directory, and is called `experiments`, from taking the place of the lab's.
+OWN_MODULE = ("-P", "-m")
+
+
+def child_environment() -> dict[str, str]:
+    """This process's variables, with this tree importable where it is not installed."""
+    path = [part for part in (os.environ.get("PYTHONPATH", ""), str(ROOT)) if part]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
 
 
 def source_digest(root: Path = ROOT) -> str:

@@ -9,7 +9,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
@@ -20,7 +20,7 @@ import torch
 
 from lab.catalogue import choose_experiments
 from lab.channel import send
-from lab.correctness import Check, call, check_profile, compare, verdict
+from lab.correctness import Check, call, check_profile, compare, verdict, worse
 from lab.definition import Case, Experiment, Profile
 from lab.machine import fingerprint
 from lab.measure import Clock, make_clock, time_case
@@ -121,6 +121,7 @@ class SweepCase:
         timings = time_case(self.clock, calls, protocol, shuffler, verify, announce)
         for name, item in ready.items():
             timed = verdict([timed_checks[name]], item.correctness.seeds)
+            item = replace(item, correctness=worse(item.correctness, timed))
             if timed.passed:
                 self._send(name, "measured", "", item, timings=(timings[name],))
             else:

@@ -74,9 +74,9 @@ def test_kernels_know_torch_triton_and_one_another_only() -> None:
 @pytest.mark.parametrize(
     ("package", "rooms"),
     [
-        ("mlflow", {"lab.track"}),
+        ("mlflow", {"lab.tracking.fill"}),
         ("pynvml", {"lab.machine"}),
-        ("plotly", {"lab.charts", "lab.figures"}),
+        ("plotly", {"lab.charts.speedups", "lab.charts.overview"}),
         ("jinja2", {"lab.render"}),
         ("experiments", {"lab.catalogue"}),
     ],

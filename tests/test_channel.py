@@ -88,7 +88,7 @@ def test_each_sign_of_life_starts_the_deadline_anew(pipe: tuple[int, int]) -> No
         os.close(writer)
 
     threading.Thread(target=write).start()
-    assert list(frames(reader, 0.45)) == list(range(6))
+    assert list(frames(reader, 0.5)) == list(range(6))
 
 
 def test_a_reader_that_was_busy_still_gets_what_lies_in_the_pipe(pipe: tuple[int, int]) -> None:

@@ -79,9 +79,10 @@ def test_it_survives_the_trip_through_plain_data(experiment: Experiment) -> None
 @pytest.mark.parametrize("shape", [(4, 48), (3, 1000)], ids=str)
 def test_each_profile_computes_what_its_operator_says(experiment: Experiment, shape: tuple[int, ...]) -> None:
     """On a small shape, so that a wrong profile is found without a GPU; compiled ones need a GPU's patience."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     for operator, dtype in {(case.operator, case.dtype) for case in experiment.cases}:
         seeds = (1, 2, 3)
-        inputs = [operator.inputs(shape, getattr(torch, dtype), "cpu", seed) for seed in seeds]
+        inputs = [operator.inputs(shape, getattr(torch, dtype), device, seed) for seed in seeds]
         truths = [operator.reference(*arguments) for arguments in inputs]
         for profile in experiment.profiles:
             if operator.name not in profile.implementations or profile.package or "compile" in profile.name:

@@ -183,16 +183,16 @@ def test_the_spin_is_never_shorter_than_the_protocol_says() -> None:
 
 
 def test_slow_cells_shrink_their_blocks_and_then_the_rounds_of_the_case() -> None:
-    protocol = Protocol(warmup_seconds=0.005, cell_seconds=0.02)
+    protocol = Protocol(warmup_seconds=0.005, cell_seconds=0.3)
     trace = Trace(profiles=["quick"])
-    trace.calls["slow"] = [partial(time.sleep, 0.004)] * 3
+    trace.calls["slow"] = [partial(time.sleep, 0.02)] * 3
     timings = trace.run(Notebook(), protocol)
     assert [len(block) for block in timings["slow"].rounds] == [3] * 4
     assert [len(block) for block in timings["quick"].rounds] == [10] * 4
 
 
 def test_a_cell_that_is_a_little_slow_shrinks_its_block_only() -> None:
-    protocol = Protocol(warmup_seconds=0.005, cell_seconds=0.12)
+    protocol = Protocol(warmup_seconds=0.005, cell_seconds=0.2)
     trace = Trace(profiles=[])
     trace.calls["slow"] = [partial(time.sleep, 0.004)] * 3
     rounds = trace.run(Notebook(), protocol)["slow"].rounds

@@ -22,6 +22,7 @@ from lab import journal
 from lab.errors import RunError
 from lab.judge import Status
 from lab.plan import Plan
+from lab.ranking import rank
 from lab.record import Cell, Counters, Record, RunFinish, RunStart, SweepStart, Timing
 from lab.results import CellResult, RunResult, judge_run, load_run, unmeasured
 
@@ -268,22 +269,21 @@ def test_nothing_beats_physics_in_time_or_where_the_peak_is_unknown(on: Any) -> 
 # Who wins
 
 
-def test_the_winner_is_the_measured_cell_with_the_smallest_p50() -> None:
+def test_the_fastest_is_the_measured_cell_with_the_smallest_p50() -> None:
     experiment = judged().experiments[0]
-    winner = experiment.winner(SMALL.name)
-    assert winner is not None
-    assert winner.profile == "fast"
+    places = rank(experiment, SMALL.name)
+    assert [(name, place.rank, place.doubt) for name, place in places.items()] == [("fast", 1, ""), ("plain", 2, "")]
     assert [cell.profile for cell in experiment.measured(SMALL.name)] == ["plain", "fast"]
 
 
-def test_a_wrong_profile_never_wins() -> None:
-    winner = judged(outcomes={"fast": ("wrong", "far off")}).experiments[0].winner(SMALL.name)
-    assert winner is not None
-    assert winner.profile == "plain"
+def test_a_wrong_profile_is_never_the_fastest() -> None:
+    experiment = judged(outcomes={"fast": ("wrong", "far off")}).experiments[0]
+    assert list(rank(experiment, SMALL.name)) == ["plain"]
 
 
-def test_nobody_wins_a_case_that_nobody_measured() -> None:
-    assert judged(outcomes={"fast": ("failed", ""), "plain": ("failed", "")}).experiments[0].winner(SMALL.name) is None
+def test_nobody_is_fastest_at_a_case_that_nobody_measured() -> None:
+    experiment = judged(outcomes={"fast": ("failed", ""), "plain": ("failed", "")}).experiments[0]
+    assert rank(experiment, SMALL.name) == {}
 
 
 def test_counters_stand_with_their_cell() -> None:

@@ -127,7 +127,8 @@ def test_a_coarse_timer_is_never_more_exact_than_its_step() -> None:
 
 
 def test_rounds_that_scatter_widen_the_interval_although_the_sweeps_agree() -> None:
-    rounds = [[1.0] * 3, [1.2] * 3, [0.8] * 3, [1.1] * 3]
+    # Steps of a ten-thousandth, so that it is not the timer's step that widens it.
+    rounds = [[median, median, median + 1e-4] for median in (1.0, 1.2, 0.8, 1.1)]
     found = compared(flat([1.0] * 3, rounds=4), [rounds] * 3)
     assert len(set(found.sweep_ratios)) == 1
     assert found.half_width > 0.05

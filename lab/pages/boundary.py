@@ -1,7 +1,8 @@
 """Where the evidence ends: what it holds for, what it does not show, what was left out and why."""
 
 from lab.figure import Ledger, Sentence
-from lab.pages.labels import case_label, machine_name, shape_label
+from lab.naming import machine_name
+from lab.pages.labels import case_label, shape_label
 from lab.pages.views import Boundary, Shown
 
 

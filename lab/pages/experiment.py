@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from lab import format
-from lab.charts import Point, speedup_chart, speedup_figure
+from lab.charts.speedups import Point, speedup_chart, speedup_figure
 from lab.decisions import Decision, Standing, freshness
 from lab.figure import Figure, Ledger, Sentence
 from lab.judge import EQUIVALENCE_MARGIN, READING_ORDER
+from lab.naming import machine_name
 from lab.pages.boundary import boundary, provenance
-from lab.pages.labels import case_label, machine_name, profile_title, series, shape_label
+from lab.pages.labels import case_label, profile_title, series, shape_label
 from lab.pages.tables import case_view, claim_view
 from lab.pages.views import Card, DecisionLink, ExperimentPage, HistoryRow, Shown
 from lab.plan import PlannedCase, PlannedClaim

@@ -2,14 +2,9 @@
 
 from lab.pages.views import Shown
 from lab.plan import PlannedCase
-from lab.record import Machine
 
 TITLES = {"rmsnorm": "RMSNorm", "layernorm": "LayerNorm"}
 SERIES = ("torch-baseline", "torch-fused", "torch-compile", "liger")  # all others are drawn as the lab's own
-
-
-def machine_name(machine: Machine) -> str:
-    return machine.gpu if machine.device == "cuda" else f"CPU: {machine.cpu}, {machine.cpu_count} cores"
 
 
 def series(profile: str) -> str:

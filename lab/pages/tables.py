@@ -1,6 +1,6 @@
 """The tables of an experiment's page: a claim's verdicts case by case, and every cell."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lab import format
@@ -8,6 +8,7 @@ from lab.figure import Figure, Ledger, Sentence
 from lab.pages.labels import case_label, profile_title, shape_label
 from lab.pages.views import CaseVerdict, CaseView, CellView, ClaimView, Shown
 from lab.plan import PlannedCase, PlannedClaim, PlannedProfile
+from lab.ranking import Place, rank
 
 
 def claim_view(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
@@ -38,7 +39,7 @@ def claim_view(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
 def _case_verdict(shown: Shown, claim: PlannedClaim, case_name: str, ledger: Ledger) -> CaseVerdict:
     case = next(c for c in shown.result.plan.cases if c.name == case_name)
     path = ("claims", claim.name, "cases", case_name)
-    winner = shown.result.winner(case_name)
+    places = rank(shown.result, case_name)
     noisier = max(
         (claim.subject, claim.baseline),
         key=lambda profile: ledger.value("cells", case_name, profile, "noise_ratio") or 0.0,
@@ -46,7 +47,7 @@ def _case_verdict(shown: Shown, claim: PlannedClaim, case_name: str, ledger: Led
     return CaseVerdict(
         case=shape_label(case),
         anchor=case_name,
-        winner=profile_title(shown, winner.profile) if winner else "–",
+        winner=_first(shown, places),
         subject_p50=ledger.figure("cells", case_name, claim.subject, "p50_seconds", show=format.microseconds),
         baseline_p50=ledger.figure("cells", case_name, claim.baseline, "p50_seconds", show=format.microseconds),
         ratio=ledger.ratio(*path),
@@ -56,6 +57,11 @@ def _case_verdict(shown: Shown, claim: PlannedClaim, case_name: str, ledger: Led
         mark=ledger.value(*path, "mark"),
         reason=ledger.value(*path, "reason"),
     )
+
+
+def _first(shown: Shown, places: Mapping[str, Place]) -> str:
+    """The fastest profile, and whether that is more than the measurement can tell."""
+    return next((profile_title(shown, name) + place.doubt for name, place in places.items()), "–")
 
 
 def case_view(shown: Shown, case: PlannedCase, ledger: Ledger) -> CaseView:
@@ -73,7 +79,7 @@ def case_view(shown: Shown, case: PlannedCase, ledger: Ledger) -> CaseView:
 def _cell(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> CellView:
     path = ("cells", case.name, profile.name)
     cell = shown.result.cells[case.name, profile.name]
-    winner = shown.result.winner(case.name)
+    place = rank(shown.result, case.name).get(profile.name)
 
     def figure(name: str, show: Callable[[Any], str]) -> Figure | None:
         return ledger.figure(*path, name, show=show)
@@ -88,7 +94,7 @@ def _cell(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger: Ledg
         profile=profile.title,
         outcome=cell.outcome,
         reason=cell.reason,
-        best=winner is cell,
+        best=place is not None and place.rank == 1,
         p50=figure("p50_seconds", format.microseconds),
         p95=figure("p95_seconds", format.microseconds),
         noise=figure("noise_ratio", format.noise),

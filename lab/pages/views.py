@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lab.charts import SpeedupChart
+from lab.charts.speedups import SpeedupChart
 from lab.evidence import Evidence
 from lab.figure import Figure, Sentence
 from lab.judge import READING_ORDER

@@ -12,14 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.errors import LabError
+from lab.errors import StoreError
 
 VARIABLE = "MLFLOW_TRACKING_URI"
 ANSWER_SECONDS = 10.0
-
-
-class StoreError(LabError):
-    """The tracking store is absent, unreachable, or not usable as it is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

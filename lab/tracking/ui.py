@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from lab.store import Store, StoreError, find_store
-from lab.track import View, views
+from lab.errors import StoreError
+from lab.tracking.fill import View, views
+from lab.tracking.store import Store, find_store
 
 HOST = "127.0.0.1"
 START_SECONDS = 90.0

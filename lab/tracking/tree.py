@@ -8,15 +8,15 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lab.figures import overview_figure, spots
+from lab.charts.overview import overview_figure, spots
 from lab.judge import NOISY_RATIO, POLICY_VERSION
-from lab.measures import Measure, cell_measures, curves, headlines, last_utc
 from lab.naming import case_name, machine_name, run_title
 from lab.plan import PlannedCase
 from lab.ranking import Place, rank
 from lab.record import digest, to_data
-from lab.report import describe_cell, describe_run, summary_table, write_report
 from lab.results import CellResult, ExperimentResult, RunResult
+from lab.tracking.measures import Measure, cell_measures, curves, headlines, last_utc
+from lab.tracking.report import describe_cell, describe_run, summary_table, write_report
 
 LAYOUT = 1  # raise it when names, tags or artifacts change: tracked runs then get a new attempt
 PARENT_KEY = "run"
@@ -179,7 +179,7 @@ def _child_tags(
         "lab.profile": cell.profile,
         "lab.case_in_run": f"{case_name(case)} · {run.plan.run_id} · {where}",
         "lab.status": cell.outcome + (", noisy" if noisy else ""),
-        "lab.place": place.text if place else "",
+        "lab.place": place.text if place else cell.outcome,
         "lab.reason": cell.reason[:LONGEST_TAG],
         "lab.record_digest": digest(records + counters),
         "mlflow.note.content": describe_cell(run, experiment, case, cell, place),

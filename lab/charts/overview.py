@@ -6,10 +6,10 @@ from typing import Any
 
 from plotly.subplots import make_subplots
 
-from lab.charts import COLOURS, SHAPES
+from lab.charts.speedups import COLOURS, SHAPES
 from lab.format import microseconds, ratio_interval
 from lab.naming import case_name
-from lab.ranking import baselines, rank
+from lab.ranking import Place, baselines, rank
 from lab.results import ExperimentResult
 from lab.statistics import Speedup
 
@@ -24,7 +24,7 @@ class Spot:
     case: str
     profile: str
     p50_seconds: float
-    place: str
+    place: Place
     speedups: dict[str, Speedup]
 
 
@@ -69,13 +69,13 @@ def _spots(experiment: ExperimentResult) -> Iterator[Spot]:
                 case=case_name(case),
                 profile=cell.profile,
                 p50_seconds=cell.latency.p50_seconds,
-                place=places[cell.profile].text,
+                place=places[cell.profile],
                 speedups={name: speedup for name, speedup in found.items() if speedup and name != cell.profile},
             )
 
 
 def _latency_trace(here: Sequence[Spot], cases: Sequence[str], lane: float) -> dict[str, Any]:
-    fastest = [spot.place.startswith("1 ") for spot in here]
+    fastest = [spot.place.rank == 1 for spot in here]
     return {
         "name": here[0].profile,
         "legendgroup": here[0].profile,
@@ -83,7 +83,7 @@ def _latency_trace(here: Sequence[Spot], cases: Sequence[str], lane: float) -> d
         "y": [cases.index(spot.case) + lane for spot in here],
         "mode": "markers",
         "marker": _marker(here[0].profile) | {"line": {"width": [2 if is_best else 0 for is_best in fastest]}},
-        "customdata": [[spot.case, spot.place, microseconds(spot.p50_seconds)] for spot in here],
+        "customdata": [[spot.case, spot.place.text, microseconds(spot.p50_seconds)] for spot in here],
         "hovertemplate": "%{customdata[0]}<br>p50 %{customdata[2]} µs<br>%{customdata[1]}"
         "<extra>%{fullData.name}</extra>",
     }
@@ -112,10 +112,9 @@ def _speedup_trace(here: Sequence[Spot], cases: Sequence[str], lane: float, riva
 
 def _lane_label(case: str, measured: Sequence[Spot]) -> str:
     """The case, and under it who is fastest there."""
-    best = [spot for spot in measured if spot.case == case and spot.place.startswith("1 ")]
+    best = [spot for spot in measured if spot.case == case and spot.place.rank == 1]
     names = " = ".join(f"<b>{spot.profile}</b>" for spot in best)
-    tie = " (tie)" if "tie" in best[0].place else ""
-    return f"{case}<br>{names}{tie}, {microseconds(best[0].p50_seconds)} µs"
+    return f"{case}<br>{names}{best[0].place.doubt}, {microseconds(best[0].p50_seconds)} µs"
 
 
 def _marker(profile: str) -> dict[str, Any]:

@@ -28,12 +28,13 @@ from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
 from lab import journal, plan
-from lab.measures import curve_keys, milliseconds
+from lab.errors import StoreError
 from lab.plan import PlannedExperiment
 from lab.results import RunResult
-from lab.saved_view import CURVES, TAG, WINNERS, curves_view, view_path, winners_view
-from lab.store import Store, StoreError, check_answers, find_store, locked
-from lab.tracked import Entry, Tree, trees
+from lab.tracking.measures import curve_keys, milliseconds
+from lab.tracking.saved_view import CURVES, TAG, WINNERS, curves_view, view_path, winners_view
+from lab.tracking.store import Store, check_answers, find_store, locked
+from lab.tracking.tree import Entry, Tree, trees
 
 OURS = "lab.experiment"  # tags the MLflow experiments that this room made
 DEFAULT_EXPERIMENT = "0"

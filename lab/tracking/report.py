@@ -24,8 +24,9 @@ def write_report(run: RunResult, experiment: ExperimentResult) -> str:
         _bullets(answers(experiment)),
         "## Which profile wins at which shape",
         *_operator_sections(experiment),
-        "Fastest by p50 (in µs); a *tie* is not shown to be more than 2 % slower. Speed-up is how many times as "
-        "fast, with its 95 % interval over sweeps; the verdict is that of the headline claim at the shape.",
+        "Fastest by p50 (in µs); a *tie* is not shown to be 2 % slower, *unproven* has too few sweeps to tell. "
+        "Speed-up is how many times as fast, with its 95 % interval over sweeps; the verdict is that of the headline "
+        "claim at the shape.",
         "## Claims",
         _claim_table(experiment),
         "## What this does not show",
@@ -117,7 +118,7 @@ def _size(result: ClaimResult) -> str:
     if gain is None:
         return ""
     judged = sum(verdict.status in JUDGED for verdict in result.verdicts.values())
-    return f" {significant(gain, 3)}× in the geometric mean of the {judged} of {len(result.verdicts)} shapes judged."
+    return f" {significant(gain, 3)}× in the geometric mean ({judged} of {len(result.verdicts)} shapes judged)."
 
 
 def _warnings(run: RunResult) -> Iterator[str]:
@@ -151,8 +152,7 @@ def _winners(experiment: ExperimentResult, case: PlannedCase) -> str:
         return NOTHING
     first = next(iter(places))
     ties = [name for name, place in places.items() if place.level and name != first]
-    unproven = "" if places[first].proven else " (too few sweeps to tell)"
-    return f"**{first}**" + (f" (tie: {', '.join(ties)})" if ties else "") + unproven
+    return f"**{first}**" + (f" (tie: {', '.join(ties)})" if ties else places[first].doubt)
 
 
 def _headline_at(experiment: ExperimentResult, case: PlannedCase) -> tuple[str, str]:

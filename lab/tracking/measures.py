@@ -8,8 +8,8 @@ from lab.judge import Status
 from lab.plan import PlannedCase, PlannedExperiment
 from lab.ranking import baselines
 from lab.record import Counters
-from lab.report import geomean
 from lab.results import CellResult, ExperimentResult, RunResult
+from lab.tracking.report import geomean
 
 OUTCOMES = ("measured", "skipped", "failed", "wrong", "unfinished")
 

@@ -1,0 +1,1 @@
+"""Pictures of results. The only rooms that import plotly."""
