@@ -57,5 +57,6 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
             yield f"  {claim.status:13} {claim.claim.text}"
             for case_name, verdict in claim.verdicts.items():
                 ratio = ratio_interval(verdict.speedup) if verdict.speedup else ""
-                detail = "  ".join(part for part in (ratio, verdict.mark, verdict.reason) if part)
+                cpu = "CPU evidence" if run.machine.device == "cpu" else ""
+                detail = "  ".join(part for part in (ratio, verdict.mark, cpu, verdict.reason) if part)
                 yield f"    {verdict.status:13} {case_name:28} {detail}"

@@ -42,7 +42,8 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     records = [r for r in load_decisions(decisions) if {s.experiment for s in r.rests_on} <= names]
     found = {decision.slug: _standings(decision, shown, evidence) for decision in records}
     out = directory / "preview"
-    write_site(_site(f"Preview of run {run.plan.run_id}: not published", shown, records, found), out)
+    label = f"Preview of run {run.plan.run_id}, not published" + (": CPU evidence" if shown[0].on_cpu else "")
+    write_site(_site(label, shown, records, found), out)
     return out / "experiments" / shown[0].result.plan.name / "index.html"
 
 

@@ -161,7 +161,9 @@ def test_cpu_evidence_is_labelled_on_every_experiment_page(tmp_path):
     page = Page(directory / "preview" / EXPERIMENT)
     assert "CPU evidence." in page.text
     assert "needs a CUDA GPU" in page.text
-    assert "CPU evidence" in Page(directory / "preview" / "index.html").text
+    for path in (directory / "preview").rglob("*.html"):
+        assert "CPU evidence" in Page(path).text, path
+    assert page.text.count("CPU evidence") >= 10
 
 
 def test_a_failed_and_a_wrong_cell_stay_on_the_page_with_their_reason(tmp_path):

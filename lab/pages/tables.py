@@ -54,7 +54,7 @@ def _case_verdict(shown: Shown, claim: PlannedClaim, case_name: str, ledger: Led
         interval=ledger.interval(*path),
         noise=ledger.figure("cells", case_name, noisier, "noise_ratio", show=format.noise),
         status=ledger.value(*path, "status"),
-        mark=ledger.value(*path, "mark"),
+        mark=", ".join(part for part in (ledger.value(*path, "mark"), "CPU evidence" if shown.on_cpu else "") if part),
         reason=ledger.value(*path, "reason"),
     )
 
