@@ -108,10 +108,12 @@ def publish(options: argparse.Namespace) -> None:
     from lab.evidence import promote
     from lab.site import build_site
 
-    promoted = [promote(_directory(name)) for name in options.runs]
+    promoted = []
     try:
+        for name in options.runs:
+            promoted.append(promote(_directory(name)))
         say(f"site: {build_site(ROOT / 'site')}")
-    except LabError:
+    except BaseException:  # all or nothing, Ctrl-C included: evidence without its site would be published unseen
         for evidence in promoted:
             evidence.withdraw()
         raise

@@ -73,10 +73,17 @@ def load_decisions(folder: Path) -> tuple[Decision, ...]:
     return tuple(_parse(path) for path in sorted(folder.glob("*.md")))
 
 
-def check_claims(decisions: Sequence[Decision], known: Mapping[str, Sequence[str]]) -> None:
-    """Raise DefinitionError for a decision that rests on a claim that no experiment makes."""
+def check_claims(
+    decisions: Sequence[Decision], known: Mapping[str, Sequence[str]], published: Sequence[str] = ()
+) -> None:
+    """Raise DefinitionError for a decision on a claim that no experiment makes, or pinned to unknown evidence."""
     for decision in decisions:
         for support in decision.rests_on:
+            if support.evidence and not any(digest.startswith(support.evidence) for digest in published):
+                raise DefinitionError(
+                    f"decision {decision.slug}: is pinned to evidence {support.evidence!r}, which is not published; "
+                    f"published are {[digest[:12] for digest in published]}"
+                )
             if support.claim not in known.get(support.experiment, ()):
                 accepted = [f"{experiment}/{claim}" for experiment, claims in known.items() for claim in claims]
                 raise DefinitionError(
@@ -101,6 +108,8 @@ def freshness(found: Sequence[Standing]) -> Freshness:
 
 def refuse_unacknowledged(decision: Decision, found: Sequence[Standing]) -> None:
     """Raise DefinitionError for a challenged decision that nobody has acknowledged."""
+    if decision.status in ("superseded", "rejected"):
+        return
     if freshness(found) is Freshness.CHALLENGED and not decision.acknowledged:
         challenged = [s for s in found if s.freshness is Freshness.CHALLENGED]
         claims = ", ".join(
@@ -157,10 +166,16 @@ def _parse(path: Path) -> Decision:
         status=_one_of(path, "status", _field(path, front, "status", str), STATUSES),
         date=_field(path, front, "date", datetime.date),
         review_by=_field(path, front, "review_by", datetime.date),
-        rests_on=tuple(_support(path, item) for item in _field(path, front, "rests_on", list)),
-        acknowledged=str(front.get("acknowledged", "")),
+        rests_on=_supports(path, _field(path, front, "rests_on", list)),
+        acknowledged=_field(path, front, "acknowledged", str) if "acknowledged" in front else "",
         body=parts[2].strip(),
     )
+
+
+def _supports(path: Path, items: list[Any]) -> tuple[Support, ...]:
+    if not items:
+        raise DefinitionError(f"{path.name}: rests_on is empty; name at least one claim")
+    return tuple(_support(path, item) for item in items)
 
 
 def _support(path: Path, item: Any) -> Support:
@@ -172,7 +187,9 @@ def _support(path: Path, item: Any) -> Support:
 
 
 def _field(path: Path, front: Mapping[str, Any], name: str, kind: type) -> Any:
-    if not isinstance(front.get(name), kind):
+    value = front.get(name)
+    # A datetime is a date to Python, and an empty sentence is a string: neither is what the field asks for.
+    if not isinstance(value, kind) or isinstance(value, datetime.datetime) or value == "":
         raise DefinitionError(f"{path.name}: field {name!r} is {front.get(name)!r}; it must be a {kind.__name__}")
     return front[name]
 

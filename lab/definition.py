@@ -11,7 +11,7 @@ from lab.kernels.traffic import Traffic
 
 SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 SLUG_RULE = "lower-case letters and digits in groups joined by single hyphens, such as 'h100-first-light'"
-SCOPES = ("device_cold", "device_warm", "graph", "eager")
+SCOPES = ("device_cold",)  # those that are measured: a claim about another would have no evidence, ever
 
 Callable_ = Callable[..., Any]
 Loader = Callable[[], Callable_]

@@ -56,7 +56,7 @@ def promote(directory: Path, evidence: Path = EVIDENCE, root: Path = ROOT) -> Pr
     _refuse_unfit(run, directory)
     commit = commit_of(run.start.source_digest, root)
     hashes = {name: _sha256(directory / name) for name in FILES}
-    address = digest(hashes)
+    address = address_of(run.plan.run_id, commit, hashes)
     target = evidence / run.plan.run_id
     if target.exists():
         if _manifest(target)["digest"] == address:
@@ -85,8 +85,8 @@ def _load(directory: Path) -> Evidence:
     hashes = {name: _sha256(directory / name) for name in FILES}
     if altered := [name for name in FILES if manifest["files"].get(name) != hashes[name]]:
         raise EvidenceError(f"{directory / altered[0]}: is not the file that was published; restore it from git")
-    if digest(hashes) != manifest["digest"]:
-        raise EvidenceError(f"{directory / NAME}: its digest is not that of its files; restore it from git")
+    if address_of(str(manifest["run_id"]), str(manifest["commit"]), hashes) != manifest["digest"]:
+        raise EvidenceError(f"{directory / NAME}: its digest is not that of what it lists; restore it from git")
     return Evidence(directory=directory, digest=manifest["digest"], commit=manifest["commit"], run=load_run(directory))
 
 
@@ -113,6 +113,11 @@ def _manifest(directory: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
         raise EvidenceError(f"{path}: is not a manifest of schema {SCHEMA}")
     return manifest
+
+
+def address_of(run_id: str, commit: str, hashes: dict[str, str]) -> str:
+    """The digest that evidence is addressed by: of its files, its run id and the commit that was measured."""
+    return digest({"run_id": run_id, "commit": commit, "files": hashes})
 
 
 def _sha256(path: Path) -> str:

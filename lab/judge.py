@@ -39,6 +39,8 @@ READING_ORDER = (
     Status.NO_EVIDENCE,
     Status.REJECTED,
 )
+# The verdicts whose ratio was fit to be weighed; a summary takes in no other.
+WEIGHED = (Status.SUPPORTED, Status.REFUTED, Status.INCONCLUSIVE)
 RULES = {
     Status.REJECTED: (
         "The result was wrong in any sweep, or the time is shorter than the memory can deliver the inputs."
@@ -52,7 +54,8 @@ RULES = {
     ),
     Status.SUPPORTED: (
         "The interval's lower end reaches the claim's threshold, and all sweeps but at most one lie more than "
-        f"{CLEAR_MARGIN:.0%} above parity."
+        f"{CLEAR_MARGIN:.0%} above parity, or above the threshold where that is lower. Marked provisional, as any "
+        f"later verdict, with fewer than {FULL_SWEEPS} sweeps or with too few samples for a noise ratio."
     ),
     Status.REFUTED: (
         "The interval's upper end is below the threshold. Marked equivalent where the whole interval is within "
@@ -102,7 +105,8 @@ def judge_case(subject: Side, baseline: Side, speedup: Speedup | None, threshold
         )
     if noise := _noise(subject, baseline, speedup):
         return Verdict(status=Status.RERUN_NOISE, reason=noise, speedup=speedup)
-    return _weigh(speedup, threshold)
+    unknown_noise = any(side.latency is None or side.latency.noise_ratio is None for side in (subject, baseline))
+    return _weigh(speedup, threshold, provisional=unknown_noise or len(speedup.sweep_ratios) < FULL_SWEEPS)
 
 
 def judge_claim(verdicts: Sequence[Verdict]) -> Status:
@@ -129,20 +133,27 @@ def _noise(subject: Side, baseline: Side, speedup: Speedup) -> str:
     return ""
 
 
-def _weigh(speedup: Speedup, threshold: float) -> Verdict:
-    sweeps = len(speedup.sweep_ratios)
-    provisional = "provisional" if sweeps < FULL_SWEEPS else ""
-    clear = sum(ratio > 1 + CLEAR_MARGIN for ratio in speedup.sweep_ratios)
-    if speedup.low >= threshold and clear >= sweeps - 1:
-        return Verdict(status=Status.SUPPORTED, reason="", speedup=speedup, mark=provisional)
+def _weigh(speedup: Speedup, threshold: float, provisional: bool) -> Verdict:
+    bar = min(threshold, 1 + CLEAR_MARGIN)
+    clear = sum(ratio > bar for ratio in speedup.sweep_ratios)
+    marks = ["provisional"] if provisional else []
+    if speedup.low >= threshold:
+        if clear >= len(speedup.sweep_ratios) - 1:
+            return Verdict(status=Status.SUPPORTED, reason="", speedup=speedup, mark=", ".join(marks))
+        reason = f"the interval reaches the threshold, and only {clear} of {len(speedup.sweep_ratios)} sweeps are clear"
+        return Verdict(status=Status.INCONCLUSIVE, reason=reason, speedup=speedup, mark=", ".join(marks))
     if speedup.high < threshold:
-        mark = provisional
         if speedup.high < 1 - EQUIVALENCE_MARGIN:
-            mark = "regressed"
+            marks.insert(0, "regressed")
         elif speedup.low > 1 - EQUIVALENCE_MARGIN and speedup.high < 1 + EQUIVALENCE_MARGIN:
-            mark = "equivalent"
-        return Verdict(status=Status.REFUTED, reason="", speedup=speedup, mark=mark)
-    return Verdict(status=Status.INCONCLUSIVE, reason=_what_would_settle(speedup, threshold), speedup=speedup)
+            marks.insert(0, "equivalent")
+        return Verdict(status=Status.REFUTED, reason="", speedup=speedup, mark=", ".join(marks))
+    return Verdict(
+        status=Status.INCONCLUSIVE,
+        reason=_what_would_settle(speedup, threshold),
+        speedup=speedup,
+        mark=", ".join(marks),
+    )
 
 
 def _what_would_settle(speedup: Speedup, threshold: float) -> str:

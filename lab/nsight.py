@@ -50,7 +50,7 @@ class Capture:
 
 def profile_experiment(plan: Plan, experiment: PlannedExperiment, directory: Path) -> Iterator[Counters]:
     """Capture all cells of one experiment in one ncu run; every cell gets a record, blocked or not."""
-    capture = _capture(experiment, directory)
+    capture = _capture(experiment, directory, plan.device)
     ncu = ncu_version()
     for case, profile in experiment.cells():
         if plan.device not in profile.devices:
@@ -73,7 +73,9 @@ def profile_experiment(plan: Plan, experiment: PlannedExperiment, directory: Pat
         )
 
 
-def _capture(experiment: PlannedExperiment, directory: Path) -> Capture:
+def _capture(experiment: PlannedExperiment, directory: Path, device: str) -> Capture:
+    if device != "cuda":
+        return Capture({}, "counters are a GPU's, and this run measures the CPU", "")
     if not (ncu := ncu_path()):
         return Capture({}, "ncu is not installed: install NVIDIA Nsight Compute and put ncu on the PATH", "")
     folder = directory / "ncu"

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from lab.judge import POLICY_VERSION, Verdict
+from lab.judge import POLICY_VERSION, WEIGHED, Verdict
 from lab.plan import PlannedExperiment
 from lab.record import SCHEMA, Counters, Kernel
 from lab.results import CellResult, ExperimentResult, RunResult
@@ -170,8 +170,9 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 
 def _summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Counts of a claim's verdicts, and the range and geometric mean of its measured ratios."""
-    ratios = [verdict.speedup.ratio for verdict in verdicts if verdict.speedup]
+    """Counts of a claim's verdicts, and range and geometric mean of the ratios that were fit to be judged."""
+    weighed = [verdict for verdict in verdicts if verdict.status in WEIGHED]
+    ratios = [verdict.speedup.ratio for verdict in weighed if verdict.speedup]
     counts: dict[str, Any] = {
         "judged": len(verdicts),
         "compared": len(ratios),

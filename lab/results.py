@@ -1,5 +1,6 @@
 """Plan + journal → what a reader needs: each cell summed up, each pair compared, each claim judged. Pure."""
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +87,7 @@ def load_run(directory: Path) -> RunResult:
 
 
 def judge_run(plan: Plan, records: Sequence[Record], damages: tuple[journal.Damage, ...] = ()) -> RunResult:
+    records, strangers = _sift(plan, records, {damage.line_number for damage in damages})
     start = next((record for record in records if isinstance(record, RunStart)), None)
     sweeps = tuple(record for record in records if isinstance(record, SweepStart))
     if start is None or not sweeps:
@@ -98,8 +100,36 @@ def judge_run(plan: Plan, records: Sequence[Record], damages: tuple[journal.Dama
         finished_utc=next((r.finished_utc for r in records if isinstance(r, RunFinish)), ""),
         sweeps=sweeps,
         experiments=tuple(_judge_experiment(e, records, sweeps) for e in plan.experiments),
-        damages=damages,
+        damages=tuple(sorted((*damages, *strangers), key=lambda damage: damage.line_number)),
     )
+
+
+def _sift(plan: Plan, records: Sequence[Record], damaged: set[int]) -> tuple[list[Record], list[journal.Damage]]:
+    """Set aside cells that cannot be this run's: repeated, of a sweep not planned, or of a process unknown.
+
+    A copied line would otherwise count as one more sweep, and sweeps are what the interval rests on.
+    """
+    kept: list[Record] = []
+    strangers: list[journal.Damage] = []
+    known = {(start.sweep, start.process) for start in records if isinstance(start, SweepStart)}
+    seen: set[tuple[int, str, str, str]] = set()
+    lines = (number for number in itertools.count(1) if number not in damaged)
+    for line_number, record in zip(lines, records, strict=False):
+        reason = ""
+        if isinstance(record, Cell):
+            key = (record.sweep, record.experiment, record.case, record.profile)
+            if key in seen:
+                reason = "repeats a cell of this sweep"
+            elif not 0 <= record.sweep < plan.protocol.sweeps:
+                reason = f"sweep {record.sweep} is not in the plan"
+            elif (record.sweep, record.process) not in known:
+                reason = f"process {record.process!r} began no sweep in this journal"
+            seen.add(key)
+        if reason:
+            strangers.append(journal.Damage(line_number=line_number, reason=reason))
+        else:
+            kept.append(record)
+    return kept, strangers
 
 
 def unmeasured(plan: PlannedExperiment) -> ExperimentResult:

@@ -37,7 +37,10 @@ from lab.source import OWN_MODULE, child_environment, head, source_digest
 from lab.worker import now
 
 # What must not change between the sweeps of one run.
-SAME_MACHINE = ("device", "gpu", "gpu_id", "driver", "cuda", "torch", "triton", "liger", "python", "cpu")
+SAME_MACHINE = (
+    "device", "gpu", "gpu_id", "driver", "cuda", "torch", "triton", "liger", "python", "cpu", "cpu_count",
+    "power_limit_watts", "ecc", "mig", "persistence", "environment",
+)  # fmt: skip
 
 
 def run(plan: Plan, directory: Path, say: Callable[[str], None]) -> None:
@@ -45,6 +48,7 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     with _exclusively(directory):
         records = _open(plan, directory)
+        code = next(record.source_digest for record in records if isinstance(record, RunStart))
         path = directory / journal.NAME
         cells = {_key(cell): cell for cell in records if isinstance(cell, Cell)}
         machine = next((start.machine for start in records if isinstance(start, SweepStart)), None)
@@ -52,7 +56,7 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None]) -> None:
             say(f"resuming: {len(cells)} of {plan.cell_count() * plan.protocol.sweeps} cells are measured")
         with RunProgress(plan.cell_count(), plan.protocol.sweeps, len(cells)) as progress:
             for sweep in range(plan.protocol.sweeps):
-                Sweep(plan, directory, sweep, cells, progress, machine).complete()
+                machine = Sweep(plan, directory, sweep, cells, progress, machine, code).complete()
         if plan.profiling:
             _profile(plan, path, records, say)
         journal.append(path, RunFinish(finished_utc=now()))
@@ -69,6 +73,7 @@ class Sweep:
         cells: dict[tuple[int, str, str, str], Cell],
         progress: RunProgress,
         machine: Machine | None,
+        code: str,
     ) -> None:
         self.plan = plan
         self.directory = directory
@@ -76,10 +81,12 @@ class Sweep:
         self.cells = cells
         self.progress = progress
         self.machine = machine
+        self.code = code
         self.process = ""
         self.at: list[str] = []  # experiment, case, profile and stage that the worker announced last
 
-    def complete(self) -> None:
+    def complete(self) -> Machine | None:
+        """Measure what is missing; returns the machine that it was measured on, where that is known."""
         announced = False
         while self._missing():
             if not announced:
@@ -91,6 +98,7 @@ class Sweep:
                 self._lay_to_cell(ended)
             if self._missing() == missing:
                 raise RunError(f"{self.directory}: sweep {self.sweep + 1}: the worker ended without its cells")
+        return self.machine
 
     def _missing(self) -> int:
         done = sum(key[0] == self.sweep for key in self.cells)
@@ -113,6 +121,7 @@ class Sweep:
                 channel.write(json.dumps([key[1:] for key in self.cells if key[0] == self.sweep]).encode())
             for frame in frames(reader, self.plan.protocol.deadline_seconds):
                 if frame["kind"] == "done":
+                    self._refuse_other_code()
                     worker.wait(self.plan.protocol.deadline_seconds)
                     return ""
                 self._take(frame["kind"], frame["content"])
@@ -136,13 +145,23 @@ class Sweep:
             self._keep(from_data(Cell, content))
 
     def _take_start(self, start: SweepStart) -> None:
+        self._refuse_other_code()
         if self.machine and (changes := _differences(self.machine, start.machine)):
             raise RunError(
                 f"{self.directory}: this is not the machine that the run began on: {'; '.join(changes)}. "
                 "Use another run id"
             )
+        self.machine = self.machine or start.machine
         self.process = start.process
         journal.append(self.directory / journal.NAME, start)
+
+    def _refuse_other_code(self) -> None:
+        """Every sweep imports the source anew: an edit while the run goes on would mix two programs."""
+        if source_digest() != self.code:
+            raise RunError(
+                f"{self.directory}: the source in lab/ or experiments/ was changed while the run went on; "
+                "put it back to resume the run, or use another run id"
+            )
 
     def _keep(self, cell: Cell) -> None:
         journal.append(self.directory / journal.NAME, cell)

@@ -25,7 +25,7 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
     shown = [_shown(experiment.name, evidence) for experiment in load_experiments()]
     records = load_decisions(decisions)
     known = {item.result.plan.name: [claim.claim.name for claim in item.result.claims] for item in shown}
-    check_claims(records, known)
+    check_claims(records, known, [item.digest for item in evidence])
     found = {decision.slug: _standings(decision, shown, evidence) for decision in records}
     for decision in records:
         refuse_unacknowledged(decision, found[decision.slug])

@@ -40,8 +40,8 @@ def commit_digest(commit: str, root: Path = ROOT) -> str:
 
 
 def commit_of(digest: str, root: Path = ROOT) -> str:
-    """The newest commit whose source has this digest; EvidenceError where none has."""
-    for commit in _git(root, "rev-list", "--all", "--date-order").split():
+    """The first commit whose source has this digest, which no later commit changes; EvidenceError where none has."""
+    for commit in _git(root, "rev-list", "--all", "--date-order", "--reverse").split():
         if commit_digest(commit, root) == digest:
             return commit
     raise EvidenceError(

@@ -6,6 +6,7 @@ What is already measured comes in on stdin as JSON; records and signs of life go
 import json
 import os
 import random
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from lab.plan import Plan, PlannedExperiment, case_order, load_plan
 from lab.record import Cell, Correctness, SweepStart, to_data
 
 Emit = Callable[[str, Any], None]
+PATHS = re.compile(r"/[\w.~-]+/[\w./~+-]+")
 Key = tuple[str, str, str]  # experiment, case, profile
 
 
@@ -184,7 +186,7 @@ def fault(problem: Exception) -> str:
     """An exception as one line without paths."""
     lines = str(problem).strip().splitlines()
     first = lines[0] if lines else ""
-    return f"{type(problem).__name__}: {first.replace(str(Path.home()), '~')}"[:300]
+    return f"{type(problem).__name__}: {PATHS.sub('(path)', first)}"[:300]
 
 
 def now() -> str:

@@ -100,3 +100,30 @@ def test_a_record_that_does_not_fit_is_refused_by_name(tmp_path, old, new, says)
     with pytest.raises(DefinitionError, match=r"0001-use-fused") as refusal:
         load_decisions(folder)
     assert says in str(refusal.value)
+
+
+@pytest.mark.parametrize("blank", ["acknowledged:", "acknowledged: false", 'acknowledged: ""'])
+def test_a_blank_acknowledgement_opens_no_gate(tmp_path, blank):
+    folder = write(tmp_path / "decisions", RECORD.replace("---\nBecause", f"{blank}\n---\nBecause"))
+    with pytest.raises(DefinitionError, match="field 'acknowledged'"):
+        load_decisions(folder)
+
+
+def test_a_superseded_decision_may_be_challenged(tmp_path):
+    text = RECORD.replace("status: accepted", "status: superseded")
+    (decision,) = load_decisions(write(tmp_path / "decisions", text))
+    claims = claims_of(tmp_path, SLOW)
+    refuse_unacknowledged(decision, standings(decision, lambda e, claim, d: claims[claim], TODAY))
+
+
+def test_a_decision_that_rests_on_nothing_is_refused(tmp_path):
+    head = RECORD.split("rests_on:")[0]
+    with pytest.raises(DefinitionError, match="rests_on is empty"):
+        load_decisions(write(tmp_path / "decisions", head + "rests_on: []\n---\nx\n"))
+
+
+def test_a_pin_to_evidence_that_is_not_published_is_refused(tmp_path):
+    text = RECORD.replace("expects: supported", "expects: supported\n    evidence: abc123")
+    records = load_decisions(write(tmp_path / "decisions", text))
+    with pytest.raises(DefinitionError, match="'abc123', which is not published"):
+        check_claims(records, {"normalization-fusion": [CLAIM]}, ["def456"])

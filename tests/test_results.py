@@ -196,17 +196,25 @@ def test_sides_that_were_timed_by_different_processes_are_not_paired() -> None:
     assert cell_of(run).outcome == "measured"
 
 
-def test_without_a_common_process_there_is_no_comparison() -> None:
-    run = judged(lambda cell: dataclasses.replace(cell, process=f"{cell.sweep}-{cell.profile}"))
-    assert run.experiments[0].compare(SMALL.name, "fast", "plain") is None
-    assert verdict_of(run).status == Status.NO_EVIDENCE
-    assert verdict_of(run).reason == "0 sweeps hold both sides; 3 are needed"
-
-
-def test_processes_of_different_sweeps_with_one_number_are_not_paired() -> None:
-    """A process id may come back."""
+def test_a_cell_of_a_process_that_began_no_sweep_is_reported_and_not_used() -> None:
     run = judged(lambda cell: dataclasses.replace(cell, process="0-1"))
-    assert len(verdict_of(run).speedup.sweep_ratios) == 5
+    assert {damage.reason for damage in run.damages} == {"process '0-1' began no sweep in this journal"}
+    assert verdict_of(run).status == Status.NO_EVIDENCE
+
+
+def test_a_repeated_cell_is_not_one_more_sweep() -> None:
+    plan = plan_of(sweeps=1)
+    records = records_of(plan, {"torch-fused": 30e-6, "triton-fused-rmsnorm": 20e-6})
+    cells = [record for record in records if isinstance(record, Cell)]
+    run = judge_run(plan, [*records[:-1], *cells, *cells, records[-1]])
+    assert len(run.damages) == 2 * len(cells)
+    assert run.damages[0].line_number == len(records)
+    assert {claim.status for claim in run.experiments[0].claims} == {Status.NO_EVIDENCE}
+
+
+def test_a_cell_of_a_sweep_that_was_not_planned_is_reported_and_not_used() -> None:
+    run = judged(lambda cell: dataclasses.replace(cell, sweep=cell.sweep + 5))
+    assert {damage.reason[:7] for damage in run.damages} == {"sweep 5", "sweep 6", "sweep 7", "sweep 8", "sweep 9"}
 
 
 def test_another_scope_is_never_compared() -> None:

@@ -11,8 +11,7 @@ from factory import measured_run, plan_of, records_of, write_run
 
 from lab import journal
 from lab.errors import DefinitionError
-from lab.evidence import NAME
-from lab.record import digest
+from lab.evidence import NAME, address_of
 from lab.site import build_preview, build_site
 from lab.source import ROOT
 
@@ -64,7 +63,8 @@ def publish(folder: Path, directory: Path) -> None:
     target = folder / directory.name
     shutil.copytree(directory, target)
     hashes = {n: hashlib.sha256((target / n).read_bytes()).hexdigest() for n in ("plan.json", "journal.jsonl")}
-    manifest = {"schema": 1, "run_id": directory.name, "digest": digest(hashes), "commit": "c" * 40, "files": hashes}
+    address = address_of(directory.name, "c" * 40, hashes)
+    manifest = {"schema": 1, "run_id": directory.name, "digest": address, "commit": "c" * 40, "files": hashes}
     (target / NAME).write_text(json.dumps(manifest))
 
 

@@ -90,11 +90,11 @@ def test_the_commit_of_a_digest_is_found_among_all(root: Path) -> None:
     assert commit_of(source_digest(root), root) == later
 
 
-def test_of_several_commits_with_one_source_the_newest_is_named(root: Path) -> None:
+def test_of_several_commits_with_one_source_the_first_is_named(root: Path) -> None:
+    first = commit(root)
+    (root / "README.md").write_text("said better\n")
     commit(root)
-    (root / "README.md").write_text("more\n")
-    newest = commit(root)
-    assert commit_of(source_digest(root), root) == newest
+    assert commit_of(source_digest(root), root) == first
 
 
 def test_a_commit_of_another_branch_counts(root: Path) -> None:

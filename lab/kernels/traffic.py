@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Traffic:
-    """Bytes that must cross device memory once, and floating-point operations, of one call.
+    """Bytes that one call must read and write at least once, cached or not, and its floating-point operations.
 
     A property of the problem, not of an implementation: every profile is divided by the same number.
     """

@@ -6,7 +6,7 @@ from lab import format
 from lab.charts.speedups import Point, speedup_chart, speedup_figure
 from lab.decisions import Decision, Standing, freshness
 from lab.figure import Figure, Ledger, Sentence
-from lab.judge import EQUIVALENCE_MARGIN, READING_ORDER
+from lab.judge import EQUIVALENCE_MARGIN, READING_ORDER, WEIGHED
 from lab.naming import machine_name
 from lab.pages.boundary import boundary, provenance
 from lab.pages.labels import case_label, profile_title, series, shape_label
@@ -108,11 +108,11 @@ def _outcome_of(shown: Shown, name: str, ledger: Ledger) -> Sentence:
     most = ledger.figure(*path, "largest_ratio", show=lambda v: f"{v:.2f}×")
     supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
     if least is None or most is None or supported is None or judged is None:
-        return (f"{subject} was not measured against {baseline}",)
+        return (f"{subject} could not be judged against {baseline}",)
     span: Sentence = (least,) if least.text == most.text else (least, " to ", most)
     return (
-        f"{subject} ran ", *span, f" as fast as {baseline}, and the claim that it is faster is supported at ",
-        supported, " of ", judged, " cases",
+        f"{subject} ran ", *span, f" as fast as {baseline} wherever that could be judged (the claim that it is ",
+        "faster: supported at ", supported, " of ", judged, " cases)",
     )  # fmt: skip
 
 
@@ -155,7 +155,10 @@ def _cards(shown: Shown, ledger: Ledger) -> tuple[Card, ...]:
 
 
 def _ratio_card(shown: Shown, claim: PlannedClaim, ledger: Ledger, remark: str) -> Card | None:
-    found = {c: ledger.value("claims", claim.name, "cases", c, "ratio") or 0.0 for c in claim.cases}
+    path = ("claims", claim.name, "cases")
+    found = {c: ledger.value(*path, c, "ratio") for c in claim.cases if ledger.value(*path, c, "status") in WEIGHED}
+    if not found:
+        return None
     case_name = max(found, key=lambda name: found[name])
     value = ledger.ratio("claims", claim.name, "cases", case_name)
     subject = ledger.figure("cells", case_name, claim.subject, "p50_seconds", show=format.microseconds)
@@ -193,7 +196,7 @@ def _live_command(shown: Shown) -> str:
 
 def _local_command(case: PlannedCase) -> str:
     rows, columns = case.shape[0], case.shape[-1]
-    return f"benchmark-norms --backend all --device cuda --rows {rows} --cols {columns} --dtype {case.dtype}"
+    return f".venv/bin/benchmark-norms --backend all --device cuda --rows {rows} --cols {columns} --dtype {case.dtype}"
 
 
 def _history(shown: Shown) -> tuple[HistoryRow, ...]:

@@ -70,7 +70,9 @@ class CellView:
     profile: str
     outcome: str
     reason: str
-    best: bool
+    place: str  # 'fastest', 'fastest (tie)' or empty
+    enqueue: Figure | None
+    launch_bound: bool
     p50: Figure | None
     p95: Figure | None
     noise: Figure | None
