@@ -107,5 +107,5 @@ def _cell(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger: Ledg
         occupancy=counter("occupancy_percent", format.percent),
         launches=counter("launches", str) if cell.counters and cell.counters.kernels else None,
         counters=counters,
-        remark="near the launch floor" if cell.near_floor else "",
+        remark="launch floor" if cell.near_floor else "",
     )
