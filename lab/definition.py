@@ -13,8 +13,8 @@ SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 SLUG_RULE = "lower-case letters and digits in groups joined by single hyphens, such as 'h100-first-light'"
 SCOPES = ("device_cold",)  # those that are measured: a claim about another would have no evidence, ever
 
-Callable_ = Callable[..., Any]
-Loader = Callable[[], Callable_]
+Function = Callable[..., Any]
+Loader = Callable[[], Function]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,7 +28,7 @@ class Operator:
 
     name: str
     inputs: Callable[..., tuple[Any, ...]]
-    reference: Callable_
+    reference: Function
     traffic: Callable[[tuple[int, ...], int], Traffic]
     tolerance: float
     scale: float = 1.0

@@ -60,10 +60,6 @@ def percent(value: float) -> str:
     return f"{value:.1f}"
 
 
-def scientific(value: float) -> str:
-    return f"{value:.1e}"
-
-
 def day(utc: str) -> str:
     """The date of an ISO time."""
     return utc[:10]
