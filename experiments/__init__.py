@@ -1,5 +1,7 @@
 """Every experiment of the lab, in the order of the site. A new file is not run or published until named here."""
 
+from experiments.cheating_kernels import CHEATING_KERNELS
+from experiments.measurement_validity import MEASUREMENT_VALIDITY
 from experiments.normalization_fusion import NORMALIZATION_FUSION
 
-EXPERIMENTS = (NORMALIZATION_FUSION,)
+EXPERIMENTS = (NORMALIZATION_FUSION, MEASUREMENT_VALIDITY, CHEATING_KERNELS)

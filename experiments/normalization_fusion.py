@@ -7,27 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lab import Case, Claim, Experiment, Operator, Profile
+from lab import EDGES, Case, Claim, Experiment, Operator, Profile
 from lab.kernels.layernorm import layernorm, layernorm_inputs, layernorm_reference, layernorm_traffic
 from lab.kernels.rmsnorm import rmsnorm, rmsnorm_inputs, rmsnorm_reference, rmsnorm_traffic
-
-RMSNORM = Operator(
-    name="rmsnorm",
-    inputs=rmsnorm_inputs,
-    reference=rmsnorm_reference,
-    traffic=rmsnorm_traffic,
-    # Three roundings to the storage dtype (rstd, product, weighted product) in the decomposed form.
-    tolerance=3,
-)
-LAYERNORM = Operator(
-    name="layernorm",
-    inputs=layernorm_inputs,
-    reference=layernorm_reference,
-    traffic=layernorm_traffic,
-    # The scale pays for cancellation against the bias, and in float32 for the order of summation.
-    tolerance=4,
-    scale=4.0,
-)
 
 
 def rmsnorm_decomposed(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
@@ -48,6 +30,29 @@ def rmsnorm_fused(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
 
 def layernorm_fused(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
     return F.layer_norm(x, (x.shape[-1],), weight, bias, eps)
+
+
+RMSNORM = Operator(
+    name="rmsnorm",
+    inputs=rmsnorm_inputs,
+    reference=rmsnorm_reference,
+    traffic=rmsnorm_traffic,
+    # Three roundings to the storage dtype (rstd, product, weighted product) in the decomposed form.
+    tolerance=3,
+    standard=rmsnorm_fused,
+    edges=EDGES,
+)
+LAYERNORM = Operator(
+    name="layernorm",
+    inputs=layernorm_inputs,
+    reference=layernorm_reference,
+    traffic=layernorm_traffic,
+    # The scale pays for cancellation against the bias, and in float32 for the order of summation.
+    tolerance=4,
+    scale=4.0,
+    standard=layernorm_fused,
+    edges=EDGES,
+)
 
 
 def load_liger_rmsnorm() -> Callable[..., Any]:

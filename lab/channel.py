@@ -8,10 +8,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from lab.errors import RunError
-
 HEADER = struct.Struct(">I")
 LARGEST_FRAME_BYTES = 64 << 20
+
+
+class Garbled(Exception):
+    """What came over the pipe is no frame of ours."""
 
 
 def send(descriptor: int, data: Any) -> None:
@@ -22,24 +24,46 @@ def send(descriptor: int, data: Any) -> None:
         frame = frame[os.write(descriptor, frame) :]
 
 
-def frames(descriptor: int, deadline_seconds: float) -> Iterator[Any]:
-    """Frames until the writer closes; TimeoutError where none comes within the deadline."""
-    waiting = b""
-    silent_since = time.monotonic()
-    while True:
-        # A reader that was itself stopped for long, as by Ctrl-Z, still takes what lies in the pipe.
-        left = max(0.0, silent_since + deadline_seconds - time.monotonic())
-        if not select.select([descriptor], [], [], left)[0]:
-            raise TimeoutError
-        if not (chunk := os.read(descriptor, 1 << 16)):
-            return
-        waiting += chunk
-        silent_since = time.monotonic()
-        while len(waiting) >= HEADER.size:
-            (size,) = HEADER.unpack_from(waiting)
-            if size > LARGEST_FRAME_BYTES:
-                raise RunError(f"a worker announced a frame of {size} bytes; it is not speaking our protocol")
-            if len(waiting) < HEADER.size + size:
-                break
-            yield json.loads(waiting[HEADER.size : HEADER.size + size])
-            waiting = waiting[HEADER.size + size :]
+class Reader:
+    """The end of the pipe that frames come out of."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._waiting = b""
+
+    def frames(self, silence_seconds: float, limit_seconds: float = 0.0) -> Iterator[Any]:
+        """Frames until the writer closes. TimeoutError says which patience ended: with its silence (from now or the
+        last frame) or, where there is a limit, with how long it takes in all. Garbled for what is no frame."""
+        began = heard = time.monotonic()
+        while True:
+            while (frame := self._cut()) is not None:
+                yield frame[0]
+            now = time.monotonic()
+            if limit_seconds and now > began + limit_seconds:
+                raise TimeoutError(f"took more than {limit_seconds:.0f} s in all")
+            # A reader that was itself stopped for long, as by Ctrl-Z, still takes what lies in the pipe.
+            left = max(0.0, heard + silence_seconds - now)
+            waits = min(left, began + limit_seconds - now) if limit_seconds else left
+            if select.select([self._descriptor], [], [], waits)[0]:
+                if not (chunk := os.read(self._descriptor, 1 << 16)):
+                    return
+                self._waiting += chunk
+                heard = time.monotonic()
+            elif waits == left:
+                raise TimeoutError(f"gave no sign of life for {silence_seconds:.0f} s")
+
+    def _cut(self) -> tuple[Any] | None:
+        """The next whole frame, if there is one; in a tuple, because a frame may hold null."""
+        if len(self._waiting) < HEADER.size:
+            return None
+        (size,) = HEADER.unpack_from(self._waiting)
+        if size > LARGEST_FRAME_BYTES:
+            raise Garbled(f"announced a frame of {size} bytes: it is not speaking our protocol")
+        end = HEADER.size + size
+        if len(self._waiting) < end:
+            return None
+        content, self._waiting = self._waiting[HEADER.size : end], self._waiting[end:]
+        try:
+            return (json.loads(content),)
+        except (ValueError, RecursionError):
+            raise Garbled("sent a frame that is not JSON: it is not speaking our protocol") from None

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from lab.plan import Plan
 
 Command = Callable[[argparse.Namespace], None]
+INCLUDES = {
+    "rmsnorm-shape-sweep": "measure every case of normalization-fusion, not only its first four",
+    "full-validity": "measure every case of measurement-validity: for a GPU, and for many sweeps",
+}
 RUNS = Path(os.environ.get("LAB_RUNS", ROOT / "runs"))
 
 
@@ -184,24 +188,23 @@ def _add_plan_options(sub: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         metavar="NAME",
-        help="experiments to measure (default: all)",
+        help="experiments to measure (default: all but the lab's tests of itself)",
     )
     sub.add_argument("--with-profiling", action="store_true", help="Nsight Compute counters after timing")
-    sub.add_argument(
-        "--include-rmsnorm-shape-sweep", dest="include", action="append_const", const="rmsnorm-shape-sweep",
-        help="measure every case of normalization-fusion, not only its first four",
-    )  # fmt: skip
+    sub.add_argument("--with-instruments", action="store_true", help="readings by do_bench and nvbench after timing")
+    for flag, about in INCLUDES.items():
+        sub.add_argument(f"--include-{flag}", dest="include", action="append_const", const=flag, help=about)
     sub.add_argument(
         "--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: cuda where there is one"
     )
-    sub.add_argument("--sweeps", type=int, metavar="K", help="fresh processes, 1 to 9 (default: 5; on the CPU 3)")
+    sub.add_argument("--sweeps", type=int, metavar="K", help="fresh processes, 1 to 60 (default: 5; on the CPU 3)")
     sub.add_argument("--dry-run", action="store_true", help="show the plan and stop")
 
 
 def _plan(options: argparse.Namespace) -> "Plan":
     from lab.catalogue import choose_experiments
+    from lab.device import choose_device
     from lab.judge import POLICY_VERSION
-    from lab.measure import choose_device
     from lab.plan import make_plan
 
     device = choose_device(options.device)
@@ -213,6 +216,7 @@ def _plan(options: argparse.Namespace) -> "Plan":
         sweeps=options.sweeps if options.sweeps is not None else {"cuda": 5, "cpu": 3}[device],
         include=frozenset(options.include or ()),
         policy_version=POLICY_VERSION,
+        instruments=options.with_instruments,
     )
 
 

@@ -11,7 +11,9 @@ from lab.kernels.traffic import Traffic
 
 SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 SLUG_RULE = "lower-case letters and digits in groups joined by single hyphens, such as 'h100-first-light'"
-SCOPES = ("device_cold",)  # those that are measured: a claim about another would have no evidence, ever
+# What the clock covers. The first is the headline: GPU time, with nothing in the cache.
+SCOPES = ("device_cold", "device_warm", "graph", "eager")
+EDGES = ("zeros", "large-mean", "large-scale", "tiny-scale", "nan", "inf", "odd-sizes", "strided")
 
 Function = Callable[..., Any]
 Loader = Callable[[], Function]
@@ -23,7 +25,8 @@ class Operator:
 
     inputs(shape, dtype, device, seed) gives the call's arguments; reference(*arguments) gives float64;
     traffic(shape, itemsize) gives Traffic. A result may differ from the truth by `tolerance` machine
-    epsilons of its dtype, times (|truth| + `scale`).
+    epsilons of its dtype, times (|truth| + `scale`); or by twice what `standard`, the implementation that
+    users trust, differs on the same inputs. `edges` names the unusual inputs that must come out right too.
     """
 
     name: str
@@ -32,6 +35,12 @@ class Operator:
     traffic: Callable[[tuple[int, ...], int], Traffic]
     tolerance: float
     scale: float = 1.0
+    standard: Function | None = None
+    edges: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for edge in self.edges:
+            _check_member(f"operator {self.name}: edge", edge, EDGES)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +64,8 @@ class Profile:
 
     Each value there is a loader: called once in the measuring process, it imports or compiles what
     it needs and returns the function to time. `kernels` names the GPU kernel that the profiler must
-    see; `package` names an optional import, without which the profile's cells are skipped.
+    see; `package` names an optional import, without which the profile's cells are skipped. `in_place`:
+    the function overwrites its first argument and returns it.
     """
 
     name: str
@@ -67,11 +77,15 @@ class Profile:
     kernels: Mapping[str, str] | None = None
     devices: tuple[str, ...] = ("cuda", "cpu")
     package: str = ""
+    in_place: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """A sentence registered before measuring: subject is at least `threshold` times as fast as baseline."""
+    """A sentence registered before measuring: subject is at least `threshold` times as fast as baseline.
+
+    `expected` is for tests of the lab itself: the verdicts that a sound instrument may give.
+    """
 
     name: str
     text: str
@@ -80,6 +94,7 @@ class Claim:
     cases: tuple[Case, ...]
     scope: str = "device_cold"
     threshold: float = 1.02
+    expected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,9 +113,13 @@ class Experiment:
     does_not_show: tuple[str, ...]
     metrics: Mapping[str, tuple[str, ...]]
     project: str = "Kernel Evidence Lab"
+    scopes: tuple[str, ...] = SCOPES
+    self_test: bool = False  # a question about the lab itself: measured only when asked for by name
 
     def __post_init__(self) -> None:
         self._check_names()
+        for scope in self.scopes:
+            _check_member(f"{self.name}: scope", scope, SCOPES)
         for claim in self.claims:
             self._check_claim(claim)
         for claim in self.headlines:
@@ -128,7 +147,7 @@ class Experiment:
         place = f"{self.name}: claim {claim.name!r}"
         _check_member(f"{place}: subject", claim.subject.name, (p.name for p in self.profiles))
         _check_member(f"{place}: baseline", claim.baseline.name, (p.name for p in self.profiles))
-        _check_member(f"{place}: scope", claim.scope, SCOPES)
+        _check_member(f"{place}: scope", claim.scope, self.scopes)
         if not claim.cases:
             raise DefinitionError(f"{place}: has no cases; a claim about nothing cannot be judged")
         if not claim.threshold > 0:

@@ -110,8 +110,8 @@ def _manifest(directory: Path) -> dict[str, Any]:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise EvidenceError(f"{path}: cannot be read ({problem}); restore it from git") from None
-    if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
-        raise EvidenceError(f"{path}: is not a manifest of schema {SCHEMA}")
+    if not isinstance(manifest, dict) or manifest.get("schema") not in range(1, SCHEMA + 1):
+        raise EvidenceError(f"{path}: is not a manifest of schemas 1 to {SCHEMA}")
     return manifest
 
 

@@ -1,21 +1,24 @@
 """Claim + evidence → verdict. Pure: the same evidence gets the same verdict on any machine.
 
 The rules stand in `RULES`, in the order in which they are asked; the policy page prints them.
-Policy history: 1 = first.
+Policy history: 1 = first. 2 = controls, spoiled rounds, A/A noise, a family of claims, the launch floor.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TypeVar
 
-from lab.statistics import Latency, Speedup
+from lab.statistics import Latency, Speedup, holm, p_reaches
 
-POLICY_VERSION = 1
+POLICY_VERSION = 2
 FEWEST_SWEEPS = 3
 FULL_SWEEPS = 5
 NOISY_RATIO = 1.20
 WIDEST_HALF_WIDTH = 0.02
 LARGEST_DROPPED_SHARE = 0.20
+LARGEST_CONTROL_EFFECT = 0.01
 CLEAR_MARGIN = 0.01
 EQUIVALENCE_MARGIN = 0.02
 SETTLE_LIMIT = 0.2  # closer to the threshold than this share of the half-width, sweeps needed run to hundreds
@@ -43,19 +46,24 @@ READING_ORDER = (
 WEIGHED = (Status.SUPPORTED, Status.REFUTED, Status.INCONCLUSIVE)
 RULES = {
     Status.REJECTED: (
-        "The result was wrong in any sweep, or the time is shorter than the memory can deliver the inputs."
+        "The result was wrong in any sweep, or the profile tampered with its inputs, the clock or the judges, or its "
+        "time is shorter than the memory can deliver the inputs or than a kernel takes that does nothing."
     ),
     Status.NO_EVIDENCE: (
-        f"Not measured, skipped, failed, or fewer than {FEWEST_SWEEPS} sweeps with samples of both profiles."
+        f"Not measured, skipped, failed, crashed, or fewer than {FEWEST_SWEEPS} sweeps with samples of both profiles."
     ),
     Status.RERUN_NOISE: (
-        f"A noise ratio (p95 / p50) of {NOISY_RATIO:.2f} or more, more than {LARGEST_DROPPED_SHARE:.0%} of the "
-        f"samples void, or an interval wider than ±{WIDEST_HALF_WIDTH:.0%}."
+        "A control failed: the same code under two names differed by more than "
+        f"{LARGEST_CONTROL_EFFECT:.0%}, with an interval that excludes 1. Or a noise ratio (p95 / p50) of "
+        f"{NOISY_RATIO:.2f} or more, more than {LARGEST_DROPPED_SHARE:.0%} of the samples void or of the rounds "
+        f"spoiled, or an interval wider than ±{WIDEST_HALF_WIDTH:.0%}."
     ),
     Status.SUPPORTED: (
-        "The interval's lower end reaches the claim's threshold, and all sweeps but at most one lie more than "
-        f"{CLEAR_MARGIN:.0%} above parity, or above the threshold where that is lower. Marked provisional, as any "
-        f"later verdict, with fewer than {FULL_SWEEPS} sweeps or with too few samples for a noise ratio."
+        "The interval's lower end reaches the claim's threshold, also among all claims and cases of the experiment "
+        "together (Holm), and all sweeps but at most one lie further above parity than "
+        f"{CLEAR_MARGIN:.0%} and than any sweep of the A/A control, or above a threshold below that. Marked "
+        f"provisional, as any later verdict, with fewer than {FULL_SWEEPS} sweeps, with too few samples for a noise "
+        "ratio, or without a control."
     ),
     Status.REFUTED: (
         "The interval's upper end is below the threshold. Marked equivalent where the whole interval is within "
@@ -63,6 +71,9 @@ RULES = {
     ),
     Status.INCONCLUSIVE: "All else. The page says how many sweeps would probably settle it.",
 }
+
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +84,7 @@ class Side:
     reason: str
     latency: Latency | None
     void_share: float
-    beats_physics: bool
+    impossible: str = ""  # why no honest time can be so short
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,13 +97,21 @@ class Verdict:
     mark: str = ""
 
 
-def judge_case(subject: Side, baseline: Side, speedup: Speedup | None, threshold: float) -> Verdict:
-    """Ask the rules in order. `speedup` is None where the sides share too few sweeps to compare."""
+def judge_case(
+    subject: Side,
+    baseline: Side,
+    speedup: Speedup | None,
+    threshold: float,
+    control: Speedup | None = None,
+    spoiled_share: float = 0.0,
+) -> Verdict:
+    """Ask the rules in order. `speedup` is None where the sides share too few sweeps to compare; `control` is the
+    speed-up of a profile over itself at this case; `spoiled_share` that of the case's rounds that were left out."""
     for name, side in (("subject", subject), ("baseline", baseline)):
         if side.outcome == "wrong":
             return Verdict(status=Status.REJECTED, reason=f"wrong result of the {name}: {side.reason}")
-        if side.beats_physics:
-            return Verdict(status=Status.REJECTED, reason=f"the {name} is faster than physics allows")
+        if side.impossible:
+            return Verdict(status=Status.REJECTED, reason=f"the {name} is {side.impossible}")
     for name, side in (("subject", subject), ("baseline", baseline)):
         if side.outcome != "measured":
             return Verdict(status=Status.NO_EVIDENCE, reason=f"{name} {side.outcome}: {side.reason}")
@@ -103,10 +122,22 @@ def judge_case(subject: Side, baseline: Side, speedup: Speedup | None, threshold
             reason=f"{count} sweeps hold both sides; {FEWEST_SWEEPS} are needed",
             speedup=speedup,
         )
-    if noise := _noise(subject, baseline, speedup):
+    if noise := _noise(subject, baseline, speedup, control, spoiled_share):
         return Verdict(status=Status.RERUN_NOISE, reason=noise, speedup=speedup)
     unknown_noise = any(side.latency is None or side.latency.noise_ratio is None for side in (subject, baseline))
-    return _weigh(speedup, threshold, provisional=unknown_noise or len(speedup.sweep_ratios) < FULL_SWEEPS)
+    provisional = unknown_noise or control is None or len(speedup.sweep_ratios) < FULL_SWEEPS
+    return _weigh(speedup, threshold, provisional, _control_noise(control))
+
+
+def judge_family(verdicts: Mapping[Key, Verdict], thresholds: Mapping[Key, float]) -> dict[Key, Verdict]:
+    """The verdicts of one experiment, each also weighed among all others that could have been supported."""
+    family = {key: verdict for key, verdict in verdicts.items() if verdict.status in WEIGHED and verdict.speedup}
+    p_values = [p_reaches(v.speedup, thresholds[key]) for key, v in family.items() if v.speedup]
+    alone = {key for key, stands in zip(family, holm(p_values), strict=True) if not stands}
+    return {
+        key: _lost_in_family(verdict, len(family)) if key in alone and verdict.status == Status.SUPPORTED else verdict
+        for key, verdict in verdicts.items()
+    }
 
 
 def judge_claim(verdicts: Sequence[Verdict]) -> Status:
@@ -120,8 +151,12 @@ def judge_claim(verdicts: Sequence[Verdict]) -> Status:
     return Status.INCONCLUSIVE if present else Status.NO_EVIDENCE
 
 
-def _noise(subject: Side, baseline: Side, speedup: Speedup) -> str:
+def _noise(subject: Side, baseline: Side, speedup: Speedup, control: Speedup | None, spoiled_share: float) -> str:
     """What makes the samples too noisy to judge, or nothing."""
+    if control and not control.low <= 1 <= control.high and abs(control.ratio - 1) > LARGEST_CONTROL_EFFECT:
+        return f"the control failed: the same code differed from itself by {abs(control.ratio - 1):.1%}"
+    if spoiled_share > LARGEST_DROPPED_SHARE:
+        return f"{spoiled_share:.0%} of the case's rounds were spoiled and left out"
     for name, side in (("subject", subject), ("baseline", baseline)):
         ratio = side.latency.noise_ratio if side.latency else None
         if ratio is not None and ratio >= NOISY_RATIO:
@@ -133,8 +168,20 @@ def _noise(subject: Side, baseline: Side, speedup: Speedup) -> str:
     return ""
 
 
-def _weigh(speedup: Speedup, threshold: float, provisional: bool) -> Verdict:
-    bar = min(threshold, 1 + CLEAR_MARGIN)
+def _control_noise(control: Speedup | None) -> float:
+    """By how much a sweep of the control differed from itself at most: 0.01 is one per cent."""
+    if control is None:
+        return 0.0
+    return math.expm1(max(abs(math.log(ratio)) for ratio in control.sweep_ratios))
+
+
+def _lost_in_family(verdict: Verdict, size: int) -> Verdict:
+    reason = f"clear by itself, but not among the {size} comparisons of this experiment together (Holm)"
+    return replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
+
+
+def _weigh(speedup: Speedup, threshold: float, provisional: bool, control_noise: float) -> Verdict:
+    bar = 1 + max(CLEAR_MARGIN, control_noise) if threshold >= 1 + CLEAR_MARGIN else threshold
     clear = sum(ratio > bar for ratio in speedup.sweep_ratios)
     marks = ["provisional"] if provisional else []
     if speedup.low >= threshold:

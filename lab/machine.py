@@ -1,16 +1,16 @@
-"""The machine as it is: read, never set. The only room that imports pynvml."""
+"""The machine as it is: read, never set."""
 
-import hashlib
 import os
 import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from lab.nvml import visible_gpu
 from lab.record import Machine
 
 # Variables that change how kernels are built or run, and whose values hold no path, name or secret.
@@ -45,50 +45,9 @@ def fingerprint(device: str, properties: Mapping[str, Any]) -> Machine:
             if name in os.environ
         },
     }  # fmt: skip
-    if device == "cuda":
-        known |= gpu_facts()
+    with visible_gpu(device) as gpu:
+        known |= gpu.facts() if gpu else {}
     return Machine(**(known | dict(properties)))
-
-
-def gpu_facts() -> dict[str, Any]:
-    """What NVML says of the first visible GPU; a question it does not answer stays unknown."""
-    import pynvml as nvml
-
-    nvml.nvmlInit()
-    try:
-        handle = _visible_gpu(nvml)
-        memory_clock = _ask(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM), 0) * 1e6
-        bus_bits = _ask(lambda: nvml.nvmlDeviceGetMemoryBusWidth(handle), 0)
-        uuid = str(_ask(lambda: nvml.nvmlDeviceGetUUID(handle), ""))
-        return {
-            "gpu_id": hashlib.sha256(uuid.encode()).hexdigest()[:12] if uuid else "",
-            # Two transfers a clock: every memory of the GPUs that Triton supports is double data rate.
-            "peak_bytes_per_second": 2.0 * memory_clock * bus_bits / 8,
-            "power_limit_watts": _ask(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle), 0) / 1e3,
-            "sm_clock_hertz": _ask(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM), 0) * 1e6,
-            "memory_clock_hertz": memory_clock,
-            "ecc": _switch(lambda: nvml.nvmlDeviceGetEccMode(handle)[0]),
-            "mig": _switch(lambda: nvml.nvmlDeviceGetMigMode(handle)[0]),
-            "persistence": _switch(lambda: nvml.nvmlDeviceGetPersistenceMode(handle)),
-            "driver": str(_ask(nvml.nvmlSystemGetDriverVersion, "")),
-        }
-    finally:
-        nvml.nvmlShutdown()
-
-
-def gpu_names() -> tuple[str, ...]:
-    """The GPUs that NVML lists; empty without a driver."""
-    import pynvml as nvml
-
-    try:
-        nvml.nvmlInit()
-    except nvml.NVMLError:
-        return ()
-    try:
-        handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
-        return tuple(str(nvml.nvmlDeviceGetName(handle)) for handle in handles)
-    finally:
-        nvml.nvmlShutdown()
 
 
 def version(package: str) -> str:
@@ -124,24 +83,3 @@ def cpu_model() -> str:
     text = cpuinfo.read_text(errors="replace") if cpuinfo.is_file() else ""
     found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     return found[1].strip() if found else platform.machine()
-
-
-def _visible_gpu(nvml: Any) -> Any:
-    """The GPU that CUDA calls device 0, honouring CUDA_VISIBLE_DEVICES by index or UUID."""
-    first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
-    if first.startswith(("GPU-", "MIG-")):
-        return nvml.nvmlDeviceGetHandleByUUID(first)
-    return nvml.nvmlDeviceGetHandleByIndex(int(first) if first.isdigit() else 0)
-
-
-def _ask(question: Callable[[], Any], unknown: Any) -> Any:
-    import pynvml as nvml
-
-    try:
-        return question()
-    except nvml.NVMLError:
-        return unknown
-
-
-def _switch(question: Callable[[], Any]) -> str:
-    return {0: "off", 1: "on"}.get(_ask(question, -1), "unknown")

@@ -1,292 +1,288 @@
-"""Time on the device, sample by sample. The only room that touches torch.cuda.
+"""The protocol: how samples of the profiles of one case are taken, whatever the device.
 
-A `device_cold` sample: the previous output is poisoned and released, so that the memory the call
-receives holds NaN; the cache is flushed by writing, then reading, a buffer of twice its size; the GPU
-spins while the host enqueues the call between two events. A sample whose start event the GPU had
-reached before the host was done is void, whatever its time. One synchronisation a block.
+Every profile gets one block per scope in every round; scopes and profiles come in random order. A lane is one
+profile in one scope. Of each lane a call or two, drawn beforehand in secret, are checked.
 """
 
 import gc
+import math
 import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
-import torch
-
-from lab import plan
-from lab.errors import PlanError
+from lab.clock import Block, Call, Clock, Replay, poison
+from lab.plan import Protocol
 from lab.record import Timing
+from lab.ring import Arguments, Ring
 
-Call = Callable[[], Any]
-Verify = Callable[[str, int, Any], None]
 Announce = Callable[[str], None]
 WINDOW = 5
 STEADY = 0.005
-FALLBACK_CACHE_BYTES = 64 << 20
+PACING_CALLS = 20
+LARGEST_ROTATION = 96
+CACHES_OUTGROWN = 3  # a graph goes round inputs and outputs of this many times the cache
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Seconds of the valid samples, the number of void ones, and what the last call returned."""
+class Subject:
+    """A profile's function that may be timed: its results were right."""
 
-    seconds: tuple[float, ...]
-    void: int
+    function: Callable[..., Any]
+    in_place: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A timed call's output, and what its inputs were: to be compared with the truth."""
+
     output: Any
-
-
-class Clock(Protocol):
-    """Times blocks of calls on one kind of device."""
-
-    device: str
-
-    def block(self, calls: Sequence[Call], spin_seconds: float) -> Block: ...
-
-    def enqueue_seconds(self, calls: Sequence[Call]) -> list[float]: ...
-
-    def properties(self) -> dict[str, Any]: ...
-
-    def launch_floor_seconds(self) -> float: ...
-
-
-class CudaClock:
-    device = "cuda"
-    CYCLES = 2_000_000
-
-    def __init__(self, block: int) -> None:
-        cache_bytes = torch.cuda.get_device_properties(0).L2_cache_size or FALLBACK_CACHE_BYTES
-        self._flush = torch.ones(2 * cache_bytes // 4, dtype=torch.float32, device="cuda")
-        self._sink = torch.empty((), dtype=torch.float32, device="cuda")
-        self._events = [
-            (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
-            for _ in range(max(block, WINDOW))
-        ]
-        self._cycles_per_second = self._measure_spin()
-
-    def block(self, calls: Sequence[Call], spin_seconds: float) -> Block:
-        """Time each call once, cold. More calls than the clock has events for are a caller's bug."""
-        cycles = int(spin_seconds * self._cycles_per_second)
-        starved: list[bool] = []
-        output = None
-        for call, (start, stop) in zip(calls, self._events, strict=False):
-            _poison(output)
-            output = None
-            self._flush.fill_(1.0)
-            torch.sum(self._flush, dim=0, out=self._sink)
-            torch.cuda._sleep(cycles)
-            start.record()
-            output = call()
-            stop.record()
-            starved.append(start.query())
-        torch.cuda.synchronize()
-        seconds = [start.elapsed_time(stop) * 1e-3 for start, stop in self._events[: len(calls)]]
-        valid = tuple(round(s, 10) for s, bad in zip(seconds, starved, strict=True) if not bad)
-        return Block(valid, sum(starved), output)
-
-    def enqueue_seconds(self, calls: Sequence[Call]) -> list[float]:
-        """Host time of each call while the GPU is kept busy, so that only enqueueing is timed."""
-        seconds = []
-        for call in calls:
-            torch.cuda._sleep(self.CYCLES)
-            begin = time.perf_counter()
-            call()
-            seconds.append(time.perf_counter() - begin)
-            torch.cuda.synchronize()
-        return seconds
-
-    def properties(self) -> dict[str, Any]:
-        properties = torch.cuda.get_device_properties(0)
-        return {
-            "gpu": properties.name,
-            "compute_capability": f"{properties.major}.{properties.minor}",
-            "multiprocessors": properties.multi_processor_count,
-            "memory_bytes": properties.total_memory,
-            "l2_bytes": properties.L2_cache_size,
-            "cuda": torch.version.cuda or "",
-        }
-
-    def launch_floor_seconds(self) -> float:
-        """Time of a one-element fill: what a kernel costs that does nothing."""
-        nothing = torch.empty(1, device="cuda")
-        blocks = [self.block([nothing.zero_] * WINDOW, 200e-6) for _ in range(6)]
-        return statistics.median(s for block in blocks for s in block.seconds)
-
-    def _measure_spin(self) -> float:
-        start, stop = self._events[0]
-        rates = []
-        for _ in range(5):
-            start.record()
-            torch.cuda._sleep(self.CYCLES)
-            stop.record()
-            torch.cuda.synchronize()
-            rates.append(self.CYCLES / (float(start.elapsed_time(stop)) * 1e-3))
-        return statistics.median(rates)
-
-
-class CpuClock:
-    """The CPU's own wall time, its last-level cache flushed before each call. No launch, no spin."""
-
-    device = "cpu"
-
-    def __init__(self) -> None:
-        self._cache_bytes = last_level_cache_bytes()
-        self._flush = torch.ones(2 * self._cache_bytes // 4, dtype=torch.float32)
-
-    def block(self, calls: Sequence[Call], spin_seconds: float) -> Block:
-        seconds = []
-        output = None
-        for call in calls:
-            _poison(output)
-            output = None
-            self._flush.fill_(1.0)
-            self._flush.sum()
-            begin = time.perf_counter()
-            output = call()
-            seconds.append(round(time.perf_counter() - begin, 10))
-        return Block(tuple(seconds), 0, output)
-
-    def enqueue_seconds(self, calls: Sequence[Call]) -> list[float]:
-        return [0.0 for _ in calls]
-
-    def properties(self) -> dict[str, Any]:
-        return {"l2_bytes": self._cache_bytes}
-
-    def launch_floor_seconds(self) -> float:
-        nothing = torch.empty(1)
-        return statistics.median(self.block([nothing.zero_] * 20, 0.0).seconds)
-
-
-def choose_device(wanted: str) -> str:
-    """'cuda' or 'cpu' for 'auto', 'cuda' or 'cpu'; PlanError where CUDA is wanted and absent."""
-    if wanted == "cuda" and not torch.cuda.is_available():
-        raise PlanError("--device cuda: torch sees no CUDA GPU here (`lab doctor` says why); accepted is cpu")
-    return "cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu"
-
-
-@contextmanager
-def profiled_range(name: str) -> Iterator[None]:
-    """Let an attached profiler see exactly the launches inside, under this name."""
-    torch.cuda.synchronize()
-    torch.cuda.cudart().cudaProfilerStart()
-    torch.cuda.nvtx.range_push(name)
-    try:
-        yield
-        torch.cuda.synchronize()
-    finally:
-        torch.cuda.nvtx.range_pop()
-        torch.cuda.cudart().cudaProfilerStop()
-
-
-def make_clock(device: str, block: int) -> Clock:
-    return CudaClock(block) if device == "cuda" else CpuClock()
-
-
-def time_case(
-    clock: Clock,
-    calls: Mapping[str, Sequence[Call]],
-    protocol: plan.Protocol,
-    shuffler: random.Random,
-    verify: Verify,
-    announce: Announce,
-) -> dict[str, Timing]:
-    """Interleaved rounds of all profiles of one case.
-
-    calls: per profile, one call per input set of the ring. verify(profile, ring_index, output) is
-    called once per profile, with the last output of a block that is drawn after it was timed;
-    announce(profile) is called before a profile's code runs, so that a crash can be laid to it.
-    """
-    pace = {}
-    for name, ring in calls.items():
-        announce(name)
-        pace[name] = _warm_up(clock, ring, protocol)
-    overlong = [p for p in pace.values() if p.sample_seconds * p.block * protocol.rounds > protocol.cell_seconds]
-    rounds = protocol.fewest_rounds if overlong else protocol.rounds
-    seconds: dict[str, list[tuple[float, ...]]] = {name: [] for name in calls}
-    void: dict[str, list[int]] = {name: [] for name in calls}
-    unverified = set(calls)
-    with _garbage_collection_off():
-        for round_index in range(rounds):
-            for name in shuffler.sample(sorted(calls), len(calls)):
-                ring = calls[name]
-                first = round_index * pace[name].block
-                indices = [(first + i) % len(ring) for i in range(pace[name].block)]
-                announce(name)
-                block = clock.block([ring[i] for i in indices], pace[name].spin_seconds)
-                seconds[name].append(block.seconds)
-                void[name].append(block.void)
-                if name in unverified and shuffler.random() * (rounds - round_index) <= 1:
-                    verify(name, indices[-1], block.output)
-                    unverified.remove(name)
-    return {
-        name: Timing(
-            scope="device_cold",
-            rounds=tuple(seconds[name]),
-            void=tuple(void[name]),
-            enqueue_seconds=round(pace[name].enqueue_seconds, 10),
-            spin_seconds=round(pace[name].spin_seconds, 10),
-        )
-        for name in calls
-    }
+    arguments: Arguments
 
 
 @dataclass(frozen=True, slots=True)
-class _Pace:
-    sample_seconds: float
-    block: int
-    enqueue_seconds: float
-    spin_seconds: float
+class Window:
+    """When a round ran, by time.monotonic, and the lowest clock that its spins showed."""
+
+    begin_seconds: float
+    end_seconds: float
+    spin_hertz: float | None
 
 
-def _warm_up(clock: Clock, ring: Sequence[Call], protocol: plan.Protocol) -> _Pace:
-    """Run until three windows agree or time is up; then size the spin and the block for this cell."""
-    began = time.perf_counter()
-    enqueue = clock.enqueue_seconds([ring[i % len(ring)] for i in range(20)]) if clock.device == "cuda" else [0.0]
-    # The slow tail, not the median: a launch that the host is late for is a lost sample.
-    spin_seconds = max(protocol.shortest_spin_seconds, 1.5 * sorted(enqueue)[-2 if len(enqueue) > 1 else 0])
-    medians: list[float] = []
-    sample_seconds = 0.0
-    while True:
-        window_began = time.perf_counter()
-        block = clock.block([ring[i % len(ring)] for i in range(WINDOW)], spin_seconds)
-        sample_seconds = (time.perf_counter() - window_began) / WINDOW
-        medians.append(statistics.median(block.seconds or (sample_seconds,)))
-        steady = len(medians) >= 3 and max(medians[-3:]) <= min(medians[-3:]) * (1 + STEADY)
-        if steady or time.perf_counter() - began > protocol.warmup_seconds:
-            break
-    fitting = int(protocol.cell_seconds / (protocol.rounds * sample_seconds))
-    return _Pace(
-        sample_seconds=sample_seconds,
-        block=max(protocol.smallest_block, min(protocol.block, fitting)),
-        enqueue_seconds=statistics.median(enqueue),
-        spin_seconds=spin_seconds,
-    )
+@dataclass(frozen=True, slots=True)
+class CaseTimings:
+    """What came of a case: timings by profile and scope, or why there are none; when its rounds ran."""
+
+    timings: Mapping[str, tuple[Timing, ...]]
+    unmeasured: Mapping[str, Mapping[str, str]]
+    windows: tuple[Window, ...]
 
 
-def last_level_cache_bytes() -> int:
-    """Size of the CPU's largest cache as Linux tells it, else 64 MiB."""
-    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-    sizes = [FALLBACK_CACHE_BYTES]
-    found = list(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"))
-    if found:
-        texts = [path.read_text().strip() for path in found]
-        sizes = [int(text[:-1]) * units[text[-1]] for text in texts if text[-1:] in units] or sizes
-    return max(sizes)
+class Witness:
+    """What the protocol tells while it runs. `checked` gets outputs of timed calls; `written` a profile that
+    changed its inputs; `ran` comes after each block, when a profile's code has run."""
+
+    def announce(self, profile: str, stage: str) -> None: ...
+
+    def checked(self, profile: str, scope: str, sample: Checked) -> None: ...
+
+    def written(self, profile: str) -> None: ...
+
+    def ran(self, profile: str) -> None: ...
 
 
-def _poison(output: Any) -> None:
-    """Fill a result with NaN before its memory goes back to the allocator and on to the next call."""
-    for tensor in output if isinstance(output, tuple) else (output,):
-        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
-            tensor.fill_(float("nan"))
+@dataclass(slots=True)
+class _Lane:
+    """One profile in one scope: how its samples are made, and those that were taken."""
+
+    profile: str
+    scope: str
+    indices: Sequence[int]  # the sets that its calls go round
+    checked_rounds: frozenset[int] = frozenset()
+    spin_seconds: float = 0.0
+    enqueue_seconds: float = 0.0
+    block: int = 0
+    replay: Replay | None = None
+    seconds: list[tuple[float, ...]] = field(default_factory=list)
+    void: list[int] = field(default_factory=list)
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(
+            scope=self.scope,
+            rounds=tuple(self.seconds),
+            void=tuple(self.void),
+            enqueue_seconds=round(self.enqueue_seconds, 10),
+            spin_seconds=round(self.spin_seconds, 10),
+            calls_per_sample=len(self.replay.outputs) if self.replay else 1,
+        )
+
+
+class CaseTimer:
+    """Times all profiles of one case. `time()` runs it to the end."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        subjects: Mapping[str, Subject],
+        ring: Ring,
+        scopes: Sequence[str],
+        protocol: Protocol,
+        shuffler: random.Random,
+        witness: Witness,
+    ) -> None:
+        self._clock = clock
+        self._subjects = subjects
+        self._ring = ring
+        self._protocol = protocol
+        self._shuffler = shuffler
+        self._witness = witness
+        self._scopes = [scope for scope in scopes if scope in clock.scopes]
+        self._rounds = protocol.rounds
+        self._lanes: dict[tuple[str, str], _Lane] = {}
+        self._unmeasured: dict[str, dict[str, str]] = {name: {} for name in subjects}
+
+    def time(self) -> CaseTimings:
+        for name in self._subjects:
+            self._witness.announce(name, "time")
+            self._pace(name)
+        for lane in self._lanes.values():
+            lane.checked_rounds = frozenset(self._draw_rounds(lane.scope))
+        windows = []
+        with _garbage_collection_off():
+            for number in range(self._rounds):
+                windows.append(self._round(number))
+        timings = {
+            name: tuple(self._lanes[name, scope].timing for scope in self._scopes if (name, scope) in self._lanes)
+            for name in self._subjects
+        }
+        return CaseTimings(timings, self._unmeasured, tuple(windows))
+
+    def _pace(self, name: str) -> None:
+        """Warm a profile up; size the spin and the block of each of its lanes."""
+        enqueue: list[float] = []
+        for scope in self._scopes:
+            lane = _Lane(name, scope, self._indices(scope))
+            if scope == "graph":
+                try:
+                    lane.replay = self._capture(name)
+                except RuntimeError as refusal:
+                    self._unmeasured[name][scope] = str(refusal).strip().splitlines()[0][:200]
+                    continue
+            if scope == "graph" or not enqueue:
+                enqueue = self._clock.enqueue_seconds(self._calls(lane, PACING_CALLS))
+                self._mend(lane)
+            if scope != "eager":
+                lane.enqueue_seconds = statistics.median(enqueue)
+                # The slow tail, not the median: a launch that the host is late for is a lost sample.
+                lane.spin_seconds = max(self._protocol.shortest_spin_seconds, 1.5 * sorted(enqueue)[-2])
+            self._lanes[name, scope] = lane
+            self._size_block(lane, self._warm_up(lane))
+
+    def _draw_rounds(self, scope: str) -> Iterator[int]:
+        """A round at random; of the first scope also the last, for work that is skipped after a while."""
+        yield self._shuffler.randrange(self._rounds)
+        if scope == self._scopes[0]:
+            yield self._rounds - 1
+
+    def _size_block(self, lane: _Lane, sample_seconds: float) -> None:
+        first = lane.scope == self._scopes[0]
+        share = 0.5 if len(self._scopes) > 1 else 1.0
+        budget_seconds = self._protocol.cell_seconds * (share if first else share / (len(self._scopes) - 1))
+        wanted = self._protocol.block if first else self._protocol.block // 2
+        fitting = int(budget_seconds / (self._protocol.rounds * sample_seconds))
+        lane.block = max(self._protocol.smallest_block, min(wanted, fitting))
+        if lane.block > fitting and first:
+            self._rounds = self._protocol.fewest_rounds
+
+    def _warm_up(self, lane: _Lane) -> float:
+        """Run until three windows agree or time is up; seconds that one sample takes, all told."""
+        began = time.perf_counter()
+        limit_seconds = self._protocol.warmup_seconds / len(self._scopes)
+        medians: list[float] = []
+        while True:
+            window_began = time.perf_counter()
+            block = self._clock.block(lane.scope, self._calls(lane, WINDOW), lane.spin_seconds)
+            sample_seconds = (time.perf_counter() - window_began) / WINDOW
+            self._mend(lane)
+            medians.append(statistics.median(block.seconds or (sample_seconds,)))
+            steady = len(medians) >= 3 and max(medians[-3:]) <= min(medians[-3:]) * (1 + STEADY)
+            if steady or time.perf_counter() - began > limit_seconds:
+                return sample_seconds
+
+    def _round(self, number: int) -> Window:
+        begin = time.monotonic()
+        hertz: list[float] = []
+        for scope in self._shuffler.sample(self._scopes, len(self._scopes)):
+            lanes = [lane for lane in self._lanes.values() if lane.scope == scope]
+            for lane in self._shuffler.sample(lanes, len(lanes)):
+                block = self._block(lane, number)
+                if block.spin_hertz is not None:
+                    hertz.append(block.spin_hertz)
+        return Window(begin, time.monotonic(), min(hertz, default=None))
+
+    def _block(self, lane: _Lane, number: int) -> Block:
+        keep = self._shuffler.randrange(lane.block) if number in lane.checked_rounds else -1
+        held: list[Arguments] = []
+        self._witness.announce(lane.profile, "time")
+        if lane.scope == "device_warm":  # the first call would find the cache cold
+            self._clock.block(lane.scope, self._calls(lane, 1), lane.spin_seconds)
+        calls = self._calls(lane, lane.block, keep, held)
+        block = self._clock.block(lane.scope, calls, lane.spin_seconds, keep)
+        per_sample = len(lane.replay.outputs) if lane.replay else 1
+        lane.seconds.append(tuple(round(seconds / per_sample, 10) for seconds in block.seconds))
+        lane.void.append(block.void)
+        self._witness.ran(lane.profile)
+        if held:
+            self._witness.announce(lane.profile, "verify")
+            self._witness.checked(lane.profile, lane.scope, Checked(block.kept, held[0]))
+        self._mend(lane)
+        return block
+
+    def _mend(self, lane: _Lane) -> None:
+        """Put the inputs right for the next profile, and tell who wrote to them without leave."""
+        if self._ring.mend(lane.indices) and not self._subjects[lane.profile].in_place:
+            self._witness.written(lane.profile)
+
+    def _calls(self, lane: _Lane, count: int, keep: int = -1, held: list[Arguments] | None = None) -> list[Call]:
+        """The next calls of a lane. Call number `keep` puts a copy of its inputs, as they must be, into `held`."""
+        return [
+            self._call(lane, lane.indices[number % len(lane.indices)], held if number == keep else None)
+            for number in range(count)
+        ]
+
+    def _call(self, lane: _Lane, index: int, held: list[Arguments] | None) -> Call:
+        subject, ring, replay = self._subjects[lane.profile], self._ring, lane.replay
+
+        def prepare() -> None:
+            if replay and subject.in_place:
+                ring.mend(lane.indices)
+            ring.prepare(index, restore=subject.in_place)
+            if held is not None:
+                held.append(ring.pristine(index))
+                if replay and not subject.in_place:
+                    poison(replay.outputs[index])
+
+        def run() -> Any:
+            if not replay:
+                return subject.function(*ring.arguments(index))
+            replay.replay()
+            return replay.outputs[index]
+
+        return Call(prepare, lambda: ring.touch(index), run)
+
+    def _capture(self, name: str) -> Replay:
+        subject = self._subjects[name]
+        self._witness.announce(name, "time")
+        return self._clock.capture(
+            [_bind(subject.function, self._ring.arguments(index)) for index in self._indices("graph")]
+        )
+
+    def _indices(self, scope: str) -> Sequence[int]:
+        if scope == "device_warm":
+            return (0,)
+        return range(self._protocol.ring if scope == "device_cold" else len(self._ring))
+
+
+def rotation(least_bytes: int, cache_bytes: int, memory_bytes: int, profiles: int, fewest: int) -> int:
+    """How many input sets a graph goes round: enough to outgrow the cache, few enough to fit the memory.
+
+    Each set has a twin, and each profile an output for every set.
+    """
+    wanted = math.ceil(CACHES_OUTGROWN * cache_bytes / least_bytes)
+    fitting = memory_bytes // (4 * least_bytes * (profiles + 2)) if memory_bytes else fewest
+    return max(fewest, min(wanted, fitting, LARGEST_ROTATION))
+
+
+def _bind(function: Callable[..., Any], arguments: Arguments) -> Callable[[], Any]:
+    return lambda: function(*arguments)
 
 
 @contextmanager
 def _garbage_collection_off() -> Iterator[None]:
-    gc.collect()
     gc.disable()
     try:
         yield

@@ -9,7 +9,6 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -21,16 +20,19 @@ from lab import format
 from lab.catalogue import choose_experiments
 from lab.correctness import check_profile
 from lab.definition import Experiment, Operator, Profile
+from lab.device import choose_device, make_clock
 from lab.errors import LabError, PlanError
 from lab.kernels.launch import MAXIMUM_COLUMNS
-from lab.measure import Call, choose_device, make_clock, time_case
+from lab.measure import CaseTimer, Subject, Witness
 from lab.plan import ITEMSIZES, Protocol
+from lab.ring import Ring
 from lab.statistics import latency
-from lab.worker import fault, skip_reason
+from lab.sweep_case import fault, skip_reason
 
 BASELINE = "torch-fused"
 BACKENDS = {"torch": ("torch-baseline", "torch-fused", "torch-compile"), "triton": ("triton-",), "liger": ("liger",)}
-PROTOCOL = Protocol(rounds=12)  # a few samples may be void, and p95 wants a hundred
+SCOPE = "device_cold"
+PROTOCOL = Protocol(rounds=12, cell_seconds=0.5)  # a few samples may be void, and p95 wants a hundred
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,16 +87,15 @@ def measure(
 ) -> Iterator[Row]:
     """Check every profile of the operator, time those that are right in interleaved rounds."""
     seeds = tuple(random.SystemRandom().getrandbits(31) for _ in range(PROTOCOL.ring))
-    ring = [operator.inputs(shape, getattr(torch, dtype), device, seed) for seed in seeds]
-    truths = [operator.reference(*inputs) for inputs in ring]
+    sets = [operator.inputs(shape, getattr(torch, dtype), device, seed) for seed in seeds]
     rows: list[Row] = []
-    calls: dict[str, list[Call]] = {}
+    subjects: dict[str, Subject] = {}
     shares: dict[str, float] = {}
     for profile in experiment.profiles:
         if operator.name not in profile.implementations or not _in_backend(profile, backend):
             continue
         try:
-            row, function, share = _prepare(profile, operator, ring, truths, seeds, device)
+            row, function, share = _prepare(profile, operator, sets, seeds, device)
         except Exception as problem:  # a profile that fails is a row of the table, not the end of it
             row, function, share = (
                 Row(op=operator.name, profile=profile.name, outcome="failed", reason=fault(problem)),
@@ -104,23 +105,23 @@ def measure(
         if row:
             rows.append(row)
         elif function:
-            calls[profile.name] = [partial(function, *inputs) for inputs in ring]
+            subjects[profile.name] = Subject(function)
             shares[profile.name] = share
     yield from rows
-    if calls:
-        clock = make_clock(device, PROTOCOL.block)
-        timings = time_case(clock, calls, PROTOCOL, random.Random(), lambda *_: None, lambda _: None)
-        yield from _timed(operator, shape, dtype, {n: t.rounds for n, t in timings.items()}, shares)
+    if subjects:
+        ring = Ring(sets, random.Random())
+        timer = CaseTimer(make_clock(device), subjects, ring, (SCOPE,), PROTOCOL, random.Random(), Witness())
+        yield from _timed(operator, shape, dtype, {n: t[0].rounds for n, t in timer.time().timings.items()}, shares)
 
 
 def _prepare(
-    profile: Profile, operator: Operator, ring: list[Any], truths: list[Any], seeds: tuple[int, ...], device: str
+    profile: Profile, operator: Operator, sets: list[Any], seeds: tuple[int, ...], device: str
 ) -> tuple[Row | None, Any, float]:
     """(a row where it cannot be timed, the function where it can, share of the tolerance)."""
     if reason := skip_reason(profile, device):
         return Row(op=operator.name, profile=profile.name, outcome="skipped", reason=reason), None, 0.0
     function = profile.implementations[operator.name]()
-    correctness = check_profile(operator, function, ring, truths, seeds)
+    correctness = check_profile(operator, function, sets, seeds)
     if not correctness.passed:
         row = Row(op=operator.name, profile=profile.name, outcome="wrong", reason=correctness.message)
         return row, None, 0.0

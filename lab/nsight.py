@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.flushed import FLUSHED, FOOTPRINT_BYTES, WARM
 from lab.machine import ncu_path, ncu_version
 from lab.plan import Plan, PlannedExperiment
 from lab.profiled import RANGE_SEPARATOR
-from lab.record import Counters, Kernel
+from lab.record import Counters, FlushCheck, Kernel
 from lab.source import OWN_MODULE, child_environment
 
 TIMEOUT_SECONDS = 420.0
@@ -29,6 +30,7 @@ METRICS = {
     "registers_per_thread": "launch__registers_per_thread",
     "shared_bytes_per_block": "launch__shared_mem_per_block",
 }
+READ_BYTES = METRICS["dram_read_bytes"]
 LAUNCH_COLUMNS = ("Kernel Name", "Grid Size", "Block Size")
 # ncu's base units, brought to SI. An unknown unit is an error, not a guess.
 RAW_PAGE = ("--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "function")
@@ -46,6 +48,15 @@ class Capture:
     launches: Mapping[tuple[str, str], tuple[Kernel, ...]]
     blocked: str
     report_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The table that one ncu run gave, or why there is none."""
+
+    table: str
+    blocked: str
+    sha256: str
 
 
 def profile_experiment(plan: Plan, experiment: PlannedExperiment, directory: Path) -> Iterator[Counters]:
@@ -73,53 +84,84 @@ def profile_experiment(plan: Plan, experiment: PlannedExperiment, directory: Pat
         )
 
 
+def check_flush(directory: Path, device: str) -> FlushCheck:
+    """Let the profiler say what a read costs after the lab's flush, and what it costs at once again."""
+
+    def blocked(reason: str) -> FlushCheck:
+        return FlushCheck(footprint_bytes=FOOTPRINT_BYTES, flushed_read_bytes=None, warm_read_bytes=None, reason=reason)
+
+    # The profiler must not flush by itself here, and one metric needs no replay, which would warm the cache.
+    report = _report("flush", ["lab.flushed"], ["none", READ_BYTES], directory, device)
+    if report.blocked:
+        return blocked(report.blocked)
+    found: dict[str, float | None] = {}
+    try:
+        for (_, name), row, units in _rows(report.table, [READ_BYTES]):
+            bytes_read = _number(row[READ_BYTES], units[READ_BYTES], READ_BYTES)
+            found[name] = None if bytes_read is None else (found.get(name) or 0.0) + bytes_read
+    except ValueError as changed:
+        return blocked(f"the report's table is not as expected: {changed}")
+    return FlushCheck(
+        footprint_bytes=FOOTPRINT_BYTES, flushed_read_bytes=found.get(FLUSHED), warm_read_bytes=found.get(WARM),
+        reason="" if {FLUSHED, WARM} <= found.keys() else "ncu saw no kernel in the ranges",
+    )  # fmt: skip
+
+
 def _capture(experiment: PlannedExperiment, directory: Path, device: str) -> Capture:
+    program = ["lab.profiled", str(directory), experiment.name]
+    report = _report(experiment.name, program, ["all", ",".join(METRICS.values())], directory, device)
+    if report.blocked:
+        return Capture({}, report.blocked, report.sha256)
+    try:
+        return Capture(parse_raw_page(report.table), "", report.sha256)
+    except ValueError as changed:
+        return Capture({}, f"the report's table is not as expected: {changed}", report.sha256)
+
+
+def _report(name: str, program: list[str], how: list[str], directory: Path, device: str) -> Report:
+    """Run a program of the lab under ncu and read the table back. how: cache control, and the metrics."""
     if device != "cuda":
-        return Capture({}, "counters are a GPU's, and this run measures the CPU", "")
+        return Report("", "counters are a GPU's, and this run measures the CPU", "")
     if not (ncu := ncu_path()):
-        return Capture({}, "ncu is not installed: install NVIDIA Nsight Compute and put ncu on the PATH", "")
+        return Report("", "ncu is not installed: install NVIDIA Nsight Compute and put ncu on the PATH", "")
     folder = directory / "ncu"
     folder.mkdir(exist_ok=True)
-    report = folder / f"{experiment.name}.ncu-rep"
+    report = folder / f"{name}.ncu-rep"
     report.unlink(missing_ok=True)  # an interrupted pass may have left one, and it must not pass for this one's
     command = [
-        ncu, "--clock-control", "none", "--cache-control", "all", "--profile-from-start", "off", "--nvtx",
-        "--metrics", ",".join(METRICS.values()), "--force-overwrite", "--export", str(report),
-        sys.executable, *OWN_MODULE, "lab.profiled", str(directory), experiment.name,
+        ncu, "--clock-control", "none", "--cache-control", how[0], "--profile-from-start", "off", "--nvtx",
+        "--metrics", how[1], "--force-overwrite", "--export", str(report), sys.executable, *OWN_MODULE, *program,
     ]  # fmt: skip
-    told, problem = _run(command, folder / f"{experiment.name}.log", TIMEOUT_SECONDS)
+    told, problem = _run(command, folder / f"{name}.log", TIMEOUT_SECONDS)
     if problem or not report.is_file():
-        return Capture({}, _diagnose(told, problem), "")
+        return Report("", _diagnose(told, problem), "")
     sha256 = hashlib.sha256(report.read_bytes()).hexdigest()
-    table, problem = _run(
-        [ncu, "--import", str(report), *RAW_PAGE],
-        folder / f"{experiment.name}.csv",
-        120,
-    )
-    if problem:
-        return Capture({}, f"the report could not be read back: {problem}", sha256)
-    try:
-        return Capture(parse_raw_page(table), "", sha256)
-    except ValueError as changed:
-        return Capture({}, f"the report's table is not as expected: {changed}", sha256)
+    table, problem = _run([ncu, "--import", str(report), *RAW_PAGE], folder / f"{name}.csv", 120)
+    return Report(table, f"the report could not be read back: {problem}" if problem else "", sha256)
 
 
 def parse_raw_page(text: str) -> dict[tuple[str, str], tuple[Kernel, ...]]:
     """Launches by (case, profile) from `ncu --import` with RAW_PAGE; ValueError where its form is another."""
+    found: dict[tuple[str, str], tuple[Kernel, ...]] = {}
+    for key, row, units in _rows(text, METRICS.values()):
+        found[key] = (*found.get(key, ()), _kernel(row, units))
+    return found
+
+
+def _rows(text: str, metrics: Iterable[str]) -> Iterator[tuple[tuple[str, str], Mapping[str, str], Mapping[str, str]]]:
+    """(range, launch, units) of each launch in one of the lab's ranges; ValueError where the form is another."""
     lines = [line for line in text.splitlines() if line.startswith('"')]
     rows = list(csv.DictReader(io.StringIO("\n".join(lines))))
     if not rows:
         raise ValueError("no table")
     units, launches = rows[0], rows[1:]
-    if missing := [column for column in (*LAUNCH_COLUMNS, *METRICS.values()) if column not in units]:
+    if missing := [column for column in (*LAUNCH_COLUMNS, *metrics) if column not in units]:
         raise ValueError(f"column {missing[0]} is missing")
     if any(None in row or None in row.values() for row in rows):
         raise ValueError("a row has not as many fields as the header")
-    found: dict[tuple[str, str], tuple[Kernel, ...]] = {}
     for row in launches:
         if key := _range_of(text for column, text in row.items() if "Push/Pop_Range" in column):
-            found[key] = (*found.get(key, ()), _kernel(row, units))
-    return found
+            yield key, row, units
 
 
 def _kernel(row: Mapping[str, str], units: Mapping[str, str]) -> Kernel:

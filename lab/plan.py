@@ -13,11 +13,13 @@ from pathlib import Path
 
 from lab.definition import SLUG, SLUG_RULE, Case, Claim, Experiment, Profile
 from lab.errors import PlanError, RunError
-from lab.record import SCHEMA, digest, from_data, to_data
+from lab.record import SCHEMA, added, digest, from_data, to_data
 
 NAME = "plan.json"
 ITEMSIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
 LONGEST_RUN_ID = 80
+MOST_SWEEPS = 9  # of a case, where five leave its intervals too wide
+MOST_SWEEPS_ASKED = 60  # a test of the lab's own error rate takes many sessions of five
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,14 +29,18 @@ class Protocol:
     sweeps: int = 5
     rounds: int = 6
     fewest_rounds: int = 4
-    block: int = 10
+    block: int = 20  # of the first scope; half as many of each other
     smallest_block: int = 3
     ring: int = 3
-    cell_seconds: float = 0.5  # time that one cell may take in one sweep before its block shrinks
+    cell_seconds: float = 0.16  # time that one cell may take in one sweep before its blocks shrink
     seeds: int = 3
-    warmup_seconds: float = 0.3
+    warmup_seconds: float = 0.04
     shortest_spin_seconds: float = 200e-6
     deadline_seconds: float = 180.0  # without a sign of life from the worker
+    sweep_deadline_seconds: float = added(2, 0.0)  # for all that one worker does; 0 is none
+    most_sweeps: int = added(2, 0)  # up to which imprecise cases are measured again; 0 is never
+    target_half_width: float = added(2, 0.0)  # relative half-width of an interval that is precise enough
+    crashes: int = added(2, 0)  # of one profile, after which it is not run again; 0 is never
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +55,7 @@ class PlannedCase:
     flops: int
     included: bool
     only_with: str
+    control: str = added(2, "")  # the profile that is timed twice, under two names
 
     @property
     def least_bytes(self) -> int:
@@ -66,6 +73,7 @@ class PlannedProfile:
     kernels: Mapping[str, str]
     devices: tuple[str, ...]
     package: str
+    in_place: bool = added(2, False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,6 +85,7 @@ class PlannedClaim:
     cases: tuple[str, ...]
     scope: str
     threshold: float
+    expected: tuple[str, ...] = added(2, ())  # in a test of the lab itself: what a sound instrument may say
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,6 +102,8 @@ class PlannedExperiment:
     headlines: tuple[str, ...]
     does_not_show: tuple[str, ...]
     metrics: Mapping[str, tuple[str, ...]]
+    scopes: tuple[str, ...] = added(2, ("device_cold",))
+    self_test: bool = added(2, False)
 
     @property
     def included_cases(self) -> tuple[PlannedCase, ...]:
@@ -117,10 +128,11 @@ class Plan:
     protocol: Protocol
     policy_version: int
     experiments: tuple[PlannedExperiment, ...]
+    instruments: bool = added(2, False)  # other instruments read the cells too, in a pass of their own
 
     @property
     def digest(self) -> str:
-        return digest(to_data(self))
+        return digest(to_data(self, self.schema))
 
     def experiment(self, name: str) -> PlannedExperiment:
         for experiment in self.experiments:
@@ -141,19 +153,39 @@ def make_plan(
     sweeps: int,
     include: frozenset[str],
     policy_version: int,
+    instruments: bool = False,
 ) -> Plan:
     """Register what will be measured. PlanError for a bad run id or number of sweeps."""
     check_run_id(run_id)
-    if not 1 <= sweeps <= 9:
-        raise PlanError(f"--sweeps {sweeps}: accepted are 1 to 9 (5 for evidence, 3 gives provisional verdicts)")
+    if not 1 <= sweeps <= MOST_SWEEPS_ASKED:
+        raise PlanError(
+            f"--sweeps {sweeps}: accepted are 1 to {MOST_SWEEPS_ASKED} (5 for evidence, 3 gives provisional verdicts)"
+        )
     return Plan(
         schema=SCHEMA,
         run_id=run_id,
         device=device,
         profiling=profiling,
-        protocol=Protocol(sweeps=sweeps),
+        protocol=make_protocol(sweeps, device),
         policy_version=policy_version,
         experiments=tuple(planned(experiment, include) for experiment in experiments),
+        instruments=instruments,
+    )
+
+
+def make_protocol(sweeps: int, device: str) -> Protocol:
+    """The protocol of today. Only full runs are extended where they lack precision: fewer sweeps were a choice."""
+    gpu = device == "cuda"
+    extended = gpu and sweeps == Protocol().sweeps
+    return Protocol(
+        sweeps=sweeps,
+        # A CPU's samples are hundreds of times as long, and a second of its time costs less.
+        cell_seconds=0.16 if gpu else 0.5,
+        warmup_seconds=0.04 if gpu else 0.3,
+        sweep_deadline_seconds=1800.0,
+        most_sweeps=MOST_SWEEPS if extended else sweeps,
+        target_half_width=0.0075,
+        crashes=2,
     )
 
 
@@ -171,12 +203,14 @@ def planned(experiment: Experiment, include: frozenset[str]) -> PlannedExperimen
         importance=experiment.importance,
         project=experiment.project,
         focus=experiment.focus,
-        cases=tuple(_case(case, include) for case in experiment.cases),
+        cases=tuple(_case(experiment, case, include) for case in experiment.cases),
         profiles=tuple(_profile(profile) for profile in experiment.profiles),
         claims=tuple(_claim(claim) for claim in experiment.claims),
         headlines=tuple(claim.name for claim in experiment.headlines),
         does_not_show=experiment.does_not_show,
         metrics=dict(experiment.metrics),
+        scopes=experiment.scopes,
+        self_test=experiment.self_test,
     )
 
 
@@ -189,7 +223,7 @@ def case_order(plan: Plan, experiment: PlannedExperiment, sweep: int) -> list[Pl
 
 def save_plan(plan: Plan, directory: Path) -> None:
     """Write the plan whole or not at all, and wait until it is on disk: the journal rests on it."""
-    text = json.dumps(to_data(plan), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    text = json.dumps(to_data(plan, plan.schema), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     scratch = directory / f".{NAME}"
     with scratch.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -208,12 +242,12 @@ def load_plan(directory: Path) -> Plan:
     except ValueError as problem:
         raise RunError(f"{path}: not valid JSON ({problem})") from None
     schema = data.get("schema") if isinstance(data, dict) else None
-    if schema != SCHEMA:
-        raise RunError(f"{path}: schema {schema}; this version of the lab reads schema {SCHEMA}")
+    if schema not in range(1, SCHEMA + 1):
+        raise RunError(f"{path}: schema {schema}; this version of the lab reads schemas 1 to {SCHEMA}")
     return from_data(Plan, data, NAME)
 
 
-def _case(case: Case, include: frozenset[str]) -> PlannedCase:
+def _case(experiment: Experiment, case: Case, include: frozenset[str]) -> PlannedCase:
     traffic = case.operator.traffic(case.shape, ITEMSIZES[case.dtype])
     return PlannedCase(
         name=case.name,
@@ -226,7 +260,15 @@ def _case(case: Case, include: frozenset[str]) -> PlannedCase:
         flops=traffic.flops,
         included=not case.only_with or case.only_with in include,
         only_with=case.only_with,
+        control=_control(experiment, case),
     )
+
+
+def _control(experiment: Experiment, case: Case) -> str:
+    """The first profile that a claim takes as its baseline at this case, else the first that implements it."""
+    baselines = [claim.baseline.name for claim in experiment.claims if case in claim.cases]
+    able = [profile.name for profile in experiment.profiles if case.operator.name in profile.implementations]
+    return next(iter(baselines + able), "")
 
 
 def _profile(profile: Profile) -> PlannedProfile:
@@ -240,6 +282,7 @@ def _profile(profile: Profile) -> PlannedProfile:
         kernels=dict(profile.kernels or {}),
         devices=profile.devices,
         package=profile.package,
+        in_place=profile.in_place,
     )
 
 
@@ -252,4 +295,5 @@ def _claim(claim: Claim) -> PlannedClaim:
         cases=tuple(case.name for case in claim.cases),
         scope=claim.scope,
         threshold=claim.threshold,
+        expected=claim.expected,
     )

@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 
 from lab.catalogue import choose_experiments
-from lab.measure import profiled_range
+from lab.device import profiled_range
 from lab.plan import load_plan
-from lab.worker import fault, skip_reason
+from lab.sweep_case import fault, skip_reason
 
 RANGE_SEPARATOR = "|"
 SEED = 1

@@ -4,10 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from lab.cells import CellResult
 from lab.judge import POLICY_VERSION, WEIGHED, Verdict
 from lab.plan import PlannedExperiment
 from lab.record import SCHEMA, Counters, Kernel
-from lab.results import CellResult, ExperimentResult, RunResult
+from lab.results import ExperimentResult, RunResult
 from lab.statistics import geometric_mean
 
 DIGITS = 7  # enough for any reader, few enough that every machine computes the same ones

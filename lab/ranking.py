@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from lab.cells import CellResult
 from lab.judge import EQUIVALENCE_MARGIN
-from lab.results import CellResult, ExperimentResult
+from lab.results import ExperimentResult
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,7 +1,8 @@
 """What a run leaves behind: frozen, typed values that survive a trip through JSON unchanged.
 
 SI units inside; the unit is in the field's name. A failure is a value too: `outcome` and `reason`.
-Schema history: 1 = first.
+Schema history: 1 = first. 2 = scopes, controls, canaries, what the GPU did meanwhile, edge inputs,
+stages of a sweep, other instruments. A field `added` later reads as its default in older records.
 """
 
 import dataclasses
@@ -16,9 +17,14 @@ from typing import Any, TypeVar
 
 from lab.errors import RunError
 
-SCHEMA = 1
-OUTCOMES = ("measured", "wrong", "failed", "skipped")
+SCHEMA = 2
+OUTCOMES = ("measured", "wrong", "crashed", "failed", "skipped")
 T = TypeVar("T")
+
+
+def added(schema: int, unknown: Any) -> Any:
+    """A field that records of an older schema lack; they read as `unknown` and are written without it."""
+    return dataclasses.field(default_factory=lambda: unknown, metadata={"added": schema})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,19 +78,33 @@ class SweepStart:
     sweep: int
     process: str
     machine: Machine
-    launch_floor_seconds: float
+    launch_floor_seconds: float  # a kernel that does nothing
     started_utc: str
+    empty_seconds: float = added(2, 0.0)  # two events with nothing between them: no call can be faster
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Edge:
+    """One call with unusual inputs: zeros, a large mean, NaN, odd sizes, strided rows and their like."""
+
+    name: str
+    outcome: str  # "passed", "wrong", or "refused" where the profile raised an error
+    tolerance_share: float
+    standard_share: float  # what the operator's standard implementation reached on the same inputs
+    message: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Correctness:
-    """How far a result was from the float64 truth, over all seeds and a timed output."""
+    """How far a result was from the float64 truth, over all seeds, edges and the timed outputs."""
 
     passed: bool
     seeds: tuple[int, ...]
     worst_absolute_error: float
-    worst_tolerance_share: float  # largest |error| / tolerance; above 1 fails
+    worst_tolerance_share: float  # largest |error| / tolerance; above 1 fails, unless the standard errs as much
     message: str
+    standard_tolerance_share: float = added(2, 0.0)  # the standard implementation's own, on the same inputs
+    edges: tuple[Edge, ...] = added(2, ())  # asked in a run's first sweep
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,10 +112,11 @@ class Timing:
     """The samples of one cell in one sweep and scope."""
 
     scope: str
-    rounds: tuple[tuple[float, ...], ...]  # seconds; one tuple per round; void samples left out
+    rounds: tuple[tuple[float, ...], ...]  # seconds a call; one tuple per round; void samples left out
     void: tuple[int, ...]  # samples per round that the GPU had begun before the host was done
-    enqueue_seconds: float  # median time the host needs to enqueue one call; 0 on the CPU
+    enqueue_seconds: float  # median time the host needs to enqueue one sample; 0 on the CPU
     spin_seconds: float
+    calls_per_sample: int = added(2, 1)  # in the graph scope: the calls that one replay holds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,6 +133,66 @@ class Cell:
     prepare_seconds: float  # load, compile and first call
     correctness: Correctness | None
     timings: tuple[Timing, ...]
+    finished_utc: str
+    unmeasured: Mapping[str, str] = added(2, {})  # scope → why it has no timing
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Control:
+    """The A/A control of a case in one sweep: a profile timed once more, as if it were another."""
+
+    experiment: str
+    case: str
+    profile: str  # the one that was timed twice
+    sweep: int
+    process: str
+    timings: tuple[Timing, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Canary:
+    """Two fixed pieces of work, before the first case of a process and after each: they should not change."""
+
+    sweep: int
+    process: str
+    after: str  # the case, or empty before the first
+    copy_seconds: float
+    spin_hertz: float  # cycles of a fixed spin over its time: the clock that the GPU really ran at
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Round:
+    """What the GPU did during one round of a case, whatever was timed in it. None means not known."""
+
+    seconds: float
+    polls: int  # how often NVML was asked during the round
+    reasons: int  # clock-event reasons seen, as NVML's bits
+    violation_seconds: Mapping[str, float]  # by policy, such as "thermal": time at a reduced clock
+    spin_hertz: float | None  # lowest clock of the spins before its blocks
+    power_watts: float | None  # largest seen
+    temperature_celsius: float | None  # largest seen
+    foreign_processes: int | None  # largest number of processes of others on the GPU
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Watch:
+    """The GPU as the supervisor saw it while one case was timed."""
+
+    experiment: str
+    case: str
+    sweep: int
+    process: str
+    rounds: tuple[Round, ...]
+    energy_joules: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepFinish:
+    """A process has measured all that it was asked to, and where its time went."""
+
+    sweep: int
+    process: str
+    stage_seconds: Mapping[str, float]  # "load", "start", "inputs", "check", "time", …
     finished_utc: str
 
 
@@ -146,19 +227,58 @@ class Counters:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FlushCheck:
+    """DRAM bytes that reading a buffer smaller than the cache costs: after the lab's flush, and again at once.
+
+    None where the profiler told nothing, and `reason` says why.
+    """
+
+    footprint_bytes: int
+    flushed_read_bytes: float | None
+    warm_read_bytes: float | None
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """What another instrument says of a cell, in a pass of its own; seconds is None where it says nothing."""
+
+    experiment: str
+    case: str
+    profile: str
+    instrument: str
+    seconds: float | None
+    reason: str  # why there is no time
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunFinish:
     """Last line of a journal."""
 
     finished_utc: str
+    wall_seconds: float = added(2, 0.0)  # of the process that finished it
+    profiling_seconds: float = added(2, 0.0)
 
 
-Record = RunStart | SweepStart | Cell | Counters | RunFinish
-KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (RunStart, SweepStart, Cell, Counters, RunFinish)}
+Record = (
+    RunStart | SweepStart | Cell | Control | Canary | Watch | SweepFinish | Counters | FlushCheck | Reading | RunFinish
+)
+KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in typing.get_args(Record)}
 
 
-def to_data(value: Any) -> Any:
-    """A record as plain JSON types."""
-    return dataclasses.asdict(value)
+def to_data(value: Any, schema: int = SCHEMA) -> Any:
+    """A record, or a plan, as plain JSON types; as an older schema wrote it, where one is named."""
+    if dataclasses.is_dataclass(value):
+        return {
+            field.name: to_data(getattr(value, field.name), schema)
+            for field in dataclasses.fields(value)
+            if field.metadata.get("added", 1) <= schema
+        }
+    if isinstance(value, Mapping):
+        return {key: to_data(item, schema) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_data(item, schema) for item in value]
+    return value
 
 
 def from_data(kind: type[T], data: Any, place: str = "record") -> T:
@@ -203,9 +323,10 @@ def _decode_fields(kind: Any, data: Any, place: str) -> Any:
     hints = typing.get_type_hints(kind)
     if unknown := sorted(set(data) - set(hints)):
         raise RunError(f"{place}: unknown field {unknown[0]!r}; accepted are {sorted(hints)}")
-    if missing := sorted(set(hints) - set(data)):
+    older = {field.name for field in dataclasses.fields(kind) if "added" in field.metadata}
+    if missing := sorted(set(hints) - set(data) - older):
         raise RunError(f"{place}: field {missing[0]!r} is missing")
-    return kind(**{name: _decode(hint, data[name], f"{place}.{name}") for name, hint in hints.items()})
+    return kind(**{name: _decode(hints[name], item, f"{place}.{name}") for name, item in data.items()})
 
 
 def _expect(fits: bool, place: str, wanted: str, data: Any) -> None:

@@ -4,6 +4,7 @@ from lab.plan import PlannedCase
 from lab.record import Machine
 
 PHYSICS_MARGIN = 0.98
+EMPTY_MARGIN = 0.8  # of the launch floor; a call that launches nothing takes a third of it
 NEAR_FLOOR = 3.0  # times the launch floor: below, a time tells of the launch and not of the memory
 
 
@@ -17,8 +18,15 @@ def shortest_seconds(case: PlannedCase, machine: Machine) -> float:
     return case.read_bytes / machine.peak_bytes_per_second
 
 
-def beats_physics(seconds: float, case: PlannedCase, machine: Machine) -> bool:
-    return seconds < PHYSICS_MARGIN * shortest_seconds(case, machine)
+def why_impossible(seconds: float, case: PlannedCase, machine: Machine, floor_seconds: float) -> str:
+    """Why no honest GPU time can be so short, or nothing."""
+    if machine.device != "cuda":
+        return ""
+    if seconds < PHYSICS_MARGIN * shortest_seconds(case, machine):
+        return "faster than the memory can deliver its inputs"
+    if seconds < EMPTY_MARGIN * floor_seconds:
+        return "faster than a kernel that does nothing: its work was not on the stream that was timed"
+    return ""
 
 
 def bytes_per_second(seconds: float, case: PlannedCase) -> float:

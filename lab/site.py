@@ -16,7 +16,7 @@ from lab.results import ClaimResult, ExperimentResult, load_run, unmeasured
 from lab.source import ROOT
 
 DECISIONS = ROOT / "experiments" / "decisions"
-EVERYTHING = frozenset({"rmsnorm-shape-sweep"})
+EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
 
 
 def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 CONFIDENCE = 0.95
 SMALLEST_HALF_WIDTH = 0.001
@@ -47,6 +47,15 @@ class Speedup:
         return math.sqrt(self.high / self.low) - 1
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Split:
+    """The speed-up that an eager caller sees, as a product: the device's part × the launch's part."""
+
+    end_to_end: Speedup
+    device: Speedup
+    launch: Speedup
+
+
 def latency(sweeps: Sequence[Rounds]) -> Latency | None:
     """p50 is the median of the sweeps' medians; p95 is taken over all samples. None without a sample."""
     pooled = [[second for block in rounds for second in block] for rounds in sweeps]
@@ -71,20 +80,57 @@ def speedup(baseline: Sequence[Rounds], subject: Sequence[Rounds]) -> Speedup | 
     interval is the t interval of d_p over sweeps, never narrower than that over rounds, than the
     timer's quantum, or than 0.1 %. None where fewer than two sweeps have a round with both.
     """
-    sweeps = [_round_logs(b, s) for b, s in zip(baseline, subject, strict=True)]
-    sweeps = [logs for logs in sweeps if logs]
+    floor = max(_quantum_half_width(subject), _quantum_half_width(baseline))
+    return _summed_up([_round_logs(b, s) for b, s in zip(baseline, subject, strict=True)], floor)
+
+
+def split(
+    eager: tuple[Sequence[Rounds], Sequence[Rounds]], graph: tuple[Sequence[Rounds], Sequence[Rounds]]
+) -> Split | None:
+    """The parts of an eager speed-up; each argument is (baseline, subject), paired by position throughout.
+
+    A graph replays without the host, so its speed-up is the device's; what is left of the eager one is the
+    launch's. Round by round, so that the interval of each part is its own. None as in `speedup`.
+    """
+    whole, device = speedup(*eager), speedup(*graph)
+    remainders = []
+    for eager_baseline, eager_subject, graph_baseline, graph_subject in zip(*eager, *graph, strict=True):
+        outer, inner = _round_logs(eager_baseline, eager_subject), _round_logs(graph_baseline, graph_subject)
+        remainders.append([o - i for o, i in zip(outer, inner, strict=False)] if len(outer) == len(inner) else [])
+    floor = max(_quantum_half_width(side) for side in (*eager, *graph))
+    launch = _summed_up(remainders, floor)
+    return Split(end_to_end=whole, device=device, launch=launch) if whole and device and launch else None
+
+
+def p_reaches(found: Speedup, threshold: float) -> float:
+    """One-sided p-value of "the ratio reaches the threshold": at most 0.025 where the lower end does.
+
+    The standard error is the interval's, floors included, so that the two never contradict each other.
+    """
+    freedom = len(found.sweep_ratios) - 1
+    error = math.log(found.high / found.low) / 2 / float(stdtrit(freedom, 0.5 + CONFIDENCE / 2))
+    return float(stdtr(freedom, -math.log(found.ratio / threshold) / error))
+
+
+def holm(p_values: Sequence[float], level: float = (1 - CONFIDENCE) / 2) -> tuple[bool, ...]:
+    """Which of a family stand at this level for all of them together: Holm's step-down."""
+    stands = [False] * len(p_values)
+    for rank, position in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        if p_values[position] > level / (len(p_values) - rank):
+            break
+        stands[position] = True
+    return tuple(stands)
+
+
+def _summed_up(sweeps: Sequence[Sequence[float]], floor: float) -> Speedup | None:
+    """The ratio and its interval from the logarithms of each sweep's rounds."""
+    sweeps = [logs for logs in sweeps if len(logs)]
     if len(sweeps) < 2:
         return None
     effects = np.array([np.mean(logs) for logs in sweeps])
     centre = float(effects.mean())
     rounds = np.concatenate([np.asarray(logs) for logs in sweeps])
-    half_width = max(
-        t_half_width(effects),
-        t_half_width(rounds),
-        _quantum_half_width(subject),
-        _quantum_half_width(baseline),
-        SMALLEST_HALF_WIDTH,
-    )
+    half_width = max(t_half_width(effects), t_half_width(rounds), floor, SMALLEST_HALF_WIDTH)
     return Speedup(
         ratio=math.exp(centre),
         low=math.exp(centre - half_width),

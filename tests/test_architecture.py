@@ -16,6 +16,8 @@ ABSENT = {"mlflow", "plotly", "jinja2", "pandas", "yaml", "markdown_it"}
 MEASURING = (
     "run", "worker", "measure", "profiled", "nsight", "results", "judge", "overview", "machine", "source", "journal",
     "record", "plan", "definition", "statistics", "correctness", "channel", "catalogue", "roofline", "progress",
+    "instruments", "readings", "nvbench", "sweep", "crew", "process", "orphan", "ledger", "resume", "quarantine", "lock",
+    "nvml", "watch", "moment",
 )  # fmt: skip
 
 
@@ -75,10 +77,11 @@ def test_kernels_know_torch_triton_and_one_another_only() -> None:
     ("package", "rooms"),
     [
         ("mlflow", {"lab.tracking.fill"}),
-        ("pynvml", {"lab.machine"}),
+        ("pynvml", {"lab.nvml"}),
         ("plotly", {"lab.charts.speedups", "lab.charts.overview"}),
         ("jinja2", {"lab.render"}),
         ("experiments", {"lab.catalogue"}),
+        ("cuda", {"lab.nvbench"}),
     ],
 )
 def test_a_package_has_its_own_room(package: str, rooms: set[str]) -> None:

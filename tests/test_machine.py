@@ -1,18 +1,14 @@
 """The fingerprint of a machine: what it says, and what it never says."""
 
 import getpass
-import json
 import platform
 import socket
-import sys
-import types
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lab import machine
-from lab.machine import fingerprint, gpu_facts, gpu_names
+from lab.machine import fingerprint
 from lab.record import canonical, to_data
 
 
@@ -74,80 +70,11 @@ def test_a_package_that_is_not_installed_has_no_version() -> None:
     assert machine.version("no-such-package-anywhere") == ""
 
 
-class FakeError(Exception):
-    pass
-
-
-def nvml(**answers: Any) -> types.ModuleType:
-    """An NVML that has two GPUs of one kind."""
-    module = types.ModuleType("pynvml")
-    given: dict[str, Any] = {
-        "NVMLError": FakeError, "NVML_CLOCK_MEM": 2, "NVML_CLOCK_SM": 1,
-        "nvmlInit": lambda: None, "nvmlShutdown": lambda: None, "nvmlDeviceGetCount": lambda: 2,
-        "nvmlDeviceGetHandleByIndex": lambda index: f"GPU-{index}", "nvmlDeviceGetHandleByUUID": lambda uuid: uuid,
-        "nvmlDeviceGetName": lambda handle: "NVIDIA H100", "nvmlDeviceGetUUID": lambda handle: f"planted-{handle}",
-        "nvmlDeviceGetMaxClockInfo": lambda handle, kind: {2: 2619, 1: 1980}[kind],
-        "nvmlDeviceGetMemoryBusWidth": lambda handle: 5120,
-        "nvmlDeviceGetEnforcedPowerLimit": lambda handle: 700_000,
-        "nvmlDeviceGetEccMode": lambda handle: [1, 1], "nvmlDeviceGetMigMode": lambda handle: [0, 0],
-        "nvmlDeviceGetPersistenceMode": lambda handle: 1, "nvmlSystemGetDriverVersion": lambda: "580.1",
-    }  # fmt: skip
-    for name, value in (given | answers).items():
-        setattr(module, name, value)
-    return module
-
-
-def test_the_gpus_facts_are_in_si_units_and_its_uuid_is_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", nvml())
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    facts = gpu_facts()
-    assert facts["peak_bytes_per_second"] == pytest.approx(3.35232e12)
-    assert facts["power_limit_watts"] == 700.0
-    assert facts["sm_clock_hertz"] == 1.98e9
-    assert (facts["ecc"], facts["mig"], facts["persistence"]) == ("on", "off", "on")
-    assert len(facts["gpu_id"]) == 12
-    assert "planted" not in json.dumps(facts)
-
-
-@pytest.mark.parametrize(("visible", "same_as"), [("0,1", "0"), ("1,0", "1"), ("GPU-1", "1"), ("", "0")])
-def test_the_gpu_is_the_first_that_cuda_sees(monkeypatch: pytest.MonkeyPatch, visible: str, same_as: str) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", nvml())
-    found = []
-    for value in (visible, same_as):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
-        found.append(gpu_facts()["gpu_id"])
-    assert found[0] == found[1]
-
-
-def test_a_question_that_nvml_does_not_answer_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> Any:
-        raise FakeError
-
-    asked = {name: refuse for name in vars(nvml()) if name.startswith(("nvmlDeviceGet", "nvmlSystem"))}
-    asked["nvmlDeviceGetHandleByIndex"] = lambda index: "GPU-0"
-    monkeypatch.setitem(sys.modules, "pynvml", nvml(**asked))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    facts = gpu_facts()
-    assert facts["gpu_id"] == ""
-    assert facts["peak_bytes_per_second"] == 0.0
-    assert facts["mig"] == "unknown"
-
-
-def test_a_machine_without_a_driver_lists_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> None:
-        raise FakeError
-
-    monkeypatch.setitem(sys.modules, "pynvml", nvml(nvmlInit=refuse))
-    assert gpu_names() == ()
-    monkeypatch.setitem(sys.modules, "pynvml", nvml())
-    assert gpu_names() == ("NVIDIA H100", "NVIDIA H100")
-
-
 @pytest.mark.gpu
 def test_on_a_gpu_the_fingerprint_knows_the_memory_it_has() -> None:
-    from lab.measure import make_clock
+    from lab.device import make_clock
 
-    found = fingerprint("cuda", make_clock("cuda", 3).properties())
+    found = fingerprint("cuda", make_clock("cuda").properties())
     assert found.gpu
     assert found.peak_bytes_per_second > 1e11
     assert found.memory_bytes > 1 << 30

@@ -14,7 +14,8 @@ import pytest
 from factory import plan_of
 
 from lab import nsight
-from lab.nsight import parse_raw_page, profile_experiment
+from lab.flushed import FOOTPRINT_BYTES
+from lab.nsight import check_flush, parse_raw_page, profile_experiment
 from lab.plan import Plan
 from lab.record import Counters
 
@@ -245,3 +246,56 @@ def test_launches_outside_any_range_are_left_out() -> None:
 def test_launches_go_to_the_cell_whose_range_they_lie_in() -> None:
     found = parse_raw_page(SAMPLE)
     assert {cell: len(kernels) for cell, kernels in found.items()} == {BASELINE: 3, ("a-b", "c-d"): 3}
+
+
+# Does the flush work?
+
+
+def flush_table(*launches: tuple[str, str]) -> str:
+    """The sample as if it held reads only: (range, DRAM bytes) for each launch."""
+    header, units, first = SAMPLE.splitlines()[:3]
+    rows = [
+        first.replace("|".join(BASELINE), f"read|{name}").replace("33,562,880", told) for name, told in launches
+    ]
+    return "\n".join([header, units, *rows])
+
+
+def test_the_bytes_of_a_read_are_told_apart_by_range(tmp_path: Path, ncu: Ncu) -> None:
+    table = flush_table(("flushed", "16,777,216"), ("flushed", "1,024"), ("warm", "2,048"))
+    ncu(textwrap.dedent(GOOD).replace("print(table)", f"print({table!r})"))
+    found = check_flush(tmp_path, "cuda")
+    assert (found.footprint_bytes, found.reason) == (FOOTPRINT_BYTES, "")
+    assert found.flushed_read_bytes == 16_777_216 + 1_024
+    assert found.warm_read_bytes == 2_048
+
+
+def test_the_profiler_does_not_flush_by_itself_when_the_labs_flush_is_looked_at(tmp_path: Path, ncu: Ncu) -> None:
+    note = "if not reading: (report.parent / 'arguments').write_text(' '.join(arguments))"
+    ncu(f"{textwrap.dedent(GOOD)}\n{note}")
+    check_flush(tmp_path, "cuda")
+    told = (tmp_path / "ncu" / "arguments").read_text()
+    assert "--cache-control none" in told
+    assert "--metrics dram__bytes_read.sum " in told
+    assert "--clock-control none" in told
+
+
+@pytest.mark.parametrize(
+    ("launches", "reason"),
+    [
+        ([("flushed", "16,777,216")], "ncu saw no kernel in the ranges"),
+        ([("flushed", "n/a"), ("warm", "1")], ""),
+    ],
+)
+def test_what_the_profiler_does_not_tell_is_unknown_and_never_zero(
+    tmp_path: Path, ncu: Ncu, launches: list[tuple[str, str]], reason: str
+) -> None:
+    ncu(textwrap.dedent(GOOD).replace("print(table)", f"print({flush_table(*launches)!r})"))
+    found = check_flush(tmp_path, "cuda")
+    assert found.reason == reason
+    assert None in (found.flushed_read_bytes, found.warm_read_bytes)
+
+
+def test_without_a_gpu_the_flush_is_not_looked_at(tmp_path: Path) -> None:
+    found = check_flush(tmp_path, "cpu")
+    assert found.flushed_read_bytes is None
+    assert found.reason == "counters are a GPU's, and this run measures the CPU"

@@ -19,12 +19,14 @@ from factory import machine, plan_of, records_of, write_run
 from lab import journal
 from lab.errors import RunError
 from lab.plan import Plan, Protocol
-from lab.record import Cell, Counters, Record, RunFinish, RunStart, SweepStart
+from lab.process import LOG_BYTES
+from lab.record import Cell, Control, Counters, Record, RunFinish, RunStart, SweepFinish, SweepStart, Watch
 from lab.run import run
+from lab.source import ROOT
 
 TOYS = Path(__file__).parent / "toys"
 QUICK = Protocol(
-    sweeps=1, rounds=2, fewest_rounds=2, block=3, warmup_seconds=0.01, deadline_seconds=12.0
+    sweeps=1, rounds=2, fewest_rounds=2, block=3, warmup_seconds=0.01, deadline_seconds=10.0, crashes=2
 )  # fmt: skip
 
 
@@ -73,12 +75,16 @@ def toyshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")
-def mischief(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Record, ...]]:
+def mischief_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mischief") / "toy"
+
+
+@pytest.fixture(scope="module")
+def mischief(mischief_directory: Path) -> Iterator[tuple[Record, ...]]:
     """The journal of one sweep in which nearly every profile misbehaves in its own way."""
-    folder = tmp_path_factory.mktemp("mischief")
     with pytest.MonkeyPatch.context() as patch:
-        with_toys(patch, folder)
-        yield measure(toy_plan("mischief"), folder / "toy")
+        with_toys(patch, mischief_directory.parent)
+        yield measure(toy_plan("mischief"), mischief_directory)
 
 
 @pytest.mark.parametrize(
@@ -86,11 +92,14 @@ def mischief(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Record,
     [
         ("good", "measured", ""),
         ("chatty", "measured", ""),
+        ("floods", "measured", ""),
         ("spoils-its-input", "wrong", "an input was changed by the call"),
-        ("crashes", "failed", r"the worker was killed by SIGSEGV \(check\); see logs/sweep-0.log"),
-        ("crashes-when-timed", "failed", r"the worker was killed by SIGSEGV \(time\); see logs/sweep-0.log"),
-        ("hangs", "failed", r"the worker gave no sign of life for 12 s \(check\); see logs/sweep-0.log"),
-        ("leaves", "failed", r"the worker ended with code 3 \(check\); see logs/sweep-0.log"),
+        ("crashes", "crashed", r"the worker was killed by SIGSEGV \(check\); see logs/sweep-0.log"),
+        ("crashes-when-timed", "crashed", r"the worker was killed by SIGSEGV \(time\); see logs/sweep-0.log"),
+        ("hangs-deaf-to-sigterm", "crashed", r"the worker gave no sign of life for 10 s \(check\); see logs/.*"),
+        ("leaves", "crashed", r"the worker ended with code 3 \(check\); see logs/sweep-0.log"),
+        ("garbles", "crashed", r"the worker announced a frame of \d+ bytes: it is not speaking our protocol .*"),
+        ("needs-too-much", "failed", r"OutOfMemoryError: CUDA out of memory. Tried to allocate 8.00 TiB."),
         ("refuses", "failed", r"ValueError: not today, said \(path\)"),
         ("wrong", "wrong", "the error is .* times the tolerance"),
         ("wrong-when-timed", "wrong", "a timed output was wrong: the error is .* times the tolerance"),
@@ -111,6 +120,7 @@ def test_each_fault_costs_its_own_cell_only_and_says_why(
 def test_a_run_full_of_faults_is_finished_with_a_record_for_every_cell(mischief: tuple[Record, ...]) -> None:
     assert isinstance(mischief[0], RunStart)
     assert isinstance(mischief[-1], RunFinish)
+    assert mischief[-1].wall_seconds > QUICK.deadline_seconds
     assert Counter(cell.profile for cell in cells_of(mischief)) == {p.name: 1 for p in toys.MISCHIEF.profiles}
 
 
@@ -118,6 +128,23 @@ def test_the_good_profiles_are_timed_by_one_process(mischief: tuple[Record, ...]
     processes = {cell.process for cell in cells_of(mischief) if cell.outcome == "measured"}
     assert len(processes) == 1
     assert processes < {record.process for record in mischief if isinstance(record, SweepStart)}
+
+
+def test_a_flood_of_output_leaves_a_small_log(mischief_directory: Path, mischief: tuple[Record, ...]) -> None:
+    log = mischief_directory / "logs" / "sweep-0.log"
+    assert LOG_BYTES < log.stat().st_size < LOG_BYTES + 1000
+
+
+def test_every_timed_round_is_watched_and_every_process_says_where_its_time_went(
+    mischief: tuple[Record, ...],
+) -> None:
+    timed = {cell.process for cell in cells_of(mischief) if cell.outcome == "measured"}
+    (watch,) = [record for record in mischief if isinstance(record, Watch)]
+    assert {watch.process} == timed
+    assert [(r.polls, r.foreign_processes, r.violation_seconds) for r in watch.rounds] == [(0, None, {})] * 2
+    assert all(r.seconds > 0 for r in watch.rounds)
+    assert {r.process for r in mischief if isinstance(r, SweepFinish)} == timed
+    assert {(r.profile, r.process) for r in mischief if isinstance(r, Control)} == {("chatty", *timed)}
 
 
 def test_samples_are_taken_as_the_protocol_says(mischief: tuple[Record, ...]) -> None:
@@ -145,6 +172,53 @@ def test_a_worker_that_dies_before_it_measures_ends_the_run_with_its_last_words(
         run(toy_plan("steady"), tmp_path / "toy", lambda text: None)
 
 
+def test_a_profile_that_crashes_its_process_twice_is_not_run_again(toyshop: Path) -> None:
+    said: list[str] = []
+    plan = toy_plan("fragile", protocol=dataclasses.replace(QUICK, sweeps=2))
+    run(plan, toyshop / "r", said.append)
+    records = journal.read(toyshop / "r" / journal.NAME).records
+    crashed = [cell for cell in cells_of(records) if cell.profile == "crashes"]
+    assert {cell.outcome for cell in crashed} == {"crashed"}
+    ran = [cell for cell in crashed if cell.process]
+    assert [cell.sweep for cell in ran] == [0, 0]
+    assert {cell.reason for cell in crashed if not cell.process} == {
+        f"quarantined: crashed twice, last at {ran[1].case} in sweep 1"
+    }
+    others = [cell for cell in cells_of(records) if cell.profile != "crashes"]
+    assert {cell.outcome for cell in others} == {"measured"}
+    assert len(others) == 2 * 3 * 2
+    assert len({cell.process for cell in others if cell.sweep == 1}) == 1
+    assert re.search(r"^time: .* in 2 worker processes: .*time \d", said[-1])
+
+
+def test_crashes_are_counted_across_a_resume(tmp_path: Path) -> None:
+    """No worker is needed: what is missing belongs to a profile in quarantine."""
+    plan = toy_plan("steady", protocol=dataclasses.replace(QUICK, sweeps=3))
+    directory = begun(
+        tmp_path / "toy", plan, keep=lambda r: not (isinstance(r, Cell) and (r.sweep, r.profile) == (2, "one")),
+        outcomes={"one": ("crashed", "the worker was killed by SIGSEGV (time); see logs/sweep-0.log")},
+    )  # fmt: skip
+    last = cells_of(measure(plan, directory))[-1]
+    assert (last.sweep, last.profile, last.process, last.outcome) == (2, "one", "", "crashed")
+    assert last.reason == "quarantined: crashed twice, last at doubling-64x64-float32 in sweep 2"
+
+
+def test_a_profile_that_crashes_while_it_is_loaded_costs_its_own_cells_only(toyshop: Path) -> None:
+    plan = toy_plan("unloadable", protocol=dataclasses.replace(QUICK, sweeps=2))
+    found = {(c.sweep, c.profile): (c.outcome, c.reason) for c in cells_of(measure(plan, toyshop / "r"))}
+    assert found[0, "crashes-when-loaded"][1].startswith("the worker was killed by SIGSEGV (load)")
+    assert found[1, "crashes-when-loaded"][1] == "quarantined: crashed while it was loaded, in sweep 1"
+    assert {found[sweep, name][0] for sweep in (0, 1) for name in ("one", "two")} == {"measured"}
+
+
+def test_a_process_that_takes_too_long_in_all_is_ended_at_the_cell_it_was_at(toyshop: Path) -> None:
+    plan = toy_plan("slow", protocol=dataclasses.replace(QUICK, sweep_deadline_seconds=3.0))
+    found = {cell.profile: cell for cell in cells_of(measure(plan, toyshop / "r"))}
+    assert found["dawdles"].outcome == "crashed"
+    assert found["dawdles"].reason.startswith("the worker took more than 3 s in all (time); see logs/")
+    assert (found["one"].outcome, found["two"].outcome) == ("measured", "measured")
+
+
 def test_a_stranger_called_experiments_where_the_user_stands_is_not_run(toyshop: Path) -> None:
     toyshop.mkdir(exist_ok=True)
     (toyshop / "experiments.py").write_text("raise ImportError('not the lab')\n")
@@ -153,6 +227,15 @@ def test_a_stranger_called_experiments_where_the_user_stands_is_not_run(toyshop:
 
 
 # Interrupted and resumed
+
+
+def start_run(folder: Path, *options: str) -> "subprocess.Popen[str]":
+    """`lab run` as a user has it, on the toys, with its runs in the folder."""
+    environment = {**os.environ, "PYTHONPATH": f"{TOYS}{os.pathsep}{ROOT}", "LAB_RUNS": str(folder / "runs")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "lab.cli", "run", *options],
+        cwd=folder, env=environment, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
 
 
 class Interrupted:
@@ -186,11 +269,7 @@ class Interrupted:
         self.code_on_repeat = repeated.returncode
 
     def _start(self) -> "subprocess.Popen[str]":
-        environment = {**os.environ, "PYTHONPATH": str(TOYS), "LAB_RUNS": str(self.folder / "runs")}
-        return subprocess.Popen(
-            [sys.executable, "-m", "lab.cli", "run", *self.plan],
-            cwd=self.folder, env=environment, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        return start_run(self.folder, *self.plan)
 
     def _journal(self) -> journal.Journal:
         return journal.read(self.directory / journal.NAME)
@@ -258,6 +337,82 @@ def is_running(process: int) -> bool:
         return False
 
 
+def children_of(process: int) -> set[int]:
+    return {int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()}
+
+
+def test_workers_die_with_a_supervisor_that_is_killed_also_those_deaf_to_sigterm(tmp_path: Path) -> None:
+    options = ("--run-id", "r", "--experiment", "hanging", "--device", "cpu", "--sweeps", "2")
+    supervisor = start_run(tmp_path, *options)
+    path = tmp_path / "runs" / "r" / journal.NAME
+    give_up = time.monotonic() + 60
+    while not any(isinstance(record, SweepStart) for record in journal.read(path).records):
+        assert time.monotonic() < give_up, "no worker began within a minute"
+        time.sleep(0.05)
+    time.sleep(0.5)  # into the call that hangs
+    workers = children_of(supervisor.pid)
+    assert len(workers) == 2  # one that measures, one that is loaded ahead
+    assert all(is_running(worker) for worker in workers)
+    os.kill(supervisor.pid, signal.SIGKILL)
+    supervisor.communicate(timeout=30)
+    give_up = time.monotonic() + 2
+    while any(is_running(worker) for worker in workers):
+        assert time.monotonic() < give_up, "a worker outlived its supervisor by 2 s"
+        time.sleep(0.02)
+
+
+# More sweeps where precision asks for them
+
+
+def imprecise_until(sweeps: int, asked: list[int]) -> Callable[..., set[tuple[str, str]]]:
+    """The second case is not precise enough before it has so many sweeps."""
+
+    def imprecise_cases(plan: Plan, records: list[Record]) -> set[tuple[str, str]]:
+        found = {cell.sweep for cell in records if isinstance(cell, Cell) and cell.case == PAIRED[1]}
+        asked.append(len(found))
+        return {("pair", PAIRED[1])} if len(found) < sweeps else set()
+
+    return imprecise_cases
+
+
+PAIRED = ("doubling-8x64-float32", "doubling-16x64-float32")
+EXTENDED = dataclasses.replace(QUICK, most_sweeps=4)
+
+
+def test_imprecise_cases_and_only_those_are_measured_again(toyshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("lab.run.imprecise_cases", imprecise_until(3, asked))
+    found = cells_of(measure(toy_plan("pair", protocol=EXTENDED), toyshop / "r"))
+    assert asked == [1, 2, 3]
+    assert Counter((cell.sweep, cell.case) for cell in found) == {
+        (0, PAIRED[0]): 2, (0, PAIRED[1]): 2, (1, PAIRED[1]): 2, (2, PAIRED[1]): 2,
+    }  # fmt: skip
+    assert {cell.outcome for cell in found} == {"measured"}
+
+
+def test_no_more_sweeps_are_measured_than_the_protocol_allows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("lab.run.imprecise_cases", imprecise_until(9, asked))
+    plan = toy_plan("pair", protocol=dataclasses.replace(QUICK, most_sweeps=QUICK.sweeps))
+    assert len(cells_of(measure(plan, begun(tmp_path / "toy", plan)))) == 4
+    assert asked == []
+
+
+def test_a_resumed_run_asks_for_the_same_sweeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No worker is needed: the second sweep of the second case was measured before the run broke off."""
+    asked: list[int] = []
+    monkeypatch.setattr("lab.run.imprecise_cases", imprecise_until(2, asked))
+    plan = toy_plan("pair", protocol=EXTENDED)
+    directory = begun(tmp_path / "toy", plan)
+    for cell in cells_of(journal.read(directory / journal.NAME).records):
+        if cell.case == PAIRED[1]:
+            journal.append(directory / journal.NAME, dataclasses.replace(cell, sweep=1))
+    records = measure(plan, directory)
+    assert asked == [1, 2]
+    assert Counter(cell.sweep for cell in cells_of(records)) == {0: 4, 1: 2}
+    assert isinstance(records[-1], RunFinish)
+
+
 # What may be resumed. No worker is needed where no cell is missing.
 
 TIMES = {"one": 1e-3, "two": 1e-3}
@@ -317,6 +472,20 @@ def test_a_changed_claim_is_refused(tmp_path: Path) -> None:
     weaker = dataclasses.replace(experiment.claims[0], threshold=1.5)
     other = dataclasses.replace(plan, experiments=(dataclasses.replace(experiment, claims=(weaker,)),))
     assert "experiments[0].claims[0].threshold (1.02 → 1.5)" in refused(other, directory)
+
+
+def test_an_unfinished_run_of_an_older_lab_is_refused(tmp_path: Path) -> None:
+    plan = toy_plan("steady")
+    directory = begun(tmp_path / "toy", dataclasses.replace(plan, schema=1))
+    path = directory / journal.NAME
+    records = journal.read(path).records
+    path.unlink()
+    for record in records:
+        older = dataclasses.replace(record, schema=1) if isinstance(record, RunStart) else record
+        journal.append(path, older)
+    told = refused(plan, directory)
+    assert "was begun by an older version of the lab, with records of schema 1" in told
+    assert told.endswith("Use another run id")
 
 
 def test_changed_code_is_refused(tmp_path: Path) -> None:
@@ -399,8 +568,7 @@ def test_counters_that_are_there_are_not_captured_again(tmp_path: Path, monkeypa
 def test_source_that_changes_while_the_run_goes_on_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toyshop: Path
 ) -> None:
-    told = iter(["a" * 64])
-    monkeypatch.setattr("lab.run.source_digest", lambda: next(told, "b" * 64))
+    monkeypatch.setattr("lab.resume.source_digest", lambda: "a" * 64)
     with pytest.raises(RunError, match="was changed while the run went on"):
         run(toy_plan("steady"), toyshop / "edited", lambda text: None)
     assert not [r for r in journal.read(toyshop / "edited" / journal.NAME).records if isinstance(r, Cell)]

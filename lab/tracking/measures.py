@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from lab.cells import CellResult
 from lab.judge import Status
 from lab.plan import PlannedCase, PlannedExperiment
 from lab.ranking import baselines
 from lab.record import Counters
-from lab.results import CellResult, ExperimentResult, RunResult
+from lab.results import ExperimentResult, RunResult
 from lab.tracking.report import geomean
 
 OUTCOMES = ("measured", "skipped", "failed", "wrong", "unfinished")

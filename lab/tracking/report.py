@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from lab.cells import CellResult
 from lab.format import day, interval, microseconds, noise, ratio_interval, significant
 from lab.judge import READING_ORDER, Status, Verdict
 from lab.naming import case_name, machine_name, run_title
 from lab.plan import PlannedCase
 from lab.ranking import Place, baselines, rank
-from lab.results import CellResult, ClaimResult, ExperimentResult, RunResult
+from lab.results import ClaimResult, ExperimentResult, RunResult
 from lab.statistics import geometric_mean
 
 JUDGED = (Status.SUPPORTED, Status.REFUTED, Status.INCONCLUSIVE)

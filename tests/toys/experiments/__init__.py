@@ -3,6 +3,7 @@
 import ctypes
 import itertools
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -58,9 +59,42 @@ def refuse(x: Tensor) -> Tensor:
     raise ValueError(f"not today, said {os.path.expanduser('~')}/it\nand more")
 
 
+def garble(x: Tensor) -> Tensor:
+    os.write(int(sys.argv[2]), b"\xff" * 8)  # the pipe that the worker's frames go through
+    return x * 2
+
+
+def need_too_much(x: Tensor) -> Tensor:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 8.00 TiB.")
+
+
 def hang(x: Tensor) -> Tensor:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     while True:
         time.sleep(1)
+
+
+def dawdle(x: Tensor) -> Tensor:
+    time.sleep(0.2)
+    return x * 2
+
+
+def flooding() -> Callable[[Tensor], Tensor]:
+    """More output than any pipe holds, on both streams."""
+    count = itertools.count(1)
+
+    def flood(x: Tensor) -> Tensor:
+        if next(count) <= 2:
+            sys.stdout.write("out " * 500_000)
+            sys.stderr.write("err " * 500_000)
+        return x * 2
+
+    return flood
+
+
+def load_and_crash() -> Callable[[Tensor], Tensor]:
+    ctypes.string_at(0)
+    return double
 
 
 def once_checked(then: Callable[[Tensor], Tensor]) -> Callable[[], Callable[[Tensor], Tensor]]:
@@ -90,22 +124,29 @@ def experiment(name: str, cases: tuple[Case, ...], profiles: tuple[Profile, ...]
     )  # fmt: skip
 
 
-CASE = Case(operator=operator("doubling", inputs), shape=(64, 64), dtype="float32", description="small")
-LOST = Case(operator=operator("lost", no_inputs), shape=(64, 64), dtype="float32", description="no room")
+def case(name: str, rows: int, make: Callable[..., Any] = inputs) -> Case:
+    return Case(operator=operator(name, make), shape=(rows, 64), dtype="float32", description=f"{rows} rows")
 
-STEADY = experiment("steady", (CASE,), (profile("one", double), profile("two", double)))
+
+CASE, LOST = case("doubling", 64), case("lost", 64, no_inputs)
+ONE, TWO, CRASHES = profile("one", double), profile("two", double), profile("crashes", crash)
+
+STEADY = experiment("steady", (CASE,), (ONE, TWO))
 MISCHIEF = experiment(
     "mischief",
     (CASE,),
     (
         profile("good", double),
-        profile("spoils-its-input", lambda x: x.mul_(2).clone()),
         profile("chatty", chatty),
-        profile("crashes", crash),
+        profile("floods", double, flooding),
+        profile("spoils-its-input", lambda x: x.mul_(2).clone()),
+        CRASHES,
         profile("crashes-when-timed", double, once_checked(crash)),
-        profile("hangs", hang),
+        profile("hangs-deaf-to-sigterm", hang),
         profile("leaves", leave),
+        profile("garbles", garble),
         profile("refuses", refuse),
+        profile("needs-too-much", need_too_much),
         profile("wrong", lambda x: x * 3),
         profile("wrong-when-timed", double, once_checked(lambda x: x * 3)),
         profile("no-tensor", lambda x: (x * 2).as_subclass(Report)),
@@ -113,6 +154,11 @@ MISCHIEF = experiment(
         profile("needs-a-package", double, package="no_such_package_anywhere"),
     ),
 )
-NO_ROOM = experiment("no-room", (LOST, CASE), (profile("one", double), profile("two", double)))
+NO_ROOM = experiment("no-room", (LOST, CASE), (ONE, TWO))
+FRAGILE = experiment("fragile", tuple(case("doubling", rows) for rows in (8, 16, 32)), (ONE, TWO, CRASHES))
+UNLOADABLE = experiment("unloadable", (CASE,), (ONE, TWO, profile("crashes-when-loaded", double, load_and_crash)))
+SLOW = experiment("slow", (CASE,), (ONE, TWO, profile("dawdles", dawdle)))
+HANGING = experiment("hanging", (CASE,), (profile("hangs", hang), ONE))
+PAIR = experiment("pair", (case("doubling", 8), case("doubling", 16)), (ONE, TWO))
 
-EXPERIMENTS = (STEADY, MISCHIEF, NO_ROOM)
+EXPERIMENTS = (STEADY, MISCHIEF, NO_ROOM, FRAGILE, UNLOADABLE, SLOW, HANGING, PAIR)

@@ -1,0 +1,446 @@
+"""Can any known way of fooling a GPU benchmark win a claim here? Dishonest kernels, and honest but odd ones."""
+
+import gc
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from experiments.normalization_fusion import RMSNORM, rmsnorm_fused
+from lab import Case, Claim, Experiment, Profile
+from lab.kernels.rmsnorm import rmsnorm
+
+Loader = Callable[[], Callable[[Tensor, Tensor], Any]]
+EITHER, GPU = ("cuda", "cpu"), ("cuda",)
+HONEST_CALLS = 40  # the checks and the warm-up are over by then
+
+# Edge inputs are the question of normalization-fusion; here they would only catch what timing should.
+CHEATED = replace(RMSNORM, edges=())
+# What the honest must do besides: under a name of its own, because the dishonest have nothing to show there.
+EXTREME = replace(CHEATED, name="extreme-rmsnorm")
+PLAIN_CASE = Case(operator=CHEATED, shape=(1024, 2048), dtype="float32", description="RMSNorm, of a middling size")
+TINY_CASE = Case(operator=EXTREME, shape=(1, 64), dtype="float32", description="a single short row: all launch")
+HUGE_CASE = Case(
+    operator=EXTREME, shape=(65536, 8192), dtype="float16", only_with="full-validity",
+    description="a gibibyte in and a gibibyte out",
+)  # fmt: skip
+
+
+def by_pointer() -> Callable[[Tensor, Tensor], Tensor]:
+    return _remembering(lambda x: x.data_ptr(), clone=False)
+
+
+def by_pointer_cloned() -> Callable[[Tensor, Tensor], Tensor]:
+    return _remembering(lambda x: x.data_ptr(), clone=True)
+
+
+def by_id() -> Callable[[Tensor, Tensor], Tensor]:
+    return _remembering(id, clone=True)
+
+
+def by_shape() -> Callable[[Tensor, Tensor], Tensor]:
+    return _remembering(lambda x: (x.shape, x.dtype), clone=True)
+
+
+def by_fingerprint() -> Callable[[Tensor, Tensor], Tensor]:
+    return _remembering(lambda x: tuple(x[0, :4].tolist()), clone=True)
+
+
+def _remembering(key: Callable[[Tensor], Any], clone: bool) -> Callable[[Tensor, Tensor], Tensor]:
+    memory: dict[Any, Tensor] = {}
+
+    def remember(x: Tensor, weight: Tensor) -> Tensor:
+        if key(x) not in memory:
+            memory[key(x)] = rmsnorm_fused(x, weight)
+        return memory[key(x)].clone() if clone else memory[key(x)]
+
+    return remember
+
+
+def unjoined_stream() -> Callable[[Tensor, Tensor], Tensor]:
+    def leave(x: Tensor, weight: Tensor) -> Tensor:
+        y = torch.empty_like(x)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            y.copy_(rmsnorm_fused(x, weight))
+        return y
+
+    return leave
+
+
+def unordered_stream() -> Callable[[Tensor, Tensor], Tensor]:
+    side = None
+
+    def rush(x: Tensor, weight: Tensor) -> Tensor:
+        nonlocal side
+        side = side or torch.cuda.Stream()
+        y = torch.empty_like(x)
+        with torch.cuda.stream(side):
+            y.copy_(rmsnorm_fused(x, weight))
+        return y
+
+    return rush
+
+
+class Promise(Tensor):
+    """A tensor that would compute itself when somebody looks."""
+
+
+def lazy() -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda x, weight: x.as_subclass(Promise)
+
+
+def mutating() -> Callable[[Tensor, Tensor], Tensor]:
+    def change(x: Tensor, weight: Tensor) -> Tensor:
+        y = rmsnorm_fused(x, weight)
+        x.zero_()
+        return y
+
+    return change
+
+
+def mutating_later() -> Callable[[Tensor, Tensor], Tensor]:
+    calls = 0
+
+    def change(x: Tensor, weight: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        y = rmsnorm_fused(x, weight)
+        if calls > HONEST_CALLS:
+            x.zero_()
+        return y
+
+    return change
+
+
+def one_buffer() -> Callable[[Tensor, Tensor], Tensor]:
+    memory: dict[Any, Tensor] = {}
+
+    def reuse(x: Tensor, weight: Tensor) -> Tensor:
+        y = memory.setdefault((x.shape, x.dtype), torch.empty_like(x))
+        return y.copy_(rmsnorm_fused(x, weight))
+
+    return reuse
+
+
+def patched_event() -> Callable[[Tensor, Tensor], Tensor]:
+    def patch(x: Tensor, weight: Tensor) -> Tensor:
+        setattr(torch.cuda.Event, "elapsed_time", lambda start, stop: 0.004)  # noqa: B010
+        return rmsnorm_fused(x, weight)
+
+    return patch
+
+
+def patched_counter() -> Callable[[Tensor, Tensor], Tensor]:
+    def patch(x: Tensor, weight: Tensor) -> Tensor:
+        time.perf_counter = time.process_time
+        return rmsnorm_fused(x, weight)
+
+    return patch
+
+
+def patched_judge() -> Callable[[Tensor, Tensor], Tensor]:
+    def patch(x: Tensor, weight: Tensor) -> Tensor:
+        for module in ("lab.correctness", "lab.sweep_case"):
+            sys.modules[module].check_output = lambda *_: None  # type: ignore[attr-defined]
+        return torch.empty_like(x)
+
+    return patch
+
+
+def unwritten() -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda x, weight: torch.empty_like(x)
+
+
+def last_row_unwritten() -> Callable[[Tensor, Tensor], Tensor]:
+    def most(x: Tensor, weight: Tensor) -> Tensor:
+        y = torch.empty_like(x)
+        y[:-1] = rmsnorm_fused(x[:-1], weight)
+        return y
+
+    return most
+
+
+def all_nan() -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda x, weight: torch.full_like(x, float("nan"))
+
+
+def silent_fallback() -> Callable[[Tensor, Tensor], Tensor]:
+    def fall_back(x: Tensor, weight: Tensor) -> Tensor:
+        try:
+            raise NotImplementedError("the kernel that this profile names")
+        except NotImplementedError:
+            return rmsnorm_fused(x, weight)
+
+    return fall_back
+
+
+def tiring() -> Callable[[Tensor, Tensor], Tensor]:
+    calls = 0
+
+    def tire(x: Tensor, weight: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return rmsnorm_fused(x, weight) if calls <= HONEST_CALLS else torch.zeros_like(x)
+
+    return tire
+
+
+def every_fourth() -> Callable[[Tensor, Tensor], Tensor]:
+    calls = 0
+    last: list[Tensor] = []
+
+    def batch(x: Tensor, weight: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        if calls <= HONEST_CALLS or calls % 4 == 0:
+            last[:] = [rmsnorm_fused(x, weight)]
+        return last[0].clone()
+
+    return batch
+
+
+def half_the_rows() -> Callable[[Tensor, Tensor], Tensor]:
+    def half(x: Tensor, weight: Tensor) -> Tensor:
+        y = rmsnorm_fused(x[: len(x) // 2], weight)
+        return torch.cat([y, y])
+
+    return half
+
+
+def scavenging() -> Callable[[Tensor, Tensor], Tensor]:
+    def scavenge(x: Tensor, weight: Tensor) -> Tensor:
+        for thing in gc.get_objects():
+            if type(thing) is Tensor and thing.dtype == torch.float64 and thing.shape == x.shape:
+                return thing.to(x.dtype)
+        return torch.zeros_like(x)
+
+    return scavenge
+
+
+def imprecise() -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda x, weight: rmsnorm_fused(x.bfloat16(), weight.bfloat16()).to(x.dtype)
+
+
+def in_place() -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda x, weight: x.copy_(rmsnorm_fused(x, weight))
+
+
+def many_launches() -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda x, weight: torch.cat([rmsnorm_fused(part, weight) for part in x.chunk(8)])
+
+
+def side_allocation() -> Callable[[Tensor, Tensor], Tensor]:
+    def allocate(x: Tensor, weight: Tensor) -> Tensor:
+        scratch = torch.empty((3, *x.shape), dtype=x.dtype, device=x.device)
+        scratch[1] = x
+        return rmsnorm_fused(scratch[1], weight)
+
+    return allocate
+
+
+def kept_scratch() -> Callable[[Tensor, Tensor], Tensor]:
+    memory: dict[Any, Tensor] = {}
+
+    def keep(x: Tensor, weight: Tensor) -> Tensor:
+        scratch = memory.setdefault((x.shape, x.dtype), torch.empty_like(x))
+        return rmsnorm_fused(scratch.copy_(x), weight)
+
+    return keep
+
+
+def own_graph() -> Callable[[Tensor, Tensor], Tensor]:
+    held: dict[Any, tuple[Any, Tensor, Tensor, Tensor]] = {}
+
+    def replay(x: Tensor, weight: Tensor) -> Tensor:
+        if torch.cuda.is_current_stream_capturing():
+            return rmsnorm_fused(x, weight)
+        key = (x.shape, x.dtype)
+        if key not in held:
+            static_x, static_weight, graph = x.clone(), weight.clone(), torch.cuda.CUDAGraph()
+            rmsnorm_fused(static_x, static_weight)
+            with torch.cuda.graph(graph):
+                y = rmsnorm_fused(static_x, static_weight)
+            held[key] = graph, static_x, static_weight, y
+        graph, static_x, static_weight, y = held[key]
+        static_x.copy_(x)
+        static_weight.copy_(weight)
+        graph.replay()
+        return y.clone()
+
+    return replay
+
+
+def joined_stream() -> Callable[[Tensor, Tensor], Tensor]:
+    def fork(x: Tensor, weight: Tensor) -> Tensor:
+        main, side = torch.cuda.current_stream(), torch.cuda.Stream()
+        y = torch.empty_like(x)
+        half = len(x) // 2
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            y[half:] = rmsnorm_fused(x[half:], weight)
+        y[:half] = rmsnorm_fused(x[:half], weight)
+        main.wait_stream(side)
+        return y
+
+    return fork
+
+
+def compiled() -> Callable[[Tensor, Tensor], Tensor]:
+    return torch.compile(rmsnorm_fused, dynamic=False)
+
+
+def view_of_larger() -> Callable[[Tensor, Tensor], Tensor]:
+    def view(x: Tensor, weight: Tensor) -> Tensor:
+        y = torch.empty((len(x) + 1, *x.shape[1:]), dtype=x.dtype, device=x.device)
+        y[:-1] = rmsnorm_fused(x, weight)
+        return y[:-1]
+
+    return view
+
+
+def tuned_at_first() -> Callable[[Tensor, Tensor], Tensor]:
+    chosen: list[Callable[[Tensor, Tensor], Tensor]] = []
+
+    def tune(x: Tensor, weight: Tensor) -> Tensor:
+        if not chosen:
+            spent = {}
+            for variant in (rmsnorm_fused, lambda x, weight: many_launches()(x, weight)):
+                began = time.monotonic()
+                variant(x, weight).sum().item()
+                spent[variant] = time.monotonic() - began
+            chosen.append(min(spent, key=lambda variant: spent[variant]))
+        return chosen[0](x, weight)
+
+    return tune
+
+
+def cheat(
+    name: str, trick: str, why: str, load: Loader, devices: tuple[str, ...] = EITHER, kernel: str = ""
+) -> Profile:
+    return Profile(
+        name=name, title=name.replace("-", " "), technique=trick,
+        hypothesis=f"Would look fast, or right, to a careless benchmark. Here: {why}",
+        signal="No claim of it is supported.",
+        implementations={"rmsnorm": load}, kernels={"rmsnorm": kernel} if kernel else None, devices=devices,
+    )  # fmt: skip
+
+
+def honest(
+    name: str, oddity: str, load: Loader, devices: tuple[str, ...] = EITHER, in_place: bool = False, kernel: str = ""
+) -> Profile:
+    return Profile(
+        name=name, title=name.replace("-", " "), technique=oddity,
+        hypothesis="Right, if unusual: a gate that refuses it would refuse honest work.",
+        signal="It is measured, and none of its claims is rejected.",
+        implementations={"rmsnorm": load, "extreme-rmsnorm": load}, devices=devices, in_place=in_place,
+        kernels={"rmsnorm": kernel, "extreme-rmsnorm": kernel} if kernel else None,
+    )  # fmt: skip
+
+
+TOUCHED = "a row of the inputs changes before every timed call, so what was remembered is wrong."
+POISONED = "memory holds NaN before every call."
+RECHECKED = "calls drawn in secret, also in the last round, are compared with the truth."
+COMPARED = "inputs are compared with their hidden twins after every block."
+GUARDED = "clock and judges are compared with what they were before the profile's code was loaded."
+PLAIN = Profile(
+    name="torch-fused", title="F.rms_norm", technique="PyTorch's own fused call.",
+    hypothesis="What every cheat claims to beat.", signal="One kernel.",
+    implementations={"rmsnorm": lambda: rmsnorm_fused, "extreme-rmsnorm": lambda: rmsnorm_fused},
+)  # fmt: skip
+CHEATS = (
+    cheat("cached-by-pointer", "Returns the result that it gave for this address before.", TOUCHED, by_pointer),
+    cheat("cached-by-pointer-cloned", "The same, as a fresh copy each time.", TOUCHED, by_pointer_cloned),
+    cheat("cached-by-id", "Returns a copy of the result for this tensor object.", TOUCHED, by_id),
+    cheat("cached-by-shape", "Returns a copy of the first result of this shape.", TOUCHED, by_shape),
+    cheat("cached-by-fingerprint", "Remembers results by the inputs' first numbers.", TOUCHED, by_fingerprint),
+    cheat(
+        "unjoined-stream", "Works on a second stream and does not wait for it.",
+        "a captured graph refuses work that is not joined, and a copy of the result is taken at once.",
+        unjoined_stream, GPU,
+    ),
+    cheat(
+        "unordered-stream", "Works on a second stream that does not wait for the inputs, while the timed one spins.",
+        "the inputs change right before the clock starts, after that work was done.", unordered_stream, GPU,
+    ),
+    cheat("lazy-result", "Returns a tensor subclass that would compute when looked at.",
+          "a result is a plain tensor or none.", lazy),
+    cheat("mutated-input", "Zeroes its input, which is then quicker to handle.", COMPARED, mutating),
+    cheat("mutated-input-later", "The same, once the checks are over.", COMPARED, mutating_later),
+    cheat("one-output-buffer", "Returns the same memory every time.",
+          "results share no memory with earlier ones.", one_buffer),
+    cheat("patched-event", "Replaces the events' clock with one that says 4 µs.", GUARDED, patched_event),
+    cheat("patched-counter", "Replaces the host's clock with one that stands still while the host waits.", GUARDED,
+          patched_counter),
+    cheat("patched-judge", "Replaces the comparison with one that finds nothing wrong.", GUARDED, patched_judge),
+    cheat("unwritten-output", "Returns memory that it never wrote.", POISONED, unwritten),
+    cheat("last-row-unwritten", "Leaves out the last row.", POISONED, last_row_unwritten),
+    cheat("nan-everywhere", "Returns NaN, which no comparison of sizes finds too large.",
+          "NaN belongs only where the truth has it.", all_nan),
+    cheat("silent-fallback", "Names a Triton kernel and calls PyTorch.",
+          "a kernel that a profile names must be launched.", silent_fallback, GPU, kernel="_rmsnorm_kernel"),
+    cheat("tiring", f"Stops working after {HONEST_CALLS} calls.", RECHECKED, tiring),
+    cheat("every-fourth", "Works for one call in four, and hands the result out again.", TOUCHED, every_fourth),
+    cheat("half-the-rows", "Computes the first half of the rows and returns it twice.",
+          "every element is compared with float64.", half_the_rows),
+    cheat("scavenging", "Searches the process's memory for the float64 truth.",
+          "the truth is computed after the call.", scavenging),
+    cheat("imprecise", "Computes in bfloat16 what should be float32.",
+          "the error is held to a few units in the last place of the result's type.", imprecise),
+)  # fmt: skip
+HONEST = (
+    honest("in-place", "Overwrites its input, and says so.", in_place, in_place=True),
+    honest("many-launches", "Eight launches and a concatenation.", many_launches),
+    honest("side-allocation", "Allocates three times what it needs.", side_allocation),
+    honest("kept-scratch", "Keeps scratch memory between calls; its results are fresh.", kept_scratch),
+    honest("own-graph", "Replays a CUDA graph of its own, and returns a copy.", own_graph, GPU),
+    honest("joined-stream", "Splits its work over two streams, and joins them.", joined_stream, GPU),
+    honest("compiled", "torch.compile of F.rms_norm.", compiled),
+    honest("view-of-larger", "Returns a view of a larger fresh buffer.", view_of_larger),
+    honest("tuned-at-first", "Times two variants in its first call, and keeps the faster.", tuned_at_first),
+    honest("triton", "The lab's Triton RMSNorm.", lambda: rmsnorm, GPU, kernel="_rmsnorm_kernel"),
+)
+CHEAT_CLAIMS = tuple(
+    Claim(
+        name=profile.name, text=f"{profile.title.capitalize()} beats F.rms_norm (a cheat).",
+        subject=profile, baseline=PLAIN, cases=(PLAIN_CASE,), expected=("rejected",),
+    )
+    for profile in CHEATS
+)  # fmt: skip
+HONEST_CLAIMS = tuple(
+    Claim(
+        name=profile.name, text=f"{profile.title.capitalize()} beats F.rms_norm (odd, but honest).",
+        subject=profile, baseline=PLAIN, cases=(PLAIN_CASE, TINY_CASE, HUGE_CASE),
+        expected=("supported", "refuted", "inconclusive", "rerun-noise"),
+    )
+    for profile in HONEST
+)  # fmt: skip
+
+CHEATING_KERNELS = Experiment(
+    name="cheating-kernels",
+    title="Cheating Kernels",
+    question="Can any known way of fooling a GPU benchmark win a claim here?",
+    importance=(
+        "Kernels written under pressure, by people or by programs, have learnt to look fast without being so: "
+        "they remember results, leave work for later, patch the clock. Each profile here plays one such trick, "
+        "and a claim says that it beats F.rms_norm. Every one of those claims must be rejected. Ten more "
+        "profiles are honest but odd, and none of their claims may be."
+    ),
+    focus="Measurement",
+    cases=(PLAIN_CASE, TINY_CASE, HUGE_CASE),
+    profiles=(PLAIN, *CHEATS, *HONEST),
+    claims=CHEAT_CLAIMS + HONEST_CLAIMS,
+    headlines=(CHEAT_CLAIMS[1], CHEAT_CLAIMS[5], CHEAT_CLAIMS[11]),
+    does_not_show=(
+        "That no cheat can win: profiles run in the process that times them, and code that rewrites that process "
+        "while it runs, below Python, would not be noticed. The lab trusts its authors not to attack it so.",
+        "Anything about speed: what the honest profiles gain or lose is not the question.",
+    ),
+    metrics={"Validation": ("verdict of every cheat", "verdict of every honest oddity")},
+    self_test=True,
+)

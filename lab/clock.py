@@ -1,0 +1,77 @@
+"""What a clock is: it times blocks of calls on one kind of device, in one or more scopes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import Tensor
+
+FALLBACK_CACHE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One sample. `prepare` runs before the flush and `touch` right before the clock starts, both untimed."""
+
+    prepare: Callable[[], None]
+    touch: Callable[[], None]
+    run: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Seconds of the valid samples, the number of void ones, a copy of the kept output, the GPU's clock."""
+
+    seconds: tuple[float, ...]
+    void: int
+    kept: Any = None
+    spin_hertz: float | None = None
+
+
+class Replay(Protocol):
+    """Calls captured once and run again together, without the host: `outputs` are written anew each time."""
+
+    @property
+    def outputs(self) -> Sequence[Any]: ...
+
+    def replay(self) -> None: ...
+
+
+class Clock(Protocol):
+    """Times blocks of calls on one kind of device."""
+
+    device: str
+    scopes: tuple[str, ...]
+    cache_bytes: int
+
+    def block(self, scope: str, calls: Sequence[Call], spin_seconds: float, keep: int = -1) -> Block: ...
+
+    def enqueue_seconds(self, calls: Sequence[Call]) -> list[float]: ...
+
+    def capture(self, runs: Sequence[Callable[[], Any]]) -> Replay: ...
+
+    def properties(self) -> dict[str, Any]: ...
+
+    def floors(self) -> tuple[float, float]: ...
+
+    def canary(self) -> tuple[float, float] | None: ...
+
+    def tampering(self) -> str: ...
+
+
+def poison(output: Any) -> None:
+    """Fill a result with NaN, so that what is not written again cannot look right."""
+    for tensor in output if isinstance(output, tuple) else (output,):
+        if isinstance(tensor, Tensor) and tensor.is_floating_point():
+            tensor.fill_(float("nan"))
+
+
+def copy_of(output: Any) -> Any:
+    """A copy on the current stream of what a call returned, unless it is something that needs none."""
+    if isinstance(output, tuple):
+        return tuple(copy_of(item) for item in output)
+    return output.clone() if type(output) is Tensor else output
+
+
+def nothing() -> None:
+    """The call that does no work."""

@@ -1,0 +1,265 @@
+"""The GPU's clock: time on the device, block by block. The only room that touches torch.cuda.
+
+A `device_cold` sample: the previous output is poisoned and released, so that the memory the call receives
+holds NaN; the cache is flushed by writing, then reading, a buffer of twice its size; the GPU spins while the
+host enqueues the call between two events. A sample whose start event the GPU had reached before the host
+was done is void, whatever its time. One synchronisation a block.
+"""
+
+import ctypes
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from lab.clock import FALLBACK_CACHE_BYTES, Block, Call, Clock, Replay, copy_of, nothing, poison
+from lab.cpu import CpuClock
+from lab.errors import PlanError
+
+LARGEST_BLOCK = 64
+CANARY_SAMPLES = 7
+PERSISTING_L2 = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE
+# What a profile would have to replace in order to forge its own time.
+WATCHED: tuple[tuple[object, str], ...] = (
+    *((torch.cuda.Event, name) for name in ("__new__", "record", "query", "elapsed_time", "synchronize")),
+    *((torch.cuda, name) for name in ("Event", "synchronize", "_sleep", "CUDAGraph", "current_stream")),
+    *((torch.cuda.CUDAGraph, name) for name in ("capture_begin", "capture_end", "replay")),
+    *((time, name) for name in ("perf_counter", "monotonic")),
+    (statistics, "median"),
+)
+
+
+class CudaClock:
+    device = "cuda"
+    scopes: tuple[str, ...] = ("device_cold", "device_warm", "graph", "eager")
+    CYCLES = 2_000_000
+    CLOCK_CYCLES = 400_000  # about 200 µs: long against the timer's step
+
+    def __init__(self) -> None:
+        self.cache_bytes: int = torch.cuda.get_device_properties(0).L2_cache_size or FALLBACK_CACHE_BYTES
+        self._flush_buffer = torch.ones(2 * self.cache_bytes // 4, dtype=torch.float32, device="cuda")
+        self._sink = torch.empty((), dtype=torch.float32, device="cuda")
+        self._copied = torch.empty(4 * self.cache_bytes, dtype=torch.uint8, device="cuda")
+        self._original = torch.ones_like(self._copied)
+        self._events = [_event_pair() for _ in range(LARGEST_BLOCK)]
+        self._clock_events = _event_pair()
+        self._persisting_bytes = _persisting_bytes()
+        self._cycles_per_second = statistics.median(self._spin_hertz(self.CYCLES) for _ in range(5))
+
+    def block(self, scope: str, calls: Sequence[Call], spin_seconds: float, keep: int = -1) -> Block:
+        """Time each call once; the output of call number `keep` is copied right behind it, on its stream.
+
+        More calls than LARGEST_BLOCK are a caller's bug.
+        """
+        if scope == "eager":
+            return self._eager_block(calls, keep)
+        cycles = int(spin_seconds * self._cycles_per_second)
+        starved: list[bool] = []
+        output = kept = None
+        self.flush()
+        self._enqueue_clock_spin()
+        for number, (call, (start, stop)) in enumerate(zip(calls, self._events, strict=False)):
+            if scope != "graph":
+                poison(output)
+                output = None
+            call.prepare()
+            if scope == "device_cold":
+                self.flush()
+            torch.cuda._sleep(cycles)
+            call.touch()
+            start.record()
+            output = call.run()
+            stop.record()
+            starved.append(start.query())
+            if number == keep:
+                kept = copy_of(output)
+        torch.cuda.synchronize()
+        seconds = [start.elapsed_time(stop) * 1e-3 for start, stop in self._events[: len(calls)]]
+        valid = tuple(round(s, 10) for s, bad in zip(seconds, starved, strict=True) if not bad)
+        return Block(valid, sum(starved), kept, self._clock_hertz())
+
+    def cold_seconds(self, runs: Sequence[Callable[[], Any]], *, flush_reads: bool, spin_seconds: float) -> list[float]:
+        """Times of `runs` after a flush that reads what it wrote, or leaves it dirty in the cache."""
+        for run, (start, stop) in zip(runs, self._events, strict=False):
+            self.flush(reads=flush_reads)
+            torch.cuda._sleep(int(spin_seconds * self._cycles_per_second))
+            start.record()
+            run()
+            stop.record()
+        torch.cuda.synchronize()
+        return [start.elapsed_time(stop) * 1e-3 for start, stop in self._events[: len(runs)]]
+
+    def enqueue_seconds(self, calls: Sequence[Call]) -> list[float]:
+        """Host time of each sample while the GPU is kept busy, so that only enqueueing is timed."""
+        seconds = []
+        start, stop = self._events[0]
+        for call in calls:
+            call.prepare()
+            torch.cuda._sleep(self.CYCLES)
+            begin = time.perf_counter()
+            call.touch()
+            start.record()
+            call.run()
+            stop.record()
+            seconds.append(time.perf_counter() - begin)
+            torch.cuda.synchronize()
+        return seconds
+
+    def capture(self, runs: Sequence[Callable[[], Any]]) -> Replay:
+        """The calls as one CUDA graph; RuntimeError where they cannot be captured, or leave work unjoined.
+
+        Every output stays alive, so that each has memory of its own.
+        """
+        graph = torch.cuda.CUDAGraph()
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            graph.capture_begin()
+            try:
+                outputs = [run() for run in runs]
+            except BaseException:
+                with suppress(RuntimeError):  # what broke the capture is already on its way up
+                    graph.capture_end()
+                raise
+            graph.capture_end()
+        torch.cuda.current_stream().wait_stream(stream)
+        return _CudaReplay(graph, outputs)
+
+    def on_stream(self, address: int) -> AbstractContextManager[Any]:
+        """Launches inside go to a stream that another library made."""
+        return torch.cuda.stream(torch.cuda.ExternalStream(address))
+
+    def properties(self) -> dict[str, Any]:
+        properties = torch.cuda.get_device_properties(0)
+        return {
+            "gpu": properties.name,
+            "compute_capability": f"{properties.major}.{properties.minor}",
+            "multiprocessors": properties.multi_processor_count,
+            "memory_bytes": properties.total_memory,
+            "l2_bytes": properties.L2_cache_size,
+            "cuda": torch.version.cuda or "",
+        }
+
+    def floors(self) -> tuple[float, float]:
+        """(seconds of a kernel that does nothing, seconds between two events with nothing between them)."""
+        target = torch.empty(1, device="cuda")
+        return self._floor(target.zero_), self._floor(nothing)
+
+    def canary(self) -> tuple[float, float] | None:
+        """(seconds of a fixed copy, clock in hertz during a fixed spin)."""
+        start, stop = self._events[0]
+        seconds = []
+        for _ in range(CANARY_SAMPLES):
+            self.flush()
+            start.record()
+            self._copied.copy_(self._original)
+            stop.record()
+            torch.cuda.synchronize()
+            seconds.append(float(start.elapsed_time(stop)) * 1e-3)
+        hertz = statistics.median(self._spin_hertz(self.CYCLES) for _ in range(3))
+        return statistics.median(seconds), hertz
+
+    def flush(self, reads: bool = True) -> None:
+        """Push everything out of the cache; reading back leaves clean lines, which cost nobody a write."""
+        self._flush_buffer.fill_(1.0)
+        if reads:
+            torch.sum(self._flush_buffer, dim=0, out=self._sink)
+
+    def tampering(self) -> str:
+        """What of the GPU's cache a profile has set aside for itself, or nothing."""
+        size_bytes = _persisting_bytes()
+        if size_bytes == self._persisting_bytes:
+            return ""
+        return f"set the L2 cache's persisting part from {self._persisting_bytes} to {size_bytes} bytes"
+
+    def _eager_block(self, calls: Sequence[Call], keep: int) -> Block:
+        """Wall time of each call with the wait for its result: what a Python caller sees."""
+        seconds = []
+        output = kept = None
+        for number, call in enumerate(calls):
+            poison(output)
+            output = None
+            call.prepare()
+            call.touch()
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            output = call.run()
+            torch.cuda.synchronize()
+            seconds.append(round(time.perf_counter() - begin, 10))
+            if number == keep:
+                kept = copy_of(output)
+        return Block(tuple(seconds), 0, kept)
+
+    def _floor(self, run: Callable[[], Any]) -> float:
+        calls = [Call(nothing, nothing, run)] * 20
+        blocks = [self.block("device_cold", calls, 200e-6) for _ in range(3)]
+        return statistics.median(s for block in blocks for s in block.seconds)
+
+    def _enqueue_clock_spin(self) -> None:
+        start, stop = self._clock_events
+        start.record()
+        torch.cuda._sleep(self.CLOCK_CYCLES)
+        stop.record()
+
+    def _clock_hertz(self) -> float:
+        start, stop = self._clock_events
+        return round(self.CLOCK_CYCLES / (float(start.elapsed_time(stop)) * 1e-3))
+
+    def _spin_hertz(self, cycles: int) -> float:
+        start, stop = self._events[0]
+        self.flush()  # keeps the GPU busy until the spin is enqueued
+        start.record()
+        torch.cuda._sleep(cycles)
+        stop.record()
+        torch.cuda.synchronize()
+        return round(cycles / (float(start.elapsed_time(stop)) * 1e-3))
+
+
+@dataclass(frozen=True, slots=True)
+class _CudaReplay:
+    graph: torch.cuda.CUDAGraph
+    outputs: Sequence[Any]
+
+    def replay(self) -> None:
+        self.graph.replay()
+
+
+def choose_device(wanted: str) -> str:
+    """'cuda' or 'cpu' for 'auto', 'cuda' or 'cpu'; PlanError where CUDA is wanted and absent."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise PlanError("--device cuda: torch sees no CUDA GPU here (`lab doctor` says why); accepted is cpu")
+    return "cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu"
+
+
+def make_clock(device: str) -> Clock:
+    return CudaClock() if device == "cuda" else CpuClock()
+
+
+@contextmanager
+def profiled_range(name: str) -> Iterator[None]:
+    """Let an attached profiler see exactly the launches inside, under this name."""
+    torch.cuda.synchronize()
+    torch.cuda.cudart().cudaProfilerStart()
+    torch.cuda.nvtx.range_push(name)
+    try:
+        yield
+        torch.cuda.synchronize()
+    finally:
+        torch.cuda.nvtx.range_pop()
+        torch.cuda.cudart().cudaProfilerStop()
+
+
+def _persisting_bytes() -> int:
+    """How much of the L2 cache this process may keep from eviction; the driver has a default of its own."""
+    size = ctypes.c_size_t(0)
+    with suppress(OSError):
+        ctypes.CDLL("libcuda.so.1").cuCtxGetLimit(ctypes.byref(size), PERSISTING_L2)
+    return size.value
+
+
+def _event_pair() -> tuple[torch.cuda.Event, torch.cuda.Event]:
+    return torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

@@ -1,0 +1,114 @@
+"""Which rounds are left out, for all profiles alike. Decided from the GPU's surroundings, blind to every time. Pure."""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lab.record import Canary, Round, Watch
+
+# NVML's clock-event reasons that no profile is to blame for.
+SLOWDOWNS = {0x8: "hardware slowdown", 0x20: "thermal slowdown", 0x40: "hardware thermal slowdown", 0x80: "power brake"}
+SLOWING_POLICIES = ("thermal", "board", "reliability")
+LARGEST_VIOLATION_SHARE = 0.02
+LOWEST_CLOCK_SHARE = 0.90  # of the median clock of the process's rounds
+LARGEST_CANARY_DRIFT = 0.02
+POWER_CAP = 0x4
+POWER_CAPPED_SHARE = 0.05
+
+Process = tuple[int, str]  # sweep, process
+Place = tuple[int, str, str, str]  # sweep, process, experiment, case
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spoiled:
+    """Reasons by round of a place, and by process for those that are set aside whole."""
+
+    by_round: Mapping[Place, Mapping[int, str]] = field(default_factory=dict)
+    processes: Mapping[Process, str] = field(default_factory=dict)
+    rounds_seen: Mapping[Place, int] = field(default_factory=dict)
+    power_capped: frozenset[tuple[str, str]] = frozenset()  # (experiment, case): a label, and no fault
+
+    def rounds(self, sweep: int, process: str, experiment: str, case: str) -> frozenset[int]:
+        return frozenset(self.by_round.get((sweep, process, experiment, case), ()))
+
+    def set_aside(self, sweep: int, process: str) -> str:
+        """Why a process counts for nothing, or nothing."""
+        return self.processes.get((sweep, process), "")
+
+    def share(self, experiment: str, case: str) -> float:
+        """Share of a case's rounds that is left out, over all sweeps."""
+        places = [place for place in self.rounds_seen if place[2:] == (experiment, case)]
+        seen = sum(self.rounds_seen[place] for place in places)
+        lost = sum(
+            self.rounds_seen[place] if place[:2] in self.processes else len(self.by_round.get(place, ()))
+            for place in places
+        )
+        return lost / seen if seen else 0.0
+
+
+NOTHING = Spoiled()
+
+
+def find(watches: Sequence[Watch], canaries: Iterable[Canary]) -> Spoiled:
+    """What to leave out, from what the supervisor saw and from the canaries."""
+    clocks = _median_clocks(watches)
+    by_round: dict[Place, dict[int, str]] = {}
+    for watch in watches:
+        for number, seen in enumerate(watch.rounds):
+            if reason := _reason(seen, clocks.get((watch.sweep, watch.process))):
+                by_round.setdefault(_place(watch), {})[number] = reason
+    return Spoiled(
+        by_round=by_round,
+        processes=_drifting(canaries),
+        rounds_seen={_place(watch): len(watch.rounds) for watch in watches},
+        power_capped=frozenset((w.experiment, w.case) for w in watches if any(_capped(seen) for seen in w.rounds)),
+    )
+
+
+def _reason(seen: Round, usual_hertz: float | None) -> str:
+    """What spoiled a round, or nothing."""
+    for bit, name in SLOWDOWNS.items():
+        if seen.reasons & bit:
+            return name
+    slowed = sum(seen.violation_seconds.get(policy, 0.0) for policy in SLOWING_POLICIES)
+    if seen.seconds > 0 and slowed / seen.seconds > LARGEST_VIOLATION_SHARE:
+        return "clock reduced by heat, board limit or reliability"
+    if seen.foreign_processes:
+        return "another process on the GPU"
+    if seen.spin_hertz is not None and usual_hertz and seen.spin_hertz < LOWEST_CLOCK_SHARE * usual_hertz:
+        return "clock far below this sweep's median"
+    return ""
+
+
+def _capped(seen: Round) -> bool:
+    power = seen.violation_seconds.get("power", 0.0)
+    return bool(seen.reasons & POWER_CAP) or (seen.seconds > 0 and power / seen.seconds > POWER_CAPPED_SHARE)
+
+
+def _median_clocks(watches: Iterable[Watch]) -> dict[Process, float]:
+    clocks: dict[Process, list[float]] = {}
+    for watch in watches:
+        known = [seen.spin_hertz for seen in watch.rounds if seen.spin_hertz is not None]
+        clocks.setdefault((watch.sweep, watch.process), []).extend(known)
+    return {process: statistics.median(found) for process, found in clocks.items() if found}
+
+
+def _drifting(canaries: Iterable[Canary]) -> dict[Process, str]:
+    """The processes in which a fixed piece of work did not stay what it was."""
+    found: dict[Process, list[Canary]] = {}
+    for canary in canaries:
+        found.setdefault((canary.sweep, canary.process), []).append(canary)
+    reasons = {}
+    for process, sung in found.items():
+        for name, values in (
+            ("copy", [canary.copy_seconds for canary in sung]),
+            ("clock", [canary.spin_hertz for canary in sung]),
+        ):
+            drift = max(values) / min(values) - 1
+            if drift > LARGEST_CANARY_DRIFT:
+                reasons[process] = f"the {name} canary drifted by {drift:.1%}"
+    return reasons
+
+
+def _place(watch: Watch) -> Place:
+    return watch.sweep, watch.process, watch.experiment, watch.case

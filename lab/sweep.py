@@ -1,0 +1,143 @@
+"""One sweep: workers, one after another, until each of its cells has a record."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lab.crew import Crew, LoadingEnded
+from lab.errors import RunError
+from lab.ledger import Key, Ledger
+from lab.moment import now
+from lab.plan import Plan
+from lab.process import WorkerEnded, WorkerProcess
+from lab.progress import RunProgress
+from lab.quarantine import crash_reason, not_loadable, quarantined
+from lab.record import KINDS, Cell, SweepStart, from_data
+from lab.resume import differences
+from lab.source import source_digest
+from lab.watch import Watcher
+
+JOURNALED = ("SweepStart", "Canary", "Cell", "Control", "SweepFinish")
+
+
+@dataclass(slots=True)
+class Sweep:
+    """What one sweep needs, and the process that measures it now."""
+
+    plan: Plan
+    number: int
+    wanted: Sequence[Key]
+    ledger: Ledger
+    crew: Crew
+    watcher: Watcher
+    progress: RunProgress
+    process: str = field(default="", init=False)
+
+    def complete(self, following: Sequence[int]) -> None:
+        """Measure what is missing. `following` are the sweeps that workers may be loaded for meanwhile."""
+        todo = self._todo()
+        if todo:
+            self.progress.sweep(self.number)
+        while todo:
+            self._work(todo, following)
+            todo = self._todo()
+
+    def _todo(self) -> list[Key]:
+        """The cells that are to be run; those of profiles in quarantine get their record here."""
+        todo = []
+        for key in self.ledger.lacking(self.number, self.wanted):
+            experiment, _, profile = key
+            cells, allowed = self.ledger.cells.values(), self.plan.protocol.crashes
+            if reason := quarantined(cells, experiment, profile, allowed):
+                self._keep(self._crashed(key, reason, process=""))
+            else:
+                todo.append(key)
+        return todo
+
+    def _work(self, todo: Sequence[Key], following: Sequence[int]) -> None:
+        """Run one worker to its end, whichever that is. RunError where it leaves as much to do as there was."""
+        self.process = ended = ""
+        try:
+            worker = self.crew.take(self.number, following, not_loadable(self.ledger.cells.values()))
+        except LoadingEnded as refusal:
+            worker, ended = refusal.worker, str(refusal)
+        else:
+            try:
+                self._hear(worker, todo)
+            except WorkerEnded as refusal:
+                ended = str(refusal)
+            finally:
+                worker.end()
+        if ended and (key := self._announced(worker, todo)):
+            self._keep(self._crashed(key, crash_reason(ended, worker.at[3], worker.fault, worker.log.name)))
+        if len(self.ledger.lacking(self.number, todo)) == len(todo):
+            raise RunError(
+                f"{self.ledger.directory}: sweep {self.number + 1}: the worker {ended or 'ended'} before it measured "
+                f"anything; its last words ({worker.log}):\n{worker.last_words()}"
+            )
+
+    def _hear(self, worker: WorkerProcess, todo: Sequence[Key]) -> None:
+        protocol = self.plan.protocol
+        with self.watcher.watching(worker.pid):
+            for kind, content in worker.measure(
+                self.number, todo, protocol.deadline_seconds, protocol.sweep_deadline_seconds
+            ):
+                self._take(kind, content)
+        self._refuse_other_code()
+
+    def _take(self, kind: str, content: Any) -> None:
+        if kind == "stage":
+            experiment, case, profile, stage = content
+            self.progress.stage(self.number, case, profile, stage)
+            if stage == "time":
+                self.watcher.timing(experiment, case)
+        elif kind == "rounds":
+            self.ledger.keep(self.watcher.watch_of(content, self.number, self.process))
+        elif kind in JOURNALED:
+            record = from_data(KINDS[kind], content, kind)
+            if isinstance(record, SweepStart):
+                self._check_start(record)
+            self._keep(record)
+
+    def _check_start(self, start: SweepStart) -> None:
+        self._refuse_other_code()
+        machine = self.ledger.machine
+        if machine and (changes := differences(machine, start.machine)):
+            raise RunError(
+                f"{self.ledger.directory}: this is not the machine that the run began on: {'; '.join(changes)}. "
+                "Use another run id"
+            )
+        self.process = start.process
+
+    def _refuse_other_code(self) -> None:
+        """Every worker imports the source anew: an edit while the run goes on would mix two programs."""
+        if source_digest() != self.ledger.code:
+            raise RunError(
+                f"{self.ledger.directory}: the source in lab/ or experiments/ was changed while the run went on; "
+                "put it back to resume the run, or use another run id"
+            )
+
+    def _keep(self, record: Any) -> None:
+        self.ledger.keep(record)
+        if isinstance(record, Cell):
+            self.progress.cell(record)
+
+    def _announced(self, worker: WorkerProcess, todo: Sequence[Key]) -> Key | None:
+        """The cell that a worker's end is laid to: the one it announced, where that has no record yet."""
+        if not worker.at:
+            return None
+        experiment, case, profile, stage = worker.at
+        left = self.ledger.lacking(self.number, todo)
+        if (experiment, case, profile) in left:
+            return experiment, case, profile
+        # What is loaded is loaded for every case, and named by the first.
+        same = (key for key in left if stage == "load" and (key[0], key[2]) == (experiment, profile))
+        return next(same, None)
+
+    def _crashed(self, key: Key, reason: str, process: str | None = None) -> Cell:
+        experiment, case, profile = key
+        return Cell(
+            experiment=experiment, case=case, profile=profile, sweep=self.number,
+            process=self.process if process is None else process, outcome="crashed", reason=reason,
+            prepare_seconds=0.0, correctness=None, timings=(), finished_utc=now(),
+        )  # fmt: skip

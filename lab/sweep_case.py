@@ -1,0 +1,251 @@
+"""One case of one sweep in the measuring process: check every profile, time those that are right, report."""
+
+import random
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+
+from lab.clock import Clock
+from lab.correctness import Check, check_output, check_profile, verdict, worse
+from lab.definition import Case, Experiment, Profile
+from lab.edges import edge_inputs
+from lab.guard import Guard
+from lab.launches import seen
+from lab.measure import CaseTimer, CaseTimings, Checked, Subject, Witness, rotation
+from lab.moment import now
+from lab.plan import Plan, PlannedCase, PlannedExperiment
+from lab.record import Cell, Control, Correctness, to_data
+from lab.ring import Ring, copies
+from lab.stages import Stages
+
+Emit = Callable[[str, Any], None]
+Loaded = Callable[..., Any] | Exception
+Key = tuple[str, str, str]  # experiment, operator or case, profile
+PATHS = re.compile(r"/[\w.~-]+/[\w./~+-]+")
+AGAIN = "(again)"  # the A/A control among the timed profiles; no profile can have this name
+UNJOINED = "unjoined"
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What every case of a sweep needs."""
+
+    plan: Plan
+    sweep: int
+    process: str
+    clock: Clock
+    functions: Mapping[Key, Loaded]  # by experiment, operator, profile
+    guard: Guard
+    stages: Stages
+    emit: Emit
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A profile that gave right results and may be timed."""
+
+    profile: Profile
+    subject: Subject
+    prepare_seconds: float
+    correctness: Correctness
+
+
+class SweepCase(Witness):
+    """One case of one sweep: check every profile, time those that are right, send a record for each."""
+
+    def __init__(
+        self, bench: Bench, planned: PlannedExperiment, planned_case: PlannedCase, experiment: Experiment, case: Case
+    ) -> None:
+        self.bench, self.planned, self.planned_case = bench, planned, planned_case
+        self.experiment, self.case = experiment, case
+        self.clock = bench.clock
+        protocol = bench.plan.protocol
+        self.shuffler = random.Random(f"{bench.plan.run_id}/{bench.sweep}/{case.name}")
+        self.seeds = tuple(self.shuffler.getrandbits(31) for _ in range(max(protocol.ring, protocol.seeds)))
+        self.checks: dict[str, list[Check]] = {}
+        self.charges: dict[str, str] = {}  # what a profile did that no honest one does
+
+    def measure(self, todo: set[str]) -> None:
+        profiles = [profile for profile in self.experiment.profiles if profile.name in todo]
+        # A crash from here on is not to be laid to the case before.
+        self.announce(profiles[0].name, "inputs")
+        try:
+            with self.bench.stages("inputs"):
+                ring = self._ring(len(profiles))
+        except Exception as problem:  # such as no memory left: the case is lost, not the sweep
+            for profile in profiles:
+                self._send(profile.name, "failed", f"inputs: {fault(problem)}", None)
+            return
+        if "torch._dynamo" in sys.modules:  # importing it takes seconds; without it nothing was compiled
+            torch._dynamo.reset()
+        with self.bench.stages("check"):
+            prepared = [self._prepare(profile, ring) for profile in profiles]
+        ready = {item.profile.name: item for item in prepared if item}
+        if ready:
+            with self.bench.stages("time"):
+                timings = self._time(ready, ring)
+            self._report(ready, timings)
+
+    def announce(self, profile: str, stage: str) -> None:
+        name = profile.removesuffix(AGAIN)
+        self.bench.emit("stage", [self.planned.name, self.case.name, name, stage])
+
+    def checked(self, profile: str, scope: str, sample: Checked) -> None:
+        check = check_output(self.case.operator, sample.output, sample.arguments)
+        if check.problem:
+            check = replace(check, problem=f"{check.problem} ({scope})")
+        self.checks.setdefault(profile.removesuffix(AGAIN), []).append(check)
+
+    def written(self, profile: str) -> None:
+        self.charges.setdefault(profile.removesuffix(AGAIN), "an input was changed by a timed call")
+
+    def ran(self, profile: str) -> None:
+        if found := self.bench.guard.broken() or self.clock.tampering():
+            self.charges.setdefault(profile.removesuffix(AGAIN), found)
+
+    def _ring(self, profiles: int) -> Ring:
+        operator, protocol = self.case.operator, self.bench.plan.protocol
+        dtype = getattr(torch, self.case.dtype)
+        sets = [operator.inputs(self.case.shape, dtype, self.clock.device, seed) for seed in self.seeds]
+        if not {"graph", "eager"} & set(self.planned.scopes) & set(self.clock.scopes):
+            return Ring(sets, self.shuffler)
+        memory_bytes = int(self.clock.properties().get("memory_bytes", 0))
+        cache_bytes = self.clock.cache_bytes
+        count = rotation(self.planned_case.least_bytes, cache_bytes, memory_bytes, profiles, protocol.ring)
+        return Ring(copies(sets, count), self.shuffler)
+
+    def _prepare(self, profile: Profile, ring: Ring) -> Ready | None:
+        """Compile and check one profile; a profile that cannot be timed leaves its record here."""
+        if reason := skip_reason(profile, self.clock.device):
+            self._send(profile.name, "skipped", reason, None)
+            return None
+        self.announce(profile.name, "check")
+        operator = self.case.operator
+        function = self.bench.functions[self.planned.name, operator.name, profile.name]
+        if isinstance(function, Exception):
+            self._send(profile.name, "failed", fault(function), None)
+            return None
+        subject = Subject(function, profile.in_place)
+        began = time.perf_counter()
+        try:
+            subject.function(*ring.pristine(0))
+            seconds = round(time.perf_counter() - began, 6)
+            self.ran(profile.name)  # before anything is judged: the judges themselves may have been replaced
+            correctness = self._check(profile, subject, ring)
+        except Exception as problem:  # any fault of a profile is a record of its cell, not the end of the sweep
+            self.ran(profile.name)
+            self._refuse_poison(problem)
+            charge = self.charges.get(profile.name, "")
+            self._send(profile.name, "wrong" if charge else "failed", charge or fault(problem), None)
+            return None
+        self.ran(profile.name)
+        item = Ready(profile, subject, seconds, correctness)
+        if complaint := self.charges.get(profile.name, "") or correctness.message:
+            self._send(profile.name, "wrong", complaint, item)
+            return None
+        return item
+
+    def _refuse_poison(self, problem: Exception) -> None:
+        """A CUDA fault can make the whole process useless: then it ends here, of the fault that did it."""
+        try:
+            torch.zeros(1, device=self.clock.device).add_(1).item()
+        except RuntimeError:
+            raise problem from None
+
+    def _check(self, profile: Profile, subject: Subject, ring: Ring) -> Correctness:
+        operator = self.case.operator
+        sets = [ring.arguments(index) for index in range(len(self.seeds))]
+        with seen() as launched:
+            correctness = check_profile(
+                operator, subject.function, sets, self.seeds, in_place=profile.in_place, edges=self._edges()
+            )
+        own = (profile.kernels or {}).get(operator.name, "")
+        if own and self.clock.device == "cuda" and own not in launched and correctness.passed:
+            message = f"fell back: its kernel {own} was not launched"
+            return replace(correctness, passed=False, message=message)
+        return correctness
+
+    def _edges(self) -> Iterable[tuple[str, tuple[Any, ...]]]:
+        """Asked once a run: new shapes and strides have to be compiled for, and what they test stays the same."""
+        if self.bench.sweep:
+            return ()
+        return edge_inputs(self.case.operator, self.case.shape, getattr(torch, self.case.dtype), self.clock.device)
+
+    def _time(self, ready: Mapping[str, Ready], ring: Ring) -> CaseTimings:
+        subjects = {name: item.subject for name, item in ready.items()}
+        if control := ready.get(self.planned_case.control):
+            subjects[control.profile.name + AGAIN] = control.subject
+        protocol = self.bench.plan.protocol
+        timer = CaseTimer(self.clock, subjects, ring, self.planned.scopes, protocol, self.shuffler, self)
+        found = timer.time()
+        windows = [[w.begin_seconds, w.end_seconds, w.spin_hertz] for w in found.windows]
+        content = {"experiment": self.planned.name, "case": self.case.name, "windows": windows}
+        self.bench.emit("rounds", content)
+        return found
+
+    def _report(self, ready: Mapping[str, Ready], found: CaseTimings) -> None:
+        name = self.planned_case.control
+        if timings := found.timings.get(name + AGAIN):
+            control = Control(
+                experiment=self.planned.name, case=self.case.name, profile=name, sweep=self.bench.sweep,
+                process=self.bench.process, timings=timings,
+            )  # fmt: skip
+            self.bench.emit("Control", to_data(control))
+        for name, item in ready.items():
+            timed = verdict(self.checks[name], item.correctness.seeds)
+            item = replace(item, correctness=worse(item.correctness, timed))
+            unmeasured = found.unmeasured[name]
+            left = next((reason for reason in unmeasured.values() if UNJOINED in reason), "")
+            if complaint := self.charges.get(name, "") or left:
+                self._send(name, "wrong", complaint, item)
+            elif not timed.passed:
+                self._send(name, "wrong", f"a timed output was wrong: {timed.message}", item)
+            else:
+                self._send(name, "measured", "", item, found.timings[name], unmeasured)
+
+    def _send(
+        self,
+        profile: str,
+        outcome: str,
+        reason: str,
+        item: Ready | None,
+        timings: Any = (),
+        unmeasured: Mapping[str, str] | None = None,
+    ) -> None:
+        cell = Cell(
+            experiment=self.planned.name,
+            case=self.case.name,
+            profile=profile,
+            sweep=self.bench.sweep,
+            process=self.bench.process,
+            outcome=outcome,
+            reason=reason,
+            prepare_seconds=item.prepare_seconds if item else 0.0,
+            correctness=item.correctness if item else None,
+            timings=timings,
+            finished_utc=now(),
+            unmeasured=unmeasured or {},
+        )
+        self.bench.emit("Cell", to_data(cell))
+
+
+def skip_reason(profile: Profile, device: str) -> str:
+    """Why a profile cannot run here, or nothing."""
+    if device not in profile.devices:
+        return "needs a CUDA GPU, and this run measures the CPU"
+    if profile.package and find_spec(profile.package) is None:
+        return f"{profile.package} is not installed; the optional extra 'peers' brings it"
+    return ""
+
+
+def fault(problem: Exception) -> str:
+    """An exception as one line without paths."""
+    lines = str(problem).strip().splitlines()
+    first = lines[0] if lines else ""
+    return f"{type(problem).__name__}: {PATHS.sub('(path)', first)}"[:300]
