@@ -270,11 +270,11 @@ class CaseTimer:
 def rotation(least_bytes: int, cache_bytes: int, memory_bytes: int, profiles: int, fewest: int) -> int:
     """How many input sets a graph goes round: enough to outgrow the cache, few enough to fit the memory.
 
-    Each set has a twin, and each profile an output for every set.
+    Each set has a twin, and each profile an output for every set, and scratch. 0 where not even `fewest` fit.
     """
     wanted = math.ceil(CACHES_OUTGROWN * cache_bytes / least_bytes)
     fitting = memory_bytes // (4 * least_bytes * (profiles + 2)) if memory_bytes else fewest
-    return max(fewest, min(wanted, fitting, LARGEST_ROTATION))
+    return max(fewest, min(wanted, fitting, LARGEST_ROTATION)) if fitting >= fewest else 0
 
 
 def _bind(function: Callable[..., Any], arguments: Arguments) -> Callable[[], Any]:

@@ -30,6 +30,7 @@ Key = tuple[str, str, str]  # experiment, operator or case, profile
 PATHS = re.compile(r"/[\w.~-]+/[\w./~+-]+")
 AGAIN = "(again)"  # the A/A control among the timed profiles; no profile can have this name
 UNJOINED = "unjoined"
+TOO_LARGE = "the graphs of all profiles would not fit the GPU's memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class SweepCase(Witness):
         protocol = bench.plan.protocol
         self.shuffler = random.Random(f"{bench.plan.run_id}/{bench.sweep}/{case.name}")
         self.seeds = tuple(self.shuffler.getrandbits(31) for _ in range(max(protocol.ring, protocol.seeds)))
+        self.scopes = [scope for scope in planned.scopes if scope in bench.clock.scopes]
         self.checks: dict[str, list[Check]] = {}
         self.charges: dict[str, str] = {}  # what a profile did that no honest one does
 
@@ -113,11 +115,13 @@ class SweepCase(Witness):
         operator, protocol = self.case.operator, self.bench.plan.protocol
         dtype = getattr(torch, self.case.dtype)
         sets = [operator.inputs(self.case.shape, dtype, self.clock.device, seed) for seed in self.seeds]
-        if not {"graph", "eager"} & set(self.planned.scopes) & set(self.clock.scopes):
+        if not {"graph", "eager"} & set(self.scopes):
             return Ring(sets, self.shuffler)
         memory_bytes = int(self.clock.properties().get("memory_bytes", 0))
         cache_bytes = self.clock.cache_bytes
         count = rotation(self.planned_case.least_bytes, cache_bytes, memory_bytes, profiles, protocol.ring)
+        if not count and "graph" in self.scopes:
+            self.scopes.remove("graph")
         return Ring(copies(sets, count), self.shuffler)
 
     def _prepare(self, profile: Profile, ring: Ring) -> Ready | None:
@@ -182,7 +186,7 @@ class SweepCase(Witness):
         if control := ready.get(self.planned_case.control):
             subjects[control.profile.name + AGAIN] = control.subject
         protocol = self.bench.plan.protocol
-        timer = CaseTimer(self.clock, subjects, ring, self.planned.scopes, protocol, self.shuffler, self)
+        timer = CaseTimer(self.clock, subjects, ring, self.scopes, protocol, self.shuffler, self)
         found = timer.time()
         windows = [[w.begin_seconds, w.end_seconds, w.spin_hertz] for w in found.windows]
         content = {"experiment": self.planned.name, "case": self.case.name, "windows": windows}
@@ -201,6 +205,8 @@ class SweepCase(Witness):
             timed = verdict(self.checks[name], item.correctness.seeds)
             item = replace(item, correctness=worse(item.correctness, timed))
             unmeasured = found.unmeasured[name]
+            if "graph" in self.clock.scopes and {"graph"} & set(self.planned.scopes) - set(self.scopes):
+                unmeasured = {**unmeasured, "graph": TOO_LARGE}
             left = next((reason for reason in unmeasured.values() if UNJOINED in reason), "")
             if complaint := self.charges.get(name, "") or left:
                 self._send(name, "wrong", complaint, item)
