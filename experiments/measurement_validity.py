@@ -109,6 +109,7 @@ CHAIN_CASES = (
     chain_case(13_080, 50),
     chain_case(27_080, 100),
     chain_case(112_680, 400),
+    chain_case(1_423_880, 5_000),
 )
 STREAM_CASES = (stream_case(256), stream_case(512), stream_case(1024))
 NORM_CASES = (
