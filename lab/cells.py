@@ -99,7 +99,7 @@ def _measured(
 ) -> CellResult:
     latencies, void_shares = _latencies(cells, spoiled)
     if SCOPE not in latencies:
-        why = "every sweep was set aside" if any(timing_of(cell, SCOPE) for cell in cells) else "no scope was timed"
+        why = "every sweep was spoiled" if any(timing_of(cell, SCOPE) for cell in cells) else "no scope was timed"
         return CellResult(
             case=case.name, profile=profile, outcome="failed", cells=cells, counters=counters,
             reason="every sample was void" if void_shares.get(SCOPE) == 1 else why,

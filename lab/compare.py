@@ -40,7 +40,7 @@ def split_between(baseline: Sequence[Cell], subject: Sequence[Cell], spoiled: Sp
 def rounds_of(timed: Timed, scope: str, spoiled: Spoiled) -> Rounds | None:
     """The rounds of a cell in a scope that count; None where too few do, or none were timed."""
     timing = timing_of(timed, scope)
-    if timing is None or spoiled.set_aside(timed.sweep, timed.process):
+    if timing is None:
         return None
     out = spoiled.rounds(timed.sweep, timed.process, timed.experiment, timed.case)
     kept = [block for number, block in enumerate(timing.rounds) if number not in out]

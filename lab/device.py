@@ -61,7 +61,7 @@ class CudaClock:
         starved: list[bool] = []
         output = kept = None
         self.flush()
-        self._enqueue_clock_spin()
+        in_time = self._enqueue_clock_spin()
         for number, (call, (start, stop)) in enumerate(zip(calls, self._events, strict=False)):
             if scope != "graph":
                 poison(output)
@@ -80,7 +80,7 @@ class CudaClock:
         torch.cuda.synchronize()
         seconds = [start.elapsed_time(stop) * 1e-3 for start, stop in self._events[: len(calls)]]
         valid = tuple(round(s, 10) for s, bad in zip(seconds, starved, strict=True) if not bad)
-        return Block(valid, sum(starved), kept, self._clock_hertz())
+        return Block(valid, sum(starved), kept, self._clock_hertz() if in_time else None)
 
     def cold_seconds(self, runs: Sequence[Callable[[], Any]], *, flush_reads: bool, spin_seconds: float) -> list[float]:
         """Times of `runs` after a flush that reads what it wrote, or leaves it dirty in the cache."""
@@ -150,18 +150,25 @@ class CudaClock:
         return self._floor(target.zero_), self._floor(nothing)
 
     def canary(self) -> tuple[float, float] | None:
-        """(seconds of a fixed copy, clock in hertz during a fixed spin)."""
+        """(seconds of a fixed copy, clock in hertz during a fixed spin); None where the host was never in time."""
+        seconds = [self._guarded(lambda: self._copied.copy_(self._original)) for _ in range(CANARY_SAMPLES)]
+        spins = [self._guarded(lambda: torch.cuda._sleep(self.CYCLES)) for _ in range(CANARY_SAMPLES)]
+        copies, turns = ([value for value in values if value is not None] for values in (seconds, spins))
+        if not copies or not turns:
+            return None
+        return statistics.median(copies), round(self.CYCLES / statistics.median(turns))
+
+    def _guarded(self, run: Callable[[], Any]) -> float | None:
+        """Cold seconds of one call, or None where the GPU had to wait for the host."""
         start, stop = self._events[0]
-        seconds = []
-        for _ in range(CANARY_SAMPLES):
-            self.flush()
-            start.record()
-            self._copied.copy_(self._original)
-            stop.record()
-            torch.cuda.synchronize()
-            seconds.append(float(start.elapsed_time(stop)) * 1e-3)
-        hertz = statistics.median(self._spin_hertz(self.CYCLES) for _ in range(3))
-        return statistics.median(seconds), hertz
+        self.flush()
+        torch.cuda._sleep(self.CLOCK_CYCLES)
+        start.record()
+        run()
+        stop.record()
+        late = start.query()
+        torch.cuda.synchronize()
+        return None if late else float(start.elapsed_time(stop)) * 1e-3
 
     def flush(self, reads: bool = True) -> None:
         """Push everything out of the cache; reading back leaves clean lines, which cost nobody a write."""
@@ -199,11 +206,14 @@ class CudaClock:
         blocks = [self.block("device_cold", calls, 200e-6) for _ in range(3)]
         return statistics.median(s for block in blocks for s in block.seconds)
 
-    def _enqueue_clock_spin(self) -> None:
+    def _enqueue_clock_spin(self) -> bool:
+        """Whether the host was in time: else the spin's time holds a wait for the host."""
         start, stop = self._clock_events
+        torch.cuda._sleep(self.CLOCK_CYCLES)
         start.record()
         torch.cuda._sleep(self.CLOCK_CYCLES)
         stop.record()
+        return not start.query()
 
     def _clock_hertz(self) -> float:
         start, stop = self._clock_events

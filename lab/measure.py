@@ -120,7 +120,7 @@ class CaseTimer:
         self._protocol = protocol
         self._shuffler = shuffler
         self._witness = witness
-        self._scopes = [scope for scope in scopes if scope in clock.scopes]
+        self._scopes = [scope for scope in clock.scopes if scope in scopes]
         self._rounds = protocol.rounds
         self._lanes: dict[tuple[str, str], _Lane] = {}
         self._unmeasured: dict[str, dict[str, str]] = {name: {} for name in subjects}
@@ -150,7 +150,8 @@ class CaseTimer:
                 try:
                     lane.replay = self._capture(name)
                 except RuntimeError as refusal:
-                    self._unmeasured[name][scope] = str(refusal).strip().splitlines()[0][:200]
+                    reason = str(refusal).strip() or type(refusal).__name__
+                    self._unmeasured[name][scope] = reason.splitlines()[0][:200]
                     continue
             if scope == "graph" or not enqueue:
                 enqueue = self._clock.enqueue_seconds(self._calls(lane, PACING_CALLS))
@@ -228,9 +229,13 @@ class CaseTimer:
             self._witness.written(lane.profile)
 
     def _calls(self, lane: _Lane, count: int, keep: int = -1, held: list[Arguments] | None = None) -> list[Call]:
-        """The next calls of a lane. Call number `keep` puts a copy of its inputs, as they must be, into `held`."""
+        """Calls that go round a lane's sets from any of them on, so that each may be checked.
+
+        Call number `keep` puts a copy of its inputs, as they must be, into `held`.
+        """
+        start = self._shuffler.randrange(len(lane.indices))
         return [
-            self._call(lane, lane.indices[number % len(lane.indices)], held if number == keep else None)
+            self._call(lane, lane.indices[(start + number) % len(lane.indices)], held if number == keep else None)
             for number in range(count)
         ]
 

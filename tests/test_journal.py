@@ -99,7 +99,7 @@ def test_a_line_with_a_right_checksum_of_an_unknown_kind_is_reported(path: Path)
             file.write(f"{journal._checksum(content)} {content}\n")
     held = read(path)
     assert [damage.line_number for damage in held.damages] == [6, 7, 8, 9]
-    assert "unknown kind of record; accepted are ['Cell', 'Counters'" in held.damages[0].reason
+    assert "unknown kind of record; accepted are ['Canary', 'Cell'" in held.damages[0].reason
     assert "field 'case' is missing" in held.damages[2].reason
     assert held.records == tuple(RECORDS)
 

@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 
-from lab.judge import RULES, Side, Status, Verdict, judge_case, judge_claim
+from lab.judge import RULES, Side, Status, Verdict, judge_case, judge_claim, judge_family
 from lab.statistics import Latency, Speedup
 
 
 def side(**changes: Any) -> Side:
-    return dataclasses.replace(
-        Side(outcome="measured", reason="", latency=calm(), void_share=0.0, beats_physics=False), **changes
-    )
+    return dataclasses.replace(Side(outcome="measured", reason="", latency=calm(), void_share=0.0), **changes)
 
 
 def calm(noise: float | None = 1.05) -> Latency:
@@ -28,9 +26,14 @@ def ratio(value: float, half_width: float = 0.005, sweeps: int = 5, **changes: A
 
 
 def judged(
-    speedup: Speedup | None, subject: Side | None = None, baseline: Side | None = None, threshold: float = 1.02
+    speedup: Speedup | None,
+    subject: Side | None = None,
+    baseline: Side | None = None,
+    threshold: float = 1.02,
+    control: Speedup | None = None,
+    spoiled: float = 0.0,
 ) -> Verdict:
-    return judge_case(subject or side(), baseline or side(), speedup, threshold)
+    return judge_case(subject or side(), baseline or side(), speedup, threshold, control or ratio(1.0), spoiled)
 
 
 SITUATIONS = {
@@ -44,8 +47,8 @@ SITUATIONS = {
     "slower than the baseline": (ratio(0.8), {}, Status.REFUTED),
     "wrong subject": (ratio(1.3), {"subject": side(outcome="wrong")}, Status.REJECTED),
     "wrong baseline": (ratio(1.3), {"baseline": side(outcome="wrong")}, Status.REJECTED),
-    "subject faster than physics": (ratio(1.3), {"subject": side(beats_physics=True)}, Status.REJECTED),
-    "baseline faster than physics": (ratio(1.3), {"baseline": side(beats_physics=True)}, Status.REJECTED),
+    "subject faster than physics": (ratio(1.3), {"subject": side(impossible="faster than light")}, Status.REJECTED),
+    "baseline faster than physics": (ratio(1.3), {"baseline": side(impossible="faster than light")}, Status.REJECTED),
     "failed subject": (None, {"subject": side(outcome="failed")}, Status.NO_EVIDENCE),
     "skipped baseline": (None, {"baseline": side(outcome="skipped")}, Status.NO_EVIDENCE),
     "not-planned baseline": (None, {"baseline": side(outcome="not-planned")}, Status.NO_EVIDENCE),
@@ -79,7 +82,7 @@ ORDER = {
         None, {"subject": side(outcome="failed"), "baseline": side(outcome="wrong")}, Status.REJECTED,
     ),
     "physics comes before noise": (
-        ratio(1.3, half_width=0.5), {"subject": side(beats_physics=True)}, Status.REJECTED,
+        ratio(1.3, half_width=0.5), {"subject": side(impossible="faster than light")}, Status.REJECTED,
     ),
     "a missing side comes before noise": (
         ratio(1.3), {"subject": side(latency=calm(2.0)), "baseline": side(outcome="failed")}, Status.NO_EVIDENCE,
@@ -167,3 +170,59 @@ def test_a_claim_is_supported_when_each_case_is_and_one_refuted_case_refutes_it(
     cases: list[Status], claim: Status
 ) -> None:
     assert judge_claim([Verdict(status=status, reason="") for status in cases]) == claim
+
+
+# Controls, and the family
+
+
+@pytest.mark.parametrize(
+    ("control", "status"),
+    [
+        pytest.param(ratio(1.009, half_width=0.001), Status.SUPPORTED, id="differs by less than one per cent"),
+        pytest.param(ratio(1.02, half_width=0.03), Status.SUPPORTED, id="its interval holds 1"),
+        pytest.param(ratio(1.015, half_width=0.001), Status.RERUN_NOISE, id="failed"),
+        pytest.param(ratio(0.985, half_width=0.001), Status.RERUN_NOISE, id="failed the other way"),
+    ],
+)
+def test_a_control_that_fails_stops_the_case(control: Speedup, status: Status) -> None:
+    assert judged(ratio(1.3), control=control).status == status
+
+
+def test_a_sweep_counts_as_clear_only_beyond_what_the_same_code_does() -> None:
+    wild = ratio(1.0, half_width=0.05, sweep_ratios=(1.0, 1.0, 1.0, 0.9, 1.1))
+    assert judged(ratio(1.3), control=wild).status == Status.SUPPORTED
+    close = judged(ratio(1.08), control=wild)
+    assert close.status == Status.INCONCLUSIVE
+    assert "only 0 of 5 sweeps are clear" in close.reason
+
+
+def test_without_a_control_a_verdict_is_provisional() -> None:
+    assert judge_case(side(), side(), ratio(1.3), 1.02).mark == "provisional"
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.2, Status.SUPPORTED), (0.21, Status.RERUN_NOISE)])
+def test_too_many_spoiled_rounds_are_noise(share: float, status: Status) -> None:
+    assert judged(ratio(1.3), spoiled=share).status == status
+
+
+def test_a_low_threshold_is_its_own_bar() -> None:
+    assert judged(ratio(0.995, half_width=0.002), threshold=0.98).status == Status.SUPPORTED
+
+
+def family(*verdicts: Verdict) -> list[Status]:
+    named = dict(enumerate(verdicts))
+    return [verdict.status for verdict in judge_family(named, dict.fromkeys(named, 1.02)).values()]
+
+
+def test_a_claim_that_is_clear_by_itself_must_be_so_among_all() -> None:
+    near = judged(ratio(1.03, half_width=0.008))
+    assert near.status == Status.SUPPORTED
+    assert family(near) == [Status.SUPPORTED]
+    assert family(near, *[judged(ratio(1.0))] * 20)[0] == Status.INCONCLUSIVE
+    assert family(judged(ratio(1.3)), *[judged(ratio(1.0))] * 20)[0] == Status.SUPPORTED
+
+
+def test_what_cannot_be_weighed_is_no_member_of_the_family() -> None:
+    near = judged(ratio(1.03, half_width=0.008))
+    missing = judged(None, subject=side(outcome="failed"))
+    assert family(near, *[missing] * 20) == [Status.SUPPORTED, *[Status.NO_EVIDENCE] * 20]

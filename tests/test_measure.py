@@ -2,365 +2,335 @@
 
 import gc
 import random
+import statistics
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from lab import measure
-from lab.errors import PlanError
-from lab.measure import Block, Call, CpuClock, choose_device, time_case
+from lab.clock import Block, Call
+from lab.cpu import CpuClock
+from lab.measure import CaseTimer, CaseTimings, Checked, Subject, Witness, rotation
 from lab.plan import Protocol
+from lab.ring import Ring, copies
 
-QUICK = Protocol(warmup_seconds=0.005)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Flushing a whole cache before each sample, and collecting all of torch's garbage, would only take time."""
-    monkeypatch.setattr(measure, "last_level_cache_bytes", lambda: 1 << 12)
-    gc.freeze()
-    yield
-    gc.unfreeze()
+QUICK = Protocol(warmup_seconds=0.004, cell_seconds=10.0, block=8)
+SCOPES = ("device_cold", "device_warm", "graph", "eager")
 
 
 class Notebook:
-    """A clock that calls, and notes each block as (calls, spin)."""
+    """A clock that calls, and notes each block as (scope, samples, spin)."""
 
-    def __init__(self, device: str = "cpu", enqueue: Sequence[float] = (0.0,), void: int = 0) -> None:
-        self.device = device
-        self.blocks: list[tuple[int, float]] = []
-        self._enqueue = enqueue
-        self._void = void
+    device = "cuda"
+    cache_bytes = 1 << 20
 
-    def block(self, calls: Sequence[Call], spin_seconds: float) -> Block:
-        self.blocks.append((len(calls), spin_seconds))
-        output = None
-        for call in calls:
-            output = call()
-        return Block((1e-5,) * (len(calls) - self._void), self._void, output)
+    def __init__(self, enqueue: Sequence[float] = (1e-6,), void: int = 0, refusal: str = "") -> None:
+        self.scopes: tuple[str, ...] = SCOPES
+        self.blocks: list[tuple[str, int, float]] = []
+        self._enqueue, self._void, self._refusal = enqueue, void, refusal
+
+    def block(self, scope: str, calls: Sequence[Call], spin_seconds: float, keep: int = -1) -> Block:
+        self.blocks.append((scope, len(calls), spin_seconds))
+        kept = None
+        for number, call in enumerate(calls):
+            call.prepare()
+            call.touch()
+            output = call.run()
+            if number == keep:
+                kept = output.clone()
+        return Block((1e-5,) * (len(calls) - self._void), min(self._void, len(calls)), kept, 1.9e9)
 
     def enqueue_seconds(self, calls: Sequence[Call]) -> list[float]:
+        for call in calls:
+            call.prepare()
+            call.touch()
+            call.run()
         return [self._enqueue[i % len(self._enqueue)] for i in range(len(calls))]
+
+    def capture(self, runs: Sequence[Callable[[], Any]]) -> Any:
+        if self._refusal:
+            raise RuntimeError(self._refusal)
+        return Replayed(runs)
 
     def properties(self) -> dict[str, Any]:
         return {}
 
-    def launch_floor_seconds(self) -> float:
-        return 1e-6
+    def floors(self) -> tuple[float, float]:
+        return 2e-6, 1e-6
+
+    def canary(self) -> tuple[float, float] | None:
+        return None
+
+    def tampering(self) -> str:
+        return ""
 
 
-class Trace:
-    """Calls that write down (profile, ring index), with what time_case announced and verified."""
+class Replayed:
+    def __init__(self, runs: Sequence[Callable[[], Any]]) -> None:
+        self._runs = runs
+        self.outputs = [run() for run in runs]
 
-    def __init__(self, profiles: Sequence[str] = ("a", "b", "c"), ring: int = 3) -> None:
-        self.events: list[tuple[str, Any]] = []
-        self.verified: list[tuple[str, int, Any]] = []
-        self.calls = {name: [partial(self._call, name, i) for i in range(ring)] for name in profiles}
-
-    def _call(self, name: str, index: int) -> tuple[str, int]:
-        self.events.append((name, index))
-        return name, index
-
-    def announce(self, name: str) -> None:
-        self.events.append((name, "announced"))
-
-    def verify(self, name: str, index: int, output: Any) -> None:
-        self.verified.append((name, index, output))
-
-    def run(self, clock: Any, protocol: Protocol = QUICK, seed: int = 1) -> dict[str, Any]:
-        return time_case(clock, self.calls, protocol, random.Random(seed), self.verify, self.announce)
-
-    def blocks(self) -> list[tuple[str, list[int]]]:
-        """The timed blocks: what was called after each announcement, warm-up left out."""
-        found: list[tuple[str, list[int]]] = []
-        for name, what in self.events:
-            if what == "announced":
-                found.append((name, []))
-            else:
-                found[-1][1].append(what)
-        return found[len(self.calls) :]
+    def replay(self) -> None:
+        for output, run in zip(self.outputs, self._runs, strict=True):
+            output.copy_(run())
 
 
-def test_rounds_and_blocks_are_as_planned() -> None:
-    timings = Trace().run(Notebook())
-    assert set(timings) == {"a", "b", "c"}
-    for timing in timings.values():
-        assert timing.scope == "device_cold"
-        assert [len(block) for block in timing.rounds] == [10] * 6
-        assert timing.void == (0,) * 6
+class Diary(Witness):
+    """Everything that the protocol tells, in order."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str]] = []
+        self.samples: list[tuple[str, str, Checked]] = []
+
+    def announce(self, profile: str, stage: str) -> None:
+        self.events.append(("announce", profile))
+
+    def checked(self, profile: str, scope: str, sample: Checked) -> None:
+        self.samples.append((profile, scope, sample))
+
+    def written(self, profile: str) -> None:
+        self.events.append(("written", profile))
+
+    def ran(self, profile: str) -> None:
+        self.events.append(("ran", profile))
 
 
-def test_each_round_holds_one_block_of_each_profile_in_random_order() -> None:
-    trace = Trace()
-    trace.run(Notebook())
-    order = [name for name, _ in trace.blocks()]
-    rounds = [order[i : i + 3] for i in range(0, len(order), 3)]
-    assert len(rounds) == 6
-    assert all(sorted(names) == ["a", "b", "c"] for names in rounds)
-    assert len({tuple(names) for names in rounds}) > 1
+def double(x: Tensor) -> Tensor:
+    return x * 2
 
 
-def test_the_order_follows_from_the_seed() -> None:
-    first, again, other = Trace(), Trace(), Trace()
-    first.run(Notebook(), seed=1)
-    again.run(Notebook(), seed=1)
-    other.run(Notebook(), seed=2)
-    assert first.events == again.events
-    assert first.blocks() != other.blocks()
+def timed(
+    functions: dict[str, Any],
+    clock: Any = None,
+    protocol: Protocol = QUICK,
+    seed: int = 1,
+    scopes: Sequence[str] = SCOPES,
+    sets: int = 5,
+) -> tuple[CaseTimings, Diary, Any]:
+    clock, diary = clock or Notebook(), Diary()
+    subjects = {name: f if isinstance(f, Subject) else Subject(f) for name, f in functions.items()}
+    ring = Ring(copies([(torch.randn(16, 8),) for _ in range(3)], sets), random.Random(seed))
+    timer = CaseTimer(clock, subjects, ring, scopes, protocol, random.Random(seed), diary)
+    return timer.time(), diary, clock
 
 
-def test_each_call_takes_the_next_input_set_of_the_ring_across_blocks() -> None:
-    trace = Trace(profiles=["a"])
-    trace.run(Notebook())
-    called = [index for _, indices in trace.blocks() for index in indices]
-    assert called == [i % 3 for i in range(60)]
+def wrong(diary: Diary, profile: str) -> list[str]:
+    """The scopes in which a checked output of the profile is not what its inputs ask for."""
+    return [
+        scope
+        for name, scope, sample in diary.samples
+        if name == profile and not torch.equal(sample.output, sample.arguments[0] * 2)
+    ]
 
 
-def test_every_profile_is_verified_once_with_the_last_output_of_a_block() -> None:
-    trace = Trace()
-    trace.run(Notebook())
-    assert Counter(name for name, _, _ in trace.verified) == {"a": 1, "b": 1, "c": 1}
-    assert all(output == (name, index) for name, index, output in trace.verified)
+def test_every_profile_has_a_block_of_every_scope_in_every_round() -> None:
+    found, _, _ = timed({"a": double, "b": double})
+    for timings in found.timings.values():
+        assert [timing.scope for timing in timings] == list(SCOPES)
+        assert [len(block) for block in timings[0].rounds] == [8] * 6
+        assert all(len(block) == 4 for timing in timings[1:] for block in timing.rounds)
+    assert len(found.windows) == 6
+    assert all(window.begin_seconds < window.end_seconds for window in found.windows)
+    assert {window.spin_hertz for window in found.windows} == {1.9e9}
 
 
-def test_the_block_that_is_verified_may_be_any() -> None:
-    """Which one is drawn only after it was timed, so a profile cannot behave for the occasion."""
-    rounds = set()
-    for seed in range(60):
-        trace = Trace(profiles=["a"])
-        seen: list[int] = []
+def test_scopes_and_profiles_come_in_an_order_that_follows_from_the_seed() -> None:
+    def order(seed: int) -> list[str]:
+        _, diary, clock = timed({"a": double, "b": double, "c": double}, seed=seed)
+        ran = [name for event, name in diary.events if event == "ran"]
+        rounds = [tuple(ran[i : i + 12]) for i in range(0, 72, 12)]
+        assert all(Counter(names) == {"a": 4, "b": 4, "c": 4} for names in rounds)
+        assert len(set(rounds)) > 1
+        return [scope for scope, _, _ in clock.blocks]
 
-        def verify(name: str, index: int, output: Any, trace: Trace = trace, seen: list[int] = seen) -> None:
-            seen.append(len(trace.blocks()))
-
-        trace.verify = verify  # type: ignore[method-assign]
-        trace.run(Notebook(), seed=seed)
-        rounds.update(seen)
-    assert rounds == {1, 2, 3, 4, 5, 6}
+    assert order(1) == order(1)
+    assert order(1) != order(2)
 
 
-def test_a_profile_is_announced_before_any_of_its_code_runs() -> None:
-    trace = Trace()
-    trace.run(Notebook())
-    announced = ""
-    for name, what in trace.events:
-        announced = name if what == "announced" else announced
-        assert name == announced
+def test_each_scope_goes_round_its_own_sets() -> None:
+    seen: dict[str, set[int]] = {}
+    clock = Notebook()
 
+    def note(x: Tensor) -> Tensor:
+        seen.setdefault(clock.blocks[-1][0] if clock.blocks else "", set()).add(x.data_ptr())
+        return x * 2
 
-def test_void_samples_are_counted_by_round() -> None:
-    timing = Trace(profiles=["a"]).run(Notebook(void=4))["a"]
-    assert timing.void == (4,) * 6
-    assert [len(block) for block in timing.rounds] == [6] * 6
-
-
-def test_a_profile_whose_samples_are_all_void_ends_all_the_same() -> None:
-    class Void(Notebook):
-        def block(self, calls: Sequence[Call], spin_seconds: float) -> Block:
-            return Block((), len(calls), super().block(calls, spin_seconds).output)
-
-    timing = Trace(profiles=["a"]).run(Void())["a"]
-    assert timing.rounds == ((),) * 6
+    timed({"a": note}, clock)
+    assert len(seen["device_cold"]) == 3
+    assert len(seen["device_warm"]) == 1
+    assert len(seen["eager"]) == 4  # samples of a block; five sets
+    assert len(seen["graph"]) == 5
 
 
 def test_the_spin_covers_the_slow_tail_of_enqueueing_and_not_its_median() -> None:
-    enqueue = [20e-6] * 18 + [900e-6] * 2
-    clock = Notebook("cuda", enqueue)
-    timing = Trace(profiles=["a"]).run(clock)["a"]
-    assert timing.enqueue_seconds == pytest.approx(20e-6)
-    assert timing.spin_seconds == pytest.approx(1.5 * 900e-6)
-    assert {spin for _, spin in clock.blocks} == {timing.spin_seconds}
+    found, _, clock = timed({"a": double}, Notebook([20e-6] * 18 + [900e-6] * 2))
+    cold = found.timings["a"][0]
+    assert cold.enqueue_seconds == pytest.approx(20e-6)
+    assert cold.spin_seconds == pytest.approx(1.5 * 900e-6)
+    assert {spin for scope, _, spin in clock.blocks if scope == "eager"} == {0.0}
 
 
 def test_the_spin_is_never_shorter_than_the_protocol_says() -> None:
-    assert Trace(profiles=["a"]).run(Notebook("cuda", [1e-6]))["a"].spin_seconds == QUICK.shortest_spin_seconds
+    found, _, _ = timed({"a": double})
+    assert found.timings["a"][0].spin_seconds == QUICK.shortest_spin_seconds
+
+
+def test_void_samples_are_counted_by_round() -> None:
+    found, _, _ = timed({"a": double}, Notebook(void=3))
+    assert found.timings["a"][0].void == (3,) * 6
+    assert [len(block) for block in found.timings["a"][0].rounds] == [5] * 6
+
+
+def test_a_replay_is_divided_by_its_calls() -> None:
+    found, _, _ = timed({"a": double}, sets=5)
+    graph = found.timings["a"][2]
+    assert graph.calls_per_sample == 5
+    assert {second for block in graph.rounds for second in block} == {2e-6}
+
+
+def test_a_capture_that_is_refused_leaves_that_scope_unmeasured_and_the_others_not() -> None:
+    found, _, _ = timed({"a": double}, Notebook(refusal="no graph of this"))
+    assert found.unmeasured["a"] == {"graph": "no graph of this"}
+    assert [timing.scope for timing in found.timings["a"]] == ["device_cold", "device_warm", "eager"]
 
 
 def test_slow_cells_shrink_their_blocks_and_then_the_rounds_of_the_case() -> None:
-    protocol = Protocol(warmup_seconds=0.005, cell_seconds=0.3)
-    trace = Trace(profiles=["quick"])
-    trace.calls["slow"] = [partial(time.sleep, 0.02)] * 3
-    timings = trace.run(Notebook(), protocol)
-    assert [len(block) for block in timings["slow"].rounds] == [3] * 4
-    assert [len(block) for block in timings["quick"].rounds] == [10] * 4
+    protocol = Protocol(warmup_seconds=0.004, cell_seconds=0.3, block=8)
+
+    def slow(x: Tensor) -> Tensor:
+        time.sleep(0.03)
+        return x * 2
+
+    found, _, _ = timed({"quick": double, "slow": slow}, protocol=protocol, scopes=("device_cold",))
+    assert [len(block) for block in found.timings["slow"][0].rounds] == [3] * 4
+    assert [len(block) for block in found.timings["quick"][0].rounds] == [8] * 4
 
 
-def test_a_cell_that_is_a_little_slow_shrinks_its_block_only() -> None:
-    protocol = Protocol(warmup_seconds=0.005, cell_seconds=0.2)
-    trace = Trace(profiles=[])
-    trace.calls["slow"] = [partial(time.sleep, 0.004)] * 3
-    rounds = trace.run(Notebook(), protocol)["slow"].rounds
-    assert len(rounds) == 6
-    assert 3 <= len(rounds[0]) < 10
+def test_a_checked_sample_is_an_output_with_the_inputs_of_that_very_call() -> None:
+    _, diary, _ = timed({"a": double, "b": double})
+    assert Counter(scope for name, scope, _ in diary.samples if name == "a").keys() == set(SCOPES)
+    assert wrong(diary, "a") == wrong(diary, "b") == []
 
 
-def test_warming_up_ends_when_three_windows_agree_and_otherwise_when_time_is_up() -> None:
-    class Restless(Notebook):
-        def block(self, calls: Sequence[Call], spin_seconds: float) -> Block:
-            block = super().block(calls, spin_seconds)
-            return Block((1e-5 * len(self.blocks),) * len(calls), 0, block.output)
+def test_any_round_may_be_checked_and_the_last_of_the_first_scope_always_is() -> None:
+    rounds: Counter[int] = Counter()
+    for seed in range(40):
+        ran = 0
 
-    steady, restless = Notebook(), Restless()
-    protocol = Protocol(warmup_seconds=0.05, rounds=1, fewest_rounds=1)
-    Trace(profiles=["a"]).run(steady, protocol)
-    began = time.perf_counter()
-    Trace(profiles=["a"]).run(restless, protocol)
-    assert len(steady.blocks) == 3 + 1
-    assert len(restless.blocks) > 4
-    assert time.perf_counter() - began < 2
+        class Counting(Diary):
+            def ran(self, profile: str) -> None:
+                nonlocal ran
+                ran += 1
+
+            def checked(self, profile: str, scope: str, sample: Checked, seed: int = seed) -> None:
+                rounds[(ran - 1) % 6] += 1
+
+        ring = Ring([(torch.randn(4, 4),) for _ in range(3)], random.Random(seed))
+        subjects = {"a": Subject(double)}
+        CaseTimer(Notebook(), subjects, ring, ("device_cold",), QUICK, random.Random(seed), Counting()).time()
+    assert set(rounds) == set(range(6))
+    assert rounds[5] == 40
+
+
+@pytest.mark.parametrize("key", ["pointer", "first number"])
+def test_a_result_that_is_remembered_is_found(key: str) -> None:
+    memory: dict[Any, Tensor] = {}
+
+    def remember(x: Tensor) -> Tensor:
+        return memory.setdefault(x.data_ptr() if key == "pointer" else float(x[0, 0]), x * 2).clone()
+
+    _, diary, _ = timed({"cheat": remember, "honest": double})
+    assert len(wrong(diary, "cheat")) >= 3
+    assert wrong(diary, "honest") == []
+
+
+def test_a_profile_that_writes_to_its_inputs_is_told_and_costs_the_others_nothing() -> None:
+    def spoil(x: Tensor) -> Tensor:
+        y = x * 2
+        x.zero_()
+        return y
+
+    _, diary, _ = timed({"cheat": spoil, "honest": double})
+    assert {name for event, name in diary.events if event == "written"} == {"cheat"}
+    assert wrong(diary, "honest") == []
+
+
+def test_an_in_place_profile_is_given_fresh_inputs_and_not_blamed() -> None:
+    _, diary, _ = timed({"in-place": Subject(lambda x: x.mul_(2), in_place=True), "honest": double})
+    assert not [name for event, name in diary.events if event == "written"]
+    assert wrong(diary, "in-place") == wrong(diary, "honest") == []
+
+
+def test_a_profile_is_announced_before_any_of_its_code_runs() -> None:
+    diary = Diary()
+
+    def subject(name: str) -> Subject:
+        def call(x: Tensor) -> Tensor:
+            assert [who for event, who in diary.events if event == "announce"][-1] == name
+            return x * 2
+
+        return Subject(call)
+
+    ring = Ring([(torch.randn(4, 4),) for _ in range(3)], random.Random(1))
+    subjects = {name: subject(name) for name in ("a", "b")}
+    CaseTimer(Notebook(), subjects, ring, SCOPES, QUICK, random.Random(1), diary).time()
 
 
 def test_garbage_is_not_collected_while_samples_are_taken() -> None:
     seen = []
 
     class Watching(Notebook):
-        def block(self, calls: Sequence[Call], spin_seconds: float) -> Block:
+        def block(self, *arguments: Any) -> Block:
             seen.append(gc.isenabled())
-            return super().block(calls, spin_seconds)
+            return super().block(*arguments)
 
-    Trace(profiles=["a"]).run(Watching())
+    timed({"a": double}, Watching(), scopes=("device_cold",))
     assert seen[-6:] == [False] * 6
     assert gc.isenabled()
 
 
 def test_a_profile_that_raises_while_it_is_timed_is_not_hidden() -> None:
-    trace = Trace(profiles=["a"])
-    trace.calls["bad"] = [partial(int, "x")] * 3
     with pytest.raises(ValueError, match="invalid literal"):
-        trace.run(Notebook())
+        timed({"bad": lambda x: int("x")})
     assert gc.isenabled()
 
 
-# The CPU's clock
+def test_a_whole_case_on_the_cpus_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.cpu.last_level_cache_bytes", lambda: 1 << 12)
+    found, diary, _ = timed({"a": double, "b": double}, CpuClock())
+    assert [timing.scope for timing in found.timings["a"]] == ["device_cold", "device_warm"]
+    assert wrong(diary, "a") == wrong(diary, "b") == []
+    assert all(s > 0 for timings in found.timings.values() for t in timings for block in t.rounds for s in block)
 
 
-def test_the_cpu_clock_gives_a_time_for_each_call_and_the_last_result() -> None:
-    outputs = iter([torch.ones(3), torch.ones(3), torch.full((3,), 7.0)])
-    block = CpuClock().block([partial(next, outputs)] * 3, 0.0)
-    assert len(block.seconds) == 3
-    assert all(second > 0 for second in block.seconds)
-    assert block.void == 0
-    assert torch.equal(block.output, torch.full((3,), 7.0))
+def test_warming_up_ends_when_three_windows_agree_and_otherwise_when_time_is_up() -> None:
+    class Restless(Notebook):
+        def block(self, scope: str, calls: Sequence[Call], spin_seconds: float, keep: int = -1) -> Block:
+            block = super().block(scope, calls, spin_seconds, keep)
+            return Block((1e-5 * len(self.blocks),) * len(calls), 0, block.kept, block.spin_hertz)
+
+    protocol = Protocol(warmup_seconds=0.03, rounds=1, fewest_rounds=1, cell_seconds=10.0)
+    _, _, steady = timed({"a": double}, protocol=protocol, scopes=("device_cold",))
+    _, _, restless = timed({"a": double}, Restless(), protocol=protocol, scopes=("device_cold",))
+    assert len(steady.blocks) == 3 + 1
+    assert len(restless.blocks) > 4
+    assert statistics.median(n for _, n, _ in steady.blocks) == 5
 
 
-def test_a_sleep_takes_about_as_long_as_it_lasts() -> None:
-    (seconds,) = CpuClock().block([partial(time.sleep, 0.02)], 0.0).seconds
-    assert 0.02 <= seconds < 0.2
-
-
-def test_each_result_is_poisoned_before_the_next_call_and_the_last_is_kept() -> None:
-    """A kernel that writes nothing would otherwise find the right answer in its memory."""
-    outputs: list[Tensor] = []
-
-    def call() -> Tensor:
-        if outputs:
-            assert outputs[-1].isnan().all()
-        outputs.append(torch.ones(5))
-        return outputs[-1]
-
-    block = CpuClock().block([call] * 4, 0.0)
-    assert [bool(output.isnan().all()) for output in outputs] == [True, True, True, False]
-    assert block.output is outputs[-1]
-
-
-def test_a_call_that_writes_nothing_gives_nan() -> None:
-    """Without poison the right result of the sample before would still lie there."""
-    memory = torch.ones(5)
-    block = CpuClock().block([lambda: memory] * 2, 0.0)
-    assert block.output.isnan().all()
-
-
-def test_integers_and_other_results_are_left_alone() -> None:
-    numbers = torch.arange(3)
-    CpuClock().block([lambda: numbers, lambda: None, lambda: (numbers, "text")], 0.0)
-    assert torch.equal(numbers, torch.arange(3))
-
-
-def test_a_whole_case_on_the_cpu_clock() -> None:
-    inputs = [torch.full((64,), float(i)) for i in range(3)]
-    verified = []
-
-    def verify(name: str, index: int, output: Tensor) -> None:
-        verified.append(torch.equal(output, inputs[index] * 2))
-
-    calls = {name: [partial(torch.mul, x, 2) for x in inputs] for name in ("a", "b")}
-    timings = time_case(CpuClock(), calls, QUICK, random.Random(1), verify, lambda name: None)
-    assert verified == [True, True]
-    assert all(second > 0 for timing in timings.values() for block in timing.rounds for second in block)
-
-
-def test_the_cpu_has_a_launch_floor_and_a_cache() -> None:
-    clock = CpuClock()
-    assert 0 < clock.launch_floor_seconds() < 0.01
-    assert clock.properties() == {"l2_bytes": 1 << 12}
-
-
-def test_the_size_of_this_machines_cache_is_plausible(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    assert 1 << 18 <= measure.last_level_cache_bytes() <= 1 << 34
-
-
-def test_cuda_is_refused_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert choose_device("auto") == "cpu"
-    assert choose_device("cpu") == "cpu"
-    with pytest.raises(PlanError, match="torch sees no CUDA GPU here"):
-        choose_device("cuda")
-
-
-def test_a_gpu_is_chosen_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert [choose_device(wanted) for wanted in ("auto", "cuda", "cpu")] == ["cuda", "cuda", "cpu"]
-
-
-# The GPU's clock
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_a_large_copy_takes_about_its_bytes_over_the_bandwidth() -> None:
-    from lab.machine import gpu_facts
-
-    source = torch.randn(1 << 28, device="cuda")
-    target = torch.empty_like(source)
-    block = measure.make_clock("cuda", 10).block([partial(target.copy_, source)] * 10, 500e-6)
-    shortest = 2 * source.nbytes / gpu_facts()["peak_bytes_per_second"]
-    assert block.void == 0
-    assert all(shortest < second < 2 * shortest for second in block.seconds)
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_a_launch_that_the_host_is_late_for_is_void() -> None:
-    x = torch.ones(8, device="cuda")
-
-    def late() -> Tensor:
-        time.sleep(0.005)
-        return x + 1
-
-    clock = measure.make_clock("cuda", 5)
-    assert clock.block([late] * 5, 10e-6).void == 5
-    in_time = clock.block([late] * 5, 20e-3)
-    assert in_time.void == 0
-    assert all(second < 1e-3 for second in in_time.seconds)
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_each_result_is_poisoned_before_the_next_call() -> None:
-    outputs: list[Tensor] = []
-
-    def call() -> Tensor:
-        outputs.append(torch.ones(5, device="cuda"))
-        return outputs[-1]
-
-    measure.make_clock("cuda", 5).block([call] * 3, 1e-3)
-    assert [bool(output.isnan().all()) for output in outputs] == [True, True, False]
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_an_empty_kernel_costs_a_few_microseconds() -> None:
-    assert 5e-7 < measure.make_clock("cuda", 5).launch_floor_seconds() < 50e-6
+@pytest.mark.parametrize(
+    ("least", "memory", "profiles", "sets"),
+    [
+        (2 << 20, 80 << 30, 6, 75),  # three times a cache of 50 MiB
+        (1 << 10, 80 << 30, 6, 96),  # never more than that
+        (1 << 30, 80 << 30, 3, 3),  # already outgrows it
+        (2 << 20, 1 << 30, 6, 16),  # as many as fit
+        (2 << 30, 80 << 30, 11, 0),  # not even three fit
+        (2 << 20, 0, 6, 3),  # memory unknown
+    ],
+)
+def test_a_graph_goes_round_enough_sets_to_outgrow_the_cache(least: int, memory: int, profiles: int, sets: int) -> None:
+    assert rotation(least, 50 << 20, memory, profiles, 3) == sets

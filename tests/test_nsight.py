@@ -254,9 +254,7 @@ def test_launches_go_to_the_cell_whose_range_they_lie_in() -> None:
 def flush_table(*launches: tuple[str, str]) -> str:
     """The sample as if it held reads only: (range, DRAM bytes) for each launch."""
     header, units, first = SAMPLE.splitlines()[:3]
-    rows = [
-        first.replace("|".join(BASELINE), f"read|{name}").replace("33,562,880", told) for name, told in launches
-    ]
+    rows = [first.replace("|".join(BASELINE), f"read|{name}").replace("33,562,880", told) for name, told in launches]
     return "\n".join([header, units, *rows])
 
 

@@ -67,7 +67,7 @@ def test_a_run_directory_is_read_and_judged(tmp_path: Path) -> None:
     cell = run.experiments[0].cells[case, "torch-fused"]
     assert cell.latency is not None
     assert cell.latency.p50_seconds == pytest.approx(30e-6, rel=0.01)
-    assert cell.latency.samples == 5 * 6 * 10
+    assert cell.latency.samples == 5 * 6 * 20
     speedup = run.experiments[0].compare(case, "triton-fused-rmsnorm", "torch-fused")
     assert speedup is not None
     assert speedup.ratio == pytest.approx(1.5, rel=0.01)
@@ -122,7 +122,7 @@ def test_one_failed_sweep_leaves_the_others_measured_and_is_told() -> None:
     cell = cell_of(run)
     assert (cell.outcome, cell.reason) == ("measured", "1 of 5 sweeps failed: out of memory")
     assert cell.latency is not None
-    assert cell.latency.samples == 4 * 6 * 10
+    assert cell.latency.samples == 4 * 6 * 20
     assert len(verdict_of(run).speedup.sweep_ratios) == 4
     assert (verdict_of(run).status, verdict_of(run).mark) == (Status.SUPPORTED, "provisional")
 
@@ -213,8 +213,8 @@ def test_a_repeated_cell_is_not_one_more_sweep() -> None:
 
 
 def test_a_cell_of_a_sweep_that_was_not_planned_is_reported_and_not_used() -> None:
-    run = judged(lambda cell: dataclasses.replace(cell, sweep=cell.sweep + 5))
-    assert {damage.reason[:7] for damage in run.damages} == {"sweep 5", "sweep 6", "sweep 7", "sweep 8", "sweep 9"}
+    run = judged(lambda cell: dataclasses.replace(cell, sweep=cell.sweep + 9))
+    assert {damage.reason for damage in run.damages} == {f"sweep {n} is not in the plan" for n in range(9, 14)}
 
 
 def test_another_scope_is_never_compared() -> None:
@@ -264,14 +264,14 @@ def test_a_cell_below_twice_its_enqueue_time_is_launch_bound(seconds: float, bou
 def test_a_time_shorter_than_the_memory_can_deliver_the_inputs_is_rejected() -> None:
     """64 MiB at 3.35 TB/s take 20.0 µs."""
     run = large(19e-6)
-    assert cell_of(run, case=LARGE.name).beats_physics
+    assert cell_of(run, case=LARGE.name).impossible
     assert run.experiments[0].claims[0].verdicts[LARGE.name].status == Status.REJECTED
     assert run.experiments[0].claims[0].status == Status.REJECTED
 
 
 @pytest.mark.parametrize("on", [None, machine(peak_bytes_per_second=0.0), machine("cpu")], ids=["in time", "?", "cpu"])
 def test_nothing_beats_physics_in_time_or_where_the_peak_is_unknown(on: Any) -> None:
-    assert not cell_of(large(20.5e-6 if on is None else 1e-6, on), case=LARGE.name).beats_physics
+    assert not cell_of(large(20.5e-6 if on is None else 1e-6, on), case=LARGE.name).impossible
 
 
 # Who wins

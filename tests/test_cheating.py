@@ -1,0 +1,49 @@
+"""The cheats and the honest oddities, through the real supervisor and worker, on this machine's CPU."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from factory import plan_of
+
+from lab.catalogue import choose_experiments
+from lab.plan import Protocol
+from lab.results import RunResult, load_run
+from lab.run import run
+
+QUICK = Protocol(sweeps=2, rounds=4, fewest_rounds=4, block=12, warmup_seconds=0.01, cell_seconds=1.5)
+(EXPERIMENT,) = choose_experiments(["cheating-kernels"])
+CHEATS = [claim for claim in EXPERIMENT.claims if claim.expected == ("rejected",)]
+HONEST = [claim for claim in EXPERIMENT.claims if claim.expected != ("rejected",)]
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunResult]:
+    directory = tmp_path_factory.mktemp("cheating") / "run"
+    plan = plan_of("cheats", device="cpu", include=(), experiments=[EXPERIMENT], protocol=QUICK)
+    run(plan, directory, lambda text: None)
+    yield load_run(directory)
+
+
+def test_the_corpus_is_large_enough() -> None:
+    assert len(CHEATS) >= 14
+    assert len(HONEST) >= 10
+
+
+@pytest.mark.parametrize("claim", CHEATS, ids=lambda claim: str(claim.name))
+def test_no_cheat_is_believed(result: RunResult, claim: object) -> None:
+    profile = claim.subject  # type: ignore[attr-defined]
+    cell = result.experiments[0].cells["rmsnorm-1024x2048-float32", profile.name]
+    assert cell.outcome == ("wrong" if "cpu" in profile.devices else "skipped"), cell.reason
+
+
+@pytest.mark.parametrize("claim", HONEST, ids=lambda claim: str(claim.name))
+def test_no_honest_oddity_is_refused(result: RunResult, claim: object) -> None:
+    profile = claim.subject  # type: ignore[attr-defined]
+    for case in ("rmsnorm-1024x2048-float32", "extreme-rmsnorm-1x64-float32"):
+        cell = result.experiments[0].cells[case, profile.name]
+        assert cell.outcome == ("measured" if "cpu" in profile.devices else "skipped"), cell.reason
+
+
+def test_the_rival_of_the_cheats_is_measured(result: RunResult) -> None:
+    assert result.experiments[0].cells["rmsnorm-1024x2048-float32", "torch-fused"].outcome == "measured"
