@@ -139,6 +139,18 @@ def doctor(options: argparse.Namespace) -> None:
         print(line)
 
 
+def validity(options: argparse.Namespace) -> None:
+    from lab import journal
+    from lab.overview import describe_validity
+    from lab.results import load_run
+    from lab.validity import study
+
+    directories = [_directory(name) for name in options.runs]
+    runs = [(load_run(directory), journal.read(directory / journal.NAME).records) for directory in directories]
+    for line in describe_validity(study(runs)):
+        print(line)
+
+
 def show_experiments(options: argparse.Namespace) -> None:
     from lab.catalogue import load_experiments
     from lab.overview import describe_experiment
@@ -167,6 +179,7 @@ def parser() -> argparse.ArgumentParser:
     for name, command, about in (
         ("track", track, "fill MLflow from run directories; doing it twice changes nothing"),
         ("judge", judge, "print the verdicts of run directories"),
+        ("validity", validity, "print the lab's own error rates, from runs that test it and from repeated runs"),
         ("preview", preview, "render the pages of run directories beside their journals"),
         ("publish", publish, "promote runs into experiments/evidence/ and rebuild site/"),
     ):

@@ -6,6 +6,7 @@ from lab.definition import Experiment
 from lab.format import microseconds, ratio_interval
 from lab.plan import Plan
 from lab.results import RunResult
+from lab.validity import SelfComparison, Study
 
 
 def describe_experiment(experiment: Experiment) -> Iterator[str]:
@@ -60,3 +61,31 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
                 cpu = "CPU evidence" if run.machine.device == "cpu" else ""
                 detail = "  ".join(part for part in (ratio, verdict.mark, cpu, verdict.reason) if part)
                 yield f"    {verdict.status:13} {case_name:28} {detail}"
+
+
+def describe_validity(study: Study) -> Iterator[str]:
+    yield f"{study.sessions} sessions of five sweeps on a GPU"
+    for label, found in (("the same function under two names", study.same), ("controls of other runs", study.controls)):
+        yield f"  {label}: {_self_comparison(found)}"
+    for case, found in study.by_case.items():
+        yield f"    {case:34} {_self_comparison(found)}"
+    for power in study.power:
+        yield (
+            f"  {power.known_ratio:.2f}x: {power.trials} trials, {power.right} right verdicts, {power.excluding_one} "
+            f"intervals exclude 1, {power.covering} hold the ratio"
+        )
+    for repeat in study.repeats:
+        yield f"  {repeat.experiment}: {repeat.runs} runs on {repeat.gpus} GPUs of one model, {len(repeat.flips)} flips"
+        yield (
+            f"    p50 of {repeat.within} of {repeat.cells} cells within 1 %, at most {repeat.largest_deviation:.2%} "
+            f"off ({repeat.largest_at})"
+        )
+    for flip in (flip for repeat in study.repeats for flip in repeat.flips):
+        yield f"    flipped: {flip}"
+    for agreement in study.agreements:
+        times = ", ".join(f"{name} {microseconds(seconds)}" for name, seconds in agreement.seconds.items())
+        yield f"  {agreement.case} {agreement.profile}: device_cold {microseconds(agreement.p50_seconds)}; {times} µs"
+
+
+def _self_comparison(found: SelfComparison) -> str:
+    return f"{found.comparisons} comparisons, {found.supported} supported, {found.excluding_one} intervals exclude 1"

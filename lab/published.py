@@ -9,7 +9,7 @@ from lab.judge import POLICY_VERSION, WEIGHED, Verdict
 from lab.plan import PlannedExperiment
 from lab.record import SCHEMA, Counters, Kernel
 from lab.results import ExperimentResult, RunResult
-from lab.statistics import geometric_mean
+from lab.statistics import Speedup, geometric_mean
 
 DIGITS = 7  # enough for any reader, few enough that every machine computes the same ones
 
@@ -43,11 +43,14 @@ def experiment_data(result: ExperimentResult, run: RunResult | None, digest: str
                 "status": claim.status,
                 "threshold": claim.claim.threshold,
                 "scope": claim.claim.scope,
+                "expected": list(claim.claim.expected),
                 "cases": {case: _verdict(verdict) for case, verdict in claim.verdicts.items()},
                 **_summary(list(claim.verdicts.values())),
             }
             for claim in result.claims
         },
+        "controls": {case.name: _control(result, case.name) for case in plan.included_cases},
+        "splits": {case.name: _splits(result, case.name) for case in plan.included_cases},
         "against": {
             case.name: {
                 subject.name: {
@@ -100,6 +103,9 @@ def _cell(cell: CellResult) -> dict[str, Any]:
             "between_sweep_spread": _rounded(cell.latency.between_sweep_spread),
             "sweep_p50_seconds": [_rounded(value) for value in cell.latency.sweep_p50_seconds],
             "samples": cell.latency.samples,
+            "sweeps": len(cell.latency.sweep_p50_seconds),
+            "scopes": {scope: _latency(cell, scope) for scope in cell.latencies},
+            "unmeasured": dict(cell.unmeasured),
             "void_share": _rounded(cell.void_share),
             "bytes_per_second": _rounded(cell.bytes_per_second),
             "enqueue_seconds": _rounded(cell.enqueue_seconds),
@@ -111,11 +117,52 @@ def _cell(cell: CellResult) -> dict[str, Any]:
         data |= {
             "worst_absolute_error": _rounded(max(c.worst_absolute_error for c in cell.correctness)),
             "worst_tolerance_share": _rounded(max(c.worst_tolerance_share for c in cell.correctness)),
+            "edges": {edge.name: edge.outcome for c in cell.correctness for edge in c.edges},
             "correctness_checks": sum(len(c.seeds) + 1 for c in cell.correctness),
         }
     if cell.counters:
         data["counters"] = _counters(cell.counters)
     return data
+
+
+def _latency(cell: CellResult, scope: str) -> dict[str, Any]:
+    found = cell.latencies[scope]
+    return {
+        "p50_seconds": _rounded(found.p50_seconds),
+        "p95_seconds": _rounded(found.p95_seconds),
+        "noise_ratio": _rounded(found.noise_ratio),
+        "samples": found.samples,
+        "void_share": _rounded(cell.void_shares.get(scope, 0.0)),
+    }
+
+
+def _control(result: ExperimentResult, case: str) -> dict[str, Any]:
+    """The A/A control of a case by scope, and how much of the case was left out."""
+    held = result.controls.get(case, ())
+    scopes = {scope: _ratio(result.control(case, scope)) for scope in result.plan.scopes} if held else {}
+    return {
+        "profile": held[0].profile if held else "",
+        "scopes": {scope: found for scope, found in scopes.items() if found},
+        "spoiled_share": _rounded(result.spoiled_share(case)),
+    }
+
+
+def _splits(result: ExperimentResult, case: str) -> dict[str, Any]:
+    """The eager speed-up of each headline claim, as device × launch."""
+    found = {}
+    for claim in result.plan.claims:
+        if claim.name in result.plan.headlines and case in claim.cases:
+            split = result.split(case, claim.subject, claim.baseline)
+            if split:
+                parts = {"end_to_end": split.end_to_end, "device": split.device, "launch": split.launch}
+                found[claim.name] = {name: _ratio(part) for name, part in parts.items()}
+    return found
+
+
+def _ratio(found: Speedup | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {"ratio": _rounded(found.ratio), "low": _rounded(found.low), "high": _rounded(found.high)}
 
 
 def _counters(counters: Counters) -> dict[str, Any]:
@@ -189,10 +236,7 @@ def _summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def _speedup(result: ExperimentResult, case: str, subject: str, baseline: str) -> dict[str, Any] | None:
-    found = result.compare(case, subject, baseline)
-    if found is None:
-        return None
-    return {"ratio": _rounded(found.ratio), "low": _rounded(found.low), "high": _rounded(found.high)}
+    return _ratio(result.compare(case, subject, baseline))
 
 
 def _rounded(value: Any) -> Any:

@@ -58,6 +58,9 @@ def _render(site: Site, out: Path) -> None:
     page("index.html", "index.html")
     page("policy.html", "policy/index.html", policy=site.policy)
     page("decisions.html", "decisions/index.html")
+    if site.trust:
+        page("trust.html", "trust/index.html", trust=site.trust)
+        _write(out / "trust" / "data.json", json.dumps(site.trust.data, indent=1, sort_keys=True) + "\n")
     for experiment in site.experiments:
         folder = f"experiments/{experiment.slug}"
         page("experiment.html", f"{folder}/index.html", page=experiment)

@@ -4,16 +4,19 @@ import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from lab import journal
 from lab.catalogue import load_experiments
 from lab.decisions import Decision, Standing, check_claims, load_decisions, refuse_unacknowledged, standings
 from lab.evidence import EVIDENCE, Evidence, load_evidence
 from lab.pages.experiment import decision_link, experiment_page
 from lab.pages.site import Site, decision_page, policy_page
+from lab.pages.trust import TrustPage, trust_page
 from lab.pages.views import Shown
 from lab.plan import planned
 from lab.render import write_site
-from lab.results import ClaimResult, ExperimentResult, load_run, unmeasured
+from lab.results import ClaimResult, ExperimentResult, RunResult, load_run, unmeasured
 from lab.source import ROOT
+from lab.validity import study
 
 DECISIONS = ROOT / "experiments" / "decisions"
 EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
@@ -29,7 +32,9 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
     found = {decision.slug: _standings(decision, shown, evidence) for decision in records}
     for decision in records:
         refuse_unacknowledged(decision, found[decision.slug])
-    files = write_site(_site("", shown, records, found), out)
+    measured = [(item.run, journal.read(item.directory / journal.NAME).records) for item in evidence]
+    trust = trust_page(study(measured), evidence)
+    files = write_site(_site("", shown, records, found, trust), out)
     return f"{out}: {len(shown)} experiments, {len(records)} decisions, {files} files"
 
 
@@ -43,7 +48,7 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     found = {decision.slug: _standings(decision, shown, evidence) for decision in records}
     out = directory / "preview"
     label = f"Preview of run {run.plan.run_id}, not published" + (": CPU evidence" if shown[0].on_cpu else "")
-    write_site(_site(label, shown, records, found), out)
+    write_site(_site(label, shown, records, found, None), out)
     return out / "experiments" / shown[0].result.plan.name / "index.html"
 
 
@@ -52,6 +57,7 @@ def _site(
     shown: Sequence[Shown],
     records: Sequence[Decision],
     found: Mapping[str, Sequence[Standing]],
+    trust: TrustPage | None,
 ) -> Site:
     pairs = [(decision, found[decision.slug]) for decision in records]
     return Site(
@@ -60,16 +66,20 @@ def _site(
         decisions=tuple(decision_page(decision, standing) for decision, standing in pairs),
         decision_links=tuple(decision_link(decision, standing) for decision, standing in pairs),
         policy=policy_page(),
+        trust=trust,
     )
 
 
 def _shown(name: str, evidence: Sequence[Evidence]) -> Shown:
-    """The newest evidence of an experiment, a GPU's before a CPU's; else its definition alone."""
+    """The fullest evidence of an experiment, and of such the newest; else its definition alone.
+
+    A GPU's before a CPU's, with counters before without, more sweeps before fewer.
+    """
     holding = [(item, result) for item in evidence for result in item.run.experiments if result.plan.name == name]
     if not holding:
         definition = next(experiment for experiment in load_experiments() if experiment.name == name)
         return Shown(result=unmeasured(planned(definition, EVERYTHING)), run=None)
-    item, result = max(holding, key=lambda pair: (pair[0].run.machine.device == "cuda", pair[0].run.finished_utc))
+    item, result = max(holding, key=lambda pair: _fullness(pair[0].run))
     return Shown(
         result=result,
         run=item.run,
@@ -77,6 +87,10 @@ def _shown(name: str, evidence: Sequence[Evidence]) -> Shown:
         commit=item.commit,
         history=tuple(held for held, _ in holding),
     )
+
+
+def _fullness(run: RunResult) -> tuple[bool, bool, int, str]:
+    return run.machine.device == "cuda", run.plan.profiling, run.plan.protocol.sweeps, run.finished_utc
 
 
 def _standings(decision: Decision, shown: Sequence[Shown], evidence: Sequence[Evidence]) -> tuple[Standing, ...]:

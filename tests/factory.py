@@ -15,23 +15,31 @@ import torch
 from torch import Tensor
 
 from lab import journal
-from lab.catalogue import load_experiments
+from lab.catalogue import choose_experiments
 from lab.definition import Case, Claim, Experiment, Operator, Profile
 from lab.judge import POLICY_VERSION
 from lab.kernels.traffic import Traffic
 from lab.plan import Plan, PlannedCase, Protocol, make_plan, save_plan
 from lab.record import (
     SCHEMA,
+    Canary,
     Cell,
+    Control,
     Correctness,
     Counters,
+    Edge,
+    FlushCheck,
     Kernel,
     Machine,
+    Reading,
     Record,
+    Round,
     RunFinish,
     RunStart,
+    SweepFinish,
     SweepStart,
     Timing,
+    Watch,
 )
 from lab.source import source_digest
 
@@ -109,18 +117,20 @@ def plan_of(
     sweeps: int = 5,
     include: Iterable[str] = (SWEEP_FLAG,),
     profiling: bool = False,
+    instruments: bool = False,
     experiments: Iterable[Experiment] | None = None,
     protocol: Protocol | None = None,
 ) -> Plan:
     """The plan of every experiment with every case, as `lab plan` would make it."""
     plan = make_plan(
         run_id,
-        load_experiments() if experiments is None else experiments,
+        choose_experiments(["all"]) if experiments is None else experiments,
         device=device,
         profiling=profiling,
         sweeps=sweeps,
         include=frozenset(include),
         policy_version=POLICY_VERSION,
+        instruments=instruments,
     )
     return plan if protocol is None else dataclasses.replace(plan, protocol=protocol)
 
@@ -156,18 +166,49 @@ def records_of(
         found.append(
             SweepStart(
                 sweep=sweep, process=process, machine=where, launch_floor_seconds=LAUNCH_FLOOR_SECONDS,
-                started_utc=f"2026-01-02T03:{10 + sweep}:00Z",
+                started_utc=f"2026-01-02T03:{10 + sweep % 20}:00Z",
             )
         )  # fmt: skip
+        found.append(canary(sweep, process, ""))
         for experiment in plan.experiments:
-            for case, profile in experiment.cells():
-                outcome, reason = _outcome(case.name, profile.name, seconds, outcomes or {})
-                timings: tuple[Timing, ...] = ()
-                if outcome == "measured":
-                    timings = (timing(_expected(case, profile.name, seconds), noise, plan.protocol, dice),)
-                found.append(cell(experiment.name, case.name, profile.name, sweep, process, outcome, reason, timings))
+            for case in experiment.included_cases:
+                found.append(watch(experiment.name, case.name, sweep, process, plan.protocol.rounds))
+                control = [
+                    _timings(experiment, case, case.control, seconds, noise, plan, dice)
+                    for name in (case.control,)
+                    if _outcome(case.name, name, seconds, outcomes or {})[0] == "measured"
+                ]
+                found += [
+                    Control(
+                        experiment=experiment.name, case=case.name, profile=case.control, sweep=sweep,
+                        process=process, timings=timings,
+                    )
+                    for timings in control
+                ]  # fmt: skip
+                for profile in experiment.profiles_of(case):
+                    outcome, reason = _outcome(case.name, profile.name, seconds, outcomes or {})
+                    timed: tuple[Timing, ...] = ()
+                    if outcome == "measured":
+                        timed = _timings(experiment, case, profile.name, seconds, noise, plan, dice)
+                    found.append(cell(experiment.name, case.name, profile.name, sweep, process, outcome, reason, timed))
+                found.append(canary(sweep, process, case.name))
+        found.append(
+            SweepFinish(
+                sweep=sweep, process=process, stage_seconds={"load": 5.0, "check": 1.0, "time": 4.0},
+                finished_utc=f"2026-01-02T03:{10 + sweep % 20}:50Z",
+            )
+        )  # fmt: skip
     if plan.profiling:
         found += _counters(plan, seconds, outcomes or {})
+        found.append(FlushCheck(footprint_bytes=16 << 20, flushed_read_bytes=16.8e6, warm_read_bytes=2560.0, reason=""))
+    if plan.instruments:
+        case, profile = next(plan.experiments[0].cells())
+        found.append(
+            Reading(
+                experiment=plan.experiments[0].name, case=case.name, profile=profile.name, instrument="nvbench",
+                seconds=3e-5, reason="",
+            )
+        )  # fmt: skip
     if finished:
         found.append(RunFinish(finished_utc="2026-01-02T03:30:00Z"))
     return found
@@ -211,12 +252,50 @@ def cell(
     right = Correctness(
         passed=outcome == "measured", seeds=(1, 2, 3), worst_absolute_error=1e-3,
         worst_tolerance_share=0.2 if outcome == "measured" else 40.0, message=reason,
+        edges=(Edge(name="zeros", outcome="passed", tolerance_share=0.1, standard_share=0.1, message=""),),
     )  # fmt: skip
     return Cell(
         experiment=experiment, case=case, profile=profile, sweep=sweep, process=process or f"{sweep}-{1000 + sweep}",
         outcome=outcome, reason=reason, prepare_seconds=0.25 if checked else 0.0,
-        correctness=right if checked else None, timings=timings, finished_utc=f"2026-01-02T03:{10 + sweep}:30Z",
+        correctness=right if checked else None, timings=timings, finished_utc=f"2026-01-02T03:{10 + sweep % 20}:30Z",
     )  # fmt: skip
+
+
+def canary(sweep: int, process: str, after: str, **changes: Any) -> Canary:
+    facts: dict[str, Any] = {"copy_seconds": 136.5e-6, "spin_hertz": 1.974e9}
+    return Canary(sweep=sweep, process=process, after=after, **(facts | changes))
+
+
+def quiet_round(**changes: Any) -> Round:
+    facts: dict[str, Any] = {
+        "seconds": 0.13, "polls": 6, "reasons": 0, "violation_seconds": {"power": 0.0, "thermal": 0.0},
+        "spin_hertz": 1.93e9, "power_watts": 300.0, "temperature_celsius": 38.0, "foreign_processes": 0,
+    }  # fmt: skip
+    return Round(**(facts | changes))
+
+
+def watch(experiment: str, case: str, sweep: int, process: str, rounds: int = 6) -> Watch:
+    return Watch(
+        experiment=experiment, case=case, sweep=sweep, process=process, rounds=(quiet_round(),) * rounds,
+        energy_joules=300.0,
+    )  # fmt: skip
+
+
+def _timings(
+    experiment: Any, case: PlannedCase, profile: str, seconds: Mapping[Any, float], noise: float, plan: Plan,
+    dice: random.Random,
+) -> tuple[Timing, ...]:  # fmt: skip
+    """Every scope that the experiment asks for and the device has."""
+    cold = _expected(case, profile, seconds)
+    times = {"device_cold": cold, "device_warm": 0.9 * cold, "graph": 0.95 * cold, "eager": cold + 20e-6}
+    scopes = [scope for scope in experiment.scopes if plan.device == "cuda" or scope.startswith("device")]
+    few = dataclasses.replace(plan.protocol, block=4)
+    return tuple(
+        dataclasses.replace(
+            timing(times[scope], noise, plan.protocol if scope == "device_cold" else few, dice), scope=scope
+        )
+        for scope in scopes
+    )
 
 
 def timing(

@@ -1,8 +1,5 @@
 """The cheats and the honest oddities, through the real supervisor and worker, on this machine's CPU."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from factory import plan_of
 
@@ -18,11 +15,11 @@ HONEST = [claim for claim in EXPERIMENT.claims if claim.expected != ("rejected",
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunResult]:
+def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
     directory = tmp_path_factory.mktemp("cheating") / "run"
     plan = plan_of("cheats", device="cpu", include=(), experiments=[EXPERIMENT], protocol=QUICK)
     run(plan, directory, lambda text: None)
-    yield load_run(directory)
+    return load_run(directory)
 
 
 def test_the_corpus_is_large_enough() -> None:

@@ -1,7 +1,7 @@
-"""The CPU's clock."""
+"""The CPU's own clock: wall time, with the cache flushed and memory poisoned between calls."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,22 +11,32 @@ from torch import Tensor
 from lab import cpu
 from lab.clock import Call, nothing
 from lab.cpu import CpuClock, last_level_cache_bytes
-from lab.device import choose_device
-from lab.errors import PlanError
 
 
-@pytest.fixture
-def small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def small_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Flushing a whole cache before each sample would only take time."""
     monkeypatch.setattr(cpu, "last_level_cache_bytes", lambda: 1 << 12)
-    yield
 
 
 def calls(*runs: Callable[[], Any]) -> list[Call]:
     return [Call(nothing, nothing, run) for run in runs]
 
 
-pytestmark = pytest.mark.usefixtures("small_cache")
+@pytest.mark.parametrize("scope", CpuClock.scopes)
+def test_each_call_is_timed_once_and_none_is_void(scope: str) -> None:
+    block = CpuClock().block(scope, calls(*[lambda: torch.ones(3)] * 5), 0.0)
+    assert len(block.seconds) == 5
+    assert all(second > 0 for second in block.seconds)
+    assert (block.void, block.kept, block.spin_hertz) == (0, None, None)
+
+
+@pytest.mark.parametrize("scope", CpuClock.scopes)
+def test_each_call_is_prepared_then_touched_then_run(scope: str) -> None:
+    events: list[str] = []
+    call = Call(*(lambda name=name: events.append(name) for name in ("prepare", "touch", "run")))
+    CpuClock().block(scope, [call] * 2, 0.0)
+    assert events == ["prepare", "touch", "run"] * 2
 
 
 def test_a_sleep_takes_about_as_long_as_it_lasts() -> None:
@@ -35,12 +45,29 @@ def test_a_sleep_takes_about_as_long_as_it_lasts() -> None:
     assert block.void == 0
 
 
-@pytest.mark.parametrize("scope", ["device_cold", "device_warm"])
+def test_the_cache_is_flushed_before_a_cold_call_and_not_before_a_warm_one() -> None:
+    clock = CpuClock()
+    clock._flush_buffer.zero_()
+    clock.block("device_warm", calls(nothing), 0.0)
+    assert not clock._flush_buffer.any()
+    clock.block("device_cold", calls(nothing), 0.0)
+    assert clock._flush_buffer.all()
+
+
+@pytest.mark.parametrize("scope", CpuClock.scopes)
 def test_the_output_that_is_kept_is_a_copy_of_that_calls(scope: str) -> None:
     outputs = [torch.full((3,), float(number)) for number in range(4)]
     block = CpuClock().block(scope, calls(*((lambda y=y: y) for y in outputs)), 0.0, keep=2)
     assert torch.equal(block.kept, torch.full((3,), 2.0))
-    assert block.kept.data_ptr() != outputs[2].data_ptr()
+    assert outputs[2].isnan().all(), "the call's own output is poisoned before the next"
+
+
+def test_several_results_are_kept_and_poisoned_together() -> None:
+    pairs = [(torch.ones(3), torch.arange(3)) for _ in range(2)]
+    block = CpuClock().block("device_cold", calls(*((lambda pair=pair: pair) for pair in pairs)), 0.0, keep=0)
+    assert torch.equal(block.kept[0], torch.ones(3))
+    assert pairs[0][0].isnan().all()
+    assert torch.equal(pairs[0][1], torch.arange(3))
 
 
 def test_each_result_is_poisoned_before_the_next_call() -> None:
@@ -61,6 +88,21 @@ def test_a_call_that_writes_nothing_gives_nan() -> None:
     assert CpuClock().block("device_cold", calls(*[lambda: memory] * 2), 0.0, keep=1).kept.isnan().all()
 
 
+def test_a_result_is_released_before_the_next_call_so_that_its_memory_is_handed_out_again() -> None:
+    alive: list[object] = []
+
+    class Output:
+        def __init__(self) -> None:
+            alive.append(id(self))
+
+        def __del__(self) -> None:
+            alive.remove(id(self))
+
+    held: list[int] = []
+    CpuClock().block("device_cold", [Call(lambda: held.append(len(alive)), nothing, Output)] * 3, 0.0)
+    assert held == [0, 0, 0]
+
+
 def test_integers_and_other_results_are_left_alone() -> None:
     numbers = torch.arange(3)
     CpuClock().block("device_cold", calls(lambda: numbers, lambda: None, lambda: (numbers, "text")), 0.0, keep=2)
@@ -72,28 +114,27 @@ def test_preparing_and_touching_are_not_timed() -> None:
     assert CpuClock().block("device_cold", [slow], 0.0).seconds[0] < 0.02
 
 
-def test_the_cpu_has_floors_no_canary_and_no_graphs() -> None:
+def test_what_a_call_raises_is_not_hidden() -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        CpuClock().block("device_cold", calls(lambda: int("x")), 0.0)
+
+
+def test_the_cpu_enqueues_and_captures_nothing() -> None:
+    clock = CpuClock()
+    assert clock.enqueue_seconds(calls(nothing, nothing)) == [0.0, 0.0]
+    with pytest.raises(RuntimeError, match="a CPU has no CUDA graphs"):
+        clock.capture([nothing])
+
+
+def test_the_cpu_has_floors_and_a_cache_and_neither_canary_nor_tampering() -> None:
     clock = CpuClock()
     work, empty = clock.floors()
-    assert 0 <= empty < 0.01
-    assert 0 < work < 0.01
+    assert 0 < empty < work < 0.01
+    assert clock.properties() == {"l2_bytes": 1 << 12}
+    assert clock.cache_bytes == 1 << 12
     assert clock.canary() is None
-    with pytest.raises(RuntimeError, match="no CUDA graphs"):
-        clock.capture([])
+    assert clock.tampering() == ""
 
 
 def test_the_size_of_this_machines_cache_is_plausible() -> None:
     assert 1 << 18 <= last_level_cache_bytes() <= 1 << 34
-
-
-def test_cuda_is_refused_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert choose_device("auto") == "cpu"
-    assert choose_device("cpu") == "cpu"
-    with pytest.raises(PlanError, match="torch sees no CUDA GPU here"):
-        choose_device("cuda")
-
-
-def test_a_gpu_is_chosen_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert [choose_device(wanted) for wanted in ("auto", "cuda", "cpu")] == ["cuda", "cuda", "cpu"]

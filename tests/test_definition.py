@@ -97,7 +97,7 @@ def test_a_claim_about_no_case() -> None:
 
 
 def test_a_claim_about_an_unknown_scope() -> None:
-    assert_claim_refused("scope is 'wall'; accepted are ['device_cold']", scope="wall")
+    assert_claim_refused("scope is 'wall'; accepted are ['device_cold', 'device_warm', 'graph', 'eager']", scope="wall")
 
 
 @pytest.mark.parametrize("threshold", [0, -1, float("nan")])

@@ -79,6 +79,8 @@ def test_it_survives_the_trip_through_plain_data(experiment: Experiment) -> None
 @pytest.mark.parametrize("shape", [(4, 48), (3, 1000)], ids=str)
 def test_each_profile_computes_what_its_operator_says(experiment: Experiment, shape: tuple[int, ...]) -> None:
     """On a small shape, so that a wrong profile is found without a GPU; compiled ones need a GPU's patience."""
+    if experiment.name == "cheating-kernels":
+        pytest.skip("its profiles are dishonest on purpose; tests/test_cheating.py has them")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     for operator, dtype, rank in {(case.operator, case.dtype, len(case.shape)) for case in experiment.cases}:
         seeds = (1, 2, 3)

@@ -1,336 +1,331 @@
-"""How samples are taken: on the CPU's own clock, and on a clock that only writes down what it is asked."""
+"""How the samples of a case are taken, told from what is asked of a clock that only takes notes."""
 
 import gc
-import random
-import statistics
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from trial import QUICK, Notebook, Replayed, Trial, double
 
 from lab.clock import Block, Call
-from lab.cpu import CpuClock
-from lab.measure import CaseTimer, CaseTimings, Checked, Subject, Witness, rotation
+from lab.definition import SCOPES
+from lab.measure import LARGEST_ROTATION, rotation
 from lab.plan import Protocol
-from lab.ring import Ring, copies
 
-QUICK = Protocol(warmup_seconds=0.004, cell_seconds=10.0, block=8)
-SCOPES = ("device_cold", "device_warm", "graph", "eager")
+# Rounds, blocks, order
 
 
-class Notebook:
-    """A clock that calls, and notes each block as (scope, samples, spin)."""
-
-    device = "cuda"
-    cache_bytes = 1 << 20
-
-    def __init__(self, enqueue: Sequence[float] = (1e-6,), void: int = 0, refusal: str = "") -> None:
-        self.scopes: tuple[str, ...] = SCOPES
-        self.blocks: list[tuple[str, int, float]] = []
-        self._enqueue, self._void, self._refusal = enqueue, void, refusal
-
-    def block(self, scope: str, calls: Sequence[Call], spin_seconds: float, keep: int = -1) -> Block:
-        self.blocks.append((scope, len(calls), spin_seconds))
-        kept = None
-        for number, call in enumerate(calls):
-            call.prepare()
-            call.touch()
-            output = call.run()
-            if number == keep:
-                kept = output.clone()
-        return Block((1e-5,) * (len(calls) - self._void), min(self._void, len(calls)), kept, 1.9e9)
-
-    def enqueue_seconds(self, calls: Sequence[Call]) -> list[float]:
-        for call in calls:
-            call.prepare()
-            call.touch()
-            call.run()
-        return [self._enqueue[i % len(self._enqueue)] for i in range(len(calls))]
-
-    def capture(self, runs: Sequence[Callable[[], Any]]) -> Any:
-        if self._refusal:
-            raise RuntimeError(self._refusal)
-        return Replayed(runs)
-
-    def properties(self) -> dict[str, Any]:
-        return {}
-
-    def floors(self) -> tuple[float, float]:
-        return 2e-6, 1e-6
-
-    def canary(self) -> tuple[float, float] | None:
-        return None
-
-    def tampering(self) -> str:
-        return ""
-
-
-class Replayed:
-    def __init__(self, runs: Sequence[Callable[[], Any]]) -> None:
-        self._runs = runs
-        self.outputs = [run() for run in runs]
-
-    def replay(self) -> None:
-        for output, run in zip(self.outputs, self._runs, strict=True):
-            output.copy_(run())
-
-
-class Diary(Witness):
-    """Everything that the protocol tells, in order."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, str]] = []
-        self.samples: list[tuple[str, str, Checked]] = []
-
-    def announce(self, profile: str, stage: str) -> None:
-        self.events.append(("announce", profile))
-
-    def checked(self, profile: str, scope: str, sample: Checked) -> None:
-        self.samples.append((profile, scope, sample))
-
-    def written(self, profile: str) -> None:
-        self.events.append(("written", profile))
-
-    def ran(self, profile: str) -> None:
-        self.events.append(("ran", profile))
-
-
-def double(x: Tensor) -> Tensor:
-    return x * 2
-
-
-def timed(
-    functions: dict[str, Any],
-    clock: Any = None,
-    protocol: Protocol = QUICK,
-    seed: int = 1,
-    scopes: Sequence[str] = SCOPES,
-    sets: int = 5,
-) -> tuple[CaseTimings, Diary, Any]:
-    clock, diary = clock or Notebook(), Diary()
-    subjects = {name: f if isinstance(f, Subject) else Subject(f) for name, f in functions.items()}
-    ring = Ring(copies([(torch.randn(16, 8),) for _ in range(3)], sets), random.Random(seed))
-    timer = CaseTimer(clock, subjects, ring, scopes, protocol, random.Random(seed), diary)
-    return timer.time(), diary, clock
-
-
-def wrong(diary: Diary, profile: str) -> list[str]:
-    """The scopes in which a checked output of the profile is not what its inputs ask for."""
-    return [
-        scope
-        for name, scope, sample in diary.samples
-        if name == profile and not torch.equal(sample.output, sample.arguments[0] * 2)
-    ]
-
-
-def test_every_profile_has_a_block_of_every_scope_in_every_round() -> None:
-    found, _, _ = timed({"a": double, "b": double})
+def test_every_profile_has_one_block_of_each_scope_in_every_round() -> None:
+    trial = Trial()
+    found = trial.run()
+    rounds = trial.clock.rounds(3 * 4)
+    assert len(rounds) == len(found.windows) == QUICK.rounds
+    for blocks in rounds:
+        assert sorted((block.profile, block.scope) for block in blocks) == sorted(product("abc", SCOPES))
     for timings in found.timings.values():
-        assert [timing.scope for timing in timings] == list(SCOPES)
-        assert [len(block) for block in timings[0].rounds] == [8] * 6
-        assert all(len(block) == 4 for timing in timings[1:] for block in timing.rounds)
-    assert len(found.windows) == 6
-    assert all(window.begin_seconds < window.end_seconds for window in found.windows)
-    assert {window.spin_hertz for window in found.windows} == {1.9e9}
+        assert tuple(timing.scope for timing in timings) == SCOPES
+        assert all(len(timing.rounds) == len(timing.void) == QUICK.rounds for timing in timings)
 
 
-def test_scopes_and_profiles_come_in_an_order_that_follows_from_the_seed() -> None:
-    def order(seed: int) -> list[str]:
-        _, diary, clock = timed({"a": double, "b": double, "c": double}, seed=seed)
-        ran = [name for event, name in diary.events if event == "ran"]
-        rounds = [tuple(ran[i : i + 12]) for i in range(0, 72, 12)]
-        assert all(Counter(names) == {"a": 4, "b": 4, "c": 4} for names in rounds)
-        assert len(set(rounds)) > 1
-        return [scope for scope, _, _ in clock.blocks]
-
-    assert order(1) == order(1)
-    assert order(1) != order(2)
-
-
-def test_each_scope_goes_round_its_own_sets() -> None:
-    seen: dict[str, set[int]] = {}
-    clock = Notebook()
-
-    def note(x: Tensor) -> Tensor:
-        seen.setdefault(clock.blocks[-1][0] if clock.blocks else "", set()).add(x.data_ptr())
-        return x * 2
-
-    timed({"a": note}, clock)
-    assert len(seen["device_cold"]) == 3
-    assert len(seen["device_warm"]) == 1
-    assert len(seen["eager"]) == 4  # samples of a block; five sets
-    assert len(seen["graph"]) == 5
+def test_scopes_and_profiles_come_in_random_order_scope_by_scope() -> None:
+    trial = Trial()
+    trial.run()
+    orders = []
+    for blocks in trial.clock.rounds(3 * 4):
+        scopes = [block.scope for block in blocks[::3]]
+        assert [block.scope for block in blocks] == [scope for scope in scopes for _ in range(3)]
+        orders.append((tuple(scopes), tuple(block.profile for block in blocks[:3])))
+    assert len({scopes for scopes, _ in orders}) > 1
+    assert len({profiles for _, profiles in orders}) > 1
 
 
-def test_the_spin_covers_the_slow_tail_of_enqueueing_and_not_its_median() -> None:
-    found, _, clock = timed({"a": double}, Notebook([20e-6] * 18 + [900e-6] * 2))
-    cold = found.timings["a"][0]
-    assert cold.enqueue_seconds == pytest.approx(20e-6)
-    assert cold.spin_seconds == pytest.approx(1.5 * 900e-6)
-    assert {spin for scope, _, spin in clock.blocks if scope == "eager"} == {0.0}
+def test_the_order_follows_from_the_seed() -> None:
+    first, again, other = Trial(), Trial(), Trial()
+    for trial, seed in ((first, 1), (again, 1), (other, 2)):
+        trial.run(seed=seed)
+    assert first.events == again.events
+    assert first.events != other.events
 
 
-def test_the_spin_is_never_shorter_than_the_protocol_says() -> None:
-    found, _, _ = timed({"a": double})
-    assert found.timings["a"][0].spin_seconds == QUICK.shortest_spin_seconds
+def test_the_first_scope_gets_whole_blocks_and_the_others_half() -> None:
+    (timings,) = Trial(["a"]).run().timings.values()
+    assert [len(timing.rounds[0]) for timing in timings] == [QUICK.block] + 3 * [QUICK.block // 2]
 
 
-def test_void_samples_are_counted_by_round() -> None:
-    found, _, _ = timed({"a": double}, Notebook(void=3))
-    assert found.timings["a"][0].void == (3,) * 6
-    assert [len(block) for block in found.timings["a"][0].rounds] == [5] * 6
+def test_scopes_that_the_clock_does_not_know_are_left_out_and_the_first_of_the_rest_leads() -> None:
+    class Bounded(Notebook):
+        scopes = ("device_cold", "device_warm")
+
+    (timings,) = Trial(["a"], Bounded()).run(("graph", "device_warm", "device_cold")).timings.values()
+    assert [timing.scope for timing in timings] == ["device_cold", "device_warm"]
+    assert [len(timing.rounds[0]) for timing in timings] == [QUICK.block, QUICK.block // 2]
 
 
-def test_a_replay_is_divided_by_its_calls() -> None:
-    found, _, _ = timed({"a": double}, sets=5)
-    graph = found.timings["a"][2]
-    assert graph.calls_per_sample == 5
-    assert {second for block in graph.rounds for second in block} == {2e-6}
+def test_cold_calls_go_round_the_first_sets_warm_ones_stay_on_one_and_eager_ones_go_round_all() -> None:
+    trial = Trial(["a"])
+    trial.run()
+    sets = {"device_cold": 3, "device_warm": 1, "eager": 5}
+    for block in trial.clock.timed:
+        if block.scope != "graph":
+            first, count = block.indices[0], sets[block.scope]
+            assert block.indices == [(first + number) % count for number in range(block.calls)]
 
 
-def test_a_capture_that_is_refused_leaves_that_scope_unmeasured_and_the_others_not() -> None:
-    found, _, _ = timed({"a": double}, Notebook(refusal="no graph of this"))
-    assert found.unmeasured["a"] == {"graph": "no graph of this"}
-    assert [timing.scope for timing in found.timings["a"]] == ["device_cold", "device_warm", "eager"]
+def test_each_call_of_a_graph_goes_round_all_sets_and_its_time_is_that_of_one() -> None:
+    trial = Trial(["a"])
+    (timings,) = trial.run().timings.values()
+    for block in trial.clock.timed:
+        if block.scope == "graph":
+            assert block.indices == list(range(5)) * block.calls
+    assert {timing.scope: timing.calls_per_sample for timing in timings} == dict.fromkeys(SCOPES, 1) | {"graph": 5}
+    seconds = {timing.scope: {second for block in timing.rounds for second in block} for timing in timings}
+    assert seconds == {scope: {2e-6 if scope == "graph" else 1e-5} for scope in SCOPES}
+
+
+def test_a_warm_block_begins_with_a_call_that_is_not_timed() -> None:
+    trial = Trial(["a", "b"])
+    trial.run()
+    warm = [(before, block) for before, block in pairwise(trial.clock.asked) if block.timed]
+    warm = [(before, block) for before, block in warm if block.scope == "device_warm"]
+    assert len(warm) == QUICK.rounds * 2
+    for before, block in warm:
+        assert (before.scope, before.calls, before.timed) == ("device_warm", 1, False)
+        assert (before.profile, before.indices) == (block.profile, [0])
+
+
+# Budgets
 
 
 def test_slow_cells_shrink_their_blocks_and_then_the_rounds_of_the_case() -> None:
-    protocol = Protocol(warmup_seconds=0.004, cell_seconds=0.3, block=8)
-
-    def slow(x: Tensor) -> Tensor:
-        time.sleep(0.03)
-        return x * 2
-
-    found, _, _ = timed({"quick": double, "slow": slow}, protocol=protocol, scopes=("device_cold",))
+    trial = Trial({"quick": double, "slow": lambda x: time.sleep(0.02)})
+    found = trial.run(["device_cold"], Protocol(warmup_seconds=0.005, cell_seconds=0.3))
     assert [len(block) for block in found.timings["slow"][0].rounds] == [3] * 4
-    assert [len(block) for block in found.timings["quick"][0].rounds] == [8] * 4
+    assert [len(block) for block in found.timings["quick"][0].rounds] == [20] * 4
+    assert len(found.windows) == 4
 
 
-def test_a_checked_sample_is_an_output_with_the_inputs_of_that_very_call() -> None:
-    _, diary, _ = timed({"a": double, "b": double})
-    assert Counter(scope for name, scope, _ in diary.samples if name == "a").keys() == set(SCOPES)
-    assert wrong(diary, "a") == wrong(diary, "b") == []
+def test_a_cell_that_is_a_little_slow_shrinks_its_block_only() -> None:
+    trial = Trial({"slow": lambda x: time.sleep(0.002)})
+    (timing,) = trial.run(["device_cold"], Protocol(warmup_seconds=0.005, cell_seconds=0.2)).timings["slow"]
+    assert len(timing.rounds) == 6
+    assert 3 <= len(timing.rounds[0]) < 20
 
 
-def test_any_round_may_be_checked_and_the_last_of_the_first_scope_always_is() -> None:
-    rounds: Counter[int] = Counter()
-    for seed in range(40):
-        ran = 0
+def test_a_scope_other_than_the_first_does_not_cost_the_case_its_rounds() -> None:
+    class Slow(Notebook):
+        def sample_seconds(self) -> float:
+            if self.asked[-1].scope == "eager":
+                time.sleep(0.1)
+            return 1e-5
 
-        class Counting(Diary):
-            def ran(self, profile: str) -> None:
-                nonlocal ran
-                ran += 1
-
-            def checked(self, profile: str, scope: str, sample: Checked, seed: int = seed) -> None:
-                rounds[(ran - 1) % 6] += 1
-
-        ring = Ring([(torch.randn(4, 4),) for _ in range(3)], random.Random(seed))
-        subjects = {"a": Subject(double)}
-        CaseTimer(Notebook(), subjects, ring, ("device_cold",), QUICK, random.Random(seed), Counting()).time()
-    assert set(rounds) == set(range(6))
-    assert rounds[5] == 40
+    cold, eager = Trial(["a"], Slow()).run(["device_cold", "eager"], Protocol(cell_seconds=0.6)).timings["a"]
+    assert [len(block) for block in cold.rounds] == [20] * 6
+    assert [len(block) for block in eager.rounds] == [3] * 6
 
 
-@pytest.mark.parametrize("key", ["pointer", "first number"])
-def test_a_result_that_is_remembered_is_found(key: str) -> None:
-    memory: dict[Any, Tensor] = {}
+def test_warming_up_ends_when_three_windows_agree_and_otherwise_when_time_is_up() -> None:
+    class Restless(Notebook):
+        def sample_seconds(self) -> float:
+            return 1e-5 * (1 + len(self.asked) % 2)
 
-    def remember(x: Tensor) -> Tensor:
-        return memory.setdefault(x.data_ptr() if key == "pointer" else float(x[0, 0]), x * 2).clone()
-
-    _, diary, _ = timed({"cheat": remember, "honest": double})
-    assert len(wrong(diary, "cheat")) >= 3
-    assert wrong(diary, "honest") == []
-
-
-def test_a_profile_that_writes_to_its_inputs_is_told_and_costs_the_others_nothing() -> None:
-    def spoil(x: Tensor) -> Tensor:
-        y = x * 2
-        x.zero_()
-        return y
-
-    _, diary, _ = timed({"cheat": spoil, "honest": double})
-    assert {name for event, name in diary.events if event == "written"} == {"cheat"}
-    assert wrong(diary, "honest") == []
+    steady, restless = Notebook(), Restless()
+    protocol = Protocol(warmup_seconds=0.05, rounds=1, fewest_rounds=1)
+    began = time.perf_counter()
+    for clock in (steady, restless):
+        Trial(["a"], clock).run(["device_cold"], protocol)
+    assert len(steady.asked) == 3 + 1
+    assert len(restless.asked) > 3 + 1
+    assert time.perf_counter() - began < 2
 
 
-def test_an_in_place_profile_is_given_fresh_inputs_and_not_blamed() -> None:
-    _, diary, _ = timed({"in-place": Subject(lambda x: x.mul_(2), in_place=True), "honest": double})
-    assert not [name for event, name in diary.events if event == "written"]
-    assert wrong(diary, "in-place") == wrong(diary, "honest") == []
+@pytest.mark.parametrize("scopes", [("device_cold", "graph", "eager"), ("graph", "eager", "device_cold")])
+def test_the_spin_covers_the_slow_tail_of_enqueueing_and_not_its_median(scopes: tuple[str, ...]) -> None:
+    clock = Notebook([20e-6] * 18 + [900e-6] * 2)
+    cold, graph, eager = Trial(["a"], clock).run(scopes).timings["a"]
+    for timing in (cold, graph):
+        assert timing.enqueue_seconds == pytest.approx(20e-6)
+        assert timing.spin_seconds == pytest.approx(1.5 * 900e-6)
+        assert {block.spin_seconds for block in clock.asked if block.scope == timing.scope} == {timing.spin_seconds}
+    assert (eager.enqueue_seconds, eager.spin_seconds) == (0.0, 0.0)
 
 
-def test_a_profile_is_announced_before_any_of_its_code_runs() -> None:
-    diary = Diary()
+def test_a_graph_has_a_spin_of_its_own_whatever_the_order_of_the_scopes() -> None:
+    class Counting(Notebook):
+        def enqueue_seconds(self, calls: Sequence[Call]) -> list[float]:
+            """A millisecond for each call of a profile that a sample makes."""
+            before = len(trial.events)
+            calls[0].run()
+            return [1e-3 * (len(trial.events) - before)] * len(calls)
 
-    def subject(name: str) -> Subject:
-        def call(x: Tensor) -> Tensor:
-            assert [who for event, who in diary.events if event == "announce"][-1] == name
-            return x * 2
+    for scopes in (SCOPES, SCOPES[::-1]):
+        trial = Trial(["a"], Counting())
+        cold, warm, graph, _ = trial.run(scopes).timings["a"]
+        assert (cold.enqueue_seconds, warm.enqueue_seconds, graph.enqueue_seconds) == (1e-3, 1e-3, 5e-3)
 
-        return Subject(call)
 
-    ring = Ring([(torch.randn(4, 4),) for _ in range(3)], random.Random(1))
-    subjects = {name: subject(name) for name in ("a", "b")}
-    CaseTimer(Notebook(), subjects, ring, SCOPES, QUICK, random.Random(1), diary).time()
+def test_the_spin_is_never_shorter_than_the_protocol_says() -> None:
+    (timing,) = Trial(["a"], Notebook([1e-6])).run(["device_cold"]).timings["a"]
+    assert timing.spin_seconds == QUICK.shortest_spin_seconds
+
+
+def test_void_samples_are_counted_by_round() -> None:
+    (timing,) = Trial(["a"], Notebook(void=4)).run(["device_cold"]).timings["a"]
+    assert timing.void == (4,) * 6
+    assert [len(block) for block in timing.rounds] == [QUICK.block - 4] * 6
+
+
+def test_a_profile_whose_samples_are_all_void_ends_all_the_same() -> None:
+    class Void(Notebook):
+        def block(self, *asked: Any) -> Block:
+            block = super().block(*asked)
+            return Block((), len(block.seconds), block.kept)
+
+    (timing,) = Trial(["a"], Void()).run(["device_cold"]).timings["a"]
+    assert timing.rounds == ((),) * 6
+    assert timing.void == (QUICK.block,) * 6
+
+
+def test_each_round_has_a_window_with_the_lowest_clock_that_was_seen_in_it() -> None:
+    trial = Trial()
+    began = time.monotonic()
+    windows = trial.run().windows
+    moments = [moment for window in windows for moment in (window.begin_seconds, window.end_seconds)]
+    moments = [began, *moments, time.monotonic()]
+    assert moments == sorted(moments)
+    lowest = [min(block.spin_hertz for block in blocks) for blocks in trial.clock.rounds(3 * 4)]
+    assert [window.spin_hertz for window in windows] == lowest
+
+
+# Graphs
+
+
+def test_a_profile_that_cannot_be_captured_is_measured_in_the_other_scopes() -> None:
+    refusal = RuntimeError("  operation not permitted when stream is capturing\nCUDA kernel errors might ...")
+    found = Trial(["a", "b"], Notebook(refuses=refusal)).run()
+    reasons = {"graph": "operation not permitted when stream is capturing"}
+    assert found.unmeasured == {"a": reasons, "b": reasons}
+    for timings in found.timings.values():
+        assert [timing.scope for timing in timings] == ["device_cold", "device_warm", "eager"]
+        assert all(len(timing.rounds) == QUICK.rounds for timing in timings)
+
+
+def test_a_refusal_to_be_captured_costs_no_other_profile_its_graph() -> None:
+    def refuses(x: Tensor) -> Tensor:
+        if trial.events[-2:] == [("announced", "refuses", "time"), ("called", "refuses", 0)]:
+            raise NotImplementedError
+        return double(x)
+
+    trial = Trial({"refuses": refuses, "captures": double})
+    found = trial.run(["graph"])
+    assert found.unmeasured == {"refuses": {"graph": "NotImplementedError"}, "captures": {}}
+    assert [timing.scope for timing in found.timings["captures"]] == ["graph"]
+    assert found.timings["refuses"] == ()
+
+
+def test_a_graph_that_writes_no_output_shows_nan_in_what_is_checked() -> None:
+    class Idle(Replayed):
+        def replay(self) -> None:
+            pass
+
+    class Forgetful(Notebook):
+        def capture(self, runs: Sequence[Callable[[], Any]]) -> Replayed:
+            return Idle(runs)
+
+    trial = Trial(["a"], Forgetful())
+    trial.run(["device_cold", "graph"])
+    (output,) = [sample.output for _, scope, sample in trial.samples if scope == "graph"]
+    assert output.isnan().all()
+
+
+def test_any_call_of_a_graph_may_be_checked() -> None:
+    """Else a profile could leave out the work of those that never are."""
+    checked = set()
+    for seed in range(100):
+        trial = Trial(["a"], sets=12)
+        trial.run(["graph"], Protocol(block=4, rounds=1, warmup_seconds=0.0, cell_seconds=10.0), seed=seed)
+        checked |= {sample.arguments[1] for _, _, sample in trial.samples}
+    assert checked == set(range(12))
+
+
+# What is told meanwhile
+
+
+def test_a_profile_is_announced_before_any_of_its_code_runs_and_before_its_output_is_judged() -> None:
+    trial = Trial()
+    trial.run()
+    announced = None
+    for what, profile, more in trial.events:
+        if what == "announced":
+            announced = (profile, more)
+        else:
+            assert announced == (profile, "verify" if what == "checked" else "time")
+    assert {what for what, _, _ in trial.events} == {"announced", "called", "ran", "checked"}
+
+
+def test_each_block_ends_with_word_that_the_profile_ran() -> None:
+    trial = Trial()
+    trial.run()
+    events = [(what, profile) for what, profile, _ in trial.events]
+    for before, (what, profile), after in zip(events, events[1:], [*events[2:], None], strict=False):
+        if what == "ran":
+            assert before == ("called", profile)
+            assert after in [None, *(("announced", name) for name in "abc")]
+    assert events.count(("ran", "a")) == QUICK.rounds * 4
 
 
 def test_garbage_is_not_collected_while_samples_are_taken() -> None:
     seen = []
 
     class Watching(Notebook):
-        def block(self, *arguments: Any) -> Block:
+        def sample_seconds(self) -> float:
             seen.append(gc.isenabled())
-            return super().block(*arguments)
+            return 1e-5
 
-    timed({"a": double}, Watching(), scopes=("device_cold",))
-    assert seen[-6:] == [False] * 6
+    Trial(["a"], Watching()).run(["device_cold"])
+    assert seen == [True] * 3 + [False] * QUICK.rounds
     assert gc.isenabled()
 
 
-def test_a_profile_that_raises_while_it_is_timed_is_not_hidden() -> None:
+def test_what_a_profile_raises_while_it_is_timed_is_not_hidden() -> None:
+    collecting = []
+
+    def failing(x: Tensor) -> Tensor:
+        collecting.append(gc.isenabled())
+        return double(x) if collecting[-1] else torch.tensor(int("x"))
+
     with pytest.raises(ValueError, match="invalid literal"):
-        timed({"bad": lambda x: int("x")})
+        Trial({"a": double, "bad": failing}).run()
+    assert collecting[-1] is False
     assert gc.isenabled()
 
 
-def test_a_whole_case_on_the_cpus_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lab.cpu.last_level_cache_bytes", lambda: 1 << 12)
-    found, diary, _ = timed({"a": double, "b": double}, CpuClock())
-    assert [timing.scope for timing in found.timings["a"]] == ["device_cold", "device_warm"]
-    assert wrong(diary, "a") == wrong(diary, "b") == []
-    assert all(s > 0 for timings in found.timings.values() for t in timings for block in t.rounds for s in block)
+def test_only_a_runtime_error_counts_as_a_refusal_to_be_captured() -> None:
+    with pytest.raises(ValueError, match="a fault"):
+        Trial(["a"], Notebook(refuses=ValueError("a fault"))).run()
 
 
-def test_warming_up_ends_when_three_windows_agree_and_otherwise_when_time_is_up() -> None:
-    class Restless(Notebook):
-        def block(self, scope: str, calls: Sequence[Call], spin_seconds: float, keep: int = -1) -> Block:
-            block = super().block(scope, calls, spin_seconds, keep)
-            return Block((1e-5 * len(self.blocks),) * len(calls), 0, block.kept, block.spin_hertz)
-
-    protocol = Protocol(warmup_seconds=0.03, rounds=1, fewest_rounds=1, cell_seconds=10.0)
-    _, _, steady = timed({"a": double}, protocol=protocol, scopes=("device_cold",))
-    _, _, restless = timed({"a": double}, Restless(), protocol=protocol, scopes=("device_cold",))
-    assert len(steady.blocks) == 3 + 1
-    assert len(restless.blocks) > 4
-    assert statistics.median(n for _, n, _ in steady.blocks) == 5
+# How many sets a graph goes round
 
 
 @pytest.mark.parametrize(
-    ("least", "memory", "profiles", "sets"),
+    ("least_bytes", "memory_bytes", "profiles", "sets"),
     [
-        (2 << 20, 80 << 30, 6, 75),  # three times a cache of 50 MiB
-        (1 << 10, 80 << 30, 6, 96),  # never more than that
-        (1 << 30, 80 << 30, 3, 3),  # already outgrows it
-        (2 << 20, 1 << 30, 6, 16),  # as many as fit
-        (2 << 30, 80 << 30, 11, 0),  # not even three fit
-        (2 << 20, 0, 6, 3),  # memory unknown
+        (10 << 20, 80 << 30, 5, 15),  # three times a cache of 50 MiB
+        (11 << 20, 80 << 30, 5, 14),  # rounded up
+        (1 << 10, 80 << 30, 5, LARGEST_ROTATION),
+        (400 << 20, 80 << 30, 5, 3),  # one would outgrow the cache; the protocol asks for three
+        (10 << 20, 4 * (10 << 20) * 7 * 6, 5, 6),  # as many as the memory holds
+        (10 << 20, 4 * (10 << 20) * 7 * 3, 5, 3),
+        (10 << 20, 4 * (10 << 20) * 7 * 3 - 1, 5, 0),  # not even three fit
+        (10 << 20, 4 * (10 << 20) * 7 * 3, 6, 0),  # nor with one profile more
+        (10 << 20, 0, 5, 3),  # memory unknown
     ],
 )
-def test_a_graph_goes_round_enough_sets_to_outgrow_the_cache(least: int, memory: int, profiles: int, sets: int) -> None:
-    assert rotation(least, 50 << 20, memory, profiles, 3) == sets
+def test_sets_outgrow_the_cache_as_far_as_they_fit_the_memory(
+    least_bytes: int, memory_bytes: int, profiles: int, sets: int
+) -> None:
+    assert rotation(least_bytes, 50 << 20, memory_bytes, profiles, 3) == sets

@@ -13,7 +13,7 @@ from lab.plan import Protocol
 from lab.record import KINDS, Cell, Counters, Record, SweepStart, canonical, digest, from_data, to_data
 
 RECORDS = records_of(
-    plan_of(sweeps=1, profiling=True),
+    plan_of(sweeps=1, profiling=True, instruments=True),
     {"torch-fused": 30e-6},
     outcomes={"torch-compile": ("failed", "RuntimeError"), "torch-baseline": ("wrong", "far off")},
 )

@@ -85,3 +85,89 @@ def test_copies_go_round_the_given_sets() -> None:
     assert [float(arguments[0][0]) for arguments in found] == [0, 1, 2, 0, 1, 2, 0]
     assert len({arguments[0].data_ptr() for arguments in found}) == 7
     assert copies(sets, 2) == sets
+
+
+def test_which_stretch_is_drawn_follows_from_the_seed() -> None:
+    def contents(seed: int) -> Tensor:
+        ring = Ring([(torch.ones(64, 4),)], random.Random(seed))
+        for _ in range(5):
+            ring.prepare(0, restore=False)
+            ring.touch(0)
+        return ring.arguments(0)[0]
+
+    assert torch.equal(contents(1), contents(1))
+    assert not torch.equal(contents(1), contents(2))
+
+
+@pytest.mark.parametrize("shape", [(600,), (3, 4), (2, 3, 4), (1, 5), (5, 1), (1,)])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_set_agrees_with_its_twin_after_many_touches(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    ring = ring_of(shape, shape, dtype=dtype)
+    for number in range(20):
+        ring.prepare(number % 2, restore=number % 3 == 0)
+        ring.touch(number % 2)
+        assert torch.equal(ring.pristine(number % 2)[0], ring.arguments(number % 2)[0])
+    assert not ring.mend(range(2))
+
+
+def test_the_stretch_is_one_row() -> None:
+    ring = ring_of((3, 4, 5))
+    before = ring.pristine(0)[0]
+    ring.prepare(0, restore=False)
+    ring.touch(0)
+    rows = (before != ring.arguments(0)[0]).view(12, 5)
+    assert rows.all(1).sum() == 1
+
+
+def test_the_first_floating_argument_changes_and_no_other() -> None:
+    numbers, values, weights = torch.arange(4), torch.ones(4, 4), torch.ones(4)
+    ring = Ring([(numbers, values, weights, 1e-6)], random.Random(1))
+    ring.prepare(0, restore=False)
+    ring.touch(0)
+    assert [bool((x == abs(x)).all()) for x in (numbers, values, weights)] == [True, False, True]
+    assert ring.arguments(0)[3] == 1e-6
+
+
+def test_what_was_written_is_put_right_in_any_argument_and_asked_for_set_only() -> None:
+    ring = Ring([(torch.ones(4, 4), torch.ones(4), torch.arange(4)) for _ in range(3)], random.Random(1))
+    ring.arguments(2)[1][3] = 9.0
+    ring.arguments(0)[2][0] = 7
+    assert not ring.mend((1,))
+    assert ring.mend((0,))
+    assert not ring.mend((0, 1))
+    assert ring.mend((2,))
+    assert torch.equal(ring.arguments(2)[1], torch.ones(4))
+    assert torch.equal(ring.arguments(0)[2], torch.arange(4))
+
+
+def test_nan_that_a_call_left_behind_is_put_right() -> None:
+    ring = ring_of((4, 4))
+    ring.arguments(0)[0].fill_(float("nan"))
+    assert ring.mend((0,))
+    assert torch.equal(ring.arguments(0)[0], ring.pristine(0)[0])
+
+
+def test_preparing_without_restoring_leaves_what_was_written_to_be_found() -> None:
+    ring = ring_of((4, 4))
+    ring.arguments(0)[0].mul_(7)
+    ring.prepare(0, restore=False)
+    ring.touch(0)
+    assert ring.mend((0,))
+
+
+def test_the_inputs_stay_where_they_are_in_memory() -> None:
+    """A captured call holds addresses."""
+    ring = ring_of((4, 4))
+    address = ring.arguments(0)[0].data_ptr()
+    ring.arguments(0)[0].zero_()
+    ring.prepare(0, restore=True)
+    ring.touch(0)
+    assert ring.arguments(0)[0].data_ptr() == address
+
+
+def test_pristine_inputs_are_out_of_a_calls_reach() -> None:
+    ring = ring_of((4, 4))
+    before = ring.pristine(0)[0].clone()
+    ring.pristine(0)[0].zero_()
+    ring.arguments(0)[0].zero_()
+    assert torch.equal(ring.pristine(0)[0], before)

@@ -272,7 +272,7 @@ def test_a_changed_record_supersedes_visibly(runs: Path) -> None:
 def test_an_unfinished_run_is_completed_later_without_duplicates(runs: Path) -> None:
     records = records_of(doubling_plan(), SECONDS)
     directory = write_run(runs / "night-3", doubling_plan(), records[:9])  # one sweep, and two cells of the next
-    assert fill(directory, runs) == ["tracked night-3 in doubling: 4 cells, unfinished"]
+    assert fill(directory, runs) == ["tracked night-3 in doubling: 2 cells, unfinished"]
     (unfinished,) = parents(runs)
     assert (unfinished.info.status, unfinished.info.end_time) == ("RUNNING", None)
     assert "unfinished" in unfinished.data.tags["mlflow.note.content"]

@@ -37,7 +37,10 @@ def boundary(shown: Shown, ledger: Ledger) -> Boundary:
 def _scope_sentence(shown: Shown) -> str:
     if shown.on_cpu:
         return "Wall time of one call on the CPU, its last-level cache flushed before each."
-    return "Scope device_cold: GPU time of one call with the L2 cache flushed; the host's launch is not counted."
+    return (
+        "Verdicts in the scope that the claim names. device_cold: GPU time of one call with the L2 cache flushed; the "
+        "host's launch is not counted. Of other scopes only what their own columns say."
+    )
 
 
 def _excluded(shown: Shown, ledger: Ledger) -> tuple[Sentence, ...]:
@@ -50,6 +53,11 @@ def _excluded(shown: Shown, ledger: Ledger) -> tuple[Sentence, ...]:
     found: list[Sentence] = [
         (f"{'; '.join(names)}: {outcome}, {reason}.",) for (outcome, reason), names in reasons.items()
     ]
+    for case in shown.result.plan.included_cases:
+        if shown.result.spoiled_share(case.name):
+            spoiled = ledger.figure("controls", case.name, "spoiled_share", show=lambda v: f"{v:.0%}")
+            found.append((f"{shape_label(case)}: ", spoiled or "", " of the rounds, for all profiles: ",
+                          f"{_spoiled_because(shown, case.name)}."))  # fmt: skip
     starved = [
         (case, profile)
         for case, profile in shown.result.plan.cells()
@@ -65,6 +73,18 @@ def _excluded(shown: Shown, ledger: Ledger) -> tuple[Sentence, ...]:
     if shown.run and shown.run.damages:
         found += [(f"Journal line {d.line_number}: {d.reason}.",) for d in shown.run.damages]
     return tuple(found)
+
+
+def _spoiled_because(shown: Shown, case: str) -> str:
+    """The reasons for which rounds of a case were left out; figures in them are those of single rounds."""
+    places = shown.result.spoiled.by_round.items()
+    reasons = {
+        reason.partition(" was off by")[0]
+        for place, rounds in places
+        if place[2:] == (shown.result.plan.name, case)
+        for reason in rounds.values()
+    }
+    return ", ".join(sorted(reasons))
 
 
 def provenance(shown: Shown) -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,7 @@ from lab.judge import EQUIVALENCE_MARGIN, READING_ORDER, WEIGHED
 from lab.naming import machine_name
 from lab.pages.boundary import boundary, provenance
 from lab.pages.labels import case_label, profile_title, series, shape_label
-from lab.pages.tables import case_view, claim_view
+from lab.pages.tables import case_view, claim_view, control_rows, split_rows
 from lab.pages.views import Card, DecisionLink, ExperimentPage, HistoryRow, Shown
 from lab.plan import PlannedCase, PlannedClaim
 from lab.published import experiment_data
@@ -43,6 +43,9 @@ def experiment_page(shown: Shown, decisions: Sequence[tuple[Decision, Sequence[S
         figure_json=speedup_figure(points, f"Speed-up over {baseline}") if points else "",
         claims=tuple(claim_view(shown, claim.claim, ledger) for claim in shown.result.claims),
         cases=tuple(case_view(shown, case, ledger) for case in plan.cases),
+        splits=split_rows(shown, ledger),
+        controls=control_rows(shown, ledger),
+        self_test=plan.self_test,
         profiles=plan.profiles,
         metrics=plan.metrics,
         boundary=boundary(shown, ledger),

@@ -1,15 +1,23 @@
 """The pages that belong to no single experiment: front page, decisions, policy."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from markdown_it import MarkdownIt
 
-from lab import judge
+from lab import judge, spoiled, statistics
 from lab.decisions import Decision, Standing, freshness
-from lab.judge import RULES
+from lab.format import ratio_interval
+from lab.judge import RULES, Side, judge_case
+from lab.pages.trust import TrustPage
 from lab.pages.views import DecisionLink, ExperimentPage
+from lab.plan import make_protocol
 from lab.results import ClaimResult
+from lab.statistics import Latency
+
+PROTOCOL = make_protocol(5, "cuda")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +50,7 @@ class DecisionPage:
 class PolicyPage:
     version: int
     rules: tuple[tuple[str, str], ...]
+    example: tuple[str, ...]
     constants: tuple[tuple[str, str], ...]
 
 
@@ -54,6 +63,7 @@ class Site:
     decisions: tuple[DecisionPage, ...]
     decision_links: tuple[DecisionLink, ...]
     policy: PolicyPage
+    trust: TrustPage | None  # a preview of one run has none
 
 
 def decision_page(decision: Decision, found: Sequence[Standing]) -> DecisionPage:
@@ -76,16 +86,49 @@ def policy_page() -> PolicyPage:
     return PolicyPage(
         version=judge.POLICY_VERSION,
         rules=tuple((str(status), text) for status, text in RULES.items()),
+        example=tuple(_example()),
         constants=(
             ("Fewest sweeps for a verdict", str(judge.FEWEST_SWEEPS)),
             ("Sweeps below which a verdict is provisional", str(judge.FULL_SWEEPS)),
             ("Noise ratio that is noisy", f"{judge.NOISY_RATIO:.2f} and above"),
             ("Widest half-width of an interval", f"{judge.WIDEST_HALF_WIDTH:.0%}"),
-            ("Largest share of void samples", f"{judge.LARGEST_DROPPED_SHARE:.0%}"),
+            ("Largest share of void samples, or of spoiled rounds", f"{judge.LARGEST_DROPPED_SHARE:.0%}"),
+            ("Largest effect of a control that has not failed", f"{judge.LARGEST_CONTROL_EFFECT:.0%}"),
             ("Margin above parity that a sweep must clear", f"{judge.CLEAR_MARGIN:.0%}"),
             ("Margin around parity that counts as equivalent", f"{judge.EQUIVALENCE_MARGIN:.0%}"),
+            ("Confidence of intervals", f"{statistics.CONFIDENCE:.0%}"),
+            ("Narrowest half-width of an interval", f"{statistics.SMALLEST_HALF_WIDTH:.1%}"),
+            ("Half-width that is precise enough", f"{PROTOCOL.target_half_width:.2%}"),
+            ("Sweeps of a case, where five are not precise enough", f"at most {PROTOCOL.most_sweeps}"),
+            ("Time at a reduced clock that spoils a round", f"{spoiled.LARGEST_VIOLATION_SHARE:.0%} of it"),
+            ("Clock that spoils a round", f"below {spoiled.LOWEST_CLOCK_SHARE:.0%} of the sweep's median"),
+            ("Canary that spoils the cases beside it", f"off by {spoiled.LARGEST_CANARY_DRIFT:.0%}"),
+            ("Rounds × samples of a profile", f"{PROTOCOL.rounds} × up to {PROTOCOL.block} in a sweep"),
         ),
     )
+
+
+def _example() -> Iterator[str]:
+    """The rule at work on made-up sweeps, computed by the code that judges."""
+    calm = Side(
+        outcome="measured", reason="", void_share=0.0,
+        latency=Latency(p50_seconds=2e-5, p95_seconds=2.1e-5, sweep_p50_seconds=(2e-5,) * 5, samples=600),
+    )  # fmt: skip
+    control = _made_up((1.0, 1.001, 0.999, 1.002, 1.0))
+    for ratios in ((1.17, 1.18, 1.18, 1.19, 1.18), (1.01, 1.0, 1.015, 1.01, 1.005), (1.01, 1.03, 1.02, 1.04, 1.02)):
+        found = _made_up(ratios)
+        verdict = judge_case(calm, calm, found, 1.02, control)
+        told = ", ".join(f"{ratio:g}" for ratio in ratios)
+        mark = f" and marked {verdict.mark}" if verdict.mark else ""
+        why = f": {verdict.reason}" if verdict.reason else ""
+        yield f"Five sweeps of {told}: the interval is {ratio_interval(found)}; {verdict.status}{mark}{why}."
+
+
+def _made_up(ratios: tuple[float, ...]) -> statistics.Speedup:
+    effects = np.log(ratios)
+    centre, half_width = float(effects.mean()), statistics.t_half_width(effects)
+    low, high = math.exp(centre - half_width), math.exp(centre + half_width)
+    return statistics.Speedup(ratio=math.exp(centre), low=low, high=high, sweep_ratios=ratios)
 
 
 def _support(standing: Standing) -> SupportView:

@@ -4,9 +4,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lab import format
+from lab.cells import SCOPE
 from lab.figure import Figure, Ledger, Sentence
 from lab.pages.labels import case_label, profile_title, shape_label
-from lab.pages.views import CaseVerdict, CaseView, CellView, ClaimView, Shown
+from lab.pages.views import (
+    CaseVerdict,
+    CaseView,
+    CellView,
+    ClaimView,
+    ControlRow,
+    ScopeRow,
+    Shown,
+    SplitRow,
+)
 from lab.plan import PlannedCase, PlannedClaim, PlannedProfile
 from lab.ranking import Place, rank
 
@@ -33,6 +43,7 @@ def claim_view(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
         tally=tally,
         rows=tuple(_case_verdict(shown, claim, case, ledger) for case in result.verdicts),
         headline=claim.name in shown.result.plan.headlines,
+        expected=" or ".join(claim.expected),
     )
 
 
@@ -73,7 +84,52 @@ def case_view(shown: Shown, case: PlannedCase, ledger: Ledger) -> CaseView:
         included=case.included and shown.run is not None,
         least_megabytes=ledger.figure("cases", case.name, "least_bytes", show=format.megabytes),
         cells=tuple(_cell(shown, case, profile, ledger) for profile in planned),
+        scopes=shown.result.plan.scopes,
+        scope_rows=tuple(row for profile in planned if (row := _scope_row(shown, case, profile, ledger))),
     )
+
+
+def _scope_row(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> ScopeRow | None:
+    scopes = shown.result.plan.scopes
+    if len(scopes) < 2 or shown.result.cells[case.name, profile.name].outcome != "measured":
+        return None
+    path = ("cells", case.name, profile.name, "scopes")
+    times = tuple(ledger.figure(*path, scope, "p50_seconds", show=format.microseconds) for scope in scopes)
+    return ScopeRow(profile=profile.title, times=times)
+
+
+def split_rows(shown: Shown, ledger: Ledger) -> tuple[SplitRow, ...]:
+    """Where the speed-up of an eager call comes from, for each headline claim and case."""
+    rows = []
+    for case in shown.result.plan.included_cases:
+        for claim in shown.result.plan.claims:
+            path = ("splits", case.name, claim.name)
+            if ledger.value(*path):
+                parts = tuple(
+                    (ledger.ratio(*path, part), ledger.interval(*path, part))
+                    for part in ("end_to_end", "device", "launch")
+                )
+                pair = f"{profile_title(shown, claim.subject)} over {profile_title(shown, claim.baseline)}"
+                rows.append(SplitRow(case=case_label(case), pair=pair, parts=parts))
+    return tuple(rows)
+
+
+def control_rows(shown: Shown, ledger: Ledger) -> tuple[ControlRow, ...]:
+    rows = []
+    for case in shown.result.plan.included_cases:
+        path = ("controls", case.name)
+        if profile := ledger.value(*path, "profile"):
+            rows.append(
+                ControlRow(
+                    case=case_label(case),
+                    profile=profile_title(shown, profile),
+                    ratio=ledger.ratio(*path, "scopes", SCOPE),
+                    interval=ledger.interval(*path, "scopes", SCOPE),
+                    spoiled=ledger.figure(*path, "spoiled_share", show=lambda v: f"{v:.0%}"),
+                    sweeps=ledger.figure("cells", case.name, profile, "sweeps"),
+                )
+            )
+    return tuple(rows)
 
 
 def _cell(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> CellView:

@@ -63,6 +63,7 @@ class ClaimView:
     tally: Sentence
     rows: tuple[CaseVerdict, ...]
     headline: bool
+    expected: str  # of a test of the lab itself: what a sound instrument may say
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +88,35 @@ class CellView:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ScopeRow:
+    """p50 of one profile in each scope."""
+
+    profile: str
+    times: tuple[Figure | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SplitRow:
+    """One eager speed-up and its two parts, each with its interval."""
+
+    case: str
+    pair: str
+    parts: tuple[tuple[Figure | None, Figure | None], ...]  # end to end, device, launch
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ControlRow:
+    """The same profile under two names, at one case."""
+
+    case: str
+    profile: str
+    ratio: Figure | None
+    interval: Figure | None
+    spoiled: Figure | None
+    sweeps: Figure | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CaseView:
     name: str
     label: str
@@ -94,6 +124,8 @@ class CaseView:
     included: bool
     least_megabytes: Figure | None
     cells: tuple[CellView, ...]
+    scopes: tuple[str, ...]
+    scope_rows: tuple[ScopeRow, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,6 +175,9 @@ class ExperimentPage:
     figure_json: str
     claims: tuple[ClaimView, ...]
     cases: tuple[CaseView, ...]
+    splits: tuple[SplitRow, ...]
+    controls: tuple[ControlRow, ...]
+    self_test: bool
     profiles: tuple[PlannedProfile, ...]
     metrics: Mapping[str, tuple[str, ...]]
     boundary: Boundary
