@@ -211,7 +211,9 @@ class CaseTimer:
         self._witness.announce(lane.profile, "time")
         if lane.scope == "device_warm":  # the first call would find the cache cold
             self._clock.block(lane.scope, self._calls(lane, 1), lane.spin_seconds)
-        calls = self._calls(lane, lane.block, keep, held)
+        # Begun anywhere, so that any call of a graph may be checked.
+        start = self._shuffler.randrange(len(lane.indices))
+        calls = self._calls(lane, lane.block, start, keep, held)
         block = self._clock.block(lane.scope, calls, lane.spin_seconds, keep)
         per_sample = len(lane.replay.outputs) if lane.replay else 1
         lane.seconds.append(tuple(round(seconds / per_sample, 10) for seconds in block.seconds))
@@ -228,12 +230,10 @@ class CaseTimer:
         if self._ring.mend(lane.indices) and not self._subjects[lane.profile].in_place:
             self._witness.written(lane.profile)
 
-    def _calls(self, lane: _Lane, count: int, keep: int = -1, held: list[Arguments] | None = None) -> list[Call]:
-        """Calls that go round a lane's sets from any of them on, so that each may be checked.
-
-        Call number `keep` puts a copy of its inputs, as they must be, into `held`.
-        """
-        start = self._shuffler.randrange(len(lane.indices))
+    def _calls(
+        self, lane: _Lane, count: int, start: int = 0, keep: int = -1, held: list[Arguments] | None = None
+    ) -> list[Call]:
+        """Calls that go round a lane's sets. Number `keep` puts a copy of its inputs, as they must be, into `held`."""
         return [
             self._call(lane, lane.indices[(start + number) % len(lane.indices)], held if number == keep else None)
             for number in range(count)

@@ -115,14 +115,16 @@ class SweepCase(Witness):
         operator, protocol = self.case.operator, self.bench.plan.protocol
         dtype = getattr(torch, self.case.dtype)
         sets = [operator.inputs(self.case.shape, dtype, self.clock.device, seed) for seed in self.seeds]
+        # Its own: how often it is asked depends on the time that warming up takes, and the order must not.
+        shuffler = random.Random(self.shuffler.getrandbits(64))
         if not {"graph", "eager"} & set(self.scopes):
-            return Ring(sets, self.shuffler)
+            return Ring(sets, shuffler)
         memory_bytes = int(self.clock.properties().get("memory_bytes", 0))
         cache_bytes = self.clock.cache_bytes
         count = rotation(self.planned_case.least_bytes, cache_bytes, memory_bytes, profiles, protocol.ring)
         if not count and "graph" in self.scopes:
             self.scopes.remove("graph")
-        return Ring(copies(sets, count), self.shuffler)
+        return Ring(copies(sets, count), shuffler)
 
     def _prepare(self, profile: Profile, ring: Ring) -> Ready | None:
         """Compile and check one profile; a profile that cannot be timed leaves its record here."""

@@ -6,7 +6,7 @@ from lab import format
 from lab.charts.speedups import Point, speedup_chart, speedup_figure
 from lab.decisions import Decision, Standing, freshness
 from lab.figure import Figure, Ledger, Sentence
-from lab.judge import EQUIVALENCE_MARGIN, READING_ORDER, WEIGHED
+from lab.judge import EQUIVALENCE_MARGIN, READING_ORDER, WEIGHED, Status
 from lab.naming import machine_name
 from lab.pages.boundary import boundary, provenance
 from lab.pages.labels import case_label, profile_title, series, shape_label
@@ -111,6 +111,9 @@ def _outcome_of(shown: Shown, name: str, ledger: Ledger) -> Sentence:
     most = ledger.figure(*path, "largest_ratio", show=lambda v: f"{v:.2f}×")
     supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
     if least is None or most is None or supported is None or judged is None:
+        status = next(found.status for found in shown.result.claims if found.claim.name == name)
+        if status == Status.REJECTED:
+            return (f"the claim that {subject} beats {baseline} was rejected",)
         return (f"{subject} could not be judged against {baseline}",)
     span: Sentence = (least,) if least.text == most.text else (least, " to ", most)
     return (
