@@ -10,7 +10,8 @@ from lab.ring import STRETCH, Ring, copies
 
 
 def ring_of(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Ring:
-    sets = [(torch.randn(shape).to(dtype) + 3, torch.arange(4)) for shape in shapes]
+    # No zeros, which are their own opposites.
+    sets = [((torch.rand(shape) + 0.5).to(dtype), torch.arange(4)) for shape in shapes]
     return Ring(sets, random.Random(1))
 
 
