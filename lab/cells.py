@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lab.compare import rounds_of, timing_of
+from lab.compare import fewest_calls, rounds_of, timing_of, void_samples
 from lab.plan import PlannedCase, PlannedExperiment
 from lab.record import Cell, Correctness, Counters, Record, SweepStart
 from lab.roofline import bytes_per_second, near_launch_floor, why_impossible
@@ -12,7 +12,7 @@ from lab.spoiled import Spoiled
 from lab.statistics import Latency, latency
 
 SCOPE = "device_cold"
-EAGER_PENALTY = 1.5  # an eager call that takes so many times its graph's share waits for the host
+EAGER_PENALTY = 1.5  # an eager call that takes so many times its share of a graph waits for the host
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,10 +28,10 @@ class CellResult:
     unmeasured: Mapping[str, str] = field(default_factory=dict)  # scope → why it has no time
     enqueue_seconds: float = 0.0
     prepare_seconds: float = 0.0
-    bytes_per_second: float | None = None  # None where the time is too near the launch floor
-    near_floor: bool = False
-    launch_bound: bool = False  # an eager caller waits for the host longer than for the GPU
-    impossible: str = ""
+    bytes_per_second: float | None = None  # None where launch-bound
+    launch_bound: bool = False  # too near the time of an empty kernel for a bandwidth to mean anything
+    host_bound: bool = False  # an eager caller waits for the host rather than for the GPU
+    impossible: Mapping[str, str] = field(default_factory=dict)  # scope → why no honest time can be so short
     correctness: tuple[Correctness, ...] = ()
     counters: Counters | None = None
     cells: tuple[Cell, ...] = ()
@@ -107,7 +107,7 @@ def _measured(
     p50_seconds = latencies[SCOPE].p50_seconds
     enqueue = statistics.median_high(t.enqueue_seconds for cell in cells if (t := timing_of(cell, SCOPE)))
     floor = statistics.median_high(sweep.launch_floor_seconds for sweep in sweeps)
-    near_floor = near_launch_floor(p50_seconds, floor)
+    launch_bound = near_launch_floor(p50_seconds, floor)
     return CellResult(
         case=case.name,
         profile=profile,
@@ -118,10 +118,13 @@ def _measured(
         unmeasured={scope: why for cell in cells for scope, why in cell.unmeasured.items() if scope not in latencies},
         enqueue_seconds=enqueue,
         prepare_seconds=max(cell.prepare_seconds for cell in cells),
-        bytes_per_second=None if near_floor else bytes_per_second(p50_seconds, case),
-        near_floor=near_floor,
-        launch_bound=_launch_bound(latencies, enqueue),
-        impossible=why_impossible(p50_seconds, case, sweeps[0].machine, floor),
+        bytes_per_second=None if launch_bound else bytes_per_second(p50_seconds, case),
+        launch_bound=launch_bound,
+        host_bound=_host_bound(latencies, enqueue),
+        impossible={
+            scope: why_impossible(found.p50_seconds, case, sweeps[0].machine, floor, scope, fewest_calls(cells, scope))
+            for scope, found in latencies.items()
+        },
         correctness=tuple(cell.correctness for cell in cells if cell.correctness),
         counters=counters,
         cells=cells,
@@ -134,7 +137,7 @@ def _latencies(cells: Sequence[Cell], spoiled: Spoiled) -> tuple[dict[str, Laten
     void_shares: dict[str, float] = {}
     for scope in dict.fromkeys(timing.scope for cell in cells for timing in cell.timings):
         kept = [rounds for cell in cells if (rounds := rounds_of(cell, scope, spoiled)) is not None]
-        void = sum(sum(timing.void) for cell in cells if (timing := timing_of(cell, scope)))
+        void = sum(void_samples(cell, scope, spoiled) for cell in cells)
         summary = latency(kept)
         if summary:
             latencies[scope] = summary
@@ -143,7 +146,7 @@ def _latencies(cells: Sequence[Cell], spoiled: Spoiled) -> tuple[dict[str, Laten
     return latencies, void_shares
 
 
-def _launch_bound(latencies: Mapping[str, Latency], enqueue_seconds: float) -> bool:
+def _host_bound(latencies: Mapping[str, Latency], enqueue_seconds: float) -> bool:
     """Whether an eager caller's time is the host's rather than the GPU's."""
     eager, graph = latencies.get("eager"), latencies.get("graph")
     if eager and graph:

@@ -13,6 +13,7 @@ SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 SLUG_RULE = "lower-case letters and digits in groups joined by single hyphens, such as 'h100-first-light'"
 # What the clock covers. The first is the headline: GPU time, with nothing in the cache.
 SCOPES = ("device_cold", "device_warm", "graph", "eager")
+USUAL_THRESHOLD = 1.02  # a gain below two per cent is rarely worth a rival's maintenance
 EDGES = ("zeros", "large-mean", "large-scale", "tiny-scale", "nan", "inf", "odd-sizes", "strided")
 
 Function = Callable[..., Any]
@@ -93,7 +94,7 @@ class Claim:
     baseline: Profile
     cases: tuple[Case, ...]
     scope: str = "device_cold"
-    threshold: float = 1.02
+    threshold: float = USUAL_THRESHOLD
     expected: tuple[str, ...] = ()
 
 
@@ -120,6 +121,8 @@ class Experiment:
         self._check_names()
         for scope in self.scopes:
             _check_member(f"{self.name}: scope", scope, SCOPES)
+        if SCOPES[0] not in self.scopes:
+            raise DefinitionError(f"{self.name}: scopes are {list(self.scopes)}; {SCOPES[0]!r} must be among them")
         for claim in self.claims:
             self._check_claim(claim)
         for claim in self.headlines:

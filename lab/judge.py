@@ -21,7 +21,7 @@ LARGEST_DROPPED_SHARE = 0.20
 LARGEST_CONTROL_EFFECT = 0.01
 CLEAR_MARGIN = 0.01
 EQUIVALENCE_MARGIN = 0.02
-SETTLE_LIMIT = 0.2  # closer to the threshold than this share of the half-width, sweeps needed run to hundreds
+MOST_SWEEPS_TO_ADVISE = 60  # as many as a run may have
 
 
 class Status(StrEnum):
@@ -54,22 +54,24 @@ RULES = {
     ),
     Status.RERUN_NOISE: (
         "A control failed: the same code under two names differed by more than "
-        f"{LARGEST_CONTROL_EFFECT:.0%}, with an interval that excludes 1. Or a noise ratio (p95 / p50) of "
+        f"{LARGEST_CONTROL_EFFECT:.0%}, with an interval that excludes 1, or its own interval is wider than "
+        f"±{WIDEST_HALF_WIDTH:.0%}. Or a noise ratio (p95 / p50) of "
         f"{NOISY_RATIO:.2f} or more, more than {LARGEST_DROPPED_SHARE:.0%} of the samples void or of the rounds "
         f"spoiled, or an interval wider than ±{WIDEST_HALF_WIDTH:.0%}."
     ),
     Status.SUPPORTED: (
         "The interval's lower end reaches the claim's threshold, also among all claims and cases of the experiment "
         "together (Holm), and all sweeps but at most one lie further above parity than "
-        f"{CLEAR_MARGIN:.0%} and than any sweep of the A/A control, or above a threshold below that. Marked "
+        f"{CLEAR_MARGIN:.0%} (or than a lower threshold) and than any sweep of the A/A control. Marked "
         f"provisional, as any later verdict, with fewer than {FULL_SWEEPS} sweeps, with too few samples for a noise "
         "ratio, or without a control."
     ),
     Status.REFUTED: (
-        "The interval's upper end is below the threshold. Marked equivalent where the whole interval is within "
+        "The interval's upper end is below the threshold, and so are all sweeps but at most one. Marked equivalent "
+        "where the whole interval is within "
         f"{EQUIVALENCE_MARGIN:.0%} of parity, regressed where it is all below that."
     ),
-    Status.INCONCLUSIVE: "All else. The page says how many sweeps would probably settle it.",
+    Status.INCONCLUSIVE: "All else. Where more sweeps would probably settle it, the reason says how many.",
 }
 
 
@@ -141,7 +143,7 @@ def judge_family(verdicts: Mapping[Key, Verdict], thresholds: Mapping[Key, float
 
 
 def judge_claim(verdicts: Sequence[Verdict]) -> Status:
-    """A claim is supported when each of its cases is; one refuted case refutes it."""
+    """A claim is supported when each of its cases is; one refuted case refutes it, and one rejected rejects it."""
     present = {verdict.status for verdict in verdicts}
     if present == {Status.SUPPORTED}:
         return Status.SUPPORTED
@@ -155,6 +157,8 @@ def _noise(subject: Side, baseline: Side, speedup: Speedup, control: Speedup | N
     """What makes the samples too noisy to judge, or nothing."""
     if control and not control.low <= 1 <= control.high and abs(control.ratio - 1) > LARGEST_CONTROL_EFFECT:
         return f"the control failed: the same code differed from itself by {abs(control.ratio - 1):.1%}"
+    if control and control.half_width > WIDEST_HALF_WIDTH:
+        return f"the control failed: its own interval is ±{control.half_width:.1%} wide"
     if spoiled_share > LARGEST_DROPPED_SHARE:
         return f"{spoiled_share:.0%} of the case's rounds were spoiled and left out"
     for name, side in (("subject", subject), ("baseline", baseline)):
@@ -181,33 +185,46 @@ def _lost_in_family(verdict: Verdict, size: int) -> Verdict:
 
 
 def _weigh(speedup: Speedup, threshold: float, provisional: bool, control_noise: float) -> Verdict:
-    bar = 1 + max(CLEAR_MARGIN, control_noise) if threshold >= 1 + CLEAR_MARGIN else threshold
-    clear = sum(ratio > bar for ratio in speedup.sweep_ratios)
-    marks = ["provisional"] if provisional else []
+    status, reason, mark = Status.INCONCLUSIVE, "", ""
+    sweeps = len(speedup.sweep_ratios)
     if speedup.low >= threshold:
-        if clear >= len(speedup.sweep_ratios) - 1:
-            return Verdict(status=Status.SUPPORTED, reason="", speedup=speedup, mark=", ".join(marks))
-        reason = f"the interval reaches the threshold, and only {clear} of {len(speedup.sweep_ratios)} sweeps are clear"
-        return Verdict(status=Status.INCONCLUSIVE, reason=reason, speedup=speedup, mark=", ".join(marks))
-    if speedup.high < threshold:
-        if speedup.high < 1 - EQUIVALENCE_MARGIN:
-            marks.insert(0, "regressed")
-        elif speedup.low > 1 - EQUIVALENCE_MARGIN and speedup.high < 1 + EQUIVALENCE_MARGIN:
-            marks.insert(0, "equivalent")
-        return Verdict(status=Status.REFUTED, reason="", speedup=speedup, mark=", ".join(marks))
-    return Verdict(
-        status=Status.INCONCLUSIVE,
-        reason=_what_would_settle(speedup, threshold),
-        speedup=speedup,
-        mark=", ".join(marks),
-    )
+        bar = _bar(threshold, control_noise)
+        clear = sum(ratio > bar for ratio in speedup.sweep_ratios)
+        if clear >= sweeps - 1:
+            status = Status.SUPPORTED
+        else:
+            reason = f"the interval reaches the threshold, and only {clear} of {sweeps} sweeps are clear"
+    elif speedup.high < threshold:
+        below = sum(ratio < threshold for ratio in speedup.sweep_ratios)
+        if below >= sweeps - 1:
+            status, mark = Status.REFUTED, _mark(speedup)
+        else:
+            reason = f"the interval is below the threshold, and only {below} of {sweeps} sweeps are"
+    else:
+        reason = _what_would_settle(speedup, threshold)
+    marks = [mark, "provisional" if provisional else ""]
+    return Verdict(status=status, reason=reason, speedup=speedup, mark=", ".join(filter(None, marks)))
+
+
+def _bar(threshold: float, control_noise: float) -> float:
+    """What a sweep must exceed to speak for a claim; a claim of no gain has none but its threshold."""
+    return 1 + max(min(CLEAR_MARGIN, threshold - 1), control_noise) if threshold > 1 else threshold
+
+
+def _mark(speedup: Speedup) -> str:
+    if speedup.high < 1 - EQUIVALENCE_MARGIN:
+        return "regressed"
+    within = speedup.low > 1 - EQUIVALENCE_MARGIN and speedup.high < 1 + EQUIVALENCE_MARGIN
+    return "equivalent" if within else ""
 
 
 def _what_would_settle(speedup: Speedup, threshold: float) -> str:
-    """The interval narrows with the square root of the sweeps; the ratio is taken to stay where it is."""
+    """The interval narrows with the square root of the sweeps, down to its floor; the ratio is taken to stay."""
     distance = abs(speedup.ratio / threshold - 1)
     sweeps = len(speedup.sweep_ratios)
-    if distance < SETTLE_LIMIT * speedup.half_width:
-        return "the ratio lies at the threshold itself; more sweeps would hardly settle it"
+    if distance <= speedup.floor:
+        return "the ratio lies closer to the threshold than the clock can tell; no number of sweeps would settle it"
     needed = max(sweeps + 1, round(sweeps * (speedup.half_width / distance) ** 2) + 1)
+    if needed > MOST_SWEEPS_TO_ADVISE:
+        return f"the interval holds the threshold; {MOST_SWEEPS_TO_ADVISE} sweeps would probably not settle it"
     return f"the interval holds the threshold; about {needed} sweeps would settle it"

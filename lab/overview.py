@@ -71,17 +71,22 @@ def describe_validity(study: Study) -> Iterator[str]:
         yield f"    {case:34} {_self_comparison(found)}"
     for power in study.power:
         yield (
-            f"  {power.known_ratio:.2f}x: {power.trials} trials, {power.right} right verdicts, {power.excluding_one} "
-            f"intervals exclude 1, {power.covering} hold the ratio"
+            f"  {power.known_ratio:.2f}x: {power.trials} trials, {power.right} right verdicts, {power.withheld} "
+            f"withheld as noise, {power.excluding_one} intervals exclude 1, {power.covering} hold the ratio"
         )
     for repeat in study.repeats:
-        yield f"  {repeat.experiment}: {repeat.runs} runs on {repeat.gpus} GPUs of one model, {len(repeat.flips)} flips"
+        gpus = f"on {repeat.gpus} GPUs of one model"
+        yield f"  {repeat.experiment}: {repeat.runs} runs of {repeat.sources} states of the source, {gpus}"
+        yield (
+            f"    {repeat.comparisons} claims at cases: {len(repeat.flips)} flipped, {len(repeat.changed)} changed, "
+            f"{len(repeat.disjoint)} with intervals that do not meet"
+        )
         yield (
             f"    p50 of {repeat.within} of {repeat.cells} cells within 1 %, at most {repeat.largest_deviation:.2%} "
             f"off ({repeat.largest_at})"
         )
-    for flip in (flip for repeat in study.repeats for flip in repeat.flips):
-        yield f"    flipped: {flip}"
+        for told, places in (("flipped", repeat.flips), ("changed", repeat.changed), ("apart", repeat.disjoint)):
+            yield from (f"    {told}: {place}" for place in places)
     for agreement in study.agreements:
         times = ", ".join(f"{name} {microseconds(seconds)}" for name, seconds in agreement.seconds.items())
         yield f"  {agreement.case} {agreement.profile}: device_cold {microseconds(agreement.p50_seconds)}; {times} µs"

@@ -21,7 +21,7 @@ def experiment_data(result: ExperimentResult, run: RunResult | None, digest: str
         "schema": SCHEMA,
         "policy_version": POLICY_VERSION,
         "experiment": plan.name,
-        "evidence": _evidence(run, digest) if run else None,
+        "evidence": _evidence(result, run, digest) if run else None,
         "counts": _counts(plan, result),
         "cases": {
             case.name: {
@@ -65,7 +65,7 @@ def experiment_data(result: ExperimentResult, run: RunResult | None, digest: str
     }
 
 
-def _evidence(run: RunResult, digest: str) -> dict[str, Any]:
+def _evidence(result: ExperimentResult, run: RunResult, digest: str) -> dict[str, Any]:
     protocol = run.plan.protocol
     return {
         "digest": digest,
@@ -76,10 +76,20 @@ def _evidence(run: RunResult, digest: str) -> dict[str, Any]:
         "started_utc": run.start.started_utc,
         "finished_utc": run.finished_utc,
         "sweeps": protocol.sweeps,
+        "fewest_sweeps": min(_sweeps_by_case(result).values(), default=0),
+        "most_sweeps": max(_sweeps_by_case(result).values(), default=0),
         "rounds": protocol.rounds,
         "block": protocol.block,
         "launch_floor_seconds": _rounded(run.sweeps[0].launch_floor_seconds),
         "damaged_lines": [damage.line_number for damage in run.damages],
+    }
+
+
+def _sweeps_by_case(result: ExperimentResult) -> dict[str, int]:
+    """How many sweeps measured a case: more where the first ones left it imprecise."""
+    found = {case.name: [c.latency for c in result.measured(case.name) if c.latency] for case in result.plan.cases}
+    return {
+        case: max(len(each.sweep_p50_seconds) for each in latencies) for case, latencies in found.items() if latencies
     }
 
 
@@ -110,8 +120,8 @@ def _cell(cell: CellResult) -> dict[str, Any]:
             "bytes_per_second": _rounded(cell.bytes_per_second),
             "enqueue_seconds": _rounded(cell.enqueue_seconds),
             "prepare_seconds": _rounded(cell.prepare_seconds),
-            "near_launch_floor": cell.near_floor,
             "launch_bound": cell.launch_bound,
+            "host_bound": cell.host_bound,
         }
     if cell.correctness:
         data |= {

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from lab.cells import CellResult
+from lab.cells import SCOPE
 from lab.judge import EQUIVALENCE_MARGIN
 from lab.results import ExperimentResult
+from lab.statistics import Speedup
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,10 +39,10 @@ class Place:
         return " (tie)" if self.level else ""
 
 
-def rank(experiment: ExperimentResult, case: str) -> dict[str, Place]:
-    """The place of each measured profile, fastest first; empty where none was measured."""
+def rank(experiment: ExperimentResult, case: str, scope: str = SCOPE) -> dict[str, Place]:
+    """The place of each profile timed in this scope, fastest first; empty where none was."""
     timed = sorted(
-        ((cell.latency.p50_seconds, cell) for cell in experiment.measured(case) if cell.latency),
+        ((found.p50_seconds, cell) for cell in experiment.measured(case) if (found := cell.latencies.get(scope))),
         key=lambda pair: pair[0],
     )
     if not timed:
@@ -49,7 +50,11 @@ def rank(experiment: ExperimentResult, case: str) -> dict[str, Place]:
     all_seconds = [seconds for seconds, _ in timed]
     best = timed[0][1]
     rest = {
-        cell.profile: _behind(experiment, best, cell, 1 + all_seconds.index(seconds), seconds / all_seconds[0])
+        cell.profile: _behind(
+            experiment.compare(case, best.profile, cell.profile, scope),
+            1 + all_seconds.index(seconds),
+            seconds / all_seconds[0],
+        )
         for seconds, cell in timed[1:]
     }
     shared = any(place.level for place in rest.values())
@@ -63,7 +68,7 @@ def baselines(experiment: ExperimentResult) -> tuple[str, ...]:
     return tuple(profile.name for profile in experiment.plan.profiles if profile.name in named)
 
 
-def _behind(experiment: ExperimentResult, best: CellResult, cell: CellResult, number: int, times: float) -> Place:
-    speedup = experiment.compare(cell.case, best.profile, cell.profile)
-    level = speedup is not None and speedup.low < 1 + EQUIVALENCE_MARGIN
-    return Place(rank=number, times_fastest=times, level=level, proven=speedup is not None)
+def _behind(lead: Speedup | None, number: int, times_fastest: float) -> Place:
+    """`lead` is the speed-up of the fastest over this one."""
+    level = lead is not None and lead.low < 1 + EQUIVALENCE_MARGIN
+    return Place(rank=number, times_fastest=times_fastest, level=level, proven=lead is not None)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lab import journal
 from lab.cells import SCOPE, CellResult, cell_result
-from lab.compare import speedup_between, split_between
+from lab.compare import Timed, clock_step_seconds, speedup_between, split_between
 from lab.errors import RunError
 from lab.judge import Side, Status, Verdict, judge_case, judge_claim, judge_family
 from lab.plan import Plan, PlannedClaim, PlannedExperiment, PlannedProfile, load_plan
@@ -44,17 +44,18 @@ class ExperimentResult:
     claims: tuple[ClaimResult, ...]
     controls: Mapping[str, tuple[Control, ...]]  # by case
     spoiled: Spoiled
+    step_seconds: Mapping[str, float]  # the clock's step, by scope
 
     def compare(self, case: str, subject: str, baseline: str, scope: str = SCOPE) -> Speedup | None:
         """How many times as fast the subject is in a scope."""
-        return speedup_between(self.cells[case, baseline].cells, self.cells[case, subject].cells, scope, self.spoiled)
+        return self._compared(self.cells[case, baseline].cells, self.cells[case, subject].cells, scope)
 
     def control(self, case: str, scope: str = SCOPE) -> Speedup | None:
         """The same code under two names: what the instrument sees where there is nothing to see."""
         held = self.controls.get(case, ())
         if not held:
             return None
-        return speedup_between(self.cells[case, held[0].profile].cells, held, scope, self.spoiled)
+        return self._compared(self.cells[case, held[0].profile].cells, held, scope)
 
     def split(self, case: str, subject: str, baseline: str) -> Split | None:
         """The device's part and the launch's of an eager speed-up."""
@@ -63,6 +64,9 @@ class ExperimentResult:
     def spoiled_share(self, case: str) -> float:
         """Share of the case's rounds that was left out."""
         return self.spoiled.share(self.plan.name, case)
+
+    def _compared(self, baseline: Sequence[Timed], subject: Sequence[Timed], scope: str) -> Speedup | None:
+        return speedup_between(baseline, subject, scope, self.spoiled, self.step_seconds.get(scope, 0.0))
 
     def measured(self, case: str) -> list[CellResult]:
         """The measured cells of a case, in the order of the profiles."""
@@ -143,7 +147,11 @@ def _judge_experiment(
     for record in records:
         if isinstance(record, Control) and record.experiment == plan.name:
             controls[record.case] = (*controls.get(record.case, ()), record)
-    unjudged = ExperimentResult(plan=plan, cells=cells, claims=(), controls=controls, spoiled=spoiled)
+    timed = [cell for result in cells.values() for cell in result.cells]
+    unjudged = ExperimentResult(
+        plan=plan, cells=cells, claims=(), controls=controls, spoiled=spoiled,
+        step_seconds={scope: clock_step_seconds(timed, scope) for scope in plan.scopes},
+    )  # fmt: skip
     return replace(unjudged, claims=_judge_claims(unjudged))
 
 
@@ -181,5 +189,5 @@ def _side(cell: CellResult, scope: str) -> Side:
         reason=reason,
         latency=cell.latencies.get(scope),
         void_share=cell.void_shares.get(scope, 0.0),
-        impossible=cell.impossible,
+        impossible=cell.impossible.get(scope, ""),
     )

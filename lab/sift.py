@@ -1,11 +1,21 @@
-"""Sets aside records that cannot be this run's, so that a copied line never counts as one more sweep. Pure."""
+"""Sets aside records that cannot be this run's, so that a copied line never counts twice. Pure."""
 
 import itertools
 from collections.abc import Hashable, Sequence
 
 from lab import journal
 from lab.plan import Plan
-from lab.record import Canary, Cell, Control, Record, SweepFinish, SweepStart, Watch
+from lab.record import (
+    Canary,
+    Cell,
+    Control,
+    Counters,
+    Reading,
+    Record,
+    SweepFinish,
+    SweepStart,
+    Watch,
+)
 
 OfASweep = Cell | Control | Canary | Watch | SweepFinish
 
@@ -18,32 +28,40 @@ def sift(plan: Plan, records: Sequence[Record], damaged: set[int]) -> tuple[list
     seen: set[Hashable] = set()
     lines = (number for number in itertools.count(1) if number not in damaged)
     for line_number, record in zip(lines, records, strict=False):
-        reason = ""
-        if isinstance(record, OfASweep):
-            key = _key(record)
-            if key in seen:
-                reason = f"repeats a {type(record).__name__.lower()} of this sweep"
-            elif not 0 <= record.sweep < max(plan.protocol.sweeps, plan.protocol.most_sweeps):
-                reason = f"sweep {record.sweep} is not in the plan"
-            elif not _known(record, known):
-                reason = f"process {record.process!r} began no sweep in this journal"
-            seen.add(key)
-        if reason:
+        if reason := _strange(record, plan, known) or ("repeats an earlier line" if _key(record) in seen else ""):
             strangers.append(journal.Damage(line_number=line_number, reason=reason))
         else:
             kept.append(record)
+            seen.add(_key(record))
     return kept, strangers
 
 
-def _key(record: OfASweep) -> Hashable:
+def _strange(record: Record, plan: Plan, known: set[tuple[int, str]]) -> str:
+    """Why a record cannot be this run's, or nothing."""
+    if not isinstance(record, OfASweep | SweepStart):
+        return ""
+    if not 0 <= record.sweep < max(plan.protocol.sweeps, plan.protocol.most_sweeps):
+        return f"sweep {record.sweep} is not in the plan"
+    if not isinstance(record, SweepStart) and not _known(record, known):
+        return f"process {record.process!r} began no sweep in this journal"
+    return ""
+
+
+def _key(record: Record) -> Hashable:
     """What there can be only one of."""
     if isinstance(record, Cell):
         return Cell, record.sweep, record.experiment, record.case, record.profile
     if isinstance(record, Canary):
         return Canary, record.sweep, record.process, record.after
-    if isinstance(record, SweepFinish):
-        return SweepFinish, record.sweep, record.process
-    return type(record), record.sweep, record.process, record.experiment, record.case
+    if isinstance(record, SweepStart | SweepFinish):
+        return type(record), record.sweep, record.process
+    if isinstance(record, Control | Watch):
+        return type(record), record.sweep, record.process, record.experiment, record.case
+    if isinstance(record, Counters):
+        return Counters, record.experiment, record.case, record.profile
+    if isinstance(record, Reading):
+        return Reading, record.experiment, record.case, record.profile, record.instrument
+    return type(record).__name__
 
 
 def _known(record: OfASweep, known: set[tuple[int, str]]) -> bool:

@@ -1,5 +1,6 @@
-"""Which rounds are left out, for all profiles alike. Decided from the GPU's surroundings, blind to every time. Pure."""
+"""Which rounds are left out, for all profiles alike. Decided blind to any time of a profile. Pure."""
 
+import itertools
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ SLOWDOWNS = {0x8: "hardware slowdown", 0x20: "thermal slowdown", 0x40: "hardware
 SLOWING_POLICIES = ("thermal", "board", "reliability")
 LARGEST_VIOLATION_SHARE = 0.02
 LOWEST_CLOCK_SHARE = 0.90  # of the median clock of the process's rounds
-LARGEST_CANARY_DRIFT = 0.02  # from the median of its process; on a quiet H100 the largest seen was 0.8 %
+LARGEST_CANARY_DRIFT = 0.02  # from the median of its process
 POWER_CAP = 0x4
 POWER_CAPPED_SHARE = 0.05
 
@@ -91,19 +92,32 @@ def _disturbed(canaries: Iterable[Canary]) -> dict[tuple[int, str, str], str]:
 
     Canaries are sung before the first case and after each, so every case lies between two.
     """
+    reasons: dict[tuple[int, str, str], str] = {}
+    sung = deviations(canaries)
+    for (canary, off), (after, _) in itertools.zip_longest(sung, sung[1:], fillvalue=(None, 0.0)):
+        if canary and off > LARGEST_CANARY_DRIFT:
+            beside = [each.after for each in (canary, after) if each and _process(each) == _process(canary)]
+            reasons |= {(*_process(canary), case): f"a canary beside it was off by {off:.1%}" for case in beside}
+    return reasons
+
+
+def deviations(canaries: Iterable[Canary]) -> list[tuple[Canary, float]]:
+    """Each canary, process by process, and how far it was from the median of its process: 0.01 is one per cent."""
     songs: dict[Process, list[Canary]] = {}
     for canary in canaries:
-        songs.setdefault((canary.sweep, canary.process), []).append(canary)
-    reasons: dict[tuple[int, str, str], str] = {}
-    for (sweep, process), sung in songs.items():
+        songs.setdefault(_process(canary), []).append(canary)
+    found = []
+    for sung in songs.values():
         copy = statistics.median(canary.copy_seconds for canary in sung)
         clock = statistics.median(canary.spin_hertz for canary in sung)
-        for number, canary in enumerate(sung):
+        for canary in sung:
             off = max(abs(canary.copy_seconds / copy - 1), abs(canary.spin_hertz / clock - 1))
-            if off > LARGEST_CANARY_DRIFT:
-                beside = [canary.after, *(after.after for after in sung[number + 1 : number + 2])]
-                reasons |= {(sweep, process, case): f"a canary beside it was off by {off:.1%}" for case in beside}
-    return reasons
+            found.append((canary, off))
+    return found
+
+
+def _process(canary: Canary) -> Process:
+    return canary.sweep, canary.process
 
 
 def _place(watch: Watch) -> Place:

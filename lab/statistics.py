@@ -10,6 +10,8 @@ from scipy.special import stdtr, stdtrit
 CONFIDENCE = 0.95
 SMALLEST_HALF_WIDTH = 0.001
 FEWEST_FOR_P95 = 100
+# Two times that a clock rounds to its steps err by up to a step against each other; 95 % of that triangle lies here.
+STEP_SHARE = 0.78
 Rounds = Sequence[Sequence[float]]  # one sweep of one cell: seconds, by round
 
 
@@ -40,6 +42,7 @@ class Speedup:
     low: float
     high: float
     sweep_ratios: tuple[float, ...]
+    floor: float = SMALLEST_HALF_WIDTH  # half-width below which no number of sweeps brings the interval
 
     @property
     def half_width(self) -> float:
@@ -73,15 +76,17 @@ def latency(sweeps: Sequence[Rounds]) -> Latency | None:
     )
 
 
-def speedup(baseline: Sequence[Rounds], subject: Sequence[Rounds]) -> Speedup | None:
+def speedup(baseline: Sequence[Rounds], subject: Sequence[Rounds], step_seconds: float = 0.0) -> Speedup | None:
     """How many times as fast the subject is; sweeps and rounds of both are paired by position.
 
     For sweep p, d_p is the mean over rounds of log(median baseline) − log(median subject); the
     interval is the t interval of d_p over sweeps, never narrower than that over rounds, than the
-    timer's quantum, or than 0.1 %. None where fewer than two sweeps have a round with both.
+    timer's quantum, or than 0.1 %. The quantum is `step_seconds` or what the samples themselves show,
+    whichever is more: a side that always reads the same shows none. None where fewer than two sweeps
+    have a round with both.
     """
-    floor = max(_quantum_half_width(subject), _quantum_half_width(baseline))
-    return _summed_up([_round_logs(b, s) for b, s in zip(baseline, subject, strict=True)], floor)
+    floor = _step_half_width(baseline, subject, step_seconds)
+    return over_sweeps([_round_logs(b, s) for b, s in zip(baseline, subject, strict=True)], floor)
 
 
 def split(
@@ -90,15 +95,16 @@ def split(
     """The parts of an eager speed-up; each argument is (baseline, subject), paired by position throughout.
 
     A graph replays without the host, so its speed-up is the device's; what is left of the eager one is the
-    launch's. Round by round, so that the interval of each part is its own. None as in `speedup`.
+    launch's. Round by round, so that the interval of each part is its own; every round holds all four.
+    None as in `speedup`.
     """
     whole, device = speedup(*eager), speedup(*graph)
     remainders = []
     for eager_baseline, eager_subject, graph_baseline, graph_subject in zip(*eager, *graph, strict=True):
         outer, inner = _round_logs(eager_baseline, eager_subject), _round_logs(graph_baseline, graph_subject)
-        remainders.append([o - i for o, i in zip(outer, inner, strict=False)] if len(outer) == len(inner) else [])
-    floor = max(_quantum_half_width(side) for side in (*eager, *graph))
-    launch = _summed_up(remainders, floor)
+        remainders.append([o - i for o, i in zip(outer, inner, strict=True)])
+    floor = max(_step_half_width(*eager), _step_half_width(*graph))
+    launch = over_sweeps(remainders, floor)
     return Split(end_to_end=whole, device=device, launch=launch) if whole and device and launch else None
 
 
@@ -122,20 +128,22 @@ def holm(p_values: Sequence[float], level: float = (1 - CONFIDENCE) / 2) -> tupl
     return tuple(stands)
 
 
-def _summed_up(sweeps: Sequence[Sequence[float]], floor: float) -> Speedup | None:
-    """The ratio and its interval from the logarithms of each sweep's rounds."""
+def over_sweeps(sweeps: Sequence[Sequence[float]], floor: float) -> Speedup | None:
+    """The ratio and its interval from the logarithms of each sweep's rounds; None as in `speedup`."""
     sweeps = [logs for logs in sweeps if len(logs)]
     if len(sweeps) < 2:
         return None
     effects = np.array([np.mean(logs) for logs in sweeps])
     centre = float(effects.mean())
     rounds = np.concatenate([np.asarray(logs) for logs in sweeps])
-    half_width = max(t_half_width(effects), t_half_width(rounds), floor, SMALLEST_HALF_WIDTH)
+    floor = max(floor, SMALLEST_HALF_WIDTH)
+    half_width = max(t_half_width(effects), t_half_width(rounds), floor)
     return Speedup(
         ratio=math.exp(centre),
         low=math.exp(centre - half_width),
         high=math.exp(centre + half_width),
         sweep_ratios=tuple(float(ratio) for ratio in np.exp(effects)),
+        floor=math.expm1(floor),
     )
 
 
@@ -166,6 +174,12 @@ def _round_logs(baseline: Rounds, subject: Rounds) -> list[float]:
     ]
 
 
-def _quantum_half_width(sweeps: Sequence[Rounds]) -> float:
+def _step_half_width(baseline: Sequence[Rounds], subject: Sequence[Rounds], step_seconds: float = 0.0) -> float:
+    """What the clock's step leaves open of a ratio, however often it is measured."""
+    step_seconds = max(step_seconds, quantum(baseline), quantum(subject))
+    return math.log1p(STEP_SHARE * step_seconds / min(_median(baseline), _median(subject)))
+
+
+def _median(sweeps: Sequence[Rounds]) -> float:
     seconds = [second for rounds in sweeps for block in rounds for second in block]
-    return math.log1p(quantum(sweeps) / float(np.median(seconds))) / math.sqrt(3)
+    return float(np.median(seconds)) if seconds else math.inf

@@ -5,21 +5,18 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from lab.definition import USUAL_THRESHOLD
 from lab.judge import Status, Verdict
 from lab.plan import Plan
 from lab.readings import DIRTY_FLUSH, INSTRUMENTS
 from lab.record import Record
 from lab.results import ExperimentResult, RunResult, judge_run
+from lab.statistics import Speedup
 
 EXPERIMENT = "measurement-validity"
 SESSION_SWEEPS = 5
 SAME = "-again"  # claims of this ending compare a profile with itself
 KNOWN_RATIOS = {"extra-1": 1.01, "extra-2": 1.02, "extra-5": 1.05}
-RIGHT = {
-    "extra-1": (Status.REFUTED, Status.INCONCLUSIVE),
-    "extra-2": (Status.REFUTED, Status.INCONCLUSIVE, Status.SUPPORTED),
-    "extra-5": (Status.SUPPORTED,),
-}
 REPEATED_FROM_SECONDS = 20e-6
 REPEATED_WITHIN = 0.01
 AGREES_WITHIN, AGREES_WITHIN_SECONDS = 0.02, 0.5e-6
@@ -27,7 +24,10 @@ AGREES_WITHIN, AGREES_WITHIN_SECONDS = 0.02, 0.5e-6
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SelfComparison:
-    """Comparisons of a function with itself: none should be supported, one interval in twenty may exclude 1."""
+    """Comparisons of a function with itself: none should be supported, one interval in twenty may exclude 1.
+
+    What was rejected or has no evidence counts as a comparison too.
+    """
 
     comparisons: int
     supported: int
@@ -41,7 +41,8 @@ class Power:
     claim: str
     known_ratio: float
     trials: int
-    right: int  # verdicts that a sound instrument may give
+    right: int  # verdicts that the experiment expects of a sound instrument
+    withheld: int  # as too noisy to judge
     excluding_one: int
     covering: int  # intervals that hold the known ratio
 
@@ -54,11 +55,15 @@ class Repeat:
     gpu: str
     gpus: int  # different ones
     runs: int
+    sources: int  # different states of the source that they measured
     cells: int  # of 20 µs and more
     within: int  # those whose p50 stayed within ±1 % of its median over the runs
     largest_deviation: float
     largest_at: str
-    flips: tuple[str, ...]  # "claim at case" that was supported in one run and refuted in another
+    comparisons: int  # claims at cases that more than one run judged
+    disjoint: tuple[str, ...]  # those of which two runs' intervals do not meet
+    changed: tuple[str, ...]  # those whose verdict is not the same in all runs
+    flips: tuple[str, ...]  # those supported in one run and refuted in another
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,8 +77,11 @@ class Agreement:
 
     def agrees(self, instrument: str) -> bool:
         """Whether the lab's own clock, after the same kind of flush, says the same."""
-        mine, other = self.seconds[DIRTY_FLUSH], self.seconds[instrument]
-        return abs(mine - other) <= max(AGREES_WITHIN * other, AGREES_WITHIN_SECONDS)
+        return _near(self.seconds[DIRTY_FLUSH], self.seconds[instrument])
+
+    def agrees_cold(self, instrument: str) -> bool:
+        """Whether device_cold, with its own flush, says the same."""
+        return _near(self.p50_seconds, self.seconds[instrument])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,7 +102,7 @@ def study(runs: Sequence[tuple[RunResult, Sequence[Record]]]) -> Study:
     """What published runs, each with its records, say of the lab itself. Runs on a CPU are left out."""
     runs = [(run, records) for run, records in runs if run.machine.device == "cuda"]
     testing = [pair for pair in runs if any(e.name == EXPERIMENT for e in pair[0].plan.experiments)]
-    found = [session.experiments[0] for run, records in testing for session in sessions(run.plan, records)]
+    found = [_tests(session) for run, records in testing for session in sessions(run.plan, records)]
     others = [run for run, _ in runs if all(e.name != EXPERIMENT for e in run.plan.experiments)]
     return Study(
         sessions=len(found),
@@ -111,6 +119,10 @@ def sessions(plan: Plan, records: Sequence[Record]) -> Iterator[RunResult]:
     for first in range(0, plan.protocol.sweeps - SESSION_SWEEPS + 1, SESSION_SWEEPS):
         held = range(first, first + SESSION_SWEEPS)
         yield judge_run(plan, [record for record in records if getattr(record, "sweep", first) in held])
+
+
+def _tests(run: RunResult) -> ExperimentResult:
+    return next(experiment for experiment in run.experiments if experiment.plan.name == EXPERIMENT)
 
 
 def _by_case(found: Iterable[ExperimentResult]) -> dict[str, SelfComparison]:
@@ -131,15 +143,20 @@ def _controls(runs: Iterable[RunResult]) -> SelfComparison:
             if control := experiment.control(case.name):
                 excluding = not control.low <= 1 <= control.high
                 parts.append(
-                    SelfComparison(comparisons=1, supported=int(control.low >= 1.02), excluding_one=int(excluding))
+                    SelfComparison(comparisons=1, supported=int(_claimable(control)), excluding_one=int(excluding))
                 )
     return _added(parts)
+
+
+def _claimable(control: Speedup) -> bool:
+    """Whether a claim of the usual threshold would hold, of either name over the other."""
+    return control.low >= USUAL_THRESHOLD or control.high <= 1 / USUAL_THRESHOLD
 
 
 def _compared(verdict: Verdict) -> SelfComparison:
     found = verdict.speedup
     return SelfComparison(
-        comparisons=int(found is not None),
+        comparisons=1,
         supported=int(verdict.status == Status.SUPPORTED),
         excluding_one=int(found is not None and not found.low <= 1 <= found.high),
     )
@@ -156,13 +173,14 @@ def _added(parts: Iterable[SelfComparison]) -> SelfComparison:
 
 def _power(name: str, found: Iterable[ExperimentResult]) -> Power:
     claims = [claim for experiment in found for claim in experiment.claims if claim.claim.name == name]
-    verdicts = [verdict for claim in claims for verdict in claim.verdicts.values() if verdict.speedup]
-    speedups = [verdict.speedup for verdict in verdicts if verdict.speedup]
+    verdicts = [(verdict, claim.claim.expected) for claim in claims for verdict in claim.verdicts.values()]
+    speedups = [verdict.speedup for verdict, _ in verdicts if verdict.speedup]
     return Power(
         claim=name,
         known_ratio=KNOWN_RATIOS[name],
         trials=len(verdicts),
-        right=sum(verdict.status in RIGHT[name] for verdict in verdicts),
+        right=sum(verdict.status in expected for verdict, expected in verdicts),
+        withheld=sum(verdict.status == Status.RERUN_NOISE for verdict, _ in verdicts),
         excluding_one=sum(not found.low <= 1 <= found.high for found in speedups),
         covering=sum(found.low <= KNOWN_RATIOS[name] <= found.high for found in speedups),
     )
@@ -176,37 +194,55 @@ def _repeats(runs: Sequence[RunResult]) -> Iterator[Repeat]:
             groups.setdefault(key, []).append((run, experiment))
     for (name, gpu, _), members in sorted(groups.items()):
         if len(members) > 1:
-            yield _repeat(name, gpu, len({run.machine.gpu_id for run, _ in members}), [e for _, e in members])
+            yield _repeat(name, gpu, [run for run, _ in members], [experiment for _, experiment in members])
 
 
-def _repeat(name: str, gpu: str, gpus: int, members: Sequence[ExperimentResult]) -> Repeat:
+def _repeat(name: str, gpu: str, runs: Sequence[RunResult], members: Sequence[ExperimentResult]) -> Repeat:
+    verdicts = _verdicts(members)
+    statuses = {place: {verdict.status for verdict in found} for place, found in verdicts.items()}
+    deviations = _deviations(members)
+    largest_at = max(deviations, key=lambda cell: deviations[cell], default="")
+    return Repeat(
+        experiment=name,
+        gpu=gpu,
+        gpus=len({run.machine.gpu_id for run in runs}),
+        runs=len(runs),
+        sources=len({run.start.source_digest for run in runs}),
+        cells=len(deviations),
+        within=sum(deviation <= REPEATED_WITHIN for deviation in deviations.values()),
+        largest_deviation=deviations.get(largest_at, 0.0),
+        largest_at=largest_at,
+        comparisons=len(verdicts),
+        disjoint=tuple(place for place, found in verdicts.items() if _disjoint(found)),
+        changed=tuple(place for place, seen in statuses.items() if len(seen) > 1),
+        flips=tuple(place for place, seen in statuses.items() if {Status.SUPPORTED, Status.REFUTED} <= seen),
+    )
+
+
+def _deviations(members: Sequence[ExperimentResult]) -> dict[str, float]:
+    """Of each cell that is long enough: how far a run's p50 was from the median over the runs, at most."""
     deviations: dict[str, float] = {}
     for key in members[0].cells:
         seconds = [cell.latency.p50_seconds for e in members if (cell := e.cells.get(key)) and cell.latency]
         middle = statistics.median(seconds) if len(seconds) > 1 else 0.0
         if middle >= REPEATED_FROM_SECONDS:
             deviations[" ".join(key)] = max(abs(value / middle - 1) for value in seconds)
-    largest_at = max(deviations, key=lambda cell: deviations[cell], default="")
-    return Repeat(
-        experiment=name,
-        gpu=gpu,
-        gpus=gpus,
-        runs=len(members),
-        cells=len(deviations),
-        within=sum(deviation <= REPEATED_WITHIN for deviation in deviations.values()),
-        largest_deviation=deviations.get(largest_at, 0.0),
-        largest_at=largest_at,
-        flips=tuple(_flips(members)),
-    )
+    return deviations
 
 
-def _flips(members: Sequence[ExperimentResult]) -> Iterator[str]:
-    statuses: dict[str, set[Status]] = {}
+def _verdicts(members: Sequence[ExperimentResult]) -> dict[str, list[Verdict]]:
+    """The verdicts of each "claim at case" that more than one run judged."""
+    verdicts: dict[str, list[Verdict]] = {}
     for experiment in members:
         for claim in experiment.claims:
             for case, verdict in claim.verdicts.items():
-                statuses.setdefault(f"{claim.claim.name} at {case}", set()).add(verdict.status)
-    return (place for place, seen in statuses.items() if {Status.SUPPORTED, Status.REFUTED} <= seen)
+                verdicts.setdefault(f"{claim.claim.name} at {case}", []).append(verdict)
+    return {place: found for place, found in verdicts.items() if len(found) > 1}
+
+
+def _disjoint(verdicts: Sequence[Verdict]) -> bool:
+    speedups = [verdict.speedup for verdict in verdicts if verdict.speedup]
+    return len(speedups) > 1 and max(found.low for found in speedups) > min(found.high for found in speedups)
 
 
 def _agreements(run: RunResult) -> Iterator[Agreement]:
@@ -221,3 +257,7 @@ def _agreements(run: RunResult) -> Iterator[Agreement]:
             seconds = readings.get((experiment.plan.name, case, profile), {})
             if cell.latency and seconds.keys() == set(INSTRUMENTS):
                 yield Agreement(case=case, profile=profile, p50_seconds=cell.latency.p50_seconds, seconds=seconds)
+
+
+def _near(mine: float, other: float) -> bool:
+    return abs(mine - other) <= max(AGREES_WITHIN * other, AGREES_WITHIN_SECONDS)

@@ -112,3 +112,7 @@ def test_a_claim_about_a_case_that_a_side_does_not_implement() -> None:
         "doubling: claim 'fast-beats-plain': operator of fast is 'doubling'; accepted are ['tripling']",
         profiles=(PLAIN, other), claims=(wrong,), headlines=(wrong,),
     )  # fmt: skip
+
+
+def test_the_headline_scope_is_always_measured() -> None:
+    assert_refused("doubling: scopes are ['graph']; 'device_cold' must be among them", scopes=("graph",))

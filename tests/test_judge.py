@@ -142,7 +142,25 @@ def test_an_inconclusive_verdict_says_how_many_sweeps_would_settle_it() -> None:
 
 
 def test_a_ratio_at_the_threshold_itself_promises_nothing() -> None:
-    assert "hardly settle" in judged(ratio(1.02)).reason
+    assert "closer to the threshold than the clock can tell" in judged(ratio(1.02)).reason
+
+
+def test_no_more_sweeps_are_advised_than_a_run_may_have() -> None:
+    """The ratio is 0.2 % from the threshold and the half-width 1 %: 125 sweeps."""
+    assert "60 sweeps would probably not settle it" in judged(ratio(1.02 * 1.002, half_width=0.01)).reason
+
+
+def test_a_floor_that_no_sweep_can_lower_is_not_answered_with_more_sweeps() -> None:
+    bound = ratio(1.02 * 1.003, half_width=0.005, floor=0.004)
+    assert "closer to the threshold than the clock can tell" in judged(bound).reason
+
+
+def test_refutation_too_asks_that_all_sweeps_but_one_agree() -> None:
+    below = ratio(1.0, half_width=0.01, sweep_ratios=(0.97, 0.99, 0.98, 1.03, 1.03))
+    verdict = judged(below)
+    assert verdict.status == Status.INCONCLUSIVE
+    assert verdict.reason == "the interval is below the threshold, and only 3 of 5 sweeps are"
+    assert judged(ratio(1.0, half_width=0.01, sweep_ratios=(0.98,) * 4 + (1.03,))).status == Status.REFUTED
 
 
 S, R, I, N, E, X = (  # noqa: E741
@@ -179,7 +197,8 @@ def test_a_claim_is_supported_when_each_case_is_and_one_refuted_case_refutes_it(
     ("control", "status"),
     [
         pytest.param(ratio(1.009, half_width=0.001), Status.SUPPORTED, id="differs by less than one per cent"),
-        pytest.param(ratio(1.02, half_width=0.03), Status.SUPPORTED, id="its interval holds 1"),
+        pytest.param(ratio(1.015, half_width=0.019), Status.SUPPORTED, id="its interval holds 1"),
+        pytest.param(ratio(1.0, half_width=0.021), Status.RERUN_NOISE, id="its interval is too wide to tell"),
         pytest.param(ratio(1.015, half_width=0.001), Status.RERUN_NOISE, id="failed"),
         pytest.param(ratio(0.985, half_width=0.001), Status.RERUN_NOISE, id="failed the other way"),
     ],
@@ -189,7 +208,7 @@ def test_a_control_that_fails_stops_the_case(control: Speedup, status: Status) -
 
 
 def test_a_sweep_counts_as_clear_only_beyond_what_the_same_code_does() -> None:
-    wild = ratio(1.0, half_width=0.05, sweep_ratios=(1.0, 1.0, 1.0, 0.9, 1.1))
+    wild = ratio(1.0, half_width=0.015, sweep_ratios=(1.0, 1.0, 1.0, 0.9, 1.1))
     assert judged(ratio(1.3), control=wild).status == Status.SUPPORTED
     close = judged(ratio(1.08), control=wild)
     assert close.status == Status.INCONCLUSIVE
@@ -205,8 +224,15 @@ def test_too_many_spoiled_rounds_are_noise(share: float, status: Status) -> None
     assert judged(ratio(1.3), spoiled=share).status == status
 
 
-def test_a_low_threshold_is_its_own_bar() -> None:
+def test_a_threshold_below_parity_is_its_own_bar() -> None:
     assert judged(ratio(0.995, half_width=0.002), threshold=0.98).status == Status.SUPPORTED
+
+
+def test_a_small_gain_must_exceed_what_the_same_code_does() -> None:
+    shaky = ratio(1.0, half_width=0.01, sweep_ratios=(1.009, 1.0, 0.999, 1.0, 1.0))
+    small = ratio(1.006, half_width=0.002)
+    assert judged(small, threshold=1.003).status == Status.SUPPORTED
+    assert judged(small, threshold=1.003, control=shaky).status == Status.INCONCLUSIVE
 
 
 def family(*verdicts: Verdict) -> list[Status]:

@@ -250,30 +250,52 @@ def test_bandwidth_is_the_least_traffic_over_the_time() -> None:
 def test_no_bandwidth_is_claimed_below_three_times_the_launch_floor(seconds: float, near: bool) -> None:
     """The floor is 2 µs here."""
     cell = cell_of(judged(times={**TIMES, (SMALL.name, "fast"): seconds}, noise=0.0005))
-    assert cell.near_floor is near
+    assert cell.launch_bound is near
     assert (cell.bytes_per_second is None) is near
 
 
 @pytest.mark.parametrize(("seconds", "bound"), [(46e-6, True), (48e-6, False)])
-def test_a_cell_whose_eager_call_takes_half_as_long_again_as_its_graph_is_launch_bound(
+def test_a_cell_whose_eager_call_takes_half_as_long_again_as_its_graph_is_host_bound(
     seconds: float, bound: bool
 ) -> None:
     """An eager call takes 20 µs more here, and a graph's share 5 % less."""
     cell = cell_of(judged(times={**TIMES, (SMALL.name, "fast"): seconds}, noise=0.0005))
-    assert cell.launch_bound is bound
+    assert cell.host_bound is bound
 
 
 def test_a_time_shorter_than_the_memory_can_deliver_the_inputs_is_rejected() -> None:
     """64 MiB at 3.35 TB/s take 20.0 µs."""
     run = large(19e-6)
-    assert cell_of(run, case=LARGE.name).impossible
+    assert cell_of(run, case=LARGE.name).impossible["device_cold"]
     assert run.experiments[0].claims[0].verdicts[LARGE.name].status == Status.REJECTED
     assert run.experiments[0].claims[0].status == Status.REJECTED
 
 
+def test_physics_is_asked_in_the_claims_own_scope() -> None:
+    """64 MiB in 1.9 ns a call of a graph of twelve, whatever the other scopes say."""
+
+    def rushed(record: Record) -> Record:
+        if not isinstance(record, Cell) or record.profile != "fast":
+            return record
+        graph = next(timing for timing in record.timings if timing.scope == "graph")
+        rounds = tuple(tuple(1.9e-9 for _ in block) for block in graph.rounds)
+        quick = dataclasses.replace(graph, rounds=rounds, calls_per_sample=12)
+        return dataclasses.replace(record, timings=tuple(quick if t is graph else t for t in record.timings))
+
+    for scope, status in (("graph", Status.REJECTED), ("device_cold", Status.SUPPORTED)):
+        experiment = small_experiment()
+        claim = dataclasses.replace(experiment.claims[0], scope=scope, cases=(LARGE,))
+        experiment = dataclasses.replace(experiment, claims=(claim,), headlines=(claim,))
+        plan = plan_of(experiments=[experiment], include=["large-sweep"])
+        times = {(LARGE.name, "plain"): 60e-6, (LARGE.name, "fast"): 40e-6, **TIMES}
+        run = judge_run(plan, [rushed(record) for record in records_of(plan, times, noise=0.0005)])
+        assert run.experiments[0].claims[0].status == status
+
+
 @pytest.mark.parametrize("on", [None, machine(peak_bytes_per_second=0.0), machine("cpu")], ids=["in time", "?", "cpu"])
 def test_nothing_beats_physics_in_time_or_where_the_peak_is_unknown(on: Any) -> None:
-    assert not cell_of(large(20.5e-6 if on is None else 1.7e-6, on), case=LARGE.name).impossible
+    cell = cell_of(large(20.5e-6 if on is None else 1.7e-6, on), case=LARGE.name)
+    assert not cell.impossible["device_cold"]
 
 
 # Who wins
@@ -316,3 +338,22 @@ def test_records_of_every_kind_may_stand_in_any_order() -> None:
     back = verdict_of(judge_run(plan, [*heads, *reversed(cells)])).speedup
     assert math.isclose(there.low, back.low)
     assert math.isclose(there.high, back.high)
+
+
+def test_places_are_those_of_the_scope_that_is_asked() -> None:
+    """Fast on the GPU, and slow to launch."""
+
+    def slow_to_launch(cell: Cell) -> Cell:
+        if cell.profile != "fast":
+            return cell
+        timings = tuple(
+            dataclasses.replace(t, rounds=tuple(tuple(3 * s for s in block) for block in t.rounds))
+            if t.scope == "eager"
+            else t
+            for t in cell.timings
+        )
+        return dataclasses.replace(cell, timings=timings)
+
+    experiment = judged(slow_to_launch).experiments[0]
+    assert next(iter(rank(experiment, SMALL.name))) == "fast"
+    assert next(iter(rank(experiment, SMALL.name, "eager"))) == "plain"

@@ -125,3 +125,54 @@ def test_a_shift_between_processes_that_no_process_can_see_is_not_taken_for_a_re
     assert found.half_width > WIDEST_HALF_WIDTH
     side = Side(outcome="measured", reason="", latency=noise, void_share=0.0)
     assert judge_case(side, side, found, 1.02).status == Status.RERUN_NOISE
+
+
+def test_a_clock_coarser_than_the_noise_is_not_believed_beyond_its_step() -> None:
+    """5 µs in steps of 32 ns with 2 ns of noise: every sample of a side reads one step, or one of two.
+
+    A side that reads one shows no step; that of the other cells of the run is known.
+    """
+
+    def trial(dice: np.random.Generator) -> bool:
+        truth = 5e-6 * dice.uniform(1.0, 1.02, 2)
+
+        def read(seconds: float) -> list[list[float]]:
+            noisy = seconds + dice.normal(0, 2e-9, (ROUNDS, BLOCK))
+            return (np.round(noisy / QUANTUM_SECONDS) * QUANTUM_SECONDS).tolist()
+
+        found = speedup([read(truth[0]) for _ in range(5)], [read(truth[1]) for _ in range(5)], QUANTUM_SECONDS)
+        assert found is not None
+        return found.low <= truth[0] / truth[1] <= found.high
+
+    dice = np.random.default_rng(5)
+    assert sum(trial(dice) for _ in range(TRIALS)) >= 0.93 * TRIALS
+
+
+@pytest.mark.parametrize("sigma", [0.01, 0.02, 0.03, 0.04])
+@pytest.mark.parametrize(("ratio", "wrong"), [(1.03, Status.REFUTED), (1.01, Status.SUPPORTED)])
+def test_what_is_judged_although_processes_disagree_is_seldom_judged_wrong(
+    sigma: float, ratio: float, wrong: Status
+) -> None:
+    """Only intervals narrow enough are judged: a selection, which must not turn into wrong verdicts."""
+    dice = np.random.default_rng(int(sigma * 100))
+    calm = latency([[[BASE_SECONDS] * BLOCK] * ROUNDS] * 5)
+    side = Side(outcome="measured", reason="", latency=calm, void_share=0.0)
+
+    def still(seconds: float) -> list[list[float]]:
+        return [[seconds * (1 + 1e-6 * number)] for number in range(ROUNDS)]
+
+    statuses = []
+    for _ in range(TRIALS):
+        sweeps = [still(BASE_SECONDS * ratio * math.exp(dice.normal(0, sigma))) for _ in range(MOST)]
+        found = until_narrow(sweeps, [still(BASE_SECONDS)] * MOST)
+        statuses.append(judge_case(side, side, found, 1.02).status)
+    assert statuses.count(wrong) <= 0.01 * TRIALS
+
+
+def until_narrow(baseline: Sweeps, subject: Sweeps) -> Speedup:
+    for count in range(5, MOST + 1):
+        found = speedup(baseline[:count], subject[:count])
+        assert found is not None
+        if found.half_width <= TARGET:
+            break
+    return found

@@ -111,8 +111,10 @@ def test_a_slowdown_of_a_whole_round_hits_both_sides_and_cancels() -> None:
     assert found.ratio == pytest.approx(2.0)
 
 
-def test_equal_samples_never_give_an_interval_narrower_than_a_thousandth() -> None:
-    found = compared(flat([2.0] * 5), flat([1.0] * 5))
+def test_still_samples_never_give_an_interval_narrower_than_a_thousandth() -> None:
+    """Steps of a millionth, so that it is not the timer's step that widens it."""
+    still = [[[1.0] * 9 + [1.000001]] * 6] * 5
+    found = compared(scaled(still, 2.0), still)
     assert found.half_width == pytest.approx(math.expm1(SMALLEST_HALF_WIDTH), rel=1e-6)
     assert found.low < found.ratio < found.high
 
@@ -123,7 +125,14 @@ def test_a_coarse_timer_is_never_more_exact_than_its_step() -> None:
     blocks = [[32 * step] * 9 + [33 * step]] * 6
     found = compared([blocks] * 5, [blocks] * 5)
     assert found.ratio == 1.0
-    assert found.half_width >= 0.99 * math.log1p(1 / 32) / math.sqrt(3)
+    assert found.half_width == pytest.approx(0.78 / 32, rel=0.02)
+    assert found.floor == pytest.approx(found.half_width)
+
+
+def test_times_that_never_move_are_no_more_exact_than_the_timer_is_known_to_be() -> None:
+    found = speedup(flat([162 * 32e-9] * 5), flat([162 * 32e-9] * 5), step_seconds=32e-9)
+    assert found is not None
+    assert found.half_width == pytest.approx(0.78 / 162, rel=0.02)
 
 
 def test_rounds_that_scatter_widen_the_interval_although_the_sweeps_agree() -> None:

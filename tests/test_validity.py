@@ -20,7 +20,7 @@ def validity_run(sweeps: int = 10, seed: int = 1, **seconds: float) -> tuple[Run
     experiments = choose_experiments(["measurement-validity"])
     plan = plan_of("validity", sweeps=sweeps, include=["full-validity"], experiments=experiments)
     times = {
-        (case.name, profile): value
+        (case.name, profile): value * max(1.0, case.read_bytes / 50e6)  # no faster than the memory
         for case in plan.experiments[0].included_cases
         for profile, value in (PLAIN | EXTRA | seconds).items()
     }
@@ -59,6 +59,7 @@ def test_known_extra_work_is_found_and_its_ratio_covered(found: Study) -> None:
     five = next(power for power in found.power if power.claim == "extra-5")
     assert five.trials == five.right == five.excluding_one
     assert five.covering >= 0.8 * five.trials
+    assert five.withheld == 0
     missed = study([validity_run(**{"extra-5": 30e-6})])
     assert next(power for power in missed.power if power.claim == "extra-5").right == 0
 
@@ -74,11 +75,39 @@ def test_runs_that_repeat_are_told_from_runs_that_do_not() -> None:
     (steady,) = study([norms(1), norms(2, gpu_id="b"), norms(3)]).repeats
     assert (steady.runs, steady.gpus) == (3, 2)
     assert steady.cells == steady.within > 0
-    assert steady.flips == ()
+    assert steady.flips == steady.changed == steady.disjoint == ()
+    assert steady.sources == 1
+    assert steady.comparisons > 0
     (restless,) = study([norms(1), norms(2), norms(3, scale=0.7)]).repeats
     assert restless.within < restless.cells
     assert restless.largest_deviation > 0.2
     assert any(flip.startswith("triton-rmsnorm-beats-torch-fused at") for flip in restless.flips)
+    assert set(restless.flips) <= set(restless.changed)
+    assert set(restless.flips) <= set(restless.disjoint)
+
+
+def test_what_failed_stays_in_the_count() -> None:
+    """A lab that rejected its own code, or lost the cells, must not look better for it."""
+    experiments = choose_experiments(["measurement-validity"])
+    plan = plan_of("validity", sweeps=5, experiments=experiments)
+    times = dict.fromkeys(PLAIN | EXTRA, 500e-6)
+    wrong = {"plain-again": ("wrong", "off"), "extra-5": ("crashed", "died")}
+    records = records_of(plan, times, outcomes=wrong)
+    found = study([(judge_run(plan, records), records)])
+    cases = len(plan.experiments[0].included_cases)
+    assert sum(each.comparisons for each in found.by_case.values()) >= cases
+    five = next(power for power in found.power if power.claim == "extra-5")
+    assert five.trials > 0
+    assert five.right == 0
+
+
+def test_the_test_of_the_lab_is_found_beside_other_experiments() -> None:
+    experiments = choose_experiments(["normalization-fusion", "measurement-validity"])
+    plan = plan_of("both", sweeps=5, experiments=experiments)
+    records = records_of(plan, {**PLAIN, **EXTRA, "torch-fused": 40e-6})
+    found = study([(judge_run(plan, records), records)])
+    assert found.sessions == 1
+    assert found.same.comparisons > 0
 
 
 def test_runs_under_another_protocol_are_not_pooled() -> None:
@@ -110,6 +139,10 @@ def test_instruments_agree_within_two_per_cent_or_half_a_microsecond() -> None:
     assert not seen(5.6e-6, 5.0e-6)
     assert seen(101e-6, 100e-6)
     assert not seen(103e-6, 100e-6)
+    seconds = {DIRTY_FLUSH: 100e-6, DO_BENCH: 100e-6, NVBENCH: 100e-6}
+    apart = Agreement(case="c", profile="p", p50_seconds=80e-6, seconds=seconds)
+    assert apart.agrees(NVBENCH)
+    assert not apart.agrees_cold(NVBENCH)
 
 
 def test_only_cells_that_every_instrument_read_are_compared() -> None:

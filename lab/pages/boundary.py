@@ -1,9 +1,14 @@
 """Where the evidence ends: what it holds for, what it does not show, what was left out and why."""
 
+import statistics
+from collections.abc import Sequence
+
+from lab import format
 from lab.figure import Ledger, Sentence
 from lab.naming import machine_name
 from lab.pages.labels import case_label, shape_label
 from lab.pages.views import Boundary, Shown
+from lab.record import SweepStart
 
 
 def boundary(shown: Shown, ledger: Ledger) -> Boundary:
@@ -93,6 +98,7 @@ def provenance(shown: Shown) -> tuple[tuple[str, str], ...]:
     run, machine = shown.run, shown.run.machine
     gpu = (
         ("GPU", f"{machine.gpu}, compute capability {machine.compute_capability}, {machine.multiprocessors} SMs"),
+        ("Clock's floors", _floors(run.sweeps)),
         ("Memory", f"{machine.memory_bytes / 2**30:.0f} GiB, L2 {machine.l2_bytes / 2**20:.0f} MiB"),
         ("Peak bandwidth", f"{machine.peak_bytes_per_second / 1e9:.0f} GB/s (memory clock × bus width)"),
         ("Power limit", f"{machine.power_limit_watts:.0f} W"),
@@ -117,3 +123,11 @@ def provenance(shown: Shown) -> tuple[tuple[str, str], ...]:
         ),
         ("Policy", f"version {run.plan.policy_version} when measured"),
     )
+
+
+def _floors(sweeps: Sequence[SweepStart]) -> str:
+    """What the clock reads at least, as the median of the processes."""
+    kernel = statistics.median(sweep.launch_floor_seconds for sweep in sweeps)
+    events = statistics.median(sweep.empty_seconds for sweep in sweeps)
+    told = f"{format.microseconds(kernel)} µs for a kernel that does nothing"
+    return f"{told}, {format.microseconds(events)} µs for two events with nothing between them" if events else told

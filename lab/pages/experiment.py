@@ -136,11 +136,12 @@ def _run_shape(ledger: Ledger) -> Sentence:
 
 
 def _samples(ledger: Ledger) -> Sentence:
-    sweeps = ledger.figure("evidence", "sweeps")
+    fewest, most = ledger.figure("evidence", "fewest_sweeps"), ledger.figure("evidence", "most_sweeps")
     rounds, block = ledger.figure("evidence", "rounds"), ledger.figure("evidence", "block")
-    if sweeps is None or rounds is None or block is None:
+    if fewest is None or most is None or rounds is None or block is None:
         return ("none",)
-    return (sweeps, " sweeps × ", rounds, " rounds × up to ", block, " samples")
+    sweeps: Sentence = (fewest,) if fewest.value == most.value else (fewest, " to ", most)
+    return (*sweeps, " sweeps × ", rounds, " rounds × up to ", block, " samples")
 
 
 def _cards(shown: Shown, ledger: Ledger) -> tuple[Card, ...]:
@@ -167,8 +168,10 @@ def _ratio_card(shown: Shown, claim: PlannedClaim, ledger: Ledger, remark: str) 
         return None
     case_name = max(found, key=lambda name: found[name])
     value = ledger.ratio("claims", claim.name, "cases", case_name)
-    subject = ledger.figure("cells", case_name, claim.subject, "p50_seconds", show=format.microseconds)
-    baseline = ledger.figure("cells", case_name, claim.baseline, "p50_seconds", show=format.microseconds)
+    subject, baseline = (
+        ledger.figure("cells", case_name, profile, "scopes", claim.scope, "p50_seconds", show=format.microseconds)
+        for profile in (claim.subject, claim.baseline)
+    )
     if value is None or subject is None or baseline is None:
         return None
     case = next(c for c in shown.result.plan.cases if c.name == case_name)

@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from markdown_it import MarkdownIt
 
 from lab import judge, spoiled, statistics
 from lab.decisions import Decision, Standing, freshness
+from lab.definition import USUAL_THRESHOLD
 from lab.format import ratio_interval
 from lab.judge import RULES, Side, judge_case
 from lab.pages.trust import TrustPage
@@ -117,7 +117,7 @@ def _example() -> Iterator[str]:
     control = _made_up((1.0, 1.001, 0.999, 1.002, 1.0))
     for ratios in ((1.17, 1.18, 1.18, 1.19, 1.18), (1.01, 1.0, 1.015, 1.01, 1.005), (1.01, 1.03, 1.02, 1.04, 1.02)):
         found = _made_up(ratios)
-        verdict = judge_case(calm, calm, found, 1.02, control)
+        verdict = judge_case(calm, calm, found, USUAL_THRESHOLD, control)
         told = ", ".join(f"{ratio:g}" for ratio in ratios)
         mark = f" and marked {verdict.mark}" if verdict.mark else ""
         why = f": {verdict.reason}" if verdict.reason else ""
@@ -125,10 +125,9 @@ def _example() -> Iterator[str]:
 
 
 def _made_up(ratios: tuple[float, ...]) -> statistics.Speedup:
-    effects = np.log(ratios)
-    centre, half_width = float(effects.mean()), statistics.t_half_width(effects)
-    low, high = math.exp(centre - half_width), math.exp(centre + half_width)
-    return statistics.Speedup(ratio=math.exp(centre), low=low, high=high, sweep_ratios=ratios)
+    found = statistics.over_sweeps([[math.log(ratio)] for ratio in ratios], floor=0.0)
+    assert found is not None, "five sweeps have an interval"
+    return found
 
 
 def _support(standing: Standing) -> SupportView:

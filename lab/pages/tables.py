@@ -50,20 +50,23 @@ def claim_view(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
 def _case_verdict(shown: Shown, claim: PlannedClaim, case_name: str, ledger: Ledger) -> CaseVerdict:
     case = next(c for c in shown.result.plan.cases if c.name == case_name)
     path = ("claims", claim.name, "cases", case_name)
-    places = rank(shown.result, case_name)
+    places = rank(shown.result, case_name, claim.scope)
+
+    def timed(profile: str) -> tuple[str, ...]:
+        return "cells", case_name, profile, "scopes", claim.scope
+
     noisier = max(
-        (claim.subject, claim.baseline),
-        key=lambda profile: ledger.value("cells", case_name, profile, "noise_ratio") or 0.0,
+        (claim.subject, claim.baseline), key=lambda profile: ledger.value(*timed(profile), "noise_ratio") or 0.0
     )
     return CaseVerdict(
         case=shape_label(case),
         anchor=case_name,
         winner=_first(shown, places),
-        subject_p50=ledger.figure("cells", case_name, claim.subject, "p50_seconds", show=format.microseconds),
-        baseline_p50=ledger.figure("cells", case_name, claim.baseline, "p50_seconds", show=format.microseconds),
+        subject_p50=ledger.figure(*timed(claim.subject), "p50_seconds", show=format.microseconds),
+        baseline_p50=ledger.figure(*timed(claim.baseline), "p50_seconds", show=format.microseconds),
         ratio=ledger.ratio(*path),
         interval=ledger.interval(*path),
-        noise=ledger.figure("cells", case_name, noisier, "noise_ratio", show=format.noise),
+        noise=ledger.figure(*timed(noisier), "noise_ratio", show=format.noise),
         status=ledger.value(*path, "status"),
         mark=", ".join(part for part in (ledger.value(*path, "mark"), "CPU evidence" if shown.on_cpu else "") if part),
         reason=ledger.value(*path, "reason"),
@@ -85,6 +88,7 @@ def case_view(shown: Shown, case: PlannedCase, ledger: Ledger) -> CaseView:
         least_megabytes=ledger.figure("cases", case.name, "least_bytes", show=format.megabytes),
         cells=tuple(_cell(shown, case, profile, ledger) for profile in planned),
         scopes=shown.result.plan.scopes,
+        power_capped=(shown.result.plan.name, case.name) in shown.result.spoiled.power_capped,
         scope_rows=tuple(row for profile in planned if (row := _scope_row(shown, case, profile, ledger))),
     )
 
@@ -152,7 +156,7 @@ def _cell(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger: Ledg
         reason=cell.reason,
         place=f"fastest{place.doubt}" if place and place.rank == 1 else "",
         enqueue=figure("enqueue_seconds", format.microseconds) if cell.enqueue_seconds else None,
-        launch_bound=cell.launch_bound,
+        host_bound=cell.host_bound,
         p50=figure("p50_seconds", format.microseconds),
         p95=figure("p95_seconds", format.microseconds),
         noise=figure("noise_ratio", format.noise),
@@ -163,5 +167,5 @@ def _cell(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger: Ledg
         occupancy=counter("occupancy_percent", format.percent),
         launches=counter("launches", str) if cell.counters and cell.counters.kernels else None,
         counters=counters,
-        remark="launch floor" if cell.near_floor else "",
+        launch_bound=cell.launch_bound,
     )

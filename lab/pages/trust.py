@@ -7,10 +7,9 @@ from typing import Any
 from lab import format
 from lab.evidence import Evidence
 from lab.figure import Figure, Ledger, Sentence
-from lab.judge import POLICY_VERSION
-from lab.readings import DIRTY_FLUSH, DO_BENCH, NVBENCH
-from lab.record import SCHEMA
-from lab.validity import AGREES_WITHIN, AGREES_WITHIN_SECONDS, REPEATED_WITHIN, SelfComparison, Study
+from lab.pages.trust_data import INSTRUMENTS, OTHERS, trust_data
+from lab.spoiled import LARGEST_CANARY_DRIFT
+from lab.validity import AGREES_WITHIN, AGREES_WITHIN_SECONDS, REPEATED_WITHIN, Study
 
 Row = tuple[Sentence, ...]
 
@@ -25,6 +24,7 @@ class TableView:
     goal: str
     headings: tuple[str, ...]
     rows: tuple[Row, ...]
+    summary: Sentence = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,90 +37,9 @@ class TrustPage:
 def trust_page(study: Study, evidence: Sequence[Evidence]) -> TrustPage:
     data = trust_data(study, evidence)
     ledger = Ledger(data)
-    makers = (_same, _power, _repeats, _instruments, _flush, _cost)
+    makers = (_same, _power, _repeats, _instruments, _flush, _canaries, _cost)
     tables = tuple(table for make in makers if (table := make(ledger)).rows)
     return TrustPage(lede=_lede(ledger), tables=tables, data=data)
-
-
-def trust_data(study: Study, evidence: Sequence[Evidence]) -> dict[str, Any]:
-    """Plain JSON values; SI units; the unit in the key."""
-    runs = [item.run for item in evidence]
-    return {
-        "schema": SCHEMA,
-        "policy_version": POLICY_VERSION,
-        "sessions": study.sessions,
-        "same": _counts(study.same),
-        "same_by_case": {case: _counts(found) for case, found in study.by_case.items()},
-        "controls": _counts(study.controls),
-        "power": {
-            power.claim: {
-                "known_ratio": power.known_ratio, "trials": power.trials, "right": power.right,
-                "excluding_one": power.excluding_one, "covering": power.covering,
-            }
-            for power in study.power
-        },
-        "repeats": {
-            repeat.experiment: {
-                "gpu": repeat.gpu, "gpus": repeat.gpus, "runs": repeat.runs, "cells": repeat.cells,
-                "within": repeat.within, "largest_deviation": _rounded(repeat.largest_deviation),
-                "largest_at": repeat.largest_at, "flips": list(repeat.flips), "flip_count": len(repeat.flips),
-            }
-            for repeat in study.repeats
-        },
-        "instruments": {
-            f"{found.case} {found.profile}": {
-                "p50_seconds": _rounded(found.p50_seconds),
-                **{f"{name}_seconds": _rounded(found.seconds[key]) for name, key in INSTRUMENTS.items()},
-                "do_bench_agrees": found.agrees(DO_BENCH), "nvbench_agrees": found.agrees(NVBENCH),
-            }
-            for found in study.agreements
-        },
-        "flush": {
-            run.plan.run_id: {
-                "footprint_bytes": run.flush.footprint_bytes,
-                "flushed_read_bytes": run.flush.flushed_read_bytes,
-                "warm_read_bytes": run.flush.warm_read_bytes,
-            }
-            for run in runs
-            if run.flush and run.flush.flushed_read_bytes is not None
-        },
-        "cost": {
-            run.plan.run_id: {
-                "wall_seconds": run.finish.wall_seconds,
-                "profiling_seconds": run.finish.profiling_seconds,
-                "sweeps": len({end.sweep for end in run.sweep_ends}),
-                "cells": run.plan.cell_count(),
-                "timing_seconds_per_cell_and_sweep": _per_cell(run),
-                "stage_seconds": _stages(run),
-            }
-            for run in runs
-            if run.finish and run.sweep_ends
-        },
-    }  # fmt: skip
-
-
-INSTRUMENTS = {"dirty_flush": DIRTY_FLUSH, "do_bench": DO_BENCH, "nvbench": NVBENCH}
-
-
-def _counts(found: SelfComparison) -> dict[str, int]:
-    return {
-        "comparisons": found.comparisons, "supported": found.supported, "excluding_one": found.excluding_one,
-    }  # fmt: skip
-
-
-def _stages(run: Any) -> dict[str, float]:
-    spent: dict[str, float] = {}
-    for end in run.sweep_ends:
-        for stage, seconds in end.stage_seconds.items():
-            spent[stage] = spent.get(stage, 0.0) + seconds
-    return {stage: _rounded(seconds) for stage, seconds in sorted(spent.items())}
-
-
-def _per_cell(run: Any) -> float | None:
-    """Wall time of the timing stage over the cells that were timed in it, controls included."""
-    timed = sum(bool(cell.timings) for e in run.experiments for result in e.cells.values() for cell in result.cells)
-    timed += sum(len(held) for e in run.experiments for held in e.controls.values())
-    return _rounded(_stages(run).get("time", 0.0) / timed) if timed else None
 
 
 def _lede(ledger: Ledger) -> Sentence:
@@ -131,7 +50,24 @@ def _lede(ledger: Ledger) -> Sentence:
     return (
         "A function was compared with itself, under another name, ", count, " times in ", sessions,
         " sessions of five sweeps: ", supported, " of these claims were supported, and ", excluding,
-        " intervals excluded 1, where one in twenty may.",
+        " intervals excluded 1, where one in twenty may.", *_repeated(ledger),
+    )  # fmt: skip
+
+
+def _repeated(ledger: Ledger) -> Sentence:
+    """What of the repeated experiment with most cells out of bounds did not repeat, if anything."""
+    repeats = ledger.value("repeats") or {}
+    missed = {number: found["cells"] - found["within"] for number, found in repeats.items()}
+    number = max(missed, key=lambda each: missed[each], default="")
+    if not missed.get(number):
+        return ()
+    path = ("repeats", number)
+    runs, cells, within = (ledger.figure(*path, name) or "–" for name in ("runs", "cells", "within"))
+    worst = ledger.figure(*path, "largest_deviation", show=lambda v: f"{v:.1%}") or "–"
+    return (
+        " Not all repeats: over ", runs, f" runs of {repeats[number]['experiment']}, ", within, " of ", cells,
+        f" cells stayed within ±{REPEATED_WITHIN:.0%} of their median; the goal was all, and the worst, "
+        f"{repeats[number]['largest_at']}, was off by ", worst, ".",
     )  # fmt: skip
 
 
@@ -158,7 +94,7 @@ def _power(ledger: Ledger) -> TableView:
     for claim in ledger.value("power") or {}:
         if ledger.value("power", claim, "trials"):
             known = ledger.figure("power", claim, "known_ratio", show=lambda v: f"{v:.2f}×")
-            names = ("trials", "right", "excluding_one", "covering")
+            names = ("trials", "right", "withheld", "excluding_one", "covering")
             rows.append((_one(known), *(_one(ledger.figure("power", claim, name)) for name in names)))
     return TableView(
         anchor="power", title="Known extra work",
@@ -168,7 +104,8 @@ def _power(ledger: Ledger) -> TableView:
             "is only to exclude 1; at 1 % the claim is not to be supported."
         ),
         goal="Right in 90 % at 5 %; 1 excluded in 90 % at 2 %; the known ratio covered in 93 %.",
-        headings=("Known ratio", "Trials", "Right verdicts", "Intervals that exclude 1", "Intervals that hold it"),
+        headings=("Known ratio", "Trials", "Right verdicts", "Withheld as noise", "Intervals that exclude 1",
+            "Intervals that hold it"),
         rows=tuple(rows),
     )  # fmt: skip
 
@@ -178,19 +115,31 @@ def _repeats(ledger: Ledger) -> TableView:
     for name in ledger.value("repeats") or {}:
         path = ("repeats", name)
         worst = ledger.figure(*path, "largest_deviation", show=lambda v: f"{v:.2%}")
+        counts = [
+            _one(ledger.figure(*path, each))
+            for each in ("comparisons", "disjoint_count", "changed_count", "flip_count")
+        ]
         rows.append(
             (
-                (name,), (str(ledger.value(*path, "gpu")),), _one(ledger.figure(*path, "gpus")),
-                _one(ledger.figure(*path, "runs")), _one(ledger.figure(*path, "cells")),
-                _one(ledger.figure(*path, "within")), (*_one(worst), f" ({ledger.value(*path, 'largest_at')})"),
-                _one(ledger.figure(*path, "flip_count")),
+                (str(ledger.value(*path, "experiment")),), (str(ledger.value(*path, "gpu")),),
+                _one(ledger.figure(*path, "gpus")), _one(ledger.figure(*path, "runs")),
+                _one(ledger.figure(*path, "cells")), _one(ledger.figure(*path, "within")),
+                (*_one(worst), f" ({ledger.value(*path, 'largest_at')})"), *counts,
             )
         )  # fmt: skip
     return TableView(
         anchor="repeats", title="The same experiment again",
-        about="Whole runs under one protocol. A flip is a claim supported at a case in one run and refuted in another.",
+        about=(
+            "Whole runs under one protocol, most of them on another GPU of the same model. An interval speaks for the "
+            "processes of one run on one machine. Another board runs at other clocks, and torch.compile may choose "
+            "other kernels there, once a run: so intervals of two runs may lie apart, and a claim near its threshold "
+            "may change its verdict. A flip is worse: a claim supported at a case in one run and refuted in another."
+        ),
         goal=f"p50 of cells of 20 µs and more within ±{REPEATED_WITHIN:.0%} of its median over the runs; no flips.",
-        headings=("Experiment", "GPU", "Different GPUs", "Runs", "Cells", "Within", "Largest deviation", "Flips"),
+        headings=(
+            "Experiment", "GPU", "Different GPUs", "Runs", "Cells", "Within", "Largest deviation", "Claims at cases",
+            "Intervals apart", "Verdict changed", "Flips",
+        ),
         rows=tuple(rows),
     )  # fmt: skip
 
@@ -201,21 +150,39 @@ def _instruments(ledger: Ledger) -> TableView:
         path = ("instruments", place)
         times = [ledger.figure(*path, "p50_seconds", show=format.microseconds)]
         times += [ledger.figure(*path, f"{name}_seconds", show=format.microseconds) for name in INSTRUMENTS]
-        agree = [name for name in ("do_bench", "nvbench") if ledger.value(*path, f"{name}_agrees")]
-        rows.append(((place,), *(_one(time) for time in times), (" and ".join(agree) or "neither",)))
+        agree = [[name for name in OTHERS if ledger.value(*path, f"{name}_{how}")] for how in ("agrees", "agrees_cold")]
+        rows.append(((place,), *(_one(time) for time in times), *((" and ".join(who) or "neither",) for who in agree)))
     return TableView(
         anchor="instruments", title="Other instruments",
         about=(
             "Triton's do_bench and NVIDIA's nvbench flush the cache by writing, and leave it full of written lines "
-            "whose write-back falls into the timed window. The lab's device_cold reads them back first, so it says "
-            "less. With a flush that only writes, the lab's clock is to say what they say."
+            "whose write-back falls into the timed window. The lab's device_cold reads them back first, so that no "
+            "write-back is timed: longer kernels read less there. Very short ones can read more, because device_cold "
+            "also goes round fresh inputs and outputs, where the others keep to one address. With a flush that only "
+            "writes, on one set of inputs, the lab's clock is to say what they say; nvbench writes half as much as the "
+            "other two and sees part of the effect, and do_bench waits for the host in very short kernels."
         ),
         goal=(
-            f"Lab, dirty flush, within {AGREES_WITHIN:.0%} or {AGREES_WITHIN_SECONDS * 1e6:.1f} µs of each, whichever "
-            "is more. nvbench writes half as much as the other two, and sees part of the effect."
+            f"Within {AGREES_WITHIN:.0%} or {AGREES_WITHIN_SECONDS * 1e6:.1f} µs of each other instrument, whichever "
+            "is more."
         ),
-        headings=("Cell", "device_cold, µs", "Lab, dirty flush, µs", "do_bench, µs", "nvbench, µs", "Agree"),
+        summary=_agreement_sentence(ledger),
+        headings=(
+            "Cell", "device_cold, µs", "Lab, dirty flush, µs", "do_bench, µs", "nvbench, µs", "Agree with dirty flush",
+            "Agree with device_cold",
+        ),
         rows=tuple(rows),
+    )  # fmt: skip
+
+
+def _agreement_sentence(ledger: Ledger) -> Sentence:
+    names = ("cells", "do_bench_agrees", "nvbench_agrees", "do_bench_agrees_cold", "nvbench_agrees_cold")
+    cells, dirty_do, dirty_nv, cold_do, cold_nv = (ledger.figure("agreement", name) or "–" for name in names)
+    above = ledger.figure("agreement", "cold_above_dirty") or "–"
+    return (
+        "Of ", cells, " cells the lab's clock agrees with do_bench in ", dirty_do, " and with nvbench in ", dirty_nv,
+        " after a flush like theirs; device_cold itself, on which the verdicts rest, in ", cold_do, " and ", cold_nv,
+        ". It reads more than the dirty flush in ", above, ". All profiles of a case are timed alike in any of them.",
     )  # fmt: skip
 
 
@@ -236,6 +203,30 @@ def _flush(ledger: Ledger) -> TableView:
     )  # fmt: skip
 
 
+def _canaries(ledger: Ledger) -> TableView:
+    rows = []
+    shown: dict[str, Callable[[Any], str]] = {
+        "clock_step_seconds": lambda v: f"{v * 1e9:.0f}", "empty_seconds": format.microseconds,
+        "launch_floor_seconds": format.microseconds, "canaries": str, "off": str, "largest_off": lambda v: f"{v:.1%}",
+    }  # fmt: skip
+    for run_id in ledger.value("clock") or {}:
+        figures = [ledger.figure("clock", run_id, name, show=show) for name, show in shown.items()]
+        rows.append(((run_id,), *(_one(figure) for figure in figures)))
+    return TableView(
+        anchor="clock", title="The clock and the canaries",
+        about=(
+            "What the GPU's clock reads where nothing, or nearly nothing, is timed; and how far fixed copies and spins "
+            "between the cases were from the median of their process."
+        ),
+        goal=f"A canary that is off by more than {LARGEST_CANARY_DRIFT:.0%} spoils the cases beside it.",
+        headings=(
+            "Run", "Step of the clock, ns", "Two events, µs", "Empty kernel, µs", "Canaries", "Off by more",
+            "Largest deviation",
+        ),
+        rows=tuple(rows),
+    )  # fmt: skip
+
+
 def _cost(ledger: Ledger) -> TableView:
     rows = []
     stages = ("load", "start", "inputs", "check", "time", "canaries")
@@ -244,6 +235,7 @@ def _cost(ledger: Ledger) -> TableView:
         shown: list[tuple[str, Callable[[Any], str]]] = [
             ("cells", str), ("sweeps", str), ("wall_seconds", _seconds), ("profiling_seconds", _seconds),
             ("timing_seconds_per_cell_and_sweep", lambda v: f"{v:.2f}"),
+            ("gpu_seconds_per_cell_and_sweep", lambda v: f"{v:.2f}"),
         ]  # fmt: skip
         found = [ledger.figure(*path, name, show=show) for name, show in shown]
         found += [ledger.figure(*path, "stage_seconds", stage, show=_seconds) for stage in stages]
@@ -253,11 +245,11 @@ def _cost(ledger: Ledger) -> TableView:
         about=(
             "Seconds. Stages are summed over worker processes; five load side by side, so that loading takes a fifth "
             "of its sum. Other instruments count as profiling. Time per cell is the timing stage's wall time, an upper "
-            "bound of the GPU's."
+            "bound of the GPU's; samples and spins alone are a lower bound."
         ),
         goal="normalization-fusion with profiling in at most 240 s; at most 1 s of GPU time a cell in five sweeps.",
         headings=(
-            "Run", "Cells", "Sweeps", "Wall", "Profiling", "Timing per cell and sweep",
+            "Run", "Cells", "Sweeps", "Wall", "Profiling", "Timing per cell and sweep", "GPU, at least",
             *(stage.capitalize() for stage in stages),
         ),
         rows=tuple(rows),
@@ -270,7 +262,3 @@ def _one(figure: Figure | None) -> Sentence:
 
 def _seconds(value: float) -> str:
     return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.7g}")

@@ -73,7 +73,7 @@ class CellView:
     reason: str
     place: str  # 'fastest', 'fastest (tie)' or empty
     enqueue: Figure | None
-    launch_bound: bool
+    host_bound: bool
     p50: Figure | None
     p95: Figure | None
     noise: Figure | None
@@ -84,7 +84,7 @@ class CellView:
     occupancy: Figure | None
     launches: Figure | None
     counters: str  # why there are none
-    remark: str
+    launch_bound: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,6 +124,7 @@ class CaseView:
     included: bool
     least_megabytes: Figure | None
     cells: tuple[CellView, ...]
+    power_capped: bool  # the GPU was at its power limit for part of the time
     scopes: tuple[str, ...]
     scope_rows: tuple[ScopeRow, ...]
 
