@@ -37,6 +37,16 @@ class Ledger:
         """Those of the wanted cells that have no record in this sweep."""
         return [key for key in wanted if (sweep, key) not in self.cells]
 
+    def edgeless(self, wanted: Iterable[Key]) -> list[Key]:
+        """Those of the wanted cells that have yet to be asked for edge inputs: no sweep has their answers on record,
+        nor that the cell is wrong without them."""
+        answered = {
+            key
+            for (_, key), cell in self.cells.items()
+            if cell.outcome == "wrong" or (cell.correctness and cell.correctness.edges)
+        }
+        return [key for key in wanted if key not in answered]
+
     def before(self, sweep: int) -> list[Record]:
         """Everything except what later sweeps, and this one, have given."""
         return [record for record in self.records if getattr(record, "sweep", -1) < sweep]

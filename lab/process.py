@@ -1,5 +1,6 @@
 """One worker process: started, loaded, given its cells, heard to its end. It never outlives this process."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from typing import Any
 
 from lab.channel import Garbled, Reader
 from lab.errors import RunError
+from lab.ledger import Key
 from lab.orphan import mark_parent
 from lab.source import OWN_MODULE, child_environment
 
@@ -25,6 +27,15 @@ SIGNALS = {number.value: number.name for number in signal.Signals}
 
 class WorkerEnded(Exception):
     """A worker came to its end before it was done. The message says how, as in 'the worker ...'."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Order:
+    """What a worker is to measure: cells of a sweep, and those of them that it asks for edge inputs too."""
+
+    sweep: int
+    todo: Sequence[Key]
+    edges: Sequence[Key]
 
 
 class WorkerProcess:
@@ -61,12 +72,10 @@ class WorkerProcess:
                 self.at = []
                 return
 
-    def measure(
-        self, sweep: int, todo: Sequence[tuple[str, str, str]], silence_seconds: float, limit_seconds: float
-    ) -> Iterator[tuple[str, Any]]:
-        """Give it its cells; (kind, content) of what it sends until it is done."""
+    def measure(self, order: Order, silence_seconds: float, limit_seconds: float) -> Iterator[tuple[str, Any]]:
+        """Give it its order; (kind, content) of what it sends until it is done."""
         with suppress(BrokenPipeError), self._process.stdin as orders:  # type: ignore[union-attr]
-            orders.write(json.dumps({"sweep": sweep, "todo": todo}).encode())
+            orders.write(json.dumps(dataclasses.asdict(order)).encode())
         for kind, content in self._frames(silence_seconds, limit_seconds):
             if kind == "done":
                 self._exit_status(EXIT_SECONDS)

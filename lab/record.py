@@ -104,7 +104,7 @@ class Correctness:
     worst_tolerance_share: float  # largest |error| / tolerance; above 1 fails, unless the standard errs as much
     message: str
     standard_tolerance_share: float = added(2, 0.0)  # the standard implementation's own, on the same inputs
-    edges: tuple[Edge, ...] = added(2, ())  # asked in a run's first sweep
+    edges: tuple[Edge, ...] = added(2, ())  # asked until they are answered
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

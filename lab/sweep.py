@@ -9,7 +9,7 @@ from lab.errors import RunError
 from lab.ledger import Key, Ledger
 from lab.moment import now
 from lab.plan import Plan
-from lab.process import WorkerEnded, WorkerProcess
+from lab.process import Order, WorkerEnded, WorkerProcess
 from lab.progress import RunProgress
 from lab.quarantine import crash_reason, not_loadable, quarantined
 from lab.record import KINDS, Cell, SweepStart, from_data
@@ -79,9 +79,8 @@ class Sweep:
     def _hear(self, worker: WorkerProcess, todo: Sequence[Key]) -> None:
         protocol = self.plan.protocol
         with self.watcher.watching(worker.pid):
-            for kind, content in worker.measure(
-                self.number, todo, protocol.deadline_seconds, protocol.sweep_deadline_seconds
-            ):
+            order = Order(self.number, todo, self.ledger.edgeless(todo))
+            for kind, content in worker.measure(order, protocol.deadline_seconds, protocol.sweep_deadline_seconds):
                 self._take(kind, content)
         self._refuse_other_code()
 

@@ -48,13 +48,17 @@ def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, L
 
 
 def measure(
-    plan: Plan, sweep: int, todo: set[Any], guard: Guard, functions: dict[Key, Loaded], stages: Stages, emit: Emit
-) -> None:
-    """Measure the cells asked for. What this process dies of is told before it does, and costs the announced cell."""
+    plan: Plan, sweep: int, todo: set[Any], edges: set[Any], guard: Guard, functions: dict[Key, Loaded],
+    stages: Stages, emit: Emit,
+) -> None:  # fmt: skip
+    """Measure the cells asked for, those in `edges` with edge inputs too.
+
+    What this process dies of is told before it does, and costs the announced cell.
+    """
     try:
         with stages("start"):
             clock = make_clock(plan.device)
-        bench = Bench(plan, sweep, f"{sweep}-{os.getpid()}", clock, functions, guard, stages, emit)
+        bench = Bench(plan, sweep, f"{sweep}-{os.getpid()}", clock, functions, guard, stages, emit, edges)
         with torch.no_grad():
             _run(bench, todo)
     except Exception as problem:

@@ -191,6 +191,17 @@ def test_a_profile_that_crashes_its_process_twice_is_not_run_again(toyshop: Path
     assert re.search(r"^time: .* in 2 worker processes: .*time \d", said[-1])
 
 
+def test_edge_inputs_are_asked_until_they_are_answered_and_then_no_more(toyshop: Path) -> None:
+    plan = toy_plan("edgy", protocol=dataclasses.replace(QUICK, sweeps=3))
+    found = {(c.sweep, c.profile): c for c in cells_of(measure(plan, toyshop / "r"))}
+    edges = {key: len(c.correctness.edges) for key, c in found.items() if c.correctness}
+    assert edges[0, "one"] > 3
+    assert edges == {(sweep, name): edges[0, "one"] * (sweep == 0) for sweep in range(3) for name in ("one", "two")}
+    crashed = [found[sweep, "crashes-on-zeros"] for sweep in range(3)]
+    assert {cell.outcome for cell in crashed} == {"crashed"}
+    assert [bool(cell.process) for cell in crashed] == [True, True, False]
+
+
 def test_crashes_are_counted_across_a_resume(tmp_path: Path) -> None:
     """No worker is needed: what is missing belongs to a profile in quarantine."""
     plan = toy_plan("steady", protocol=dataclasses.replace(QUICK, sweeps=3))

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lab import Case, Claim, Experiment, Operator, Profile
+from lab import EDGES, Case, Claim, Experiment, Operator, Profile
 from lab.kernels.traffic import Traffic
 
 CALLS_WHILE_CHECKED = 4  # one to prepare, one for each of three seeds
@@ -30,9 +30,9 @@ def no_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int
     raise MemoryError("no room for the inputs")
 
 
-def operator(name: str, make: Callable[..., Any]) -> Operator:
+def operator(name: str, make: Callable[..., Any], edges: tuple[str, ...]) -> Operator:
     return Operator(
-        name=name, inputs=make, reference=lambda x: 2 * x.double(), tolerance=1,
+        name=name, inputs=make, reference=lambda x: 2 * x.double(), tolerance=1, edges=edges,
         traffic=lambda shape, itemsize: Traffic(read_bytes=itemsize, written_bytes=itemsize, flops=1),
     )  # fmt: skip
 
@@ -97,6 +97,10 @@ def load_and_crash() -> Callable[[Tensor], Tensor]:
     return double
 
 
+def crash_on_zeros(x: Tensor) -> Tensor:
+    return double(x) if bool(x.any()) else crash(x)
+
+
 def once_checked(then: Callable[[Tensor], Tensor]) -> Callable[[], Callable[[Tensor], Tensor]]:
     """Right while it is checked, and another once it is timed."""
 
@@ -124,8 +128,8 @@ def experiment(name: str, cases: tuple[Case, ...], profiles: tuple[Profile, ...]
     )  # fmt: skip
 
 
-def case(name: str, rows: int, make: Callable[..., Any] = inputs) -> Case:
-    return Case(operator=operator(name, make), shape=(rows, 64), dtype="float32", description=f"{rows} rows")
+def case(name: str, rows: int, make: Callable[..., Any] = inputs, edges: tuple[str, ...] = ()) -> Case:
+    return Case(operator=operator(name, make, edges), shape=(rows, 64), dtype="float32", description=f"{rows} rows")
 
 
 CASE, LOST = case("doubling", 64), case("lost", 64, no_inputs)
@@ -160,5 +164,6 @@ UNLOADABLE = experiment("unloadable", (CASE,), (ONE, TWO, profile("crashes-when-
 SLOW = experiment("slow", (CASE,), (ONE, TWO, profile("dawdles", dawdle)))
 HANGING = experiment("hanging", (CASE,), (profile("hangs", hang), ONE))
 PAIR = experiment("pair", (case("doubling", 8), case("doubling", 16)), (ONE, TWO))
+EDGY = experiment("edgy", (case("doubling", 8, edges=EDGES),), (ONE, TWO, profile("crashes-on-zeros", crash_on_zeros)))
 
-EXPERIMENTS = (STEADY, MISCHIEF, NO_ROOM, FRAGILE, UNLOADABLE, SLOW, HANGING, PAIR)
+EXPERIMENTS = (STEADY, MISCHIEF, NO_ROOM, FRAGILE, UNLOADABLE, SLOW, HANGING, PAIR, EDGY)
