@@ -19,9 +19,12 @@ class Ledger:
         for record in records:
             self._remember(record)
 
-    def keep(self, record: Record) -> None:
-        journal.append(self.directory / journal.NAME, record)
-        self._remember(record)
+    def keep(self, *records: Record) -> None:
+        """All of them or, where this is cut short, none."""
+        if records:
+            journal.append(self.directory / journal.NAME, *records)
+        for record in records:
+            self._remember(record)
 
     @property
     def code(self) -> str:

@@ -23,7 +23,7 @@ SAME_MACHINE = (
 def open_run(plan: Plan, directory: Path) -> Ledger:
     """What is on record in `directory`, at least the run's start. RunError where it may not be continued."""
     path = directory / journal.NAME
-    journal.drop_torn_line(path)
+    journal.drop_torn_end(path)
     held = journal.read(path)
     if held.damages:
         bad = held.damages[0]

@@ -2,22 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from lab.channel import Garbled
 from lab.crew import Crew, LoadingEnded
 from lab.errors import RunError
+from lab.hearing import Hearing
 from lab.ledger import Key, Ledger
 from lab.moment import now
 from lab.plan import Plan
 from lab.process import Order, WorkerEnded, WorkerProcess
 from lab.progress import RunProgress
 from lab.quarantine import crash_reason, not_loadable, quarantined
-from lab.record import KINDS, Cell, SweepStart, from_data
+from lab.record import Cell, Record, SweepStart
 from lab.resume import differences
 from lab.source import source_digest
 from lab.watch import Watcher
-
-JOURNALED = ("SweepStart", "Canary", "Cell", "Control", "SweepFinish")
 
 
 @dataclass(slots=True)
@@ -63,7 +62,7 @@ class Sweep:
             worker, ended = refusal.worker, str(refusal)
         else:
             try:
-                self._hear(worker, todo)
+                self._hear(worker, todo, Hearing(self.number, todo, self.watcher))
             except WorkerEnded as refusal:
                 ended = str(refusal)
             finally:
@@ -76,27 +75,34 @@ class Sweep:
                 f"anything; its last words ({worker.log}):\n{worker.last_words()}"
             )
 
-    def _hear(self, worker: WorkerProcess, todo: Sequence[Key]) -> None:
+    def _hear(self, worker: WorkerProcess, todo: Sequence[Key], hearing: Hearing) -> None:
         protocol = self.plan.protocol
-        with self.watcher.watching(worker.pid):
-            order = Order(self.number, todo, self.ledger.edgeless(todo))
-            for kind, content in worker.measure(order, protocol.deadline_seconds, protocol.sweep_deadline_seconds):
-                self._take(kind, content)
+        order = Order(self.number, todo, self.ledger.edgeless(todo))
+        try:
+            with self.watcher.watching(worker.pid):
+                for kind, content in worker.measure(order, protocol.deadline_seconds, protocol.sweep_deadline_seconds):
+                    self._take(hearing.take(kind, content))
+                    if kind == "stage":
+                        self._announce(*content)
+            hearing.finish()
+        except Garbled as problem:
+            worker.at = hearing.at
+            raise WorkerEnded(str(problem)) from None
+        except WorkerEnded:
+            self._take(hearing.rest())
+            raise
         self._refuse_other_code()
 
-    def _take(self, kind: str, content: Any) -> None:
-        if kind == "stage":
-            experiment, case, profile, stage = content
-            self.progress.stage(self.number, case, profile, stage)
-            if stage == "time":
-                self.watcher.timing(experiment, case)
-        elif kind == "rounds":
-            self.ledger.keep(self.watcher.watch_of(content, self.number, self.process))
-        elif kind in JOURNALED:
-            record = from_data(KINDS[kind], content, kind)
+    def _announce(self, experiment: str, case: str, profile: str, stage: str) -> None:
+        self.progress.stage(self.number, case, profile, stage)
+        if stage == "time":
+            self.watcher.timing(experiment, case)
+
+    def _take(self, records: Sequence[Record]) -> None:
+        for record in records:
             if isinstance(record, SweepStart):
                 self._check_start(record)
-            self._keep(record)
+        self._keep(*records)
 
     def _check_start(self, start: SweepStart) -> None:
         self._refuse_other_code()
@@ -116,10 +122,11 @@ class Sweep:
                 "put it back to resume the run, or use another run id"
             )
 
-    def _keep(self, record: Any) -> None:
-        self.ledger.keep(record)
-        if isinstance(record, Cell):
-            self.progress.cell(record)
+    def _keep(self, *records: Record) -> None:
+        self.ledger.keep(*records)
+        for record in records:
+            if isinstance(record, Cell):
+                self.progress.cell(record)
 
     def _announced(self, worker: WorkerProcess, todo: Sequence[Key]) -> Key | None:
         """The cell that a worker's end is laid to: the one it announced, where that has no record yet."""

@@ -129,10 +129,10 @@ class SweepCase(Witness):
 
     def _prepare(self, profile: Profile, ring: Ring) -> Ready | None:
         """Compile and check one profile; a profile that cannot be timed leaves its record here."""
+        self.announce(profile.name, "check")
         if reason := skip_reason(profile, self.clock.device):
             self._send(profile.name, "skipped", reason, None)
             return None
-        self.announce(profile.name, "check")
         operator = self.case.operator
         function = self.bench.functions[self.planned.name, operator.name, profile.name]
         if isinstance(function, Exception):

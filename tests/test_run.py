@@ -214,6 +214,16 @@ def test_crashes_are_counted_across_a_resume(tmp_path: Path) -> None:
     assert last.reason == "quarantined: crashed twice, last at doubling-64x64-float32 in sweep 2"
 
 
+def test_a_profile_that_writes_records_of_its_own_is_charged_and_none_of_them_is_kept(toyshop: Path) -> None:
+    records = measure(toy_plan("forged"), toyshop / "r")
+    found = {cell.profile: cell for cell in cells_of(records)}
+    for profile in ("forges", "forges-when-timed"):
+        assert found[profile].outcome == "crashed"
+        assert re.match(r"the worker sent .*: it is not speaking our protocol \(", found[profile].reason)
+    assert {found[name].outcome for name in ("one", "two")} == {"measured"}
+    assert len({found[name].process for name in ("one", "two")}) == 1
+
+
 def test_a_profile_that_crashes_while_it_is_loaded_costs_its_own_cells_only(toyshop: Path) -> None:
     plan = toy_plan("unloadable", protocol=dataclasses.replace(QUICK, sweeps=2))
     found = {(c.sweep, c.profile): (c.outcome, c.reason) for c in cells_of(measure(plan, toyshop / "r"))}
@@ -370,6 +380,23 @@ def test_workers_die_with_a_supervisor_that_is_killed_also_those_deaf_to_sigterm
     while any(is_running(worker) for worker in workers):
         assert time.monotonic() < give_up, "a worker outlived its supervisor by 2 s"
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_a_case_that_is_half_on_record_is_measured_again_as_a_whole(toyshop: Path, share: float) -> None:
+    plan = toy_plan("pair")
+    path = toyshop / "r" / journal.NAME
+    before = measure(plan, toyshop / "r")
+    lines = path.read_bytes().splitlines(keepends=True)
+    cut = lines[: next(n for n, record in enumerate(before) if isinstance(record, Watch))]
+    group = b"".join(lines[len(cut) : len(cut) + 4])  # the watch, the control and two cells of the first case
+    assert len(cells_of(before[len(cut) : len(cut) + 4])) == 2
+    path.write_bytes(b"".join(cut) + group[: round(share * len(group))])
+    records = measure(plan, toyshop / "r")
+    assert len(cells_of(records)) == 4
+    timed = [record for record in records if isinstance(record, Cell | Control | Watch)]
+    assert len(timed) == 8
+    assert {record.process for record in timed} == {[r.process for r in records if isinstance(r, SweepStart)][-1]}
 
 
 # More sweeps where precision asks for them

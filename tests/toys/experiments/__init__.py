@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from lab import EDGES, Case, Claim, Experiment, Operator, Profile
+from lab.channel import send
 from lab.kernels.traffic import Traffic
+from lab.record import Cell, to_data
 
 CALLS_WHILE_CHECKED = 4  # one to prepare, one for each of three seeds
 
@@ -61,6 +63,16 @@ def refuse(x: Tensor) -> Tensor:
 
 def garble(x: Tensor) -> Tensor:
     os.write(int(sys.argv[2]), b"\xff" * 8)  # the pipe that the worker's frames go through
+    return x * 2
+
+
+def forge(x: Tensor) -> Tensor:
+    """Write a record of its own, as good as any, to the pipe that the worker's go through."""
+    cell = Cell(
+        experiment="forged", case="doubling-64x64-float32", profile="forges", sweep=0, process=f"0-{os.getpid()}",
+        outcome="measured", reason="", prepare_seconds=0.0, correctness=None, timings=(), finished_utc="",
+    )  # fmt: skip
+    send(int(sys.argv[2]), {"kind": "Cell", "content": to_data(cell)})
     return x * 2
 
 
@@ -165,5 +177,8 @@ SLOW = experiment("slow", (CASE,), (ONE, TWO, profile("dawdles", dawdle)))
 HANGING = experiment("hanging", (CASE,), (profile("hangs", hang), ONE))
 PAIR = experiment("pair", (case("doubling", 8), case("doubling", 16)), (ONE, TWO))
 EDGY = experiment("edgy", (case("doubling", 8, edges=EDGES),), (ONE, TWO, profile("crashes-on-zeros", crash_on_zeros)))
+FORGED = experiment(
+    "forged", (CASE,), (ONE, TWO, profile("forges", forge), profile("forges-when-timed", double, once_checked(forge)))
+)
 
-EXPERIMENTS = (STEADY, MISCHIEF, NO_ROOM, FRAGILE, UNLOADABLE, SLOW, HANGING, PAIR, EDGY)
+EXPERIMENTS = (STEADY, MISCHIEF, NO_ROOM, FRAGILE, UNLOADABLE, SLOW, HANGING, PAIR, EDGY, FORGED)
