@@ -2,7 +2,8 @@
 
 SI units inside; the unit is in the field's name. A failure is a value too: `outcome` and `reason`.
 Schema history: 1 = first. 2 = scopes, controls, canaries, what the GPU did meanwhile, edge inputs,
-stages of a sweep, other instruments. A field `added` later reads as its default in older records.
+stages of a sweep, other instruments. 3 = the stage of a crash, the experiment of a canary, whether the watch was
+blind. A field `added` later reads as its default in older records, and one `removed` is still read there.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 
 from lab.errors import RunError
 
-SCHEMA = 2
+SCHEMA = 3
 OUTCOMES = ("measured", "wrong", "crashed", "failed", "skipped")
 T = TypeVar("T")
 
@@ -25,6 +26,11 @@ T = TypeVar("T")
 def added(schema: int, unknown: Any) -> Any:
     """A field that records of an older schema lack; they read as `unknown` and are written without it."""
     return dataclasses.field(default_factory=lambda: unknown, metadata={"added": schema})
+
+
+def removed(last: int, unknown: Any) -> Any:
+    """A field that records up to schema `last` hold; newer ones are written without it."""
+    return dataclasses.field(default_factory=lambda: unknown, metadata={"added": last, "last": last})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,7 +172,7 @@ class Round:
 
     seconds: float
     polls: int  # how often NVML was asked during the round
-    reasons: int  # clock-event reasons seen, as NVML's bits
+    reasons: int | None  # clock-event reasons seen, as NVML's bits
     violation_seconds: Mapping[str, float]  # by policy, such as "thermal": time at a reduced clock
     spin_hertz: float | None  # lowest clock of the spins before its blocks
     power_watts: float | None  # largest seen
@@ -183,7 +189,8 @@ class Watch:
     sweep: int
     process: str
     rounds: tuple[Round, ...]
-    energy_joules: float | None
+    blind: str = added(3, "")  # why the GPU's state is not known, or not in all rounds
+    energy_joules: float | None = removed(2, None)  # warm-up included; nothing rested on it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -272,7 +279,7 @@ def to_data(value: Any, schema: int = SCHEMA) -> Any:
         return {
             field.name: to_data(getattr(value, field.name), schema)
             for field in dataclasses.fields(value)
-            if field.metadata.get("added", 1) <= schema
+            if field.metadata.get("added", 1) <= schema <= field.metadata.get("last", SCHEMA)
         }
     if isinstance(value, Mapping):
         return {key: to_data(item, schema) for key, item in value.items()}

@@ -61,7 +61,7 @@ def find(watches: Sequence[Watch], canaries: Iterable[Canary]) -> Spoiled:
 def _reason(seen: Round, usual_hertz: float | None) -> str:
     """What spoiled a round, or nothing."""
     for bit, name in SLOWDOWNS.items():
-        if seen.reasons & bit:
+        if (seen.reasons or 0) & bit:  # what is not known is no fault
             return name
     slowed = sum(seen.violation_seconds.get(policy, 0.0) for policy in SLOWING_POLICIES)
     if seen.seconds > 0 and slowed / seen.seconds > LARGEST_VIOLATION_SHARE:
@@ -75,7 +75,7 @@ def _reason(seen: Round, usual_hertz: float | None) -> str:
 
 def _capped(seen: Round) -> bool:
     power = seen.violation_seconds.get("power", 0.0)
-    return bool(seen.reasons & POWER_CAP) or (seen.seconds > 0 and power / seen.seconds > POWER_CAPPED_SHARE)
+    return bool((seen.reasons or 0) & POWER_CAP) or (seen.seconds > 0 and power / seen.seconds > POWER_CAPPED_SHARE)
 
 
 def _median_clocks(watches: Iterable[Watch]) -> dict[Process, float]:

@@ -83,7 +83,7 @@ class Sweep:
                 for kind, content in worker.measure(order, protocol.deadline_seconds, protocol.sweep_deadline_seconds):
                     self._take(hearing.take(kind, content))
                     if kind == "stage":
-                        self._announce(*content)
+                        self.progress.stage(self.number, *hearing.at[1:])
             hearing.finish()
         except Garbled as problem:
             worker.at = hearing.at
@@ -92,11 +92,6 @@ class Sweep:
             self._take(hearing.rest())
             raise
         self._refuse_other_code()
-
-    def _announce(self, experiment: str, case: str, profile: str, stage: str) -> None:
-        self.progress.stage(self.number, case, profile, stage)
-        if stage == "time":
-            self.watcher.timing(experiment, case)
 
     def _take(self, records: Sequence[Record]) -> None:
         for record in records:

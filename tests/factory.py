@@ -276,8 +276,7 @@ def quiet_round(**changes: Any) -> Round:
 
 def watch(experiment: str, case: str, sweep: int, process: str, rounds: int = 6) -> Watch:
     return Watch(
-        experiment=experiment, case=case, sweep=sweep, process=process, rounds=(quiet_round(),) * rounds,
-        energy_joules=300.0,
+        experiment=experiment, case=case, sweep=sweep, process=process, rounds=(quiet_round(),) * rounds
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ def watched(**changes: Any) -> Watch:
     """One case of six rounds, the third of which was otherwise."""
     rounds = [quiet_round() for _ in range(6)]
     rounds[2] = quiet_round(**changes)
-    return Watch(experiment="e", case="c", sweep=0, process="0-1", rounds=tuple(rounds), energy_joules=None)
+    return Watch(experiment="e", case="c", sweep=0, process="0-1", rounds=tuple(rounds))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,8 @@ def test_a_round_is_spoiled_by_the_gpus_state(changes: dict[str, Any], reason: s
 @pytest.mark.parametrize(
     "changes",
     [
-        {}, {"reasons": 0x1}, {"spin_hertz": 1.75e9}, {"spin_hertz": None}, {"foreign_processes": None},
+        {}, {"reasons": 0x1}, {"reasons": None}, {"spin_hertz": 1.75e9}, {"spin_hertz": None},
+        {"foreign_processes": None},
         {"violation_seconds": {"thermal": 0.002}}, {"violation_seconds": {"power": 0.1}}, {"reasons": 0x4},
     ],
 )  # fmt: skip
@@ -87,7 +88,7 @@ def test_permuting_profiles_never_changes_which_rounds_are_dropped() -> None:
             rounds[dice.randrange(6)] = quiet_round(reasons=0x40)
             records[position] = Watch(
                 experiment=record.experiment, case=record.case, sweep=record.sweep, process=record.process,
-                rounds=tuple(rounds), energy_joules=None,
+                rounds=tuple(rounds),
             )  # fmt: skip
     cells = [position for position, record in enumerate(records) if isinstance(record, Cell) and record.timings]
     dealt = [records[position].timings for position in cells]  # type: ignore[union-attr]
