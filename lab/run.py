@@ -11,6 +11,7 @@ from pathlib import Path
 from lab.crew import Crew
 from lab.ledger import Key, Ledger, key_of
 from lab.lock import gpu_lock, run_lock
+from lab.machine import fingerprint
 from lab.moment import now
 from lab.nsight import check_flush, profile_experiment
 from lab.nvml import first_visible, visible_gpu
@@ -20,7 +21,7 @@ from lab.progress import RunProgress
 from lab.quarantine import quarantined
 from lab.readings import read_instruments
 from lab.record import FlushCheck, Reading, RunFinish, SweepFinish
-from lab.resume import open_run
+from lab.resume import TOLD_BY_WORKERS, open_run, refuse_other_machine
 from lab.sweep import Sweep
 from lab.watch import Watcher
 
@@ -97,6 +98,9 @@ def _not_for_this_device(plan: Plan) -> list[Key]:
 def _explain(plan: Plan, ledger: Ledger, say: Say) -> float:
     """The passes after timing, which explain it and time nothing; seconds that they took."""
     began = time.monotonic()
+    if plan.profiling or plan.instruments:
+        # No sweep may have begun in this process: the run may lie on another box than before.
+        refuse_other_machine(ledger, fingerprint(plan.device, {}), TOLD_BY_WORKERS)
     if plan.profiling:
         for experiment in plan.experiments:
             _profile(plan, experiment, ledger, say)

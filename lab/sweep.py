@@ -14,7 +14,7 @@ from lab.process import Order, WorkerEnded, WorkerProcess
 from lab.progress import RunProgress
 from lab.quarantine import crash_reason, not_loadable, quarantined
 from lab.record import Cell, Record, SweepStart
-from lab.resume import differences
+from lab.resume import refuse_other_machine
 from lab.source import source_digest
 from lab.watch import Watcher
 
@@ -101,12 +101,7 @@ class Sweep:
 
     def _check_start(self, start: SweepStart) -> None:
         self._refuse_other_code()
-        machine = self.ledger.machine
-        if machine and (changes := differences(machine, start.machine)):
-            raise RunError(
-                f"{self.ledger.directory}: this is not the machine that the run began on: {'; '.join(changes)}. "
-                "Use another run id"
-            )
+        refuse_other_machine(self.ledger, start.machine)
         self.process = start.process
 
     def _refuse_other_code(self) -> None:

@@ -18,6 +18,7 @@ from factory import machine, plan_of, records_of, write_run
 
 from lab import journal
 from lab.errors import RunError
+from lab.machine import fingerprint
 from lab.plan import Plan, Protocol
 from lab.process import LOG_BYTES
 from lab.record import Cell, Control, Counters, Record, RunFinish, RunStart, SweepFinish, SweepStart, Watch
@@ -458,7 +459,8 @@ TIMES = {"one": 1e-3, "two": 1e-3}
 
 def begun(directory: Path, plan: Plan, keep: Callable[[Record], bool] = lambda record: True, **how: object) -> Path:
     """A run whose cells are all measured, but which is not finished."""
-    records = records_of(plan, TIMES, **({"finished": False} | how))  # type: ignore[arg-type]
+    facts: dict[str, object] = {"finished": False, "on": fingerprint("cpu", {})}
+    records = records_of(plan, TIMES, **(facts | how))  # type: ignore[arg-type]
     return write_run(directory, plan, filter(keep, records))
 
 
@@ -563,6 +565,23 @@ def test_a_run_is_not_continued_on_another_machine(toyshop: Path) -> None:
     assert "this is not the machine that the run began on" in told
     assert "cpu was 'Another Processor'" in told
     assert "driver was '1.2.3', is ''" in told
+
+
+def test_a_run_whose_sweeps_are_done_is_not_explained_on_another_machine(tmp_path: Path) -> None:
+    plan = toy_plan("steady", profiling=True)
+    directory = begun(
+        tmp_path / "toy", plan, keep=lambda record: not isinstance(record, Counters),
+        on=machine("cpu", cpu="Another Processor"),
+    )  # fmt: skip
+    told = refused(plan, directory)
+    assert "this is not the machine that the run began on" in told
+    assert "cpu was 'Another Processor'" in told
+
+
+def test_variables_that_torch_sets_in_a_worker_make_no_other_machine(tmp_path: Path) -> None:
+    plan = toy_plan("steady", profiling=True)
+    seen = fingerprint("cpu", {"environment": {"CUDA_MODULE_LOADING": "LAZY"}, "gpu": "NVIDIA H100", "cuda": "13.0"})
+    assert isinstance(measure(plan, begun(tmp_path / "toy", plan, on=seen))[-1], RunFinish)
 
 
 # Counters
