@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lab import journal
-from lab.record import Cell, Counters, Machine, Record, RunStart, SweepStart
+from lab.record import Cell, Counters, Machine, Reading, Record, RunStart, SweepStart
 
 Key = tuple[str, str, str]  # experiment, case, profile
 
@@ -57,6 +57,11 @@ class Ledger:
     def counted(self) -> set[Key]:
         """The cells whose counters are on record."""
         return {key_of(record) for record in self.records if isinstance(record, Counters)}
+
+    def read_already(self, experiment: str) -> dict[tuple[str, str, str], Reading]:
+        """What other instruments have read of an experiment, by case, profile and instrument."""
+        readings = [record for record in self.records if isinstance(record, Reading)]
+        return {(r.case, r.profile, r.instrument): r for r in readings if r.experiment == experiment}
 
     def _remember(self, record: Record) -> None:
         self.records.append(record)

@@ -29,9 +29,15 @@ EXIT_SECONDS = 30.0  # for the process to end after its last frame
 Item = tuple[str, str, str]  # case, profile, instrument
 
 
-def read_instruments(plan: Plan, experiment: PlannedExperiment, directory: Path) -> Iterator[Reading]:
-    """Every cell of the experiment by every instrument, each once: its time, or why there is none."""
-    waiting = [(case.name, profile.name, each) for case, profile in experiment.cells() for each in INSTRUMENTS]
+def wanted_readings(experiment: PlannedExperiment) -> list[Item]:
+    """Every cell of the experiment by every instrument."""
+    return [(case.name, profile.name, each) for case, profile in experiment.cells() for each in INSTRUMENTS]
+
+
+def read_instruments(
+    plan: Plan, experiment: PlannedExperiment, directory: Path, waiting: list[Item]
+) -> Iterator[Reading]:
+    """Each of these readings once: its time, or why there is none."""
     if plan.device != "cuda":
         for item in waiting:
             yield _silent(experiment, item, "needs a CUDA GPU, and this run measures the CPU")

@@ -19,8 +19,8 @@ from lab.plan import Plan, PlannedExperiment
 from lab.precision import imprecise_cases
 from lab.progress import RunProgress
 from lab.quarantine import quarantined
-from lab.readings import read_instruments
-from lab.record import FlushCheck, Reading, RunFinish, SweepFinish
+from lab.readings import read_instruments, wanted_readings
+from lab.record import FlushCheck, RunFinish, SweepFinish
 from lab.resume import TOLD_BY_WORKERS, open_run, refuse_other_machine
 from lab.sweep import Sweep
 from lab.watch import Watcher
@@ -128,13 +128,16 @@ def _profile(plan: Plan, experiment: PlannedExperiment, ledger: Ledger, say: Say
 
 
 def _read(plan: Plan, experiment: PlannedExperiment, ledger: Ledger, say: Say) -> None:
-    if any(isinstance(record, Reading) and record.experiment == experiment.name for record in ledger.records):
+    taken = ledger.read_already(experiment.name)
+    wanted = wanted_readings(experiment)
+    waiting = [item for item in wanted if item not in taken]
+    if not waiting:
         return
     say(f"reading {experiment.name} with other instruments")
-    readings = list(read_instruments(plan, experiment, ledger.directory))
-    for reading in readings:
-        ledger.keep(reading)
-    say(f"  {sum(reading.seconds is not None for reading in readings)} of {len(readings)} readings")
+    for reading in read_instruments(plan, experiment, ledger.directory, waiting):
+        ledger.keep(reading)  # as it comes: an interruption costs only what is not read yet
+        taken[reading.case, reading.profile, reading.instrument] = reading
+    say(f"  {sum(reading.seconds is not None for reading in taken.values())} of {len(wanted)} readings")
 
 
 def _where_time_went(ledger: Ledger, wall_seconds: float, profiling_seconds: float) -> str:

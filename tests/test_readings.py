@@ -13,7 +13,7 @@ from factory import plan_of, small_experiment
 
 from lab import readings
 from lab.plan import Plan
-from lab.readings import INSTRUMENTS, read_instruments
+from lab.readings import INSTRUMENTS, read_instruments, wanted_readings
 from lab.record import Reading
 
 Item = tuple[str, str, str]
@@ -60,7 +60,8 @@ def small_plan(device: str = "cuda") -> Plan:
 def read(tmp_path: Path, plan: Plan | None = None) -> dict[Item, Reading]:
     """The readings by case, profile and instrument: one of each, for every cell of the plan."""
     plan = plan or small_plan()
-    found = list(read_instruments(plan, plan.experiments[0], tmp_path))
+    (experiment,) = plan.experiments
+    found = list(read_instruments(plan, experiment, tmp_path, wanted_readings(experiment)))
     by_item = {(reading.case, reading.profile, reading.instrument): reading for reading in found}
     assert len(by_item) == len(found) == plan.cell_count() * len(INSTRUMENTS)
     return by_item
@@ -175,7 +176,8 @@ def test_the_process_ends_when_nobody_wants_its_readings(tmp_path: Path, program
         time.sleep(60)
     """)
     plan = small_plan()
-    wanted = read_instruments(plan, plan.experiments[0], tmp_path)
+    (experiment,) = plan.experiments
+    wanted = read_instruments(plan, experiment, tmp_path, wanted_readings(experiment))
     assert next(wanted).seconds == 1e-5
     wanted.close()  # type: ignore[attr-defined]
     with pytest.raises(ProcessLookupError):

@@ -21,7 +21,7 @@ from lab.errors import RunError
 from lab.machine import fingerprint
 from lab.plan import Plan, Protocol
 from lab.process import LOG_BYTES
-from lab.record import Cell, Control, Counters, Record, RunFinish, RunStart, SweepFinish, SweepStart, Watch
+from lab.record import Cell, Control, Counters, Reading, Record, RunFinish, RunStart, SweepFinish, SweepStart, Watch
 from lab.run import run
 from lab.source import ROOT
 
@@ -623,6 +623,38 @@ def test_counters_that_are_there_are_not_captured_again(tmp_path: Path, monkeypa
     plan = toy_plan("steady", profiling=True)
     records = measure(plan, begun(tmp_path / "toy", plan))
     assert [c.outcome for c in counters_of(records)] == ["measured", "measured"]
+
+
+# Readings
+
+
+def test_readings_are_kept_as_they_come_and_only_what_is_missing_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[tuple[str, str, str]]] = []
+
+    def read(plan: Plan, experiment: object, directory: Path, waiting: list[tuple[str, str, str]]) -> Iterator[Reading]:
+        asked.append(waiting)
+        for number, (case, profile, instrument) in enumerate(waiting):
+            if len(asked) == 1 and number == 2:
+                raise KeyboardInterrupt
+            yield Reading(
+                experiment="steady", case=case, profile=profile, instrument=instrument, seconds=1e-5, reason=""
+            )
+
+    monkeypatch.setattr("lab.run.read_instruments", read)
+    plan = dataclasses.replace(toy_plan("steady"), instruments=True)
+    directory = begun(tmp_path / "toy", plan, keep=lambda record: not isinstance(record, Reading))
+    with pytest.raises(KeyboardInterrupt):
+        measure(plan, directory)
+    said: list[str] = []
+    run(plan, directory, said.append)
+    records = journal.read(directory / journal.NAME).records
+    found = [(r.case, r.profile, r.instrument) for r in records if isinstance(r, Reading)]
+    assert found == asked[0]
+    assert asked[1] == asked[0][2:]
+    assert "  6 of 6 readings" in said
+    assert isinstance(records[-1], RunFinish)
 
 
 def test_source_that_changes_while_the_run_goes_on_ends_it(
