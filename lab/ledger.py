@@ -1,6 +1,6 @@
 """What a run has on record: each record is in the journal, on disk, before anyone here hears of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lab import journal
@@ -12,8 +12,9 @@ Key = tuple[str, str, str]  # experiment, case, profile
 class Ledger:
     """The records of one run directory, those that were there and those that are kept from now on."""
 
-    def __init__(self, directory: Path, records: Iterable[Record]) -> None:
+    def __init__(self, directory: Path, records: Sequence[Record]) -> None:
         self.directory = directory
+        self.resumed = bool(records)
         self.records: list[Record] = []
         self.cells: dict[tuple[int, Key], Cell] = {}
         for record in records:

@@ -263,8 +263,9 @@ class RunFinish:
     """Last line of a journal."""
 
     finished_utc: str
-    wall_seconds: float = added(2, 0.0)  # of the process that finished it
-    profiling_seconds: float = added(2, 0.0)
+    # None where the run was interrupted and taken up again: what was spent before is not on record.
+    wall_seconds: float | None = added(2, 0.0)
+    profiling_seconds: float | None = added(2, 0.0)
 
 
 Record = (

@@ -39,11 +39,8 @@ def run(plan: Plan, directory: Path, say: Say) -> None:
             _time(plan, ledger, Watcher(gpu), say)
             profiling_seconds = _explain(plan, ledger, say)
         wall_seconds = time.monotonic() - began
-        ledger.keep(
-            RunFinish(
-                finished_utc=now(), wall_seconds=round(wall_seconds, 3), profiling_seconds=round(profiling_seconds, 3)
-            )
-        )
+        spent = [None if ledger.resumed else round(seconds, 3) for seconds in (wall_seconds, profiling_seconds)]
+        ledger.keep(RunFinish(finished_utc=now(), wall_seconds=spent[0], profiling_seconds=spent[1]))
         say(_where_time_went(ledger, wall_seconds, profiling_seconds))
 
 
@@ -147,4 +144,5 @@ def _where_time_went(ledger: Ledger, wall_seconds: float, profiling_seconds: flo
         spent.update(finish.stage_seconds)
     stages = [f"{stage} {seconds:.1f} s" for stage, seconds in spent.items()]
     inside = f"{len(finishes)} worker processes: {', '.join(stages) or 'nothing'}"
-    return f"time: {wall_seconds:.1f} s now; in {inside}; profiling {profiling_seconds:.1f} s"
+    before = "; what the run cost before it was resumed is not known" if ledger.resumed else ""
+    return f"time: {wall_seconds:.1f} s now; in {inside}; profiling {profiling_seconds:.1f} s{before}"

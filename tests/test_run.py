@@ -121,6 +121,7 @@ def test_each_fault_costs_its_own_cell_only_and_says_why(
 def test_a_run_full_of_faults_is_finished_with_a_record_for_every_cell(mischief: tuple[Record, ...]) -> None:
     assert isinstance(mischief[0], RunStart)
     assert isinstance(mischief[-1], RunFinish)
+    assert mischief[-1].wall_seconds is not None
     assert mischief[-1].wall_seconds > QUICK.deadline_seconds
     assert Counter(cell.profile for cell in cells_of(mischief)) == {p.name: 1 for p in toys.MISCHIEF.profiles}
 
@@ -336,6 +337,8 @@ def test_the_same_command_resumes_with_what_is_missing(interrupted: Interrupted)
     assert len(cells_of(records)) == 6
     assert {c.outcome for c in cells_of(records)} == {"measured"}
     assert isinstance(records[-1], RunFinish)
+    assert (records[-1].wall_seconds, records[-1].profiling_seconds) == (None, None)
+    assert "what the run cost before it was resumed is not known" in interrupted.told_on_resume
     assert interrupted.at_last.damages == ()
 
 
