@@ -30,7 +30,7 @@ class State:
 
 
 class Gpu:
-    """The GPU that CUDA calls device 0."""
+    """The GPU that CUDA calls device 0 in a process that the lab starts, where GPUs are in the order of the bus."""
 
     def __init__(self, handle: Any, identity: str) -> None:
         self._handle = handle
