@@ -63,7 +63,9 @@ class Hearing:
         _expect(self._finished, "that it was done before it was")
 
     def _stage(self, content: Any) -> list[Record]:
-        known = isinstance(content, list) and len(content) == 4 and all(isinstance(part, str) for part in content)
+        known = (
+            isinstance(content, list) and len(content) == 4 and all(isinstance(part, str) and part for part in content)
+        )
         _expect(known and tuple(content[:3]) in self._todo, "a stage of no cell that it was asked for")
         place = content[0], content[1]
         goes_on = place == self._place

@@ -141,6 +141,7 @@ class Cell:
     timings: tuple[Timing, ...]
     finished_utc: str
     unmeasured: Mapping[str, str] = added(2, {})  # scope → why it has no timing
+    stage: str = added(3, "")  # of a cell that a process died of: what it was at, such as "load" or "time"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

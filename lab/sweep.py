@@ -12,7 +12,7 @@ from lab.moment import now
 from lab.plan import Plan
 from lab.process import Order, WorkerEnded, WorkerProcess
 from lab.progress import RunProgress
-from lab.quarantine import crash_reason, not_loadable, quarantined
+from lab.quarantine import LOAD, crash_reason, not_loadable, quarantined
 from lab.record import Cell, Record, SweepStart
 from lab.resume import refuse_other_machine
 from lab.source import source_digest
@@ -48,7 +48,7 @@ class Sweep:
             experiment, _, profile = key
             cells, allowed = self.ledger.cells.values(), self.plan.protocol.crashes
             if reason := quarantined(cells, experiment, profile, allowed):
-                self._keep(self._crashed(key, reason, process=""))
+                self._keep(self._crashed(key, reason, stage="", process=""))
             else:
                 todo.append(key)
         return todo
@@ -68,7 +68,10 @@ class Sweep:
             finally:
                 worker.end()
         if ended and (key := self._announced(worker, todo)):
-            self._keep(self._crashed(key, crash_reason(ended, worker.at[3], worker.fault, worker.log.name)))
+            stage = worker.at[3]
+            self._keep(
+                self._crashed(key, crash_reason(ended, stage, worker.fault, worker.log.name), stage, self.process)
+            )
         if len(self.ledger.lacking(self.number, todo)) == len(todo):
             raise RunError(
                 f"{self.ledger.directory}: sweep {self.number + 1}: the worker {ended or 'ended'} before it measured "
@@ -127,13 +130,13 @@ class Sweep:
         if (experiment, case, profile) in left:
             return experiment, case, profile
         # What is loaded is loaded for every case, and named by the first.
-        same = (key for key in left if stage == "load" and (key[0], key[2]) == (experiment, profile))
+        same = (key for key in left if stage == LOAD and (key[0], key[2]) == (experiment, profile))
         return next(same, None)
 
-    def _crashed(self, key: Key, reason: str, process: str | None = None) -> Cell:
+    def _crashed(self, key: Key, reason: str, stage: str, process: str) -> Cell:
         experiment, case, profile = key
         return Cell(
             experiment=experiment, case=case, profile=profile, sweep=self.number,
-            process=self.process if process is None else process, outcome="crashed", reason=reason,
-            prepare_seconds=0.0, correctness=None, timings=(), finished_utc=now(),
+            process=process, outcome="crashed", reason=reason, prepare_seconds=0.0, correctness=None, timings=(),
+            finished_utc=now(), stage=stage,
         )  # fmt: skip

@@ -258,6 +258,7 @@ def cell(
         experiment=experiment, case=case, profile=profile, sweep=sweep, process=process or f"{sweep}-{1000 + sweep}",
         outcome=outcome, reason=reason, prepare_seconds=0.25 if checked else 0.0,
         correctness=right if checked else None, timings=timings, finished_utc=f"2026-01-02T03:{10 + sweep % 20}:30Z",
+        stage="time" if outcome == "crashed" else "",
     )  # fmt: skip
 
 

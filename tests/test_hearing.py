@@ -93,6 +93,7 @@ def test_a_worker_that_ends_inside_a_case_leaves_of_it_what_holds_no_time() -> N
         [*BEGIN, stage("a", "three", "check")],
         [*BEGIN, ("stage", None)],
         [*BEGIN, ("stage", ["e", "a", "one", 7])],
+        [*BEGIN, ("stage", ["e", "a", "one", ""])],
         [*BEGIN, ("gossip", None)],
         [*BEGIN, stage("a", "one", "check"), found("a", "one")],
         [*BEGIN, stage("a", "one", "check"), rounds("a")],

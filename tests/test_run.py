@@ -234,6 +234,16 @@ def test_a_profile_that_crashes_while_it_is_loaded_costs_its_own_cells_only(toys
     assert {found[sweep, name][0] for sweep in (0, 1) for name in ("one", "two")} == {"measured"}
 
 
+def test_a_profile_whose_process_was_killed_once_while_it_was_loaded_is_loaded_again(toyshop: Path) -> None:
+    said: list[str] = []
+    plan = toy_plan("short-of-memory", protocol=dataclasses.replace(QUICK, sweeps=2))
+    run(plan, toyshop / "r", said.append)
+    assert (toyshop / "loaded-before").exists()
+    found = cells_of(journal.read(toyshop / "r" / journal.NAME).records)
+    assert {cell.outcome for cell in found} == {"measured"}
+    assert len(found) == 6
+
+
 def test_a_process_that_takes_too_long_in_all_is_ended_at_the_cell_it_was_at(toyshop: Path) -> None:
     plan = toy_plan("slow", protocol=dataclasses.replace(QUICK, sweep_deadline_seconds=3.0))
     found = {cell.profile: cell for cell in cells_of(measure(plan, toyshop / "r"))}

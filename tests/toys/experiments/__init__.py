@@ -113,6 +113,15 @@ def crash_on_zeros(x: Tensor) -> Tensor:
     return double(x) if bool(x.any()) else crash(x)
 
 
+def load_once_alone() -> Callable[[Tensor], Tensor]:
+    """What a process that was short of memory for once does: the first that loads this dies."""
+    mark = os.path.join(os.path.dirname(sys.argv[1]), "loaded-before")
+    if not os.path.exists(mark):
+        with open(mark, "w"):
+            os.kill(os.getpid(), signal.SIGKILL)
+    return double
+
+
 def once_checked(then: Callable[[Tensor], Tensor]) -> Callable[[], Callable[[Tensor], Tensor]]:
     """Right while it is checked, and another once it is timed."""
 
@@ -180,5 +189,6 @@ EDGY = experiment("edgy", (case("doubling", 8, edges=EDGES),), (ONE, TWO, profil
 FORGED = experiment(
     "forged", (CASE,), (ONE, TWO, profile("forges", forge), profile("forges-when-timed", double, once_checked(forge)))
 )
+OUT_OF_MEMORY_ONCE = experiment("short-of-memory", (CASE,), (ONE, TWO, profile("killed-once", double, load_once_alone)))
 
-EXPERIMENTS = (STEADY, MISCHIEF, NO_ROOM, FRAGILE, UNLOADABLE, SLOW, HANGING, PAIR, EDGY, FORGED)
+EXPERIMENTS = (STEADY, MISCHIEF, NO_ROOM, FRAGILE, UNLOADABLE, SLOW, HANGING, PAIR, EDGY, FORGED, OUT_OF_MEMORY_ONCE)
