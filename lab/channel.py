@@ -16,6 +16,10 @@ class Garbled(Exception):
     """What came over the pipe is no frame of ours."""
 
 
+class TookTooLong(TimeoutError):
+    """All frames together take longer than they may."""
+
+
 def send(descriptor: int, data: Any) -> None:
     """Write one frame, waiting for the reader where the pipe is full."""
     content = json.dumps(data, allow_nan=False).encode()
@@ -32,15 +36,15 @@ class Reader:
         self._waiting = b""
 
     def frames(self, silence_seconds: float, limit_seconds: float = 0.0) -> Iterator[Any]:
-        """Frames until the writer closes. TimeoutError says which patience ended: with its silence (from now or the
-        last frame) or, where there is a limit, with how long it takes in all. Garbled for what is no frame."""
+        """Frames until the writer closes. TimeoutError where patience with its silence (from now or the last frame)
+        ends; TookTooLong where there is a limit for it all, and that is reached. Garbled for what is no frame."""
         began = heard = time.monotonic()
         while True:
             while (frame := self._cut()) is not None:
                 yield frame[0]
             now = time.monotonic()
             if limit_seconds and now > began + limit_seconds:
-                raise TimeoutError(f"took more than {limit_seconds:.0f} s in all")
+                raise TookTooLong(f"took more than {limit_seconds:.0f} s in all")
             # A reader that was itself stopped for long, as by Ctrl-Z, still takes what lies in the pipe.
             left = max(0.0, heard + silence_seconds - now)
             waits = min(left, began + limit_seconds - now) if limit_seconds else left

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lab.channel import Garbled, Reader
+from lab.channel import Garbled, Reader, TookTooLong
 from lab.errors import RunError
 from lab.ledger import Key
 from lab.orphan import mark_parent
@@ -27,6 +27,10 @@ SIGNALS = {number.value: number.name for number in signal.Signals}
 
 class WorkerEnded(Exception):
     """A worker came to its end before it was done. The message says how, as in 'the worker ...'."""
+
+
+class DeadlinePassed(WorkerEnded):
+    """It was ended for what it took in all, which is no fault of what it was at."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -118,6 +122,8 @@ class WorkerProcess:
                 elif kind == "fault":
                     self.fault = str(content)
                 yield kind, content
+        except TookTooLong as problem:
+            raise DeadlinePassed(str(problem)) from None
         except (TimeoutError, Garbled) as problem:
             raise WorkerEnded(str(problem)) from None
         raise WorkerEnded(self._ending())

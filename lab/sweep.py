@@ -10,7 +10,7 @@ from lab.hearing import Hearing
 from lab.ledger import Key, Ledger
 from lab.moment import now
 from lab.plan import Plan
-from lab.process import Order, WorkerEnded, WorkerProcess
+from lab.process import DeadlinePassed, Order, WorkerEnded, WorkerProcess
 from lab.progress import RunProgress
 from lab.quarantine import LOAD, crash_reason, not_loadable, quarantined
 from lab.record import Cell, Record, SweepStart
@@ -48,35 +48,45 @@ class Sweep:
             experiment, _, profile = key
             cells, allowed = self.ledger.cells.values(), self.plan.protocol.crashes
             if reason := quarantined(cells, experiment, profile, allowed):
-                self._keep(self._crashed(key, reason, stage="", process=""))
+                self._keep(self._lost(key, "crashed", reason, stage="", process=""))
             else:
                 todo.append(key)
         return todo
 
     def _work(self, todo: Sequence[Key], following: Sequence[int]) -> None:
         """Run one worker to its end, whichever that is. RunError where it leaves as much to do as there was."""
-        self.process = ended = ""
+        self.process = ""
+        ended: WorkerEnded | None = None
         try:
             worker = self.crew.take(self.number, following, not_loadable(self.ledger.cells.values()))
         except LoadingEnded as refusal:
-            worker, ended = refusal.worker, str(refusal)
+            worker, ended = refusal.worker, refusal
         else:
             try:
                 self._hear(worker, todo, Hearing(self.number, todo, self.watcher))
             except WorkerEnded as refusal:
-                ended = str(refusal)
+                ended = refusal
             finally:
                 worker.end()
-        if ended and (key := self._announced(worker, todo)):
+        if isinstance(ended, DeadlinePassed):
+            self._give_up(worker, todo, ended)
+        elif ended and (key := self._announced(worker, todo)):
             stage = worker.at[3]
-            self._keep(
-                self._crashed(key, crash_reason(ended, stage, worker.fault, worker.log.name), stage, self.process)
-            )
+            reason = crash_reason(str(ended), stage, worker.fault, worker.log.name)
+            self._keep(self._lost(key, "crashed", reason, stage, self.process))
         if len(self.ledger.lacking(self.number, todo)) == len(todo):
             raise RunError(
                 f"{self.ledger.directory}: sweep {self.number + 1}: the worker {ended or 'ended'} before it measured "
                 f"anything; its last words ({worker.log}):\n{worker.last_words()}"
             )
+
+    def _give_up(self, worker: WorkerProcess, todo: Sequence[Key], ended: DeadlinePassed) -> None:
+        """Where a whole sweep's time was not enough for one case, that case is lost; else the next worker goes on."""
+        left = self.ledger.lacking(self.number, todo)
+        if len(left) == len(todo):
+            reason = f"the worker {ended}, which is the sweep's deadline, and had not measured this case"
+            here = [key for key in left if list(key[:2]) == worker.at[:2]]
+            self._keep(*(self._lost(key, "failed", reason, "", self.process) for key in here))
 
     def _hear(self, worker: WorkerProcess, todo: Sequence[Key], hearing: Hearing) -> None:
         protocol = self.plan.protocol
@@ -133,10 +143,9 @@ class Sweep:
         same = (key for key in left if stage == LOAD and (key[0], key[2]) == (experiment, profile))
         return next(same, None)
 
-    def _crashed(self, key: Key, reason: str, stage: str, process: str) -> Cell:
+    def _lost(self, key: Key, outcome: str, reason: str, stage: str, process: str) -> Cell:
         experiment, case, profile = key
         return Cell(
-            experiment=experiment, case=case, profile=profile, sweep=self.number,
-            process=process, outcome="crashed", reason=reason, prepare_seconds=0.0, correctness=None, timings=(),
-            finished_utc=now(), stage=stage,
+            experiment=experiment, case=case, profile=profile, sweep=self.number, process=process, outcome=outcome,
+            reason=reason, prepare_seconds=0.0, correctness=None, timings=(), finished_utc=now(), stage=stage,
         )  # fmt: skip

@@ -244,12 +244,18 @@ def test_a_profile_whose_process_was_killed_once_while_it_was_loaded_is_loaded_a
     assert len(found) == 6
 
 
-def test_a_process_that_takes_too_long_in_all_is_ended_at_the_cell_it_was_at(toyshop: Path) -> None:
-    plan = toy_plan("slow", protocol=dataclasses.replace(QUICK, sweep_deadline_seconds=3.0))
-    found = {cell.profile: cell for cell in cells_of(measure(plan, toyshop / "r"))}
-    assert found["dawdles"].outcome == "crashed"
-    assert found["dawdles"].reason.startswith("the worker took more than 3 s in all (time); see logs/")
-    assert (found["one"].outcome, found["two"].outcome) == ("measured", "measured")
+def test_a_sweep_that_takes_too_long_in_all_loses_the_case_it_was_at_and_charges_nobody(toyshop: Path) -> None:
+    plan = toy_plan("slow", protocol=dataclasses.replace(QUICK, sweeps=2, sweep_deadline_seconds=3.0))
+    found = cells_of(measure(plan, toyshop / "r"))
+    assert len(found) == 2 * 2 * 3
+    slow = [cell for cell in found if cell.case == "doubling-16x64-float32"]
+    assert {(cell.outcome, cell.reason) for cell in slow} == {
+        (
+            "failed",
+            "the worker took more than 3 s in all, which is the sweep's deadline, and had not measured this case",
+        )
+    }
+    assert {cell.outcome for cell in found if cell not in slow} == {"measured"}
 
 
 def test_a_stranger_called_experiments_where_the_user_stands_is_not_run(toyshop: Path) -> None:

@@ -87,7 +87,7 @@ def hang(x: Tensor) -> Tensor:
 
 
 def dawdle(x: Tensor) -> Tensor:
-    time.sleep(0.2)
+    time.sleep(0.2 if len(x) == 16 else 0.0)
     return x * 2
 
 
@@ -182,7 +182,7 @@ MISCHIEF = experiment(
 NO_ROOM = experiment("no-room", (LOST, CASE), (ONE, TWO))
 FRAGILE = experiment("fragile", tuple(case("doubling", rows) for rows in (8, 16, 32)), (ONE, TWO, CRASHES))
 UNLOADABLE = experiment("unloadable", (CASE,), (ONE, TWO, profile("crashes-when-loaded", double, load_and_crash)))
-SLOW = experiment("slow", (CASE,), (ONE, TWO, profile("dawdles", dawdle)))
+SLOW = experiment("slow", (case("doubling", 8), case("doubling", 16)), (ONE, TWO, profile("dawdles", dawdle)))
 HANGING = experiment("hanging", (CASE,), (profile("hangs", hang), ONE))
 PAIR = experiment("pair", (case("doubling", 8), case("doubling", 16)), (ONE, TWO))
 EDGY = experiment("edgy", (case("doubling", 8, edges=EDGES),), (ONE, TWO, profile("crashes-on-zeros", crash_on_zeros)))
