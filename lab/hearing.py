@@ -97,7 +97,8 @@ class Hearing:
             return []
         whole = self._whole()
         if isinstance(record, Canary):
-            _expect(record.after == self._place[1] and self._place not in self._canaries, "a canary out of turn")
+            after = record.experiment, record.after
+            _expect(after == self._place and after not in self._canaries, "a canary out of turn")
             self._canaries.add(self._place)
         if isinstance(record, SweepFinish):
             _expect(not self._owed, "the end of a sweep that is not measured")

@@ -165,6 +165,7 @@ class Canary:
     after: str  # the case, or empty before the first
     copy_seconds: float
     spin_hertz: float  # cycles of a fixed spin over its time: the clock that the GPU really ran at
+    experiment: str = added(3, "")  # whose case it is; empty before the first, and where older records lack it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -40,7 +40,7 @@ def _key(record: OfASweep) -> Hashable:
     if isinstance(record, Cell):
         return Cell, record.sweep, record.experiment, record.case, record.profile
     if isinstance(record, Canary):
-        return Canary, record.sweep, record.process, record.after
+        return Canary, record.sweep, record.process, record.experiment, record.after
     if isinstance(record, SweepFinish):
         return SweepFinish, record.sweep, record.process
     return type(record), record.sweep, record.process, record.experiment, record.case

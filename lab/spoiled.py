@@ -47,7 +47,9 @@ def find(watches: Sequence[Watch], canaries: Iterable[Canary]) -> Spoiled:
     disturbed = _disturbed(canaries)
     by_round: dict[Place, dict[int, str]] = {}
     for watch in watches:
-        sung = disturbed.get((watch.sweep, watch.process, watch.case), "")
+        process, case = (watch.sweep, watch.process), watch.case
+        # A canary of an older record does not name its experiment.
+        sung = disturbed.get((*process, watch.experiment, case), "") or disturbed.get((*process, "", case), "")
         for number, seen in enumerate(watch.rounds):
             if reason := sung or _reason(seen, clocks.get((watch.sweep, watch.process))):
                 by_round.setdefault(_place(watch), {})[number] = reason
@@ -86,23 +88,24 @@ def _median_clocks(watches: Iterable[Watch]) -> dict[Process, float]:
     return {process: statistics.median(found) for process, found in clocks.items() if found}
 
 
-def _disturbed(canaries: Iterable[Canary]) -> dict[tuple[int, str, str], str]:
-    """(sweep, process, case) of cases beside a canary that did not sing as the others of its process did.
+def _disturbed(canaries: Iterable[Canary]) -> dict[Place, str]:
+    """Places of cases beside a canary that did not sing as the others of its process did.
 
     Canaries are sung before the first case and after each, so every case lies between two.
     """
     songs: dict[Process, list[Canary]] = {}
     for canary in canaries:
         songs.setdefault((canary.sweep, canary.process), []).append(canary)
-    reasons: dict[tuple[int, str, str], str] = {}
+    reasons: dict[Place, str] = {}
     for (sweep, process), sung in songs.items():
         copy = statistics.median(canary.copy_seconds for canary in sung)
         clock = statistics.median(canary.spin_hertz for canary in sung)
         for number, canary in enumerate(sung):
             off = max(abs(canary.copy_seconds / copy - 1), abs(canary.spin_hertz / clock - 1))
             if off > LARGEST_CANARY_DRIFT:
-                beside = [canary.after, *(after.after for after in sung[number + 1 : number + 2])]
-                reasons |= {(sweep, process, case): f"a canary beside it was off by {off:.1%}" for case in beside}
+                for beside in sung[number : number + 2]:
+                    place = sweep, process, beside.experiment, beside.after
+                    reasons[place] = f"a canary beside it was off by {off:.1%}"
     return reasons
 
 

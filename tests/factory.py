@@ -191,7 +191,7 @@ def records_of(
                     if outcome == "measured":
                         timed = _timings(experiment, case, profile.name, seconds, noise, plan, dice)
                     found.append(cell(experiment.name, case.name, profile.name, sweep, process, outcome, reason, timed))
-                found.append(canary(sweep, process, case.name))
+                found.append(canary(sweep, process, case.name, experiment=experiment.name))
         found.append(
             SweepFinish(
                 sweep=sweep, process=process, stage_seconds={"load": 5.0, "check": 1.0, "time": 4.0},

@@ -50,7 +50,14 @@ def timed(case: str) -> list[Frame]:
 
 
 BEGIN = [said(START), said(canary(1, "1-7", ""))]
-WHOLE = [*BEGIN, *timed("a"), said(canary(1, "1-7", "a")), *timed("b"), said(canary(1, "1-7", "b")), said(FINISH)]
+WHOLE = [
+    *BEGIN,
+    *timed("a"),
+    said(canary(1, "1-7", "a", experiment="e")),
+    *timed("b"),
+    said(canary(1, "1-7", "b", experiment="e")),
+    said(FINISH),
+]
 TIMING = [*BEGIN, *timed("a")[:5]]
 
 
@@ -88,6 +95,7 @@ def test_a_worker_that_ends_inside_a_case_leaves_of_it_what_holds_no_time() -> N
         [*BEGIN, said(START)],
         [*BEGIN, said(canary(1, "1-7", ""))],
         [*BEGIN, said(canary(1, "1-8", "a"))],
+        [*BEGIN, *timed("a"), said(canary(1, "1-7", "a", experiment="other"))],
         [*BEGIN, said(FINISH)],
         [*BEGIN, stage("c", "one", "check")],
         [*BEGIN, stage("a", "three", "check")],

@@ -73,6 +73,16 @@ def test_a_canary_that_is_off_spoils_the_cases_beside_it(off: dict[str, Any]) ->
     assert find(watches, songs(copy_seconds=138e-6)).by_round == {}
 
 
+def test_a_canary_spoils_no_case_of_the_same_name_in_another_experiment() -> None:
+    order = [("", ""), ("e", "a"), ("f", "b"), ("f", "a"), ("f", "c"), ("f", "d")]
+    sung = [
+        canary(0, "0-1", case, experiment=name, **({"copy_seconds": 140e-6} if (name, case) == ("e", "a") else {}))
+        for name, case in order
+    ]
+    found = find([watch(name, case, 0, "0-1") for name, case in order[1:]], sung)
+    assert {place[2:] for place in found.by_round} == {("e", "a"), ("f", "b")}
+
+
 def test_permuting_profiles_never_changes_which_rounds_are_dropped() -> None:
     """The rule is given no times; and a journal whose times are dealt out anew drops the same rounds."""
     plan = plan_of()
