@@ -21,7 +21,8 @@ from lab.source import OWN_MODULE, child_environment
 TERM_SECONDS = 5.0  # between asking a worker to end and ending it
 EXIT_SECONDS = 30.0  # for a process to end after its last frame
 KILLED_SECONDS = 60.0
-LOG_BYTES = 1 << 20  # kept of what a worker says: a flood of output must not fill the disk
+LOG_BYTES = 1 << 20  # kept of what a worker says
+FLOOD_BYTES = 16 << 20  # of it on disk, cut while it measures: a flood of output must not fill the disk
 SIGNALS = {number.value: number.name for number in signal.Signals}
 
 
@@ -105,7 +106,7 @@ class WorkerProcess:
                 f"process {self.pid} does not end although it was killed: the GPU's driver holds it; "
                 "the run can go on where it is once that process is gone"
             ) from None
-        _keep_tail(self.log)
+        _keep_tail(self.log, LOG_BYTES)
 
     def last_words(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
@@ -113,7 +114,7 @@ class WorkerProcess:
     def _frames(self, silence_seconds: float, limit_seconds: float) -> Iterator[tuple[str, Any]]:
         """What it sends, forever: WorkerEnded where that ends."""
         try:
-            for frame in self._reader.frames(silence_seconds, limit_seconds):
+            for frame in self._reader.frames(silence_seconds, limit_seconds, self._looked_after):
                 if not isinstance(frame, dict) or "kind" not in frame:
                     raise Garbled("sent a frame without a kind: it is not speaking our protocol")
                 kind, content = str(frame["kind"]), frame.get("content")
@@ -127,6 +128,11 @@ class WorkerProcess:
         except (TimeoutError, Garbled) as problem:
             raise WorkerEnded(str(problem)) from None
         raise WorkerEnded(self._ending())
+
+    def _looked_after(self) -> bool:
+        """Whether it has ended; what it says meanwhile is kept from filling the disk."""
+        _keep_tail(self.log, FLOOD_BYTES)
+        return self._exit_status(0.0) is not None
 
     def _ending(self) -> str:
         status = self._exit_status(EXIT_SECONDS)
@@ -146,8 +152,9 @@ class WorkerProcess:
             time.sleep(0.01)
 
 
-def _keep_tail(log: Path) -> None:
-    if log.stat().st_size > LOG_BYTES:
+def _keep_tail(log: Path, most_bytes: int) -> None:
+    """Cut it where it is longer than this. Whoever writes to it meanwhile appends."""
+    if log.stat().st_size > most_bytes:
         with log.open("rb") as file:
             file.seek(-LOG_BYTES, os.SEEK_END)
             tail = file.read()

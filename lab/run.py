@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lab.crew import Crew
+from lab.errors import RunError
 from lab.ledger import Key, Ledger, key_of
 from lab.lock import gpu_lock, run_lock
 from lab.machine import fingerprint
@@ -32,7 +33,10 @@ def run(plan: Plan, directory: Path, say: Say) -> None:
     """Measure all that the plan still lacks. RunError where the run is finished, in use, or another's, and where
     another run is on the GPU. Call it from the main thread: workers end with the thread that started them."""
     began = time.monotonic()
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as refusal:
+        raise RunError(f"{directory}: cannot be made a run's directory: {refusal.strerror}") from None
     with run_lock(directory), visible_gpu(plan.device) as gpu:
         with gpu_lock(plan.device, gpu.identity if gpu else first_visible()):
             ledger = open_run(plan, directory)

@@ -5,11 +5,13 @@ import importlib.util
 import os
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -224,6 +226,26 @@ def test_a_profile_that_writes_records_of_its_own_is_charged_and_none_of_them_is
         assert re.match(r"the worker sent .*: it is not speaking our protocol \(", found[profile].reason)
     assert {found[name].outcome for name in ("one", "two")} == {"measured"}
     assert len({found[name].process for name in ("one", "two")}) == 1
+
+
+def test_a_crash_is_seen_at_once_though_a_child_of_the_worker_holds_its_pipe(toyshop: Path) -> None:
+    found = {cell.profile: cell for cell in cells_of(measure(toy_plan("forking"), toyshop / "r"))}
+    assert found["forks-and-crashes"].reason.startswith("the worker was killed by SIGSEGV (check)")
+    assert (found["one"].outcome, found["two"].outcome) == ("measured", "measured")
+
+
+def test_a_flood_of_output_is_cut_while_it_goes_on(toyshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.process.FLOOD_BYTES", 2 * LOG_BYTES)
+    log = toyshop / "r" / "logs" / "sweep-0.log"
+    sizes = []
+    with ThreadPoolExecutor() as pool:
+        written = pool.submit(measure, toy_plan("hanging-after-a-flood"), toyshop / "r")
+        while not written.done():
+            sizes.append(log.stat().st_size if log.exists() else 0)
+            time.sleep(0.05)
+        written.result()
+    # It hangs for ten seconds after its flood, and is ended only then.
+    assert LOG_BYTES < statistics.median(size for size in sizes if size) < LOG_BYTES + 1000
 
 
 def test_a_profile_that_crashes_while_it_is_loaded_costs_its_own_cells_only(toyshop: Path) -> None:
@@ -506,6 +528,13 @@ def test_a_directory_that_holds_a_plan_only_is_begun_anew(tmp_path: Path) -> Non
     records = measure(other, directory)
     assert isinstance(records[0], RunStart)
     assert records[0].plan_digest == other.digest
+
+
+def test_a_file_where_the_runs_directory_would_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "toy").write_text("in the way")
+    for directory in (tmp_path / "toy", tmp_path / "toy" / "run"):
+        with pytest.raises(RunError, match="cannot be made a run's directory: "):
+            run(toy_plan("steady"), directory, lambda text: None)
 
 
 def refused(plan: Plan, directory: Path) -> str:

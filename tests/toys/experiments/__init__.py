@@ -80,6 +80,18 @@ def need_too_much(x: Tensor) -> Tensor:
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 8.00 TiB.")
 
 
+def fork_and_crash(x: Tensor) -> Tensor:
+    if os.fork() == 0:
+        time.sleep(60)
+        os._exit(0)
+    return crash(x)
+
+
+def flood_and_hang(x: Tensor) -> Tensor:
+    os.write(1, b"out " * 1_000_000)
+    return hang(x)
+
+
 def hang(x: Tensor) -> Tensor:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     while True:
@@ -190,5 +202,21 @@ FORGED = experiment(
     "forged", (CASE,), (ONE, TWO, profile("forges", forge), profile("forges-when-timed", double, once_checked(forge)))
 )
 OUT_OF_MEMORY_ONCE = experiment("short-of-memory", (CASE,), (ONE, TWO, profile("killed-once", double, load_once_alone)))
+FORKING = experiment("forking", (CASE,), (ONE, TWO, profile("forks-and-crashes", fork_and_crash)))
+FLOODING = experiment("hanging-after-a-flood", (CASE,), (profile("floods-and-hangs", flood_and_hang), ONE))
 
-EXPERIMENTS = (STEADY, MISCHIEF, NO_ROOM, FRAGILE, UNLOADABLE, SLOW, HANGING, PAIR, EDGY, FORGED, OUT_OF_MEMORY_ONCE)
+EXPERIMENTS = (
+    STEADY,
+    MISCHIEF,
+    NO_ROOM,
+    FRAGILE,
+    UNLOADABLE,
+    SLOW,
+    HANGING,
+    PAIR,
+    EDGY,
+    FORGED,
+    OUT_OF_MEMORY_ONCE,
+    FORKING,
+    FLOODING,
+)
