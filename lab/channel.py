@@ -5,15 +5,20 @@ import os
 import select
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 HEADER = struct.Struct(">I")
 LARGEST_FRAME_BYTES = 64 << 20
+LOOK_SECONDS = 0.5  # between two looks at whether the writer still lives
 
 
 class Garbled(Exception):
     """What came over the pipe is no frame of ours."""
+
+
+class TookTooLong(TimeoutError):
+    """All frames together take longer than they may."""
 
 
 def send(descriptor: int, data: Any) -> None:
@@ -31,25 +36,31 @@ class Reader:
         self._descriptor = descriptor
         self._waiting = b""
 
-    def frames(self, silence_seconds: float, limit_seconds: float = 0.0) -> Iterator[Any]:
-        """Frames until the writer closes. TimeoutError says which patience ended: with its silence (from now or the
-        last frame) or, where there is a limit, with how long it takes in all. Garbled for what is no frame."""
+    def frames(
+        self, silence_seconds: float, limit_seconds: float = 0.0, ended: Callable[[], bool] = lambda: False
+    ) -> Iterator[Any]:
+        """Frames until the writer closes, or has `ended` and left its end to a child. TimeoutError where patience with
+        its silence (from now or the last frame) ends; TookTooLong where there is a limit for it all, and that is
+        reached. Garbled for what is no frame."""
         began = heard = time.monotonic()
         while True:
             while (frame := self._cut()) is not None:
                 yield frame[0]
             now = time.monotonic()
             if limit_seconds and now > began + limit_seconds:
-                raise TimeoutError(f"took more than {limit_seconds:.0f} s in all")
+                raise TookTooLong(f"took more than {limit_seconds:.0f} s in all")
             # A reader that was itself stopped for long, as by Ctrl-Z, still takes what lies in the pipe.
             left = max(0.0, heard + silence_seconds - now)
             waits = min(left, began + limit_seconds - now) if limit_seconds else left
-            if select.select([self._descriptor], [], [], waits)[0]:
+            over = ended()  # before the last look into the pipe, so that nothing is left in it
+            if select.select([self._descriptor], [], [], 0.0 if over else min(waits, LOOK_SECONDS))[0]:
                 if not (chunk := os.read(self._descriptor, 1 << 16)):
                     return
                 self._waiting += chunk
                 heard = time.monotonic()
-            elif waits == left:
+            elif over:
+                return
+            elif time.monotonic() >= heard + silence_seconds:
                 raise TimeoutError(f"gave no sign of life for {silence_seconds:.0f} s")
 
     def _cut(self) -> tuple[Any] | None:

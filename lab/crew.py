@@ -39,7 +39,14 @@ class Crew:
         follow are loaded beside it: five sweeps pay for one import. LoadingEnded where one cannot be loaded."""
         if sweep not in self._loaded:
             lacking = [number for number in (sweep, *following) if number not in self._loaded]
-            self._load(lacking[: max(1, LOADED_AHEAD - len(self._loaded))], left_out)
+            try:
+                self._load(lacking[: max(1, LOADED_AHEAD - len(self._loaded))], left_out)
+            except LoadingEnded as first:
+                if not first.worker.at:
+                    raise
+                # Five that load at once may need more memory than there is, and one killed for that must not cost
+                # a profile the run: it counts where it happens alone.
+                self._load([sweep], left_out)
         return self._loaded.pop(sweep)
 
     def _load(self, sweeps: Sequence[int], left_out: Sequence[tuple[str, str]]) -> None:

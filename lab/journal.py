@@ -1,4 +1,7 @@
-"""The truth on disk: one checksummed JSON line per record, appended and synced before anyone hears of it."""
+"""The truth on disk: one checksummed JSON line per record, appended and synced before anyone hears of it.
+
+What is appended together is read together: its lines but the last say that there is more.
+"""
 
 import hashlib
 import json
@@ -22,19 +25,18 @@ class Damage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Journal:
-    """What a journal file holds. `damages` are reported, never used; a torn last line is not damage."""
+    """What a journal file holds. `damages` are reported, never used; what one append left torn is not damage."""
 
     records: tuple[Record, ...]
     damages: tuple[Damage, ...]
-    intact_bytes: int  # length of the file without a torn last line
+    intact_bytes: int  # length of the file without a torn end
 
 
-def append(path: Path, record: Record) -> None:
-    """Add one record and wait until it is on disk."""
-    content = canonical({"kind": type(record).__name__, "record": to_data(record)})
-    line = f"{_checksum(content)} {content}\n"
+def append(path: Path, *records: Record) -> None:
+    """Add records, all of them or none, and wait until they are on disk."""
+    lines = [_line(record, more=number < len(records)) for number, record in enumerate(records, start=1)]
     with path.open("ab") as file:
-        file.write(line.encode())
+        file.write("".join(lines).encode())
         file.flush()
         os.fsync(file.fileno())
 
@@ -44,25 +46,37 @@ def read(path: Path) -> Journal:
     if not path.is_file():
         return Journal(records=(), damages=(), intact_bytes=0)
     content = path.read_bytes()
-    intact_bytes = content.rfind(b"\n") + 1
     records: list[Record] = []
     damages: list[Damage] = []
-    for number, line in enumerate(content[:intact_bytes].split(b"\n")[:-1], start=1):
+    read_bytes = intact_bytes = intact_records = 0
+    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
+        read_bytes += len(line) + 1
+        more = False
         try:
-            records.append(_parse(line.decode("utf-8", errors="replace")))
+            record, more = _parse(line.decode("utf-8", errors="replace"))
+            records.append(record)
         except (RunError, ValueError, RecursionError) as problem:
             damages.append(Damage(line_number=number, reason=str(problem)))
-    return Journal(records=tuple(records), damages=tuple(damages), intact_bytes=intact_bytes)
+        if not more:
+            intact_bytes, intact_records = read_bytes, len(records)
+    return Journal(records=tuple(records[:intact_records]), damages=tuple(damages), intact_bytes=intact_bytes)
 
 
-def drop_torn_line(path: Path) -> None:
-    """Cut off a last line that a crash left incomplete, so that the next append starts a line."""
+def drop_torn_end(path: Path) -> None:
+    """Cut off what a crash left of an append, so that the next starts a line and nothing is half on record."""
     intact_bytes = read(path).intact_bytes
     if path.is_file() and path.stat().st_size > intact_bytes:
         os.truncate(path, intact_bytes)
 
 
-def _parse(line: str) -> Record:
+def _line(record: Record, *, more: bool) -> str:
+    data = {"kind": type(record).__name__, "record": to_data(record)}
+    content = canonical(data | {"more": True} if more else data)
+    return f"{_checksum(content)} {content}\n"
+
+
+def _parse(line: str) -> tuple[Record, bool]:
+    """The record, and whether more was appended with it."""
     checksum, _, content = line.partition(" ")
     if checksum != _checksum(content):
         raise RunError("checksum does not match: the line was altered or is not of this journal")
@@ -70,7 +84,7 @@ def _parse(line: str) -> Record:
     if not isinstance(data, dict) or data.get("kind") not in KINDS:
         raise RunError(f"unknown kind of record; accepted are {sorted(KINDS)}")
     record: Record = from_data(KINDS[data["kind"]], data.get("record"), data["kind"])
-    return record
+    return record, data.get("more") is True
 
 
 def _checksum(content: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lab.flushed import FLUSHED, FOOTPRINT_BYTES, WARM
 from lab.machine import ncu_path, ncu_version
+from lab.orphan import mark_parent
 from lab.plan import Plan, PlannedExperiment
 from lab.profiled import RANGE_SEPARATOR
 from lab.record import Counters, FlushCheck, Kernel
@@ -189,19 +190,16 @@ def _range_of(values: Iterable[str]) -> tuple[str, str] | None:
 
 
 def _run(command: list[str], log: Path, timeout_seconds: float) -> tuple[str, str]:
-    """(all output, what went wrong). The whole process group ends with the call."""
+    """(all output, what went wrong). The whole process group ends with the call, and with this process."""
     with log.open("w+", errors="replace") as output:
-        try:
-            process = subprocess.Popen(
-                command,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                env=child_environment(),
-            )
-        except OSError as refusal:
-            return "", f"ncu does not start: {refusal.strerror}"
+        process = subprocess.Popen(
+            [sys.executable, *OWN_MODULE, "lab.orphan", *command],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            env=child_environment() | mark_parent(),
+        )
         try:
             code = process.wait(timeout_seconds)
             problem = f"ncu ended with code {code}" if code else ""

@@ -13,8 +13,7 @@ GETTERS = frozenset({
     "SystemGetDriverVersion", "DeviceGetCount", "DeviceGetHandleByIndex", "DeviceGetHandleByUUID", "DeviceGetName",
     "DeviceGetUUID", "DeviceGetMaxClockInfo", "DeviceGetMemoryBusWidth", "DeviceGetEnforcedPowerLimit",
     "DeviceGetEccMode", "DeviceGetMigMode", "DeviceGetPersistenceMode", "DeviceGetCurrentClocksEventReasons",
-    "DeviceGetPowerUsage", "DeviceGetTemperature", "DeviceGetClockInfo", "DeviceGetComputeRunningProcesses",
-    "DeviceGetViolationStatus", "DeviceGetTotalEnergyConsumption",
+    "DeviceGetPowerUsage", "DeviceGetTemperature", "DeviceGetComputeRunningProcesses", "DeviceGetViolationStatus",
 })  # fmt: skip
 POLICIES = {"power": 0, "thermal": 1, "sync_boost": 2, "board": 3, "low_utilisation": 4, "reliability": 5}
 
@@ -26,13 +25,12 @@ class State:
     reasons: int | None  # clock-event reasons, as NVML's bits
     power_watts: float | None
     temperature_celsius: float | None
-    sm_hertz: float | None
     processes: frozenset[int] | None  # that have a compute context
     violation_seconds: Mapping[str, float]  # by policy, since the driver was loaded: time at a reduced clock
 
 
 class Gpu:
-    """The GPU that CUDA calls device 0."""
+    """The GPU that CUDA calls device 0 in a process that the lab starts, where GPUs are in the order of the bus."""
 
     def __init__(self, handle: Any, identity: str) -> None:
         self._handle = handle
@@ -59,24 +57,17 @@ class Gpu:
     def state(self) -> State:
         milliwatts = self._ask("DeviceGetPowerUsage")
         celsius = self._ask("DeviceGetTemperature", pynvml.NVML_TEMPERATURE_GPU)
-        megahertz = self._ask("DeviceGetClockInfo", pynvml.NVML_CLOCK_SM)
         processes = self._ask("DeviceGetComputeRunningProcesses")
         violations = {name: self._ask("DeviceGetViolationStatus", number) for name, number in POLICIES.items()}
         return State(
             reasons=self._ask("DeviceGetCurrentClocksEventReasons"),
             power_watts=None if milliwatts is None else milliwatts / 1e3,
             temperature_celsius=None if celsius is None else float(celsius),
-            sm_hertz=None if megahertz is None else megahertz * 1e6,
             processes=None if processes is None else frozenset(process.pid for process in processes),
             violation_seconds={
                 name: status.violationTime * 1e-9 for name, status in violations.items() if status is not None
             },
         )
-
-    def energy_joules(self) -> float | None:
-        """Since the driver was loaded. Milliseconds to ask on an H100, unlike the rest: not for every poll."""
-        millijoules = self._ask("DeviceGetTotalEnergyConsumption")
-        return None if millijoules is None else millijoules / 1e3
 
     def _ask(self, question: str, *arguments: Any, unknown: Any = None) -> Any:
         return _get(question, self._handle, *arguments, unknown=unknown)
@@ -136,8 +127,9 @@ def _get(question: str, *arguments: Any, unknown: Any = None) -> Any:
     """NVML's answer, or `unknown` where it has none."""
     if question not in GETTERS:
         raise ValueError(f"nvml{question} is not among the getters that the lab asks")
+    ask = getattr(pynvml, f"nvml{question}", None)  # an older package lacks the newer questions
     try:
-        return getattr(pynvml, f"nvml{question}")(*arguments)
+        return ask(*arguments) if ask else unknown
     except pynvml.NVMLError:
         return unknown
 

@@ -1,5 +1,6 @@
 """One worker process: started, loaded, given its cells, heard to its end. It never outlives this process."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -11,20 +12,35 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lab.channel import Garbled, Reader
+from lab.channel import Garbled, Reader, TookTooLong
 from lab.errors import RunError
+from lab.ledger import Key
 from lab.orphan import mark_parent
 from lab.source import OWN_MODULE, child_environment
 
 TERM_SECONDS = 5.0  # between asking a worker to end and ending it
 EXIT_SECONDS = 30.0  # for a process to end after its last frame
 KILLED_SECONDS = 60.0
-LOG_BYTES = 1 << 20  # kept of what a worker says: a flood of output must not fill the disk
+LOG_BYTES = 1 << 20  # kept of what a worker says
+FLOOD_BYTES = 16 << 20  # of it on disk, cut while it measures: a flood of output must not fill the disk
 SIGNALS = {number.value: number.name for number in signal.Signals}
 
 
 class WorkerEnded(Exception):
     """A worker came to its end before it was done. The message says how, as in 'the worker ...'."""
+
+
+class DeadlinePassed(WorkerEnded):
+    """It was ended for what it took in all, which is no fault of what it was at."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Order:
+    """What a worker is to measure: cells of a sweep, and those of them that it asks for edge inputs too."""
+
+    sweep: int
+    todo: Sequence[Key]
+    edges: Sequence[Key]
 
 
 class WorkerProcess:
@@ -61,12 +77,10 @@ class WorkerProcess:
                 self.at = []
                 return
 
-    def measure(
-        self, sweep: int, todo: Sequence[tuple[str, str, str]], silence_seconds: float, limit_seconds: float
-    ) -> Iterator[tuple[str, Any]]:
-        """Give it its cells; (kind, content) of what it sends until it is done."""
+    def measure(self, order: Order, silence_seconds: float, limit_seconds: float) -> Iterator[tuple[str, Any]]:
+        """Give it its order; (kind, content) of what it sends until it is done."""
         with suppress(BrokenPipeError), self._process.stdin as orders:  # type: ignore[union-attr]
-            orders.write(json.dumps({"sweep": sweep, "todo": todo}).encode())
+            orders.write(json.dumps(dataclasses.asdict(order)).encode())
         for kind, content in self._frames(silence_seconds, limit_seconds):
             if kind == "done":
                 self._exit_status(EXIT_SECONDS)
@@ -92,7 +106,7 @@ class WorkerProcess:
                 f"process {self.pid} does not end although it was killed: the GPU's driver holds it; "
                 "the run can go on where it is once that process is gone"
             ) from None
-        _keep_tail(self.log)
+        _keep_tail(self.log, LOG_BYTES)
 
     def last_words(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
@@ -100,7 +114,7 @@ class WorkerProcess:
     def _frames(self, silence_seconds: float, limit_seconds: float) -> Iterator[tuple[str, Any]]:
         """What it sends, forever: WorkerEnded where that ends."""
         try:
-            for frame in self._reader.frames(silence_seconds, limit_seconds):
+            for frame in self._reader.frames(silence_seconds, limit_seconds, self._looked_after):
                 if not isinstance(frame, dict) or "kind" not in frame:
                     raise Garbled("sent a frame without a kind: it is not speaking our protocol")
                 kind, content = str(frame["kind"]), frame.get("content")
@@ -109,9 +123,16 @@ class WorkerProcess:
                 elif kind == "fault":
                     self.fault = str(content)
                 yield kind, content
+        except TookTooLong as problem:
+            raise DeadlinePassed(str(problem)) from None
         except (TimeoutError, Garbled) as problem:
             raise WorkerEnded(str(problem)) from None
         raise WorkerEnded(self._ending())
+
+    def _looked_after(self) -> bool:
+        """Whether it has ended; what it says meanwhile is kept from filling the disk."""
+        _keep_tail(self.log, FLOOD_BYTES)
+        return self._exit_status(0.0) is not None
 
     def _ending(self) -> str:
         status = self._exit_status(EXIT_SECONDS)
@@ -131,8 +152,9 @@ class WorkerProcess:
             time.sleep(0.01)
 
 
-def _keep_tail(log: Path) -> None:
-    if log.stat().st_size > LOG_BYTES:
+def _keep_tail(log: Path, most_bytes: int) -> None:
+    """Cut it where it is longer than this. Whoever writes to it meanwhile appends."""
+    if log.stat().st_size > most_bytes:
         with log.open("rb") as file:
             file.seek(-LOG_BYTES, os.SEEK_END)
             tail = file.read()

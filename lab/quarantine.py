@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from lab.record import Cell
 
+LOAD = "load"
 QUARANTINED = "quarantined: "
-WHILE_LOADED = "(load)"
 TIMES = {1: "once", 2: "twice"}
 
 
@@ -17,13 +17,13 @@ def crash_reason(ended: str, stage: str, fault: str, log: str) -> str:
 
 def is_crash(cell: Cell) -> bool:
     """Whether a process died of this cell; one that was not run because of others is none."""
-    return cell.outcome == "crashed" and not cell.reason.startswith(QUARANTINED)
+    return cell.outcome == "crashed" and bool(cell.stage)
 
 
 def quarantined(cells: Iterable[Cell], experiment: str, profile: str, allowed: int) -> str:
     """Why a profile of an experiment is not run again, or nothing. `allowed` crashes are enough; 0 is never."""
     crashes = [cell for cell in cells if (cell.experiment, cell.profile) == (experiment, profile) and is_crash(cell)]
-    if fatal := next((cell for cell in crashes if WHILE_LOADED in cell.reason), None):
+    if fatal := next((cell for cell in crashes if cell.stage == LOAD), None):
         # Every worker loads every profile, so none could measure the others.
         return f"{QUARANTINED}crashed while it was loaded, in sweep {fatal.sweep + 1}"
     if allowed and len(crashes) >= allowed:
@@ -35,4 +35,4 @@ def quarantined(cells: Iterable[Cell], experiment: str, profile: str, allowed: i
 
 def not_loadable(cells: Iterable[Cell]) -> list[tuple[str, str]]:
     """(experiment, profile) of those that took a process down while they were loaded."""
-    return sorted({(cell.experiment, cell.profile) for cell in cells if is_crash(cell) and WHILE_LOADED in cell.reason})
+    return sorted({(cell.experiment, cell.profile) for cell in cells if is_crash(cell) and cell.stage == LOAD})

@@ -9,14 +9,18 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lab.channel import Garbled, Reader
+from lab.errors import RunError
 from lab.orphan import mark_parent
 from lab.plan import Plan, PlannedExperiment
+from lab.process import SIGNALS, TERM_SECONDS
 from lab.record import Reading, from_data
 from lab.source import OWN_MODULE, child_environment
 
@@ -29,9 +33,15 @@ EXIT_SECONDS = 30.0  # for the process to end after its last frame
 Item = tuple[str, str, str]  # case, profile, instrument
 
 
-def read_instruments(plan: Plan, experiment: PlannedExperiment, directory: Path) -> Iterator[Reading]:
-    """Every cell of the experiment by every instrument, each once: its time, or why there is none."""
-    waiting = [(case.name, profile.name, each) for case, profile in experiment.cells() for each in INSTRUMENTS]
+def wanted_readings(experiment: PlannedExperiment) -> list[Item]:
+    """Every cell of the experiment by every instrument."""
+    return [(case.name, profile.name, each) for case, profile in experiment.cells() for each in INSTRUMENTS]
+
+
+def read_instruments(
+    plan: Plan, experiment: PlannedExperiment, directory: Path, waiting: list[Item]
+) -> Iterator[Reading]:
+    """Each of these readings once: its time, or why there is none."""
     if plan.device != "cuda":
         for item in waiting:
             yield _silent(experiment, item, "needs a CUDA GPU, and this run measures the CPU")
@@ -59,13 +69,8 @@ class Attempt:
         """What the process delivers, until it is done, dies or falls silent; then `ended` says which."""
         with self._process() as (process, reader):
             try:
-                for frame in Reader(reader).frames(DEADLINE_SECONDS):
-                    if frame["kind"] == "stage":
-                        _, case, profile, instrument = frame["content"]
-                        self.at = case, profile, instrument
-                    else:
-                        reading = from_data(Reading, frame["content"])
-                        self.delivered.add((reading.case, reading.profile, reading.instrument))
+                for frame in Reader(reader).frames(DEADLINE_SECONDS, ended=lambda: process.poll() is not None):
+                    if reading := self._taken(frame):
                         yield reading
                 ended = _ending(process.wait(EXIT_SECONDS))
             except (TimeoutError, Garbled) as problem:
@@ -73,6 +78,18 @@ class Attempt:
             except subprocess.TimeoutExpired:
                 ended = "closed its channel and stayed"
         self.ended = f"the process {ended}; see logs/{self._log.name}"
+
+    def _taken(self, frame: Any) -> Reading | None:
+        """The reading in a frame, or none where it announces one; Garbled where nothing such was asked for."""
+        told = _decoded(frame)
+        item = told.case, told.profile, told.instrument
+        if told.experiment != self.experiment.name or item not in self.asked or item in self.delivered:
+            raise Garbled("told of a reading that it was not asked for")
+        if isinstance(told, Reading):
+            self.delivered.add(item)
+            return told
+        self.at = item
+        return None
 
     def lost(self) -> list[Item]:
         """What the end of the process is laid to: the reading it was at, else all that it still owed."""
@@ -105,9 +122,26 @@ class Attempt:
             yield process, reader
         finally:
             os.close(reader)
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            _end(process)
+
+
+@dataclass(frozen=True, slots=True)
+class _Announced:
+    """A reading that is taken now."""
+
+    experiment: str
+    case: str
+    profile: str
+    instrument: str
+
+
+def _decoded(frame: Any) -> Reading | _Announced:
+    try:
+        if frame["kind"] == "stage":
+            return _Announced(*(str(part) for part in frame["content"]))
+        return from_data(Reading, frame["content"])
+    except (RunError, LookupError, TypeError) as problem:
+        raise Garbled(f"sent a frame that is none of ours: {problem}") from None
 
 
 def _ask(process: subprocess.Popen[Any], asked: list[Item]) -> None:
@@ -116,9 +150,21 @@ def _ask(process: subprocess.Popen[Any], asked: list[Item]) -> None:
         orders.write(json.dumps(asked).encode())
 
 
+def _end(process: subprocess.Popen[Any]) -> None:
+    """Ask the process and all that it started to end, then make them."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        # Not waited for: an ended leader keeps the group's number from being given to another.
+        give_up = time.monotonic() + TERM_SECONDS
+        while not os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) and time.monotonic() < give_up:
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
 def _ending(code: int) -> str:
     if code < 0:
-        return f"was killed by {signal.Signals(-code).name}"
+        return f"was killed by {SIGNALS.get(-code, f'signal {-code}')}"
     return f"ended with code {code}" if code else "ended without this reading"
 
 

@@ -2,7 +2,8 @@
 
 SI units inside; the unit is in the field's name. A failure is a value too: `outcome` and `reason`.
 Schema history: 1 = first. 2 = scopes, controls, canaries, what the GPU did meanwhile, edge inputs,
-stages of a sweep, other instruments. A field `added` later reads as its default in older records.
+stages of a sweep, other instruments. 3 = the stage of a crash, the experiment of a canary, whether the watch was
+blind. A field `added` later reads as its default in older records, and one `removed` is still read there.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 
 from lab.errors import RunError
 
-SCHEMA = 2
+SCHEMA = 3
 OUTCOMES = ("measured", "wrong", "crashed", "failed", "skipped")
 T = TypeVar("T")
 
@@ -25,6 +26,11 @@ T = TypeVar("T")
 def added(schema: int, unknown: Any) -> Any:
     """A field that records of an older schema lack; they read as `unknown` and are written without it."""
     return dataclasses.field(default_factory=lambda: unknown, metadata={"added": schema})
+
+
+def removed(last: int, unknown: Any) -> Any:
+    """A field that records up to schema `last` hold; newer ones are written without it."""
+    return dataclasses.field(default_factory=lambda: unknown, metadata={"added": last, "last": last})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,7 +110,7 @@ class Correctness:
     worst_tolerance_share: float  # largest |error| / tolerance; above 1 fails, unless the standard errs as much
     message: str
     standard_tolerance_share: float = added(2, 0.0)  # the standard implementation's own, on the same inputs
-    edges: tuple[Edge, ...] = added(2, ())  # asked in a run's first sweep
+    edges: tuple[Edge, ...] = added(2, ())  # asked until they are answered
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,6 +141,7 @@ class Cell:
     timings: tuple[Timing, ...]
     finished_utc: str
     unmeasured: Mapping[str, str] = added(2, {})  # scope → why it has no timing
+    stage: str = added(3, "")  # of a cell that a process died of: what it was at, such as "load" or "time"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,6 +165,7 @@ class Canary:
     after: str  # the case, or empty before the first
     copy_seconds: float
     spin_hertz: float  # cycles of a fixed spin over its time: the clock that the GPU really ran at
+    experiment: str = added(3, "")  # whose case it is; empty before the first, and where older records lack it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,7 +174,7 @@ class Round:
 
     seconds: float
     polls: int  # how often NVML was asked during the round
-    reasons: int  # clock-event reasons seen, as NVML's bits
+    reasons: int | None  # clock-event reasons seen, as NVML's bits
     violation_seconds: Mapping[str, float]  # by policy, such as "thermal": time at a reduced clock
     spin_hertz: float | None  # lowest clock of the spins before its blocks
     power_watts: float | None  # largest seen
@@ -183,7 +191,8 @@ class Watch:
     sweep: int
     process: str
     rounds: tuple[Round, ...]
-    energy_joules: float | None
+    blind: str = added(3, "")  # why the GPU's state is not known, or not in all rounds
+    energy_joules: float | None = removed(2, None)  # warm-up included; nothing rested on it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -256,8 +265,9 @@ class RunFinish:
     """Last line of a journal."""
 
     finished_utc: str
-    wall_seconds: float = added(2, 0.0)  # of the process that finished it
-    profiling_seconds: float = added(2, 0.0)
+    # None where the run was interrupted and taken up again: what was spent before is not on record.
+    wall_seconds: float | None = added(2, 0.0)
+    profiling_seconds: float | None = added(2, 0.0)
 
 
 Record = (
@@ -272,7 +282,7 @@ def to_data(value: Any, schema: int = SCHEMA) -> Any:
         return {
             field.name: to_data(getattr(value, field.name), schema)
             for field in dataclasses.fields(value)
-            if field.metadata.get("added", 1) <= schema
+            if field.metadata.get("added", 1) <= schema <= field.metadata.get("last", SCHEMA)
         }
     if isinstance(value, Mapping):
         return {key: to_data(item, schema) for key, item in value.items()}

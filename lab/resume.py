@@ -1,6 +1,6 @@
 """Begin a run in its directory, or take up the one that lies there unfinished, if it is still the same run."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,14 @@ SAME_MACHINE = (
     "device", "gpu", "gpu_id", "driver", "cuda", "torch", "triton", "liger", "python", "cpu", "cpu_count",
     "power_limit_watts", "ecc", "mig", "persistence", "environment",
 )  # fmt: skip
+# What only a measuring process can tell: torch gives the first two, and sets variables of its own.
+TOLD_BY_WORKERS = ("gpu", "cuda", "environment")
 
 
 def open_run(plan: Plan, directory: Path) -> Ledger:
     """What is on record in `directory`, at least the run's start. RunError where it may not be continued."""
     path = directory / journal.NAME
-    journal.drop_torn_line(path)
+    journal.drop_torn_end(path)
     held = journal.read(path)
     if held.damages:
         bad = held.damages[0]
@@ -39,13 +41,19 @@ def open_run(plan: Plan, directory: Path) -> Ledger:
     return Ledger(directory, held.records)
 
 
-def differences(old: Machine, new: Machine) -> list[str]:
-    """What of the machine has changed that must not change within a run."""
-    return [
-        f"{name} was {getattr(old, name)!r}, is {getattr(new, name)!r}"
+def refuse_other_machine(ledger: Ledger, machine: Machine, untold: Collection[str] = ()) -> None:
+    """RunError where this is not the machine that the run began on, as far as all but the `untold` facts show."""
+    began = ledger.machine
+    changes = [
+        f"{name} was {getattr(began, name)!r}, is {getattr(machine, name)!r}"
         for name in SAME_MACHINE
-        if getattr(old, name) != getattr(new, name)
+        if began and name not in untold and getattr(began, name) != getattr(machine, name)
     ]
+    if changes:
+        raise RunError(
+            f"{ledger.directory}: this is not the machine that the run began on: {'; '.join(changes)}. "
+            "Use another run id"
+        )
 
 
 def _begin(plan: Plan, directory: Path) -> Ledger:

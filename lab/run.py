@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lab.crew import Crew
+from lab.errors import RunError
 from lab.ledger import Key, Ledger, key_of
 from lab.lock import gpu_lock, run_lock
+from lab.machine import fingerprint
 from lab.moment import now
 from lab.nsight import check_flush, profile_experiment
 from lab.nvml import first_visible, visible_gpu
@@ -18,9 +20,9 @@ from lab.plan import Plan, PlannedExperiment
 from lab.precision import imprecise_cases
 from lab.progress import RunProgress
 from lab.quarantine import quarantined
-from lab.readings import read_instruments
-from lab.record import FlushCheck, Reading, RunFinish, SweepFinish
-from lab.resume import open_run
+from lab.readings import read_instruments, wanted_readings
+from lab.record import FlushCheck, RunFinish, SweepFinish
+from lab.resume import TOLD_BY_WORKERS, open_run, refuse_other_machine
 from lab.sweep import Sweep
 from lab.watch import Watcher
 
@@ -31,18 +33,18 @@ def run(plan: Plan, directory: Path, say: Say) -> None:
     """Measure all that the plan still lacks. RunError where the run is finished, in use, or another's, and where
     another run is on the GPU. Call it from the main thread: workers end with the thread that started them."""
     began = time.monotonic()
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as refusal:
+        raise RunError(f"{directory}: cannot be made a run's directory: {refusal.strerror}") from None
     with run_lock(directory), visible_gpu(plan.device) as gpu:
         with gpu_lock(plan.device, gpu.identity if gpu else first_visible()):
             ledger = open_run(plan, directory)
             _time(plan, ledger, Watcher(gpu), say)
             profiling_seconds = _explain(plan, ledger, say)
         wall_seconds = time.monotonic() - began
-        ledger.keep(
-            RunFinish(
-                finished_utc=now(), wall_seconds=round(wall_seconds, 3), profiling_seconds=round(profiling_seconds, 3)
-            )
-        )
+        spent = [None if ledger.resumed else round(seconds, 3) for seconds in (wall_seconds, profiling_seconds)]
+        ledger.keep(RunFinish(finished_utc=now(), wall_seconds=spent[0], profiling_seconds=spent[1]))
         say(_where_time_went(ledger, wall_seconds, profiling_seconds))
 
 
@@ -97,6 +99,9 @@ def _not_for_this_device(plan: Plan) -> list[Key]:
 def _explain(plan: Plan, ledger: Ledger, say: Say) -> float:
     """The passes after timing, which explain it and time nothing; seconds that they took."""
     began = time.monotonic()
+    if plan.profiling or plan.instruments:
+        # No sweep may have begun in this process: the run may lie on another box than before.
+        refuse_other_machine(ledger, fingerprint(plan.device, {}), TOLD_BY_WORKERS)
     if plan.profiling:
         for experiment in plan.experiments:
             _profile(plan, experiment, ledger, say)
@@ -124,13 +129,16 @@ def _profile(plan: Plan, experiment: PlannedExperiment, ledger: Ledger, say: Say
 
 
 def _read(plan: Plan, experiment: PlannedExperiment, ledger: Ledger, say: Say) -> None:
-    if any(isinstance(record, Reading) and record.experiment == experiment.name for record in ledger.records):
+    taken = ledger.read_already(experiment.name)
+    wanted = wanted_readings(experiment)
+    waiting = [item for item in wanted if item not in taken]
+    if not waiting:
         return
     say(f"reading {experiment.name} with other instruments")
-    readings = list(read_instruments(plan, experiment, ledger.directory))
-    for reading in readings:
-        ledger.keep(reading)
-    say(f"  {sum(reading.seconds is not None for reading in readings)} of {len(readings)} readings")
+    for reading in read_instruments(plan, experiment, ledger.directory, waiting):
+        ledger.keep(reading)  # as it comes: an interruption costs only what is not read yet
+        taken[reading.case, reading.profile, reading.instrument] = reading
+    say(f"  {sum(reading.seconds is not None for reading in taken.values())} of {len(wanted)} readings")
 
 
 def _where_time_went(ledger: Ledger, wall_seconds: float, profiling_seconds: float) -> str:
@@ -140,4 +148,5 @@ def _where_time_went(ledger: Ledger, wall_seconds: float, profiling_seconds: flo
         spent.update(finish.stage_seconds)
     stages = [f"{stage} {seconds:.1f} s" for stage, seconds in spent.items()]
     inside = f"{len(finishes)} worker processes: {', '.join(stages) or 'nothing'}"
-    return f"time: {wall_seconds:.1f} s now; in {inside}; profiling {profiling_seconds:.1f} s"
+    before = "; what the run cost before it was resumed is not known" if ledger.resumed else ""
+    return f"time: {wall_seconds:.1f} s now; in {inside}; profiling {profiling_seconds:.1f} s{before}"

@@ -52,7 +52,7 @@ def _key(record: Record) -> Hashable:
     if isinstance(record, Cell):
         return Cell, record.sweep, record.experiment, record.case, record.profile
     if isinstance(record, Canary):
-        return Canary, record.sweep, record.process, record.after
+        return Canary, record.sweep, record.process, record.experiment, record.after
     if isinstance(record, SweepStart | SweepFinish):
         return type(record), record.sweep, record.process
     if isinstance(record, Control | Watch):

@@ -20,7 +20,8 @@ OWN_MODULE = ("-P", "-m")
 def child_environment() -> dict[str, str]:
     """This process's variables, with this tree importable where it is not installed."""
     path = [part for part in (os.environ.get("PYTHONPATH", ""), str(ROOT)) if part]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    # CUDA's own order is by speed: its device 0 need not be the one that NVML, which is asked beside it, calls 0.
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 
 def source_digest(root: Path = ROOT) -> str:

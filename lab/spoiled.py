@@ -48,7 +48,9 @@ def find(watches: Sequence[Watch], canaries: Iterable[Canary]) -> Spoiled:
     disturbed = _disturbed(canaries)
     by_round: dict[Place, dict[int, str]] = {}
     for watch in watches:
-        sung = disturbed.get((watch.sweep, watch.process, watch.case), "")
+        process, case = (watch.sweep, watch.process), watch.case
+        # A canary of an older record does not name its experiment.
+        sung = disturbed.get((*process, watch.experiment, case), "") or disturbed.get((*process, "", case), "")
         for number, seen in enumerate(watch.rounds):
             if reason := sung or _reason(seen, clocks.get((watch.sweep, watch.process))):
                 by_round.setdefault(_place(watch), {})[number] = reason
@@ -62,7 +64,7 @@ def find(watches: Sequence[Watch], canaries: Iterable[Canary]) -> Spoiled:
 def _reason(seen: Round, usual_hertz: float | None) -> str:
     """What spoiled a round, or nothing."""
     for bit, name in SLOWDOWNS.items():
-        if seen.reasons & bit:
+        if (seen.reasons or 0) & bit:  # what is not known is no fault
             return name
     slowed = sum(seen.violation_seconds.get(policy, 0.0) for policy in SLOWING_POLICIES)
     if seen.seconds > 0 and slowed / seen.seconds > LARGEST_VIOLATION_SHARE:
@@ -76,7 +78,7 @@ def _reason(seen: Round, usual_hertz: float | None) -> str:
 
 def _capped(seen: Round) -> bool:
     power = seen.violation_seconds.get("power", 0.0)
-    return bool(seen.reasons & POWER_CAP) or (seen.seconds > 0 and power / seen.seconds > POWER_CAPPED_SHARE)
+    return bool((seen.reasons or 0) & POWER_CAP) or (seen.seconds > 0 and power / seen.seconds > POWER_CAPPED_SHARE)
 
 
 def _median_clocks(watches: Iterable[Watch]) -> dict[Process, float]:
@@ -87,17 +89,20 @@ def _median_clocks(watches: Iterable[Watch]) -> dict[Process, float]:
     return {process: statistics.median(found) for process, found in clocks.items() if found}
 
 
-def _disturbed(canaries: Iterable[Canary]) -> dict[tuple[int, str, str], str]:
-    """(sweep, process, case) of cases beside a canary that did not sing as the others of its process did.
+def _disturbed(canaries: Iterable[Canary]) -> dict[Place, str]:
+    """Places of cases beside a canary that did not sing as the others of its process did.
 
     Canaries are sung before the first case and after each, so every case lies between two.
     """
-    reasons: dict[tuple[int, str, str], str] = {}
+    reasons: dict[Place, str] = {}
     sung = deviations(canaries)
     for (canary, off), (after, _) in itertools.zip_longest(sung, sung[1:], fillvalue=(None, 0.0)):
         if canary and off > LARGEST_CANARY_DRIFT:
-            beside = [each.after for each in (canary, after) if each and _process(each) == _process(canary)]
-            reasons |= {(*_process(canary), case): f"a canary beside it was off by {off:.1%}" for case in beside}
+            beside = [each for each in (canary, after) if each and _process(each) == _process(canary)]
+            reasons |= {
+                (*_process(each), each.experiment, each.after): f"a canary beside it was off by {off:.1%}"
+                for each in beside
+            }
     return reasons
 
 

@@ -2,22 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from lab.channel import Garbled
 from lab.crew import Crew, LoadingEnded
 from lab.errors import RunError
+from lab.hearing import Hearing
 from lab.ledger import Key, Ledger
 from lab.moment import now
 from lab.plan import Plan
-from lab.process import WorkerEnded, WorkerProcess
+from lab.process import DeadlinePassed, Order, WorkerEnded, WorkerProcess
 from lab.progress import RunProgress
-from lab.quarantine import crash_reason, not_loadable, quarantined
-from lab.record import KINDS, Cell, SweepStart, from_data
-from lab.resume import differences
+from lab.quarantine import LOAD, crash_reason, not_loadable, quarantined
+from lab.record import Cell, Record, SweepStart
+from lab.resume import refuse_other_machine
 from lab.source import source_digest
 from lab.watch import Watcher
-
-JOURNALED = ("SweepStart", "Canary", "Cell", "Control", "SweepFinish")
 
 
 @dataclass(slots=True)
@@ -49,64 +48,73 @@ class Sweep:
             experiment, _, profile = key
             cells, allowed = self.ledger.cells.values(), self.plan.protocol.crashes
             if reason := quarantined(cells, experiment, profile, allowed):
-                self._keep(self._crashed(key, reason, process=""))
+                self._keep(self._lost(key, "crashed", reason, stage="", process=""))
             else:
                 todo.append(key)
         return todo
 
     def _work(self, todo: Sequence[Key], following: Sequence[int]) -> None:
         """Run one worker to its end, whichever that is. RunError where it leaves as much to do as there was."""
-        self.process = ended = ""
+        self.process = ""
+        ended: WorkerEnded | None = None
         try:
             worker = self.crew.take(self.number, following, not_loadable(self.ledger.cells.values()))
         except LoadingEnded as refusal:
-            worker, ended = refusal.worker, str(refusal)
+            worker, ended = refusal.worker, refusal
         else:
             try:
-                self._hear(worker, todo)
+                self._hear(worker, todo, Hearing(self.number, todo, self.watcher))
             except WorkerEnded as refusal:
-                ended = str(refusal)
+                ended = refusal
             finally:
                 worker.end()
-        if ended and (key := self._announced(worker, todo)):
-            self._keep(self._crashed(key, crash_reason(ended, worker.at[3], worker.fault, worker.log.name)))
+        if isinstance(ended, DeadlinePassed):
+            self._give_up(worker, todo, ended)
+        elif ended and (key := self._announced(worker, todo)):
+            stage = worker.at[3]
+            reason = crash_reason(str(ended), stage, worker.fault, worker.log.name)
+            self._keep(self._lost(key, "crashed", reason, stage, self.process))
         if len(self.ledger.lacking(self.number, todo)) == len(todo):
             raise RunError(
                 f"{self.ledger.directory}: sweep {self.number + 1}: the worker {ended or 'ended'} before it measured "
                 f"anything; its last words ({worker.log}):\n{worker.last_words()}"
             )
 
-    def _hear(self, worker: WorkerProcess, todo: Sequence[Key]) -> None:
+    def _give_up(self, worker: WorkerProcess, todo: Sequence[Key], ended: DeadlinePassed) -> None:
+        """Where a whole sweep's time was not enough for one case, that case is lost; else the next worker goes on."""
+        left = self.ledger.lacking(self.number, todo)
+        if len(left) == len(todo):
+            reason = f"the worker {ended}, which is the sweep's deadline, and had not measured this case"
+            here = [key for key in left if list(key[:2]) == worker.at[:2]]
+            self._keep(*(self._lost(key, "failed", reason, "", self.process) for key in here))
+
+    def _hear(self, worker: WorkerProcess, todo: Sequence[Key], hearing: Hearing) -> None:
         protocol = self.plan.protocol
-        with self.watcher.watching(worker.pid):
-            for kind, content in worker.measure(
-                self.number, todo, protocol.deadline_seconds, protocol.sweep_deadline_seconds
-            ):
-                self._take(kind, content)
+        order = Order(self.number, todo, self.ledger.edgeless(todo))
+        try:
+            with self.watcher.watching(worker.pid):
+                for kind, content in worker.measure(order, protocol.deadline_seconds, protocol.sweep_deadline_seconds):
+                    self._take(hearing.take(kind, content))
+                    if kind == "stage":
+                        self.progress.stage(self.number, *hearing.at[1:])
+            hearing.finish()
+        except Garbled as problem:
+            worker.at = hearing.at
+            raise WorkerEnded(str(problem)) from None
+        except WorkerEnded:
+            self._take(hearing.rest())
+            raise
         self._refuse_other_code()
 
-    def _take(self, kind: str, content: Any) -> None:
-        if kind == "stage":
-            experiment, case, profile, stage = content
-            self.progress.stage(self.number, case, profile, stage)
-            if stage == "time":
-                self.watcher.timing(experiment, case)
-        elif kind == "rounds":
-            self.ledger.keep(self.watcher.watch_of(content, self.number, self.process))
-        elif kind in JOURNALED:
-            record = from_data(KINDS[kind], content, kind)
+    def _take(self, records: Sequence[Record]) -> None:
+        for record in records:
             if isinstance(record, SweepStart):
                 self._check_start(record)
-            self._keep(record)
+        self._keep(*records)
 
     def _check_start(self, start: SweepStart) -> None:
         self._refuse_other_code()
-        machine = self.ledger.machine
-        if machine and (changes := differences(machine, start.machine)):
-            raise RunError(
-                f"{self.ledger.directory}: this is not the machine that the run began on: {'; '.join(changes)}. "
-                "Use another run id"
-            )
+        refuse_other_machine(self.ledger, start.machine)
         self.process = start.process
 
     def _refuse_other_code(self) -> None:
@@ -117,10 +125,11 @@ class Sweep:
                 "put it back to resume the run, or use another run id"
             )
 
-    def _keep(self, record: Any) -> None:
-        self.ledger.keep(record)
-        if isinstance(record, Cell):
-            self.progress.cell(record)
+    def _keep(self, *records: Record) -> None:
+        self.ledger.keep(*records)
+        for record in records:
+            if isinstance(record, Cell):
+                self.progress.cell(record)
 
     def _announced(self, worker: WorkerProcess, todo: Sequence[Key]) -> Key | None:
         """The cell that a worker's end is laid to: the one it announced, where that has no record yet."""
@@ -131,13 +140,12 @@ class Sweep:
         if (experiment, case, profile) in left:
             return experiment, case, profile
         # What is loaded is loaded for every case, and named by the first.
-        same = (key for key in left if stage == "load" and (key[0], key[2]) == (experiment, profile))
+        same = (key for key in left if stage == LOAD and (key[0], key[2]) == (experiment, profile))
         return next(same, None)
 
-    def _crashed(self, key: Key, reason: str, process: str | None = None) -> Cell:
+    def _lost(self, key: Key, outcome: str, reason: str, stage: str, process: str) -> Cell:
         experiment, case, profile = key
         return Cell(
-            experiment=experiment, case=case, profile=profile, sweep=self.number,
-            process=self.process if process is None else process, outcome="crashed", reason=reason,
-            prepare_seconds=0.0, correctness=None, timings=(), finished_utc=now(),
+            experiment=experiment, case=case, profile=profile, sweep=self.number, process=process, outcome=outcome,
+            reason=reason, prepare_seconds=0.0, correctness=None, timings=(), finished_utc=now(), stage=stage,
         )  # fmt: skip

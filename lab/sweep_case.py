@@ -4,7 +4,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
@@ -45,6 +45,7 @@ class Bench:
     guard: Guard
     stages: Stages
     emit: Emit
+    edges: Set[Key]  # the cells that have yet to be asked for edge inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +129,10 @@ class SweepCase(Witness):
 
     def _prepare(self, profile: Profile, ring: Ring) -> Ready | None:
         """Compile and check one profile; a profile that cannot be timed leaves its record here."""
+        self.announce(profile.name, "check")
         if reason := skip_reason(profile, self.clock.device):
             self._send(profile.name, "skipped", reason, None)
             return None
-        self.announce(profile.name, "check")
         operator = self.case.operator
         function = self.bench.functions[self.planned.name, operator.name, profile.name]
         if isinstance(function, Exception):
@@ -169,7 +170,7 @@ class SweepCase(Witness):
         sets = [ring.arguments(index) for index in range(len(self.seeds))]
         with seen() as launched:
             correctness = check_profile(
-                operator, subject.function, sets, self.seeds, in_place=profile.in_place, edges=self._edges()
+                operator, subject.function, sets, self.seeds, in_place=profile.in_place, edges=self._edges(profile)
             )
         own = (profile.kernels or {}).get(operator.name, "")
         if own and self.clock.device == "cuda" and own not in launched and correctness.passed:
@@ -177,9 +178,9 @@ class SweepCase(Witness):
             return replace(correctness, passed=False, message=message)
         return correctness
 
-    def _edges(self) -> Iterable[tuple[str, tuple[Any, ...]]]:
-        """Asked once a run: new shapes and strides have to be compiled for, and what they test stays the same."""
-        if self.bench.sweep:
+    def _edges(self, profile: Profile) -> Iterable[tuple[str, tuple[Any, ...]]]:
+        """Answered once a run: new shapes and strides have to be compiled for, and what they test stays the same."""
+        if (self.planned.name, self.case.name, profile.name) not in self.bench.edges:
             return ()
         return edge_inputs(self.case.operator, self.case.shape, getattr(torch, self.case.dtype), self.clock.device)
 

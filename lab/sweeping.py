@@ -48,13 +48,17 @@ def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, L
 
 
 def measure(
-    plan: Plan, sweep: int, todo: set[Any], guard: Guard, functions: dict[Key, Loaded], stages: Stages, emit: Emit
-) -> None:
-    """Measure the cells asked for. What this process dies of is told before it does, and costs the announced cell."""
+    plan: Plan, sweep: int, todo: set[Any], edges: set[Any], guard: Guard, functions: dict[Key, Loaded],
+    stages: Stages, emit: Emit,
+) -> None:  # fmt: skip
+    """Measure the cells asked for, those in `edges` with edge inputs too.
+
+    What this process dies of is told before it does, and costs the announced cell.
+    """
     try:
         with stages("start"):
             clock = make_clock(plan.device)
-        bench = Bench(plan, sweep, f"{sweep}-{os.getpid()}", clock, functions, guard, stages, emit)
+        bench = Bench(plan, sweep, f"{sweep}-{os.getpid()}", clock, functions, guard, stages, emit, edges)
         with torch.no_grad():
             _run(bench, todo)
     except Exception as problem:
@@ -66,7 +70,7 @@ def _run(bench: Bench, todo: set[Any]) -> None:
     """Case by case in the sweep's random order."""
     with bench.stages("start"):
         _start(bench)
-        _canary(bench, "")
+        _canary(bench, "", "")
     for planned in bench.plan.experiments:
         (experiment,) = choose_experiments([planned.name])
         cases = {case.name: case for case in experiment.cases}
@@ -74,7 +78,7 @@ def _run(bench: Bench, todo: set[Any]) -> None:
             names = {key[2] for key in todo if key[:2] == (planned.name, planned_case.name)}
             if names:
                 SweepCase(bench, planned, planned_case, experiment, cases[planned_case.name]).measure(names)
-                _canary(bench, planned_case.name)
+                _canary(bench, planned.name, planned_case.name)
     finish = SweepFinish(
         sweep=bench.sweep, process=bench.process, finished_utc=now(),
         stage_seconds={stage: round(seconds, 3) for stage, seconds in bench.stages.seconds.items()},
@@ -95,12 +99,12 @@ def _start(bench: Bench) -> None:
     bench.emit("SweepStart", to_data(start))
 
 
-def _canary(bench: Bench, after: str) -> None:
+def _canary(bench: Bench, experiment: str, after: str) -> None:
     with bench.stages("canaries"):
         found = bench.clock.canary()
     if found:
         canary = Canary(
             sweep=bench.sweep, process=bench.process, after=after,
-            copy_seconds=round(found[0], 10), spin_hertz=found[1],
+            copy_seconds=round(found[0], 10), spin_hertz=found[1], experiment=experiment,
         )  # fmt: skip
         bench.emit("Canary", to_data(canary))

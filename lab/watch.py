@@ -4,6 +4,8 @@ What happened between two answers cannot be placed more closely than that, so a 
 round is laid to it. No time that was measured is looked at.
 """
 
+import functools
+import operator
 import os
 import threading
 import time
@@ -18,6 +20,7 @@ from lab.record import Round, Watch
 
 POLL_SECONDS = 0.02
 KEPT_POLLS = 30_000  # ten minutes: more than one case takes
+NO_GPU = "there is no GPU that NVML knows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +50,16 @@ class Watcher:
         self._gpu = gpu
         self._polls: deque[Poll] = deque(maxlen=KEPT_POLLS)
         self._polled = threading.Condition()
-        self._case: tuple[str, str] | None = None
-        self._energy_joules: float | None = None
+        self._problem = "" if gpu else NO_GPU
 
     @contextmanager
     def watching(self, worker: int) -> Iterator[None]:
         """Poll while the block runs. `worker` is the process that measures, and leads its own session."""
-        self._case = None
         self._polls.clear()
         if self._gpu is None:
             yield
             return
+        self._problem = ""
         stop = threading.Event()
         thread = threading.Thread(target=self._poll, args=(self._gpu, worker, stop), daemon=True)
         thread.start()
@@ -67,28 +69,25 @@ class Watcher:
             stop.set()
             thread.join()
 
-    def timing(self, experiment: str, case: str) -> None:
-        """The worker times this case now; only its first call counts."""
-        if self._case != (experiment, case):
-            self._case = (experiment, case)
-            self._energy_joules = self._gpu.energy_joules() if self._gpu else None
-
     def watch_of(self, content: Mapping[str, Any], sweep: int, process: str) -> Watch:
         """What the GPU went through in the rounds of the case just timed; `content` is the worker's frame."""
         windows = [Window(*window) for window in content["windows"]]
-        energy_joules = None
-        if self._gpu:
-            now_joules = self._gpu.energy_joules()
-            if now_joules is not None and self._energy_joules is not None:
-                energy_joules = round(now_joules - self._energy_joules, 3)
-        self._case = None
+        rounds = fold(self._polls_until(windows[-1].end_seconds) if windows else (), windows)
+        silent = sum(seen.reasons is None for seen in rounds)
         return Watch(
-            experiment=content["experiment"], case=content["case"], sweep=sweep, process=process,
-            rounds=fold(self._polls_until(windows[-1].end_seconds) if windows else (), windows),
-            energy_joules=energy_joules,
+            experiment=content["experiment"], case=content["case"], sweep=sweep, process=process, rounds=rounds,
+            blind=self._problem or (f"NVML told nothing in {silent} of {len(rounds)} rounds" if silent else ""),
         )  # fmt: skip
 
     def _poll(self, gpu: Gpu, worker: int, stop: threading.Event) -> None:
+        try:
+            self._poll_until(stop, gpu, worker)
+        except Exception as problem:  # told by every watch from here on: nobody waits for a thread
+            with self._polled:
+                self._problem = f"the watch ended: {type(problem).__name__}: {problem}"[:300]
+                self._polled.notify_all()
+
+    def _poll_until(self, stop: threading.Event, gpu: Gpu, worker: int) -> None:
         while not stop.is_set():
             begin = time.monotonic()
             state = gpu.state()
@@ -104,7 +103,8 @@ class Watcher:
             return []
         with self._polled:
             self._polled.wait_for(
-                lambda: self._polls and self._polls[-1].begin_seconds >= seconds, timeout=25 * POLL_SECONDS
+                lambda: self._problem or (self._polls and self._polls[-1].begin_seconds >= seconds),
+                timeout=25 * POLL_SECONDS,
             )
             polls = list(self._polls)
             while self._polls and self._polls[0].end_seconds < seconds and len(self._polls) > 1:
@@ -128,14 +128,13 @@ def _round(polls: Sequence[Poll], window: Window, knows_processes: bool) -> Roun
         if poll.end_seconds > window.begin_seconds and poll.begin_seconds < window.end_seconds
     ]  # fmt: skip
     around = [*before, *inside, *after]
-    told = inside or around  # a round shorter than the time between two polls
-    reasons = 0
-    for poll in told:
-        reasons |= poll.state.reasons or 0
+    # A round shorter than the time between two polls lies between them; after the last there is nothing to know.
+    told = inside or (around if before and after else [])
+    reasons = [poll.state.reasons for poll in told if poll.state.reasons is not None]
     return Round(
         seconds=round(window.end_seconds - window.begin_seconds, 6),
         polls=len(inside),
-        reasons=reasons,
+        reasons=functools.reduce(operator.or_, reasons) if reasons else None,
         violation_seconds=_violations(around),
         spin_hertz=window.spin_hertz,
         power_watts=_largest([poll.state.power_watts for poll in told]),

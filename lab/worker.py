@@ -1,6 +1,7 @@
 """A measuring process: `python -m lab.worker RUN_DIRECTORY DESCRIPTOR [LEFT_OUT]`, started by lab.process.
 
-It loads everything heavy, says so, and waits for its order on stdin: a sweep, and the cells to measure in it.
+It loads everything heavy, says so, and waits for its order on stdin: a sweep, the cells to measure in it, and those
+of them to be asked for edge inputs.
 Records and signs of life go out as frames. LEFT_OUT is JSON: (experiment, profile) pairs that cannot be loaded.
 """
 
@@ -32,8 +33,8 @@ def main() -> None:
     emit("loaded", None)
     if order := sys.stdin.read():
         asked = json.loads(order)
-        todo = {tuple(key) for key in asked["todo"]}
-        sweeping.measure(plan, asked["sweep"], todo, guard, functions, stages, emit)
+        todo, edges = ({tuple(key) for key in asked[name]} for name in ("todo", "edges"))
+        sweeping.measure(plan, asked["sweep"], todo, edges, guard, functions, stages, emit)
         emit("done", None)
 
 

@@ -191,7 +191,7 @@ def records_of(
                     if outcome == "measured":
                         timed = _timings(experiment, case, profile.name, seconds, noise, plan, dice)
                     found.append(cell(experiment.name, case.name, profile.name, sweep, process, outcome, reason, timed))
-                found.append(canary(sweep, process, case.name))
+                found.append(canary(sweep, process, case.name, experiment=experiment.name))
         found.append(
             SweepFinish(
                 sweep=sweep, process=process, stage_seconds={"load": 5.0, "check": 1.0, "time": 4.0},
@@ -258,6 +258,7 @@ def cell(
         experiment=experiment, case=case, profile=profile, sweep=sweep, process=process or f"{sweep}-{1000 + sweep}",
         outcome=outcome, reason=reason, prepare_seconds=0.25 if checked else 0.0,
         correctness=right if checked else None, timings=timings, finished_utc=f"2026-01-02T03:{10 + sweep % 20}:30Z",
+        stage="time" if outcome == "crashed" else "",
     )  # fmt: skip
 
 
@@ -276,8 +277,7 @@ def quiet_round(**changes: Any) -> Round:
 
 def watch(experiment: str, case: str, sweep: int, process: str, rounds: int = 6) -> Watch:
     return Watch(
-        experiment=experiment, case=case, sweep=sweep, process=process, rounds=(quiet_round(),) * rounds,
-        energy_joules=300.0,
+        experiment=experiment, case=case, sweep=sweep, process=process, rounds=(quiet_round(),) * rounds
     )  # fmt: skip
 
 

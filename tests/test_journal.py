@@ -6,7 +6,7 @@ import pytest
 from factory import plan_of, records_of
 
 from lab import journal
-from lab.journal import append, drop_torn_line, read
+from lab.journal import append, drop_torn_end, read
 from lab.record import Record, RunFinish
 
 RECORDS = [*records_of(plan_of(sweeps=1, include=()), {})[:4], RunFinish(finished_utc="2026-01-02T03:04:05Z")]
@@ -43,10 +43,27 @@ def test_a_file_cut_off_at_any_byte_gives_its_whole_lines_and_no_damage(path: Pa
         assert held.intact_bytes == max([0, *(end for end in ends if end <= length)])
 
 
+def test_what_was_appended_together_is_there_as_a_whole_or_not_at_all(path: Path) -> None:
+    before = path.stat().st_size
+    append(path, *RECORDS[1:4])
+    append(path, RECORDS[4])
+    content = path.read_bytes()
+    ends = [i + 1 for i, byte in enumerate(content) if byte == ord("\n")]
+    for length in range(before, ends[-2]):
+        path.write_bytes(content[:length])
+        assert read(path).records == tuple(RECORDS)
+        assert read(path).intact_bytes == before
+    path.write_bytes(content)
+    assert read(path).records == (*RECORDS, *RECORDS[1:4], RECORDS[4])
+    path.write_bytes(content[: ends[-3]])
+    drop_torn_end(path)
+    assert path.stat().st_size == before
+
+
 @pytest.mark.parametrize("cut", [1, 2, 50])
 def test_once_the_torn_line_is_dropped_the_next_record_starts_a_line_of_its_own(path: Path, cut: int) -> None:
     path.write_bytes(path.read_bytes()[:-cut])
-    drop_torn_line(path)
+    drop_torn_end(path)
     kept = read(path).records
     assert kept == tuple(RECORDS[:-1])
     append(path, RECORDS[-1])
@@ -56,12 +73,12 @@ def test_once_the_torn_line_is_dropped_the_next_record_starts_a_line_of_its_own(
 
 def test_dropping_a_torn_line_leaves_a_whole_file_alone(path: Path) -> None:
     before = path.read_bytes()
-    drop_torn_line(path)
+    drop_torn_end(path)
     assert path.read_bytes() == before
 
 
 def test_dropping_a_torn_line_of_a_file_that_is_not_there_makes_none(tmp_path: Path) -> None:
-    drop_torn_line(tmp_path / journal.NAME)
+    drop_torn_end(tmp_path / journal.NAME)
     assert not (tmp_path / journal.NAME).exists()
 
 

@@ -33,10 +33,8 @@ def fake_nvml(**answers: Any) -> types.SimpleNamespace:
         "nvmlDeviceGetPersistenceMode": lambda handle: 1, "nvmlSystemGetDriverVersion": lambda: "580.1",
         "nvmlDeviceGetCurrentClocksEventReasons": lambda handle: 0x24,
         "nvmlDeviceGetPowerUsage": lambda handle: 350_500, "nvmlDeviceGetTemperature": lambda handle, sensor: 61,
-        "nvmlDeviceGetClockInfo": lambda handle, kind: 1755,
         "nvmlDeviceGetComputeRunningProcesses": lambda handle: [types.SimpleNamespace(pid=11)],
         "nvmlDeviceGetViolationStatus": violation_of,
-        "nvmlDeviceGetTotalEnergyConsumption": lambda handle: 5_000_250,
     }  # fmt: skip
     return types.SimpleNamespace(**(given | answers))
 
@@ -96,24 +94,32 @@ def test_the_gpu_is_the_first_that_cuda_sees(monkeypatch: pytest.MonkeyPatch, vi
 def test_the_state_is_in_si_units_and_holds_what_was_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     with gpu_of(monkeypatch) as gpu:
         assert gpu.state() == State(
-            reasons=0x24, power_watts=350.5, temperature_celsius=61.0, sm_hertz=1.755e9, processes=frozenset({11}),
+            reasons=0x24, power_watts=350.5, temperature_celsius=61.0, processes=frozenset({11}),
             violation_seconds={"power": 0.0, "thermal": 1.0, "sync_boost": 2.0, "board": 3.0, "low_utilisation": 4.0},
         )  # fmt: skip
-        assert gpu.energy_joules() == 5000.25
 
 
 def test_a_question_that_nvml_does_not_answer_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     with gpu_of(monkeypatch, "1", **SILENT) as gpu:
         facts = gpu.facts()
         assert gpu.state() == State(
-            reasons=None, power_watts=None, temperature_celsius=None, sm_hertz=None, processes=None,
+            reasons=None, power_watts=None, temperature_celsius=None, processes=None,
             violation_seconds={},
         )  # fmt: skip
-        assert gpu.energy_joules() is None
         assert gpu.identity == "1"
     assert facts["gpu_id"] == ""
     assert facts["peak_bytes_per_second"] == 0.0
     assert facts["mig"] == "unknown"
+
+
+def test_a_question_that_an_older_package_lacks_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    older = fake_nvml()
+    del older.nvmlDeviceGetCurrentClocksEventReasons
+    monkeypatch.setattr(nvml, "pynvml", older)
+    with visible_gpu("cuda") as gpu:
+        assert gpu is not None
+        assert gpu.state().reasons is None
+        assert gpu.state().power_watts == 350.5
 
 
 def test_without_a_driver_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,5 +171,4 @@ def test_on_a_gpu_its_state_is_known() -> None:
         state = gpu.state()
         assert state.reasons is not None
         assert state.power_watts is not None
-        assert state.sm_hertz is not None
         assert gpu.uuid.startswith(("GPU-", "MIG-"))

@@ -1,6 +1,7 @@
 """The pass of the other instruments, its process played by small programs: every cell has a reading or a reason."""
 
 import os
+import re
 import stat
 import sys
 import textwrap
@@ -13,7 +14,7 @@ from factory import plan_of, small_experiment
 
 from lab import readings
 from lab.plan import Plan
-from lab.readings import INSTRUMENTS, read_instruments
+from lab.readings import INSTRUMENTS, read_instruments, wanted_readings
 from lab.record import Reading
 
 Item = tuple[str, str, str]
@@ -60,7 +61,8 @@ def small_plan(device: str = "cuda") -> Plan:
 def read(tmp_path: Path, plan: Plan | None = None) -> dict[Item, Reading]:
     """The readings by case, profile and instrument: one of each, for every cell of the plan."""
     plan = plan or small_plan()
-    found = list(read_instruments(plan, plan.experiments[0], tmp_path))
+    (experiment,) = plan.experiments
+    found = list(read_instruments(plan, experiment, tmp_path, wanted_readings(experiment)))
     by_item = {(reading.case, reading.profile, reading.instrument): reading for reading in found}
     assert len(by_item) == len(found) == plan.cell_count() * len(INSTRUMENTS)
     return by_item
@@ -168,6 +170,47 @@ def test_a_process_that_hangs_is_ended_with_all_its_children(
     assert beats.stat().st_size == last, "a child of the process outlived it"
 
 
+@pytest.mark.parametrize("frame", ["7", "{}", "{'kind': 'stage', 'content': ['x']}", "{'kind': 'Reading'}",
+                                   "{'kind': 'stage', 'content': [experiment, 'a', 'b', 'c']}"])  # fmt: skip
+def test_a_foreign_frame_costs_the_reading_that_the_process_was_at(
+    tmp_path: Path, program: Program, frame: str
+) -> None:
+    program(f"""
+        for item in asked:
+            stage(item)
+            if item[1:] == ("fast", "nvbench"):
+                send(descriptor, {frame})
+            reading(item)
+    """)
+    lost = {r.case: r.reason for r in read(tmp_path).values() if r.seconds is None}
+    assert len(lost) == 2
+    assert all(re.match("the process (sent a frame|told of a reading) that", reason) for reason in lost.values())
+
+
+def test_a_reading_that_comes_twice_is_taken_once(tmp_path: Path, program: Program) -> None:
+    program("for item in [*asked, asked[0]]: stage(item); reading(item)")
+    assert {reading.seconds for reading in read(tmp_path).values()} == {1e-5}
+
+
+def test_a_signal_without_a_name_is_told_by_its_number(tmp_path: Path, program: Program) -> None:
+    program("os.kill(os.getpid(), signal.SIGRTMIN + 3)")
+    assert all("was killed by signal 37" in reading.reason for reading in read(tmp_path).values())
+
+
+def test_the_process_is_asked_to_end_before_it_is_made_to(tmp_path: Path, program: Program) -> None:
+    program("""
+        signal.signal(signal.SIGTERM, lambda *_: ((directory / "asked-to-end").touch(), os._exit(0)))
+        reading(asked[0])
+        time.sleep(60)
+    """)
+    plan = small_plan()
+    (experiment,) = plan.experiments
+    wanted = read_instruments(plan, experiment, tmp_path, wanted_readings(experiment))
+    next(wanted)
+    wanted.close()  # type: ignore[attr-defined]
+    assert (tmp_path / "asked-to-end").exists()
+
+
 def test_the_process_ends_when_nobody_wants_its_readings(tmp_path: Path, program: Program) -> None:
     program("""
         (directory / "pid").write_text(str(os.getpid()))
@@ -175,7 +218,8 @@ def test_the_process_ends_when_nobody_wants_its_readings(tmp_path: Path, program
         time.sleep(60)
     """)
     plan = small_plan()
-    wanted = read_instruments(plan, plan.experiments[0], tmp_path)
+    (experiment,) = plan.experiments
+    wanted = read_instruments(plan, experiment, tmp_path, wanted_readings(experiment))
     assert next(wanted).seconds == 1e-5
     wanted.close()  # type: ignore[attr-defined]
     with pytest.raises(ProcessLookupError):

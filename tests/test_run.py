@@ -5,11 +5,13 @@ import importlib.util
 import os
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -18,9 +20,10 @@ from factory import machine, plan_of, records_of, write_run
 
 from lab import journal
 from lab.errors import RunError
+from lab.machine import fingerprint
 from lab.plan import Plan, Protocol
 from lab.process import LOG_BYTES
-from lab.record import Cell, Control, Counters, Record, RunFinish, RunStart, SweepFinish, SweepStart, Watch
+from lab.record import Cell, Control, Counters, Reading, Record, RunFinish, RunStart, SweepFinish, SweepStart, Watch
 from lab.run import run
 from lab.source import ROOT
 
@@ -120,6 +123,7 @@ def test_each_fault_costs_its_own_cell_only_and_says_why(
 def test_a_run_full_of_faults_is_finished_with_a_record_for_every_cell(mischief: tuple[Record, ...]) -> None:
     assert isinstance(mischief[0], RunStart)
     assert isinstance(mischief[-1], RunFinish)
+    assert mischief[-1].wall_seconds is not None
     assert mischief[-1].wall_seconds > QUICK.deadline_seconds
     assert Counter(cell.profile for cell in cells_of(mischief)) == {p.name: 1 for p in toys.MISCHIEF.profiles}
 
@@ -191,6 +195,17 @@ def test_a_profile_that_crashes_its_process_twice_is_not_run_again(toyshop: Path
     assert re.search(r"^time: .* in 2 worker processes: .*time \d", said[-1])
 
 
+def test_edge_inputs_are_asked_until_they_are_answered_and_then_no_more(toyshop: Path) -> None:
+    plan = toy_plan("edgy", protocol=dataclasses.replace(QUICK, sweeps=3))
+    found = {(c.sweep, c.profile): c for c in cells_of(measure(plan, toyshop / "r"))}
+    edges = {key: len(c.correctness.edges) for key, c in found.items() if c.correctness}
+    assert edges[0, "one"] > 3
+    assert edges == {(sweep, name): edges[0, "one"] * (sweep == 0) for sweep in range(3) for name in ("one", "two")}
+    crashed = [found[sweep, "crashes-on-zeros"] for sweep in range(3)]
+    assert {cell.outcome for cell in crashed} == {"crashed"}
+    assert [bool(cell.process) for cell in crashed] == [True, True, False]
+
+
 def test_crashes_are_counted_across_a_resume(tmp_path: Path) -> None:
     """No worker is needed: what is missing belongs to a profile in quarantine."""
     plan = toy_plan("steady", protocol=dataclasses.replace(QUICK, sweeps=3))
@@ -203,6 +218,36 @@ def test_crashes_are_counted_across_a_resume(tmp_path: Path) -> None:
     assert last.reason == "quarantined: crashed twice, last at doubling-64x64-float32 in sweep 2"
 
 
+def test_a_profile_that_writes_records_of_its_own_is_charged_and_none_of_them_is_kept(toyshop: Path) -> None:
+    records = measure(toy_plan("forged"), toyshop / "r")
+    found = {cell.profile: cell for cell in cells_of(records)}
+    for profile in ("forges", "forges-when-timed"):
+        assert found[profile].outcome == "crashed"
+        assert re.match(r"the worker sent .*: it is not speaking our protocol \(", found[profile].reason)
+    assert {found[name].outcome for name in ("one", "two")} == {"measured"}
+    assert len({found[name].process for name in ("one", "two")}) == 1
+
+
+def test_a_crash_is_seen_at_once_though_a_child_of_the_worker_holds_its_pipe(toyshop: Path) -> None:
+    found = {cell.profile: cell for cell in cells_of(measure(toy_plan("forking"), toyshop / "r"))}
+    assert found["forks-and-crashes"].reason.startswith("the worker was killed by SIGSEGV (check)")
+    assert (found["one"].outcome, found["two"].outcome) == ("measured", "measured")
+
+
+def test_a_flood_of_output_is_cut_while_it_goes_on(toyshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.process.FLOOD_BYTES", 2 * LOG_BYTES)
+    log = toyshop / "r" / "logs" / "sweep-0.log"
+    sizes = []
+    with ThreadPoolExecutor() as pool:
+        written = pool.submit(measure, toy_plan("hanging-after-a-flood"), toyshop / "r")
+        while not written.done():
+            sizes.append(log.stat().st_size if log.exists() else 0)
+            time.sleep(0.05)
+        written.result()
+    # It hangs for ten seconds after its flood, and is ended only then.
+    assert LOG_BYTES < statistics.median(size for size in sizes if size) < LOG_BYTES + 1000
+
+
 def test_a_profile_that_crashes_while_it_is_loaded_costs_its_own_cells_only(toyshop: Path) -> None:
     plan = toy_plan("unloadable", protocol=dataclasses.replace(QUICK, sweeps=2))
     found = {(c.sweep, c.profile): (c.outcome, c.reason) for c in cells_of(measure(plan, toyshop / "r"))}
@@ -211,12 +256,28 @@ def test_a_profile_that_crashes_while_it_is_loaded_costs_its_own_cells_only(toys
     assert {found[sweep, name][0] for sweep in (0, 1) for name in ("one", "two")} == {"measured"}
 
 
-def test_a_process_that_takes_too_long_in_all_is_ended_at_the_cell_it_was_at(toyshop: Path) -> None:
-    plan = toy_plan("slow", protocol=dataclasses.replace(QUICK, sweep_deadline_seconds=3.0))
-    found = {cell.profile: cell for cell in cells_of(measure(plan, toyshop / "r"))}
-    assert found["dawdles"].outcome == "crashed"
-    assert found["dawdles"].reason.startswith("the worker took more than 3 s in all (time); see logs/")
-    assert (found["one"].outcome, found["two"].outcome) == ("measured", "measured")
+def test_a_profile_whose_process_was_killed_once_while_it_was_loaded_is_loaded_again(toyshop: Path) -> None:
+    said: list[str] = []
+    plan = toy_plan("short-of-memory", protocol=dataclasses.replace(QUICK, sweeps=2))
+    run(plan, toyshop / "r", said.append)
+    assert (toyshop / "loaded-before").exists()
+    found = cells_of(journal.read(toyshop / "r" / journal.NAME).records)
+    assert {cell.outcome for cell in found} == {"measured"}
+    assert len(found) == 6
+
+
+def test_a_sweep_that_takes_too_long_in_all_loses_the_case_it_was_at_and_charges_nobody(toyshop: Path) -> None:
+    plan = toy_plan("slow", protocol=dataclasses.replace(QUICK, sweeps=2, sweep_deadline_seconds=3.0))
+    found = cells_of(measure(plan, toyshop / "r"))
+    assert len(found) == 2 * 2 * 3
+    slow = [cell for cell in found if cell.case == "doubling-16x64-float32"]
+    assert {(cell.outcome, cell.reason) for cell in slow} == {
+        (
+            "failed",
+            "the worker took more than 3 s in all, which is the sweep's deadline, and had not measured this case",
+        )
+    }
+    assert {cell.outcome for cell in found if cell not in slow} == {"measured"}
 
 
 def test_a_stranger_called_experiments_where_the_user_stands_is_not_run(toyshop: Path) -> None:
@@ -314,6 +375,8 @@ def test_the_same_command_resumes_with_what_is_missing(interrupted: Interrupted)
     assert len(cells_of(records)) == 6
     assert {c.outcome for c in cells_of(records)} == {"measured"}
     assert isinstance(records[-1], RunFinish)
+    assert (records[-1].wall_seconds, records[-1].profiling_seconds) == (None, None)
+    assert "what the run cost before it was resumed is not known" in interrupted.told_on_resume
     assert interrupted.at_last.damages == ()
 
 
@@ -359,6 +422,23 @@ def test_workers_die_with_a_supervisor_that_is_killed_also_those_deaf_to_sigterm
     while any(is_running(worker) for worker in workers):
         assert time.monotonic() < give_up, "a worker outlived its supervisor by 2 s"
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_a_case_that_is_half_on_record_is_measured_again_as_a_whole(toyshop: Path, share: float) -> None:
+    plan = toy_plan("pair")
+    path = toyshop / "r" / journal.NAME
+    before = measure(plan, toyshop / "r")
+    lines = path.read_bytes().splitlines(keepends=True)
+    cut = lines[: next(n for n, record in enumerate(before) if isinstance(record, Watch))]
+    group = b"".join(lines[len(cut) : len(cut) + 4])  # the watch, the control and two cells of the first case
+    assert len(cells_of(before[len(cut) : len(cut) + 4])) == 2
+    path.write_bytes(b"".join(cut) + group[: round(share * len(group))])
+    records = measure(plan, toyshop / "r")
+    assert len(cells_of(records)) == 4
+    timed = [record for record in records if isinstance(record, Cell | Control | Watch)]
+    assert len(timed) == 8
+    assert {record.process for record in timed} == {[r.process for r in records if isinstance(r, SweepStart)][-1]}
 
 
 # More sweeps where precision asks for them
@@ -420,7 +500,8 @@ TIMES = {"one": 1e-3, "two": 1e-3}
 
 def begun(directory: Path, plan: Plan, keep: Callable[[Record], bool] = lambda record: True, **how: object) -> Path:
     """A run whose cells are all measured, but which is not finished."""
-    records = records_of(plan, TIMES, **({"finished": False} | how))  # type: ignore[arg-type]
+    facts: dict[str, object] = {"finished": False, "on": fingerprint("cpu", {})}
+    records = records_of(plan, TIMES, **(facts | how))  # type: ignore[arg-type]
     return write_run(directory, plan, filter(keep, records))
 
 
@@ -447,6 +528,13 @@ def test_a_directory_that_holds_a_plan_only_is_begun_anew(tmp_path: Path) -> Non
     records = measure(other, directory)
     assert isinstance(records[0], RunStart)
     assert records[0].plan_digest == other.digest
+
+
+def test_a_file_where_the_runs_directory_would_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "toy").write_text("in the way")
+    for directory in (tmp_path / "toy", tmp_path / "toy" / "run"):
+        with pytest.raises(RunError, match="cannot be made a run's directory: "):
+            run(toy_plan("steady"), directory, lambda text: None)
 
 
 def refused(plan: Plan, directory: Path) -> str:
@@ -527,6 +615,23 @@ def test_a_run_is_not_continued_on_another_machine(toyshop: Path) -> None:
     assert "driver was '1.2.3', is ''" in told
 
 
+def test_a_run_whose_sweeps_are_done_is_not_explained_on_another_machine(tmp_path: Path) -> None:
+    plan = toy_plan("steady", profiling=True)
+    directory = begun(
+        tmp_path / "toy", plan, keep=lambda record: not isinstance(record, Counters),
+        on=machine("cpu", cpu="Another Processor"),
+    )  # fmt: skip
+    told = refused(plan, directory)
+    assert "this is not the machine that the run began on" in told
+    assert "cpu was 'Another Processor'" in told
+
+
+def test_variables_that_torch_sets_in_a_worker_make_no_other_machine(tmp_path: Path) -> None:
+    plan = toy_plan("steady", profiling=True)
+    seen = fingerprint("cpu", {"environment": {"CUDA_MODULE_LOADING": "LAZY"}, "gpu": "NVIDIA H100", "cuda": "13.0"})
+    assert isinstance(measure(plan, begun(tmp_path / "toy", plan, on=seen))[-1], RunFinish)
+
+
 # Counters
 
 
@@ -566,6 +671,38 @@ def test_counters_that_are_there_are_not_captured_again(tmp_path: Path, monkeypa
     plan = toy_plan("steady", profiling=True)
     records = measure(plan, begun(tmp_path / "toy", plan))
     assert [c.outcome for c in counters_of(records)] == ["measured", "measured"]
+
+
+# Readings
+
+
+def test_readings_are_kept_as_they_come_and_only_what_is_missing_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[tuple[str, str, str]]] = []
+
+    def read(plan: Plan, experiment: object, directory: Path, waiting: list[tuple[str, str, str]]) -> Iterator[Reading]:
+        asked.append(waiting)
+        for number, (case, profile, instrument) in enumerate(waiting):
+            if len(asked) == 1 and number == 2:
+                raise KeyboardInterrupt
+            yield Reading(
+                experiment="steady", case=case, profile=profile, instrument=instrument, seconds=1e-5, reason=""
+            )
+
+    monkeypatch.setattr("lab.run.read_instruments", read)
+    plan = dataclasses.replace(toy_plan("steady"), instruments=True)
+    directory = begun(tmp_path / "toy", plan, keep=lambda record: not isinstance(record, Reading))
+    with pytest.raises(KeyboardInterrupt):
+        measure(plan, directory)
+    said: list[str] = []
+    run(plan, directory, said.append)
+    records = journal.read(directory / journal.NAME).records
+    found = [(r.case, r.profile, r.instrument) for r in records if isinstance(r, Reading)]
+    assert found == asked[0]
+    assert asked[1] == asked[0][2:]
+    assert "  6 of 6 readings" in said
+    assert isinstance(records[-1], RunFinish)
 
 
 def test_source_that_changes_while_the_run_goes_on_ends_it(

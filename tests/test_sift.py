@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from factory import plan_of, records_of
+from factory import canary, plan_of, records_of
 
 from experiments.normalization_fusion import NORMALIZATION_FUSION
 from lab.plan import Plan
@@ -53,3 +53,12 @@ def test_lines_are_numbered_as_in_the_file_also_after_a_damaged_one() -> None:
     records = journal_of(PLAN)
     _, strangers = sift(PLAN, [*records, records[-1]], {2})
     assert [s.line_number for s in strangers] == [len(records) + 2]
+
+
+def test_canaries_of_two_experiments_with_a_case_of_one_name_are_both_kept_and_a_copied_one_is_not() -> None:
+    records = journal_of(PLAN)
+    process = next(r.process for r in records if isinstance(r, SweepStart))
+    sung = [canary(0, process, "same", experiment=name) for name in ("e", "f", "f")]
+    kept, strangers = sift(PLAN, [*records, *sung], set())
+    assert kept == [*records, *sung[:2]]
+    assert [(s.line_number, s.reason) for s in strangers] == [(len(records) + 3, "repeats an earlier line")]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import EvidenceError
-from lab.source import ROOT, commit_digest, commit_of, head, source_digest
+from lab.source import ROOT, child_environment, commit_digest, commit_of, head, source_digest
 
 FILES = {
     "lab/run.py": "print('run')\n",
@@ -142,3 +142,8 @@ def test_a_machine_without_git_has_no_head(root: Path, monkeypatch: pytest.Monke
 def test_the_labs_own_root_holds_what_is_measured() -> None:
     assert (ROOT / "lab" / "kernels" / "rmsnorm.py").is_file()
     assert (ROOT / "pyproject.toml").is_file()
+
+
+def test_a_child_counts_gpus_as_nvml_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    assert child_environment()["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"

@@ -17,7 +17,7 @@ def watched(**changes: Any) -> Watch:
     """One case of six rounds, the third of which was otherwise."""
     rounds = [quiet_round() for _ in range(6)]
     rounds[2] = quiet_round(**changes)
-    return Watch(experiment="e", case="c", sweep=0, process="0-1", rounds=tuple(rounds), energy_joules=None)
+    return Watch(experiment="e", case="c", sweep=0, process="0-1", rounds=tuple(rounds))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,8 @@ def test_a_round_is_spoiled_by_the_gpus_state(changes: dict[str, Any], reason: s
 @pytest.mark.parametrize(
     "changes",
     [
-        {}, {"reasons": 0x1}, {"spin_hertz": 1.75e9}, {"spin_hertz": None}, {"foreign_processes": None},
+        {}, {"reasons": 0x1}, {"reasons": None}, {"spin_hertz": 1.75e9}, {"spin_hertz": None},
+        {"foreign_processes": None},
         {"violation_seconds": {"thermal": 0.002}}, {"violation_seconds": {"power": 0.1}}, {"reasons": 0x4},
     ],
 )  # fmt: skip
@@ -72,6 +73,16 @@ def test_a_canary_that_is_off_spoils_the_cases_beside_it(off: dict[str, Any]) ->
     assert find(watches, songs(copy_seconds=138e-6)).by_round == {}
 
 
+def test_a_canary_spoils_no_case_of_the_same_name_in_another_experiment() -> None:
+    order = [("", ""), ("e", "a"), ("f", "b"), ("f", "a"), ("f", "c"), ("f", "d")]
+    sung = [
+        canary(0, "0-1", case, experiment=name, **({"copy_seconds": 140e-6} if (name, case) == ("e", "a") else {}))
+        for name, case in order
+    ]
+    found = find([watch(name, case, 0, "0-1") for name, case in order[1:]], sung)
+    assert {place[2:] for place in found.by_round} == {("e", "a"), ("f", "b")}
+
+
 def test_permuting_profiles_never_changes_which_rounds_are_dropped() -> None:
     """The rule is given no times; and a journal whose times are dealt out anew drops the same rounds."""
     plan = plan_of()
@@ -87,7 +98,7 @@ def test_permuting_profiles_never_changes_which_rounds_are_dropped() -> None:
             rounds[dice.randrange(6)] = quiet_round(reasons=0x40)
             records[position] = Watch(
                 experiment=record.experiment, case=record.case, sweep=record.sweep, process=record.process,
-                rounds=tuple(rounds), energy_joules=None,
+                rounds=tuple(rounds),
             )  # fmt: skip
     cells = [position for position, record in enumerate(records) if isinstance(record, Cell) and record.timings]
     dealt = [records[position].timings for position in cells]  # type: ignore[union-attr]

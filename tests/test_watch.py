@@ -24,7 +24,7 @@ def poll(
     worker_seen: bool = True,
 ) -> Poll:  # fmt: skip
     state = State(
-        reasons=reasons, power_watts=watts, temperature_celsius=60.0, sm_hertz=1.7e9, processes=frozenset({1}),
+        reasons=reasons, power_watts=watts, temperature_celsius=60.0, processes=frozenset({1}),
         violation_seconds={"thermal": thermal, "power": 5.0},
     )  # fmt: skip
     return Poll(at, at + LASTS, state, foreign, worker_seen)
@@ -90,19 +90,17 @@ def test_a_round_between_two_polls_takes_what_they_both_saw() -> None:
 
 
 def test_what_nvml_does_not_answer_is_not_known() -> None:
-    silent = State(
-        reasons=None, power_watts=None, temperature_celsius=None, sm_hertz=None, processes=None, violation_seconds={}
-    )
+    silent = State(reasons=None, power_watts=None, temperature_celsius=None, processes=None, violation_seconds={})
     polls = [Poll(number * EVERY, number * EVERY + LASTS, silent, None, False) for number in range(30)]
     for found in fold(polls, WINDOWS):
         assert (found.power_watts, found.temperature_celsius, found.foreign_processes) == (None, None, None)
-        assert (found.reasons, found.violation_seconds) == (0, {})
+        assert (found.reasons, found.violation_seconds) == (None, {})
         assert found.polls >= 5
 
 
 def test_without_polls_nothing_is_known() -> None:
     for found in fold([], WINDOWS):
-        assert (found.polls, found.reasons, found.violation_seconds) == (0, 0, {})
+        assert (found.polls, found.reasons, found.violation_seconds) == (0, None, {})
         assert (found.power_watts, found.foreign_processes) == (None, None)
 
 
@@ -151,22 +149,17 @@ def test_the_worker_what_it_started_and_this_process_are_not_foreign() -> None:
 
 
 class ScriptedGpu:
-    """Its thermal counter grows with time; it may be asked for its energy."""
+    """Its thermal counter grows with time."""
 
     def __init__(self, process: int) -> None:
         self.process = process
-        self.joules = 100.0
         self.began = time.monotonic()
 
     def state(self) -> State:
         return State(
-            reasons=SW_THERMAL, power_watts=100.0, temperature_celsius=50.0, sm_hertz=1e9,
-            processes=frozenset({self.process, 1}), violation_seconds={"thermal": time.monotonic() - self.began},
+            reasons=SW_THERMAL, power_watts=100.0, temperature_celsius=50.0, processes=frozenset({self.process, 1}),
+            violation_seconds={"thermal": time.monotonic() - self.began},
         )  # fmt: skip
-
-    def energy_joules(self) -> float:
-        self.joules += 1.5
-        return self.joules
 
 
 def test_a_watch_holds_what_was_polled_while_the_case_was_timed() -> None:
@@ -174,8 +167,6 @@ def test_a_watch_holds_what_was_polled_while_the_case_was_timed() -> None:
     try:
         watcher = Watcher(cast(Gpu, ScriptedGpu(worker.pid)))
         with watcher.watching(worker.pid):
-            for _ in range(3):
-                watcher.timing("experiment", "case")
             begin = time.monotonic() + 0.05
             time.sleep(0.25)
             end = time.monotonic()
@@ -185,7 +176,7 @@ def test_a_watch_holds_what_was_polled_while_the_case_was_timed() -> None:
     finally:
         worker.communicate()
     assert (watch.experiment, watch.case, watch.sweep, watch.process) == ("experiment", "case", 2, "2-77")
-    assert watch.energy_joules == 1.5
+    assert watch.blind == ""
     for found in watch.rounds:
         assert found.polls >= 2
         assert found.reasons == SW_THERMAL
@@ -196,10 +187,49 @@ def test_a_watch_holds_what_was_polled_while_the_case_was_timed() -> None:
 def test_without_a_gpu_the_watch_says_that_nothing_is_known() -> None:
     watcher = Watcher(None)
     with watcher.watching(os.getpid()):
-        watcher.timing("e", "c")
         watch = watcher.watch_of({"experiment": "e", "case": "c", "windows": [[1.0, 1.5, None]]}, 0, "0-1")
-    assert watch.energy_joules is None
+    assert watch.blind == "there is no GPU that NVML knows"
     assert [(r.seconds, r.polls, r.foreign_processes) for r in watch.rounds] == [(0.5, 0, None)]
+
+
+class FailingGpu:
+    """Answers three times."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def state(self) -> State:
+        self.asked += 1
+        if self.asked > 3:
+            raise AttributeError("no such question")
+        return State(
+            reasons=0, power_watts=None, temperature_celsius=None, processes=None, violation_seconds={"thermal": 1.0}
+        )  # fmt: skip
+
+
+def test_a_watch_that_came_to_its_end_says_so_and_knows_nothing_of_the_rounds_after_it() -> None:
+    watcher = Watcher(cast(Gpu, FailingGpu()))
+    for _ in range(2):  # also in the next worker
+        with watcher.watching(os.getpid()):
+            begin = time.monotonic()
+            time.sleep(0.15)
+            windows = [[begin, begin + 0.03, None], [begin + 0.1, begin + 0.15, None]]
+            watch = watcher.watch_of({"experiment": "e", "case": "c", "windows": windows}, 0, "0-1")
+        assert watch.blind == "the watch ended: AttributeError: no such question"
+        assert watch.rounds[1].reasons is None
+        assert watch.rounds[1].violation_seconds == {}
+
+
+def test_rounds_in_which_nvml_told_nothing_are_counted() -> None:
+    silent = ScriptedGpu(os.getpid())
+    silent.state = lambda: State(  # type: ignore[method-assign]
+        reasons=None, power_watts=None, temperature_celsius=None, processes=None, violation_seconds={}
+    )
+    watcher = Watcher(cast(Gpu, silent))
+    with watcher.watching(os.getpid()):
+        begin = time.monotonic()
+        watch = watcher.watch_of({"experiment": "e", "case": "c", "windows": [[begin, begin + 0.05, None]]}, 0, "0-1")
+    assert watch.blind == "NVML told nothing in 1 of 1 rounds"
 
 
 HOLDS_A_CONTEXT = "import torch; torch.zeros(1, device='cuda'); print('up', flush=True); input()"
@@ -219,7 +249,6 @@ def test_on_a_gpu_the_worker_is_seen_and_is_nobody_foreign() -> None:
         with visible_gpu("cuda") as gpu:
             watcher = Watcher(gpu)
             with watcher.watching(worker.pid):
-                watcher.timing("e", "c")
                 begin = time.monotonic()
                 time.sleep(0.5)
                 content = {"experiment": "e", "case": "c", "windows": [[begin, begin + 0.5, None]]}

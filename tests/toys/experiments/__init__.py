@@ -12,8 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lab import Case, Claim, Experiment, Operator, Profile
+from lab import EDGES, Case, Claim, Experiment, Operator, Profile
+from lab.channel import send
 from lab.kernels.traffic import Traffic
+from lab.record import Cell, to_data
 
 CALLS_WHILE_CHECKED = 4  # one to prepare, one for each of three seeds
 
@@ -30,9 +32,9 @@ def no_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int
     raise MemoryError("no room for the inputs")
 
 
-def operator(name: str, make: Callable[..., Any]) -> Operator:
+def operator(name: str, make: Callable[..., Any], edges: tuple[str, ...]) -> Operator:
     return Operator(
-        name=name, inputs=make, reference=lambda x: 2 * x.double(), tolerance=1,
+        name=name, inputs=make, reference=lambda x: 2 * x.double(), tolerance=1, edges=edges,
         traffic=lambda shape, itemsize: Traffic(read_bytes=itemsize, written_bytes=itemsize, flops=1),
     )  # fmt: skip
 
@@ -64,8 +66,30 @@ def garble(x: Tensor) -> Tensor:
     return x * 2
 
 
+def forge(x: Tensor) -> Tensor:
+    """Write a record of its own, as good as any, to the pipe that the worker's go through."""
+    cell = Cell(
+        experiment="forged", case="doubling-64x64-float32", profile="forges", sweep=0, process=f"0-{os.getpid()}",
+        outcome="measured", reason="", prepare_seconds=0.0, correctness=None, timings=(), finished_utc="",
+    )  # fmt: skip
+    send(int(sys.argv[2]), {"kind": "Cell", "content": to_data(cell)})
+    return x * 2
+
+
 def need_too_much(x: Tensor) -> Tensor:
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 8.00 TiB.")
+
+
+def fork_and_crash(x: Tensor) -> Tensor:
+    if os.fork() == 0:
+        time.sleep(60)
+        os._exit(0)
+    return crash(x)
+
+
+def flood_and_hang(x: Tensor) -> Tensor:
+    os.write(1, b"out " * 1_000_000)
+    return hang(x)
 
 
 def hang(x: Tensor) -> Tensor:
@@ -75,7 +99,7 @@ def hang(x: Tensor) -> Tensor:
 
 
 def dawdle(x: Tensor) -> Tensor:
-    time.sleep(0.2)
+    time.sleep(0.2 if len(x) == 16 else 0.0)
     return x * 2
 
 
@@ -94,6 +118,19 @@ def flooding() -> Callable[[Tensor], Tensor]:
 
 def load_and_crash() -> Callable[[Tensor], Tensor]:
     ctypes.string_at(0)
+    return double
+
+
+def crash_on_zeros(x: Tensor) -> Tensor:
+    return double(x) if bool(x.any()) else crash(x)
+
+
+def load_once_alone() -> Callable[[Tensor], Tensor]:
+    """What a process that was short of memory for once does: the first that loads this dies."""
+    mark = os.path.join(os.path.dirname(sys.argv[1]), "loaded-before")
+    if not os.path.exists(mark):
+        with open(mark, "w"):
+            os.kill(os.getpid(), signal.SIGKILL)
     return double
 
 
@@ -124,8 +161,8 @@ def experiment(name: str, cases: tuple[Case, ...], profiles: tuple[Profile, ...]
     )  # fmt: skip
 
 
-def case(name: str, rows: int, make: Callable[..., Any] = inputs) -> Case:
-    return Case(operator=operator(name, make), shape=(rows, 64), dtype="float32", description=f"{rows} rows")
+def case(name: str, rows: int, make: Callable[..., Any] = inputs, edges: tuple[str, ...] = ()) -> Case:
+    return Case(operator=operator(name, make, edges), shape=(rows, 64), dtype="float32", description=f"{rows} rows")
 
 
 CASE, LOST = case("doubling", 64), case("lost", 64, no_inputs)
@@ -157,8 +194,29 @@ MISCHIEF = experiment(
 NO_ROOM = experiment("no-room", (LOST, CASE), (ONE, TWO))
 FRAGILE = experiment("fragile", tuple(case("doubling", rows) for rows in (8, 16, 32)), (ONE, TWO, CRASHES))
 UNLOADABLE = experiment("unloadable", (CASE,), (ONE, TWO, profile("crashes-when-loaded", double, load_and_crash)))
-SLOW = experiment("slow", (CASE,), (ONE, TWO, profile("dawdles", dawdle)))
+SLOW = experiment("slow", (case("doubling", 8), case("doubling", 16)), (ONE, TWO, profile("dawdles", dawdle)))
 HANGING = experiment("hanging", (CASE,), (profile("hangs", hang), ONE))
 PAIR = experiment("pair", (case("doubling", 8), case("doubling", 16)), (ONE, TWO))
+EDGY = experiment("edgy", (case("doubling", 8, edges=EDGES),), (ONE, TWO, profile("crashes-on-zeros", crash_on_zeros)))
+FORGED = experiment(
+    "forged", (CASE,), (ONE, TWO, profile("forges", forge), profile("forges-when-timed", double, once_checked(forge)))
+)
+OUT_OF_MEMORY_ONCE = experiment("short-of-memory", (CASE,), (ONE, TWO, profile("killed-once", double, load_once_alone)))
+FORKING = experiment("forking", (CASE,), (ONE, TWO, profile("forks-and-crashes", fork_and_crash)))
+FLOODING = experiment("hanging-after-a-flood", (CASE,), (profile("floods-and-hangs", flood_and_hang), ONE))
 
-EXPERIMENTS = (STEADY, MISCHIEF, NO_ROOM, FRAGILE, UNLOADABLE, SLOW, HANGING, PAIR)
+EXPERIMENTS = (
+    STEADY,
+    MISCHIEF,
+    NO_ROOM,
+    FRAGILE,
+    UNLOADABLE,
+    SLOW,
+    HANGING,
+    PAIR,
+    EDGY,
+    FORGED,
+    OUT_OF_MEMORY_ONCE,
+    FORKING,
+    FLOODING,
+)
