@@ -56,7 +56,9 @@ class Clock(Protocol):
 
     def canary(self) -> tuple[float, float] | None: ...
 
-    def tampering(self) -> str: ...
+    def tampering(self) -> str:
+        """What was done to the device, which is put right; nothing where all is as it was."""
+        ...
 
 
 def poison(output: Any) -> None:

@@ -177,10 +177,11 @@ class CudaClock:
             torch.sum(self._flush_buffer, dim=0, out=self._sink)
 
     def tampering(self) -> str:
-        """What of the GPU's cache a profile has set aside for itself, or nothing."""
+        """What of the GPU's cache a profile has set aside for itself, which is put right; or nothing."""
         size_bytes = _persisting_bytes()
         if size_bytes == self._persisting_bytes:
             return ""
+        _set_persisting_bytes(self._persisting_bytes)
         return f"set the L2 cache's persisting part from {self._persisting_bytes} to {size_bytes} bytes"
 
     def _eager_block(self, calls: Sequence[Call], keep: int) -> Block:
@@ -269,6 +270,11 @@ def _persisting_bytes() -> int:
     with suppress(OSError):
         ctypes.CDLL("libcuda.so.1").cuCtxGetLimit(ctypes.byref(size), PERSISTING_L2)
     return size.value
+
+
+def _set_persisting_bytes(size_bytes: int) -> None:
+    with suppress(OSError):
+        ctypes.CDLL("libcuda.so.1").cuCtxSetLimit(PERSISTING_L2, ctypes.c_size_t(size_bytes))
 
 
 def _event_pair() -> tuple[torch.cuda.Event, torch.cuda.Event]:

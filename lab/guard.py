@@ -5,6 +5,10 @@ from collections.abc import Sequence
 ABSENT = object()
 
 
+class Tampering(Exception):
+    """What a profile did, while it was loaded, to what it must leave alone."""
+
+
 class Guard:
     """Remembers attributes as they are when it is made, by (owner, name)."""
 

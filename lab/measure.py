@@ -63,7 +63,7 @@ class CaseTimings:
 
 class Witness:
     """What the protocol tells while it runs. `checked` gets outputs of timed calls; `written` a profile that
-    changed its inputs; `ran` comes after each block, when a profile's code has run."""
+    changed its inputs; `ran` comes after warming up and after each block, when a profile's code has run."""
 
     def announce(self, profile: str, stage: str) -> None: ...
 
@@ -129,6 +129,7 @@ class CaseTimer:
         for name in self._subjects:
             self._witness.announce(name, "time")
             self._pace(name)
+            self._witness.ran(name)
         for lane in self._lanes.values():
             lane.checked_rounds = frozenset(self._draw_rounds(lane.scope))
         windows = []

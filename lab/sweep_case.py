@@ -15,7 +15,7 @@ from lab.clock import Clock
 from lab.correctness import Check, check_output, check_profile, verdict, worse
 from lab.definition import Case, Experiment, Profile
 from lab.edges import edge_inputs
-from lab.guard import Guard
+from lab.guard import Guard, Tampering
 from lab.launches import seen
 from lab.measure import CaseTimer, CaseTimings, Checked, Subject, Witness, rotation
 from lab.moment import now
@@ -108,7 +108,8 @@ class SweepCase(Witness):
         self.charges.setdefault(profile.removesuffix(AGAIN), "an input was changed by a timed call")
 
     def ran(self, profile: str) -> None:
-        if found := self.bench.guard.broken() or self.clock.tampering():
+        # Both are always asked: what is not put right here would be laid to the next profile.
+        if found := "; ".join(filter(None, (self.bench.guard.broken(), self.clock.tampering()))):
             self.charges.setdefault(profile.removesuffix(AGAIN), found)
 
     def _ring(self, profiles: int) -> Ring:
@@ -134,6 +135,9 @@ class SweepCase(Witness):
         self.announce(profile.name, "check")
         operator = self.case.operator
         function = self.bench.functions[self.planned.name, operator.name, profile.name]
+        if isinstance(function, Tampering):
+            self._send(profile.name, "wrong", str(function), None)
+            return None
         if isinstance(function, Exception):
             self._send(profile.name, "failed", fault(function), None)
             return None

@@ -9,7 +9,7 @@ import lab.correctness
 import lab.sweep_case
 from lab.catalogue import choose_experiments
 from lab.device import WATCHED, make_clock
-from lab.guard import Guard
+from lab.guard import Guard, Tampering
 from lab.machine import fingerprint
 from lab.moment import now
 from lab.plan import Plan, case_order
@@ -33,6 +33,7 @@ def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, L
     functions: dict[Key, Loaded] = {}
     for planned in plan.experiments:
         (experiment,) = choose_experiments([planned.name])
+        guard.broken()  # puts right what importing the experiments replaced, before any profile can be blamed for it
         wanted = {case.op for case in planned.included_cases}
         for profile in experiment.profiles:
             if (planned.name, profile.name) in left_out or skip_reason(profile, plan.device):
@@ -44,6 +45,8 @@ def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, L
                     functions[planned.name, op, profile.name] = profile.implementations[op]()
                 except Exception as problem:  # a profile's fault is its own, and is told when its cell comes
                     functions[planned.name, op, profile.name] = problem
+                if found := guard.broken():
+                    functions[planned.name, op, profile.name] = Tampering(f"{found} when it was loaded")
     return guard, functions
 
 

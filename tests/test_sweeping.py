@@ -1,0 +1,82 @@
+"""What one sweep says of its profiles, in this process: each is charged with what it did itself, and no other is."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+from sweeps import blamed, swept
+from torch import Tensor
+
+from lab.cpu import CpuClock
+
+Function = Callable[[Tensor], Tensor]
+FIRST_CALLS = 8  # the checks are over by then, and warming up is not
+
+
+def after(calls: int, then: Callable[[], None]) -> Callable[[], Function]:
+    """Loads a right function that does something in one of its calls."""
+
+    def load() -> Function:
+        made = 0
+
+        def function(x: Tensor) -> Tensor:
+            nonlocal made
+            made += 1
+            if made == calls:
+                then()
+            return x * 2
+
+        return function
+
+    return load
+
+
+def replace_counter() -> None:
+    time.perf_counter = time.process_time
+
+
+def test_a_replacement_made_while_loading_is_charged_to_the_profile_that_was_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = time.perf_counter
+
+    def load() -> Function:
+        replace_counter()
+        return lambda x: x * 2
+
+    cells = swept(monkeypatch, {"patches": load})
+    assert blamed(cells) == {"patches": "replaced time.perf_counter when it was loaded"}
+    assert cells["patches"].outcome == "wrong"
+    assert time.perf_counter is original
+
+
+def test_a_loader_that_replaces_something_and_fails_is_charged_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> Function:
+        replace_counter()
+        raise ImportError("no such kernel")
+
+    assert blamed(swept(monkeypatch, {"patches": load})) == {"patches": "replaced time.perf_counter when it was loaded"}
+
+
+def test_tampering_with_the_device_is_put_right_also_beside_a_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[str] = []
+
+    class Device(CpuClock):
+        def tampering(self) -> str:
+            return left.pop() if left else ""
+
+    def both() -> None:
+        replace_counter()
+        left.append("set the cache aside")
+
+    honest = {f"honest-{number}": lambda: lambda x: x * 2 for number in range(4)}
+    cells = swept(monkeypatch, {"patches": after(FIRST_CALLS, both), **honest}, clock=Device)
+    assert blamed(cells) == {"patches": "replaced time.perf_counter; set the cache aside"}
+
+
+def test_a_replacement_made_while_warming_up_is_charged_to_the_profile_that_was_warmed_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    honest = {f"honest-{number}": lambda: lambda x: x * 2 for number in range(4)}
+    cells = swept(monkeypatch, {"patches": after(FIRST_CALLS, replace_counter), **honest})
+    assert blamed(cells) == {"patches": "replaced time.perf_counter"}
