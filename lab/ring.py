@@ -8,8 +8,9 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
+
+from lab.tensors import copied, same
 
 STRETCH = 256  # elements of a one-dimensional input that change together; otherwise one row
 
@@ -21,7 +22,7 @@ class Ring:
 
     def __init__(self, sets: Sequence[Arguments], shuffler: random.Random) -> None:
         self._sets = tuple(sets)
-        self._twins = tuple(_copy(arguments) for arguments in sets)
+        self._twins = tuple(copied(arguments) for arguments in sets)
         self._shuffler = shuffler
         self._stretch: slice | None = None
 
@@ -50,14 +51,14 @@ class Ring:
 
     def pristine(self, index: int) -> Arguments:
         """A copy of what the set holds, if nobody but this ring wrote to it."""
-        return _copy(self._twins[index])
+        return copied(self._twins[index])
 
     def mend(self, indices: Iterable[int]) -> bool:
         """Put the sets right; whether any of them had been written to."""
         written = False
         for index in set(indices):
             for mine, twin in zip(self._sets[index], self._twins[index], strict=True):
-                if isinstance(mine, Tensor) and not torch.equal(mine, twin):
+                if isinstance(mine, Tensor) and not same(mine, twin):
                     mine.copy_(twin)
                     written = True
         return written
@@ -65,11 +66,7 @@ class Ring:
 
 def copies(sets: Sequence[Arguments], count: int) -> list[Arguments]:
     """`count` sets: the given ones, then copies of them in turn, so that together they outgrow the cache."""
-    return [*sets, *(_copy(sets[index % len(sets)]) for index in range(len(sets), count))]
-
-
-def _copy(arguments: Arguments) -> Arguments:
-    return tuple(item.clone() if isinstance(item, Tensor) else item for item in arguments)
+    return [*sets, *(copied(sets[index % len(sets)]) for index in range(len(sets), count))]
 
 
 def _target(arguments: Arguments) -> Tensor | None:

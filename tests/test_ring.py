@@ -172,3 +172,15 @@ def test_pristine_inputs_are_out_of_a_calls_reach() -> None:
     ring.pristine(0)[0].zero_()
     ring.arguments(0)[0].zero_()
     assert torch.equal(ring.pristine(0)[0], before)
+
+
+def test_nan_among_the_inputs_is_nothing_that_a_call_wrote() -> None:
+    ring = Ring([(torch.tensor([1.0, float("nan")]), torch.tensor([float("nan")]))], random.Random(1))
+    assert not ring.mend((0,))
+
+
+def test_pristine_inputs_and_copies_lie_in_memory_as_the_inputs_do() -> None:
+    sets = [(torch.rand(8, 4).t(), torch.zeros(4, 16)[:, :8])]
+    strides = [(1, 4), (16, 1)]
+    assert [item.stride() for item in Ring(sets, random.Random(1)).pristine(0)] == strides
+    assert [item.stride() for item in copies(sets, 2)[1]] == strides
