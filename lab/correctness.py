@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lab.deferred import deferred
 from lab.definition import Operator
 from lab.record import Correctness, Edge
 from lab.tensors import copied, same
@@ -141,13 +142,14 @@ def _call(function: Callable[..., Any], arguments: Arguments, in_place: bool) ->
     output = None
     try:
         output = function(*arguments)
+        problem = deferred(output)  # before anybody looks at it
         if in_place:
             output = copied(output)
     finally:
         for mine, was in zip(arguments, pristine, strict=True):
             if isinstance(mine, Tensor) and not same(mine, was):
                 mine.copy_(was)
-                problem = "" if in_place else "an input was changed by the call"
+                problem = problem or ("" if in_place else "an input was changed by the call")
     return output, pristine, problem
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from lab.clock import FALLBACK_CACHE_BYTES, Block, Call, Clock, Replay, copy_of, nothing, poison
+from lab.clock import FALLBACK_CACHE_BYTES, Block, Call, Clock, Replay, nothing, poison
 from lab.cpu import CpuClock
 from lab.errors import PlanError
 
@@ -50,19 +50,15 @@ class CudaClock:
         self._persisting_bytes = _persisting_bytes()
         self._cycles_per_second = statistics.median(self._spin_hertz(self.CYCLES) for _ in range(5))
 
-    def block(self, scope: str, calls: Sequence[Call], spin_seconds: float, keep: int = -1) -> Block:
-        """Time each call once; the output of call number `keep` is copied right behind it, on its stream.
-
-        More calls than LARGEST_BLOCK are a caller's bug.
-        """
+    def block(self, scope: str, calls: Sequence[Call], spin_seconds: float) -> Block:
+        """Time each call once. More calls than LARGEST_BLOCK are a caller's bug."""
         if scope == "eager":
-            return self._eager_block(calls, keep)
+            return self._eager_block(calls)
         cycles = int(spin_seconds * self._cycles_per_second)
         starved: list[bool] = []
-        output = kept = None
-        self.flush()
+        output = None
         in_time = self._enqueue_clock_spin()
-        for number, (call, (start, stop)) in enumerate(zip(calls, self._events, strict=False)):
+        for call, (start, stop) in zip(calls, self._events, strict=False):
             if scope != "graph":
                 poison(output)
                 output = None
@@ -75,12 +71,11 @@ class CudaClock:
             output = call.run()
             stop.record()
             starved.append(start.query())
-            if number == keep:
-                kept = copy_of(output)
+            call.done(output)
         torch.cuda.synchronize()
         seconds = [start.elapsed_time(stop) * 1e-3 for start, stop in self._events[: len(calls)]]
         valid = tuple(round(s, 10) for s, bad in zip(seconds, starved, strict=True) if not bad)
-        return Block(valid, sum(starved), kept, self._clock_hertz() if in_time else None)
+        return Block(valid, sum(starved), self._clock_hertz() if in_time else None)
 
     def cold_seconds(self, runs: Sequence[Callable[[], Any]], *, flush_reads: bool, spin_seconds: float) -> list[float]:
         """Times of `runs` after a flush that reads what it wrote, or leaves it dirty in the cache."""
@@ -184,11 +179,11 @@ class CudaClock:
         _set_persisting_bytes(self._persisting_bytes)
         return f"set the L2 cache's persisting part from {self._persisting_bytes} to {size_bytes} bytes"
 
-    def _eager_block(self, calls: Sequence[Call], keep: int) -> Block:
+    def _eager_block(self, calls: Sequence[Call]) -> Block:
         """Wall time of each call with the wait for its result: what a Python caller sees."""
         seconds = []
-        output = kept = None
-        for number, call in enumerate(calls):
+        output = None
+        for call in calls:
             poison(output)
             output = None
             call.prepare()
@@ -198,9 +193,8 @@ class CudaClock:
             output = call.run()
             torch.cuda.synchronize()
             seconds.append(round(time.perf_counter() - begin, 10))
-            if number == keep:
-                kept = copy_of(output)
-        return Block(tuple(seconds), 0, kept)
+            call.done(output)
+        return Block(tuple(seconds), 0)
 
     def _floor(self, run: Callable[[], Any]) -> float:
         calls = [Call(nothing, nothing, run)] * 20

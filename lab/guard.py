@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from lab.deferred import remove_modes
+
 ABSENT = object()
 
 
@@ -16,14 +18,15 @@ class Guard:
         self._held = [(owner, name, getattr(owner, name, ABSENT)) for owner, name in watched]
 
     def broken(self) -> str:
-        """What was replaced since, which is put back; nothing where all is as it was."""
+        """What was replaced since, or left active, which is put right; nothing where all is as it was."""
         replaced = []
         for owner, name, original in self._held:
             now = getattr(owner, name, ABSENT)
             if now is not original and not _same_method(now, original):
                 setattr(owner, name, original)
                 replaced.append(f"{getattr(owner, '__name__', type(owner).__name__)}.{name}")
-        return f"replaced {', '.join(replaced)}" if replaced else ""
+        found = (f"replaced {', '.join(replaced)}" if replaced else "", remove_modes())
+        return "; ".join(filter(None, found))
 
 
 def _same_method(now: object, original: object) -> bool:

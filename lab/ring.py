@@ -51,7 +51,8 @@ class Ring:
 
     def pristine(self, index: int) -> Arguments:
         """A copy of what the set holds, if nobody but this ring wrote to it."""
-        return copied(self._twins[index])
+        twin: Arguments = copied(self._twins[index])
+        return twin
 
     def mend(self, indices: Iterable[int]) -> bool:
         """Put the sets right; whether any of them had been written to."""

@@ -104,13 +104,13 @@ class SweepCase(Witness):
             check = replace(check, problem=f"{check.problem} ({scope})")
         self.checks.setdefault(profile.removesuffix(AGAIN), []).append(check)
 
-    def written(self, profile: str) -> None:
-        self.charges.setdefault(profile.removesuffix(AGAIN), "an input was changed by a timed call")
+    def charged(self, profile: str, what: str) -> None:
+        self.charges.setdefault(profile.removesuffix(AGAIN), what)
 
     def ran(self, profile: str) -> None:
         # Both are always asked: what is not put right here would be laid to the next profile.
         if found := "; ".join(filter(None, (self.bench.guard.broken(), self.clock.tampering()))):
-            self.charges.setdefault(profile.removesuffix(AGAIN), found)
+            self.charged(profile, found)
 
     def _ring(self, profiles: int) -> Ring:
         operator, protocol = self.case.operator, self.bench.plan.protocol

@@ -18,7 +18,7 @@ MEASURING = (
     "record", "plan", "definition", "statistics", "correctness", "channel", "catalogue", "roofline", "progress",
     "instruments", "readings", "nvbench", "sweep", "crew", "process", "orphan", "ledger", "resume", "quarantine",
     "lock", "nvml", "watch", "moment", "sweeping", "sweep_case", "device", "cpu", "clock", "ring", "guard", "edges",
-    "launches", "flushed", "tensors", "stages", "compare", "spoiled", "precision", "cells", "sift",
+    "launches", "flushed", "tensors", "draws", "deferred", "stages", "compare", "spoiled", "precision", "cells", "sift",
 )  # fmt: skip
 
 

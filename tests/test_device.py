@@ -96,18 +96,25 @@ def test_each_result_is_poisoned_before_the_next_call(scope: str) -> None:
 
 @gpu
 @pytest.mark.parametrize("scope", ["device_cold", "device_warm", "eager"])
-def test_the_output_that_is_kept_is_a_copy_of_that_calls(scope: str) -> None:
+def test_a_copy_of_a_result_shows_it_as_the_call_left_it(scope: str) -> None:
     outputs = [torch.full((3,), float(number), device="cuda") for number in range(4)]
-    block = make_clock("cuda").block(scope, calls(*((lambda y=y: y) for y in outputs)), SPIN_SECONDS, keep=2)
-    assert block.kept.tolist() == [2, 2, 2]
+    copies: list[Tensor] = []
+    runs = [Call(nothing, nothing, lambda y=y: y, lambda y: copies.append(y.clone())) for y in outputs]
+    make_clock("cuda").block(scope, runs, SPIN_SECONDS)
+    assert [copy.tolist() for copy in copies] == [[number] * 3 for number in range(4)]
     assert outputs[2].isnan().all()
 
 
 @gpu
-def test_an_output_that_is_never_written_shows_nan_in_what_is_kept() -> None:
+def test_an_output_that_is_never_written_shows_nan() -> None:
     x = torch.ones(1 << 20, device="cuda")
-    runs = [lambda: x * 2, lambda: torch.empty_like(x)]
-    assert make_clock("cuda").block("device_cold", calls(*runs), SPIN_SECONDS, keep=1).kept.isnan().all()
+    copies: list[Tensor] = []
+    runs = [
+        Call(nothing, nothing, run, lambda y: copies.append(y.clone()))
+        for run in (lambda: x * 2, lambda: torch.empty_like(x))
+    ]
+    make_clock("cuda").block("device_cold", runs, SPIN_SECONDS)
+    assert copies[1].isnan().all()
 
 
 # Graphs

@@ -2,12 +2,16 @@
 
 import time
 from collections.abc import Callable
+from typing import Any, ClassVar
 
 import pytest
+import torch
 from sweeps import blamed, swept
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from lab.cpu import CpuClock
+from lab.deferred import modes_active
 
 Function = Callable[[Tensor], Tensor]
 FIRST_CALLS = 8  # the checks are over by then, and warming up is not
@@ -80,3 +84,38 @@ def test_a_replacement_made_while_warming_up_is_charged_to_the_profile_that_was_
     honest = {f"honest-{number}": lambda: lambda x: x * 2 for number in range(4)}
     cells = swept(monkeypatch, {"patches": after(FIRST_CALLS, replace_counter), **honest})
     assert blamed(cells) == {"patches": "replaced time.perf_counter"}
+
+
+class Late(TorchFunctionMode):
+    """Computes a result when a judge looks at it."""
+
+    owed: ClassVar[dict[int, Tensor]] = {}
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with torch._C.DisableTorchFunction():
+            if args and isinstance(args[0], Tensor) and (x := Late.owed.pop(args[0].data_ptr(), None)) is not None:
+                args[0].copy_(x * 2)
+            return function(*args, **(kwargs or {}))
+
+
+def test_a_mode_is_charged_to_the_profile_that_entered_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> Function:
+        Late().__enter__()
+        return lambda x: x * 2
+
+    def load_later() -> Function:
+        def function(x: Tensor) -> Tensor:
+            if not modes_active():
+                Late().__enter__()
+            with torch._C.DisableTorchFunction():
+                y = torch.empty_like(x)
+                Late.owed[y.data_ptr()] = x
+            return y
+
+        return function
+
+    cells = swept(monkeypatch, {"enters-when-loaded": load, "enters": load_later})
+    assert blamed(cells) == {
+        "enters-when-loaded": "left a torch mode active when it was loaded",
+        "enters": "left a torch mode active",
+    }
