@@ -5,10 +5,8 @@ from typing import Any
 
 import torch
 
-import lab.correctness
-import lab.sweep_case
 from lab.catalogue import choose_experiments
-from lab.device import WATCHED, make_clock
+from lab.device import make_clock
 from lab.guard import Guard, Tampering
 from lab.machine import fingerprint
 from lab.moment import now
@@ -16,12 +14,7 @@ from lab.plan import Plan, case_order
 from lab.record import Canary, SweepFinish, SweepStart, to_data
 from lab.stages import Stages
 from lab.sweep_case import Bench, Emit, Key, Loaded, SweepCase, fault, skip_reason
-
-# What a profile would have to replace in order to pass for right.
-JUDGES: tuple[tuple[object, str], ...] = (
-    *((lab.sweep_case, name) for name in ("check_output", "check_profile", "verdict", "worse", "CaseTimer", "Ring")),
-    *((lab.correctness, name) for name in ("check_output", "check_profile", "verdict")),
-)
+from lab.watched import make_guard
 
 
 def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, Loaded]]:
@@ -29,7 +22,7 @@ def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, L
 
     `left_out`: (experiment, profile) of those that took a process down when they were loaded.
     """
-    guard = Guard((*WATCHED, *JUDGES))  # before anything of a profile's is imported
+    guard = make_guard()
     functions: dict[Key, Loaded] = {}
     for planned in plan.experiments:
         (experiment,) = choose_experiments([planned.name])
