@@ -32,7 +32,21 @@ ROOMS = (
 USED_OF = (builtins, gc, math, random, random.Random, random.SystemRandom, secrets, statistics, time, torch.Tensor)
 OPERATORS = tuple(f"__{name}__" for name in ("eq", "or", "and", "mul", "add", "getitem", "bool", "float"))
 # Named one by one, because importing torch._dynamo replaces some that the lab does not use.
-TORCH = ("equal", "empty_strided", "finfo", "full_like", "sum", "zeros", "ones", "ones_like", "empty", "Generator")
+TORCH = (
+    "neg",
+    "cat",
+    "randint",
+    "equal",
+    "empty_strided",
+    "finfo",
+    "full_like",
+    "sum",
+    "zeros",
+    "ones",
+    "ones_like",
+    "empty",
+    "Generator",
+)
 
 
 def make_guard() -> guard.Guard:
