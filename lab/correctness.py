@@ -116,7 +116,7 @@ def _edge(operator: Operator, function: Callable[..., Any], name: str, arguments
     try:
         output, pristine, problem = _call(function, arguments, in_place)
     except (TypeError, ValueError, NotImplementedError, RuntimeError, AssertionError) as refusal:
-        if "CUDA" in str(refusal):  # no refusal but a fault, which may have poisoned the process
+        if _is_fault(refusal):
             raise
         first = (str(refusal).strip().splitlines() or [""])[0]
         return Edge(
@@ -132,6 +132,11 @@ def _edge(operator: Operator, function: Callable[..., Any], name: str, arguments
         standard_share=check.standard_share,
         message=found.message,
     )
+
+
+def _is_fault(problem: Exception) -> bool:
+    """Whether it is no refusal but the GPU's own complaint, which may have poisoned the process."""
+    return isinstance(problem, getattr(torch, "AcceleratorError", ())) or "CUDA error" in str(problem)
 
 
 def _call(function: Callable[..., Any], arguments: Arguments, in_place: bool) -> tuple[Any, Arguments, str]:
