@@ -152,7 +152,7 @@ class CaseTimer:
             if scope == "graph":
                 try:
                     lane.replay = self._capture(name)
-                except RuntimeError as refusal:
+                except Exception as refusal:  # of whatever kind: the other scopes may do without a graph
                     reason = str(refusal).strip() or type(refusal).__name__
                     self._unmeasured[name][scope] = reason.splitlines()[0][:200]
                     continue

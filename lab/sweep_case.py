@@ -29,7 +29,9 @@ Loaded = Callable[..., Any] | Exception
 Key = tuple[str, str, str]  # experiment, operator or case, profile
 PATHS = re.compile(r"/[\w.~-]+/[\w./~+-]+")
 AGAIN = "(again)"  # the A/A control among the timed profiles; no profile can have this name
+FELL_BACK = "fell back: its kernel {} was not launched"
 UNJOINED = "unjoined"
+UNTIMEABLE = "the clock of this device has no such scope"
 TOO_LARGE = "the graphs of all profiles would not fit the GPU's memory"
 
 
@@ -92,6 +94,9 @@ class SweepCase(Witness):
         if ready:
             with self.bench.stages("time"):
                 timings = self._time(ready, ring)
+            with self.bench.stages("check"):
+                for item in ready.values():
+                    self._check_again(item, ring)
             self._report(ready, timings)
 
     def announce(self, profile: str, stage: str) -> None:
@@ -175,11 +180,27 @@ class SweepCase(Witness):
             correctness = check_profile(
                 operator, subject.function, sets, self.seeds, in_place=profile.in_place, edges=self._edges()
             )
-        own = (profile.kernels or {}).get(operator.name, "")
-        if own and self.clock.device == "cuda" and own not in launched and correctness.passed:
-            message = f"fell back: its kernel {own} was not launched"
-            return replace(correctness, passed=False, message=message)
+        own = self._own_kernel(profile)
+        if own and own not in launched and correctness.passed:
+            return replace(correctness, passed=False, message=FELL_BACK.format(own))
         return correctness
+
+    def _own_kernel(self, profile: Profile) -> str:
+        """The kernel that a profile names and must launch on a GPU, or nothing."""
+        return (profile.kernels or {}).get(self.case.operator.name, "") if self.clock.device == "cuda" else ""
+
+    def _check_again(self, item: Ready, ring: Ring) -> None:
+        """After the last round: does it still launch its kernel, or did it fall back once the checks were over?"""
+        own = self._own_kernel(item.profile)
+        if not own:
+            return
+        self.announce(item.profile.name, "check")
+        with seen() as launched:
+            item.subject.function(*ring.arguments(0))
+        ring.mend((0,))
+        self.ran(item.profile.name)
+        if own not in launched:
+            self.charged(item.profile.name, f"{FELL_BACK.format(own)} after it was timed")
 
     def _edges(self) -> Iterable[tuple[str, tuple[Any, ...]]]:
         """Asked once a run: new shapes and strides have to be compiled for, and what they test stays the same."""
@@ -208,9 +229,13 @@ class SweepCase(Witness):
             )  # fmt: skip
             self.bench.emit("Control", to_data(control))
         for name, item in ready.items():
-            timed = verdict(self.checks[name], item.correctness.seeds)
+            # No check: in none of the scopes could it be timed, and `unmeasured` says why.
+            checks = self.checks.get(name)
+            timed = verdict(checks, item.correctness.seeds) if checks else item.correctness
             item = replace(item, correctness=worse(item.correctness, timed))
             unmeasured = found.unmeasured[name]
+            if not self.scopes:
+                unmeasured = dict.fromkeys(self.planned.scopes, UNTIMEABLE)
             if "graph" in self.clock.scopes and {"graph"} & set(self.planned.scopes) - set(self.scopes):
                 unmeasured = {**unmeasured, "graph": TOO_LARGE}
             left = next((reason for reason in unmeasured.values() if UNJOINED in reason), "")

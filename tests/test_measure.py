@@ -331,9 +331,11 @@ def test_what_a_profile_raises_while_it_is_timed_is_not_hidden() -> None:
     assert gc.isenabled()
 
 
-def test_only_a_runtime_error_counts_as_a_refusal_to_be_captured() -> None:
-    with pytest.raises(ValueError, match="a fault"):
-        Trial(["a"], Notebook(refuses=ValueError("a fault"))).run()
+@pytest.mark.parametrize("kind", [TypeError, AssertionError, ValueError, RuntimeError])
+def test_whatever_a_capture_raises_is_the_reason_why_there_is_no_graph(kind: type[Exception]) -> None:
+    found = Trial(["a"], Notebook(refuses=kind("not in a graph"))).run()
+    assert found.unmeasured == {"a": {"graph": "not in a graph"}}
+    assert [timing.scope for timing in found.timings["a"]] == ["device_cold", "device_warm", "eager"]
 
 
 # How many sets a graph goes round

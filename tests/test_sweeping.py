@@ -1,15 +1,19 @@
 """What one sweep says of its profiles, in this process: each is charged with what it did itself, and no other is."""
 
+import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import pytest
 import torch
+from factory import DOUBLING
 from sweeps import blamed, swept
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from lab import sweep_case
 from lab.cpu import CpuClock
 from lab.deferred import modes_active
 
@@ -119,3 +123,71 @@ def test_a_mode_is_charged_to_the_profile_that_entered_it(monkeypatch: pytest.Mo
         "enters-when-loaded": "left a torch mode active when it was loaded",
         "enters": "left a torch mode active",
     }
+
+
+def test_a_profile_that_can_be_timed_in_no_scope_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = swept(monkeypatch, {}, scopes=("graph",))
+    for cell in cells.values():
+        assert (cell.outcome, cell.timings) == ("measured", ())
+        assert cell.unmeasured == {"graph": "the clock of this device has no such scope"}
+        assert cell.correctness is not None
+        assert cell.correctness.passed
+
+
+class Gpu(CpuClock):
+    """The CPU's clock under the GPU's name."""
+
+    device = "cuda"
+
+
+def falling_back(launched: set[str], calls: int) -> Callable[[], Function]:
+    """Loads a profile that stops launching its kernel after some calls."""
+
+    def load() -> Function:
+        made = 0
+
+        def function(x: Tensor) -> Tensor:
+            nonlocal made
+            made += 1
+            if made <= calls:
+                launched.add("own")
+            return x * 2
+
+        return function
+
+    return load
+
+
+def test_a_profile_that_falls_back_once_the_checks_are_over_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    launched: set[str] = set()
+
+    @contextmanager
+    def seen() -> Iterator[set[str]]:
+        launched.clear()
+        yield launched
+
+    monkeypatch.setattr(sweep_case, "seen", seen)
+    on_cpu = dataclasses.replace(DOUBLING, inputs=lambda shape, dtype, device, seed: (torch.ones(shape) * (seed % 97),))
+    profiles = {
+        "at-first": falling_back(launched, 0),
+        "late": falling_back(launched, 20),
+        "never": falling_back(launched, 9999),
+    }
+    kernels = {"doubling": "own"}
+    cells = swept(monkeypatch, profiles, clock=Gpu, operator=on_cpu, kernels=kernels)
+    assert blamed(cells) == {
+        "at-first": "fell back: its kernel own was not launched",
+        "late": "fell back: its kernel own was not launched after it was timed",
+    }
+
+
+def test_inputs_with_gaps_cost_the_case_with_a_reason_that_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    gaps = dataclasses.replace(DOUBLING, inputs=lambda *asked: (torch.rand(8, 32)[:, :16],))
+    cells = swept(monkeypatch, {}, operator=gaps)
+    assert {cell.outcome for cell in cells.values()} == {"failed"}
+    assert all("the operator's inputs must lie in memory without gaps" in cell.reason for cell in cells.values())
+
+
+def test_inputs_whose_axes_are_swapped_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    swapped = dataclasses.replace(DOUBLING, inputs=lambda *asked: (torch.rand(16, 32).t(),))
+    assert blamed(swept(monkeypatch, {}, operator=swapped)) == {}
