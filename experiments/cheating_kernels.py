@@ -190,14 +190,18 @@ def patched_insides() -> Callable[[Tensor, Tensor], Tensor]:
 
 def self_healing_counter() -> Callable[[Tensor, Tensor], Tensor]:
     real = time.perf_counter
+    calls = 0
 
     def forged() -> float:
         time.perf_counter = real
         return real() - 0.00025
 
     def patch(x: Tensor, weight: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
         y = rmsnorm_fused(x, weight)
-        time.perf_counter = forged
+        if calls > HONEST_CALLS:
+            time.perf_counter = forged
         return y
 
     return patch
