@@ -3,18 +3,22 @@
 import gc
 import sys
 import time
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from experiments.normalization_fusion import RMSNORM, rmsnorm_fused
-from lab import Case, Claim, Experiment, Profile
+from lab import Case, Claim, Experiment, Operator, Profile
 from lab.kernels.rmsnorm import rmsnorm
+from lab.kernels.traffic import Traffic
 
-Loader = Callable[[], Callable[[Tensor, Tensor], Any]]
+Loader = Callable[[], Callable[..., Any]]
 EITHER, GPU = ("cuda", "cpu"), ("cuda",)
 HONEST_CALLS = 40  # the checks and the warm-up are over by then
 
@@ -22,6 +26,29 @@ HONEST_CALLS = 40  # the checks and the warm-up are over by then
 CHEATED = replace(RMSNORM, edges=())
 # What the honest must do besides: under a name of its own, because the dishonest have nothing to show there.
 EXTREME = replace(CHEATED, name="extreme-rmsnorm")
+
+
+def one_matrix(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor]:
+    return (torch.randn(shape, dtype=dtype, device=device, generator=torch.Generator(device).manual_seed(seed)),)
+
+
+def row_norms(x: Tensor) -> Tensor:
+    return x.pow(2).mean(-1).sqrt()
+
+
+def row_norms_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    rows, columns = shape
+    return Traffic(
+        read_bytes=rows * columns * itemsize, written_bytes=rows * itemsize, flops=2 * rows * columns
+    )  # fmt: skip
+
+
+# It gives the same for x and -x.
+EVEN = Operator(
+    name="row-norms", inputs=one_matrix, reference=lambda x: row_norms(x.double()), traffic=row_norms_traffic,
+    tolerance=64,
+)  # fmt: skip
+EVEN_CASE = Case(operator=EVEN, shape=(1024, 2048), dtype="float32", description="the norm of each row")
 PLAIN_CASE = Case(operator=CHEATED, shape=(1024, 2048), dtype="float32", description="RMSNorm, of a middling size")
 TINY_CASE = Case(operator=EXTREME, shape=(1, 64), dtype="float32", description="a single short row: all launch")
 HUGE_CASE = Case(
@@ -151,6 +178,124 @@ def patched_judge() -> Callable[[Tensor, Tensor], Tensor]:
         return torch.empty_like(x)
 
     return patch
+
+
+def patched_insides() -> Callable[[Tensor, Tensor], Tensor]:
+    def patch(x: Tensor, weight: Tensor) -> Tensor:
+        sys.modules["lab.correctness"]._error = lambda *_: (0.0, 0.0, False)  # type: ignore[attr-defined]
+        return torch.zeros_like(x)
+
+    return patch
+
+
+def self_healing_counter() -> Callable[[Tensor, Tensor], Tensor]:
+    real = time.perf_counter
+    calls = 0
+
+    def forged() -> float:
+        time.perf_counter = real
+        return real() - 0.00025
+
+    def patch(x: Tensor, weight: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        y = rmsnorm_fused(x, weight)
+        if calls > HONEST_CALLS:
+            time.perf_counter = forged
+        return y
+
+    return patch
+
+
+def patched_when_loaded() -> Callable[[Tensor, Tensor], Tensor]:
+    time.perf_counter = time.process_time
+    return rmsnorm_fused
+
+
+class Late(TorchFunctionMode):
+    """Computes a result when somebody copies or compares it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.owed: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        looked_at = next((item for item in args if isinstance(item, Tensor) and id(item) in self.owed), None)
+        if looked_at is not None:
+            looked_at.copy_(rmsnorm_fused(*self.owed.pop(id(looked_at))))
+        return function(*args, **(kwargs or {}))
+
+
+def lazy_by_mode() -> Callable[[Tensor, Tensor], Tensor]:
+    mode = Late()
+    started = False
+
+    def promise(x: Tensor, weight: Tensor) -> Tensor:
+        nonlocal started
+        if not started:
+            mode.__enter__()
+            started = True
+        with torch._C.DisableTorchFunction():
+            y = torch.empty_like(x)
+        mode.owed[id(y)] = (x, weight)
+        return y
+
+    return promise
+
+
+def ahead() -> Callable[[Tensor, Tensor], Tensor]:
+    """Recomputes only the rows whose first number has changed since it worked when nobody measured."""
+    known: dict[int, tuple[Tensor, Tensor]] = {}
+    ready: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def work() -> None:
+        for place, (x, weight) in known.items():
+            ready.setdefault(place, (rmsnorm_fused(x, weight), x[:, 0].clone()))
+
+    def run(x: Tensor, weight: Tensor) -> Tensor:
+        known[x.data_ptr()] = x, weight
+        y, firsts = ready.pop(x.data_ptr(), (None, None))
+        if y is None or firsts is None:
+            y = rmsnorm_fused(x, weight)
+        else:
+            for row in (x[:, 0] != firsts).nonzero().flatten().tolist():
+                y[row] = rmsnorm_fused(x[row], weight)
+        weakref.finalize(y, work)
+        return y
+
+    return run
+
+
+def peeking() -> Callable[[Tensor, Tensor], Tensor]:
+    def callers(frame: FrameType | None) -> Iterator[FrameType]:
+        while frame := frame and frame.f_back:
+            yield frame
+
+    def peek(x: Tensor, weight: Tensor) -> Tensor:
+        clock = next((frame for frame in callers(sys._getframe()) if frame.f_code.co_name.endswith("block")), None)
+        if clock is None or clock.f_locals.get("number", -1) == clock.f_locals.get("keep", -2):
+            return rmsnorm_fused(x, weight)
+        y = torch.empty_like(x)
+        y[: len(x) // 2] = rmsnorm_fused(x[: len(x) // 2], weight)
+        return y
+
+    return peek
+
+
+def even_by_pointer() -> Callable[[Tensor], Tensor]:
+    memory: dict[int, Tensor] = {}
+    return lambda x: memory.setdefault(x.data_ptr(), row_norms(x)).clone()
+
+
+def late_fallback() -> Callable[[Tensor, Tensor], Tensor]:
+    calls = 0
+
+    def fall_back(x: Tensor, weight: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return rmsnorm(x, weight) if calls <= HONEST_CALLS else rmsnorm_fused(x, weight)
+
+    return fall_back
 
 
 def unwritten() -> Callable[[Tensor, Tensor], Tensor]:
@@ -321,13 +466,19 @@ def tuned_at_first() -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def cheat(
-    name: str, trick: str, why: str, load: Loader, devices: tuple[str, ...] = EITHER, kernel: str = ""
+    name: str,
+    trick: str,
+    why: str,
+    load: Loader,
+    devices: tuple[str, ...] = EITHER,
+    kernel: str = "",
+    op: str = "rmsnorm",
 ) -> Profile:
     return Profile(
         name=name, title=name.replace("-", " "), technique=trick,
         hypothesis=f"Would look fast, or right, to a careless benchmark. Here: {why}",
         signal="No claim of it is supported.",
-        implementations={"rmsnorm": load}, kernels={"rmsnorm": kernel} if kernel else None, devices=devices,
+        implementations={op: load}, kernels={op: kernel} if kernel else None, devices=devices,
     )  # fmt: skip
 
 
@@ -343,15 +494,18 @@ def honest(
     )  # fmt: skip
 
 
-TOUCHED = "a row of the inputs changes before every timed call, so what was remembered is wrong."
+TOUCHED = "a stretch of the inputs changes before every timed call, so what was remembered is wrong."
 POISONED = "memory holds NaN before every call."
-RECHECKED = "calls drawn in secret, also in the last round, are compared with the truth."
+RECHECKED = "calls that are drawn after they ran, also in the last round, are compared with the truth."
+LEFT = "a call may leave nothing behind that could work later."
 COMPARED = "inputs are compared with their hidden twins after every block."
-GUARDED = "clock and judges are compared with what they were before the profile's code was loaded."
+GUARDED = "clock and judges, inside and out, are compared with what they were before any profile was loaded."
 PLAIN = Profile(
     name="torch-fused", title="F.rms_norm", technique="PyTorch's own fused call.",
     hypothesis="What every cheat claims to beat.", signal="One kernel.",
-    implementations={"rmsnorm": lambda: rmsnorm_fused, "extreme-rmsnorm": lambda: rmsnorm_fused},
+    implementations={
+        "rmsnorm": lambda: rmsnorm_fused, "extreme-rmsnorm": lambda: rmsnorm_fused, "row-norms": lambda: row_norms,
+    },
 )  # fmt: skip
 CHEATS = (
     cheat("cached-by-pointer", "Returns the result that it gave for this address before.", TOUCHED, by_pointer),
@@ -392,6 +546,22 @@ CHEATS = (
           "the truth is computed after the call.", scavenging),
     cheat("imprecise", "Computes in bfloat16 what should be float32.",
           "the error is held to a few units in the last place of the result's type.", imprecise),
+    cheat("patched-insides", "Replaces a function inside the judge with one that finds no error.", GUARDED,
+          patched_insides),
+    cheat("self-healing-counter", "Replaces the host's clock with one that lies once and then is the real one again.",
+          "the clock's functions are bound before the first call, and what lies there unused is found.",
+          self_healing_counter),
+    cheat("patched-when-loaded", "Replaces the host's clock before any of its calls.",
+          "clock and judges are compared after each profile is loaded.", patched_when_loaded),
+    cheat("lazy-by-mode", "Leaves a torch mode active that computes a result when somebody looks at it.", LEFT,
+          lazy_by_mode),
+    cheat("working-ahead", "Computes the next results when its last one is dropped, which is not timed.", LEFT, ahead),
+    cheat("peeking", "Looks at the stack for whether its call will be checked, and works only then.",
+          "which call is checked is drawn after it has run.", peeking),
+    cheat("cached-even", "Remembers the results of an operator for which signs do not matter.",
+          "the inputs change by fresh values, not by sign.", even_by_pointer, op="row-norms"),
+    cheat("late-fallback", f"Launches the kernel that it names {HONEST_CALLS} times, then calls PyTorch.",
+          "one more call after the last round must launch the kernel.", late_fallback, GPU, kernel="_rmsnorm_kernel"),
 )  # fmt: skip
 HONEST = (
     honest("in-place", "Overwrites its input, and says so.", in_place, in_place=True),
@@ -407,8 +577,9 @@ HONEST = (
 )
 CHEAT_CLAIMS = tuple(
     Claim(
-        name=profile.name, text=f"{profile.title.capitalize()} beats F.rms_norm (a cheat).",
-        subject=profile, baseline=PLAIN, cases=(PLAIN_CASE,), expected=("rejected",),
+        name=profile.name, text=f"{profile.title.capitalize()} beats plain PyTorch (a cheat).",
+        subject=profile, baseline=PLAIN, expected=("rejected",),
+        cases=(EVEN_CASE if "row-norms" in profile.implementations else PLAIN_CASE,),
     )
     for profile in CHEATS
 )  # fmt: skip
@@ -428,11 +599,11 @@ CHEATING_KERNELS = Experiment(
     importance=(
         "Kernels written under pressure, by people or by programs, have learnt to look fast without being so: "
         "they remember results, leave work for later, patch the clock. Each profile here plays one such trick, "
-        "and a claim says that it beats F.rms_norm. Every one of those claims must be rejected. Ten more "
+        "and a claim says that it beats plain PyTorch. Every one of those claims must be rejected. Ten more "
         "profiles are honest but odd, and none of their claims may be."
     ),
     focus="Measurement",
-    cases=(PLAIN_CASE, TINY_CASE, HUGE_CASE),
+    cases=(PLAIN_CASE, EVEN_CASE, TINY_CASE, HUGE_CASE),
     profiles=(PLAIN, *CHEATS, *HONEST),
     claims=CHEAT_CLAIMS + HONEST_CLAIMS,
     headlines=(CHEAT_CLAIMS[1], CHEAT_CLAIMS[5], CHEAT_CLAIMS[11]),

@@ -11,20 +11,21 @@ FALLBACK_CACHE_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One sample. `prepare` runs before the flush and `touch` right before the clock starts, both untimed."""
+    """One sample. `prepare` runs before the flush, `touch` right before the clock starts, and `done` gets the
+    result right after it stopped; only `run` is timed."""
 
     prepare: Callable[[], None]
     touch: Callable[[], None]
     run: Callable[[], Any]
+    done: Callable[[Any], None] = lambda output: None
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Seconds of the valid samples, the number of void ones, a copy of the kept output, the GPU's clock."""
+    """Seconds of the valid samples, the number of void ones, the GPU's clock."""
 
     seconds: tuple[float, ...]
     void: int
-    kept: Any = None
     spin_hertz: float | None = None
 
 
@@ -44,7 +45,7 @@ class Clock(Protocol):
     scopes: tuple[str, ...]
     cache_bytes: int
 
-    def block(self, scope: str, calls: Sequence[Call], spin_seconds: float, keep: int = -1) -> Block: ...
+    def block(self, scope: str, calls: Sequence[Call], spin_seconds: float) -> Block: ...
 
     def enqueue_seconds(self, calls: Sequence[Call]) -> list[float]: ...
 
@@ -56,7 +57,9 @@ class Clock(Protocol):
 
     def canary(self) -> tuple[float, float] | None: ...
 
-    def tampering(self) -> str: ...
+    def tampering(self) -> str:
+        """What was done to the device, which is put right; nothing where all is as it was."""
+        ...
 
 
 def poison(output: Any) -> None:
@@ -64,13 +67,6 @@ def poison(output: Any) -> None:
     for tensor in output if isinstance(output, tuple) else (output,):
         if isinstance(tensor, Tensor) and tensor.is_floating_point():
             tensor.fill_(float("nan"))
-
-
-def copy_of(output: Any) -> Any:
-    """A copy on the current stream of what a call returned, unless it is something that needs none."""
-    if isinstance(output, tuple):
-        return tuple(copy_of(item) for item in output)
-    return output.clone() if type(output) is Tensor else output
 
 
 def nothing() -> None:

@@ -12,8 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lab.deferred import deferred
 from lab.definition import Operator
 from lab.record import Correctness, Edge
+from lab.tensors import copied, same
 
 STANDARD_ALLOWANCE = 2.0  # times the standard implementation's own error on the same inputs
 Arguments = tuple[Any, ...]
@@ -51,7 +53,7 @@ def check_profile(
         problem = problem or check.problem or _aliased(output, arguments, [held for held, _ in earlier], in_place)
         checks.append(replace(check, problem=problem))
         if not in_place:
-            earlier.append((output, _copied(output)))
+            earlier.append((output, copied(output)))
     if any(not _same(held, was) for held, was in earlier):
         checks.append(Check(0.0, 0.0, "a later call changed an earlier output"))
     found = tuple(_edge(operator, function, name, arguments, in_place) for name, arguments in edges)
@@ -114,7 +116,7 @@ def _edge(operator: Operator, function: Callable[..., Any], name: str, arguments
     try:
         output, pristine, problem = _call(function, arguments, in_place)
     except (TypeError, ValueError, NotImplementedError, RuntimeError, AssertionError) as refusal:
-        if "CUDA" in str(refusal):  # no refusal but a fault, which may have poisoned the process
+        if _is_fault(refusal):
             raise
         first = (str(refusal).strip().splitlines() or [""])[0]
         return Edge(
@@ -132,21 +134,27 @@ def _edge(operator: Operator, function: Callable[..., Any], name: str, arguments
     )
 
 
+def _is_fault(problem: Exception) -> bool:
+    """Whether it is no refusal but the GPU's own complaint, which may have poisoned the process."""
+    return isinstance(problem, getattr(torch, "AcceleratorError", ())) or "CUDA error" in str(problem)
+
+
 def _call(function: Callable[..., Any], arguments: Arguments, in_place: bool) -> tuple[Any, Arguments, str]:
     """(result, the inputs as they were, what was done to them). Changed inputs are put right for the next profile."""
-    pristine = _copied(arguments)
+    pristine = copied(arguments)
     _poison_memory(arguments)
     problem = ""
     output = None
     try:
         output = function(*arguments)
+        problem = deferred(output)  # before anybody looks at it
         if in_place:
-            output = _copied(output)
+            output = copied(output)
     finally:
         for mine, was in zip(arguments, pristine, strict=True):
-            if isinstance(mine, Tensor) and not _equal(mine, was):
+            if isinstance(mine, Tensor) and not same(mine, was):
                 mine.copy_(was)
-                problem = "" if in_place else "an input was changed by the call"
+                problem = problem or ("" if in_place else "an input was changed by the call")
     return output, pristine, problem
 
 
@@ -193,7 +201,7 @@ def _standard(operator: Operator, arguments: Arguments, truths: Sequence[Tensor]
     """(share of the tolerance that the standard implementation reaches, where its results are not finite)."""
     if operator.standard is None:
         return 0.0, ()
-    outputs = _tuple(operator.standard(*_copied(arguments)))
+    outputs = _tuple(operator.standard(*copied(arguments)))
     _, share, _ = _error(operator, outputs, truths)
     return share, tuple(_kind(output) for output in outputs)
 
@@ -227,21 +235,9 @@ def _memory(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def _copied(value: Any) -> Any:
-    """Copies of the tensors, in the layout they have: a strided input must stay strided."""
-    if isinstance(value, tuple):
-        return tuple(_copied(item) for item in value)
-    return value.clone() if isinstance(value, Tensor) else value
-
-
 def _same(one: Any, other: Any) -> bool:
     pairs = zip(_tuple(one), _tuple(other), strict=True)
-    return all(_equal(a, b) for a, b in pairs if isinstance(a, Tensor) and isinstance(b, Tensor))
-
-
-def _equal(one: Tensor, other: Tensor) -> bool:
-    """Equal bit for bit, as far as values go: NaN equals NaN."""
-    return torch.equal(one, other) or bool(((one == other) | (one.isnan() & other.isnan())).all())
+    return all(same(a, b) for a, b in pairs if isinstance(a, Tensor) and isinstance(b, Tensor))
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:

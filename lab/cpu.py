@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from lab.clock import FALLBACK_CACHE_BYTES, Block, Call, Replay, copy_of, nothing, poison
+from lab.clock import FALLBACK_CACHE_BYTES, Block, Call, Replay, nothing, poison
 
 
 class CpuClock:
@@ -21,10 +21,12 @@ class CpuClock:
         self.cache_bytes = last_level_cache_bytes()
         self._flush_buffer = torch.ones(2 * self.cache_bytes // 4, dtype=torch.float32)
 
-    def block(self, scope: str, calls: Sequence[Call], spin_seconds: float, keep: int = -1) -> Block:
+    def block(self, scope: str, calls: Sequence[Call], spin_seconds: float) -> Block:
+        # Bound before the first call, so that none can put something in its place for a moment.
+        moment = time.perf_counter
         seconds = []
-        output = kept = None
-        for number, call in enumerate(calls):
+        output = None
+        for call in calls:
             poison(output)
             output = None
             call.prepare()
@@ -32,12 +34,11 @@ class CpuClock:
                 self._flush_buffer.fill_(1.0)
                 self._flush_buffer.sum()
             call.touch()
-            begin = time.perf_counter()
+            begin = moment()
             output = call.run()
-            seconds.append(round(time.perf_counter() - begin, 10))
-            if number == keep:
-                kept = copy_of(output)
-        return Block(tuple(seconds), 0, kept)
+            seconds.append(round(moment() - begin, 10))
+            call.done(output)
+        return Block(tuple(seconds), 0)
 
     def enqueue_seconds(self, calls: Sequence[Call]) -> list[float]:
         return [0.0 for _ in calls]

@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
-from lab.clock import FALLBACK_CACHE_BYTES, Block, Call, Clock, Replay, copy_of, nothing, poison
+from lab.clock import FALLBACK_CACHE_BYTES, Block, Call, Clock, Replay, nothing, poison
 from lab.cpu import CpuClock
 from lab.errors import PlanError
 
@@ -26,7 +27,8 @@ PERSISTING_L2 = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE
 # What a profile would have to replace in order to forge its own time.
 WATCHED: tuple[tuple[object, str], ...] = (
     *((torch.cuda.Event, name) for name in ("__new__", "record", "query", "elapsed_time", "synchronize")),
-    *((torch.cuda, name) for name in ("Event", "synchronize", "_sleep", "CUDAGraph", "current_stream")),
+    *((torch.cuda, name) for name in ("Event", "synchronize", "_sleep", "CUDAGraph", "current_stream", "set_stream")),
+    *((torch._C, name) for name in ("_cuda_synchronize", "_cuda_sleep", "_cuda_getCurrentStream")),
     *((torch.cuda.CUDAGraph, name) for name in ("capture_begin", "capture_end", "replay")),
     *((time, name) for name in ("perf_counter", "monotonic")),
     (statistics, "median"),
@@ -45,42 +47,47 @@ class CudaClock:
         self._sink = torch.empty((), dtype=torch.float32, device="cuda")
         self._copied = torch.empty(4 * self.cache_bytes, dtype=torch.uint8, device="cuda")
         self._original = torch.ones_like(self._copied)
+        # Bound here, like all that a block uses, so that no call can put something in its place for a moment.
+        self._write = partial(self._flush_buffer.fill_, 1.0)
+        self._read = partial(torch.sum, self._flush_buffer, dim=0, out=self._sink)
+        self._stream = torch.cuda.current_stream()
+        self._current_stream = partial(torch._C._cuda_getCurrentStream, torch.cuda.current_device())
+        self._home = self._current_stream()
+        self._strayed = False
         self._events = [_event_pair() for _ in range(LARGEST_BLOCK)]
         self._clock_events = _event_pair()
         self._persisting_bytes = _persisting_bytes()
         self._cycles_per_second = statistics.median(self._spin_hertz(self.CYCLES) for _ in range(5))
 
-    def block(self, scope: str, calls: Sequence[Call], spin_seconds: float, keep: int = -1) -> Block:
-        """Time each call once; the output of call number `keep` is copied right behind it, on its stream.
-
-        More calls than LARGEST_BLOCK are a caller's bug.
-        """
+    def block(self, scope: str, calls: Sequence[Call], spin_seconds: float) -> Block:
+        """Time each call once. More calls than LARGEST_BLOCK are a caller's bug."""
         if scope == "eager":
-            return self._eager_block(calls, keep)
+            return self._eager_block(calls)
         cycles = int(spin_seconds * self._cycles_per_second)
+        sleep, synchronize, stream = torch.cuda._sleep, torch._C._cuda_synchronize, self._stream
+        timers = [_Timer.of(*pair) for pair in self._events[: len(calls)]]
         starved: list[bool] = []
-        output = kept = None
-        self.flush()
+        output = None
         in_time = self._enqueue_clock_spin()
-        for number, (call, (start, stop)) in enumerate(zip(calls, self._events, strict=False)):
+        for call, timer in zip(calls, timers, strict=True):
             if scope != "graph":
                 poison(output)
                 output = None
             call.prepare()
             if scope == "device_cold":
                 self.flush()
-            torch.cuda._sleep(cycles)
+            sleep(cycles)
             call.touch()
-            start.record()
+            timer.start(stream)
             output = call.run()
-            stop.record()
-            starved.append(start.query())
-            if number == keep:
-                kept = copy_of(output)
-        torch.cuda.synchronize()
-        seconds = [start.elapsed_time(stop) * 1e-3 for start, stop in self._events[: len(calls)]]
+            timer.stop(stream)
+            starved.append(timer.started())
+            self._come_home()
+            call.done(output)
+        synchronize()
+        seconds = [timer.milliseconds() * 1e-3 for timer in timers]
         valid = tuple(round(s, 10) for s, bad in zip(seconds, starved, strict=True) if not bad)
-        return Block(valid, sum(starved), kept, self._clock_hertz() if in_time else None)
+        return Block(valid, sum(starved), self._clock_hertz() if in_time else None)
 
     def cold_seconds(self, runs: Sequence[Callable[[], Any]], *, flush_reads: bool, spin_seconds: float) -> list[float]:
         """Times of `runs` after a flush that reads what it wrote, or leaves it dirty in the cache."""
@@ -95,18 +102,19 @@ class CudaClock:
 
     def enqueue_seconds(self, calls: Sequence[Call]) -> list[float]:
         """Host time of each sample while the GPU is kept busy, so that only enqueueing is timed."""
+        moment, synchronize = time.perf_counter, torch._C._cuda_synchronize
+        timer = _Timer.of(*self._events[0])
         seconds = []
-        start, stop = self._events[0]
         for call in calls:
             call.prepare()
             torch.cuda._sleep(self.CYCLES)
-            begin = time.perf_counter()
+            begin = moment()
             call.touch()
-            start.record()
+            timer.start(self._stream)
             call.run()
-            stop.record()
-            seconds.append(time.perf_counter() - begin)
-            torch.cuda.synchronize()
+            timer.stop(self._stream)
+            seconds.append(moment() - begin)
+            synchronize()
         return seconds
 
     def capture(self, runs: Sequence[Callable[[], Any]]) -> Replay:
@@ -172,34 +180,43 @@ class CudaClock:
 
     def flush(self, reads: bool = True) -> None:
         """Push everything out of the cache; reading back leaves clean lines, which cost nobody a write."""
-        self._flush_buffer.fill_(1.0)
+        self._write()
         if reads:
-            torch.sum(self._flush_buffer, dim=0, out=self._sink)
+            self._read()
 
     def tampering(self) -> str:
-        """What of the GPU's cache a profile has set aside for itself, or nothing."""
-        size_bytes = _persisting_bytes()
-        if size_bytes == self._persisting_bytes:
-            return ""
-        return f"set the L2 cache's persisting part from {self._persisting_bytes} to {size_bytes} bytes"
+        """Whether a profile left another stream current, or set a part of the GPU's cache aside for itself."""
+        self._come_home()
+        strayed, self._strayed = self._strayed, False
+        if (size_bytes := _persisting_bytes()) != self._persisting_bytes:
+            _set_persisting_bytes(self._persisting_bytes)
+            return f"set the L2 cache's persisting part from {self._persisting_bytes} to {size_bytes} bytes"
+        return "left another stream current" if strayed else ""
 
-    def _eager_block(self, calls: Sequence[Call], keep: int) -> Block:
+    def _come_home(self) -> None:
+        """Undo and note that a call left another stream current: what follows it would run, and wait, there."""
+        if self._current_stream() != self._home:
+            torch.cuda.set_stream(self._stream)
+            self._strayed = True
+
+    def _eager_block(self, calls: Sequence[Call]) -> Block:
         """Wall time of each call with the wait for its result: what a Python caller sees."""
+        moment, synchronize = time.perf_counter, torch._C._cuda_synchronize
         seconds = []
-        output = kept = None
-        for number, call in enumerate(calls):
+        output = None
+        for call in calls:
             poison(output)
             output = None
             call.prepare()
             call.touch()
-            torch.cuda.synchronize()
-            begin = time.perf_counter()
+            synchronize()
+            begin = moment()
             output = call.run()
-            torch.cuda.synchronize()
-            seconds.append(round(time.perf_counter() - begin, 10))
-            if number == keep:
-                kept = copy_of(output)
-        return Block(tuple(seconds), 0, kept)
+            synchronize()
+            seconds.append(round(moment() - begin, 10))
+            self._come_home()
+            call.done(output)
+        return Block(tuple(seconds), 0)
 
     def _floor(self, run: Callable[[], Any]) -> float:
         calls = [Call(nothing, nothing, run)] * 20
@@ -227,6 +244,22 @@ class CudaClock:
         stop.record()
         torch.cuda.synchronize()
         return round(cycles / (float(start.elapsed_time(stop)) * 1e-3))
+
+
+@dataclass(frozen=True, slots=True)
+class _Timer:
+    """Two events through the methods that torch's own class wraps: they cannot be replaced, even for a moment."""
+
+    start: Callable[[Any], None]
+    stop: Callable[[Any], None]
+    started: Callable[[], bool]
+    milliseconds: Callable[[], float]
+
+    @classmethod
+    def of(cls, start: torch.cuda.Event, stop: torch.cuda.Event) -> "_Timer":
+        first: Any = super(torch.cuda.Event, start)
+        last: Any = super(torch.cuda.Event, stop)
+        return cls(first.record, last.record, first.query, partial(first.elapsed_time, stop))
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +302,11 @@ def _persisting_bytes() -> int:
     with suppress(OSError):
         ctypes.CDLL("libcuda.so.1").cuCtxGetLimit(ctypes.byref(size), PERSISTING_L2)
     return size.value
+
+
+def _set_persisting_bytes(size_bytes: int) -> None:
+    with suppress(OSError):
+        ctypes.CDLL("libcuda.so.1").cuCtxSetLimit(PERSISTING_L2, ctypes.c_size_t(size_bytes))
 
 
 def _event_pair() -> tuple[torch.cuda.Event, torch.cuda.Event]:

@@ -1,7 +1,8 @@
 """The protocol: how samples of the profiles of one case are taken, whatever the device.
 
 Every profile gets one block per scope in every round; scopes and profiles come in random order. A lane is one
-profile in one scope. Of each lane a call or two, drawn beforehand in secret, are checked.
+profile in one scope. Of each lane one call of the last round is checked, because work may be left out after a
+while, and one of all others on average. Each is drawn after it has run.
 """
 
 import gc
@@ -12,12 +13,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from secrets import randbelow
 from typing import Any
 
 from lab.clock import Block, Call, Clock, Replay, poison
+from lab.deferred import deferred
+from lab.draws import Draw
 from lab.plan import Protocol
 from lab.record import Timing
 from lab.ring import Arguments, Ring
+from lab.tensors import copied
 
 Announce = Callable[[str], None]
 WINDOW = 5
@@ -37,7 +42,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A timed call's output, and what its inputs were: to be compared with the truth."""
+    """Copies of a timed call's output, and of what its inputs were: to be compared with the truth."""
 
     output: Any
     arguments: Arguments
@@ -62,14 +67,14 @@ class CaseTimings:
 
 
 class Witness:
-    """What the protocol tells while it runs. `checked` gets outputs of timed calls; `written` a profile that
-    changed its inputs; `ran` comes after each block, when a profile's code has run."""
+    """What the protocol tells while it runs. `checked` gets outputs of timed calls; `charged` a profile that did
+    what no honest one does; `ran` comes after warming up and after each block, when a profile's code has run."""
 
     def announce(self, profile: str, stage: str) -> None: ...
 
     def checked(self, profile: str, scope: str, sample: Checked) -> None: ...
 
-    def written(self, profile: str) -> None: ...
+    def charged(self, profile: str, what: str) -> None: ...
 
     def ran(self, profile: str) -> None: ...
 
@@ -81,7 +86,6 @@ class _Lane:
     profile: str
     scope: str
     indices: Sequence[int]  # the sets that its calls go round
-    checked_rounds: frozenset[int] = frozenset()
     spin_seconds: float = 0.0
     enqueue_seconds: float = 0.0
     block: int = 0
@@ -129,8 +133,7 @@ class CaseTimer:
         for name in self._subjects:
             self._witness.announce(name, "time")
             self._pace(name)
-        for lane in self._lanes.values():
-            lane.checked_rounds = frozenset(self._draw_rounds(lane.scope))
+            self._witness.ran(name)
         windows = []
         with _garbage_collection_off():
             for number in range(self._rounds):
@@ -149,7 +152,7 @@ class CaseTimer:
             if scope == "graph":
                 try:
                     lane.replay = self._capture(name)
-                except RuntimeError as refusal:
+                except Exception as refusal:  # of whatever kind: the other scopes may do without a graph
                     reason = str(refusal).strip() or type(refusal).__name__
                     self._unmeasured[name][scope] = reason.splitlines()[0][:200]
                     continue
@@ -162,12 +165,6 @@ class CaseTimer:
                 lane.spin_seconds = max(self._protocol.shortest_spin_seconds, 1.5 * sorted(enqueue)[-2])
             self._lanes[name, scope] = lane
             self._size_block(lane, self._warm_up(lane))
-
-    def _draw_rounds(self, scope: str) -> Iterator[int]:
-        """A round at random; of the first scope also the last, for work that is skipped after a while."""
-        yield self._shuffler.randrange(self._rounds)
-        if scope == self._scopes[0]:
-            yield self._rounds - 1
 
     def _size_block(self, lane: _Lane, sample_seconds: float) -> None:
         first = lane.scope == self._scopes[0]
@@ -206,50 +203,48 @@ class CaseTimer:
         return Window(begin, time.monotonic(), min(hertz, default=None))
 
     def _block(self, lane: _Lane, number: int) -> Block:
-        keep = self._shuffler.randrange(lane.block) if number in lane.checked_rounds else -1
-        held: list[Arguments] = []
+        draw: Draw[Checked] = Draw(self._rounds * lane.block if number < self._rounds - 1 else 0)
         self._witness.announce(lane.profile, "time")
-        if lane.scope == "device_warm":  # the first call would find the cache cold
-            self._clock.block(lane.scope, self._calls(lane, 1), lane.spin_seconds)
-        # Begun anywhere, so that any call of a graph may be checked.
+        self._begin(lane)
         start = self._shuffler.randrange(len(lane.indices))
-        calls = self._calls(lane, lane.block, start, keep, held)
-        block = self._clock.block(lane.scope, calls, lane.spin_seconds, keep)
+        block = self._clock.block(lane.scope, self._calls(lane, lane.block, start, draw), lane.spin_seconds)
         per_sample = len(lane.replay.outputs) if lane.replay else 1
         lane.seconds.append(tuple(round(seconds / per_sample, 10) for seconds in block.seconds))
         lane.void.append(block.void)
         self._witness.ran(lane.profile)
-        if held:
+        if draw.kept:
             self._witness.announce(lane.profile, "verify")
-            self._witness.checked(lane.profile, lane.scope, Checked(block.kept, held[0]))
+            self._witness.checked(lane.profile, lane.scope, draw.kept)
         self._mend(lane)
         return block
+
+    def _begin(self, lane: _Lane) -> None:
+        """A call that is not timed, for scopes whose first call would find the cache unlike the others.
+
+        What a graph does not write anew each time is NaN from here on.
+        """
+        if lane.replay and not self._subjects[lane.profile].in_place:
+            for output in lane.replay.outputs:
+                poison(output)
+        if lane.scope in ("device_warm", "graph"):
+            self._clock.block(lane.scope, self._calls(lane, 1), lane.spin_seconds)
 
     def _mend(self, lane: _Lane) -> None:
         """Put the inputs right for the next profile, and tell who wrote to them without leave."""
         if self._ring.mend(lane.indices) and not self._subjects[lane.profile].in_place:
-            self._witness.written(lane.profile)
+            self._witness.charged(lane.profile, "an input was changed by a timed call")
 
-    def _calls(
-        self, lane: _Lane, count: int, start: int = 0, keep: int = -1, held: list[Arguments] | None = None
-    ) -> list[Call]:
-        """Calls that go round a lane's sets. Number `keep` puts a copy of its inputs, as they must be, into `held`."""
-        return [
-            self._call(lane, lane.indices[(start + number) % len(lane.indices)], held if number == keep else None)
-            for number in range(count)
-        ]
+    def _calls(self, lane: _Lane, count: int, start: int = 0, draw: Draw[Checked] | None = None) -> list[Call]:
+        """Calls that go round a lane's sets, and are offered to `draw`."""
+        return [self._call(lane, lane.indices[(start + number) % len(lane.indices)], draw) for number in range(count)]
 
-    def _call(self, lane: _Lane, index: int, held: list[Arguments] | None) -> Call:
+    def _call(self, lane: _Lane, index: int, draw: Draw[Checked] | None) -> Call:
         subject, ring, replay = self._subjects[lane.profile], self._ring, lane.replay
 
         def prepare() -> None:
             if replay and subject.in_place:
                 ring.mend(lane.indices)
             ring.prepare(index, restore=subject.in_place)
-            if held is not None:
-                held.append(ring.pristine(index))
-                if replay and not subject.in_place:
-                    poison(replay.outputs[index])
 
         def run() -> Any:
             if not replay:
@@ -257,7 +252,20 @@ class CaseTimer:
             replay.replay()
             return replay.outputs[index]
 
-        return Call(prepare, lambda: ring.touch(index), run)
+        def done(output: Any) -> None:
+            if found := deferred(output):
+                self._witness.charged(lane.profile, found)
+            if draw:
+                draw.offer(lambda: self._copy(lane, index, output))
+
+        return Call(prepare, lambda: ring.touch(index), run, done)
+
+    def _copy(self, lane: _Lane, index: int, output: Any) -> Checked:
+        """Of a graph, any of its calls: else a profile could leave out the work of those that never are checked."""
+        if lane.replay:
+            index = randbelow(len(lane.replay.outputs))
+            output = lane.replay.outputs[index]
+        return Checked(copied(output), self._ring.pristine(index))
 
     def _capture(self, name: str) -> Replay:
         subject = self._subjects[name]

@@ -15,7 +15,7 @@ from lab.clock import Clock
 from lab.correctness import Check, check_output, check_profile, verdict, worse
 from lab.definition import Case, Experiment, Profile
 from lab.edges import edge_inputs
-from lab.guard import Guard
+from lab.guard import Guard, Tampering
 from lab.launches import seen
 from lab.measure import CaseTimer, CaseTimings, Checked, Subject, Witness, rotation
 from lab.moment import now
@@ -29,6 +29,7 @@ Loaded = Callable[..., Any] | Exception
 Key = tuple[str, str, str]  # experiment, operator or case, profile
 PATHS = re.compile(r"/[\w.~-]+/[\w./~+-]+")
 AGAIN = "(again)"  # the A/A control among the timed profiles; no profile can have this name
+FELL_BACK = "fell back: its kernel {} was not launched"
 UNJOINED = "unjoined"
 TOO_LARGE = "the graphs of all profiles would not fit the GPU's memory"
 
@@ -105,12 +106,13 @@ class SweepCase(Witness):
             check = replace(check, problem=f"{check.problem} ({scope})")
         self.checks.setdefault(profile.removesuffix(AGAIN), []).append(check)
 
-    def written(self, profile: str) -> None:
-        self.charges.setdefault(profile.removesuffix(AGAIN), "an input was changed by a timed call")
+    def charged(self, profile: str, what: str) -> None:
+        self.charges.setdefault(profile.removesuffix(AGAIN), what)
 
     def ran(self, profile: str) -> None:
-        if found := self.bench.guard.broken() or self.clock.tampering():
-            self.charges.setdefault(profile.removesuffix(AGAIN), found)
+        # Both are always asked: what is not put right here would be laid to the next profile.
+        if found := "; ".join(filter(None, (self.bench.guard.broken(), self.clock.tampering()))):
+            self.charged(profile, found)
 
     def _ring(self, profiles: int) -> Ring:
         operator, protocol = self.case.operator, self.bench.plan.protocol
@@ -135,6 +137,9 @@ class SweepCase(Witness):
             return None
         operator = self.case.operator
         function = self.bench.functions[self.planned.name, operator.name, profile.name]
+        if isinstance(function, Tampering):
+            self._send(profile.name, "wrong", str(function), None)
+            return None
         if isinstance(function, Exception):
             self._send(profile.name, "failed", fault(function), None)
             return None
@@ -172,11 +177,27 @@ class SweepCase(Witness):
             correctness = check_profile(
                 operator, subject.function, sets, self.seeds, in_place=profile.in_place, edges=self._edges(profile)
             )
-        own = (profile.kernels or {}).get(operator.name, "")
-        if own and self.clock.device == "cuda" and own not in launched and correctness.passed:
-            message = f"fell back: its kernel {own} was not launched"
-            return replace(correctness, passed=False, message=message)
+        own = self._own_kernel(profile)
+        if own and own not in launched and correctness.passed:
+            return replace(correctness, passed=False, message=FELL_BACK.format(own))
         return correctness
+
+    def _own_kernel(self, profile: Profile) -> str:
+        """The kernel that a profile names and must launch on a GPU, or nothing."""
+        return (profile.kernels or {}).get(self.case.operator.name, "") if self.clock.device == "cuda" else ""
+
+    def _check_again(self, item: Ready, ring: Ring) -> None:
+        """After the last round: does it still launch its kernel, or did it fall back once the checks were over?"""
+        own = self._own_kernel(item.profile)
+        if not own:
+            return
+        self.announce(item.profile.name, "verify")
+        with seen() as launched:
+            item.subject.function(*ring.arguments(0))
+        ring.mend((0,))
+        self.ran(item.profile.name)
+        if own not in launched:
+            self.charged(item.profile.name, f"{FELL_BACK.format(own)} after it was timed")
 
     def _edges(self, profile: Profile) -> Iterable[tuple[str, tuple[Any, ...]]]:
         """Answered once a run: new shapes and strides have to be compiled for, and what they test stays the same."""
@@ -191,6 +212,8 @@ class SweepCase(Witness):
         protocol = self.bench.plan.protocol
         timer = CaseTimer(self.clock, subjects, ring, self.scopes, protocol, self.shuffler, self)
         found = timer.time()
+        for item in ready.values():
+            self._check_again(item, ring)
         windows = [[w.begin_seconds, w.end_seconds, w.spin_hertz] for w in found.windows]
         content = {"experiment": self.planned.name, "case": self.case.name, "windows": windows}
         self.bench.emit("rounds", content)

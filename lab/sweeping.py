@@ -5,23 +5,16 @@ from typing import Any
 
 import torch
 
-import lab.correctness
-import lab.sweep_case
 from lab.catalogue import choose_experiments
-from lab.device import WATCHED, make_clock
-from lab.guard import Guard
+from lab.device import make_clock
+from lab.guard import Guard, Tampering
 from lab.machine import fingerprint
 from lab.moment import now
 from lab.plan import Plan, case_order
 from lab.record import Canary, SweepFinish, SweepStart, to_data
 from lab.stages import Stages
 from lab.sweep_case import Bench, Emit, Key, Loaded, SweepCase, fault, skip_reason
-
-# What a profile would have to replace in order to pass for right.
-JUDGES: tuple[tuple[object, str], ...] = (
-    *((lab.sweep_case, name) for name in ("check_output", "check_profile", "verdict", "worse", "CaseTimer", "Ring")),
-    *((lab.correctness, name) for name in ("check_output", "check_profile", "verdict")),
-)
+from lab.watched import make_guard
 
 
 def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, Loaded]]:
@@ -29,10 +22,11 @@ def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, L
 
     `left_out`: (experiment, profile) of those that took a process down when they were loaded.
     """
-    guard = Guard((*WATCHED, *JUDGES))  # before anything of a profile's is imported
+    guard = make_guard()
     functions: dict[Key, Loaded] = {}
     for planned in plan.experiments:
         (experiment,) = choose_experiments([planned.name])
+        guard.broken()  # puts right what importing the experiments replaced, before any profile can be blamed for it
         wanted = {case.op for case in planned.included_cases}
         for profile in experiment.profiles:
             if (planned.name, profile.name) in left_out or skip_reason(profile, plan.device):
@@ -44,6 +38,8 @@ def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, L
                     functions[planned.name, op, profile.name] = profile.implementations[op]()
                 except Exception as problem:  # a profile's fault is its own, and is told when its cell comes
                     functions[planned.name, op, profile.name] = problem
+                if found := guard.broken():
+                    functions[planned.name, op, profile.name] = Tampering(f"{found} when it was loaded")
     return guard, functions
 
 

@@ -18,7 +18,8 @@ MEASURING = (
     "record", "plan", "definition", "statistics", "correctness", "channel", "catalogue", "roofline", "progress",
     "instruments", "readings", "nvbench", "sweep", "crew", "process", "orphan", "ledger", "resume", "quarantine",
     "lock", "nvml", "watch", "moment", "sweeping", "sweep_case", "device", "cpu", "clock", "ring", "guard", "edges",
-    "launches", "flushed", "stages", "compare", "spoiled", "precision", "cells", "sift", "hearing",
+    "launches", "flushed", "tensors", "draws", "deferred", "watched", "stages", "compare", "spoiled",
+    "precision", "cells", "sift", "hearing",
 )  # fmt: skip
 
 
@@ -136,6 +137,7 @@ def test_what_is_measured_is_judged_without_torch(room: str) -> None:
         ("device", {"ring", "measure", "plan", "record", "nvml"}),
         ("measure", {"cpu", "device", "sweep_case", "results", "judge", "journal", "run", "machine"}),
         ("sweep_case", {"cpu", "device", "sweeping", "channel", "results", "judge", "journal", "run", "machine"}),
+        ("watched", {"sweeping", "channel", "run", "results", "judge", "journal", "machine"}),
         ("sweeping", {"worker", "channel", "run", "results", "judge", "journal", "tracking.fill"}),
         ("worker", {"run", "results", "judge", "journal", "tracking.fill"}),
         ("run", {"results", "judge", "tracking.fill", "site", "worker", "sweeping"}),

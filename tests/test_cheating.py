@@ -23,14 +23,14 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
 
 
 def test_the_corpus_is_large_enough() -> None:
-    assert len(CHEATS) >= 14
+    assert len(CHEATS) >= 31
     assert len(HONEST) >= 10
 
 
 @pytest.mark.parametrize("claim", CHEATS, ids=lambda claim: str(claim.name))
 def test_no_cheat_is_believed(result: RunResult, claim: object) -> None:
     profile = claim.subject  # type: ignore[attr-defined]
-    cell = result.experiments[0].cells["rmsnorm-1024x2048-float32", profile.name]
+    cell = result.experiments[0].cells[claim.cases[0].name, profile.name]  # type: ignore[attr-defined]
     assert cell.outcome == ("wrong" if "cpu" in profile.devices else "skipped"), cell.reason
 
 
@@ -42,5 +42,24 @@ def test_no_honest_oddity_is_refused(result: RunResult, claim: object) -> None:
         assert cell.outcome == ("measured" if "cpu" in profile.devices else "skipped"), cell.reason
 
 
-def test_the_rival_of_the_cheats_is_measured(result: RunResult) -> None:
-    assert result.experiments[0].cells["rmsnorm-1024x2048-float32", "torch-fused"].outcome == "measured"
+@pytest.mark.parametrize("case", ["rmsnorm-1024x2048-float32", "row-norms-1024x2048-float32"])
+def test_the_rival_of_the_cheats_is_measured(result: RunResult, case: str) -> None:
+    cell = result.experiments[0].cells[case, "torch-fused"]
+    assert cell.outcome == "measured", cell.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("patched-insides", "replaced lab.correctness._error"),
+        ("self-healing-counter", "replaced time.perf_counter"),
+        ("patched-when-loaded", "replaced time.perf_counter when it was loaded"),
+        ("lazy-by-mode", "left a torch mode active"),
+        ("working-ahead", "its result carries a weak reference"),
+        ("peeking", "a timed output was wrong: the result has NaN"),
+        ("cached-even", "the error is"),
+    ],
+)
+def test_each_is_found_by_what_it_does(result: RunResult, name: str, reason: str) -> None:
+    (cell,) = [cell for (_, profile), cell in result.experiments[0].cells.items() if profile == name and cell.cells]
+    assert reason in cell.reason

@@ -229,6 +229,28 @@ def test_an_edge_that_is_refused_is_told_and_fails_nothing() -> None:
     assert (refused.name, refused.message) == ("strided", "ValueError: x must be contiguous")
 
 
+def test_a_refusal_may_speak_of_cuda() -> None:
+    def refuse(x: Tensor) -> Tensor:
+        if not x.is_contiguous():
+            raise ValueError("x must be a contiguous CUDA tensor")
+        return x * 2
+
+    assert [edge.name for edge in edged(refuse).edges if edge.outcome == "refused"] == ["strided"]
+
+
+@pytest.mark.parametrize(
+    "fault", [torch.AcceleratorError("an illegal memory access"), RuntimeError("CUDA error: an illegal memory access")]
+)
+def test_a_fault_of_the_gpu_is_no_refusal(fault: Exception) -> None:
+    def fail(x: Tensor) -> Tensor:
+        if not x.is_contiguous():
+            raise fault
+        return x * 2
+
+    with pytest.raises(type(fault), match="illegal memory access"):
+        edged(fail)
+
+
 @pytest.mark.parametrize(("error", "right"), [(1.9e-4, True), (2.2e-4, False)])
 def test_a_result_may_err_twice_as_much_as_the_standard_implementation(error: float, right: bool) -> None:
     operator = dataclasses.replace(DOUBLING, standard=lambda x: x * 2 + 1e-4)

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from lab import device
 from lab.clock import Call, nothing
-from lab.device import choose_device, make_clock
+from lab.device import CudaClock, choose_device, make_clock
 from lab.errors import PlanError
 from lab.nvml import visible_gpu
 
@@ -96,18 +97,104 @@ def test_each_result_is_poisoned_before_the_next_call(scope: str) -> None:
 
 @gpu
 @pytest.mark.parametrize("scope", ["device_cold", "device_warm", "eager"])
-def test_the_output_that_is_kept_is_a_copy_of_that_calls(scope: str) -> None:
+def test_a_copy_of_a_result_shows_it_as_the_call_left_it(scope: str) -> None:
     outputs = [torch.full((3,), float(number), device="cuda") for number in range(4)]
-    block = make_clock("cuda").block(scope, calls(*((lambda y=y: y) for y in outputs)), SPIN_SECONDS, keep=2)
-    assert block.kept.tolist() == [2, 2, 2]
+    copies: list[Tensor] = []
+    runs = [Call(nothing, nothing, lambda y=y: y, lambda y: copies.append(y.clone())) for y in outputs]
+    make_clock("cuda").block(scope, runs, SPIN_SECONDS)
+    assert [copy.tolist() for copy in copies] == [[number] * 3 for number in range(4)]
     assert outputs[2].isnan().all()
 
 
 @gpu
-def test_an_output_that_is_never_written_shows_nan_in_what_is_kept() -> None:
+def test_an_output_that_is_never_written_shows_nan() -> None:
     x = torch.ones(1 << 20, device="cuda")
-    runs = [lambda: x * 2, lambda: torch.empty_like(x)]
-    assert make_clock("cuda").block("device_cold", calls(*runs), SPIN_SECONDS, keep=1).kept.isnan().all()
+    copies: list[Tensor] = []
+    runs = [
+        Call(nothing, nothing, run, lambda y: copies.append(y.clone()))
+        for run in (lambda: x * 2, lambda: torch.empty_like(x))
+    ]
+    make_clock("cuda").block("device_cold", runs, SPIN_SECONDS)
+    assert copies[1].isnan().all()
+
+
+@gpu
+def test_a_warm_block_finds_the_cache_as_the_block_before_left_it() -> None:
+    clock = make_clock("cuda")
+    x = torch.randn(clock.cache_bytes // 4 // 4, device="cuda")
+    sink = torch.empty((), device="cuda")
+    runs = calls(*[lambda: torch.sum(x, dim=0, out=sink)] * 20)
+    clock.block("device_warm", runs[:1], SPIN_SECONDS)
+    seconds = clock.block("device_warm", runs, SPIN_SECONDS).seconds
+    assert seconds[0] < 1.2 * statistics.median(seconds[1:])
+
+
+@gpu
+@pytest.mark.parametrize("scope", ["device_cold", "eager"])
+def test_a_call_that_leaves_another_stream_current_is_told_and_undone(scope: str) -> None:
+    clock = make_clock("cuda")
+    home, side = torch.cuda.current_stream(), torch.cuda.Stream()
+    clock.block(scope, calls(lambda: torch.cuda.set_stream(side)), SPIN_SECONDS)
+    assert torch.cuda.current_stream() == home
+    assert clock.tampering() == "left another stream current"
+    assert clock.tampering() == ""
+
+
+# What a block asks of the GPU, told without one
+
+
+class Script:
+    """Notes what a clock does; stands for the events, the spin and the stream."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lines: list[str] = []
+        self.streams = iter(lambda: (0, 0, 1), None)  # the same for ever
+        for owner, name in ((torch.cuda, "_sleep"), (torch._C, "_cuda_synchronize"), (torch.cuda, "set_stream")):
+            monkeypatch.setattr(owner, name, self.noting(name.removeprefix("_cuda")), raising=False)
+        monkeypatch.setattr(device._Timer, "of", lambda start, stop: self.timer())
+        monkeypatch.setattr(CudaClock, "_enqueue_clock_spin", lambda clock: False)
+        monkeypatch.setattr(device, "_persisting_bytes", lambda: 0)
+        self.clock = clock = CudaClock.__new__(CudaClock)
+        clock._write, clock._read = self.noting("write"), self.noting("read")
+        clock._stream, clock._home, clock._strayed = "home", (0, 0, 1), False
+        clock._current_stream = lambda: next(self.streams)
+        clock._cycles_per_second, clock._persisting_bytes = 1e9, 0
+        clock._events = [(None, None)] * device.LARGEST_BLOCK
+
+    def noting(self, line: str, answer: Any = None) -> Callable[..., Any]:
+        return lambda *asked: self.lines.append(line) or answer
+
+    def timer(self) -> device._Timer:
+        return device._Timer(self.noting("start"), self.noting("stop"), self.noting("query", False), lambda: 0.25)
+
+    def calls(self, count: int) -> list[Call]:
+        return [Call(*(self.noting(part) for part in ("prepare", "touch", "run", "done"))) for _ in range(count)]
+
+
+SAMPLE = ["_sleep", "touch", "start", "run", "stop", "query", "done"]
+
+
+@pytest.mark.parametrize(("scope", "flush"), [("device_cold", ["write", "read"]), ("device_warm", []), ("graph", [])])
+def test_only_a_cold_call_comes_after_a_flush(monkeypatch: pytest.MonkeyPatch, scope: str, flush: list[str]) -> None:
+    script = Script(monkeypatch)
+    block = script.clock.block(scope, script.calls(3), 1e-4)
+    assert script.lines == [*["prepare", *flush, *SAMPLE] * 3, "_synchronize"]
+    assert (block.seconds, block.void) == ((0.25e-3,) * 3, 0)
+
+
+def test_an_eager_call_is_waited_for_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch)
+    assert len(script.clock.block("eager", script.calls(2), 0.0).seconds) == 2
+    assert script.lines == ["prepare", "touch", "_synchronize", "run", "_synchronize", "done"] * 2
+
+
+@pytest.mark.parametrize("scope", ["device_cold", "eager"])
+def test_another_stream_is_left_before_anybody_looks_at_the_result(monkeypatch: pytest.MonkeyPatch, scope: str) -> None:
+    script = Script(monkeypatch)
+    script.streams = iter([(7, 0, 1), (0, 0, 1), (0, 0, 1)])
+    script.clock.block(scope, script.calls(1), 0.0)
+    assert script.lines.index("run") < script.lines.index("set_stream") < script.lines.index("done")
+    assert [script.clock.tampering() for _ in range(2)] == ["left another stream current", ""]
 
 
 # Graphs

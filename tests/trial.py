@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lab.clock import Block, Call, copy_of
+from lab.clock import Block, Call
 from lab.definition import SCOPES
 from lab.measure import CaseTimer, CaseTimings, Checked, Subject, Witness
 from lab.plan import Protocol
@@ -27,7 +27,6 @@ class Asked:
     scope: str
     calls: int
     spin_seconds: float
-    keep: int
     timed: bool
     spin_hertz: float
     called: list[tuple[str, int, Tensor]] = field(default_factory=list)
@@ -52,17 +51,15 @@ class Notebook:
         self.asked: list[Asked] = []
         self._enqueue, self._void, self._refuses = enqueue, void, refuses
 
-    def block(self, scope: str, calls: Sequence[Call], spin_seconds: float, keep: int = -1) -> Block:
-        timed = not gc.isenabled() and not (scope == "device_warm" and len(calls) == 1)
+    def block(self, scope: str, calls: Sequence[Call], spin_seconds: float) -> Block:
+        timed = not gc.isenabled() and len(calls) > 1
         hertz = 1e9 + len(self.asked) * 37 % 101
-        self.asked.append(Asked(scope, len(calls), spin_seconds, keep, timed, hertz))
-        kept = None
-        for number, call in enumerate(calls):
+        self.asked.append(Asked(scope, len(calls), spin_seconds, timed, hertz))
+        for call in calls:
             call.prepare()
             call.touch()
-            output = call.run()
-            kept = copy_of(output) if number == keep else kept
-        return Block((self.sample_seconds(),) * (len(calls) - self._void), self._void, kept, hertz)
+            call.done(call.run())
+        return Block((self.sample_seconds(),) * (len(calls) - self._void), self._void, hertz)
 
     def sample_seconds(self) -> float:
         return 1e-5
@@ -119,7 +116,7 @@ class Trial(Witness):
         self.clock = clock or Notebook()
         self.events: list[tuple[str, str, Any]] = []  # (what happened, profile, more)
         self.samples: list[tuple[str, str, Checked]] = []  # (profile, scope, sample)
-        self.accused: list[str] = []
+        self.accused: list[tuple[str, str]] = []
         self.ring = Ring([(INPUT.clone(), index) for index in range(sets)], random.Random(1))
         given = profiles if isinstance(profiles, Mapping) else dict.fromkeys(profiles, double)
         self.subjects = {name: self._noting(name, what) for name, what in given.items()}
@@ -142,8 +139,8 @@ class Trial(Witness):
         self.events.append(("checked", profile, scope))
         self.samples.append((profile, scope, sample))
 
-    def written(self, profile: str) -> None:
-        self.accused.append(profile)
+    def charged(self, profile: str, what: str) -> None:
+        self.accused.append((profile, what))
 
     def ran(self, profile: str) -> None:
         self.events.append(("ran", profile, None))

@@ -1,0 +1,25 @@
+"""Copies of tensors that keep their layout, and whether two hold the same."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def copied(value: Any) -> Any:
+    """Tensors anew, in the layout they have: a strided input stays strided. What is no tensor needs no copy."""
+    if isinstance(value, tuple):
+        return tuple(copied(item) for item in value)
+    return _copy(value) if isinstance(value, Tensor) else value
+
+
+def same(one: Tensor, other: Tensor) -> bool:
+    """Equal in every value: NaN equals NaN."""
+    return torch.equal(one, other) or bool(((one == other) | (one.isnan() & other.isnan())).all())
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    tensor = tensor.detach()
+    if any(step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.size(), strict=True)):
+        return tensor.clone()  # elements that share their memory could not be written one by one
+    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)

@@ -1,0 +1,62 @@
+"""A sweep of doubling profiles in this process: what its worker would say of them, as the supervisor hears it."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from factory import DOUBLING, FAST_BEATS_PLAIN, SMALL, machine, plan_of, profile, small_experiment
+
+from lab import cpu, sweeping
+from lab.cpu import CpuClock
+from lab.definition import Loader, Operator
+from lab.hearing import Hearing
+from lab.plan import Protocol
+from lab.record import Cell, Record
+from lab.stages import Stages
+from lab.watch import Watcher
+
+QUICK = Protocol(rounds=3, fewest_rounds=3, block=6, warmup_seconds=0.002)
+
+
+def swept(
+    monkeypatch: pytest.MonkeyPatch,
+    profiles: Mapping[str, Loader],
+    *,
+    clock: type[CpuClock] = CpuClock,
+    operator: Operator = DOUBLING,
+    kernels: Mapping[str, str] | None = None,
+    **changes: Any,
+) -> dict[str, Cell]:
+    """The cells of `profiles`, in this order, by name; the honest `plain` and `fast` stand before and after them."""
+    names = ("plain", *profiles, "fast")
+    loaders = {name: profiles.get(name, lambda: lambda x: x * 2) for name in names}
+    subjects = tuple(
+        profile(name, implementations={operator.name: load}, kernels=kernels if name in profiles else None)
+        for name, load in loaders.items()
+    )
+    case = dataclasses.replace(SMALL, operator=operator)
+    claim = dataclasses.replace(FAST_BEATS_PLAIN, baseline=subjects[0], subject=subjects[-1], cases=(case,))
+    experiment = small_experiment(cases=(case,), profiles=subjects, claims=(claim,), headlines=(claim,), **changes)
+    monkeypatch.setattr(sweeping, "choose_experiments", lambda names: (experiment,))
+    monkeypatch.setattr(sweeping, "fingerprint", lambda *asked: machine("cpu"))  # asks git and the driver
+    monkeypatch.setattr(sweeping, "make_clock", lambda device: clock())
+    monkeypatch.setattr(cpu, "last_level_cache_bytes", lambda: 1 << 12)
+    plan = plan_of("here", device="cpu", experiments=[experiment], protocol=QUICK)
+    todo = {(experiment.name, case.name, name) for name in names}
+    hearing = Hearing(0, todo, Watcher(None))
+    kept: list[Record] = []
+
+    def emit(kind: str, content: Any) -> None:
+        if kind not in ("load", "loaded", "done") and not (kind == "stage" and content[3] == "load"):
+            kept.extend(hearing.take(kind, content))
+
+    guard, functions = sweeping.load(plan, set(), emit)
+    sweeping.measure(plan, 0, todo, todo, guard, functions, Stages(), emit)
+    hearing.finish()
+    return {record.profile: record for record in kept if isinstance(record, Cell)}
+
+
+def blamed(cells: Mapping[str, Cell]) -> dict[str, str]:
+    """The reasons of those that are not measured."""
+    return {name: cell.reason for name, cell in cells.items() if cell.outcome != "measured"}
