@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.errors import LabError, MissingPackage
-from lab.source import ROOT
+from lab.evidence.source import ROOT
 
 if TYPE_CHECKING:
-    from lab.plan import Plan
+    from lab.definition.plan import Plan
 
 Command = Callable[[argparse.Namespace], None]
 INCLUDES = {
@@ -67,7 +67,7 @@ def plan(options: argparse.Namespace) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from lab.run import run as measure
+    from lab.supervisor.run import run as measure
 
     measure(_plan(options), RUNS / options.run_id, say)
     say(f"measured: {RUNS / options.run_id}")
@@ -75,8 +75,8 @@ def run(options: argparse.Namespace) -> None:
 
 def track(options: argparse.Namespace) -> None:
     _need("mlflow", "pandas", "plotly")
-    from lab.results import load_run
     from lab.tracking.fill import track as fill
+    from lab.verdict.results import load_run
 
     for name in options.runs:
         for line in fill(load_run(_directory(name)), _directory(name), RUNS):
@@ -85,7 +85,7 @@ def track(options: argparse.Namespace) -> None:
 
 def judge(options: argparse.Namespace) -> None:
     from lab.overview import describe_verdicts
-    from lab.results import load_run
+    from lab.verdict.results import load_run
 
     for name in options.runs:
         for line in describe_verdicts(load_run(_directory(name))):
@@ -94,7 +94,7 @@ def judge(options: argparse.Namespace) -> None:
 
 def preview(options: argparse.Namespace) -> None:
     _need("jinja2", "plotly", "markdown_it", "yaml")
-    from lab.site import build_preview
+    from lab.website.site import build_preview
 
     for name in options.runs:
         say(f"preview: {build_preview(_directory(name))}")
@@ -102,15 +102,15 @@ def preview(options: argparse.Namespace) -> None:
 
 def build(options: argparse.Namespace) -> None:
     _need("jinja2", "plotly", "markdown_it", "yaml")
-    from lab.site import build_site
+    from lab.website.site import build_site
 
     say(f"site: {build_site(Path(options.out))}")
 
 
 def publish(options: argparse.Namespace) -> None:
     _need("jinja2", "plotly", "markdown_it", "yaml")
-    from lab.evidence import promote
-    from lab.site import build_site
+    from lab.website.promoted import promote
+    from lab.website.site import build_site
 
     promoted = []
     try:
@@ -140,10 +140,10 @@ def doctor(options: argparse.Namespace) -> None:
 
 
 def validity(options: argparse.Namespace) -> None:
-    from lab import journal
+    from lab.evidence import journal
     from lab.overview import describe_validity
-    from lab.results import load_run
-    from lab.validity import study
+    from lab.verdict.results import load_run
+    from lab.verdict.validity import study
 
     directories = [_directory(name) for name in options.runs]
     runs = [(load_run(directory), journal.read(directory / journal.NAME).records) for directory in directories]
@@ -152,7 +152,7 @@ def validity(options: argparse.Namespace) -> None:
 
 
 def show_experiments(options: argparse.Namespace) -> None:
-    from lab.catalogue import load_experiments
+    from lab.definition.catalogue import load_experiments
     from lab.overview import describe_experiment
 
     for experiment in load_experiments():
@@ -215,10 +215,10 @@ def _add_plan_options(sub: argparse.ArgumentParser) -> None:
 
 
 def _plan(options: argparse.Namespace) -> "Plan":
-    from lab.catalogue import choose_experiments
-    from lab.device import choose_device
-    from lab.judge import POLICY_VERSION
-    from lab.plan import make_plan
+    from lab.definition.catalogue import choose_experiments
+    from lab.definition.plan import make_plan
+    from lab.verdict.judge import POLICY_VERSION
+    from lab.worker.device import choose_device
 
     device = choose_device(options.device)
     return make_plan(

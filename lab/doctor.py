@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from lab.device import choose_device
-from lab.machine import cpu_model, ncu_path, ncu_version, version
-from lab.nvml import gpu_names
+from lab.evidence.machine import cpu_model, ncu_path, ncu_version, version
+from lab.evidence.nvml import gpu_names
+from lab.worker.device import choose_device
 
 PARAMETERS = Path("/proc/driver/nvidia/params")
 FREE_BYTES = 200 << 20

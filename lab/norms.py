@@ -16,18 +16,18 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from lab import format
-from lab.catalogue import choose_experiments
-from lab.correctness import check_profile
-from lab.definition import Experiment, Operator, Profile
-from lab.device import choose_device, make_clock
+from lab.definition.catalogue import choose_experiments
+from lab.definition.experiment import Experiment, Operator, Profile
+from lab.definition.plan import ITEMSIZES, Protocol
 from lab.errors import LabError, PlanError
 from lab.kernels.launch import MAXIMUM_COLUMNS
-from lab.measure import CaseTimer, Subject, Witness
-from lab.plan import ITEMSIZES, Protocol
-from lab.ring import Ring
-from lab.statistics import latency
-from lab.sweep_case import fault, skip_reason
+from lab.verdict.statistics import latency
+from lab.website import format
+from lab.worker.correctness import check_profile
+from lab.worker.device import choose_device, make_clock
+from lab.worker.measure import CaseTimer, Subject, Witness
+from lab.worker.ring import Ring
+from lab.worker.sweep_case import fault, skip_reason
 
 BASELINE = "torch-fused"
 BACKENDS = {"torch": ("torch-baseline", "torch-fused", "torch-compile"), "triton": ("triton-",), "liger": ("liger",)}

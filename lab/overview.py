@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from lab.definition import Experiment
-from lab.format import microseconds, ratio_interval
-from lab.plan import Plan
-from lab.results import RunResult
-from lab.validity import SelfComparison, Study
+from lab.definition.experiment import Experiment
+from lab.definition.plan import Plan
+from lab.verdict.results import RunResult
+from lab.verdict.validity import SelfComparison, Study
+from lab.website.format import microseconds, ratio_interval
 
 
 def describe_experiment(experiment: Experiment) -> Iterator[str]:

@@ -14,13 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lab import journal
-from lab.catalogue import choose_experiments
-from lab.definition import Case, Claim, Experiment, Operator, Profile
-from lab.judge import POLICY_VERSION
-from lab.kernels.traffic import Traffic
-from lab.plan import Plan, PlannedCase, Protocol, make_plan, save_plan
-from lab.record import (
+from lab.definition.catalogue import choose_experiments
+from lab.definition.experiment import Case, Claim, Experiment, Operator, Profile
+from lab.definition.plan import Plan, PlannedCase, Protocol, make_plan, save_plan
+from lab.evidence import journal
+from lab.evidence.record import (
     SCHEMA,
     Canary,
     Cell,
@@ -41,7 +39,9 @@ from lab.record import (
     Timing,
     Watch,
 )
-from lab.source import source_digest
+from lab.evidence.source import source_digest
+from lab.kernels.traffic import Traffic
+from lab.verdict.judge import POLICY_VERSION
 
 Key = str | tuple[str, str]  # a profile, or a (case, profile)
 LAUNCH_FLOOR_SECONDS = 2e-6

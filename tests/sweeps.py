@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from factory import DOUBLING, FAST_BEATS_PLAIN, SMALL, machine, plan_of, profile, small_experiment
 
-from lab import cpu, sweeping
-from lab.cpu import CpuClock
-from lab.definition import Loader, Operator
-from lab.hearing import Hearing
-from lab.plan import Protocol
-from lab.record import Cell, Record
-from lab.stages import Stages
-from lab.watch import Watcher
+from lab.definition.experiment import Loader, Operator
+from lab.definition.plan import Protocol
+from lab.evidence.record import Cell, Record
+from lab.supervisor.hearing import Hearing
+from lab.supervisor.watch import Watcher
+from lab.worker import cpu, sweeping
+from lab.worker.cpu import CpuClock
+from lab.worker.stages import Stages
 
 QUICK = Protocol(rounds=3, fewest_rounds=3, block=6, warmup_seconds=0.002)
 

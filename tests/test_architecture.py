@@ -8,19 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from lab.source import ROOT
+from lab.evidence.source import ROOT
 
 ROOMS = sorted((ROOT / "lab").rglob("*.py"))
 # What a GPU box may lack.
 ABSENT = {"mlflow", "plotly", "jinja2", "pandas", "yaml", "markdown_it"}
-MEASURING = (
-    "run", "worker", "measure", "profiled", "nsight", "results", "judge", "overview", "machine", "source", "journal",
-    "record", "plan", "definition", "statistics", "correctness", "channel", "catalogue", "roofline", "progress",
-    "instruments", "readings", "nvbench", "sweep", "crew", "process", "orphan", "ledger", "resume", "quarantine",
-    "lock", "nvml", "watch", "moment", "sweeping", "sweep_case", "device", "cpu", "clock", "ring", "guard", "edges",
-    "launches", "flushed", "tensors", "draws", "deferred", "watched", "stages", "compare", "spoiled",
-    "precision", "cells", "sift", "hearing",
-)  # fmt: skip
+# The packages that a run needs on the box.
+MEASURING = ("definition", "supervisor", "worker", "profiler", "verdict")
 
 
 def name_of(path: Path) -> str:
@@ -79,11 +73,11 @@ def test_kernels_know_torch_triton_and_one_another_only() -> None:
     ("package", "rooms"),
     [
         ("mlflow", {"lab.tracking.fill"}),
-        ("pynvml", {"lab.nvml"}),
-        ("plotly", {"lab.charts.speedups", "lab.charts.overview"}),
-        ("jinja2", {"lab.render"}),
-        ("experiments", {"lab.catalogue"}),
-        ("cuda", {"lab.nvbench"}),
+        ("pynvml", {"lab.evidence.nvml"}),
+        ("plotly", {"lab.website.charts.speedups", "lab.website.charts.overview"}),
+        ("jinja2", {"lab.website.render"}),
+        ("experiments", {"lab.definition.catalogue"}),
+        ("cuda", {"lab.profiler.nvbench"}),
     ],
 )
 def test_a_package_has_its_own_room(package: str, rooms: set[str]) -> None:
@@ -97,50 +91,152 @@ def test_the_gpu_is_touched_in_one_room_only() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("torch.cuda")
     } | {name_of(path) for path in ROOMS if any(module.startswith("torch.cuda") for module in imports(path))}
-    assert touching == {"lab.device"}
+    assert touching == {"lab.worker.device"}
 
 
-@pytest.mark.parametrize("room", MEASURING)
-def test_the_measuring_path_works_without_the_packages_that_a_gpu_box_may_lack(room: str) -> None:
+def rooms_of(package: str) -> list[str]:
+    return [name for name in map(name_of, ROOMS) if name.startswith(f"lab.{package}.")]
+
+
+@pytest.mark.parametrize("name", [name for package in MEASURING for name in rooms_of(package)])
+def test_the_measuring_path_works_without_the_packages_that_a_gpu_box_may_lack(name: str) -> None:
     known = {name_of(path): path for path in ROOMS}
-    for module in reached(f"lab.{room}"):
-        assert not tops(known[module]) & ABSENT, f"lab.{room} reaches {module}"
+    for module in reached(name):
+        assert not tops(known[module]) & ABSENT, f"{name} reaches {module}"
 
 
 @pytest.mark.parametrize(
-    "room",
-    [
-        "definition", "record", "journal", "plan", "statistics", "judge", "results", "cells", "compare", "spoiled",
-        "sift", "precision", "validity", "ranking", "roofline",
-    ],
+    "name",
+    ["lab.definition.experiment", "lab.definition.plan", "lab.evidence.record", "lab.evidence.journal",
+     *rooms_of("verdict")],
 )  # fmt: skip
-def test_what_is_measured_is_judged_without_torch(room: str) -> None:
+def test_what_is_measured_is_judged_without_torch(name: str) -> None:
     known = {name_of(path): path for path in ROOMS}
-    for module in reached(f"lab.{room}"):
-        assert not tops(known[module]) & {"torch", "triton", "pynvml"}, f"lab.{room} reaches {module}"
+    for module in reached(name):
+        assert not tops(known[module]) & {"torch", "triton", "pynvml"}, f"{name} reaches {module}"
+
+
+# Package → the packages that it may know, itself apart. The files at the top may know all.
+KNOWS = {
+    "kernels": set(),
+    "definition": {"kernels", "evidence"},
+    "evidence": {"definition"},
+    "verdict": {"definition", "evidence", "profiler"},
+    "worker": {"definition", "evidence", "kernels", "supervisor"},
+    "profiler": {"definition", "evidence", "worker", "supervisor"},
+    "supervisor": {"definition", "evidence", "verdict", "profiler"},
+    "website": {"definition", "evidence", "verdict", "profiler"},
+    "tracking": {"definition", "evidence", "verdict", "website"},
+}
+
+
+@pytest.mark.parametrize("package", KNOWS)
+def test_a_package_knows_only_those_that_it_may(package: str) -> None:
+    for path in (ROOT / "lab" / package).rglob("*.py"):
+        known = {module.split(".")[1] for module in imports(path) if module.startswith("lab.")} & KNOWS.keys()
+        assert known <= KNOWS[package] | {package}, f"{name_of(path)} knows {known - KNOWS[package]}"
 
 
 @pytest.mark.parametrize(
     ("room", "forbidden"),
     [
-        ("errors", {"record", "plan", "definition"}),
-        ("statistics", {"record", "plan", "measure", "results"}),
-        ("definition", {"plan", "record", "measure", "judge"}),
-        ("plan", {"measure", "worker", "run", "judge", "results"}),
-        ("record", {"plan", "definition", "measure", "judge"}),
-        ("judge", {"measure", "worker", "run", "journal", "results", "machine"}),
-        ("results", {"measure", "worker", "run", "nsight", "machine", "tracking.fill"}),
-        ("stages", {"clock", "plan", "record"}),
-        ("clock", {"cpu", "device", "ring", "measure", "plan", "record"}),
-        ("ring", {"clock", "measure", "plan", "record"}),
-        ("cpu", {"device", "ring", "measure", "plan", "record"}),
-        ("device", {"ring", "measure", "plan", "record", "nvml"}),
-        ("measure", {"cpu", "device", "sweep_case", "results", "judge", "journal", "run", "machine"}),
-        ("sweep_case", {"cpu", "device", "sweeping", "channel", "results", "judge", "journal", "run", "machine"}),
-        ("watched", {"sweeping", "channel", "run", "results", "judge", "journal", "machine"}),
-        ("sweeping", {"worker", "channel", "run", "results", "judge", "journal", "tracking.fill"}),
-        ("worker", {"run", "results", "judge", "journal", "tracking.fill"}),
-        ("run", {"results", "judge", "tracking.fill", "site", "worker", "sweeping"}),
+        ("errors", {"evidence.record", "definition.plan", "definition.experiment"}),
+        ("verdict.statistics", {"evidence.record", "definition.plan", "worker.measure", "verdict.results"}),
+        ("definition.experiment", {"definition.plan", "evidence.record", "worker.measure", "verdict.judge"}),
+        (
+            "definition.plan",
+            {"worker.measure", "worker.__main__", "supervisor.run", "verdict.judge", "verdict.results"},
+        ),
+        ("evidence.record", {"definition.plan", "definition.experiment", "worker.measure", "verdict.judge"}),
+        (
+            "verdict.judge",
+            {
+                "worker.measure",
+                "worker.__main__",
+                "supervisor.run",
+                "evidence.journal",
+                "verdict.results",
+                "evidence.machine",
+            },
+        ),
+        (
+            "verdict.results",
+            {
+                "worker.measure",
+                "worker.__main__",
+                "supervisor.run",
+                "profiler.nsight",
+                "evidence.machine",
+                "tracking.fill",
+            },
+        ),
+        ("worker.stages", {"worker.clock", "definition.plan", "evidence.record"}),
+        (
+            "worker.clock",
+            {"worker.cpu", "worker.device", "worker.ring", "worker.measure", "definition.plan", "evidence.record"},
+        ),
+        ("worker.ring", {"worker.clock", "worker.measure", "definition.plan", "evidence.record"}),
+        ("worker.cpu", {"worker.device", "worker.ring", "worker.measure", "definition.plan", "evidence.record"}),
+        ("worker.device", {"worker.ring", "worker.measure", "definition.plan", "evidence.record", "evidence.nvml"}),
+        (
+            "worker.measure",
+            {
+                "worker.cpu",
+                "worker.device",
+                "worker.sweep_case",
+                "verdict.results",
+                "verdict.judge",
+                "evidence.journal",
+                "supervisor.run",
+                "evidence.machine",
+            },
+        ),
+        (
+            "worker.sweep_case",
+            {
+                "worker.cpu",
+                "worker.device",
+                "worker.sweeping",
+                "supervisor.channel",
+                "verdict.results",
+                "verdict.judge",
+                "evidence.journal",
+                "supervisor.run",
+                "evidence.machine",
+            },
+        ),
+        (
+            "worker.watched",
+            {
+                "worker.sweeping",
+                "supervisor.channel",
+                "supervisor.run",
+                "verdict.results",
+                "verdict.judge",
+                "evidence.journal",
+                "evidence.machine",
+            },
+        ),
+        (
+            "worker.sweeping",
+            {
+                "worker.__main__",
+                "supervisor.channel",
+                "supervisor.run",
+                "verdict.results",
+                "verdict.judge",
+                "evidence.journal",
+                "tracking.fill",
+            },
+        ),
+        (
+            "worker.__main__",
+            {"supervisor.run", "verdict.results", "verdict.judge", "evidence.journal", "tracking.fill"},
+        ),
+        (
+            "supervisor.run",
+            {"verdict.results", "verdict.judge", "tracking.fill", "website.site", "worker.__main__", "worker.sweeping"},
+        ),
     ],
 )
 def test_a_room_does_not_know_the_rooms_that_come_after_it(room: str, forbidden: set[str]) -> None:

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from lab import Experiment
-from lab.catalogue import choose_experiments, load_experiments
-from lab.correctness import check_profile
+from lab.definition.catalogue import choose_experiments, load_experiments
+from lab.definition.plan import ITEMSIZES, planned
 from lab.errors import PlanError
-from lab.plan import ITEMSIZES, planned
-from lab.record import from_data, to_data
+from lab.evidence.record import from_data, to_data
+from lab.worker.correctness import check_profile
 
 EXPERIMENTS = load_experiments()
 every_experiment = pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)

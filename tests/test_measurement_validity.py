@@ -6,9 +6,9 @@ from torch import Tensor
 
 from experiments.measurement_validity import CASES, CHAIN_CASES, KNOWN_CASES, MEASUREMENT_VALIDITY, STREAM_CASES
 from lab import Case
+from lab.definition.plan import planned
 from lab.kernels.chain import OVERHEAD_STEPS, extra_steps
 from lab.kernels.stream import extra_rows
-from lab.plan import planned
 
 CLAIMS = {claim.name: claim for claim in MEASUREMENT_VALIDITY.claims}
 PROFILES = {profile.name: profile for profile in MEASUREMENT_VALIDITY.profiles}

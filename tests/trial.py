@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lab.clock import Block, Call
-from lab.definition import SCOPES
-from lab.measure import CaseTimer, CaseTimings, Checked, Subject, Witness
-from lab.plan import Protocol
-from lab.ring import Ring
+from lab.definition.experiment import SCOPES
+from lab.definition.plan import Protocol
+from lab.worker.clock import Block, Call
+from lab.worker.measure import CaseTimer, CaseTimings, Checked, Subject, Witness
+from lab.worker.ring import Ring
 
 QUICK = Protocol(warmup_seconds=0.005, cell_seconds=1000.0)
 INPUT = torch.rand((64, 8), generator=torch.Generator().manual_seed(1)) + 0.5

@@ -27,14 +27,15 @@ from mlflow.entities import Experiment, Metric, Param, Run, RunTag, ViewType
 from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
-from lab import journal, plan
+from lab.definition import plan
+from lab.definition.plan import PlannedExperiment
 from lab.errors import StoreError
-from lab.plan import PlannedExperiment
-from lab.results import RunResult
+from lab.evidence import journal
 from lab.tracking.measures import curve_keys, milliseconds
 from lab.tracking.saved_view import CURVES, TAG, WINNERS, curves_view, view_path, winners_view
 from lab.tracking.store import Store, check_answers, find_store, locked
 from lab.tracking.tree import Entry, Tree, trees
+from lab.verdict.results import RunResult
 
 OURS = "lab.experiment"  # tags the MLflow experiments that this room made
 DEFAULT_EXPERIMENT = "0"

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lab.cells import CellResult
-from lab.judge import Status
-from lab.plan import PlannedCase, PlannedExperiment
-from lab.ranking import baselines
-from lab.record import Counters
-from lab.results import ExperimentResult, RunResult
+from lab.definition.plan import PlannedCase, PlannedExperiment
+from lab.evidence.record import Counters
 from lab.tracking.report import geomean
+from lab.verdict.cells import CellResult
+from lab.verdict.judge import Status
+from lab.verdict.ranking import baselines
+from lab.verdict.results import ExperimentResult, RunResult
 
 OUTCOMES = ("measured", "skipped", "failed", "wrong", "unfinished")
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from lab.cells import CellResult
-from lab.format import day, interval, microseconds, noise, ratio_interval, significant
-from lab.judge import READING_ORDER, Status, Verdict
-from lab.naming import case_name, machine_name, run_title
-from lab.plan import PlannedCase
-from lab.ranking import Place, baselines, rank
-from lab.results import ClaimResult, ExperimentResult, RunResult
-from lab.statistics import geometric_mean
+from lab.definition.plan import PlannedCase
+from lab.verdict.cells import CellResult
+from lab.verdict.judge import READING_ORDER, Status, Verdict
+from lab.verdict.ranking import Place, baselines, rank
+from lab.verdict.results import ClaimResult, ExperimentResult, RunResult
+from lab.verdict.statistics import geometric_mean
+from lab.website.format import day, interval, microseconds, noise, ratio_interval, significant
+from lab.website.naming import case_name, machine_name, run_title
 
 JUDGED = (Status.SUPPORTED, Status.REFUTED, Status.INCONCLUSIVE)
 NOTHING = "–"

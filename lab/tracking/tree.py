@@ -8,16 +8,16 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lab.cells import CellResult
-from lab.charts.overview import overview_figure, spots
-from lab.judge import NOISY_RATIO, POLICY_VERSION
-from lab.naming import case_name, machine_name, run_title
-from lab.plan import PlannedCase
-from lab.ranking import Place, rank
-from lab.record import digest, to_data
-from lab.results import ExperimentResult, RunResult
+from lab.definition.plan import PlannedCase
+from lab.evidence.record import digest, to_data
 from lab.tracking.measures import Measure, cell_measures, curves, headlines, last_utc
 from lab.tracking.report import describe_cell, describe_run, summary_table, write_report
+from lab.verdict.cells import CellResult
+from lab.verdict.judge import NOISY_RATIO, POLICY_VERSION
+from lab.verdict.ranking import Place, rank
+from lab.verdict.results import ExperimentResult, RunResult
+from lab.website.charts.overview import overview_figure, spots
+from lab.website.naming import case_name, machine_name, run_title
 
 LAYOUT = 1  # raise it when names, tags or artifacts change: tracked runs then get a new attempt
 PARENT_KEY = "run"

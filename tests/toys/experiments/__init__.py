@@ -1,4 +1,4 @@
-"""Experiments that the tests of lab.run measure in real processes: put `tests/toys` on the worker's PYTHONPATH."""
+"""Experiments that the tests of lab.supervisor.run measure in real processes: `tests/toys` goes on PYTHONPATH."""
 
 import ctypes
 import itertools
@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from lab import EDGES, Case, Claim, Experiment, Operator, Profile
-from lab.channel import send
+from lab.evidence.record import Cell, to_data
 from lab.kernels.traffic import Traffic
-from lab.record import Cell, to_data
+from lab.supervisor.channel import send
 
 CALLS_WHILE_CHECKED = 4  # one to prepare, one for each of three seeds
 

@@ -1,0 +1,299 @@
+"""Experiments + options → Plan: all that is registered before anything is measured, as plain data.
+
+The plan travels with the run. Judging and publishing read it, not today's definitions, so a claim
+is judged as it stood when it was measured.
+"""
+
+import json
+import os
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.definition.experiment import SLUG, SLUG_RULE, Case, Claim, Experiment, Profile
+from lab.errors import PlanError, RunError
+from lab.evidence.record import SCHEMA, added, digest, from_data, to_data
+
+NAME = "plan.json"
+ITEMSIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
+LONGEST_RUN_ID = 80
+MOST_SWEEPS = 9  # of a case, where five leave its intervals too wide
+MOST_SWEEPS_ASKED = 60  # a test of the lab's own error rate takes many sessions of five
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Protocol:
+    """How samples are taken. K sweeps × R rounds × a block of k samples; see lab/worker/measure.py."""
+
+    sweeps: int = 5
+    rounds: int = 6
+    fewest_rounds: int = 4
+    block: int = 20  # of the first scope; half as many of each other
+    smallest_block: int = 3
+    ring: int = 3
+    cell_seconds: float = 0.16  # time that one cell may take in one sweep before its blocks shrink
+    seeds: int = 3
+    warmup_seconds: float = 0.04
+    shortest_spin_seconds: float = 200e-6
+    deadline_seconds: float = 180.0  # without a sign of life from the worker
+    sweep_deadline_seconds: float = added(2, 0.0)  # for all that one worker does; 0 is none
+    most_sweeps: int = added(2, 0)  # up to which imprecise cases are measured again; 0 is never
+    target_half_width: float = added(2, 0.0)  # relative half-width of an interval that is precise enough
+    crashes: int = added(2, 0)  # of one profile, after which it is not run again; 0 is never
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedCase:
+    name: str
+    op: str
+    shape: tuple[int, ...]
+    dtype: str
+    description: str
+    read_bytes: int
+    written_bytes: int
+    flops: int
+    included: bool
+    only_with: str
+    control: str = added(2, "")  # the profile that is timed twice, under two names
+
+    @property
+    def least_bytes(self) -> int:
+        return self.read_bytes + self.written_bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedProfile:
+    name: str
+    title: str
+    technique: str
+    hypothesis: str
+    signal: str
+    ops: tuple[str, ...]
+    kernels: Mapping[str, str]
+    devices: tuple[str, ...]
+    package: str
+    in_place: bool = added(2, False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedClaim:
+    name: str
+    text: str
+    subject: str
+    baseline: str
+    cases: tuple[str, ...]
+    scope: str
+    threshold: float
+    expected: tuple[str, ...] = added(2, ())  # in a test of the lab itself: what a sound instrument may say
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedExperiment:
+    name: str
+    title: str
+    question: str
+    importance: str
+    project: str
+    focus: str
+    cases: tuple[PlannedCase, ...]
+    profiles: tuple[PlannedProfile, ...]
+    claims: tuple[PlannedClaim, ...]
+    headlines: tuple[str, ...]
+    does_not_show: tuple[str, ...]
+    metrics: Mapping[str, tuple[str, ...]]
+    scopes: tuple[str, ...] = added(2, ("device_cold",))
+    self_test: bool = added(2, False)
+
+    @property
+    def included_cases(self) -> tuple[PlannedCase, ...]:
+        return tuple(case for case in self.cases if case.included)
+
+    def profiles_of(self, case: PlannedCase) -> tuple[PlannedProfile, ...]:
+        """The profiles that implement the case's operator; the others are not planned there."""
+        return tuple(profile for profile in self.profiles if case.op in profile.ops)
+
+    def cells(self) -> Iterator[tuple[PlannedCase, PlannedProfile]]:
+        for case in self.included_cases:
+            for profile in self.profiles_of(case):
+                yield case, profile
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    schema: int
+    run_id: str
+    device: str
+    profiling: bool
+    protocol: Protocol
+    policy_version: int
+    experiments: tuple[PlannedExperiment, ...]
+    instruments: bool = added(2, False)  # other instruments read the cells too, in a pass of their own
+
+    @property
+    def digest(self) -> str:
+        return digest(to_data(self, self.schema))
+
+    def experiment(self, name: str) -> PlannedExperiment:
+        for experiment in self.experiments:
+            if experiment.name == name:
+                return experiment
+        raise PlanError(f"{name!r} is not in this plan; it holds {[e.name for e in self.experiments]}")
+
+    def cell_count(self) -> int:
+        return sum(len(list(experiment.cells())) for experiment in self.experiments)
+
+
+def make_plan(
+    run_id: str,
+    experiments: Iterable[Experiment],
+    *,
+    device: str,
+    profiling: bool,
+    sweeps: int,
+    include: frozenset[str],
+    policy_version: int,
+    instruments: bool = False,
+) -> Plan:
+    """Register what will be measured. PlanError for a bad run id or number of sweeps."""
+    check_run_id(run_id)
+    if not 1 <= sweeps <= MOST_SWEEPS_ASKED:
+        raise PlanError(
+            f"--sweeps {sweeps}: accepted are 1 to {MOST_SWEEPS_ASKED} (5 for evidence, 3 gives provisional verdicts)"
+        )
+    return Plan(
+        schema=SCHEMA,
+        run_id=run_id,
+        device=device,
+        profiling=profiling,
+        protocol=make_protocol(sweeps, device),
+        policy_version=policy_version,
+        experiments=tuple(planned(experiment, include) for experiment in experiments),
+        instruments=instruments,
+    )
+
+
+def make_protocol(sweeps: int, device: str) -> Protocol:
+    """The protocol of today. Only full runs are extended where they lack precision: fewer sweeps were a choice."""
+    gpu = device == "cuda"
+    extended = gpu and sweeps == Protocol().sweeps
+    return Protocol(
+        sweeps=sweeps,
+        # A CPU's samples are hundreds of times as long, and a second of its time costs less.
+        cell_seconds=0.16 if gpu else 0.5,
+        warmup_seconds=0.04 if gpu else 0.3,
+        sweep_deadline_seconds=1800.0,
+        most_sweeps=MOST_SWEEPS if extended else sweeps,
+        target_half_width=0.0075,
+        crashes=2,
+    )
+
+
+def check_run_id(run_id: str) -> None:
+    if not SLUG.fullmatch(run_id) or len(run_id) > LONGEST_RUN_ID:
+        raise PlanError(f"run id {run_id!r} is not a plain slug; accepted are up to {LONGEST_RUN_ID} {SLUG_RULE}")
+
+
+def planned(experiment: Experiment, include: frozenset[str]) -> PlannedExperiment:
+    """An experiment as plain data, with the cases of this run marked."""
+    return PlannedExperiment(
+        name=experiment.name,
+        title=experiment.title,
+        question=experiment.question,
+        importance=experiment.importance,
+        project=experiment.project,
+        focus=experiment.focus,
+        cases=tuple(_case(experiment, case, include) for case in experiment.cases),
+        profiles=tuple(_profile(profile) for profile in experiment.profiles),
+        claims=tuple(_claim(claim) for claim in experiment.claims),
+        headlines=tuple(claim.name for claim in experiment.headlines),
+        does_not_show=experiment.does_not_show,
+        metrics=dict(experiment.metrics),
+        scopes=experiment.scopes,
+        self_test=experiment.self_test,
+    )
+
+
+def case_order(plan: Plan, experiment: PlannedExperiment, sweep: int) -> list[PlannedCase]:
+    """The cases in the random order of one sweep; the same for the same run id and sweep."""
+    cases = list(experiment.included_cases)
+    random.Random(f"{plan.run_id}/{experiment.name}/{sweep}").shuffle(cases)
+    return cases
+
+
+def save_plan(plan: Plan, directory: Path) -> None:
+    """Write the plan whole or not at all, and wait until it is on disk: the journal rests on it."""
+    text = json.dumps(to_data(plan, plan.schema), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    scratch = directory / f".{NAME}"
+    with scratch.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(directory / NAME)
+
+
+def load_plan(directory: Path) -> Plan:
+    """The plan of a run directory. RunError where there is none or it does not fit the schema."""
+    path = directory / NAME
+    if not path.is_file():
+        raise RunError(f"{directory}: no {NAME} there; a run directory is what `lab run` writes under runs/")
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as problem:
+        raise RunError(f"{path}: not valid JSON ({problem})") from None
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema not in range(1, SCHEMA + 1):
+        raise RunError(f"{path}: schema {schema}; this version of the lab reads schemas 1 to {SCHEMA}")
+    return from_data(Plan, data, NAME)
+
+
+def _case(experiment: Experiment, case: Case, include: frozenset[str]) -> PlannedCase:
+    traffic = case.operator.traffic(case.shape, ITEMSIZES[case.dtype])
+    return PlannedCase(
+        name=case.name,
+        op=case.operator.name,
+        shape=case.shape,
+        dtype=case.dtype,
+        description=case.description,
+        read_bytes=traffic.read_bytes,
+        written_bytes=traffic.written_bytes,
+        flops=traffic.flops,
+        included=not case.only_with or case.only_with in include,
+        only_with=case.only_with,
+        control=_control(experiment, case),
+    )
+
+
+def _control(experiment: Experiment, case: Case) -> str:
+    """The first profile that a claim takes as its baseline at this case, else the first that implements it."""
+    baselines = [claim.baseline.name for claim in experiment.claims if case in claim.cases]
+    able = [profile.name for profile in experiment.profiles if case.operator.name in profile.implementations]
+    return next(iter(baselines + able), "")
+
+
+def _profile(profile: Profile) -> PlannedProfile:
+    return PlannedProfile(
+        name=profile.name,
+        title=profile.title,
+        technique=profile.technique,
+        hypothesis=profile.hypothesis,
+        signal=profile.signal,
+        ops=tuple(profile.implementations),
+        kernels=dict(profile.kernels or {}),
+        devices=profile.devices,
+        package=profile.package,
+        in_place=profile.in_place,
+    )
+
+
+def _claim(claim: Claim) -> PlannedClaim:
+    return PlannedClaim(
+        name=claim.name,
+        text=claim.text,
+        subject=claim.subject.name,
+        baseline=claim.baseline.name,
+        cases=tuple(case.name for case in claim.cases),
+        scope=claim.scope,
+        threshold=claim.threshold,
+        expected=claim.expected,
+    )

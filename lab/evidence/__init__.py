@@ -1,0 +1,1 @@
+"""What a run leaves behind, where it was measured, and by which code."""

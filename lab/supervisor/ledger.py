@@ -1,0 +1,74 @@
+"""What a run has on record: each record is in the journal, on disk, before anyone here hears of it."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from lab.evidence import journal
+from lab.evidence.record import Cell, Counters, Machine, Reading, Record, RunStart, SweepStart
+
+Key = tuple[str, str, str]  # experiment, case, profile
+
+
+class Ledger:
+    """The records of one run directory, those that were there and those that are kept from now on."""
+
+    def __init__(self, directory: Path, records: Sequence[Record]) -> None:
+        self.directory = directory
+        self.resumed = bool(records)
+        self.records: list[Record] = []
+        self.cells: dict[tuple[int, Key], Cell] = {}
+        for record in records:
+            self._remember(record)
+
+    def keep(self, *records: Record) -> None:
+        """All of them or, where this is cut short, none."""
+        if records:
+            journal.append(self.directory / journal.NAME, *records)
+        for record in records:
+            self._remember(record)
+
+    @property
+    def code(self) -> str:
+        """Digest of the source that the run began with."""
+        return next(record.source_digest for record in self.records if isinstance(record, RunStart))
+
+    @property
+    def machine(self) -> Machine | None:
+        """The machine that the run began on, once a sweep has told."""
+        return next((record.machine for record in self.records if isinstance(record, SweepStart)), None)
+
+    def lacking(self, sweep: int, wanted: Iterable[Key]) -> list[Key]:
+        """Those of the wanted cells that have no record in this sweep."""
+        return [key for key in wanted if (sweep, key) not in self.cells]
+
+    def edgeless(self, wanted: Iterable[Key]) -> list[Key]:
+        """Those of the wanted cells that have yet to be asked for edge inputs: no sweep has their answers on record,
+        nor that the cell is wrong without them."""
+        answered = {
+            key
+            for (_, key), cell in self.cells.items()
+            if cell.outcome == "wrong" or (cell.correctness and cell.correctness.edges)
+        }
+        return [key for key in wanted if key not in answered]
+
+    def before(self, sweep: int) -> list[Record]:
+        """Everything except what later sweeps, and this one, have given."""
+        return [record for record in self.records if getattr(record, "sweep", -1) < sweep]
+
+    def counted(self) -> set[Key]:
+        """The cells whose counters are on record."""
+        return {key_of(record) for record in self.records if isinstance(record, Counters)}
+
+    def read_already(self, experiment: str) -> dict[tuple[str, str, str], Reading]:
+        """What other instruments have read of an experiment, by case, profile and instrument."""
+        readings = [record for record in self.records if isinstance(record, Reading)]
+        return {(r.case, r.profile, r.instrument): r for r in readings if r.experiment == experiment}
+
+    def _remember(self, record: Record) -> None:
+        self.records.append(record)
+        if isinstance(record, Cell):
+            self.cells[record.sweep, key_of(record)] = record
+
+
+def key_of(record: Cell | Counters) -> Key:
+    return record.experiment, record.case, record.profile

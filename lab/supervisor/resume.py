@@ -1,0 +1,99 @@
+"""Begin a run in its directory, or take up the one that lies there unfinished, if it is still the same run."""
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from lab.definition.plan import NAME as PLAN_NAME
+from lab.definition.plan import Plan, load_plan, save_plan
+from lab.errors import RunError
+from lab.evidence import journal
+from lab.evidence.moment import now
+from lab.evidence.record import SCHEMA, Machine, Record, RunFinish, RunStart, to_data
+from lab.evidence.source import head, source_digest
+from lab.supervisor.ledger import Ledger
+
+# What must not change between the sweeps of one run.
+SAME_MACHINE = (
+    "device", "gpu", "gpu_id", "driver", "cuda", "torch", "triton", "liger", "python", "cpu", "cpu_count",
+    "power_limit_watts", "ecc", "mig", "persistence", "environment",
+)  # fmt: skip
+# What only a measuring process can tell: torch gives the first two, and sets variables of its own.
+TOLD_BY_WORKERS = ("gpu", "cuda", "environment")
+
+
+def open_run(plan: Plan, directory: Path) -> Ledger:
+    """What is on record in `directory`, at least the run's start. RunError where it may not be continued."""
+    path = directory / journal.NAME
+    journal.drop_torn_end(path)
+    held = journal.read(path)
+    if held.damages:
+        bad = held.damages[0]
+        raise RunError(f"{path}: line {bad.line_number}: {bad.reason}. Use another run id, or restore the file")
+    if not held.records:
+        return _begin(plan, directory)
+    if any(isinstance(record, RunFinish) for record in held.records):
+        raise RunError(
+            f"run {plan.run_id!r} is finished and will not be overwritten: choose another --run-id, "
+            f"or look at it in {directory}"
+        )
+    _refuse_changes(plan, load_plan(directory), held.records[0], directory)
+    return Ledger(directory, held.records)
+
+
+def refuse_other_machine(ledger: Ledger, machine: Machine, untold: Collection[str] = ()) -> None:
+    """RunError where this is not the machine that the run began on, as far as all but the `untold` facts show."""
+    began = ledger.machine
+    changes = [
+        f"{name} was {getattr(began, name)!r}, is {getattr(machine, name)!r}"
+        for name in SAME_MACHINE
+        if began and name not in untold and getattr(began, name) != getattr(machine, name)
+    ]
+    if changes:
+        raise RunError(
+            f"{ledger.directory}: this is not the machine that the run began on: {'; '.join(changes)}. "
+            "Use another run id"
+        )
+
+
+def _begin(plan: Plan, directory: Path) -> Ledger:
+    save_plan(plan, directory)
+    commit, dirty = head()
+    ledger = Ledger(directory, ())
+    ledger.keep(
+        RunStart(
+            schema=SCHEMA, run_id=plan.run_id, plan_digest=plan.digest, source_digest=source_digest(),
+            commit=commit, dirty=dirty, started_utc=now(),
+        )
+    )  # fmt: skip
+    return ledger
+
+
+def _refuse_changes(plan: Plan, old: Plan, start: Record, directory: Path) -> None:
+    if not isinstance(start, RunStart) or start.plan_digest != old.digest:
+        raise RunError(f"{directory}: {PLAN_NAME} is not the plan that the journal began with; use another run id")
+    if start.schema != SCHEMA:
+        raise RunError(
+            f"{directory}: this unfinished run was begun by an older version of the lab, with records of schema "
+            f"{start.schema}; this one writes schema {SCHEMA} and can read them, but not go on with them. "
+            "Use another run id"
+        )
+    changed = list(_changed_fields("", to_data(old), to_data(plan)))
+    if start.source_digest != source_digest():
+        changed.append("the source in lab/ or experiments/")
+    if changed:
+        raise RunError(
+            f"{directory}: this unfinished run was registered otherwise; changed: {', '.join(changed[:5])}. "
+            "Use the same options and code to resume it, or another run id"
+        )
+
+
+def _changed_fields(place: str, old: Any, new: Any) -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in sorted(old.keys() | new.keys()):
+            yield from _changed_fields(f"{place}.{name}" if place else name, old.get(name), new.get(name))
+    elif isinstance(old, list | tuple) and isinstance(new, list | tuple) and len(old) == len(new):
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _changed_fields(f"{place}[{index}]", before, after)
+    elif old != new:
+        yield f"{place} ({str(old)[:40]} → {str(new)[:40]})"

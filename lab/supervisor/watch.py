@@ -1,0 +1,184 @@
+"""The GPU beside the worker: NVML's answers while a case is timed, folded into what each round went through.
+
+What happened between two answers cannot be placed more closely than that, so a violation that may have been in a
+round is laid to it. No time that was measured is looked at.
+"""
+
+import functools
+import operator
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from lab.evidence.nvml import Gpu, State
+from lab.evidence.record import Round, Watch
+
+POLL_SECONDS = 0.02
+KEPT_POLLS = 30_000  # ten minutes: more than one case takes
+NO_GPU = "there is no GPU that NVML knows"
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """One answer, given between two moments of time.monotonic."""
+
+    begin_seconds: float
+    end_seconds: float
+    state: State
+    foreign: int | None  # processes of others
+    worker_seen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """When a round ran, by time.monotonic; the lowest clock that its own spins showed."""
+
+    begin_seconds: float
+    end_seconds: float
+    spin_hertz: float | None
+
+
+class Watcher:
+    """Polls the GPU in a thread. Without a GPU it knows nothing, and says so."""
+
+    def __init__(self, gpu: Gpu | None) -> None:
+        self._gpu = gpu
+        self._polls: deque[Poll] = deque(maxlen=KEPT_POLLS)
+        self._polled = threading.Condition()
+        self._problem = "" if gpu else NO_GPU
+
+    @contextmanager
+    def watching(self, worker: int) -> Iterator[None]:
+        """Poll while the block runs. `worker` is the process that measures, and leads its own session."""
+        self._polls.clear()
+        if self._gpu is None:
+            yield
+            return
+        self._problem = ""
+        stop = threading.Event()
+        thread = threading.Thread(target=self._poll, args=(self._gpu, worker, stop), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def watch_of(self, content: Mapping[str, Any], sweep: int, process: str) -> Watch:
+        """What the GPU went through in the rounds of the case just timed; `content` is the worker's frame."""
+        windows = [Window(*window) for window in content["windows"]]
+        rounds = fold(self._polls_until(windows[-1].end_seconds) if windows else (), windows)
+        silent = sum(seen.reasons is None for seen in rounds)
+        return Watch(
+            experiment=content["experiment"], case=content["case"], sweep=sweep, process=process, rounds=rounds,
+            blind=self._problem or (f"NVML told nothing in {silent} of {len(rounds)} rounds" if silent else ""),
+        )  # fmt: skip
+
+    def _poll(self, gpu: Gpu, worker: int, stop: threading.Event) -> None:
+        try:
+            self._poll_until(stop, gpu, worker)
+        except Exception as problem:  # told by every watch from here on: nobody waits for a thread
+            with self._polled:
+                self._problem = f"the watch ended: {type(problem).__name__}: {problem}"[:300]
+                self._polled.notify_all()
+
+    def _poll_until(self, stop: threading.Event, gpu: Gpu, worker: int) -> None:
+        while not stop.is_set():
+            begin = time.monotonic()
+            state = gpu.state()
+            poll = Poll(begin, time.monotonic(), state, *_owners(state.processes, worker))
+            with self._polled:
+                self._polls.append(poll)
+                self._polled.notify_all()
+            stop.wait(max(0.0, begin + POLL_SECONDS - time.monotonic()))
+
+    def _polls_until(self, seconds: float) -> list[Poll]:
+        """The polls up to the first that was begun after this moment; those before it are forgotten."""
+        if self._gpu is None:
+            return []
+        with self._polled:
+            self._polled.wait_for(
+                lambda: self._problem or (self._polls and self._polls[-1].begin_seconds >= seconds),
+                timeout=25 * POLL_SECONDS,
+            )
+            polls = list(self._polls)
+            while self._polls and self._polls[0].end_seconds < seconds and len(self._polls) > 1:
+                self._polls.popleft()
+        return polls
+
+
+def fold(polls: Sequence[Poll], windows: Sequence[Window]) -> tuple[Round, ...]:
+    """What each round went through, from the polls in it and the nearest around it."""
+    # Where NVML never shows the worker, it counts processes in another namespace: all would seem foreign.
+    knows_processes = any(poll.worker_seen for poll in polls)
+    return tuple(_round(polls, window, knows_processes) for window in windows)
+
+
+def _round(polls: Sequence[Poll], window: Window, knows_processes: bool) -> Round:
+    before = [poll for poll in polls if poll.end_seconds <= window.begin_seconds][-1:]
+    after = [poll for poll in polls if poll.begin_seconds >= window.end_seconds][:1]
+    inside = [
+        poll
+        for poll in polls
+        if poll.end_seconds > window.begin_seconds and poll.begin_seconds < window.end_seconds
+    ]  # fmt: skip
+    around = [*before, *inside, *after]
+    # A round shorter than the time between two polls lies between them; after the last there is nothing to know.
+    told = inside or (around if before and after else [])
+    reasons = [poll.state.reasons for poll in told if poll.state.reasons is not None]
+    return Round(
+        seconds=round(window.end_seconds - window.begin_seconds, 6),
+        polls=len(inside),
+        reasons=functools.reduce(operator.or_, reasons) if reasons else None,
+        violation_seconds=_violations(around),
+        spin_hertz=window.spin_hertz,
+        power_watts=_largest([poll.state.power_watts for poll in told]),
+        temperature_celsius=_largest([poll.state.temperature_celsius for poll in told]),
+        foreign_processes=max((poll.foreign for poll in told if poll.foreign is not None), default=None)
+        if knows_processes
+        else None,
+    )
+
+
+def _violations(around: Sequence[Poll]) -> dict[str, float]:
+    """By how much each counter grew; a policy that is not answered for is left out."""
+    if len(around) < 2:
+        return {}
+    first, last = around[0].state.violation_seconds, around[-1].state.violation_seconds
+    return {policy: round(max(0.0, last[policy] - first[policy]), 9) for policy in first if policy in last}
+
+
+def _largest(values: Sequence[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _owners(processes: frozenset[int] | None, worker: int) -> tuple[int | None, bool]:
+    """How many of the processes are neither this one's nor the worker's; whether the worker's is among them."""
+    if processes is None:
+        return None, False
+    workers = {process for process in processes if _session(process) == worker}
+    foreign = [process for process in processes - workers if not _descends(process, os.getpid())]
+    return len(foreign), bool(workers)
+
+
+def _session(process: int) -> int:
+    try:
+        return os.getsid(process)
+    except OSError:
+        return -1
+
+
+def _descends(process: int, ancestor: int) -> bool:
+    """Whether a process is the ancestor, or its child, or a child of that."""
+    while process > 1 and process != ancestor:
+        try:
+            with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+                process = int(file.read().rpartition(")")[2].split()[1])
+        except OSError:  # it has ended, or may not be looked at
+            return False
+    return process == ancestor

@@ -1,0 +1,154 @@
+"""One case × profile summed up over all sweeps. Pure."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lab.definition.plan import PlannedCase, PlannedExperiment
+from lab.evidence.record import Cell, Correctness, Counters, Record, SweepStart
+from lab.verdict.compare import fewest_calls, rounds_of, timing_of, void_samples
+from lab.verdict.roofline import bytes_per_second, near_launch_floor, why_impossible
+from lab.verdict.spoiled import Spoiled
+from lab.verdict.statistics import Latency, latency
+
+SCOPE = "device_cold"
+EAGER_PENALTY = 1.5  # an eager call that takes so many times its share of a graph waits for the host
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellResult:
+    """One case × profile over all sweeps. `outcome` may also be not-planned or unfinished."""
+
+    case: str
+    profile: str
+    outcome: str
+    reason: str
+    latencies: Mapping[str, Latency] = field(default_factory=dict)  # by scope
+    void_shares: Mapping[str, float] = field(default_factory=dict)
+    unmeasured: Mapping[str, str] = field(default_factory=dict)  # scope → why it has no time
+    enqueue_seconds: float = 0.0
+    prepare_seconds: float = 0.0
+    bytes_per_second: float | None = None  # None where launch-bound
+    launch_bound: bool = False  # too near the time of an empty kernel for a bandwidth to mean anything
+    host_bound: bool = False  # an eager caller waits for the host rather than for the GPU
+    impossible: Mapping[str, str] = field(default_factory=dict)  # scope → why no honest time can be so short
+    correctness: tuple[Correctness, ...] = ()
+    counters: Counters | None = None
+    cells: tuple[Cell, ...] = ()
+
+    @property
+    def latency(self) -> Latency | None:
+        """In the headline scope."""
+        return self.latencies.get(SCOPE)
+
+    @property
+    def void_share(self) -> float:
+        return self.void_shares.get(SCOPE, 0.0)
+
+
+def cell_result(
+    plan: PlannedExperiment,
+    case: PlannedCase,
+    profile: str,
+    records: Sequence[Record],
+    sweeps: Sequence[SweepStart],
+    spoiled: Spoiled,
+) -> CellResult:
+    if not case.included:
+        return CellResult(
+            case=case.name, profile=profile, outcome="not-planned", reason=f"needs --include-{case.only_with}"
+        )
+    if profile not in {p.name for p in plan.profiles_of(case)}:
+        return CellResult(
+            case=case.name, profile=profile, outcome="not-planned", reason=f"does not implement {case.op}"
+        )
+    key = (plan.name, case.name, profile)
+    cells = tuple(r for r in records if isinstance(r, Cell) and (r.experiment, r.case, r.profile) == key)
+    counters = next((r for r in records if isinstance(r, Counters) and (r.experiment, r.case, r.profile) == key), None)
+    outcome, reason = _outcome(cells)
+    if outcome != "measured":
+        return CellResult(
+            case=case.name, profile=profile, outcome=outcome, reason=reason, cells=cells, counters=counters,
+            correctness=tuple(c.correctness for c in cells if c.correctness),
+        )  # fmt: skip
+    return _measured(case, profile, reason, cells, counters, sweeps, spoiled)
+
+
+def _outcome(cells: Sequence[Cell]) -> tuple[str, str]:
+    """One outcome for all sweeps: a wrong result anywhere is wrong; one good sweep is a measurement."""
+    for outcome in ("wrong", "measured", "crashed", "failed", "skipped"):
+        if found := [cell for cell in cells if cell.outcome == outcome]:
+            if outcome == "measured" and len(found) < len(cells):
+                other = next(cell for cell in cells if cell.outcome != "measured")
+                return (
+                    outcome,
+                    f"{len(cells) - len(found)} of {len(cells)} sweeps {other.outcome}: {other.reason}",
+                )
+            return outcome, found[0].reason
+    return "unfinished", "the run was interrupted before this cell"
+
+
+def _measured(
+    case: PlannedCase,
+    profile: str,
+    reason: str,
+    cells: tuple[Cell, ...],
+    counters: Counters | None,
+    sweeps: Sequence[SweepStart],
+    spoiled: Spoiled,
+) -> CellResult:
+    latencies, void_shares = _latencies(cells, spoiled)
+    if SCOPE not in latencies:
+        why = "every sweep was spoiled" if any(timing_of(cell, SCOPE) for cell in cells) else "no scope was timed"
+        return CellResult(
+            case=case.name, profile=profile, outcome="failed", cells=cells, counters=counters,
+            reason="every sample was void" if void_shares.get(SCOPE) == 1 else why,
+        )  # fmt: skip
+    p50_seconds = latencies[SCOPE].p50_seconds
+    enqueue = statistics.median_high(t.enqueue_seconds for cell in cells if (t := timing_of(cell, SCOPE)))
+    floor = statistics.median_high(sweep.launch_floor_seconds for sweep in sweeps)
+    launch_bound = near_launch_floor(p50_seconds, floor)
+    return CellResult(
+        case=case.name,
+        profile=profile,
+        outcome="measured",
+        reason=reason,
+        latencies=latencies,
+        void_shares=void_shares,
+        unmeasured={scope: why for cell in cells for scope, why in cell.unmeasured.items() if scope not in latencies},
+        enqueue_seconds=enqueue,
+        prepare_seconds=max(cell.prepare_seconds for cell in cells),
+        bytes_per_second=None if launch_bound else bytes_per_second(p50_seconds, case),
+        launch_bound=launch_bound,
+        host_bound=_host_bound(latencies, enqueue),
+        impossible={
+            scope: why_impossible(found.p50_seconds, case, sweeps[0].machine, floor, scope, fewest_calls(cells, scope))
+            for scope, found in latencies.items()
+        },
+        correctness=tuple(cell.correctness for cell in cells if cell.correctness),
+        counters=counters,
+        cells=cells,
+    )
+
+
+def _latencies(cells: Sequence[Cell], spoiled: Spoiled) -> tuple[dict[str, Latency], dict[str, float]]:
+    """(latency by scope, share of void samples by scope), spoiled rounds left out."""
+    latencies: dict[str, Latency] = {}
+    void_shares: dict[str, float] = {}
+    for scope in dict.fromkeys(timing.scope for cell in cells for timing in cell.timings):
+        kept = [rounds for cell in cells if (rounds := rounds_of(cell, scope, spoiled)) is not None]
+        void = sum(void_samples(cell, scope, spoiled) for cell in cells)
+        summary = latency(kept)
+        if summary:
+            latencies[scope] = summary
+        if void or summary:
+            void_shares[scope] = void / (void + (summary.samples if summary else 0))
+    return latencies, void_shares
+
+
+def _host_bound(latencies: Mapping[str, Latency], enqueue_seconds: float) -> bool:
+    """Whether an eager caller's time is the host's rather than the GPU's."""
+    eager, graph = latencies.get("eager"), latencies.get("graph")
+    if eager and graph:
+        return eager.p50_seconds > EAGER_PENALTY * graph.p50_seconds
+    return latencies[SCOPE].p50_seconds < 2 * enqueue_seconds

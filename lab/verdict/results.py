@@ -1,0 +1,193 @@
+"""Plan + journal → what a reader needs: each cell summed up, each pair compared, each claim judged. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lab.definition.plan import Plan, PlannedClaim, PlannedExperiment, PlannedProfile, load_plan
+from lab.errors import RunError
+from lab.evidence import journal
+from lab.evidence.record import (
+    Canary,
+    Control,
+    FlushCheck,
+    Machine,
+    Reading,
+    Record,
+    RunFinish,
+    RunStart,
+    SweepFinish,
+    SweepStart,
+    Watch,
+)
+from lab.verdict.cells import SCOPE, CellResult, cell_result
+from lab.verdict.compare import Timed, clock_step_seconds, speedup_between, split_between
+from lab.verdict.judge import Side, Status, Verdict, judge_case, judge_claim, judge_family
+from lab.verdict.sift import sift
+from lab.verdict.spoiled import NOTHING, Spoiled, find
+from lab.verdict.statistics import Speedup, Split
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClaimResult:
+    """A claim with its verdict at each case of this run."""
+
+    claim: PlannedClaim
+    status: Status
+    verdicts: Mapping[str, Verdict]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExperimentResult:
+    plan: PlannedExperiment
+    cells: Mapping[tuple[str, str], CellResult]
+    claims: tuple[ClaimResult, ...]
+    controls: Mapping[str, tuple[Control, ...]]  # by case
+    spoiled: Spoiled
+    step_seconds: Mapping[str, float]  # the clock's step, by scope
+
+    def compare(self, case: str, subject: str, baseline: str, scope: str = SCOPE) -> Speedup | None:
+        """How many times as fast the subject is in a scope."""
+        return self._compared(self.cells[case, baseline].cells, self.cells[case, subject].cells, scope)
+
+    def control(self, case: str, scope: str = SCOPE) -> Speedup | None:
+        """The same code under two names: what the instrument sees where there is nothing to see."""
+        held = self.controls.get(case, ())
+        if not held:
+            return None
+        return self._compared(self.cells[case, held[0].profile].cells, held, scope)
+
+    def split(self, case: str, subject: str, baseline: str) -> Split | None:
+        """The device's part and the launch's of an eager speed-up."""
+        return split_between(self.cells[case, baseline].cells, self.cells[case, subject].cells, self.spoiled)
+
+    def spoiled_share(self, case: str) -> float:
+        """Share of the case's rounds that was left out."""
+        return self.spoiled.share(self.plan.name, case)
+
+    def _compared(self, baseline: Sequence[Timed], subject: Sequence[Timed], scope: str) -> Speedup | None:
+        return speedup_between(baseline, subject, scope, self.spoiled, self.step_seconds.get(scope, 0.0))
+
+    def measured(self, case: str) -> list[CellResult]:
+        """The measured cells of a case, in the order of the profiles."""
+        return [self.cells[case, profile.name] for profile in self.measured_profiles(case)]
+
+    def measured_profiles(self, case: str) -> list[PlannedProfile]:
+        return [p for p in self.plan.profiles if self.cells[case, p.name].outcome == "measured"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunResult:
+    """A whole run, judged. `damages` are journal lines that were not used, with the reason."""
+
+    plan: Plan
+    start: RunStart
+    finished_utc: str  # empty while unfinished
+    sweeps: tuple[SweepStart, ...]
+    experiments: tuple[ExperimentResult, ...]
+    damages: tuple[journal.Damage, ...]
+    canaries: tuple[Canary, ...] = ()
+    sweep_ends: tuple[SweepFinish, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    flush: FlushCheck | None = None
+    finish: RunFinish | None = None
+
+    @property
+    def machine(self) -> Machine:
+        return self.sweeps[0].machine
+
+
+def load_run(directory: Path) -> RunResult:
+    """Read and judge a run directory. RunError where nothing in it can be read."""
+    plan = load_plan(directory)
+    held = journal.read(directory / journal.NAME)
+    return judge_run(plan, held.records, held.damages)
+
+
+def judge_run(plan: Plan, records: Sequence[Record], damages: tuple[journal.Damage, ...] = ()) -> RunResult:
+    records, strangers = sift(plan, records, {damage.line_number for damage in damages})
+    start = next((record for record in records if isinstance(record, RunStart)), None)
+    sweeps = tuple(record for record in records if isinstance(record, SweepStart))
+    if start is None or not sweeps:
+        raise RunError(f"run {plan.run_id!r}: its journal holds no sweep yet; measure it first")
+    if start.plan_digest != plan.digest:
+        raise RunError(f"run {plan.run_id!r}: plan.json is not the plan that the journal was begun with")
+    finish = next((record for record in records if isinstance(record, RunFinish)), None)
+    canaries = tuple(record for record in records if isinstance(record, Canary))
+    spoiled = find([record for record in records if isinstance(record, Watch)], canaries)
+    return RunResult(
+        plan=plan,
+        start=start,
+        finished_utc=finish.finished_utc if finish else "",
+        sweeps=sweeps,
+        experiments=tuple(_judge_experiment(e, records, sweeps, spoiled) for e in plan.experiments),
+        damages=tuple(sorted((*damages, *strangers), key=lambda damage: damage.line_number)),
+        canaries=canaries,
+        sweep_ends=tuple(record for record in records if isinstance(record, SweepFinish)),
+        readings=tuple(record for record in records if isinstance(record, Reading)),
+        flush=next((record for record in records if isinstance(record, FlushCheck)), None),
+        finish=finish,
+    )
+
+
+def unmeasured(plan: PlannedExperiment) -> ExperimentResult:
+    """An experiment that no evidence speaks of yet."""
+    return _judge_experiment(plan, (), (), NOTHING)
+
+
+def _judge_experiment(
+    plan: PlannedExperiment, records: Sequence[Record], sweeps: Sequence[SweepStart], spoiled: Spoiled
+) -> ExperimentResult:
+    cells = {
+        (case.name, profile.name): cell_result(plan, case, profile.name, records, sweeps, spoiled)
+        for case in plan.cases
+        for profile in plan.profiles
+    }
+    controls: dict[str, tuple[Control, ...]] = {}
+    for record in records:
+        if isinstance(record, Control) and record.experiment == plan.name:
+            controls[record.case] = (*controls.get(record.case, ()), record)
+    timed = [cell for result in cells.values() for cell in result.cells]
+    unjudged = ExperimentResult(
+        plan=plan, cells=cells, claims=(), controls=controls, spoiled=spoiled,
+        step_seconds={scope: clock_step_seconds(timed, scope) for scope in plan.scopes},
+    )  # fmt: skip
+    return replace(unjudged, claims=_judge_claims(unjudged))
+
+
+def _judge_claims(experiment: ExperimentResult) -> tuple[ClaimResult, ...]:
+    """Each claim at each case of the run, then all of them as one family."""
+    included = {case.name for case in experiment.plan.included_cases}
+    pairs = [(claim, case) for claim in experiment.plan.claims for case in claim.cases if case in included]
+    alone = {(claim.name, case): _verdict(experiment, claim, case) for claim, case in pairs}
+    together = judge_family(alone, {(claim.name, case): claim.threshold for claim, case in pairs})
+    claims = []
+    for claim in experiment.plan.claims:
+        verdicts = {case: together[claim.name, case] for case in claim.cases if case in included}
+        claims.append(ClaimResult(claim=claim, status=judge_claim(list(verdicts.values())), verdicts=verdicts))
+    return tuple(claims)
+
+
+def _verdict(experiment: ExperimentResult, claim: PlannedClaim, case: str) -> Verdict:
+    subject, baseline = experiment.cells[case, claim.subject], experiment.cells[case, claim.baseline]
+    return judge_case(
+        _side(subject, claim.scope),
+        _side(baseline, claim.scope),
+        experiment.compare(case, claim.subject, claim.baseline, claim.scope),
+        claim.threshold,
+        experiment.control(case, claim.scope),
+        experiment.spoiled_share(case),
+    )
+
+
+def _side(cell: CellResult, scope: str) -> Side:
+    outcome, reason = cell.outcome, cell.reason
+    if outcome == "measured" and scope not in cell.latencies:
+        outcome, reason = "failed", cell.unmeasured.get(scope, f"it has no time in scope {scope}")
+    return Side(
+        outcome=outcome,
+        reason=reason,
+        latency=cell.latencies.get(scope),
+        void_share=cell.void_shares.get(scope, 0.0),
+        impossible=cell.impossible.get(scope, ""),
+    )

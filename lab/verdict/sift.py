@@ -1,0 +1,71 @@
+"""Sets aside records that cannot be this run's, so that a copied line never counts twice. Pure."""
+
+import itertools
+from collections.abc import Hashable, Sequence
+
+from lab.definition.plan import Plan
+from lab.evidence import journal
+from lab.evidence.record import (
+    Canary,
+    Cell,
+    Control,
+    Counters,
+    Reading,
+    Record,
+    SweepFinish,
+    SweepStart,
+    Watch,
+)
+
+OfASweep = Cell | Control | Canary | Watch | SweepFinish
+
+
+def sift(plan: Plan, records: Sequence[Record], damaged: set[int]) -> tuple[list[Record], list[journal.Damage]]:
+    """(records to use, those set aside): repeated ones, of a sweep not planned, or of a process unknown."""
+    kept: list[Record] = []
+    strangers: list[journal.Damage] = []
+    known = {(start.sweep, start.process) for start in records if isinstance(start, SweepStart)}
+    seen: set[Hashable] = set()
+    lines = (number for number in itertools.count(1) if number not in damaged)
+    for line_number, record in zip(lines, records, strict=False):
+        if reason := _strange(record, plan, known) or ("repeats an earlier line" if _key(record) in seen else ""):
+            strangers.append(journal.Damage(line_number=line_number, reason=reason))
+        else:
+            kept.append(record)
+            seen.add(_key(record))
+    return kept, strangers
+
+
+def _strange(record: Record, plan: Plan, known: set[tuple[int, str]]) -> str:
+    """Why a record cannot be this run's, or nothing."""
+    if not isinstance(record, OfASweep | SweepStart):
+        return ""
+    if not 0 <= record.sweep < max(plan.protocol.sweeps, plan.protocol.most_sweeps):
+        return f"sweep {record.sweep} is not in the plan"
+    if not isinstance(record, SweepStart) and not _known(record, known):
+        return f"process {record.process!r} began no sweep in this journal"
+    return ""
+
+
+def _key(record: Record) -> Hashable:
+    """What there can be only one of."""
+    if isinstance(record, Cell):
+        return Cell, record.sweep, record.experiment, record.case, record.profile
+    if isinstance(record, Canary):
+        return Canary, record.sweep, record.process, record.experiment, record.after
+    if isinstance(record, SweepStart | SweepFinish):
+        return type(record), record.sweep, record.process
+    if isinstance(record, Control | Watch):
+        return type(record), record.sweep, record.process, record.experiment, record.case
+    if isinstance(record, Counters):
+        return Counters, record.experiment, record.case, record.profile
+    if isinstance(record, Reading):
+        return Reading, record.experiment, record.case, record.profile, record.instrument
+    return type(record).__name__
+
+
+def _known(record: OfASweep, known: set[tuple[int, str]]) -> bool:
+    """Only a process that began a sweep can have measured; one that crashed at once, or never ran, cannot."""
+    if isinstance(record, Cell) and record.outcome != "measured" and not record.process:
+        return True
+    return (record.sweep, record.process) in known

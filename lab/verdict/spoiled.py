@@ -1,0 +1,129 @@
+"""Which rounds are left out, for all profiles alike. Decided blind to any time of a profile. Pure."""
+
+import itertools
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lab.evidence.record import Canary, Round, Watch
+
+# NVML's clock-event reasons that no profile is to blame for.
+SLOWDOWNS = {0x8: "hardware slowdown", 0x20: "thermal slowdown", 0x40: "hardware thermal slowdown", 0x80: "power brake"}
+SLOWING_POLICIES = ("thermal", "board", "reliability")
+LARGEST_VIOLATION_SHARE = 0.02
+LOWEST_CLOCK_SHARE = 0.90  # of the median clock of the process's rounds
+LARGEST_CANARY_DRIFT = 0.02  # from the median of its process
+POWER_CAP = 0x4
+POWER_CAPPED_SHARE = 0.05
+
+Process = tuple[int, str]  # sweep, process
+Place = tuple[int, str, str, str]  # sweep, process, experiment, case
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spoiled:
+    """Reasons by round of a place: what one process measured of one case."""
+
+    by_round: Mapping[Place, Mapping[int, str]] = field(default_factory=dict)
+    rounds_seen: Mapping[Place, int] = field(default_factory=dict)
+    power_capped: frozenset[tuple[str, str]] = frozenset()  # (experiment, case): a label, and no fault
+
+    def rounds(self, sweep: int, process: str, experiment: str, case: str) -> frozenset[int]:
+        return frozenset(self.by_round.get((sweep, process, experiment, case), ()))
+
+    def share(self, experiment: str, case: str) -> float:
+        """Share of a case's rounds that is left out, over all sweeps."""
+        places = [place for place in self.rounds_seen if place[2:] == (experiment, case)]
+        seen = sum(self.rounds_seen[place] for place in places)
+        lost = sum(len(self.by_round.get(place, ())) for place in places)
+        return lost / seen if seen else 0.0
+
+
+NOTHING = Spoiled()
+
+
+def find(watches: Sequence[Watch], canaries: Iterable[Canary]) -> Spoiled:
+    """What to leave out, from what the supervisor saw and from the canaries."""
+    clocks = _median_clocks(watches)
+    disturbed = _disturbed(canaries)
+    by_round: dict[Place, dict[int, str]] = {}
+    for watch in watches:
+        process, case = (watch.sweep, watch.process), watch.case
+        # A canary of an older record does not name its experiment.
+        sung = disturbed.get((*process, watch.experiment, case), "") or disturbed.get((*process, "", case), "")
+        for number, seen in enumerate(watch.rounds):
+            if reason := sung or _reason(seen, clocks.get((watch.sweep, watch.process))):
+                by_round.setdefault(_place(watch), {})[number] = reason
+    return Spoiled(
+        by_round=by_round,
+        rounds_seen={_place(watch): len(watch.rounds) for watch in watches},
+        power_capped=frozenset((w.experiment, w.case) for w in watches if any(_capped(seen) for seen in w.rounds)),
+    )
+
+
+def _reason(seen: Round, usual_hertz: float | None) -> str:
+    """What spoiled a round, or nothing."""
+    for bit, name in SLOWDOWNS.items():
+        if (seen.reasons or 0) & bit:  # what is not known is no fault
+            return name
+    slowed = sum(seen.violation_seconds.get(policy, 0.0) for policy in SLOWING_POLICIES)
+    if seen.seconds > 0 and slowed / seen.seconds > LARGEST_VIOLATION_SHARE:
+        return "clock reduced by heat, board limit or reliability"
+    if seen.foreign_processes:
+        return "another process on the GPU"
+    if seen.spin_hertz is not None and usual_hertz and seen.spin_hertz < LOWEST_CLOCK_SHARE * usual_hertz:
+        return "clock far below this sweep's median"
+    return ""
+
+
+def _capped(seen: Round) -> bool:
+    power = seen.violation_seconds.get("power", 0.0)
+    return bool((seen.reasons or 0) & POWER_CAP) or (seen.seconds > 0 and power / seen.seconds > POWER_CAPPED_SHARE)
+
+
+def _median_clocks(watches: Iterable[Watch]) -> dict[Process, float]:
+    clocks: dict[Process, list[float]] = {}
+    for watch in watches:
+        known = [seen.spin_hertz for seen in watch.rounds if seen.spin_hertz is not None]
+        clocks.setdefault((watch.sweep, watch.process), []).extend(known)
+    return {process: statistics.median(found) for process, found in clocks.items() if found}
+
+
+def _disturbed(canaries: Iterable[Canary]) -> dict[Place, str]:
+    """Places of cases beside a canary that did not sing as the others of its process did.
+
+    Canaries are sung before the first case and after each, so every case lies between two.
+    """
+    reasons: dict[Place, str] = {}
+    sung = deviations(canaries)
+    for (canary, off), (after, _) in itertools.zip_longest(sung, sung[1:], fillvalue=(None, 0.0)):
+        if canary and off > LARGEST_CANARY_DRIFT:
+            beside = [each for each in (canary, after) if each and _process(each) == _process(canary)]
+            reasons |= {
+                (*_process(each), each.experiment, each.after): f"a canary beside it was off by {off:.1%}"
+                for each in beside
+            }
+    return reasons
+
+
+def deviations(canaries: Iterable[Canary]) -> list[tuple[Canary, float]]:
+    """Each canary, process by process, and how far it was from the median of its process: 0.01 is one per cent."""
+    songs: dict[Process, list[Canary]] = {}
+    for canary in canaries:
+        songs.setdefault(_process(canary), []).append(canary)
+    found = []
+    for sung in songs.values():
+        copy = statistics.median(canary.copy_seconds for canary in sung)
+        clock = statistics.median(canary.spin_hertz for canary in sung)
+        for canary in sung:
+            off = max(abs(canary.copy_seconds / copy - 1), abs(canary.spin_hertz / clock - 1))
+            found.append((canary, off))
+    return found
+
+
+def _process(canary: Canary) -> Process:
+    return canary.sweep, canary.process
+
+
+def _place(watch: Watch) -> Place:
+    return watch.sweep, watch.process, watch.experiment, watch.case

@@ -1,0 +1,59 @@
+"""A number on a page: its text, the value behind it, and the pointer to that value in the page's data.json."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lab.website import format
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """`source` is a JSON pointer; the template writes it beside the text, so that a reader or a test can follow it."""
+
+    text: str
+    value: float | int | str
+    source: str
+
+
+Sentence = tuple[Figure | str, ...]
+
+
+class Ledger:
+    """Takes figures out of published data, so that no page shows a number that the data does not hold."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = data
+
+    def figure(self, *path: str, show: Callable[[Any], str] = str) -> Figure | None:
+        """The value at `path`, formatted; None where the data has none."""
+        value = self.value(*path)
+        return None if value is None else Figure(show(value), value, pointer(*path))
+
+    def value(self, *path: str) -> Any:
+        node: Any = self._data
+        for name in path:
+            if not isinstance(node, Mapping) or name not in node:
+                return None
+            node = node[name]
+        return node
+
+    def ratio(self, *path: str) -> Figure | None:
+        """The ratio of a comparison at `path`, with the decimals that its interval warrants."""
+        node = self.value(*path) or {}
+        if node.get("ratio") is None:
+            return None
+        text = format.ratio(node["ratio"], node["low"], node["high"])
+        return Figure(text, node["ratio"], pointer(*path, "ratio"))
+
+    def interval(self, *path: str) -> Figure | None:
+        """The interval of a comparison at `path`; its value is the lower end."""
+        node = self.value(*path) or {}
+        if node.get("low") is None:
+            return None
+        return Figure(format.interval(node["low"], node["high"]), node["low"], pointer(*path, "low"))
+
+
+def pointer(*path: str) -> str:
+    """RFC 6901: '/claims/x/status'."""
+    return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in path)

@@ -1,0 +1,65 @@
+"""Numbers for people, at the edge: one rule per quantity, uncertainty to two digits."""
+
+import math
+
+from lab.verdict.statistics import Speedup
+
+
+def microseconds(seconds: float) -> str:
+    """Four significant digits in µs: '23.61', '1204'."""
+    return significant(seconds * 1e6, 4)
+
+
+def significant(value: float, digits: int) -> str:
+    """`value` with that many significant digits and no exponent."""
+    if value == 0:
+        return "0"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:.{places}f}"
+
+
+def ratio_places(low: float, high: float) -> int:
+    """Decimals that show an interval's half-width with two digits; at least two, at most four."""
+    half_width = max((high - low) / 2, 1e-9)
+    return min(4, max(2, 1 - math.floor(math.log10(half_width))))
+
+
+def ratio(value: float, low: float, high: float) -> str:
+    """'1.334×', with the decimals that its interval warrants."""
+    return f"{value:.{ratio_places(low, high)}f}×"
+
+
+def interval(low: float, high: float) -> str:
+    """'[1.331, 1.337]'."""
+    places = ratio_places(low, high)
+    return f"[{low:.{places}f}, {high:.{places}f}]"
+
+
+def ratio_interval(speedup: Speedup) -> str:
+    return f"{ratio(speedup.ratio, speedup.low, speedup.high)} {interval(speedup.low, speedup.high)}"
+
+
+def threshold(value: float) -> str:
+    return f"{value:.2f}×"
+
+
+def noise(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def gigabytes_per_second(value: float) -> str:
+    return significant(value / 1e9, 3) if value < 1e12 else f"{value / 1e9:.0f}"
+
+
+def megabytes(value: float) -> str:
+    return significant(value / 1e6, 3)
+
+
+def percent(value: float) -> str:
+    """A number that is already in per cent: '91.2'."""
+    return f"{value:.1f}"
+
+
+def day(utc: str) -> str:
+    """The date of an ISO time."""
+    return utc[:10]

@@ -1,0 +1,221 @@
+"""An experiment's page: its answer, cards and chart here; tables and boundary from the rooms beside."""
+
+from collections.abc import Sequence
+
+from lab.definition.plan import PlannedCase, PlannedClaim
+from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER, WEIGHED, Status
+from lab.website import format
+from lab.website.charts.speedups import Point, speedup_chart, speedup_figure
+from lab.website.decisions import Decision, Standing, freshness
+from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.naming import machine_name
+from lab.website.pages.boundary import boundary, provenance
+from lab.website.pages.labels import case_label, profile_title, series, shape_label
+from lab.website.pages.tables import case_view, claim_view, control_rows, split_rows
+from lab.website.pages.views import Card, DecisionLink, ExperimentPage, HistoryRow, Shown
+from lab.website.published import experiment_data
+
+
+def experiment_page(shown: Shown, decisions: Sequence[tuple[Decision, Sequence[Standing]]]) -> ExperimentPage:
+    plan, run = shown.result.plan, shown.run
+    data = experiment_data(shown.result, run, shown.digest)
+    ledger = Ledger(data)
+    points = speedup_points(shown, ledger)
+    baseline = profile_title(shown, _chart_baseline(shown))
+    return ExperimentPage(
+        slug=plan.name,
+        title=plan.title,
+        question=plan.question,
+        project=plan.project,
+        focus=plan.focus,
+        importance=plan.importance,
+        answer=_answer(shown, ledger),
+        state=_state(shown, ledger),
+        date=format.day(run.finished_utc or run.start.started_utc) if run else "",
+        machine=machine_name(run.machine) if run else "",
+        on_cpu=shown.on_cpu,
+        run_shape=_run_shape(ledger),
+        samples=_samples(ledger),
+        digest=shown.digest,
+        cards=_cards(shown, ledger),
+        chart=speedup_chart(points, EQUIVALENCE_MARGIN) if points else None,
+        chart_baseline=baseline,
+        figure_json=speedup_figure(points, f"Speed-up over {baseline}") if points else "",
+        claims=tuple(claim_view(shown, claim.claim, ledger) for claim in shown.result.claims),
+        cases=tuple(case_view(shown, case, ledger) for case in plan.cases),
+        splits=split_rows(shown, ledger),
+        controls=control_rows(shown, ledger),
+        self_test=plan.self_test,
+        profiles=plan.profiles,
+        metrics=plan.metrics,
+        boundary=boundary(shown, ledger),
+        decisions=tuple(
+            decision_link(decision, found)
+            for decision, found in decisions
+            if any(support.experiment == plan.name for support in decision.rests_on)
+        ),
+        live_command=_live_command(shown),
+        local_command=_local_command(plan.cases[-1]),
+        provenance=provenance(shown),
+        history=_history(shown),
+        data=data,
+    )
+
+
+def decision_link(decision: Decision, found: Sequence[Standing]) -> DecisionLink:
+    return DecisionLink(slug=decision.slug, title=decision.title, status=decision.status, freshness=freshness(found))
+
+
+def speedup_points(shown: Shown, ledger: Ledger) -> tuple[Point, ...]:
+    """Every measured profile against the headline's baseline, case by case."""
+    baseline = _chart_baseline(shown)
+    points = []
+    for case in shown.result.plan.included_cases:
+        for profile in shown.result.measured_profiles(case.name):
+            path = ("against", case.name, profile.name, baseline)
+            ratio, interval = ledger.ratio(*path), ledger.interval(*path)
+            if ratio and interval:
+                found = ledger.value(*path)
+                points.append(
+                    Point(
+                        case=case_label(case), profile=profile.title, series=series(profile.name),
+                        ratio=found["ratio"], low=found["low"], high=found["high"],
+                        text=f"{ratio.text} {interval.text}",
+                    )
+                )  # fmt: skip
+    return tuple(points)
+
+
+def _chart_baseline(shown: Shown) -> str:
+    headline = shown.result.plan.headlines[0]
+    return next(claim.baseline for claim in shown.result.plan.claims if claim.name == headline)
+
+
+def _answer(shown: Shown, ledger: Ledger) -> Sentence:
+    """One sentence: where, and how each headline claim came out."""
+    if shown.run is None:
+        return ("No run of this experiment has been published yet.",)
+    where = f"On one {shown.run.machine.gpu}, " if not shown.on_cpu else "On this machine's CPU, "
+    parts: list[Figure | str] = [where]
+    for index, name in enumerate(shown.result.plan.headlines):
+        parts.append("; " if index else "")
+        parts.extend(_outcome_of(shown, name, ledger))
+    return (*parts, ".")
+
+
+def _outcome_of(shown: Shown, name: str, ledger: Ledger) -> Sentence:
+    claim = next(claim for claim in shown.result.plan.claims if claim.name == name)
+    subject, baseline = profile_title(shown, claim.subject), profile_title(shown, claim.baseline)
+    path = ("claims", name)
+    least = ledger.figure(*path, "smallest_ratio", show=lambda v: f"{v:.2f}×")
+    most = ledger.figure(*path, "largest_ratio", show=lambda v: f"{v:.2f}×")
+    supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
+    if least is None or most is None or supported is None or judged is None:
+        status = next(found.status for found in shown.result.claims if found.claim.name == name)
+        if status == Status.REJECTED:
+            return (f"the claim that {subject} beats {baseline} was rejected",)
+        return (f"{subject} could not be judged against {baseline}",)
+    span: Sentence = (least,) if least.text == most.text else (least, " to ", most)
+    return (
+        f"{subject} ran ", *span, f" as fast as {baseline} wherever that could be judged (the claim that it is ",
+        "faster: supported at ", supported, " of ", judged, " cases)",
+    )  # fmt: skip
+
+
+def _state(shown: Shown, ledger: Ledger) -> Sentence:
+    """How many claims have which verdict."""
+    if shown.run is None:
+        return ("no evidence",)
+    found = [claim.status for claim in shown.result.claims]
+    return (", ".join(f"{found.count(status)} {status}" for status in READING_ORDER if status in found),)
+
+
+def _run_shape(ledger: Ledger) -> Sentence:
+    cases, profiles = ledger.figure("counts", "cases"), ledger.figure("counts", "profiles")
+    return (cases or "", " cases / ", profiles or "", " profiles")
+
+
+def _samples(ledger: Ledger) -> Sentence:
+    fewest, most = ledger.figure("evidence", "fewest_sweeps"), ledger.figure("evidence", "most_sweeps")
+    rounds, block = ledger.figure("evidence", "rounds"), ledger.figure("evidence", "block")
+    if fewest is None or most is None or rounds is None or block is None:
+        return ("none",)
+    sweeps: Sentence = (fewest,) if fewest.value == most.value else (fewest, " to ", most)
+    return (*sweeps, " sweeps × ", rounds, " rounds × up to ", block, " samples")
+
+
+def _cards(shown: Shown, ledger: Ledger) -> tuple[Card, ...]:
+    """The largest ratio of each headline, the easiest rival's, and what the profiler saw."""
+    cards = [
+        card
+        for name in shown.result.plan.headlines
+        if (card := _ratio_card(shown, next(c for c in shown.result.plan.claims if c.name == name), ledger, ""))
+    ]
+    subject = next(c.subject for c in shown.result.plan.claims if c.name == shown.result.plan.headlines[0])
+    rivals = [c for c in shown.result.plan.claims if c.subject == subject]
+    easiest = max(rivals, key=lambda c: ledger.value("claims", c.name, "largest_ratio") or 0.0)
+    if easiest.name not in shown.result.plan.headlines:
+        card = _ratio_card(shown, easiest, ledger, " (the easy rival)")
+        cards += [card] if card else []
+    counted = _counter_card(shown, subject, ledger)
+    return tuple(cards + ([counted] if counted else []))
+
+
+def _ratio_card(shown: Shown, claim: PlannedClaim, ledger: Ledger, remark: str) -> Card | None:
+    path = ("claims", claim.name, "cases")
+    found = {c: ledger.value(*path, c, "ratio") for c in claim.cases if ledger.value(*path, c, "status") in WEIGHED}
+    if not found:
+        return None
+    case_name = max(found, key=lambda name: found[name])
+    value = ledger.ratio("claims", claim.name, "cases", case_name)
+    subject, baseline = (
+        ledger.figure("cells", case_name, profile, "scopes", claim.scope, "p50_seconds", show=format.microseconds)
+        for profile in (claim.subject, claim.baseline)
+    )
+    if value is None or subject is None or baseline is None:
+        return None
+    case = next(c for c in shown.result.plan.cases if c.name == case_name)
+    return Card(
+        label=f"{profile_title(shown, claim.subject)}, largest over {profile_title(shown, claim.baseline)}{remark}",
+        value=value,
+        context=(f"{shape_label(case)}: ", subject, " µs against ", baseline, " µs"),
+    )
+
+
+def _counter_card(shown: Shown, profile: str, ledger: Ledger) -> Card | None:
+    """DRAM throughput and occupancy of the subject's largest profiled case."""
+    for case in reversed(shown.result.plan.included_cases):
+        path = ("cells", case.name, profile, "counters")
+        dram = ledger.figure(*path, "dram_percent", show=lambda v: f"{format.percent(v)} % DRAM")
+        occupancy = ledger.figure(*path, "occupancy_percent", show=format.percent)
+        if dram and occupancy:
+            return Card(
+                label=f"{profile_title(shown, profile)}, as the profiler saw it",
+                value=dram,
+                context=(f"{shape_label(case)}: share of peak throughput, with ", occupancy, " % occupancy"),
+            )
+    return None
+
+
+def _live_command(shown: Shown) -> str:
+    flags = sorted({case.only_with for case in shown.result.plan.cases if case.only_with})
+    include = "".join(f" --include-{flag}" for flag in flags)
+    return f"./scripts/benchmark --run-id <run-id> --experiment {shown.result.plan.name}{include} --with-profiling"
+
+
+def _local_command(case: PlannedCase) -> str:
+    rows, columns = case.shape[0], case.shape[-1]
+    return f".venv/bin/benchmark-norms --backend all --device cuda --rows {rows} --cols {columns} --dtype {case.dtype}"
+
+
+def _history(shown: Shown) -> tuple[HistoryRow, ...]:
+    return tuple(
+        HistoryRow(
+            run_id=item.run.plan.run_id,
+            date=format.day(item.run.finished_utc),
+            machine=machine_name(item.run.machine),
+            digest=item.digest[:12],
+            current=item.digest == shown.digest,
+        )
+        for item in reversed(shown.history)
+    )

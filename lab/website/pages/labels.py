@@ -1,0 +1,23 @@
+"""Names of cases, profiles and machines as a reader sees them."""
+
+from lab.definition.plan import PlannedCase
+from lab.website.pages.views import Shown
+
+TITLES = {"rmsnorm": "RMSNorm", "layernorm": "LayerNorm"}
+SERIES = ("torch-baseline", "torch-fused", "torch-compile", "liger")  # all others are drawn as the lab's own
+
+
+def series(profile: str) -> str:
+    return profile if profile in SERIES else "triton"
+
+
+def case_label(case: PlannedCase) -> str:
+    return f"{TITLES.get(case.op, case.op)} {shape_label(case)}"
+
+
+def shape_label(case: PlannedCase) -> str:
+    return f"{'×'.join(map(str, case.shape))} {case.dtype}"
+
+
+def profile_title(shown: Shown, profile: str) -> str:
+    return next(p.title for p in shown.result.plan.profiles if p.name == profile)

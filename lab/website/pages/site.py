@@ -1,0 +1,147 @@
+"""The pages that belong to no single experiment: front page, decisions, policy."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from markdown_it import MarkdownIt
+
+from lab.definition.experiment import USUAL_THRESHOLD
+from lab.definition.plan import make_protocol
+from lab.verdict import judge, spoiled, statistics
+from lab.verdict.judge import RULES, Side, judge_case
+from lab.verdict.results import ClaimResult
+from lab.verdict.statistics import Latency
+from lab.website.decisions import Decision, Standing, freshness
+from lab.website.format import ratio_interval
+from lab.website.pages.trust import TrustPage
+from lab.website.pages.views import DecisionLink, ExperimentPage
+
+PROTOCOL = make_protocol(5, "cuda")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SupportView:
+    """One claim that a decision rests on: as expected, when decided, and now."""
+
+    experiment: str
+    claim: str
+    text: str
+    expects: str
+    then: str
+    now: str
+    freshness: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecisionPage:
+    slug: str
+    title: str
+    status: str
+    freshness: str
+    date: str
+    review_by: str
+    acknowledged: str
+    body_html: str
+    supports: tuple[SupportView, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PolicyPage:
+    version: int
+    rules: tuple[tuple[str, str], ...]
+    example: tuple[str, ...]
+    constants: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Site:
+    """Everything that is rendered. `label` is set on a preview, so that nobody takes it for published."""
+
+    label: str
+    experiments: tuple[ExperimentPage, ...]
+    decisions: tuple[DecisionPage, ...]
+    decision_links: tuple[DecisionLink, ...]
+    policy: PolicyPage
+    trust: TrustPage | None  # a preview of one run has none
+
+
+def decision_page(decision: Decision, found: Sequence[Standing]) -> DecisionPage:
+    return DecisionPage(
+        slug=decision.slug,
+        title=decision.title,
+        status=decision.status,
+        freshness=freshness(found),
+        date=decision.date.isoformat(),
+        review_by=decision.review_by.isoformat(),
+        acknowledged=decision.acknowledged,
+        # Raw HTML in a record stays text; markdown-it refuses script and data links by itself.
+        body_html=MarkdownIt("commonmark", {"html": False}).render(decision.body),
+        supports=tuple(_support(standing) for standing in found),
+    )
+
+
+def policy_page() -> PolicyPage:
+    """The rules as the judge applies them, from its own constants."""
+    return PolicyPage(
+        version=judge.POLICY_VERSION,
+        rules=tuple((str(status), text) for status, text in RULES.items()),
+        example=tuple(_example()),
+        constants=(
+            ("Fewest sweeps for a verdict", str(judge.FEWEST_SWEEPS)),
+            ("Sweeps below which a verdict is provisional", str(judge.FULL_SWEEPS)),
+            ("Noise ratio that is noisy", f"{judge.NOISY_RATIO:.2f} and above"),
+            ("Widest half-width of an interval", f"{judge.WIDEST_HALF_WIDTH:.0%}"),
+            ("Largest share of void samples, or of spoiled rounds", f"{judge.LARGEST_DROPPED_SHARE:.0%}"),
+            ("Largest effect of a control that has not failed", f"{judge.LARGEST_CONTROL_EFFECT:.0%}"),
+            ("Margin above parity that a sweep must clear", f"{judge.CLEAR_MARGIN:.0%}"),
+            ("Margin around parity that counts as equivalent", f"{judge.EQUIVALENCE_MARGIN:.0%}"),
+            ("Confidence of intervals", f"{statistics.CONFIDENCE:.0%}"),
+            ("Narrowest half-width of an interval", f"{statistics.SMALLEST_HALF_WIDTH:.1%}"),
+            ("Half-width that is precise enough", f"{PROTOCOL.target_half_width:.2%}"),
+            ("Sweeps of a case, where five are not precise enough", f"at most {PROTOCOL.most_sweeps}"),
+            ("Time at a reduced clock that spoils a round", f"{spoiled.LARGEST_VIOLATION_SHARE:.0%} of it"),
+            ("Clock that spoils a round", f"below {spoiled.LOWEST_CLOCK_SHARE:.0%} of the sweep's median"),
+            ("Canary that spoils the cases beside it", f"off by {spoiled.LARGEST_CANARY_DRIFT:.0%}"),
+            ("Rounds × samples of a profile", f"{PROTOCOL.rounds} × up to {PROTOCOL.block} in a sweep"),
+        ),
+    )
+
+
+def _example() -> Iterator[str]:
+    """The rule at work on made-up sweeps, computed by the code that judges."""
+    calm = Side(
+        outcome="measured", reason="", void_share=0.0,
+        latency=Latency(p50_seconds=2e-5, p95_seconds=2.1e-5, sweep_p50_seconds=(2e-5,) * 5, samples=600),
+    )  # fmt: skip
+    control = _made_up((1.0, 1.001, 0.999, 1.002, 1.0))
+    for ratios in ((1.17, 1.18, 1.18, 1.19, 1.18), (1.01, 1.0, 1.015, 1.01, 1.005), (1.01, 1.03, 1.02, 1.04, 1.02)):
+        found = _made_up(ratios)
+        verdict = judge_case(calm, calm, found, USUAL_THRESHOLD, control)
+        told = ", ".join(f"{ratio:g}" for ratio in ratios)
+        mark = f" and marked {verdict.mark}" if verdict.mark else ""
+        why = f": {verdict.reason}" if verdict.reason else ""
+        yield f"Five sweeps of {told}: the interval is {ratio_interval(found)}; {verdict.status}{mark}{why}."
+
+
+def _made_up(ratios: tuple[float, ...]) -> statistics.Speedup:
+    found = statistics.over_sweeps([[math.log(ratio)] for ratio in ratios], floor=0.0)
+    assert found is not None, "five sweeps have an interval"
+    return found
+
+
+def _support(standing: Standing) -> SupportView:
+    support, now = standing.support, standing.now
+    return SupportView(
+        experiment=support.experiment,
+        claim=support.claim,
+        text=now.claim.text if now else "",
+        expects=support.expects,
+        then=_told(standing.then) if support.evidence else "not pinned",
+        now=_told(now),
+        freshness=standing.freshness,
+    )
+
+
+def _told(result: ClaimResult | None) -> str:
+    return str(result.status) if result else "no evidence"

@@ -1,0 +1,171 @@
+"""The tables of an experiment's page: a claim's verdicts case by case, and every cell."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lab.definition.plan import PlannedCase, PlannedClaim, PlannedProfile
+from lab.verdict.cells import SCOPE
+from lab.verdict.ranking import Place, rank
+from lab.website import format
+from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.pages.labels import case_label, profile_title, shape_label
+from lab.website.pages.views import (
+    CaseVerdict,
+    CaseView,
+    CellView,
+    ClaimView,
+    ControlRow,
+    ScopeRow,
+    Shown,
+    SplitRow,
+)
+
+
+def claim_view(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
+    result = next(found for found in shown.result.claims if found.claim.name == claim.name)
+    path = ("claims", claim.name)
+    supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
+    mean = ledger.figure(*path, "geometric_mean", show=lambda v: f"{v:.2f}×")
+    compared = ledger.figure(*path, "compared")
+    tally: Sentence = ("supported at ", supported or "none", " of ", judged or "no", " cases")
+    if mean and compared:
+        tally = (*tally, "; geometric mean ", mean, " over ", compared)
+    threshold = ledger.figure(*path, "threshold", show=format.threshold)
+    assert threshold is not None, "every claim has a threshold"
+    return ClaimView(
+        name=claim.name,
+        text=claim.text,
+        status=result.status,
+        subject=profile_title(shown, claim.subject),
+        baseline=profile_title(shown, claim.baseline),
+        threshold=threshold,
+        scope=claim.scope,
+        tally=tally,
+        rows=tuple(_case_verdict(shown, claim, case, ledger) for case in result.verdicts),
+        headline=claim.name in shown.result.plan.headlines,
+        expected=" or ".join(claim.expected),
+    )
+
+
+def _case_verdict(shown: Shown, claim: PlannedClaim, case_name: str, ledger: Ledger) -> CaseVerdict:
+    case = next(c for c in shown.result.plan.cases if c.name == case_name)
+    path = ("claims", claim.name, "cases", case_name)
+    places = rank(shown.result, case_name, claim.scope)
+
+    def timed(profile: str) -> tuple[str, ...]:
+        return "cells", case_name, profile, "scopes", claim.scope
+
+    noisier = max(
+        (claim.subject, claim.baseline), key=lambda profile: ledger.value(*timed(profile), "noise_ratio") or 0.0
+    )
+    return CaseVerdict(
+        case=shape_label(case),
+        anchor=case_name,
+        winner=_first(shown, places),
+        subject_p50=ledger.figure(*timed(claim.subject), "p50_seconds", show=format.microseconds),
+        baseline_p50=ledger.figure(*timed(claim.baseline), "p50_seconds", show=format.microseconds),
+        ratio=ledger.ratio(*path),
+        interval=ledger.interval(*path),
+        noise=ledger.figure(*timed(noisier), "noise_ratio", show=format.noise),
+        status=ledger.value(*path, "status"),
+        mark=", ".join(part for part in (ledger.value(*path, "mark"), "CPU evidence" if shown.on_cpu else "") if part),
+        reason=ledger.value(*path, "reason"),
+    )
+
+
+def _first(shown: Shown, places: Mapping[str, Place]) -> str:
+    """The fastest profile, and whether that is more than the measurement can tell."""
+    return next((profile_title(shown, name) + place.doubt for name, place in places.items()), "–")
+
+
+def case_view(shown: Shown, case: PlannedCase, ledger: Ledger) -> CaseView:
+    planned = shown.result.plan.profiles_of(case)
+    return CaseView(
+        name=case.name,
+        label=case_label(case),
+        description=case.description,
+        included=case.included and shown.run is not None,
+        least_megabytes=ledger.figure("cases", case.name, "least_bytes", show=format.megabytes),
+        cells=tuple(_cell(shown, case, profile, ledger) for profile in planned),
+        scopes=shown.result.plan.scopes,
+        power_capped=(shown.result.plan.name, case.name) in shown.result.spoiled.power_capped,
+        scope_rows=tuple(row for profile in planned if (row := _scope_row(shown, case, profile, ledger))),
+    )
+
+
+def _scope_row(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> ScopeRow | None:
+    scopes = shown.result.plan.scopes
+    if len(scopes) < 2 or shown.result.cells[case.name, profile.name].outcome != "measured":
+        return None
+    path = ("cells", case.name, profile.name, "scopes")
+    times = tuple(ledger.figure(*path, scope, "p50_seconds", show=format.microseconds) for scope in scopes)
+    return ScopeRow(profile=profile.title, times=times)
+
+
+def split_rows(shown: Shown, ledger: Ledger) -> tuple[SplitRow, ...]:
+    """Where the speed-up of an eager call comes from, for each headline claim and case."""
+    rows = []
+    for case in shown.result.plan.included_cases:
+        for claim in shown.result.plan.claims:
+            path = ("splits", case.name, claim.name)
+            if ledger.value(*path):
+                parts = tuple(
+                    (ledger.ratio(*path, part), ledger.interval(*path, part))
+                    for part in ("end_to_end", "device", "launch")
+                )
+                pair = f"{profile_title(shown, claim.subject)} over {profile_title(shown, claim.baseline)}"
+                rows.append(SplitRow(case=case_label(case), pair=pair, parts=parts))
+    return tuple(rows)
+
+
+def control_rows(shown: Shown, ledger: Ledger) -> tuple[ControlRow, ...]:
+    rows = []
+    for case in shown.result.plan.included_cases:
+        path = ("controls", case.name)
+        if profile := ledger.value(*path, "profile"):
+            rows.append(
+                ControlRow(
+                    case=case_label(case),
+                    profile=profile_title(shown, profile),
+                    ratio=ledger.ratio(*path, "scopes", SCOPE),
+                    interval=ledger.interval(*path, "scopes", SCOPE),
+                    spoiled=ledger.figure(*path, "spoiled_share", show=lambda v: f"{v:.0%}"),
+                    sweeps=ledger.figure("cells", case.name, profile, "sweeps"),
+                )
+            )
+    return tuple(rows)
+
+
+def _cell(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> CellView:
+    path = ("cells", case.name, profile.name)
+    cell = shown.result.cells[case.name, profile.name]
+    place = rank(shown.result, case.name).get(profile.name)
+
+    def figure(name: str, show: Callable[[Any], str]) -> Figure | None:
+        return ledger.figure(*path, name, show=show)
+
+    def counter(name: str, show: Callable[[Any], str]) -> Figure | None:
+        return ledger.figure(*path, "counters", name, show=show)
+
+    counters = ""
+    if cell.counters and cell.counters.outcome == "blocked":
+        counters = f"blocked: {cell.counters.reason}"
+    return CellView(
+        profile=profile.title,
+        outcome=cell.outcome,
+        reason=cell.reason,
+        place=f"fastest{place.doubt}" if place and place.rank == 1 else "",
+        enqueue=figure("enqueue_seconds", format.microseconds) if cell.enqueue_seconds else None,
+        host_bound=cell.host_bound,
+        p50=figure("p50_seconds", format.microseconds),
+        p95=figure("p95_seconds", format.microseconds),
+        noise=figure("noise_ratio", format.noise),
+        gigabytes=figure("bytes_per_second", format.gigabytes_per_second),
+        error=figure("worst_tolerance_share", lambda v: f"{v:.2f}"),
+        dram=counter("dram_percent", format.percent),
+        traffic=counter("dram_bytes", format.megabytes),
+        occupancy=counter("occupancy_percent", format.percent),
+        launches=counter("launches", str) if cell.counters and cell.counters.kernels else None,
+        counters=counters,
+        launch_bound=cell.launch_bound,
+    )

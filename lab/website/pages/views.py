@@ -1,0 +1,196 @@
+"""What a template may see: complete, frozen, already in words. A template computes nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lab.definition.plan import PlannedProfile
+from lab.verdict.judge import READING_ORDER
+from lab.verdict.results import ExperimentResult, RunResult
+from lab.website.charts.speedups import SpeedupChart
+from lab.website.figure import Figure, Sentence
+from lab.website.promoted import Evidence
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shown:
+    """An experiment with the evidence that its page shows; `run` is None where there is none."""
+
+    result: ExperimentResult
+    run: RunResult | None
+    digest: str = ""
+    commit: str = ""
+    history: tuple[Evidence, ...] = ()
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.run is not None and self.run.machine.device == "cpu"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Card:
+    label: str
+    value: Figure
+    context: Sentence
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseVerdict:
+    """One row of a claim's table."""
+
+    case: str
+    anchor: str
+    winner: str
+    subject_p50: Figure | None
+    baseline_p50: Figure | None
+    ratio: Figure | None
+    interval: Figure | None
+    noise: Figure | None
+    status: str
+    mark: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClaimView:
+    name: str
+    text: str
+    status: str
+    subject: str
+    baseline: str
+    threshold: Figure
+    scope: str
+    tally: Sentence
+    rows: tuple[CaseVerdict, ...]
+    headline: bool
+    expected: str  # of a test of the lab itself: what a sound instrument may say
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellView:
+    profile: str
+    outcome: str
+    reason: str
+    place: str  # 'fastest', 'fastest (tie)' or empty
+    enqueue: Figure | None
+    host_bound: bool
+    p50: Figure | None
+    p95: Figure | None
+    noise: Figure | None
+    gigabytes: Figure | None
+    error: Figure | None
+    dram: Figure | None
+    traffic: Figure | None
+    occupancy: Figure | None
+    launches: Figure | None
+    counters: str  # why there are none
+    launch_bound: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScopeRow:
+    """p50 of one profile in each scope."""
+
+    profile: str
+    times: tuple[Figure | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SplitRow:
+    """One eager speed-up and its two parts, each with its interval."""
+
+    case: str
+    pair: str
+    parts: tuple[tuple[Figure | None, Figure | None], ...]  # end to end, device, launch
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ControlRow:
+    """The same profile under two names, at one case."""
+
+    case: str
+    profile: str
+    ratio: Figure | None
+    interval: Figure | None
+    spoiled: Figure | None
+    sweeps: Figure | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseView:
+    name: str
+    label: str
+    description: str
+    included: bool
+    least_megabytes: Figure | None
+    cells: tuple[CellView, ...]
+    power_capped: bool  # the GPU was at its power limit for part of the time
+    scopes: tuple[str, ...]
+    scope_rows: tuple[ScopeRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Boundary:
+    holds_for: tuple[Sentence, ...]
+    does_not_show: tuple[str, ...]
+    not_measured: tuple[Sentence, ...]
+    excluded: tuple[Sentence, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecisionLink:
+    slug: str
+    title: str
+    status: str
+    freshness: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistoryRow:
+    run_id: str
+    date: str
+    machine: str
+    digest: str
+    current: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExperimentPage:
+    slug: str
+    title: str
+    question: str
+    project: str
+    focus: str
+    importance: str
+    answer: Sentence
+    state: Sentence
+    date: str
+    machine: str
+    on_cpu: bool
+    run_shape: Sentence
+    samples: Sentence
+    digest: str
+    cards: tuple[Card, ...]
+    chart: SpeedupChart | None
+    chart_baseline: str
+    figure_json: str
+    claims: tuple[ClaimView, ...]
+    cases: tuple[CaseView, ...]
+    splits: tuple[SplitRow, ...]
+    controls: tuple[ControlRow, ...]
+    self_test: bool
+    profiles: tuple[PlannedProfile, ...]
+    metrics: Mapping[str, tuple[str, ...]]
+    boundary: Boundary
+    decisions: tuple[DecisionLink, ...]
+    live_command: str
+    local_command: str
+    provenance: tuple[tuple[str, str], ...]
+    history: tuple[HistoryRow, ...]
+    data: Mapping[str, Any]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many claims have each verdict, in the order of the rules."""
+        found = [claim.status for claim in self.claims]
+        return {status: found.count(status) for status in READING_ORDER if status in found}

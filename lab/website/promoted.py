@@ -1,0 +1,125 @@
+"""Runs promoted for publication: immutable, addressed by digest, bound to the commit that was measured."""
+
+import hashlib
+import json
+import re
+import shutil
+import socket
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.definition import plan
+from lab.errors import EvidenceError
+from lab.evidence import journal
+from lab.evidence.record import SCHEMA, digest
+from lab.evidence.source import ROOT, commit_of
+from lab.verdict.results import RunResult, load_run
+
+EVIDENCE = ROOT / "experiments" / "evidence"
+NAME = "evidence.json"
+FILES = (plan.NAME, journal.NAME)
+PRIVATE = re.compile(r"/(?:home|root|Users)/[\w.-]+|/tmp/[\w.-]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """A published run: where it lies, what it is addressed by, which commit it measured, and its result."""
+
+    directory: Path
+    digest: str
+    commit: str
+    run: RunResult
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Promotion:
+    """What `promote` did; `withdraw` undoes it where the site then fails to build."""
+
+    directory: Path
+    digest: str
+    commit: str
+    fresh: bool
+
+    def withdraw(self) -> None:
+        if self.fresh:
+            shutil.rmtree(self.directory)
+
+
+def promote(directory: Path, evidence: Path = EVIDENCE, root: Path = ROOT) -> Promotion:
+    """Copy a finished run into the evidence folder.
+
+    EvidenceError where it is unfinished, damaged, measured from a source that no commit has, holds a
+    private path or name, or would replace other evidence of that run id.
+    """
+    run = load_run(directory)
+    _refuse_unfit(run, directory)
+    commit = commit_of(run.start.source_digest, root)
+    hashes = {name: _sha256(directory / name) for name in FILES}
+    address = address_of(run.plan.run_id, commit, hashes)
+    target = evidence / run.plan.run_id
+    if target.exists():
+        if _manifest(target)["digest"] == address:
+            return Promotion(directory=target, digest=address, commit=commit, fresh=False)
+        raise EvidenceError(f"{target}: holds other evidence under this run id; evidence is never replaced")
+    manifest = {"schema": SCHEMA, "run_id": run.plan.run_id, "digest": address, "commit": commit, "files": hashes}
+    evidence.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=evidence, prefix=".promoting-") as scratch:
+        whole = Path(scratch) / "evidence"
+        whole.mkdir()
+        for name in FILES:
+            shutil.copyfile(directory / name, whole / name)
+        (whole / NAME).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
+        whole.rename(target)
+    return Promotion(directory=target, digest=address, commit=commit, fresh=True)
+
+
+def load_evidence(evidence: Path = EVIDENCE) -> tuple[Evidence, ...]:
+    """All published runs, oldest first. EvidenceError where a file is not what was published."""
+    found = [_load(path.parent) for path in sorted(evidence.glob(f"*/{NAME}"))]
+    return tuple(sorted(found, key=lambda item: (item.run.finished_utc, item.run.plan.run_id)))
+
+
+def _load(directory: Path) -> Evidence:
+    manifest = _manifest(directory)
+    hashes = {name: _sha256(directory / name) for name in FILES}
+    if altered := [name for name in FILES if manifest["files"].get(name) != hashes[name]]:
+        raise EvidenceError(f"{directory / altered[0]}: is not the file that was published; restore it from git")
+    if address_of(str(manifest["run_id"]), str(manifest["commit"]), hashes) != manifest["digest"]:
+        raise EvidenceError(f"{directory / NAME}: its digest is not that of what it lists; restore it from git")
+    return Evidence(directory=directory, digest=manifest["digest"], commit=manifest["commit"], run=load_run(directory))
+
+
+def _refuse_unfit(run: RunResult, directory: Path) -> None:
+    if not run.finished_utc:
+        raise EvidenceError(f"{directory}: the run is unfinished; the command that began it resumes it")
+    if run.damages:
+        bad = run.damages[0]
+        raise EvidenceError(f"{directory}: journal line {bad.line_number} is damaged: {bad.reason}")
+    for name in FILES:
+        text = (directory / name).read_text(encoding="utf-8")
+        host = socket.gethostname()
+        found = PRIVATE.search(text) or (re.search(rf"\b{re.escape(host)}\b", text) if len(host) > 4 else None)
+        if found:
+            raise EvidenceError(f"{directory / name}: holds {found[0]!r}, which is private to the machine")
+
+
+def _manifest(directory: Path) -> dict[str, Any]:
+    path = directory / NAME
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise EvidenceError(f"{path}: cannot be read ({problem}); restore it from git") from None
+    if not isinstance(manifest, dict) or manifest.get("schema") not in range(1, SCHEMA + 1):
+        raise EvidenceError(f"{path}: is not a manifest of schemas 1 to {SCHEMA}")
+    return manifest
+
+
+def address_of(run_id: str, commit: str, hashes: dict[str, str]) -> str:
+    """The digest that evidence is addressed by: of its files, its run id and the commit that was measured."""
+    return digest({"run_id": run_id, "commit": commit, "files": hashes})
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

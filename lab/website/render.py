@@ -1,0 +1,83 @@
+"""Pages → files. The only room that knows of Jinja; it decides nothing and computes nothing."""
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from lab.evidence.source import ROOT
+from lab.website.charts.speedups import STYLE_HASHES, plotly_script
+from lab.website.pages.site import Site
+
+TEMPLATES = ROOT / "site_templates"
+ASSETS = ("style.css", "explore.js")
+
+
+def write_site(site: Site, out: Path) -> int:
+    """Render every page beside `out`, then put it in its place at once; returns the number of files."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
+        fresh, old = Path(scratch) / "fresh", Path(scratch) / "old"
+        fresh.mkdir()
+        _render(site, fresh)
+        if out.exists():
+            os.replace(out, old)
+        os.replace(fresh, out)
+    return sum(path.is_file() for path in out.rglob("*"))
+
+
+def environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    # A decision's body comes from markdown-it with raw HTML off: the one string that is already markup.
+    made.filters["rendered_markdown"] = Markup
+    made.filters["safe_json"] = _json_in_script
+    made.globals["plotly_styles"] = Markup(" ".join(STYLE_HASHES))
+    return made
+
+
+def _render(site: Site, out: Path) -> None:
+    templates = environment()
+    plotly_name, plotly_code = plotly_script()
+
+    def page(template: str, path: str, **view: object) -> None:
+        up = "../" * path.count("/")
+        text = templates.get_template(template).render(site=site, root=up, plotly=plotly_name, **view)
+        _write(out / path, text)
+
+    page("index.html", "index.html")
+    page("policy.html", "policy/index.html", policy=site.policy)
+    page("decisions.html", "decisions/index.html")
+    if site.trust:
+        page("trust.html", "trust/index.html", trust=site.trust)
+        _write(out / "trust" / "data.json", json.dumps(site.trust.data, indent=1, sort_keys=True) + "\n")
+    for experiment in site.experiments:
+        folder = f"experiments/{experiment.slug}"
+        page("experiment.html", f"{folder}/index.html", page=experiment)
+        _write(out / folder / "data.json", json.dumps(experiment.data, indent=1, sort_keys=True) + "\n")
+    for decision in site.decisions:
+        page("decision.html", f"decisions/{decision.slug}/index.html", decision=decision)
+    _write(out / "assets" / plotly_name, plotly_code)
+    for name in ASSETS:
+        (out / "assets").mkdir(exist_ok=True)
+        shutil.copyfile(TEMPLATES / name, out / "assets" / name)
+
+
+def _json_in_script(text: str) -> Markup:
+    """JSON that cannot end the script element it stands in."""
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")

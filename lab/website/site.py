@@ -1,0 +1,116 @@
+"""Definitions + evidence + decisions → the whole site: gather everything first, then write it at once."""
+
+import datetime
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lab.definition.catalogue import load_experiments
+from lab.definition.plan import planned
+from lab.evidence import journal
+from lab.evidence.source import ROOT
+from lab.verdict.results import ClaimResult, ExperimentResult, RunResult, load_run, unmeasured
+from lab.verdict.validity import study
+from lab.website.decisions import Decision, Standing, check_claims, load_decisions, refuse_unacknowledged, standings
+from lab.website.pages.experiment import decision_link, experiment_page
+from lab.website.pages.site import Site, decision_page, policy_page
+from lab.website.pages.trust import TrustPage, trust_page
+from lab.website.pages.views import Shown
+from lab.website.promoted import EVIDENCE, Evidence, load_evidence
+from lab.website.render import write_site
+
+DECISIONS = ROOT / "experiments" / "decisions"
+EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
+
+
+def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE) -> str:
+    """Rebuild the published site from what is committed; says what it wrote."""
+    evidence = load_evidence(promoted)
+    shown = [_shown(experiment.name, evidence) for experiment in load_experiments()]
+    records = load_decisions(decisions)
+    known = {item.result.plan.name: [claim.claim.name for claim in item.result.claims] for item in shown}
+    check_claims(records, known, [item.digest for item in evidence])
+    found = {decision.slug: _standings(decision, shown, evidence) for decision in records}
+    for decision in records:
+        refuse_unacknowledged(decision, found[decision.slug])
+    measured = [(item.run, journal.read(item.directory / journal.NAME).records) for item in evidence]
+    trust = trust_page(study(measured), evidence)
+    files = write_site(_site("", shown, records, found, trust), out)
+    return f"{out}: {len(shown)} experiments, {len(records)} decisions, {files} files"
+
+
+def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
+    """Pages of one run as they would look if it were published; returns the first page to open."""
+    run = load_run(directory)
+    evidence = load_evidence()
+    shown = [Shown(result=result, run=run, history=evidence) for result in run.experiments]
+    names = {item.result.plan.name for item in shown}
+    records = [r for r in load_decisions(decisions) if {s.experiment for s in r.rests_on} <= names]
+    found = {decision.slug: _standings(decision, shown, evidence) for decision in records}
+    out = directory / "preview"
+    label = f"Preview of run {run.plan.run_id}, not published" + (": CPU evidence" if shown[0].on_cpu else "")
+    write_site(_site(label, shown, records, found, None), out)
+    return out / "experiments" / shown[0].result.plan.name / "index.html"
+
+
+def _site(
+    label: str,
+    shown: Sequence[Shown],
+    records: Sequence[Decision],
+    found: Mapping[str, Sequence[Standing]],
+    trust: TrustPage | None,
+) -> Site:
+    pairs = [(decision, found[decision.slug]) for decision in records]
+    return Site(
+        label=label,
+        experiments=tuple(experiment_page(item, pairs) for item in shown),
+        decisions=tuple(decision_page(decision, standing) for decision, standing in pairs),
+        decision_links=tuple(decision_link(decision, standing) for decision, standing in pairs),
+        policy=policy_page(),
+        trust=trust,
+    )
+
+
+def _shown(name: str, evidence: Sequence[Evidence]) -> Shown:
+    """The fullest evidence of an experiment, and of such the newest; else its definition alone.
+
+    A GPU's before a CPU's, with counters before without, more sweeps before fewer.
+    """
+    holding = [(item, result) for item in evidence for result in item.run.experiments if result.plan.name == name]
+    if not holding:
+        definition = next(experiment for experiment in load_experiments() if experiment.name == name)
+        return Shown(result=unmeasured(planned(definition, EVERYTHING)), run=None)
+    item, result = max(holding, key=lambda pair: _fullness(pair[0].run))
+    return Shown(
+        result=result,
+        run=item.run,
+        digest=item.digest,
+        commit=item.commit,
+        history=tuple(held for held, _ in holding),
+    )
+
+
+def _fullness(run: RunResult) -> tuple[bool, bool, int, str]:
+    return run.machine.device == "cuda", run.plan.profiling, run.plan.protocol.sweeps, run.finished_utc
+
+
+def _standings(decision: Decision, shown: Sequence[Shown], evidence: Sequence[Evidence]) -> tuple[Standing, ...]:
+    def lookup(experiment: str, claim: str, digest: str) -> ClaimResult | None:
+        if not digest:
+            results: list[ExperimentResult] = [item.result for item in shown if item.run]
+        else:
+            results = [r for item in evidence if item.digest.startswith(digest) for r in item.run.experiments]
+        for result in results:
+            for found in result.claims:
+                if (result.plan.name, found.claim.name) == (experiment, claim):
+                    return found
+        return None
+
+    return standings(decision, lookup, _today(shown, decision))
+
+
+def _today(shown: Sequence[Shown], decision: Decision) -> datetime.date:
+    """The day of the newest evidence: the site must not change by itself while nothing was measured."""
+    days = [
+        datetime.date.fromisoformat(item.run.finished_utc[:10]) for item in shown if item.run and item.run.finished_utc
+    ]
+    return max([*days, decision.date])

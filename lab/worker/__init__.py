@@ -1,0 +1,1 @@
+"""What happens in a measuring process: check, time, report."""

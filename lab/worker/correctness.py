@@ -1,0 +1,244 @@
+"""Is the result right? Asked before timing, and again of timed outputs. A wrong result is never timed.
+
+The truth is computed in float64 after the call, so that no call can find it in memory, and memory is poisoned
+before the call, so that what is not written cannot look right.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lab.definition.experiment import Operator
+from lab.evidence.record import Correctness, Edge
+from lab.worker.deferred import deferred
+from lab.worker.tensors import copied, same
+
+STANDARD_ALLOWANCE = 2.0  # times the standard implementation's own error on the same inputs
+Arguments = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One comparison: the worst error and its share of the tolerance, the standard's share, or what is wrong."""
+
+    absolute_error: float
+    tolerance_share: float
+    problem: str
+    standard_share: float = 0.0
+
+
+def check_profile(
+    operator: Operator,
+    function: Callable[..., Any],
+    input_sets: Sequence[Arguments],
+    seeds: Sequence[int],
+    *,
+    in_place: bool = False,
+    edges: Iterable[tuple[str, Arguments]] = (),
+) -> Correctness:
+    """Run `function` on each input set and edge and compare with the float64 truth.
+
+    Inputs must stay as they were, unless `in_place`; no output may share memory with an input or an earlier
+    output, and earlier outputs must keep their values.
+    """
+    checks = []
+    earlier: list[tuple[Any, Any]] = []  # outputs, and what they were
+    for arguments in input_sets:
+        output, pristine, problem = _call(function, arguments, in_place)
+        check = check_output(operator, output, pristine)
+        problem = problem or check.problem or _aliased(output, arguments, [held for held, _ in earlier], in_place)
+        checks.append(replace(check, problem=problem))
+        if not in_place:
+            earlier.append((output, copied(output)))
+    if any(not _same(held, was) for held, was in earlier):
+        checks.append(Check(0.0, 0.0, "a later call changed an earlier output"))
+    found = tuple(_edge(operator, function, name, arguments, in_place) for name, arguments in edges)
+    right = verdict(checks, tuple(seeds))
+    wrong = next((edge for edge in found if edge.outcome == "wrong"), None)
+    message = right.message or (f"edge input {wrong.name}: {wrong.message}" if wrong else "")
+    return replace(right, passed=not message, message=message, edges=found)
+
+
+def check_output(operator: Operator, output: Any, arguments: Arguments) -> Check:
+    """Compare what a call returned with the truth for the inputs it was given; computed here and now."""
+    truths, outputs = _tuple(operator.reference(*arguments)), _tuple(output)
+    if len(truths) != len(outputs):
+        return Check(0.0, 0.0, f"{len(outputs)} results; expected {len(truths)}")
+    if problem := next((p for o, t in zip(outputs, truths, strict=True) if (p := _malformed(o, t, arguments[0]))), ""):
+        return Check(0.0, 0.0, problem)
+    absolute, share, masked = _error(operator, outputs, truths)
+    if not masked and share <= 1:
+        return Check(absolute, share, "")
+    standard_share, standard_masks = _standard(operator, arguments, truths)
+    if not masked and share <= STANDARD_ALLOWANCE * standard_share:
+        return Check(absolute, share, "", standard_share)
+    if masked and standard_masks and _same_masks(outputs, standard_masks):
+        return Check(absolute, share, "", standard_share)
+    problem = "NaN or infinity where the truth is finite, or the reverse" if masked else ""
+    return Check(absolute, share, problem and f"the result has {problem}", standard_share)
+
+
+def verdict(checks: Sequence[Check], seeds: tuple[int, ...]) -> Correctness:
+    """All checks of a profile as one record."""
+    problems = [check.problem for check in checks if check.problem]
+    worst = max(checks, key=lambda check: check.tolerance_share)
+    excess = [c for c in checks if not c.tolerance_share <= max(1.0, STANDARD_ALLOWANCE * c.standard_share)]
+    if not problems and excess:
+        problems = [f"the error is {excess[0].tolerance_share:.3g} times the tolerance"]
+    return Correctness(
+        passed=not problems,
+        seeds=seeds,
+        worst_absolute_error=max(check.absolute_error for check in checks),
+        worst_tolerance_share=worst.tolerance_share,
+        message=problems[0] if problems else "",
+        standard_tolerance_share=worst.standard_share,
+    )
+
+
+def worse(one: Correctness, other: Correctness) -> Correctness:
+    """Both records as one: the larger errors, the first complaint, the edges of the first."""
+    larger = max(one, other, key=lambda record: record.worst_tolerance_share)
+    return replace(
+        one,
+        passed=one.passed and other.passed,
+        worst_absolute_error=max(one.worst_absolute_error, other.worst_absolute_error),
+        worst_tolerance_share=larger.worst_tolerance_share,
+        standard_tolerance_share=larger.standard_tolerance_share,
+        message=one.message or other.message,
+    )
+
+
+def _edge(operator: Operator, function: Callable[..., Any], name: str, arguments: Arguments, in_place: bool) -> Edge:
+    try:
+        output, pristine, problem = _call(function, arguments, in_place)
+    except (TypeError, ValueError, NotImplementedError, RuntimeError, AssertionError) as refusal:
+        if _is_fault(refusal):
+            raise
+        first = (str(refusal).strip().splitlines() or [""])[0]
+        return Edge(
+            name=name, outcome="refused", tolerance_share=0.0, standard_share=0.0,
+            message=f"{type(refusal).__name__}: {first}"[:200],
+        )  # fmt: skip
+    check = check_output(operator, output, pristine)
+    found = verdict([replace(check, problem=problem or check.problem)], ())
+    return Edge(
+        name=name,
+        outcome="passed" if found.passed else "wrong",
+        tolerance_share=check.tolerance_share,
+        standard_share=check.standard_share,
+        message=found.message,
+    )
+
+
+def _is_fault(problem: Exception) -> bool:
+    """Whether it is no refusal but the GPU's own complaint, which may have poisoned the process."""
+    return isinstance(problem, getattr(torch, "AcceleratorError", ())) or "CUDA error" in str(problem)
+
+
+def _call(function: Callable[..., Any], arguments: Arguments, in_place: bool) -> tuple[Any, Arguments, str]:
+    """(result, the inputs as they were, what was done to them). Changed inputs are put right for the next profile."""
+    pristine = copied(arguments)
+    _poison_memory(arguments)
+    problem = ""
+    output = None
+    try:
+        output = function(*arguments)
+        problem = deferred(output)  # before anybody looks at it
+        if in_place:
+            output = copied(output)
+    finally:
+        for mine, was in zip(arguments, pristine, strict=True):
+            if isinstance(mine, Tensor) and not same(mine, was):
+                mine.copy_(was)
+                problem = problem or ("" if in_place else "an input was changed by the call")
+    return output, pristine, problem
+
+
+def _poison_memory(arguments: Arguments) -> None:
+    """Leave NaN in the memory that the allocator will most likely give to the result."""
+    for argument in arguments:
+        if isinstance(argument, Tensor) and argument.is_floating_point():
+            torch.full_like(argument, math.nan)
+            return
+
+
+def _malformed(output: Any, truth: Tensor, first: Tensor) -> str:
+    if type(output) is not Tensor:
+        return f"the result is a {type(output).__name__}, not a plain tensor"
+    if output.shape != truth.shape or output.dtype != first.dtype or output.device != first.device:
+        return (
+            f"the result is {tuple(output.shape)} {output.dtype} on {output.device}; "
+            f"expected {tuple(truth.shape)} {first.dtype} on {first.device}"
+        )
+    return ""
+
+
+def _error(operator: Operator, outputs: Sequence[Tensor], truths: Sequence[Tensor]) -> tuple[float, float, bool]:
+    """(largest |error|, its largest share of the tolerance, whether NaN or infinity lie elsewhere than there)."""
+    absolute = share = 0.0
+    masked = False
+    for output, truth in zip(outputs, truths, strict=True):
+        # In place, because a case may hold gigabytes: NaN and infinity survive into the maximum.
+        error = output.double().sub_(truth).abs_()
+        largest = float(error.max()) if error.numel() else 0.0
+        if not math.isfinite(largest):
+            unlike = ~_equal_masks(output, truth)
+            masked = masked or bool(unlike.any())
+            error.nan_to_num_(0.0, posinf=0.0)
+            largest = float(error.max())
+        absolute = max(absolute, largest)
+        scale = truth.abs().nan_to_num_(0.0, posinf=0.0).add_(operator.scale)
+        relative = float(error.div_(scale).max()) if error.numel() else 0.0
+        share = max(share, relative / (operator.tolerance * torch.finfo(output.dtype).eps))
+    return absolute, share, masked
+
+
+def _standard(operator: Operator, arguments: Arguments, truths: Sequence[Tensor]) -> tuple[float, tuple[Tensor, ...]]:
+    """(share of the tolerance that the standard implementation reaches, where its results are not finite)."""
+    if operator.standard is None:
+        return 0.0, ()
+    outputs = _tuple(operator.standard(*copied(arguments)))
+    _, share, _ = _error(operator, outputs, truths)
+    return share, tuple(_kind(output) for output in outputs)
+
+
+def _kind(tensor: Tensor) -> Tensor:
+    """0 where finite, 1 for NaN, 2 and 3 for the infinities."""
+    return tensor.isnan().to(torch.int8) + 2 * tensor.isposinf().to(torch.int8) + 3 * tensor.isneginf().to(torch.int8)
+
+
+def _equal_masks(output: Tensor, truth: Tensor) -> Tensor:
+    """Where both are finite, or both the same kind of not; a truth beyond the dtype's range is infinite in it."""
+    return _kind(output) == _kind(truth.to(output.dtype))
+
+
+def _same_masks(outputs: Sequence[Tensor], kinds: Sequence[Tensor]) -> bool:
+    return all(bool((_kind(output) == kind).all()) for output, kind in zip(outputs, kinds, strict=True))
+
+
+def _aliased(output: Any, arguments: Arguments, earlier: Sequence[Any], in_place: bool) -> str:
+    if in_place:
+        return ""
+    mine = {_memory(tensor) for tensor in _tuple(output) if isinstance(tensor, Tensor)}
+    if mine & {_memory(argument) for argument in arguments if isinstance(argument, Tensor)}:
+        return "the result shares memory with an input"
+    if mine & {_memory(tensor) for held in earlier for tensor in _tuple(held) if isinstance(tensor, Tensor)}:
+        return "the result shares memory with an earlier result"
+    return ""
+
+
+def _memory(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _same(one: Any, other: Any) -> bool:
+    pairs = zip(_tuple(one), _tuple(other), strict=True)
+    return all(same(a, b) for a, b in pairs if isinstance(a, Tensor) and isinstance(b, Tensor))
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)

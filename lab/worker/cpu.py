@@ -1,0 +1,74 @@
+"""The CPU's clock: its own wall time."""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lab.worker.clock import FALLBACK_CACHE_BYTES, Block, Call, Replay, nothing, poison
+
+
+class CpuClock:
+    """The CPU's own wall time, its last-level cache flushed before each cold call. No launch, no spin."""
+
+    device = "cpu"
+    scopes: tuple[str, ...] = ("device_cold", "device_warm")
+
+    def __init__(self) -> None:
+        self.cache_bytes = last_level_cache_bytes()
+        self._flush_buffer = torch.ones(2 * self.cache_bytes // 4, dtype=torch.float32)
+
+    def block(self, scope: str, calls: Sequence[Call], spin_seconds: float) -> Block:
+        # Bound before the first call, so that none can put something in its place for a moment.
+        moment = time.perf_counter
+        seconds = []
+        output = None
+        for call in calls:
+            poison(output)
+            output = None
+            call.prepare()
+            if scope == "device_cold":
+                self._flush_buffer.fill_(1.0)
+                self._flush_buffer.sum()
+            call.touch()
+            begin = moment()
+            output = call.run()
+            seconds.append(round(moment() - begin, 10))
+            call.done(output)
+        return Block(tuple(seconds), 0)
+
+    def enqueue_seconds(self, calls: Sequence[Call]) -> list[float]:
+        return [0.0 for _ in calls]
+
+    def capture(self, runs: Sequence[Callable[[], Any]]) -> Replay:
+        raise RuntimeError("a CPU has no CUDA graphs")
+
+    def properties(self) -> dict[str, Any]:
+        return {"l2_bytes": self.cache_bytes}
+
+    def floors(self) -> tuple[float, float]:
+        target = torch.empty(1)
+        calls = [[Call(nothing, nothing, run)] * 20 for run in (target.zero_, nothing)]
+        work, empty = (statistics.median(self.block("device_cold", each, 0.0).seconds) for each in calls)
+        return work, empty
+
+    def canary(self) -> tuple[float, float] | None:
+        """None: a shared CPU drifts by more than any limit that would mean something."""
+        return None
+
+    def tampering(self) -> str:
+        return ""
+
+
+def last_level_cache_bytes() -> int:
+    """Size of the CPU's largest cache as Linux tells it, else 64 MiB."""
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    sizes = [FALLBACK_CACHE_BYTES]
+    found = list(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"))
+    if found:
+        texts = [path.read_text().strip() for path in found]
+        sizes = [int(text[:-1]) * units[text[-1]] for text in texts if text[-1:] in units] or sizes
+    return max(sizes)

@@ -1,0 +1,313 @@
+"""The GPU's clock: time on the device, block by block. The only room that touches torch.cuda.
+
+A `device_cold` sample: the previous output is poisoned and released, so that the memory the call receives
+holds NaN; the cache is flushed by writing, then reading, a buffer of twice its size; the GPU spins while the
+host enqueues the call between two events. A sample whose start event the GPU had reached before the host
+was done is void, whatever its time. One synchronisation a block.
+"""
+
+import ctypes
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from lab.errors import PlanError
+from lab.worker.clock import FALLBACK_CACHE_BYTES, Block, Call, Clock, Replay, nothing, poison
+from lab.worker.cpu import CpuClock
+
+LARGEST_BLOCK = 64
+CANARY_SAMPLES = 7
+PERSISTING_L2 = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE
+# What a profile would have to replace in order to forge its own time.
+WATCHED: tuple[tuple[object, str], ...] = (
+    *((torch.cuda.Event, name) for name in ("__new__", "record", "query", "elapsed_time", "synchronize")),
+    *((torch.cuda, name) for name in ("Event", "synchronize", "_sleep", "CUDAGraph", "current_stream", "set_stream")),
+    *((torch._C, name) for name in ("_cuda_synchronize", "_cuda_sleep", "_cuda_getCurrentStream")),
+    *((torch.cuda.CUDAGraph, name) for name in ("capture_begin", "capture_end", "replay")),
+    *((time, name) for name in ("perf_counter", "monotonic")),
+    (statistics, "median"),
+)
+
+
+class CudaClock:
+    device = "cuda"
+    scopes: tuple[str, ...] = ("device_cold", "device_warm", "graph", "eager")
+    CYCLES = 2_000_000
+    CLOCK_CYCLES = 400_000  # about 200 µs: long against the timer's step
+
+    def __init__(self) -> None:
+        self.cache_bytes: int = torch.cuda.get_device_properties(0).L2_cache_size or FALLBACK_CACHE_BYTES
+        self._flush_buffer = torch.ones(2 * self.cache_bytes // 4, dtype=torch.float32, device="cuda")
+        self._sink = torch.empty((), dtype=torch.float32, device="cuda")
+        self._copied = torch.empty(4 * self.cache_bytes, dtype=torch.uint8, device="cuda")
+        self._original = torch.ones_like(self._copied)
+        # Bound here, like all that a block uses, so that no call can put something in its place for a moment.
+        self._write = partial(self._flush_buffer.fill_, 1.0)
+        self._read = partial(torch.sum, self._flush_buffer, dim=0, out=self._sink)
+        self._stream = torch.cuda.current_stream()
+        self._current_stream = partial(torch._C._cuda_getCurrentStream, torch.cuda.current_device())
+        self._home = self._current_stream()
+        self._strayed = False
+        self._events = [_event_pair() for _ in range(LARGEST_BLOCK)]
+        self._clock_events = _event_pair()
+        self._persisting_bytes = _persisting_bytes()
+        self._cycles_per_second = statistics.median(self._spin_hertz(self.CYCLES) for _ in range(5))
+
+    def block(self, scope: str, calls: Sequence[Call], spin_seconds: float) -> Block:
+        """Time each call once. More calls than LARGEST_BLOCK are a caller's bug."""
+        if scope == "eager":
+            return self._eager_block(calls)
+        cycles = int(spin_seconds * self._cycles_per_second)
+        sleep, synchronize, stream = torch.cuda._sleep, torch._C._cuda_synchronize, self._stream
+        timers = [_Timer.of(*pair) for pair in self._events[: len(calls)]]
+        starved: list[bool] = []
+        output = None
+        in_time = self._enqueue_clock_spin()
+        for call, timer in zip(calls, timers, strict=True):
+            if scope != "graph":
+                poison(output)
+                output = None
+            call.prepare()
+            if scope == "device_cold":
+                self.flush()
+            sleep(cycles)
+            call.touch()
+            timer.start(stream)
+            output = call.run()
+            timer.stop(stream)
+            starved.append(timer.started())
+            self._come_home()
+            call.done(output)
+        synchronize()
+        seconds = [timer.milliseconds() * 1e-3 for timer in timers]
+        valid = tuple(round(s, 10) for s, bad in zip(seconds, starved, strict=True) if not bad)
+        return Block(valid, sum(starved), self._clock_hertz() if in_time else None)
+
+    def cold_seconds(self, runs: Sequence[Callable[[], Any]], *, flush_reads: bool, spin_seconds: float) -> list[float]:
+        """Times of `runs` after a flush that reads what it wrote, or leaves it dirty in the cache."""
+        for run, (start, stop) in zip(runs, self._events, strict=False):
+            self.flush(reads=flush_reads)
+            torch.cuda._sleep(int(spin_seconds * self._cycles_per_second))
+            start.record()
+            run()
+            stop.record()
+        torch.cuda.synchronize()
+        return [start.elapsed_time(stop) * 1e-3 for start, stop in self._events[: len(runs)]]
+
+    def enqueue_seconds(self, calls: Sequence[Call]) -> list[float]:
+        """Host time of each sample while the GPU is kept busy, so that only enqueueing is timed."""
+        moment, synchronize = time.perf_counter, torch._C._cuda_synchronize
+        timer = _Timer.of(*self._events[0])
+        seconds = []
+        for call in calls:
+            call.prepare()
+            torch.cuda._sleep(self.CYCLES)
+            begin = moment()
+            call.touch()
+            timer.start(self._stream)
+            call.run()
+            timer.stop(self._stream)
+            seconds.append(moment() - begin)
+            synchronize()
+        return seconds
+
+    def capture(self, runs: Sequence[Callable[[], Any]]) -> Replay:
+        """The calls as one CUDA graph; RuntimeError where they cannot be captured, or leave work unjoined.
+
+        Every output stays alive, so that each has memory of its own.
+        """
+        graph = torch.cuda.CUDAGraph()
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            graph.capture_begin()
+            try:
+                outputs = [run() for run in runs]
+            except BaseException:
+                with suppress(RuntimeError):  # what broke the capture is already on its way up
+                    graph.capture_end()
+                raise
+            graph.capture_end()
+        torch.cuda.current_stream().wait_stream(stream)
+        return _CudaReplay(graph, outputs)
+
+    def on_stream(self, address: int) -> AbstractContextManager[Any]:
+        """Launches inside go to a stream that another library made."""
+        return torch.cuda.stream(torch.cuda.ExternalStream(address))
+
+    def properties(self) -> dict[str, Any]:
+        properties = torch.cuda.get_device_properties(0)
+        return {
+            "gpu": properties.name,
+            "compute_capability": f"{properties.major}.{properties.minor}",
+            "multiprocessors": properties.multi_processor_count,
+            "memory_bytes": properties.total_memory,
+            "l2_bytes": properties.L2_cache_size,
+            "cuda": torch.version.cuda or "",
+        }
+
+    def floors(self) -> tuple[float, float]:
+        """(seconds of a kernel that does nothing, seconds between two events with nothing between them)."""
+        target = torch.empty(1, device="cuda")
+        return self._floor(target.zero_), self._floor(nothing)
+
+    def canary(self) -> tuple[float, float] | None:
+        """(seconds of a fixed copy, clock in hertz during a fixed spin); None where the host was never in time."""
+        seconds = [self._guarded(lambda: self._copied.copy_(self._original)) for _ in range(CANARY_SAMPLES)]
+        spins = [self._guarded(lambda: torch.cuda._sleep(self.CYCLES)) for _ in range(CANARY_SAMPLES)]
+        copies, turns = ([value for value in values if value is not None] for values in (seconds, spins))
+        if not copies or not turns:
+            return None
+        return statistics.median(copies), round(self.CYCLES / statistics.median(turns))
+
+    def _guarded(self, run: Callable[[], Any]) -> float | None:
+        """Cold seconds of one call, or None where the GPU had to wait for the host."""
+        start, stop = self._events[0]
+        self.flush()
+        torch.cuda._sleep(self.CLOCK_CYCLES)
+        start.record()
+        run()
+        stop.record()
+        late = start.query()
+        torch.cuda.synchronize()
+        return None if late else float(start.elapsed_time(stop)) * 1e-3
+
+    def flush(self, reads: bool = True) -> None:
+        """Push everything out of the cache; reading back leaves clean lines, which cost nobody a write."""
+        self._write()
+        if reads:
+            self._read()
+
+    def tampering(self) -> str:
+        """Whether a profile left another stream current, or set a part of the GPU's cache aside for itself."""
+        self._come_home()
+        strayed, self._strayed = self._strayed, False
+        if (size_bytes := _persisting_bytes()) != self._persisting_bytes:
+            _set_persisting_bytes(self._persisting_bytes)
+            return f"set the L2 cache's persisting part from {self._persisting_bytes} to {size_bytes} bytes"
+        return "left another stream current" if strayed else ""
+
+    def _come_home(self) -> None:
+        """Undo and note that a call left another stream current: what follows it would run, and wait, there."""
+        if self._current_stream() != self._home:
+            torch.cuda.set_stream(self._stream)
+            self._strayed = True
+
+    def _eager_block(self, calls: Sequence[Call]) -> Block:
+        """Wall time of each call with the wait for its result: what a Python caller sees."""
+        moment, synchronize = time.perf_counter, torch._C._cuda_synchronize
+        seconds = []
+        output = None
+        for call in calls:
+            poison(output)
+            output = None
+            call.prepare()
+            call.touch()
+            synchronize()
+            begin = moment()
+            output = call.run()
+            synchronize()
+            seconds.append(round(moment() - begin, 10))
+            self._come_home()
+            call.done(output)
+        return Block(tuple(seconds), 0)
+
+    def _floor(self, run: Callable[[], Any]) -> float:
+        calls = [Call(nothing, nothing, run)] * 20
+        blocks = [self.block("device_cold", calls, 200e-6) for _ in range(3)]
+        return statistics.median(s for block in blocks for s in block.seconds)
+
+    def _enqueue_clock_spin(self) -> bool:
+        """Whether the host was in time: else the spin's time holds a wait for the host."""
+        start, stop = self._clock_events
+        torch.cuda._sleep(self.CLOCK_CYCLES)
+        start.record()
+        torch.cuda._sleep(self.CLOCK_CYCLES)
+        stop.record()
+        return not start.query()
+
+    def _clock_hertz(self) -> float:
+        start, stop = self._clock_events
+        return round(self.CLOCK_CYCLES / (float(start.elapsed_time(stop)) * 1e-3))
+
+    def _spin_hertz(self, cycles: int) -> float:
+        start, stop = self._events[0]
+        self.flush()  # keeps the GPU busy until the spin is enqueued
+        start.record()
+        torch.cuda._sleep(cycles)
+        stop.record()
+        torch.cuda.synchronize()
+        return round(cycles / (float(start.elapsed_time(stop)) * 1e-3))
+
+
+@dataclass(frozen=True, slots=True)
+class _Timer:
+    """Two events through the methods that torch's own class wraps: they cannot be replaced, even for a moment."""
+
+    start: Callable[[Any], None]
+    stop: Callable[[Any], None]
+    started: Callable[[], bool]
+    milliseconds: Callable[[], float]
+
+    @classmethod
+    def of(cls, start: torch.cuda.Event, stop: torch.cuda.Event) -> "_Timer":
+        first: Any = super(torch.cuda.Event, start)
+        last: Any = super(torch.cuda.Event, stop)
+        return cls(first.record, last.record, first.query, partial(first.elapsed_time, stop))
+
+
+@dataclass(frozen=True, slots=True)
+class _CudaReplay:
+    graph: torch.cuda.CUDAGraph
+    outputs: Sequence[Any]
+
+    def replay(self) -> None:
+        self.graph.replay()
+
+
+def choose_device(wanted: str) -> str:
+    """'cuda' or 'cpu' for 'auto', 'cuda' or 'cpu'; PlanError where CUDA is wanted and absent."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise PlanError("--device cuda: torch sees no CUDA GPU here (`lab doctor` says why); accepted is cpu")
+    return "cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu"
+
+
+def make_clock(device: str) -> Clock:
+    return CudaClock() if device == "cuda" else CpuClock()
+
+
+@contextmanager
+def profiled_range(name: str) -> Iterator[None]:
+    """Let an attached profiler see exactly the launches inside, under this name."""
+    torch.cuda.synchronize()
+    torch.cuda.cudart().cudaProfilerStart()
+    torch.cuda.nvtx.range_push(name)
+    try:
+        yield
+        torch.cuda.synchronize()
+    finally:
+        torch.cuda.nvtx.range_pop()
+        torch.cuda.cudart().cudaProfilerStop()
+
+
+def _persisting_bytes() -> int:
+    """How much of the L2 cache this process may keep from eviction; the driver has a default of its own."""
+    size = ctypes.c_size_t(0)
+    with suppress(OSError):
+        ctypes.CDLL("libcuda.so.1").cuCtxGetLimit(ctypes.byref(size), PERSISTING_L2)
+    return size.value
+
+
+def _set_persisting_bytes(size_bytes: int) -> None:
+    with suppress(OSError):
+        ctypes.CDLL("libcuda.so.1").cuCtxSetLimit(PERSISTING_L2, ctypes.c_size_t(size_bytes))
+
+
+def _event_pair() -> tuple[torch.cuda.Event, torch.cuda.Event]:
+    return torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

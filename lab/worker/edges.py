@@ -1,0 +1,69 @@
+"""Unusual inputs that must come out right too: the ordinary ones, with the tensor that is worked on made unusual."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lab.definition.experiment import Operator
+
+SEED = 20_011  # fixed: what an edge asks stays the same from run to run
+LARGE_MEAN = {torch.float16: 100.0, torch.bfloat16: 100.0, torch.float32: 1000.0}
+LARGE_SCALE = 1e3
+TINY_SCALE = 1e-3
+LARGEST_ODD = 501
+Arguments = tuple[Any, ...]
+Change = Callable[[Tensor], Tensor]
+
+
+def edge_inputs(
+    operator: Operator, shape: tuple[int, ...], dtype: torch.dtype, device: str
+) -> Iterator[tuple[str, Arguments]]:
+    """(name, arguments) of each edge that the operator names; each made when it is asked for."""
+    for name in operator.edges:
+        if name == "odd-sizes":
+            yield name, operator.inputs(tuple(_odd(size) for size in shape), dtype, device, SEED)
+        else:
+            yield name, _with_first(operator.inputs(shape, dtype, device, SEED), CHANGES[name])
+
+
+def _odd(size: int) -> int:
+    """An odd size of the same kind: neither a power of two nor a multiple of anything that a kernel prefers."""
+    return min(size, LARGEST_ODD) - (min(size, LARGEST_ODD) + 1) % 2
+
+
+def _with_first(arguments: Arguments, change: Change) -> Arguments:
+    """The arguments, with the first floating tensor changed."""
+    position = next(i for i, item in enumerate(arguments) if isinstance(item, Tensor) and item.is_floating_point())
+    return (*arguments[:position], change(arguments[position]), *arguments[position + 1 :])
+
+
+def _spoiled(value: float) -> Change:
+    """A few elements of a few rows replaced: the other rows must not notice."""
+
+    def change(x: Tensor) -> Tensor:
+        rows = x.view(-1, x.shape[-1])
+        rows[:: max(1, len(rows) // 3), :: max(1, x.shape[-1] // 2)] = value
+        return x
+
+    return change
+
+
+def _strided(x: Tensor) -> Tensor:
+    """The same values as rows of a wider buffer."""
+    wide = torch.zeros((*x.shape[:-1], 2 * x.shape[-1]), dtype=x.dtype, device=x.device)
+    rows = wide[..., : x.shape[-1]]
+    rows.copy_(x)
+    return rows
+
+
+CHANGES: dict[str, Change] = {
+    "zeros": torch.zeros_like,
+    "large-mean": lambda x: x + LARGE_MEAN.get(x.dtype, 100.0),
+    "large-scale": lambda x: x * LARGE_SCALE,
+    "tiny-scale": lambda x: x * TINY_SCALE,
+    "nan": _spoiled(float("nan")),
+    "inf": _spoiled(float("inf")),
+    "strided": _strided,
+}

@@ -1,0 +1,105 @@
+"""What a profile must leave alone: the clock that times it, and the judges of its results."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from lab.worker.deferred import remove_modes
+
+ABSENT = object()
+LAZY = {"__annotations__", "__annotations_cache__", "__warningregistry__"}  # Python adds them when it needs them
+
+
+class Tampering(Exception):
+    """What a profile did, while it was loaded, to what it must leave alone."""
+
+
+class Guard:
+    """Remembers attributes as they are when it is made, by (owner, name); of `rooms` all that they and their
+    classes hold; and of functions what they are made of."""
+
+    def __init__(self, watched: Iterable[tuple[object, str]], rooms: Sequence[ModuleType] = ()) -> None:
+        self._held = [(owner, name, getattr(owner, name, ABSENT)) for owner, name in watched]
+        self._rooms = [(owner, dict(vars(owner))) for room in rooms for owner in (room, *_classes(room))]
+        values = [value for _, _, value in self._held]
+        values += [value for _, held in self._rooms for value in held.values()]
+        functions = {id(function): function for value in values for function in _functions(value)}
+        self._functions = [(function, _makings(function)) for function in functions.values()]
+
+    def broken(self) -> str:
+        """What was replaced since, or left active, which is put right; nothing where all is as it was."""
+        replaced = [*self._attributes_put_back(), *self._rooms_put_back(), *self._functions_put_back()]
+        found = (f"replaced {', '.join(replaced)}" if replaced else "", remove_modes())
+        return "; ".join(filter(None, found))
+
+    def _attributes_put_back(self) -> Iterator[str]:
+        for owner, name, original in self._held:
+            now = getattr(owner, name, ABSENT)
+            if now is not original and not _same_method(now, original):
+                setattr(owner, name, original)
+                yield _label(owner, name)
+
+    def _rooms_put_back(self) -> Iterator[str]:
+        for owner, held in self._rooms:
+            now = dict(vars(owner))
+            for name in now.keys() - held.keys() - LAZY:  # it may hide a built-in function
+                delattr(owner, name)
+                yield _label(owner, name)
+            for name, original in held.items():
+                if now.get(name, ABSENT) is not original:
+                    setattr(owner, name, original)
+                    yield _label(owner, name)
+
+    def _functions_put_back(self) -> Iterator[str]:
+        for function, makings in self._functions:
+            if _makings(function) != makings:
+                function.__code__, function.__defaults__, function.__kwdefaults__ = makings
+                yield f"the code of {function.__qualname__}"
+
+
+def used(rooms: Iterable[ModuleType], owners: Iterable[Any]) -> Iterator[tuple[object, str]]:
+    """Attributes of `owners` whose names occur in the code of `rooms`."""
+    codes = [
+        function.__code__
+        for room in rooms
+        for owner in (room, *_classes(room))
+        for value in vars(owner).values()
+        for function in _functions(value)
+        if function.__module__ == room.__name__
+    ]
+    names = {name for code in codes for name in _names(code)}
+    return ((owner, name) for owner in owners for name in sorted(names & set(dir(owner))))
+
+
+def _classes(room: ModuleType) -> list[type]:
+    return [value for value in vars(room).values() if isinstance(value, type) and value.__module__ == room.__name__]
+
+
+def _functions(value: Any) -> Iterator[FunctionType]:
+    """The Python functions behind an attribute, whatever they are wrapped in."""
+    if isinstance(value, property):
+        yield from (function for part in (value.fget, value.fset) for function in _functions(part))
+    elif isinstance(value, FunctionType):
+        yield value
+    if wrapped := getattr(value, "__wrapped__", None):
+        yield from _functions(wrapped)
+
+
+def _makings(function: FunctionType) -> tuple[CodeType, Any, Any]:
+    return function.__code__, function.__defaults__, function.__kwdefaults__
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _label(owner: object, name: str) -> str:
+    return f"{getattr(owner, '__name__', type(owner).__name__)}.{name}"
+
+
+def _same_method(now: object, original: object) -> bool:
+    """Built-in methods are made anew each time they are looked up; equal ones are the same."""
+    return type(now) is type(original) and now == original

@@ -1,0 +1,116 @@
+"""The input sets that timed calls go round, each with a hidden twin that tells what its contents must be.
+
+Before every timed call one random stretch of the call's set gets fresh values, in the set and in its twin. They are
+drawn from the inputs themselves, so the inputs stay what they are. A result that was remembered, under whatever key,
+is wrong from then on, as far as it depends on the values in the stretch; a true one costs nothing more.
+"""
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lab.worker.tensors import copied, same
+
+STRETCH = 1024  # elements that change together: few lines of any cache
+POOL = 262_138  # one less than a prime: no stretch of values comes again before nearly all others came
+
+Arguments = tuple[Any, ...]
+
+
+class Ring:
+    """Input sets by index. Profiles see `arguments`; the twins stay here."""
+
+    def __init__(self, sets: Sequence[Arguments], shuffler: random.Random) -> None:
+        self._sets = tuple(sets)
+        self._twins = tuple(copied(arguments) for arguments in sets)
+        self._shuffler = shuffler
+        targets = [target for twin in self._twins if (target := _target(twin)) is not None]
+        self._pool = _negatives(targets, shuffler.getrandbits(62)) if targets else None
+        self._drawn = 0
+        self._touched: tuple[Tensor, Tensor] | None = None  # the negatives of fresh values, and where they belong
+
+    def __len__(self) -> int:
+        return len(self._sets)
+
+    def arguments(self, index: int) -> Arguments:
+        return self._sets[index]
+
+    def prepare(self, index: int, restore: bool) -> None:
+        """Choose what will change, and change the twin. `restore`: first undo what an in-place call did."""
+        if restore:
+            self.mend((index,))
+        mine, twin = _target(self._sets[index]), _target(self._twins[index])
+        if mine is not None and twin is not None and self._pool is not None:
+            stretch = self._draw_stretch(twin.numel())
+            width = stretch.stop - stretch.start
+            values = self._pool[self._drawn : self._drawn + width]
+            self._drawn = (self._drawn + width) % (len(self._pool) - width + 1)
+            torch.neg(values, out=_flat(twin)[stretch])
+            self._touched = values, _flat(mine)[stretch]
+
+    def _draw_stretch(self, elements: int) -> slice:
+        """Half of the elements at most, so that of what a call wrote something is left to be found."""
+        width = min(STRETCH, (elements + 1) // 2)
+        # From beyond both ends, so that the first and last elements have their share.
+        start = self._shuffler.randrange(1 - width, elements)
+        start = min(max(start, 0), elements - width)
+        return slice(start, start + width)
+
+    def touch(self, index: int) -> None:
+        """Change the set as `prepare` changed its twin. By a kernel: a plain copy might take another engine's time."""
+        if self._touched is not None:
+            values, stretch = self._touched
+            torch.neg(values, out=stretch)
+
+    def pristine(self, index: int) -> Arguments:
+        """A copy of what the set holds, if nobody but this ring wrote to it."""
+        twin: Arguments = copied(self._twins[index])
+        return twin
+
+    def mend(self, indices: Iterable[int]) -> bool:
+        """Put the sets right; whether any of them had been written to."""
+        written = False
+        for index in set(indices):
+            for mine, twin in zip(self._sets[index], self._twins[index], strict=True):
+                if isinstance(mine, Tensor) and not same(mine, twin):
+                    mine.copy_(twin)
+                    written = True
+        return written
+
+
+def copies(sets: Sequence[Arguments], count: int) -> list[Arguments]:
+    """`count` sets: the given ones, then copies of them in turn, so that together they outgrow the cache."""
+    return [*sets, *(copied(sets[index % len(sets)]) for index in range(len(sets), count))]
+
+
+def _target(arguments: Arguments) -> Tensor | None:
+    """The first floating tensor that holds anything: what an operator works on."""
+    floating = (item for item in arguments if isinstance(item, Tensor) and item.is_floating_point() and item.numel())
+    return next(floating, None)
+
+
+def _negatives(targets: Sequence[Tensor], seed: int) -> Tensor:
+    """Values of all targets, drawn at random, their signs reversed for `touch` to reverse."""
+    generator = torch.Generator(targets[0].device)
+    generator.manual_seed(seed)
+    share = -(-POOL // len(targets))
+    drawn = [
+        _flat(target)[torch.randint(target.numel(), (share,), generator=generator, device=target.device)]
+        for target in targets
+    ]
+    return torch.cat(drawn)[:POOL].neg()
+
+
+def _flat(tensor: Tensor) -> Tensor:
+    """A view of its elements in the order in which they lie in memory."""
+    axes = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
+    try:
+        return tensor.permute(axes).view(-1)
+    except RuntimeError:
+        raise ValueError(
+            f"the operator's inputs must lie in memory without gaps; one of shape {tuple(tensor.shape)} has the "
+            f"strides {tensor.stride()}"
+        ) from None

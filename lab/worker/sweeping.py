@@ -1,0 +1,106 @@
+"""What one process does for one sweep: load what it will call, then measure case by case."""
+
+import os
+from typing import Any
+
+import torch
+
+from lab.definition.catalogue import choose_experiments
+from lab.definition.plan import Plan, case_order
+from lab.evidence.machine import fingerprint
+from lab.evidence.moment import now
+from lab.evidence.record import Canary, SweepFinish, SweepStart, to_data
+from lab.worker.device import make_clock
+from lab.worker.guard import Guard, Tampering
+from lab.worker.stages import Stages
+from lab.worker.sweep_case import Bench, Emit, Key, Loaded, SweepCase, fault, skip_reason
+from lab.worker.watched import make_guard
+
+
+def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, Loaded]]:
+    """The guard, and every function by (experiment, operator, profile), or the exception that its loader raised.
+
+    `left_out`: (experiment, profile) of those that took a process down when they were loaded.
+    """
+    guard = make_guard()
+    functions: dict[Key, Loaded] = {}
+    for planned in plan.experiments:
+        (experiment,) = choose_experiments([planned.name])
+        guard.broken()  # puts right what importing the experiments replaced, before any profile can be blamed for it
+        wanted = {case.op for case in planned.included_cases}
+        for profile in experiment.profiles:
+            if (planned.name, profile.name) in left_out or skip_reason(profile, plan.device):
+                continue
+            for op in sorted(wanted & profile.implementations.keys()):
+                case = next(case.name for case in planned.included_cases if case.op == op)
+                emit("stage", [planned.name, case, profile.name, "load"])
+                try:
+                    functions[planned.name, op, profile.name] = profile.implementations[op]()
+                except Exception as problem:  # a profile's fault is its own, and is told when its cell comes
+                    functions[planned.name, op, profile.name] = problem
+                if found := guard.broken():
+                    functions[planned.name, op, profile.name] = Tampering(f"{found} when it was loaded")
+    return guard, functions
+
+
+def measure(
+    plan: Plan, sweep: int, todo: set[Any], edges: set[Any], guard: Guard, functions: dict[Key, Loaded],
+    stages: Stages, emit: Emit,
+) -> None:  # fmt: skip
+    """Measure the cells asked for, those in `edges` with edge inputs too.
+
+    What this process dies of is told before it does, and costs the announced cell.
+    """
+    try:
+        with stages("start"):
+            clock = make_clock(plan.device)
+        bench = Bench(plan, sweep, f"{sweep}-{os.getpid()}", clock, functions, guard, stages, emit, edges)
+        with torch.no_grad():
+            _run(bench, todo)
+    except Exception as problem:
+        emit("fault", fault(problem))
+        raise
+
+
+def _run(bench: Bench, todo: set[Any]) -> None:
+    """Case by case in the sweep's random order."""
+    with bench.stages("start"):
+        _start(bench)
+        _canary(bench, "", "")
+    for planned in bench.plan.experiments:
+        (experiment,) = choose_experiments([planned.name])
+        cases = {case.name: case for case in experiment.cases}
+        for planned_case in case_order(bench.plan, planned, bench.sweep):
+            names = {key[2] for key in todo if key[:2] == (planned.name, planned_case.name)}
+            if names:
+                SweepCase(bench, planned, planned_case, experiment, cases[planned_case.name]).measure(names)
+                _canary(bench, planned.name, planned_case.name)
+    finish = SweepFinish(
+        sweep=bench.sweep, process=bench.process, finished_utc=now(),
+        stage_seconds={stage: round(seconds, 3) for stage, seconds in bench.stages.seconds.items()},
+    )  # fmt: skip
+    bench.emit("SweepFinish", to_data(finish))
+
+
+def _start(bench: Bench) -> None:
+    floor_seconds, empty_seconds = bench.clock.floors()
+    start = SweepStart(
+        sweep=bench.sweep,
+        process=bench.process,
+        machine=fingerprint(bench.plan.device, bench.clock.properties()),
+        launch_floor_seconds=round(floor_seconds, 10),
+        empty_seconds=round(empty_seconds, 10),
+        started_utc=now(),
+    )
+    bench.emit("SweepStart", to_data(start))
+
+
+def _canary(bench: Bench, experiment: str, after: str) -> None:
+    with bench.stages("canaries"):
+        found = bench.clock.canary()
+    if found:
+        canary = Canary(
+            sweep=bench.sweep, process=bench.process, after=after,
+            copy_seconds=round(found[0], 10), spin_hertz=found[1], experiment=experiment,
+        )  # fmt: skip
+        bench.emit("Canary", to_data(canary))

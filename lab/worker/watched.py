@@ -1,0 +1,59 @@
+"""What a profile would have to replace in order to forge its time, or to pass for right."""
+
+import builtins
+import gc
+import math
+import random
+import secrets
+import statistics
+import time
+
+import torch
+
+from lab.evidence import record
+from lab.worker import (
+    clock,
+    correctness,
+    cpu,
+    deferred,
+    device,
+    draws,
+    guard,
+    launches,
+    measure,
+    ring,
+    sweep_case,
+    tensors,
+)
+
+ROOMS = (
+    clock, correctness, cpu, deferred, device, draws, guard, launches, measure, record, ring, sweep_case, tensors,
+)  # fmt: skip
+USED_OF = (builtins, gc, math, random, random.Random, random.SystemRandom, secrets, statistics, time, torch.Tensor)
+OPERATORS = tuple(f"__{name}__" for name in ("eq", "or", "and", "mul", "add", "getitem", "bool", "float"))
+# Named one by one, because importing torch._dynamo replaces some that the lab does not use.
+TORCH = (
+    "neg",
+    "cat",
+    "randint",
+    "equal",
+    "empty_strided",
+    "finfo",
+    "full_like",
+    "sum",
+    "zeros",
+    "ones",
+    "ones_like",
+    "empty",
+    "Generator",
+)
+
+
+def make_guard() -> guard.Guard:
+    """To be made before anything of a profile's is imported."""
+    named = [
+        *((torch.Tensor, name) for name in OPERATORS),
+        *((torch, name) for name in TORCH),
+        *((kind, "_randbelow") for kind in (random.Random, random.SystemRandom)),
+    ]
+    return guard.Guard([*device.WATCHED, *named, *guard.used(ROOMS, USED_OF)], ROOMS)

@@ -1,0 +1,118 @@
+"""Experiments + options → the plan that is registered before anything is measured."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from factory import plan_of, small_experiment
+
+from lab.definition.plan import LONGEST_RUN_ID, Plan, case_order, load_plan, save_plan
+from lab.errors import PlanError, RunError
+
+
+@pytest.mark.parametrize("run_id", ["a", "7", "h100-first-light", "2026-01-02", "x" * LONGEST_RUN_ID])
+def test_a_plain_slug_names_a_run(run_id: str) -> None:
+    assert plan_of(run_id).run_id == run_id
+
+
+@pytest.mark.parametrize(
+    "run_id",
+    ["", "A", "a b", "a_b", "a/b", "..", "a.b", "-a", "a-", "a--b", "é", "a\n", "x" * (LONGEST_RUN_ID + 1)],
+    ids=repr,
+)
+def test_another_run_id_is_refused_with_the_rule(run_id: str) -> None:
+    with pytest.raises(PlanError, match=re.escape(f"run id {run_id!r} is not a plain slug; accepted are up to 80")):
+        plan_of(run_id)
+
+
+@pytest.mark.parametrize("sweeps", [0, -1, 61])
+def test_a_number_of_sweeps_outside_1_to_60_is_refused(sweeps: int) -> None:
+    with pytest.raises(PlanError, match=f"--sweeps {sweeps}: accepted are 1 to 60"):
+        plan_of(sweeps=sweeps)
+
+
+def included(plan: Plan) -> list[str]:
+    return [case.name for case in plan.experiment("normalization-fusion").included_cases]
+
+
+def test_without_the_sweep_flag_the_four_cases_of_the_seed_page_are_planned() -> None:
+    assert included(plan_of(include=())) == [
+        "rmsnorm-512x1024-float16",
+        "rmsnorm-2048x4096-float16",
+        "rmsnorm-4096x4096-float16",
+        "layernorm-4096x4096-float32",
+    ]
+
+
+def test_with_the_sweep_flag_all_seven_cases_are_planned() -> None:
+    assert len(included(plan_of(include=("rmsnorm-shape-sweep",)))) == 7
+
+
+def test_a_case_that_is_left_out_stays_in_the_plan_and_says_which_flag_brings_it() -> None:
+    cases = plan_of(include=()).experiment("normalization-fusion").cases
+    assert {case.only_with for case in cases if not case.included} == {"rmsnorm-shape-sweep"}
+
+
+def test_a_profile_is_planned_only_where_it_implements_the_operator() -> None:
+    cells = {(case.op, profile.name) for case, profile in plan_of().experiments[0].cells()}
+    assert ("rmsnorm", "triton-fused-rmsnorm") in cells
+    assert ("layernorm", "triton-fused-rmsnorm") not in cells
+    assert ("layernorm", "liger") in cells
+
+
+def test_cells_are_counted_over_all_included_cases() -> None:
+    assert plan_of(experiments=[small_experiment()], include=()).cell_count() == 2
+    assert plan_of(experiments=[small_experiment()], include=("large-sweep",)).cell_count() == 4
+
+
+def test_the_same_options_give_the_same_digest_twice() -> None:
+    assert plan_of().digest == plan_of().digest
+
+
+@pytest.mark.parametrize(
+    "change", [{"sweeps": 3}, {"device": "cpu"}, {"profiling": True}, {"include": ()}, {"run_id": "other"}], ids=str
+)
+def test_any_option_changes_the_digest(change: dict[str, object]) -> None:
+    assert plan_of(**change).digest != plan_of().digest  # type: ignore[arg-type]
+
+
+def test_a_plan_is_read_as_it_was_saved(tmp_path: Path) -> None:
+    plan = plan_of()
+    save_plan(plan, tmp_path)
+    assert load_plan(tmp_path) == plan
+    assert load_plan(tmp_path).digest == plan.digest
+
+
+def test_a_folder_without_a_plan_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"no plan\.json there; a run directory is what `lab run` writes"):
+        load_plan(tmp_path)
+
+
+def test_a_plan_of_another_schema_is_refused_with_both_numbers(tmp_path: Path) -> None:
+    save_plan(plan_of(), tmp_path)
+    data = json.loads((tmp_path / "plan.json").read_text())
+    (tmp_path / "plan.json").write_text(json.dumps(data | {"schema": 99}))
+    with pytest.raises(RunError, match=r"plan\.json: schema 99; this version of the lab reads schemas 1 to 3"):
+        load_plan(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"schema": 1}'])
+def test_a_plan_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "plan.json").write_text(text)
+    with pytest.raises(RunError, match=r"plan\.json"):
+        load_plan(tmp_path)
+
+
+def test_the_order_of_cases_is_random_by_sweep_and_the_same_when_asked_again() -> None:
+    plan = plan_of()
+    experiment = plan.experiments[0]
+    orders = [case_order(plan, experiment, sweep) for sweep in range(5)]
+    assert orders == [case_order(plan, experiment, sweep) for sweep in range(5)]
+    assert len({tuple(case.name for case in order) for order in orders}) > 1
+    assert all(sorted(c.name for c in order) == sorted(included(plan)) for order in orders)
+
+
+def test_an_experiment_that_is_not_in_the_plan_is_an_error() -> None:
+    with pytest.raises(PlanError, match=r"'nothing' is not in this plan; it holds \['normalization-fusion'"):
+        plan_of().experiment("nothing")

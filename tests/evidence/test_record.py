@@ -1,0 +1,134 @@
+"""Records survive JSON unchanged, and anything else is refused with the field's name."""
+
+import json
+import math
+import re
+from typing import Any
+
+import pytest
+from factory import cell, machine, plan_of, records_of, timing
+
+from lab.definition.plan import Protocol
+from lab.errors import RunError
+from lab.evidence.record import KINDS, Cell, Counters, Record, SweepStart, Watch, canonical, digest, from_data, to_data
+
+RECORDS = records_of(
+    plan_of(sweeps=1, profiling=True, instruments=True),
+    {"torch-fused": 30e-6},
+    outcomes={"torch-compile": ("failed", "RuntimeError"), "torch-baseline": ("wrong", "far off")},
+)
+
+
+def good() -> dict[str, Any]:
+    import random
+
+    data = to_data(cell("e", "c", "p", 0, timings=(timing(1e-5, 0.01, Protocol(), random.Random(1)),)))
+    return json.loads(json.dumps(data))
+
+
+def test_the_sample_holds_every_kind_of_record() -> None:
+    assert {type(record).__name__ for record in RECORDS} == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_record_survives_the_trip_through_json(kind: str) -> None:
+    for record in RECORDS:
+        if type(record).__name__ == kind:
+            assert from_data(KINDS[kind], json.loads(canonical(to_data(record)))) == record
+
+
+def test_a_counter_that_is_unknown_stays_unknown() -> None:
+    record = next(r for r in RECORDS if isinstance(r, Counters) and r.kernels)
+    data = json.loads(canonical(to_data(record)))
+    data["kernels"][0]["dram_percent"] = None
+    assert from_data(Counters, data).kernels[0].dram_percent is None
+
+
+def test_a_field_that_was_removed_is_read_in_old_records_and_not_written_in_new_ones() -> None:
+    watch = next(record for record in RECORDS if isinstance(record, Watch))
+    data = to_data(watch)
+    assert "energy_joules" not in data
+    older = to_data(watch, 2)
+    assert older["energy_joules"] is None
+    assert "blind" not in older
+    assert from_data(Watch, older | {"energy_joules": 3.5}).energy_joules == 3.5
+
+
+def test_an_integer_is_a_number_of_seconds_too() -> None:
+    assert from_data(Cell, good() | {"prepare_seconds": 2}).prepare_seconds == 2.0
+
+
+def refused(message: str) -> Any:
+    return pytest.raises(RunError, match=f"^{re.escape(message)}")
+
+
+def test_an_unknown_field_is_named() -> None:
+    with refused("Cell: unknown field 'colour'; accepted are ['case',"):
+        from_data(Cell, good() | {"colour": "red"}, "Cell")
+
+
+def test_a_missing_field_is_named() -> None:
+    data = good()
+    del data["sweep"]
+    with refused("Cell: field 'sweep' is missing"):
+        from_data(Cell, data, "Cell")
+
+
+def test_a_field_far_inside_is_named_with_its_place() -> None:
+    data = good()
+    data["timings"][0]["rounds"][2][1] = "fast"
+    with refused("Cell.timings[0].rounds[2][1] is 'fast'; it must be a finite number"):
+        from_data(Cell, data, "Cell")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        ("sweep", "0", "of type int"),
+        ("sweep", 0.0, "of type int"),
+        ("sweep", True, "of type int"),
+        ("case", 7, "of type str"),
+        ("case", None, "of type str"),
+        ("prepare_seconds", "1", "a finite number"),
+        ("prepare_seconds", True, "a finite number"),
+        ("prepare_seconds", None, "a finite number"),
+        ("prepare_seconds", math.nan, "a finite number"),
+        ("prepare_seconds", math.inf, "a finite number"),
+        ("timings", {}, "a list"),
+        ("timings", "no", "a list"),
+        ("correctness", [], "an object"),
+    ],
+)
+def test_a_value_of_another_type_is_named(field: str, value: Any, wanted: str) -> None:
+    with refused(f"Cell.{field} is {str(value)[:60]!r}; it must be {wanted}"):
+        from_data(Cell, good() | {field: value}, "Cell")
+
+
+@pytest.mark.parametrize("data", [None, [], "cell", 7])
+def test_what_is_no_object_is_no_record(data: Any) -> None:
+    with refused(f"Cell is {str(data)!r}; it must be an object"):
+        from_data(Cell, data, "Cell")
+
+
+def test_the_environment_is_a_map_of_strings() -> None:
+    start: Record = next(r for r in RECORDS if isinstance(r, SweepStart))
+    data = json.loads(canonical(to_data(start)))
+    data["machine"]["environment"] = {"OMP_NUM_THREADS": 2}
+    with refused("SweepStart.machine.environment.OMP_NUM_THREADS is '2'; it must be of type str"):
+        from_data(SweepStart, data, "SweepStart")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_nan_and_infinity_are_never_written(value: float) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        canonical({"seconds": value})
+
+
+def test_the_digest_does_not_hang_on_the_order_of_keys() -> None:
+    assert digest({"a": 1, "b": [2, 3]}) == digest({"b": [2, 3], "a": 1})
+    assert digest({"a": 1}) != digest({"a": 2})
+
+
+def test_a_machine_says_what_is_unknown_with_empty_values() -> None:
+    assert machine("cpu").gpu == ""
+    assert from_data(type(machine()), to_data(machine())) == machine()

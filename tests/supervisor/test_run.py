@@ -1,0 +1,725 @@
+"""The supervisor with real worker processes: whatever dies, what was measured stays."""
+
+import dataclasses
+import importlib.util
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from factory import machine, plan_of, records_of, write_run
+
+from lab.definition.plan import Plan, Protocol
+from lab.errors import RunError
+from lab.evidence import journal
+from lab.evidence.machine import fingerprint
+from lab.evidence.record import (
+    Cell,
+    Control,
+    Counters,
+    Reading,
+    Record,
+    RunFinish,
+    RunStart,
+    SweepFinish,
+    SweepStart,
+    Watch,
+)
+from lab.evidence.source import ROOT
+from lab.supervisor.process import LOG_BYTES
+from lab.supervisor.run import run
+
+TOYS = Path(__file__).parents[1] / "toys"
+QUICK = Protocol(
+    sweeps=1, rounds=2, fewest_rounds=2, block=3, warmup_seconds=0.01, deadline_seconds=10.0, crashes=2
+)  # fmt: skip
+
+
+def _load_toys() -> ModuleType:
+    """The toys under a name of their own: `experiments` is the lab's, in this process."""
+    found = importlib.util.spec_from_file_location("toys", TOYS / "experiments" / "__init__.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+toys = _load_toys()
+
+
+def toy_plan(name: str, run_id: str = "toy", protocol: Protocol = QUICK, profiling: bool = False) -> Plan:
+    experiment = next(experiment for experiment in toys.EXPERIMENTS if experiment.name == name)
+    return plan_of(run_id, device="cpu", experiments=[experiment], protocol=protocol, profiling=profiling)
+
+
+def with_toys(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Let workers find the toys as `experiments`."""
+    patch.setenv("PYTHONPATH", str(TOYS))
+    patch.chdir(folder)
+
+
+def measure(plan: Plan, directory: Path) -> tuple[Record, ...]:
+    run(plan, directory, lambda text: None)
+    held = journal.read(directory / journal.NAME)
+    assert held.damages == ()
+    return held.records
+
+
+def cells_of(records: tuple[Record, ...]) -> list[Cell]:
+    return [record for record in records if isinstance(record, Cell)]
+
+
+@pytest.fixture
+def toyshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    with_toys(monkeypatch, tmp_path)
+    return tmp_path
+
+
+# One profile's fault is one cell's loss
+
+
+@pytest.fixture(scope="module")
+def mischief_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mischief") / "toy"
+
+
+@pytest.fixture(scope="module")
+def mischief(mischief_directory: Path) -> Iterator[tuple[Record, ...]]:
+    """The journal of one sweep in which nearly every profile misbehaves in its own way."""
+    with pytest.MonkeyPatch.context() as patch:
+        with_toys(patch, mischief_directory.parent)
+        yield measure(toy_plan("mischief"), mischief_directory)
+
+
+@pytest.mark.parametrize(
+    ("profile", "outcome", "reason"),
+    [
+        ("good", "measured", ""),
+        ("chatty", "measured", ""),
+        ("floods", "measured", ""),
+        ("spoils-its-input", "wrong", "an input was changed by the call"),
+        ("crashes", "crashed", r"the worker was killed by SIGSEGV \(check\); see logs/sweep-0.log"),
+        ("crashes-when-timed", "crashed", r"the worker was killed by SIGSEGV \(time\); see logs/sweep-0.log"),
+        ("hangs-deaf-to-sigterm", "crashed", r"the worker gave no sign of life for 10 s \(check\); see logs/.*"),
+        ("leaves", "crashed", r"the worker ended with code 3 \(check\); see logs/sweep-0.log"),
+        ("garbles", "crashed", r"the worker announced a frame of \d+ bytes: it is not speaking our protocol .*"),
+        ("needs-too-much", "failed", r"OutOfMemoryError: CUDA out of memory. Tried to allocate 8.00 TiB."),
+        ("refuses", "failed", r"ValueError: not today, said \(path\)"),
+        ("wrong", "wrong", "the error is .* times the tolerance"),
+        ("wrong-when-timed", "wrong", "a timed output was wrong: the error is .* times the tolerance"),
+        ("no-tensor", "wrong", "the result is a Report, not a plain tensor"),
+        ("needs-a-gpu", "skipped", "needs a CUDA GPU, and this run measures the CPU"),
+        ("needs-a-package", "skipped", "no_such_package_anywhere is not installed; .*"),
+    ],
+)
+def test_each_fault_costs_its_own_cell_only_and_says_why(
+    mischief: tuple[Record, ...], profile: str, outcome: str, reason: str
+) -> None:
+    (cell,) = [cell for cell in cells_of(mischief) if cell.profile == profile]
+    assert cell.outcome == outcome
+    assert re.fullmatch(reason, cell.reason), cell.reason
+    assert bool(cell.timings) is (outcome == "measured")
+
+
+def test_a_run_full_of_faults_is_finished_with_a_record_for_every_cell(mischief: tuple[Record, ...]) -> None:
+    assert isinstance(mischief[0], RunStart)
+    assert isinstance(mischief[-1], RunFinish)
+    assert mischief[-1].wall_seconds is not None
+    assert mischief[-1].wall_seconds > QUICK.deadline_seconds
+    assert Counter(cell.profile for cell in cells_of(mischief)) == {p.name: 1 for p in toys.MISCHIEF.profiles}
+
+
+def test_the_good_profiles_are_timed_by_one_process(mischief: tuple[Record, ...]) -> None:
+    processes = {cell.process for cell in cells_of(mischief) if cell.outcome == "measured"}
+    assert len(processes) == 1
+    assert processes < {record.process for record in mischief if isinstance(record, SweepStart)}
+
+
+def test_a_flood_of_output_leaves_a_small_log(mischief_directory: Path, mischief: tuple[Record, ...]) -> None:
+    log = mischief_directory / "logs" / "sweep-0.log"
+    assert LOG_BYTES < log.stat().st_size < LOG_BYTES + 1000
+
+
+def test_every_timed_round_is_watched_and_every_process_says_where_its_time_went(
+    mischief: tuple[Record, ...],
+) -> None:
+    timed = {cell.process for cell in cells_of(mischief) if cell.outcome == "measured"}
+    (watch,) = [record for record in mischief if isinstance(record, Watch)]
+    assert {watch.process} == timed
+    assert [(r.polls, r.foreign_processes, r.violation_seconds) for r in watch.rounds] == [(0, None, {})] * 2
+    assert all(r.seconds > 0 for r in watch.rounds)
+    assert {r.process for r in mischief if isinstance(r, SweepFinish)} == timed
+    assert {(r.profile, r.process) for r in mischief if isinstance(r, Control)} == {("chatty", *timed)}
+
+
+def test_samples_are_taken_as_the_protocol_says(mischief: tuple[Record, ...]) -> None:
+    (cell,) = [cell for cell in cells_of(mischief) if cell.profile == "good"]
+    assert [len(block) for block in cell.timings[0].rounds] == [3, 3]
+    assert cell.correctness is not None
+    assert len(set(cell.correctness.seeds)) == 3
+
+
+def test_a_case_whose_inputs_cannot_be_made_costs_its_own_cells_only(toyshop: Path) -> None:
+    outcomes = {
+        (c.case, c.profile): (c.outcome, c.reason) for c in cells_of(measure(toy_plan("no-room"), toyshop / "r"))
+    }
+    for profile in ("one", "two"):
+        assert outcomes["lost-64x64-float32", profile] == ("failed", "inputs: MemoryError: no room for the inputs")
+        assert outcomes["doubling-64x64-float32", profile] == ("measured", "")
+
+
+def test_a_worker_that_dies_before_it_measures_ends_the_run_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "experiments.py").write_text("raise ImportError('a broken experiment')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(RunError, match=r"(?s)ended with code 1 before it measured .*ImportError: a broken experiment"):
+        run(toy_plan("steady"), tmp_path / "toy", lambda text: None)
+
+
+def test_a_profile_that_crashes_its_process_twice_is_not_run_again(toyshop: Path) -> None:
+    said: list[str] = []
+    plan = toy_plan("fragile", protocol=dataclasses.replace(QUICK, sweeps=2))
+    run(plan, toyshop / "r", said.append)
+    records = journal.read(toyshop / "r" / journal.NAME).records
+    crashed = [cell for cell in cells_of(records) if cell.profile == "crashes"]
+    assert {cell.outcome for cell in crashed} == {"crashed"}
+    ran = [cell for cell in crashed if cell.process]
+    assert [cell.sweep for cell in ran] == [0, 0]
+    assert {cell.reason for cell in crashed if not cell.process} == {
+        f"quarantined: crashed twice, last at {ran[1].case} in sweep 1"
+    }
+    others = [cell for cell in cells_of(records) if cell.profile != "crashes"]
+    assert {cell.outcome for cell in others} == {"measured"}
+    assert len(others) == 2 * 3 * 2
+    assert len({cell.process for cell in others if cell.sweep == 1}) == 1
+    assert re.search(r"^time: .* in 2 worker processes: .*time \d", said[-1])
+
+
+def test_edge_inputs_are_asked_until_they_are_answered_and_then_no_more(toyshop: Path) -> None:
+    plan = toy_plan("edgy", protocol=dataclasses.replace(QUICK, sweeps=3))
+    found = {(c.sweep, c.profile): c for c in cells_of(measure(plan, toyshop / "r"))}
+    edges = {key: len(c.correctness.edges) for key, c in found.items() if c.correctness}
+    assert edges[0, "one"] > 3
+    assert edges == {(sweep, name): edges[0, "one"] * (sweep == 0) for sweep in range(3) for name in ("one", "two")}
+    crashed = [found[sweep, "crashes-on-zeros"] for sweep in range(3)]
+    assert {cell.outcome for cell in crashed} == {"crashed"}
+    assert [bool(cell.process) for cell in crashed] == [True, True, False]
+
+
+def test_crashes_are_counted_across_a_resume(tmp_path: Path) -> None:
+    """No worker is needed: what is missing belongs to a profile in quarantine."""
+    plan = toy_plan("steady", protocol=dataclasses.replace(QUICK, sweeps=3))
+    directory = begun(
+        tmp_path / "toy", plan, keep=lambda r: not (isinstance(r, Cell) and (r.sweep, r.profile) == (2, "one")),
+        outcomes={"one": ("crashed", "the worker was killed by SIGSEGV (time); see logs/sweep-0.log")},
+    )  # fmt: skip
+    last = cells_of(measure(plan, directory))[-1]
+    assert (last.sweep, last.profile, last.process, last.outcome) == (2, "one", "", "crashed")
+    assert last.reason == "quarantined: crashed twice, last at doubling-64x64-float32 in sweep 2"
+
+
+def test_a_profile_that_writes_records_of_its_own_is_charged_and_none_of_them_is_kept(toyshop: Path) -> None:
+    records = measure(toy_plan("forged"), toyshop / "r")
+    found = {cell.profile: cell for cell in cells_of(records)}
+    for profile in ("forges", "forges-when-timed"):
+        assert found[profile].outcome == "crashed"
+        assert re.match(r"the worker sent .*: it is not speaking our protocol \(", found[profile].reason)
+    assert {found[name].outcome for name in ("one", "two")} == {"measured"}
+    assert len({found[name].process for name in ("one", "two")}) == 1
+
+
+def test_a_crash_is_seen_at_once_though_a_child_of_the_worker_holds_its_pipe(toyshop: Path) -> None:
+    found = {cell.profile: cell for cell in cells_of(measure(toy_plan("forking"), toyshop / "r"))}
+    assert found["forks-and-crashes"].reason.startswith("the worker was killed by SIGSEGV (check)")
+    assert (found["one"].outcome, found["two"].outcome) == ("measured", "measured")
+
+
+def test_a_flood_of_output_is_cut_while_it_goes_on(toyshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.supervisor.process.FLOOD_BYTES", 2 * LOG_BYTES)
+    log = toyshop / "r" / "logs" / "sweep-0.log"
+    sizes = []
+    with ThreadPoolExecutor() as pool:
+        written = pool.submit(measure, toy_plan("hanging-after-a-flood"), toyshop / "r")
+        while not written.done():
+            sizes.append(log.stat().st_size if log.exists() else 0)
+            time.sleep(0.05)
+        written.result()
+    # It hangs for ten seconds after its flood, and is ended only then.
+    assert LOG_BYTES < statistics.median(size for size in sizes if size) < LOG_BYTES + 1000
+
+
+def test_a_profile_that_crashes_while_it_is_loaded_costs_its_own_cells_only(toyshop: Path) -> None:
+    plan = toy_plan("unloadable", protocol=dataclasses.replace(QUICK, sweeps=2))
+    found = {(c.sweep, c.profile): (c.outcome, c.reason) for c in cells_of(measure(plan, toyshop / "r"))}
+    assert found[0, "crashes-when-loaded"][1].startswith("the worker was killed by SIGSEGV (load)")
+    assert found[1, "crashes-when-loaded"][1] == "quarantined: crashed while it was loaded, in sweep 1"
+    assert {found[sweep, name][0] for sweep in (0, 1) for name in ("one", "two")} == {"measured"}
+
+
+def test_a_profile_whose_process_was_killed_once_while_it_was_loaded_is_loaded_again(toyshop: Path) -> None:
+    said: list[str] = []
+    plan = toy_plan("short-of-memory", protocol=dataclasses.replace(QUICK, sweeps=2))
+    run(plan, toyshop / "r", said.append)
+    assert (toyshop / "loaded-before").exists()
+    found = cells_of(journal.read(toyshop / "r" / journal.NAME).records)
+    assert {cell.outcome for cell in found} == {"measured"}
+    assert len(found) == 6
+
+
+def test_a_sweep_that_takes_too_long_in_all_loses_the_case_it_was_at_and_charges_nobody(toyshop: Path) -> None:
+    plan = toy_plan("slow", protocol=dataclasses.replace(QUICK, sweeps=2, sweep_deadline_seconds=3.0))
+    found = cells_of(measure(plan, toyshop / "r"))
+    assert len(found) == 2 * 2 * 3
+    slow = [cell for cell in found if cell.case == "doubling-16x64-float32"]
+    assert {(cell.outcome, cell.reason) for cell in slow} == {
+        (
+            "failed",
+            "the worker took more than 3 s in all, which is the sweep's deadline, and had not measured this case",
+        )
+    }
+    assert {cell.outcome for cell in found if cell not in slow} == {"measured"}
+
+
+def test_a_stranger_called_experiments_where_the_user_stands_is_not_run(toyshop: Path) -> None:
+    toyshop.mkdir(exist_ok=True)
+    (toyshop / "experiments.py").write_text("raise ImportError('not the lab')\n")
+    found = cells_of(measure(toy_plan("steady"), toyshop / "r"))
+    assert {cell.outcome for cell in found} == {"measured"}
+
+
+# Interrupted and resumed
+
+
+def start_run(folder: Path, *options: str) -> "subprocess.Popen[str]":
+    """`lab run` as a user has it, on the toys, with its runs in the folder."""
+    environment = {**os.environ, "PYTHONPATH": f"{TOYS}{os.pathsep}{ROOT}", "LAB_RUNS": str(folder / "runs")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "lab.cli", "run", *options],
+        cwd=folder, env=environment, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+class Interrupted:
+    """One run that is interrupted by Ctrl-C, goes on, is killed, and goes on to its end; what was seen on the way."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.directory = folder / "runs" / "broken-off"
+        self.plan = ["--run-id", "broken-off", "--experiment", "steady", "--device", "cpu", "--sweeps", "3"]
+        first = self._start()
+        self._wait_for_cells(1)
+        with pytest.raises(RunError) as refusal:
+            run(toy_plan("steady"), self.directory, lambda text: None)
+        self.told_to_a_second = str(refusal.value)
+        os.kill(first.pid, signal.SIGINT)
+        self.told_on_interrupt = first.communicate(timeout=30)[1]
+        self.code_on_interrupt = first.returncode
+        self.after_interrupt = self._journal()
+        again = self._start()
+        self._wait_for_cells(len(cells_of(self.after_interrupt.records)) + 1)
+        os.kill(again.pid, signal.SIGKILL)
+        again.communicate(timeout=30)
+        self.after_kill = self._journal()
+        last = self._start()
+        self.told_on_resume = last.communicate(timeout=120)[1]
+        self.code_at_last = last.returncode
+        self.at_last = self._journal()
+        self.bytes_at_last = (self.directory / journal.NAME).read_bytes()
+        repeated = self._start()
+        self.told_on_repeat = repeated.communicate(timeout=60)[1]
+        self.code_on_repeat = repeated.returncode
+
+    def _start(self) -> "subprocess.Popen[str]":
+        return start_run(self.folder, *self.plan)
+
+    def _journal(self) -> journal.Journal:
+        return journal.read(self.directory / journal.NAME)
+
+    def _wait_for_cells(self, count: int) -> None:
+        deadline = time.monotonic() + 60
+        while len(cells_of(self._journal().records)) < count:
+            assert time.monotonic() < deadline, "no cell was measured within a minute"
+            time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
+    return Interrupted(tmp_path_factory.mktemp("interrupted"))
+
+
+def test_ctrl_c_keeps_what_is_measured_and_says_so(interrupted: Interrupted) -> None:
+    assert interrupted.code_on_interrupt == 130
+    assert "what was measured is kept, and the same command goes on from there" in interrupted.told_on_interrupt
+    assert "Traceback" not in interrupted.told_on_interrupt
+    assert cells_of(interrupted.after_interrupt.records)
+    assert not [r for r in interrupted.after_interrupt.records if isinstance(r, RunFinish)]
+
+
+def test_a_second_process_in_the_same_run_directory_is_refused(interrupted: Interrupted) -> None:
+    assert "another process is measuring this run" in interrupted.told_to_a_second
+
+
+def test_a_killed_supervisor_loses_nothing_that_was_recorded(interrupted: Interrupted) -> None:
+    before = interrupted.after_interrupt.records
+    assert interrupted.after_kill.records[: len(before)] == before
+    assert len(interrupted.after_kill.records) > len(before)
+
+
+def test_the_same_command_resumes_with_what_is_missing(interrupted: Interrupted) -> None:
+    done = len(cells_of(interrupted.after_kill.records))
+    assert f"resuming: {done} of 6 cells are measured" in interrupted.told_on_resume
+    assert interrupted.code_at_last == 0
+    records = interrupted.at_last.records
+    assert records[: len(interrupted.after_kill.records)] == interrupted.after_kill.records
+    assert {(c.sweep, c.profile) for c in cells_of(records)} == {(s, p) for s in range(3) for p in ("one", "two")}
+    assert len(cells_of(records)) == 6
+    assert {c.outcome for c in cells_of(records)} == {"measured"}
+    assert isinstance(records[-1], RunFinish)
+    assert (records[-1].wall_seconds, records[-1].profiling_seconds) == (None, None)
+    assert "what the run cost before it was resumed is not known" in interrupted.told_on_resume
+    assert interrupted.at_last.damages == ()
+
+
+def test_a_finished_run_is_refused_and_left_as_it_is(interrupted: Interrupted) -> None:
+    assert interrupted.code_on_repeat == 2
+    assert "run 'broken-off' is finished and will not be overwritten: choose another" in interrupted.told_on_repeat
+    assert (interrupted.directory / journal.NAME).read_bytes() == interrupted.bytes_at_last
+
+
+def test_no_worker_outlives_its_supervisor(interrupted: Interrupted) -> None:
+    workers = {int(r.process.split("-")[1]) for r in interrupted.at_last.records if isinstance(r, SweepStart)}
+    assert len(workers) >= 3
+    assert not {worker for worker in workers if is_running(worker)}
+
+
+def is_running(process: int) -> bool:
+    stat = Path(f"/proc/{process}/stat")
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] != "Z"  # a dead child that nobody asked about
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def children_of(process: int) -> set[int]:
+    return {int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()}
+
+
+def test_workers_die_with_a_supervisor_that_is_killed_also_those_deaf_to_sigterm(tmp_path: Path) -> None:
+    options = ("--run-id", "r", "--experiment", "hanging", "--device", "cpu", "--sweeps", "2")
+    supervisor = start_run(tmp_path, *options)
+    path = tmp_path / "runs" / "r" / journal.NAME
+    give_up = time.monotonic() + 60
+    while not any(isinstance(record, SweepStart) for record in journal.read(path).records):
+        assert time.monotonic() < give_up, "no worker began within a minute"
+        time.sleep(0.05)
+    time.sleep(0.5)  # into the call that hangs
+    workers = children_of(supervisor.pid)
+    assert len(workers) == 2  # one that measures, one that is loaded ahead
+    assert all(is_running(worker) for worker in workers)
+    os.kill(supervisor.pid, signal.SIGKILL)
+    supervisor.communicate(timeout=30)
+    give_up = time.monotonic() + 2
+    while any(is_running(worker) for worker in workers):
+        assert time.monotonic() < give_up, "a worker outlived its supervisor by 2 s"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_a_case_that_is_half_on_record_is_measured_again_as_a_whole(toyshop: Path, share: float) -> None:
+    plan = toy_plan("pair")
+    path = toyshop / "r" / journal.NAME
+    before = measure(plan, toyshop / "r")
+    lines = path.read_bytes().splitlines(keepends=True)
+    cut = lines[: next(n for n, record in enumerate(before) if isinstance(record, Watch))]
+    group = b"".join(lines[len(cut) : len(cut) + 4])  # the watch, the control and two cells of the first case
+    assert len(cells_of(before[len(cut) : len(cut) + 4])) == 2
+    path.write_bytes(b"".join(cut) + group[: round(share * len(group))])
+    records = measure(plan, toyshop / "r")
+    assert len(cells_of(records)) == 4
+    timed = [record for record in records if isinstance(record, Cell | Control | Watch)]
+    assert len(timed) == 8
+    assert {record.process for record in timed} == {[r.process for r in records if isinstance(r, SweepStart)][-1]}
+
+
+# More sweeps where precision asks for them
+
+
+def imprecise_until(sweeps: int, asked: list[int]) -> Callable[..., set[tuple[str, str]]]:
+    """The second case is not precise enough before it has so many sweeps."""
+
+    def imprecise_cases(plan: Plan, records: list[Record]) -> set[tuple[str, str]]:
+        found = {cell.sweep for cell in records if isinstance(cell, Cell) and cell.case == PAIRED[1]}
+        asked.append(len(found))
+        return {("pair", PAIRED[1])} if len(found) < sweeps else set()
+
+    return imprecise_cases
+
+
+PAIRED = ("doubling-8x64-float32", "doubling-16x64-float32")
+EXTENDED = dataclasses.replace(QUICK, most_sweeps=4)
+
+
+def test_imprecise_cases_and_only_those_are_measured_again(toyshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("lab.supervisor.run.imprecise_cases", imprecise_until(3, asked))
+    found = cells_of(measure(toy_plan("pair", protocol=EXTENDED), toyshop / "r"))
+    assert asked == [1, 2, 3]
+    assert Counter((cell.sweep, cell.case) for cell in found) == {
+        (0, PAIRED[0]): 2, (0, PAIRED[1]): 2, (1, PAIRED[1]): 2, (2, PAIRED[1]): 2,
+    }  # fmt: skip
+    assert {cell.outcome for cell in found} == {"measured"}
+
+
+def test_no_more_sweeps_are_measured_than_the_protocol_allows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("lab.supervisor.run.imprecise_cases", imprecise_until(9, asked))
+    plan = toy_plan("pair", protocol=dataclasses.replace(QUICK, most_sweeps=QUICK.sweeps))
+    assert len(cells_of(measure(plan, begun(tmp_path / "toy", plan)))) == 4
+    assert asked == []
+
+
+def test_a_resumed_run_asks_for_the_same_sweeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No worker is needed: the second sweep of the second case was measured before the run broke off."""
+    asked: list[int] = []
+    monkeypatch.setattr("lab.supervisor.run.imprecise_cases", imprecise_until(2, asked))
+    plan = toy_plan("pair", protocol=EXTENDED)
+    directory = begun(tmp_path / "toy", plan)
+    for cell in cells_of(journal.read(directory / journal.NAME).records):
+        if cell.case == PAIRED[1]:
+            journal.append(directory / journal.NAME, dataclasses.replace(cell, sweep=1))
+    records = measure(plan, directory)
+    assert asked == [1, 2]
+    assert Counter(cell.sweep for cell in cells_of(records)) == {0: 4, 1: 2}
+    assert isinstance(records[-1], RunFinish)
+
+
+# What may be resumed. No worker is needed where no cell is missing.
+
+TIMES = {"one": 1e-3, "two": 1e-3}
+
+
+def begun(directory: Path, plan: Plan, keep: Callable[[Record], bool] = lambda record: True, **how: object) -> Path:
+    """A run whose cells are all measured, but which is not finished."""
+    facts: dict[str, object] = {"finished": False, "on": fingerprint("cpu", {})}
+    records = records_of(plan, TIMES, **(facts | how))  # type: ignore[arg-type]
+    return write_run(directory, plan, filter(keep, records))
+
+
+def test_a_run_with_every_cell_is_finished_without_another_measurement(tmp_path: Path) -> None:
+    plan = toy_plan("steady")
+    records = measure(plan, begun(tmp_path / "toy", plan))
+    assert len(cells_of(records)) == 2
+    assert isinstance(records[-1], RunFinish)
+
+
+def test_a_torn_last_line_is_dropped_and_the_run_goes_on(tmp_path: Path) -> None:
+    plan = toy_plan("steady")
+    directory = begun(tmp_path / "toy", plan)
+    with (directory / journal.NAME).open("a") as file:
+        file.write('0123456789abcdef {"kind":"Cell","rec')
+    assert isinstance(measure(plan, directory)[-1], RunFinish)
+
+
+def test_a_directory_that_holds_a_plan_only_is_begun_anew(tmp_path: Path) -> None:
+    """Killed between the plan and the first line of the journal."""
+    plan = toy_plan("steady")
+    directory = begun(tmp_path / "toy", plan, keep=lambda record: False)
+    other = toy_plan("steady", profiling=True, protocol=dataclasses.replace(QUICK, sweeps=0))
+    records = measure(other, directory)
+    assert isinstance(records[0], RunStart)
+    assert records[0].plan_digest == other.digest
+
+
+def test_a_file_where_the_runs_directory_would_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "toy").write_text("in the way")
+    for directory in (tmp_path / "toy", tmp_path / "toy" / "run"):
+        with pytest.raises(RunError, match="cannot be made a run's directory: "):
+            run(toy_plan("steady"), directory, lambda text: None)
+
+
+def refused(plan: Plan, directory: Path) -> str:
+    before = (directory / journal.NAME).read_bytes()
+    with pytest.raises(RunError) as refusal:
+        run(plan, directory, lambda text: None)
+    assert (directory / journal.NAME).read_bytes() == before
+    return str(refusal.value)
+
+
+def test_a_changed_plan_is_refused_and_says_what_changed(tmp_path: Path) -> None:
+    directory = begun(tmp_path / "toy", toy_plan("steady"))
+    told = refused(toy_plan("steady", protocol=dataclasses.replace(QUICK, block=5), profiling=True), directory)
+    assert "this unfinished run was registered otherwise" in told
+    assert "profiling (False → True)" in told
+    assert "protocol.block (3 → 5)" in told
+
+
+def test_a_changed_claim_is_refused(tmp_path: Path) -> None:
+    plan = toy_plan("steady")
+    directory = begun(tmp_path / "toy", plan)
+    (experiment,) = plan.experiments
+    weaker = dataclasses.replace(experiment.claims[0], threshold=1.5)
+    other = dataclasses.replace(plan, experiments=(dataclasses.replace(experiment, claims=(weaker,)),))
+    assert "experiments[0].claims[0].threshold (1.02 → 1.5)" in refused(other, directory)
+
+
+def test_an_unfinished_run_of_an_older_lab_is_refused(tmp_path: Path) -> None:
+    plan = toy_plan("steady")
+    directory = begun(tmp_path / "toy", dataclasses.replace(plan, schema=1))
+    path = directory / journal.NAME
+    records = journal.read(path).records
+    path.unlink()
+    for record in records:
+        older = dataclasses.replace(record, schema=1) if isinstance(record, RunStart) else record
+        journal.append(path, older)
+    told = refused(plan, directory)
+    assert "was begun by an older version of the lab, with records of schema 1" in told
+    assert told.endswith("Use another run id")
+
+
+def test_changed_code_is_refused(tmp_path: Path) -> None:
+    plan = toy_plan("steady")
+    directory = begun(tmp_path / "toy", plan, source="0" * 64)
+    assert "changed: the source in lab/ or experiments/" in refused(plan, directory)
+
+
+def test_a_plan_file_that_the_journal_did_not_begin_with_is_refused(tmp_path: Path) -> None:
+    plan = toy_plan("steady")
+    directory = begun(tmp_path / "toy", plan)
+    other = toy_plan("steady", run_id="other")
+    write_run(tmp_path / "other", other, ())
+    (directory / "plan.json").write_bytes((tmp_path / "other" / "plan.json").read_bytes())
+    assert "plan.json is not the plan that the journal began with" in refused(other, directory)
+
+
+def test_a_damaged_journal_is_not_continued(tmp_path: Path) -> None:
+    plan = toy_plan("steady")
+    directory = begun(tmp_path / "toy", plan)
+    path = directory / journal.NAME
+    before, found, after = path.read_bytes().partition(b'"outcome":"measured"')
+    path.write_bytes(before + b'"outcome":"Measured"' + after)
+    assert found
+    altered = before.count(b"\n") + 1
+    assert f"journal.jsonl: line {altered}: checksum does not match" in refused(plan, directory)
+
+
+def test_a_run_is_not_continued_on_another_machine(toyshop: Path) -> None:
+    plan = toy_plan("steady")
+    directory = begun(
+        toyshop / "toy", plan,
+        keep=lambda record: not (isinstance(record, Cell) and record.profile == "two"),
+        on=machine("cpu", cpu="Another Processor", driver="1.2.3"),
+    )  # fmt: skip
+    told = refused(plan, directory)
+    assert "this is not the machine that the run began on" in told
+    assert "cpu was 'Another Processor'" in told
+    assert "driver was '1.2.3', is ''" in told
+
+
+def test_a_run_whose_sweeps_are_done_is_not_explained_on_another_machine(tmp_path: Path) -> None:
+    plan = toy_plan("steady", profiling=True)
+    directory = begun(
+        tmp_path / "toy", plan, keep=lambda record: not isinstance(record, Counters),
+        on=machine("cpu", cpu="Another Processor"),
+    )  # fmt: skip
+    told = refused(plan, directory)
+    assert "this is not the machine that the run began on" in told
+    assert "cpu was 'Another Processor'" in told
+
+
+def test_variables_that_torch_sets_in_a_worker_make_no_other_machine(tmp_path: Path) -> None:
+    plan = toy_plan("steady", profiling=True)
+    seen = fingerprint("cpu", {"environment": {"CUDA_MODULE_LOADING": "LAZY"}, "gpu": "NVIDIA H100", "cuda": "13.0"})
+    assert isinstance(measure(plan, begun(tmp_path / "toy", plan, on=seen))[-1], RunFinish)
+
+
+# Counters
+
+
+def no_ncu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.profiler.nsight.ncu_path", lambda: "")
+
+
+def counters_of(records: tuple[Record, ...]) -> list[Counters]:
+    return [record for record in records if isinstance(record, Counters)]
+
+
+def test_a_run_goes_on_where_counters_are_blocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_ncu(monkeypatch)
+    plan = toy_plan("steady", profiling=True)
+    said: list[str] = []
+    directory = begun(tmp_path / "toy", plan, keep=lambda record: not isinstance(record, Counters))
+    run(plan, directory, said.append)
+    records = journal.read(directory / journal.NAME).records
+    assert [(c.profile, c.outcome) for c in counters_of(records)] == [("one", "blocked"), ("two", "blocked")]
+    assert isinstance(records[-1], RunFinish)
+    assert any(line.startswith("  counters: blocked: counters are a GPU's") for line in said)
+
+
+def test_counters_that_were_cut_off_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_ncu(monkeypatch)
+    plan = toy_plan("steady", profiling=True)
+    directory = begun(
+        tmp_path / "toy", plan, keep=lambda record: not (isinstance(record, Counters) and record.profile == "two")
+    )
+    assert [(c.profile, c.outcome) for c in counters_of(measure(plan, directory))] == [
+        ("one", "measured"), ("two", "blocked"),
+    ]  # fmt: skip
+
+
+def test_counters_that_are_there_are_not_captured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_ncu(monkeypatch)
+    plan = toy_plan("steady", profiling=True)
+    records = measure(plan, begun(tmp_path / "toy", plan))
+    assert [c.outcome for c in counters_of(records)] == ["measured", "measured"]
+
+
+# Readings
+
+
+def test_readings_are_kept_as_they_come_and_only_what_is_missing_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[tuple[str, str, str]]] = []
+
+    def read(plan: Plan, experiment: object, directory: Path, waiting: list[tuple[str, str, str]]) -> Iterator[Reading]:
+        asked.append(waiting)
+        for number, (case, profile, instrument) in enumerate(waiting):
+            if len(asked) == 1 and number == 2:
+                raise KeyboardInterrupt
+            yield Reading(
+                experiment="steady", case=case, profile=profile, instrument=instrument, seconds=1e-5, reason=""
+            )
+
+    monkeypatch.setattr("lab.supervisor.run.read_instruments", read)
+    plan = dataclasses.replace(toy_plan("steady"), instruments=True)
+    directory = begun(tmp_path / "toy", plan, keep=lambda record: not isinstance(record, Reading))
+    with pytest.raises(KeyboardInterrupt):
+        measure(plan, directory)
+    said: list[str] = []
+    run(plan, directory, said.append)
+    records = journal.read(directory / journal.NAME).records
+    found = [(r.case, r.profile, r.instrument) for r in records if isinstance(r, Reading)]
+    assert found == asked[0]
+    assert asked[1] == asked[0][2:]
+    assert "  6 of 6 readings" in said
+    assert isinstance(records[-1], RunFinish)
+
+
+def test_source_that_changes_while_the_run_goes_on_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toyshop: Path
+) -> None:
+    monkeypatch.setattr("lab.supervisor.resume.source_digest", lambda: "a" * 64)
+    with pytest.raises(RunError, match="was changed while the run went on"):
+        run(toy_plan("steady"), toyshop / "edited", lambda text: None)
+    assert not [r for r in journal.read(toyshop / "edited" / journal.NAME).records if isinstance(r, Cell)]

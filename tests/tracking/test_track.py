@@ -1,0 +1,455 @@
+"""Tracking through a real MLflow store: what a person finds there, and that filling it again is harmless."""
+
+import base64
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factory import machine, plan_of, records_of, small_experiment, write_run
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from lab.definition.plan import Plan
+from lab.errors import LabError, StoreError
+from lab.evidence import journal
+from lab.evidence.record import Counters, Kernel, Record
+from lab.tracking.fill import track, views
+from lab.verdict.judge import POLICY_VERSION
+from lab.verdict.results import load_run
+from lab.verdict.statistics import geometric_mean
+
+SMALL, LARGE = "doubling-64x128-float32", "doubling-4096x4096-float32"
+SECONDS: dict[Any, float] = {"plain": 40e-6, "fast": 20e-6, (SMALL, "plain"): 5e-6, (SMALL, "fast"): 2.5e-6}
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated database without experiments: making one takes over a second, copying it nothing."""
+    database = tmp_path_factory.mktemp("store") / "mlflow.db"
+    MlflowClient(tracking_uri=f"sqlite:///{database}").delete_experiment("0")
+    return database
+
+
+@pytest.fixture
+def runs(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
+    return tmp_path
+
+
+def doubling_plan(**how: Any) -> Plan:
+    return plan_of("night-3", experiments=[small_experiment()], include=["large-sweep"], **how)
+
+
+def doubling_run(runs: Path, **how: Any) -> Path:
+    """A run of both cases, both profiles; `how` goes to records_of."""
+    plan = doubling_plan()
+    return write_run(runs / "night-3", plan, records_of(plan, SECONDS, **how))
+
+
+def replace_journal(directory: Path, records: Iterable[Record]) -> None:
+    (directory / journal.NAME).unlink()
+    for record in records:
+        journal.append(directory / journal.NAME, record)
+
+
+def fill(directory: Path, runs: Path) -> list[str]:
+    return list(track(load_run(directory), directory, runs))
+
+
+def client(runs: Path) -> MlflowClient:
+    return MlflowClient(tracking_uri=f"sqlite:///{runs / 'mlflow.db'}")
+
+
+def tracked(runs: Path, *conditions: str) -> list[Run]:
+    here = client(runs)
+    experiments = [item.experiment_id for item in here.search_experiments()]
+    return list(here.search_runs(experiments, " AND ".join(conditions), max_results=1000))
+
+
+def parents(runs: Path) -> list[Run]:
+    return sorted(tracked(runs, "tags.`lab.role` = 'run'"), key=lambda run: run.data.tags["lab.attempt"])
+
+
+def child(runs: Path, case: str, profile: str) -> Run:
+    (found,) = tracked(runs, f"tags.`lab.key` = '{case}|{profile}'", "tags.`lab.superseded` = 'false'")
+    return found
+
+
+def artifact(runs: Path, run: Run, name: str) -> str:
+    return (runs / "mlartifacts" / "doubling" / run.info.run_id / "artifacts" / name).read_text(encoding="utf-8")
+
+
+def snapshot(runs: Path) -> dict[str, Any]:
+    """Every row of the store and every artifact."""
+    with sqlite3.connect(runs / "mlflow.db") as connection:
+        tables = ("experiments", "experiment_tags", "runs", "metrics", "latest_metrics", "params", "tags")
+        rows: dict[str, Any] = {name: sorted(map(str, connection.execute(f"SELECT * FROM {name}"))) for name in tables}
+    files = (path for path in (runs / "mlartifacts").rglob("*") if path.is_file())
+    return rows | {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_a_run_is_a_parent_with_a_child_for_each_cell(runs: Path) -> None:
+    lines = fill(doubling_run(runs), runs)
+
+    assert lines == ["tracked night-3 in doubling: 4 cells"]
+    (parent,) = parents(runs)
+    assert (parent.info.run_name, parent.info.status) == ("night-3", "FINISHED")
+    assert parent.data.tags["lab.gpu"] == "NVIDIA H100 80GB HBM3"
+    children = tracked(runs, f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
+    assert {run.info.run_name for run in children} == {
+        "64x128 f32 doubling · plain", "64x128 f32 doubling · fast",
+        "4096x4096 f32 doubling · plain", "4096x4096 f32 doubling · fast",
+    }  # fmt: skip
+
+
+def test_a_cell_shows_what_was_measured_in_microseconds_at_the_time_it_was_measured(runs: Path) -> None:
+    directory = doubling_run(runs)
+    fill(directory, runs)
+    (experiment,) = load_run(directory).experiments
+    cell = experiment.cells[LARGE, "fast"]
+    speedup = experiment.compare(LARGE, "fast", "plain")
+    assert cell.latency
+    assert cell.latency.p95_seconds
+    assert cell.latency.noise_ratio
+    assert speedup
+
+    run = child(runs, LARGE, "fast")
+    shown = run.data.metrics
+    assert shown["latency/p50_us"] == float(f"{cell.latency.p50_seconds * 1e6:.5g}")
+    assert shown["latency/p95_us"] == float(f"{cell.latency.p95_seconds * 1e6:.5g}")
+    assert shown["noise/ratio"] == float(f"{cell.latency.noise_ratio:.5g}")
+    assert shown["speedup/vs_plain"] == float(f"{speedup.ratio:.5g}")
+    assert shown["throughput/gbps"] == pytest.approx(2 * 4096 * 4096 * 4 / cell.latency.p50_seconds / 1e9, rel=1e-4)
+    (point,) = client(runs).get_metric_history(run.info.run_id, "latency/p50_us")
+    assert point.timestamp == run.info.end_time == 1767323670000  # 2026-01-02T03:14:30Z, the last sweep's
+    samples = json.loads(artifact(runs, run, "samples.json"))
+    assert [record["sweep"] for record in samples] == [0, 1, 2, 3, 4]
+
+
+def test_no_bandwidth_is_shown_near_the_launch_floor(runs: Path) -> None:
+    fill(doubling_run(runs), runs)
+
+    assert "throughput/gbps" not in child(runs, SMALL, "fast").data.metrics
+
+
+def test_the_fastest_of_a_case_is_named(runs: Path) -> None:
+    fill(doubling_run(runs), runs)
+
+    assert child(runs, LARGE, "fast").data.tags["lab.place"] == "1 FASTEST"
+    assert child(runs, LARGE, "plain").data.tags["lab.place"].startswith("2: ")
+    report = artifact(runs, parents(runs)[0], "report.md")
+    assert "| 4096x4096 f32 doubling | **fast** |" in report
+    assert "**supported** – Fast is faster than plain." in report
+
+
+def test_profiles_that_cannot_be_told_apart_share_the_first_place(runs: Path) -> None:
+    plan = doubling_plan()
+    seconds = {"plain": 20.1e-6, "fast": 20e-6}
+    fill(write_run(runs / "night-3", plan, records_of(plan, seconds)), runs)
+
+    assert {child(runs, LARGE, name).data.tags["lab.place"] for name in seconds} == {"1 FASTEST (tie)", "2 tie"}
+
+
+def test_one_sweep_proves_no_winner(runs: Path) -> None:
+    plan = doubling_plan(sweeps=1)
+    fill(write_run(runs / "night-3", plan, records_of(plan, SECONDS)), runs)
+
+    assert child(runs, LARGE, "fast").data.tags["lab.place"] == "1 unproven"
+    assert child(runs, LARGE, "plain").data.tags["lab.place"].endswith("× the time (unproven)")
+    assert "| **fast** (unproven) |" in artifact(runs, parents(runs)[0], "report.md")
+
+
+def test_the_parent_has_headlines_and_curves_over_problem_size(runs: Path) -> None:
+    directory = doubling_run(runs)
+    fill(directory, runs)
+    (claim,) = load_run(directory).experiments[0].claims
+    ratios = [verdict.speedup.ratio for verdict in claim.verdicts.values() if verdict.speedup]
+
+    (parent,) = parents(runs)
+    assert parent.data.metrics["speedup_geomean/fast-beats-plain"] == float(f"{geometric_mean(ratios):.5g}")
+    assert parent.data.metrics["cells/measured"] == 4
+    assert parent.data.metrics["claims/supported"] == 1
+    points = client(runs).get_metric_history(parent.info.run_id, "p50_us_by_kib doubling-float32/fast")
+    assert [point.step for point in points] == [64, 131072]
+
+
+def test_the_parent_carries_report_table_figure_plan_and_journal(runs: Path) -> None:
+    directory = doubling_run(runs)
+    fill(directory, runs)
+
+    (parent,) = parents(runs)
+    assert artifact(runs, parent, "journal.jsonl") == (directory / "journal.jsonl").read_text()
+    assert artifact(runs, parent, "plan.json") == (directory / "plan.json").read_text()
+    table = json.loads(artifact(runs, parent, "summary.json"))
+    assert table["columns"][:3] == ["case", "place", "profile"]
+    assert table["data"][0][:3] == ["64x128 f32 doubling", "1 FASTEST", "fast"]
+    assert all(len(row) == len(table["columns"]) for row in table["data"])
+    figure = artifact(runs, parent, "figure.html")
+    assert "Plotly.newPlot" in figure
+    assert 'src="http' not in figure
+
+
+def test_counters_are_summed_and_weighted_by_duration_over_the_kernels_of_a_call(runs: Path) -> None:
+    plan = dataclasses.replace(doubling_plan(), profiling=True)
+    fill(write_run(runs / "night-3", plan, with_two_kernels(records_of(plan, SECONDS))), runs)
+
+    run = child(runs, LARGE, "plain")
+    shown = run.data.metrics
+    assert shown["ncu/dram_pct"] == 50.0  # (3 × 60 + 1 × 20) / 4
+    assert shown["ncu/occupancy_pct"] == 80.0
+    assert shown["ncu/dram_read_mb"] == 3.0
+    assert "ncu/dram_written_mb" not in shown  # one of the kernels lacks it
+    assert [kernel["name"] for kernel in json.loads(artifact(runs, run, "counters.json"))["kernels"]] == ["a", "b"]
+
+
+def with_two_kernels(records: Iterable[Record]) -> list[Record]:
+    def kernel(name: str, seconds: float, percent: float, megabytes: float, written: float | None) -> Kernel:
+        return Kernel(
+            name=name, grid="", block="", duration_seconds=seconds, dram_read_bytes=megabytes * 1e6,
+            dram_written_bytes=written, dram_percent=percent, occupancy_percent=80.0,
+            registers_per_thread=None, shared_bytes_per_block=None,
+        )  # fmt: skip
+
+    pair = (kernel("a", 3e-6, 60.0, 2.0, 1e6), kernel("b", 1e-6, 20.0, 1.0, None))
+    return [dataclasses.replace(r, kernels=pair) if isinstance(r, Counters) else r for r in records]
+
+
+def test_tracking_twice_changes_nothing(runs: Path) -> None:
+    directory = doubling_run(runs)
+    fill(directory, runs)
+    before = snapshot(runs)
+
+    assert fill(directory, runs) == ["tracked night-3 in doubling: unchanged"]
+    assert snapshot(runs) == before
+
+
+def test_a_store_filled_again_from_nothing_is_the_same(runs: Path, empty_store: Path) -> None:
+    """But for MLflow's own ids and the time of the filling itself."""
+
+    def shown() -> list[Any]:
+        return sorted((r.info.run_name, r.info.start_time, r.info.end_time, r.data.metrics) for r in tracked(runs))
+
+    directory = doubling_run(runs)
+    fill(directory, runs)
+    before = shown()
+    shutil.rmtree(runs / "mlartifacts")
+    (runs / "mlflow.db").unlink()
+    fill(directory, runs)
+
+    assert shown() == before
+
+
+def test_a_changed_record_supersedes_visibly(runs: Path) -> None:
+    directory = doubling_run(runs)
+    fill(directory, runs)
+    replace_journal(directory, records_of(doubling_plan(), SECONDS, seed=2))
+
+    lines = fill(directory, runs)
+
+    assert lines == [
+        "tracked night-3 in doubling: 4 cells, attempt 2: the evidence changed, the attempt before is tagged superseded"
+    ]
+    old, new = parents(runs)
+    assert (old.info.run_name, old.data.tags["lab.superseded"]) == ("night-3 (superseded 1)", "true")
+    assert (new.info.run_name, new.data.tags["lab.superseded"]) == ("night-3", "false")
+    assert len(tracked(runs, "tags.`lab.role` = 'cell'", "tags.`lab.superseded` = 'true'")) == 4
+    assert len(tracked(runs, "tags.`lab.role` = 'cell'", "tags.`lab.superseded` = 'false'")) == 4
+    assert child(runs, LARGE, "fast").data.tags["mlflow.parentRunId"] == new.info.run_id
+
+
+def test_an_unfinished_run_is_completed_later_without_duplicates(runs: Path) -> None:
+    records = records_of(doubling_plan(), SECONDS)
+    directory = write_run(runs / "night-3", doubling_plan(), records[:9])  # one sweep, and two cells of the next
+    assert fill(directory, runs) == ["tracked night-3 in doubling: 2 cells, unfinished"]
+    (unfinished,) = parents(runs)
+    assert (unfinished.info.status, unfinished.info.end_time) == ("RUNNING", None)
+    assert "unfinished" in unfinished.data.tags["mlflow.note.content"]
+
+    replace_journal(directory, records)
+    assert fill(directory, runs) == ["tracked night-3 in doubling: 4 cells"]
+
+    (finished,) = parents(runs)
+    assert (finished.info.status, finished.data.tags["lab.attempt"]) == ("FINISHED", "1")
+    assert len(tracked(runs)) == 5
+    assert fill(directory, runs) == ["tracked night-3 in doubling: unchanged"]
+
+
+def test_a_filling_that_was_interrupted_is_made_again(runs: Path) -> None:
+    directory = doubling_run(runs)
+    fill(directory, runs)
+    here = client(runs)
+    (parent,) = parents(runs)
+    here.delete_tag(parent.info.run_id, "lab.digest")  # what is written last
+    here.delete_run(child(runs, LARGE, "fast").info.run_id)
+
+    assert fill(directory, runs) == ["tracked night-3 in doubling: 4 cells"]
+    assert len(tracked(runs)) == 5
+
+
+def test_a_run_on_the_cpu_is_plainly_labelled(runs: Path) -> None:
+    plan = doubling_plan(device="cpu")
+    fill(write_run(runs / "night-3", plan, records_of(plan, SECONDS, on=machine("cpu"))), runs)
+
+    assert all(run.info.run_name.endswith("(CPU)") for run in tracked(runs))
+    assert all(run.data.tags["lab.device"] == "cpu" for run in tracked(runs))
+    assert "says nothing of any GPU" in parents(runs)[0].data.tags["mlflow.note.content"]
+    assert "· CPU" in child(runs, LARGE, "fast").data.tags["lab.case_in_run"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        pytest.param("skipped", "FINISHED", id="skipped"),
+        pytest.param("failed", "FAILED", id="failed"),
+        pytest.param("wrong", "FAILED", id="wrong"),
+    ],
+)
+def test_a_cell_without_a_time_says_why(runs: Path, outcome: str, status: str) -> None:
+    fill(doubling_run(runs, outcomes={(LARGE, "fast"): (outcome, "no memory left")}), runs)
+
+    run = child(runs, LARGE, "fast")
+    assert run.info.status == status
+    assert (run.data.tags["lab.status"], run.data.tags["lab.reason"]) == (outcome, "no memory left")
+    assert run.data.tags["lab.place"] == outcome
+    assert not [key for key in run.data.metrics if not key.startswith("ncu/")]
+    assert parents(runs)[0].data.metrics[f"cells/{outcome}"] == 1
+
+
+def test_a_cell_that_was_not_planned_has_no_run(runs: Path) -> None:
+    plan = plan_of("night-3", experiments=[small_experiment()], include=[])
+    fill(write_run(runs / "night-3", plan, records_of(plan, SECONDS)), runs)
+
+    assert {run.data.tags["lab.case"] for run in tracked(runs, "tags.`lab.role` = 'cell'")} == {SMALL}
+
+
+def test_the_saved_view_groups_the_cells_of_a_case_fastest_first(runs: Path) -> None:
+    fill(doubling_run(runs), runs)
+
+    (experiment,) = client(runs).search_experiments()
+    assert experiment.tags["mlflow.note.content"].startswith("**Doubling** – Is it fast?")
+    state = saved_view(experiment.tags["mlflow.sharedViewState.lab-winners"])
+    cells = tracked(runs, state["searchFilter"])
+    assert len(cells) == 4
+    (group,) = state["groupBy"]["groupByKeys"]
+    assert len({run.data.tags[group["groupByData"]] for run in cells}) == 2
+    assert (state["orderByKey"], state["orderByAsc"]) == ("metrics.`latency/p50_us`", True)
+    keys = {f"metrics.`{key}`" for run in cells for key in run.data.metrics}
+    assert {"metrics.`latency/p50_us`", "metrics.`speedup/vs_plain`"} <= keys & set(state["selectedColumns"])
+    (view,) = views(runs)
+    assert f"/experiments/{experiment.experiment_id}/runs?" in view.path
+    assert view.path.endswith("viewStateShareKey=lab-winners")
+
+
+def saved_view(tag: str) -> dict[str, Any]:
+    packed = json.loads(tag)["state"].removeprefix("deflate;")
+    state: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
+    return state
+
+
+def test_the_policy_of_the_verdicts_is_recorded(runs: Path) -> None:
+    fill(doubling_run(runs), runs)
+
+    assert parents(runs)[0].data.tags["lab.policy_version"] == str(POLICY_VERSION)
+
+
+def test_the_run_directory_is_never_touched(runs: Path) -> None:
+    directory = doubling_run(runs)
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in directory.rglob("*")}
+    fill(directory, runs)
+
+    assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in directory.rglob("*")} == before
+
+
+def test_two_processes_may_make_the_store_at_once(tmp_path: Path) -> None:
+    plan = doubling_plan()
+    for name in ("night-3", "night-4"):
+        other = dataclasses.replace(plan, run_id=name)
+        write_run(tmp_path / name, other, records_of(other, SECONDS))
+    environment = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
+    commands = [
+        subprocess.Popen(
+            [sys.executable, "-m", "lab.cli", "track", name], cwd=ROOT, stderr=subprocess.PIPE, text=True,
+            env=environment | {"LAB_RUNS": str(tmp_path)},
+        )
+        for name in ("night-3", "night-4")
+    ]  # fmt: skip
+    said = [command.communicate(timeout=120)[1] for command in commands]
+
+    assert [command.returncode for command in commands] == [0, 0], said
+    assert {run.info.run_name for run in parents(tmp_path)} == {"night-3", "night-4"}
+    assert [item.name for item in client(tmp_path).search_experiments()] == ["doubling"]
+
+
+def test_a_half_made_database_is_not_taken_for_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    (tmp_path / "mlflow.unfinished").write_bytes(b"SQLite format 3, cut off")
+
+    assert fill(doubling_run(tmp_path), tmp_path) == ["tracked night-3 in doubling: 4 cells"]
+    assert not (tmp_path / "mlflow.unfinished").exists()
+
+
+def damage(runs: Path) -> None:
+    (runs / "mlflow.db").write_bytes(b"not a database" * 100)
+
+
+def name_a_dead_server(_: Path) -> None:
+    os.environ["MLFLOW_TRACKING_URI"] = "http://127.0.0.1:9"
+
+
+def name_a_folder(runs: Path) -> None:
+    os.environ["MLFLOW_TRACKING_URI"] = str(runs / "mlruns")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "advice"),
+    [
+        pytest.param(damage, "If it is damaged, delete .*mlflow.db", id="damaged-database"),
+        pytest.param(name_a_dead_server, "does not answer.*Start that server, or unset", id="dead-server"),
+        pytest.param(name_a_folder, "no longer keeps runs in plain folders", id="folder"),
+    ],
+)
+def test_a_store_that_cannot_be_used_says_what_to_do(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, break_it: Callable[[Path], None], advice: str
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
+    directory = doubling_run(runs)
+    break_it(runs)
+
+    with pytest.raises(StoreError, match=advice) as caught:
+        fill(directory, runs)
+    assert isinstance(caught.value, LabError)
+
+
+def test_a_store_that_was_moved_is_refused(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    directory = doubling_run(runs)
+    fill(directory, runs)
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    shutil.copytree(runs, elsewhere, dirs_exist_ok=True)
+
+    with pytest.raises(StoreError, match="filled at another place"):
+        fill(elsewhere / "night-3", elsewhere)
+
+
+def test_an_experiment_in_the_trash_comes_back(runs: Path) -> None:
+    directory = doubling_run(runs)
+    fill(directory, runs)
+    here = client(runs)
+    (experiment,) = here.search_experiments()
+    here.delete_experiment(experiment.experiment_id)
+
+    fill(directory, runs)
+
+    assert [item.name for item in here.search_experiments()] == ["doubling"]
+    assert len(tracked(runs)) == 5

@@ -1,0 +1,124 @@
+"""The local MLflow server: it opens where the answers are, says so, and leaves nothing behind."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from factory import plan_of, records_of, small_experiment, write_run
+from mlflow import MlflowClient
+
+from lab.errors import StoreError
+from lab.tracking.fill import track
+from lab.tracking.ui import serve
+from lab.verdict.results import load_run
+
+ROOT = Path(__file__).parents[2]
+LINK = re.compile(r"doubling: (http://127\.0\.0\.1:\d+)(/#/experiments/(\d+)/runs\?\S*viewStateShareKey=lab-winners)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shown:
+    """A UI that runs as a person would start it."""
+
+    address: str
+    experiment_id: str
+    process: subprocess.Popen[str]
+    runs: Path
+
+
+@pytest.fixture(autouse=True)
+def _local_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    runs = tmp_path_factory.mktemp("runs")
+    directory = make_run(runs, "night-3")
+    environment = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
+    environment["LAB_RUNS"] = str(runs)
+    subprocess.run([sys.executable, "-m", "lab.cli", "track", str(directory)], cwd=ROOT, env=environment, check=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lab.cli", "ui", "--port", str(free_port()), "--no-browser"],
+        cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    found = LINK.match(line)
+    assert found, line
+    yield Shown(address=found[1], experiment_id=found[3], process=process, runs=runs)
+    process.kill()
+
+
+def make_run(runs: Path, run_id: str) -> Path:
+    plan = plan_of(run_id, experiments=[small_experiment()], include=[])
+    return write_run(runs / run_id, plan, records_of(plan, {"plain": 40e-6, "fast": 20e-6}))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_the_link_that_is_printed_answers_with_the_tracked_runs(shown: Shown) -> None:
+    with urllib.request.urlopen(shown.address) as page:
+        assert b"MLflow" in page.read()
+    runs = MlflowClient(tracking_uri=shown.address).search_runs([shown.experiment_id])
+    assert {run.info.run_name for run in runs} >= {"night-3", "64x128 f32 doubling · fast"}
+
+
+def test_artifacts_of_the_local_store_are_served(shown: Shown) -> None:
+    (parent,) = MlflowClient(tracking_uri=shown.address).search_runs(
+        [shown.experiment_id], "tags.`lab.role` = 'run' AND tags.`lab.run_id` = 'night-3'"
+    )
+    address = f"{shown.address}/get-artifact?run_uuid={parent.info.run_id}&path=summary.json"
+    with urllib.request.urlopen(address) as answer:
+        assert json.load(answer)["columns"][0] == "case"
+
+
+def test_a_named_server_is_filled_and_linked_to_and_nothing_is_started(
+    shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", shown.address + "/")
+    directory = make_run(tmp_path, "night-4")
+
+    first, again = (list(track(load_run(directory), directory, tmp_path)) for _ in range(2))
+    serve(tmp_path, 5000, False)
+
+    assert first == ["tracked night-4 in doubling: 2 cells"]
+    assert again == ["tracked night-4 in doubling: unchanged"]
+    assert not (tmp_path / "mlflow.db").exists()
+    found = LINK.match(capsys.readouterr().out)
+    assert found
+    assert found[1] == shown.address
+
+
+def test_a_taken_port_says_how_to_choose_another(shown: Shown) -> None:
+    port = int(shown.address.rsplit(":", 1)[1])
+    with pytest.raises(StoreError, match=f"--port {port + 1}"):
+        serve(shown.runs, port, False)
+
+
+def test_an_empty_store_says_how_to_fill_it(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"\./scripts/benchmark --run-id X .*lab track X"):
+        serve(tmp_path, free_port(), False)
+    assert not (tmp_path / "mlflow.db").exists()
+
+
+def test_ctrl_c_stops_the_server_and_all_that_it_started(shown: Shown) -> None:
+    """Last in this file: it ends the server of the tests above."""
+    shown.process.send_signal(signal.SIGINT)
+
+    assert shown.process.wait(timeout=30) == 0
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(shown.address, timeout=5)

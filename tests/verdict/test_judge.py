@@ -1,0 +1,254 @@
+"""One situation each → one status; and the order in which the rules are asked."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from lab.verdict.judge import RULES, Side, Status, Verdict, judge_case, judge_claim, judge_family
+from lab.verdict.statistics import Latency, Speedup
+
+
+def side(**changes: Any) -> Side:
+    return dataclasses.replace(Side(outcome="measured", reason="", latency=calm(), void_share=0.0), **changes)
+
+
+def calm(noise: float | None = 1.05) -> Latency:
+    p95 = None if noise is None else 1e-5 * noise
+    return Latency(p50_seconds=1e-5, p95_seconds=p95, sweep_p50_seconds=(1e-5,), samples=300)
+
+
+def ratio(value: float, half_width: float = 0.005, sweeps: int = 5, **changes: Any) -> Speedup:
+    found = Speedup(
+        ratio=value, low=value / (1 + half_width), high=value * (1 + half_width), sweep_ratios=(value,) * sweeps
+    )
+    return dataclasses.replace(found, **changes)
+
+
+def judged(
+    speedup: Speedup | None,
+    subject: Side | None = None,
+    baseline: Side | None = None,
+    threshold: float = 1.02,
+    control: Speedup | None = None,
+    spoiled: float = 0.0,
+) -> Verdict:
+    return judge_case(subject or side(), baseline or side(), speedup, threshold, control or ratio(1.0), spoiled)
+
+
+SITUATIONS = {
+    "well above the threshold": (ratio(1.3), {}, Status.SUPPORTED),
+    "lower end at the threshold": (ratio(1.03, low=1.02), {}, Status.SUPPORTED),
+    "lower end just below the threshold": (ratio(1.03, low=1.0199), {}, Status.INCONCLUSIVE),
+    "well below the threshold": (ratio(1.0), {}, Status.REFUTED),
+    "upper end at the threshold": (ratio(1.01, high=1.02), {}, Status.INCONCLUSIVE),
+    "upper end just below the threshold": (ratio(1.01, high=1.0199), {}, Status.REFUTED),
+    "interval around the threshold": (ratio(1.02), {}, Status.INCONCLUSIVE),
+    "slower than the baseline": (ratio(0.8), {}, Status.REFUTED),
+    "wrong subject": (ratio(1.3), {"subject": side(outcome="wrong")}, Status.REJECTED),
+    "wrong baseline": (ratio(1.3), {"baseline": side(outcome="wrong")}, Status.REJECTED),
+    "subject faster than physics": (ratio(1.3), {"subject": side(impossible="faster than light")}, Status.REJECTED),
+    "baseline faster than physics": (ratio(1.3), {"baseline": side(impossible="faster than light")}, Status.REJECTED),
+    "failed subject": (None, {"subject": side(outcome="failed")}, Status.NO_EVIDENCE),
+    "skipped baseline": (None, {"baseline": side(outcome="skipped")}, Status.NO_EVIDENCE),
+    "not-planned baseline": (None, {"baseline": side(outcome="not-planned")}, Status.NO_EVIDENCE),
+    "unfinished subject": (None, {"subject": side(outcome="unfinished")}, Status.NO_EVIDENCE),
+    "nothing to compare": (None, {}, Status.NO_EVIDENCE),
+    "two sweeps": (ratio(1.3, sweeps=2), {}, Status.NO_EVIDENCE),
+    "three sweeps": (ratio(1.3, sweeps=3), {}, Status.SUPPORTED),
+    "noise ratio at the limit": (ratio(1.3), {"subject": side(latency=calm(1.2))}, Status.RERUN_NOISE),
+    "noise ratio just below": (ratio(1.3), {"subject": side(latency=calm(1.199))}, Status.SUPPORTED),
+    "noisy baseline": (ratio(1.3), {"baseline": side(latency=calm(1.5))}, Status.RERUN_NOISE),
+    "unknown noise ratio": (ratio(1.3), {"subject": side(latency=calm(None))}, Status.SUPPORTED),
+    "a fifth of the samples void": (ratio(1.3), {"subject": side(void_share=0.2)}, Status.SUPPORTED),
+    "more than a fifth void": (ratio(1.3), {"subject": side(void_share=0.21)}, Status.RERUN_NOISE),
+    "wide interval": (ratio(1.3, half_width=0.021), {}, Status.RERUN_NOISE),
+    "interval at the limit": (ratio(1.3, half_width=0.0199), {}, Status.SUPPORTED),
+    "one sweep of five at parity": (ratio(1.3, sweep_ratios=(1.3,) * 4 + (1.0,)), {}, Status.SUPPORTED),
+    "two sweeps of five at parity": (ratio(1.3, sweep_ratios=(1.3,) * 3 + (1.0,) * 2), {}, Status.INCONCLUSIVE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("speedup", "sides", "status"), SITUATIONS.values(), ids=SITUATIONS.keys())
+def test_each_situation_has_its_status(speedup: Speedup | None, sides: dict[str, Side], status: Status) -> None:
+    assert judged(speedup, **sides).status == status
+
+
+ORDER = {
+    "a wrong result comes before a missing side": (
+        None, {"subject": side(outcome="wrong"), "baseline": side(outcome="failed")}, Status.REJECTED,
+    ),
+    "a missing side hides no wrong one": (
+        None, {"subject": side(outcome="failed"), "baseline": side(outcome="wrong")}, Status.REJECTED,
+    ),
+    "physics comes before noise": (
+        ratio(1.3, half_width=0.5), {"subject": side(impossible="faster than light")}, Status.REJECTED,
+    ),
+    "a missing side comes before noise": (
+        ratio(1.3), {"subject": side(latency=calm(2.0)), "baseline": side(outcome="failed")}, Status.NO_EVIDENCE,
+    ),
+    "too few sweeps come before noise": (
+        ratio(1.3, sweeps=2), {"subject": side(latency=calm(2.0))}, Status.NO_EVIDENCE,
+    ),
+    "noise comes before support": (ratio(9.0), {"subject": side(latency=calm(2.0))}, Status.RERUN_NOISE),
+    "noise comes before refutation": (ratio(0.5), {"subject": side(latency=calm(2.0))}, Status.RERUN_NOISE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("speedup", "sides", "status"), ORDER.values(), ids=ORDER.keys())
+def test_rules_are_asked_in_their_order(speedup: Speedup | None, sides: dict[str, Side], status: Status) -> None:
+    assert judged(speedup, **sides).status == status
+
+
+def test_the_rules_are_printed_in_the_order_in_which_they_are_asked() -> None:
+    assert list(RULES) == list(Status)
+    assert list(RULES) == ["rejected", "no-evidence", "rerun-noise", "supported", "refuted", "inconclusive"]
+
+
+@pytest.mark.parametrize(
+    ("speedup", "mark"),
+    [
+        pytest.param(ratio(1.3), "", id="supported over five sweeps"),
+        pytest.param(ratio(1.3, sweeps=4), "provisional", id="supported over fewer"),
+        pytest.param(ratio(1.0), "equivalent", id="within two per cent of parity"),
+        pytest.param(ratio(0.9), "regressed", id="all below that"),
+        pytest.param(ratio(0.98), "", id="in between"),
+        pytest.param(ratio(0.98, sweeps=3), "provisional", id="in between over fewer sweeps"),
+    ],
+)
+def test_a_verdict_is_marked(speedup: Speedup, mark: str) -> None:
+    assert judged(speedup).mark == mark
+
+
+def test_the_threshold_is_the_claims_own() -> None:
+    assert judged(ratio(1.3), threshold=1.5).status == Status.REFUTED
+    assert judged(ratio(1.6), threshold=1.5).status == Status.SUPPORTED
+
+
+def test_a_refuted_ratio_between_parity_and_a_high_threshold_is_neither_equivalent_nor_regressed() -> None:
+    assert judged(ratio(1.3), threshold=1.5).mark == ""
+
+
+def test_a_missing_side_is_named_with_its_reason() -> None:
+    verdict = judged(None, baseline=side(outcome="skipped", reason="liger_kernel is not installed"))
+    assert verdict.reason == "baseline skipped: liger_kernel is not installed"
+
+
+def test_an_inconclusive_verdict_says_how_many_sweeps_would_settle_it() -> None:
+    """The ratio is 0.5 % from the threshold and the half-width 1 %: four times the sweeps halve it."""
+    verdict = judged(ratio(1.02 * 1.005, half_width=0.01))
+    assert verdict.status == Status.INCONCLUSIVE
+    assert verdict.reason == "the interval holds the threshold; about 21 sweeps would settle it"
+
+
+def test_a_ratio_at_the_threshold_itself_promises_nothing() -> None:
+    assert "closer to the threshold than the clock can tell" in judged(ratio(1.02)).reason
+
+
+def test_no_more_sweeps_are_advised_than_a_run_may_have() -> None:
+    """The ratio is 0.2 % from the threshold and the half-width 1 %: 125 sweeps."""
+    assert "60 sweeps would probably not settle it" in judged(ratio(1.02 * 1.002, half_width=0.01)).reason
+
+
+def test_a_floor_that_no_sweep_can_lower_is_not_answered_with_more_sweeps() -> None:
+    bound = ratio(1.02 * 1.003, half_width=0.005, floor=0.004)
+    assert "closer to the threshold than the clock can tell" in judged(bound).reason
+
+
+def test_refutation_too_asks_that_all_sweeps_but_one_agree() -> None:
+    below = ratio(1.0, half_width=0.01, sweep_ratios=(0.97, 0.99, 0.98, 1.03, 1.03))
+    verdict = judged(below)
+    assert verdict.status == Status.INCONCLUSIVE
+    assert verdict.reason == "the interval is below the threshold, and only 3 of 5 sweeps are"
+    assert judged(ratio(1.0, half_width=0.01, sweep_ratios=(0.98,) * 4 + (1.03,))).status == Status.REFUTED
+
+
+S, R, I, N, E, X = (  # noqa: E741
+    Status.SUPPORTED, Status.REFUTED, Status.INCONCLUSIVE, Status.RERUN_NOISE, Status.NO_EVIDENCE, Status.REJECTED,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cases", "claim"),
+    [
+        ([S, S, S], S),
+        ([S, S, R], R),
+        ([S, S, E], E),
+        ([S, S, N], N),
+        ([S, S, I], I),
+        ([S, X, R], X),
+        ([R, E, N, I], R),
+        ([E, N, I], E),
+        ([N, I], N),
+        ([], E),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, list) else str(value),
+)
+def test_a_claim_is_supported_when_each_case_is_and_one_refuted_case_refutes_it(
+    cases: list[Status], claim: Status
+) -> None:
+    assert judge_claim([Verdict(status=status, reason="") for status in cases]) == claim
+
+
+# Controls, and the family
+
+
+@pytest.mark.parametrize(
+    ("control", "status"),
+    [
+        pytest.param(ratio(1.009, half_width=0.001), Status.SUPPORTED, id="differs by less than one per cent"),
+        pytest.param(ratio(1.015, half_width=0.019), Status.SUPPORTED, id="its interval holds 1"),
+        pytest.param(ratio(1.0, half_width=0.021), Status.RERUN_NOISE, id="its interval is too wide to tell"),
+        pytest.param(ratio(1.015, half_width=0.001), Status.RERUN_NOISE, id="failed"),
+        pytest.param(ratio(0.985, half_width=0.001), Status.RERUN_NOISE, id="failed the other way"),
+    ],
+)
+def test_a_control_that_fails_stops_the_case(control: Speedup, status: Status) -> None:
+    assert judged(ratio(1.3), control=control).status == status
+
+
+def test_a_sweep_counts_as_clear_only_beyond_what_the_same_code_does() -> None:
+    wild = ratio(1.0, half_width=0.015, sweep_ratios=(1.0, 1.0, 1.0, 0.9, 1.1))
+    assert judged(ratio(1.3), control=wild).status == Status.SUPPORTED
+    close = judged(ratio(1.08), control=wild)
+    assert close.status == Status.INCONCLUSIVE
+    assert "only 0 of 5 sweeps are clear" in close.reason
+
+
+def test_without_a_control_a_verdict_is_provisional() -> None:
+    assert judge_case(side(), side(), ratio(1.3), 1.02).mark == "provisional"
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.2, Status.SUPPORTED), (0.21, Status.RERUN_NOISE)])
+def test_too_many_spoiled_rounds_are_noise(share: float, status: Status) -> None:
+    assert judged(ratio(1.3), spoiled=share).status == status
+
+
+def test_a_threshold_below_parity_is_its_own_bar() -> None:
+    assert judged(ratio(0.995, half_width=0.002), threshold=0.98).status == Status.SUPPORTED
+
+
+def test_a_small_gain_must_exceed_what_the_same_code_does() -> None:
+    shaky = ratio(1.0, half_width=0.01, sweep_ratios=(1.009, 1.0, 0.999, 1.0, 1.0))
+    small = ratio(1.006, half_width=0.002)
+    assert judged(small, threshold=1.003).status == Status.SUPPORTED
+    assert judged(small, threshold=1.003, control=shaky).status == Status.INCONCLUSIVE
+
+
+def family(*verdicts: Verdict) -> list[Status]:
+    named = dict(enumerate(verdicts))
+    return [verdict.status for verdict in judge_family(named, dict.fromkeys(named, 1.02)).values()]
+
+
+def test_a_claim_that_is_clear_by_itself_must_be_so_among_all() -> None:
+    near = judged(ratio(1.03, half_width=0.008))
+    assert near.status == Status.SUPPORTED
+    assert family(near) == [Status.SUPPORTED]
+    assert family(near, *[judged(ratio(1.0))] * 20)[0] == Status.INCONCLUSIVE
+    assert family(judged(ratio(1.3)), *[judged(ratio(1.0))] * 20)[0] == Status.SUPPORTED
+
+
+def test_what_cannot_be_weighed_is_no_member_of_the_family() -> None:
+    near = judged(ratio(1.03, half_width=0.008))
+    missing = judged(None, subject=side(outcome="failed"))
+    assert family(near, *[missing] * 20) == [Status.SUPPORTED, *[Status.NO_EVIDENCE] * 20]

@@ -1,0 +1,178 @@
+"""The statistics on data whose truth is known: drift, steps, heavy tails, process effects, a timer with a step."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from lab.verdict.judge import NOISY_RATIO, WIDEST_HALF_WIDTH, Side, Status, judge_case
+from lab.verdict.statistics import Speedup, latency, speedup
+
+Sweeps = list[list[list[float]]]
+ROUNDS, BLOCK, TRIALS = 6, 10, 700
+QUANTUM_SECONDS = 32e-9
+BASE_SECONDS = 50e-6
+TARGET, MOST = 0.0075, 9
+
+
+def sweep_pair(dice: np.random.Generator, ratio: float, process_sigma: float, drift: float) -> tuple[list, list]:
+    """One sweep of baseline and subject, blocks interleaved in time: logs of a drifting, correlated, spiky clock."""
+    total = 2 * ROUNDS * BLOCK
+    noise = np.empty(total)
+    value = 0.0
+    shocks = dice.normal(0, 0.008 * math.sqrt(1 - 0.25), total)
+    for i in range(total):
+        value = 0.5 * value + shocks[i]
+        noise[i] = value
+    noise += np.cumsum(dice.normal(0, drift / math.sqrt(total), total))
+    if dice.random() < 0.3:
+        noise[dice.integers(total) :] += 0.01
+    spikes = dice.random(total) < 0.02
+    noise[spikes] += dice.exponential(0.1, int(spikes.sum()))
+    logs = noise.reshape(ROUNDS, 2, BLOCK)
+    order = dice.integers(2, size=ROUNDS)
+    effects = dice.normal(0, process_sigma, 2)
+    sides: tuple[list, list] = ([], [])
+    for number in range(ROUNDS):
+        for side in (0, 1):
+            seconds = BASE_SECONDS * np.exp(logs[number, side ^ order[number]] + effects[side])
+            seconds = seconds * (ratio if side == 0 else 1.0)
+            sides[side].append(list(np.round(seconds / QUANTUM_SECONDS) * QUANTUM_SECONDS))
+    return sides
+
+
+def run(dice: np.random.Generator, ratio: float, sweeps: int, process_sigma: float, drift: float) -> Speedup:
+    pairs = [sweep_pair(dice, ratio, process_sigma, drift) for _ in range(sweeps)]
+    found = speedup([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    assert found is not None
+    return found
+
+
+def until_precise(dice: np.random.Generator, ratio: float, process_sigma: float, drift: float) -> Speedup:
+    """As the supervisor does: five sweeps, then one more while the interval is too wide, whatever it says."""
+    pairs = [sweep_pair(dice, ratio, process_sigma, drift) for _ in range(5)]
+    while True:
+        found = speedup([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+        assert found is not None
+        if found.half_width <= TARGET or len(pairs) == MOST:
+            return found
+        pairs.append(sweep_pair(dice, ratio, process_sigma, drift))
+
+
+def simulate(experiment: Callable[[np.random.Generator], Speedup], seed: int) -> list[Speedup]:
+    dice = np.random.default_rng(seed)
+    return [experiment(dice) for _ in range(TRIALS)]
+
+
+def coverage(found: list[Speedup], ratio: float) -> float:
+    return sum(each.low <= ratio <= each.high for each in found) / len(found)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.001, 0.003, 0.01])
+@pytest.mark.parametrize("sweeps", [3, 5])
+def test_the_interval_covers_the_truth_as_often_as_it_says(sigma: float, sweeps: int) -> None:
+    """Where processes differ, the interval is theirs; where they do not, its floors make it wider than it need be."""
+    found = simulate(lambda dice: run(dice, 1.02, sweeps, sigma, 0.005), seed=int(sigma * 1e4) + sweeps)
+    assert coverage(found, 1.02) >= 0.93
+    if sigma == 0.01:
+        assert coverage(found, 1.02) <= 0.98
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.003, 0.01])
+def test_the_same_code_is_told_apart_from_itself_in_at_most_one_of_fifteen(sigma: float) -> None:
+    found = simulate(lambda dice: run(dice, 1.0, 5, sigma, 0.005), seed=7)
+    assert 1 - coverage(found, 1.0) <= 0.065
+    assert sum(each.low >= 1.02 for each in found) == 0
+
+
+@pytest.mark.parametrize("sigma", [0.003, 0.005])
+def test_stopping_on_precision_keeps_both(sigma: float) -> None:
+    same = simulate(lambda dice: until_precise(dice, 1.0, sigma, 0.005), seed=11)
+    other = simulate(lambda dice: until_precise(dice, 1.05, sigma, 0.005), seed=12)
+    assert 1 - coverage(same, 1.0) <= 0.065
+    assert coverage(other, 1.05) >= 0.93
+    assert sum(each.low > 1 for each in other) >= 0.9 * TRIALS
+
+
+def test_no_interval_has_no_width_however_still_the_timer_stands() -> None:
+    still = [[[BASE_SECONDS] * BLOCK] * ROUNDS] * 5
+    found = speedup(still, still)
+    assert found is not None
+    assert found.high / found.low > 1.0015
+
+
+def test_three_sweeps_pay_with_the_students_quantile_of_two_degrees() -> None:
+    ratios = (1.00, 1.02, 1.04)
+    baseline = [[[BASE_SECONDS * ratio] * BLOCK] * ROUNDS for ratio in ratios]
+    found = speedup(baseline, [[[BASE_SECONDS] * BLOCK] * ROUNDS] * 3)
+    assert found is not None
+    logs = np.log(ratios)
+    assert math.log(found.high / found.ratio) == pytest.approx(4.303 * logs.std(ddof=1) / math.sqrt(3), rel=1e-3)
+
+
+def test_a_shift_between_processes_that_no_process_can_see_is_not_taken_for_a_result() -> None:
+    """Each process is calm by itself, p95 / p50 below 1.05; they disagree by a tenth."""
+    dice = np.random.default_rng(3)
+    shifts = (1.00, 1.10, 1.01, 1.09, 1.04)
+    subject = [(BASE_SECONDS * np.exp(dice.normal(0, 0.005, (ROUNDS, BLOCK)))).tolist() for _ in shifts]
+    baseline = [(shift * BASE_SECONDS * np.exp(dice.normal(0, 0.005, (ROUNDS, BLOCK)))).tolist() for shift in shifts]
+    found, noise = speedup(baseline, subject), latency(subject)
+    assert found is not None
+    assert noise is not None
+    assert noise.noise_ratio is not None
+    assert noise.noise_ratio < NOISY_RATIO
+    assert found.half_width > WIDEST_HALF_WIDTH
+    side = Side(outcome="measured", reason="", latency=noise, void_share=0.0)
+    assert judge_case(side, side, found, 1.02).status == Status.RERUN_NOISE
+
+
+def test_a_clock_coarser_than_the_noise_is_not_believed_beyond_its_step() -> None:
+    """5 µs in steps of 32 ns with 2 ns of noise: every sample of a side reads one step, or one of two.
+
+    A side that reads one shows no step; that of the other cells of the run is known.
+    """
+
+    def trial(dice: np.random.Generator) -> bool:
+        truth = 5e-6 * dice.uniform(1.0, 1.02, 2)
+
+        def read(seconds: float) -> list[list[float]]:
+            noisy = seconds + dice.normal(0, 2e-9, (ROUNDS, BLOCK))
+            return (np.round(noisy / QUANTUM_SECONDS) * QUANTUM_SECONDS).tolist()
+
+        found = speedup([read(truth[0]) for _ in range(5)], [read(truth[1]) for _ in range(5)], QUANTUM_SECONDS)
+        assert found is not None
+        return found.low <= truth[0] / truth[1] <= found.high
+
+    dice = np.random.default_rng(5)
+    assert sum(trial(dice) for _ in range(TRIALS)) >= 0.93 * TRIALS
+
+
+@pytest.mark.parametrize("sigma", [0.01, 0.02, 0.03, 0.04])
+@pytest.mark.parametrize(("ratio", "wrong"), [(1.03, Status.REFUTED), (1.01, Status.SUPPORTED)])
+def test_what_is_judged_although_processes_disagree_is_seldom_judged_wrong(
+    sigma: float, ratio: float, wrong: Status
+) -> None:
+    """Only intervals narrow enough are judged: a selection, which must not turn into wrong verdicts."""
+    dice = np.random.default_rng(int(sigma * 100))
+    calm = latency([[[BASE_SECONDS] * BLOCK] * ROUNDS] * 5)
+    side = Side(outcome="measured", reason="", latency=calm, void_share=0.0)
+
+    def still(seconds: float) -> list[list[float]]:
+        return [[seconds * (1 + 1e-6 * number)] for number in range(ROUNDS)]
+
+    statuses = []
+    for _ in range(TRIALS):
+        sweeps = [still(BASE_SECONDS * ratio * math.exp(dice.normal(0, sigma))) for _ in range(MOST)]
+        found = until_narrow(sweeps, [still(BASE_SECONDS)] * MOST)
+        statuses.append(judge_case(side, side, found, 1.02).status)
+    assert statuses.count(wrong) <= 0.01 * TRIALS
+
+
+def until_narrow(baseline: Sweeps, subject: Sweeps) -> Speedup:
+    for count in range(5, MOST + 1):
+        found = speedup(baseline[:count], subject[:count])
+        assert found is not None
+        if found.half_width <= TARGET:
+            break
+    return found

@@ -1,0 +1,99 @@
+"""Promotion: only finished, undamaged runs of committed code, copied whole and never altered."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from factory import measured_run
+
+from lab.errors import EvidenceError
+from lab.evidence.source import MEASURED, ROOT, source_digest
+from lab.website.promoted import load_evidence, promote
+
+TIMES = {"torch-baseline": 200e-6, "torch-fused": 30e-6, "triton-fused-rmsnorm": 22e-6}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A git repository with the lab's own measuring source, committed."""
+    root = tmp_path / "repository"
+    for pattern in MEASURED:
+        for path in ROOT.glob(pattern):
+            target = root / path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+    git(root, "init", "--quiet")
+    git(root, "add", "--all")
+    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message", "measured")
+    return root
+
+
+def git(root: Path, *arguments: str) -> None:
+    subprocess.run(["git", "-C", str(root), *arguments], check=True)
+
+
+def test_a_promoted_run_is_loaded_with_its_digest_and_the_commit_that_was_measured(tmp_path, repository):
+    directory = measured_run(tmp_path, TIMES, source=source_digest(repository))
+    done = promote(directory, tmp_path / "evidence", repository)
+    (loaded,) = load_evidence(tmp_path / "evidence")
+    assert (loaded.digest, loaded.commit) == (done.digest, done.commit)
+    assert loaded.run.plan.run_id == "synthetic"
+    assert len(done.commit) == 40
+
+
+def test_promoting_twice_changes_nothing(tmp_path, repository):
+    directory = measured_run(tmp_path, TIMES, source=source_digest(repository))
+    first = promote(directory, tmp_path / "evidence", repository)
+    again = promote(directory, tmp_path / "evidence", repository)
+    assert first.fresh
+    assert not again.fresh
+    assert first.digest == again.digest
+
+
+def test_another_run_under_a_published_run_id_is_refused(tmp_path, repository):
+    digest = source_digest(repository)
+    promote(measured_run(tmp_path / "one", TIMES, source=digest), tmp_path / "evidence", repository)
+    other = measured_run(tmp_path / "two", TIMES, source=digest, seed=2)
+    with pytest.raises(EvidenceError, match="never replaced"):
+        promote(other, tmp_path / "evidence", repository)
+
+
+def test_a_source_that_no_commit_has_is_refused(tmp_path, repository):
+    directory = measured_run(tmp_path, TIMES, source="0" * 64)
+    with pytest.raises(EvidenceError, match="no commit has the source"):
+        promote(directory, tmp_path / "evidence", repository)
+    assert not (tmp_path / "evidence").exists()
+
+
+def test_an_unfinished_run_is_refused(tmp_path, repository):
+    directory = measured_run(tmp_path, TIMES, source=source_digest(repository), finished=False)
+    with pytest.raises(EvidenceError, match="unfinished"):
+        promote(directory, tmp_path / "evidence", repository)
+
+
+def test_a_damaged_journal_is_refused_with_its_line(tmp_path, repository):
+    directory = measured_run(tmp_path, TIMES, source=source_digest(repository))
+    journal = directory / "journal.jsonl"
+    lines = journal.read_text().splitlines()
+    lines[4] = lines[4].replace("sweep", "sweeq", 1)
+    journal.write_text("\n".join(lines) + "\n")
+    with pytest.raises(EvidenceError, match="line 5"):
+        promote(directory, tmp_path / "evidence", repository)
+
+
+def test_a_private_path_in_a_reason_is_refused(tmp_path, repository):
+    outcomes = {"liger": ("failed", "OSError: /home/someone/secret is missing")}
+    directory = measured_run(tmp_path, TIMES, source=source_digest(repository), outcomes=outcomes)
+    with pytest.raises(EvidenceError, match="private to the machine"):
+        promote(directory, tmp_path / "evidence", repository)
+
+
+@pytest.mark.parametrize("name", ["plan.json", "journal.jsonl"])
+def test_altered_evidence_is_not_loaded(tmp_path, repository, name):
+    directory = measured_run(tmp_path, TIMES, source=source_digest(repository))
+    done = promote(directory, tmp_path / "evidence", repository)
+    altered = done.directory / name
+    altered.write_text(altered.read_text() + "\n")
+    with pytest.raises(EvidenceError, match=name):
+        load_evidence(tmp_path / "evidence")

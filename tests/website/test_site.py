@@ -1,0 +1,227 @@
+"""The built site: complete, reproducible, traceable, self-contained, and harmless whatever the text."""
+
+import html.parser
+import json
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from factory import measured_run, plan_of, records_of, write_run
+
+from lab.errors import DefinitionError
+from lab.evidence import journal
+from lab.evidence.source import ROOT
+from lab.website.promoted import NAME, address_of
+from lab.website.site import build_preview, build_site
+
+EXPERIMENT = "experiments/normalization-fusion/index.html"
+TIMES = {
+    "torch-baseline": 230e-6, "torch-fused": 30e-6, "torch-compile": 23e-6,
+    "triton-fused-rmsnorm": 22e-6, "triton-fused-layernorm": 23e-6,
+}  # fmt: skip
+
+
+class Page(html.parser.HTMLParser):
+    """What a test asks of a page: its ids, links, figures, tags and visible text."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.figures: list[tuple[str, str]] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        found = {name: value or "" for name, value in attrs}
+        self.tags.append(tag)
+        self.attributes += list(found.items())
+        self.ids += [found["id"]] if "id" in found else []
+        self.links += [found[name] for name in ("href", "src", "data-script") if name in found]
+        if "data-src" in found:
+            self.figures.append((found["value"], found["data-src"]))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def preview(tmp_path_factory) -> Path:
+    directory = measured_run(tmp_path_factory.mktemp("runs"), TIMES, profiling=True)
+    build_preview(directory)
+    return directory / "preview"
+
+
+def publish(folder: Path, directory: Path) -> None:
+    """Promoted evidence without a commit: the site does not ask git."""
+    import hashlib
+    import shutil
+
+    target = folder / directory.name
+    shutil.copytree(directory, target)
+    hashes = {n: hashlib.sha256((target / n).read_bytes()).hexdigest() for n in ("plan.json", "journal.jsonl")}
+    address = address_of(directory.name, "c" * 40, hashes)
+    manifest = {"schema": 1, "run_id": directory.name, "digest": address, "commit": "c" * 40, "files": hashes}
+    (target / NAME).write_text(json.dumps(manifest))
+
+
+def test_two_builds_of_the_same_evidence_are_equal_byte_for_byte(tmp_path):
+    evidence, decisions = tmp_path / "evidence", tmp_path / "decisions"
+    publish(evidence, measured_run(tmp_path, TIMES))
+    decisions.mkdir()
+    for name in ("one", "two"):
+        build_site(tmp_path / name, decisions, evidence)
+    files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
+    assert Path(EXPERIMENT) in files
+    for path in files:
+        assert (tmp_path / "one" / path).read_bytes() == (tmp_path / "two" / path).read_bytes(), path
+
+
+def test_the_committed_site_holds_no_python():
+    assert not list((ROOT / "site").rglob("*.py"))
+
+
+def test_an_experiment_without_evidence_says_so(tmp_path):
+    (tmp_path / "decisions").mkdir()
+    build_site(tmp_path / "site", tmp_path / "decisions", tmp_path / "none")
+    assert "No run of this experiment has been published yet." in Page(tmp_path / "site" / EXPERIMENT).text
+
+
+def test_every_part_of_the_page_is_there(preview):
+    page = Page(preview / EXPERIMENT)
+    anchors = "why results speedups boundary decisions claims cases profiles metrics run provenance"
+    for anchor in anchors.split():
+        assert anchor in page.ids, anchor
+    for word in ("How much does a fused", "Kernel fusion", "7 cases / 6 profiles", "--include-rmsnorm-shape-sweep",
+                 "benchmark-norms --backend all", "Does not show", "81.5"):  # fmt: skip
+        assert word in page.text, word
+
+
+def test_every_figure_equals_the_datum_that_it_points_at(preview):
+    pages = list(preview.rglob("index.html"))
+    count = 0
+    for path in pages:
+        for value, source in Page(path).figures:
+            file, _, pointer = source.partition("#")
+            node = json.loads((path.parent / file).read_text())
+            for name in pointer.split("/")[1:]:
+                node = node[name]
+            assert str(node) == value, (path, pointer)
+            count += 1
+    assert count > 200
+
+
+def test_no_number_with_a_unit_stands_without_a_pointer(preview):
+    text = (preview / EXPERIMENT).read_text()
+    results = text[text.index('id="results"') : text.index('id="boundary"')]
+    visible = re.sub(r"<(data|script|svg)\b.*?</\1>", "", results, flags=re.DOTALL)
+    visible = re.sub(r"<[^>]+>", " ", visible)
+    assert not re.findall(r"\d[\d.]*\s*(?:µs|GB/s|MB|×(?!\d))", visible)
+
+
+def test_links_fragments_and_assets_resolve(preview):
+    for path in preview.rglob("*.html"):
+        page = Page(path)
+        assert len(page.ids) == len(set(page.ids)), path
+        for link in page.links:
+            target = urlsplit(link)
+            assert not target.scheme, f"{path}: {link} leaves the site"
+            file = (path.parent / unquote(target.path)) if target.path else path
+            assert file.is_file(), f"{path}: {link}"
+            if target.fragment and file.suffix == ".html":
+                assert target.fragment in Page(file).ids, f"{path}: {link}"
+
+
+def test_pages_are_complete_without_scripts_and_admit_none_but_their_own(preview):
+    for path in preview.rglob("*.html"):
+        text = path.read_text()
+        assert "unsafe-" not in text
+        assert "default-src 'none'" in text
+        for attributes, body in re.findall(r"<script([^>]*)>(.*?)</script>", text, re.DOTALL):
+            assert "src=" in attributes or "application/json" in attributes
+            assert "src=" not in attributes or not body
+        assert not re.search(r"\son\w+=", text)
+
+
+def test_a_preview_says_that_it_is_not_published(preview):
+    assert "not published" in Page(preview / EXPERIMENT).text
+
+
+def test_cpu_evidence_is_labelled_on_every_experiment_page(tmp_path):
+    skipped = dict.fromkeys(
+        ("triton-fused-rmsnorm", "triton-fused-layernorm", "liger"),
+        ("skipped", "needs a CUDA GPU, and this run measures the CPU"),
+    )
+    times = {"torch-baseline": 60e-3, "torch-fused": 90e-3, "torch-compile": 12e-3}
+    directory = measured_run(tmp_path, times, device="cpu", sweeps=3, outcomes=skipped)
+    build_preview(directory)
+    page = Page(directory / "preview" / EXPERIMENT)
+    assert "CPU evidence." in page.text
+    assert "needs a CUDA GPU" in page.text
+    for path in (directory / "preview").rglob("*.html"):
+        assert "CPU evidence" in Page(path).text, path
+    assert page.text.count("CPU evidence") >= 10
+
+
+def test_a_failed_and_a_wrong_cell_stay_on_the_page_with_their_reason(tmp_path):
+    outcomes = {"torch-compile": ("failed", "RuntimeError: it broke"), "liger": ("wrong", "NaN where 1 was due")}
+    directory = measured_run(tmp_path, TIMES, outcomes=outcomes)
+    build_preview(directory)
+    text = Page(directory / "preview" / EXPERIMENT).text
+    assert "RuntimeError: it broke" in text
+    assert "NaN where 1 was due" in text
+    assert "rejected" in text
+
+
+def test_hostile_text_in_evidence_is_shown_and_never_run(tmp_path):
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>'\"&{{ 7*7 }}"
+    plan = plan_of("hostile")
+    outcomes = {"torch-compile": ("failed", evil), "liger": ("skipped", evil)}
+    directory = write_run(tmp_path / "hostile", plan, records_of(plan, TIMES, outcomes=outcomes))
+    build_preview(directory)
+    page = Page(directory / "preview" / EXPERIMENT)
+    assert evil in page.text
+    assert "img" not in page.tags
+    assert page.tags.count("script") == 2
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+
+
+def test_an_unknown_claim_in_a_decision_fails_the_build_and_keeps_the_old_site(tmp_path):
+    decisions, out = tmp_path / "decisions", tmp_path / "site"
+    decisions.mkdir()
+    build_site(out, decisions, tmp_path / "none")
+    before = (out / "index.html").read_bytes()
+    (decisions / "0001-x.md").write_text(
+        "---\ntitle: t\nstatus: accepted\ndate: 2026-01-01\nreview_by: 2027-01-01\n"
+        "rests_on:\n  - {claim: normalization-fusion/none-such, expects: supported}\n---\nx\n"
+    )
+    with pytest.raises(DefinitionError, match="none-such"):
+        build_site(out, decisions, tmp_path / "none")
+    assert (out / "index.html").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["decisions", "site"]
+
+
+def test_the_newest_gpu_evidence_is_shown_and_the_others_are_listed(tmp_path):
+    evidence, decisions = tmp_path / "evidence", tmp_path / "decisions"
+    decisions.mkdir()
+    publish(evidence, measured_run(tmp_path, TIMES, run_id="gpu-run"))
+    publish(
+        evidence, measured_run(tmp_path, {"torch-baseline": 1e-2, "torch-fused": 2e-2}, run_id="cpu-run", device="cpu")
+    )
+    build_site(tmp_path / "site", decisions, evidence)
+    data = json.loads((tmp_path / "site" / EXPERIMENT).with_name("data.json").read_text())
+    assert data["evidence"]["run_id"] == "gpu-run"
+    assert "cpu-run" in Page(tmp_path / "site" / EXPERIMENT).text
+
+
+def test_damaged_journal_lines_are_named_on_the_page(tmp_path):
+    directory = measured_run(tmp_path, TIMES)
+    path = directory / journal.NAME
+    lines = path.read_text().splitlines()
+    lines[6] = "0" * 16 + lines[6][16:]
+    path.write_text("\n".join(lines) + "\n")
+    build_preview(directory)
+    assert "Journal line 7" in Page(directory / "preview" / EXPERIMENT).text

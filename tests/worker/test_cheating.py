@@ -1,0 +1,65 @@
+"""The cheats and the honest oddities, through the real supervisor and worker, on this machine's CPU."""
+
+import pytest
+from factory import plan_of
+
+from lab.definition.catalogue import choose_experiments
+from lab.definition.plan import Protocol
+from lab.supervisor.run import run
+from lab.verdict.results import RunResult, load_run
+
+QUICK = Protocol(sweeps=2, rounds=4, fewest_rounds=4, block=12, warmup_seconds=0.01, cell_seconds=1.5)
+(EXPERIMENT,) = choose_experiments(["cheating-kernels"])
+CHEATS = [claim for claim in EXPERIMENT.claims if claim.expected == ("rejected",)]
+HONEST = [claim for claim in EXPERIMENT.claims if claim.expected != ("rejected",)]
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+    directory = tmp_path_factory.mktemp("cheating") / "run"
+    plan = plan_of("cheats", device="cpu", include=(), experiments=[EXPERIMENT], protocol=QUICK)
+    run(plan, directory, lambda text: None)
+    return load_run(directory)
+
+
+def test_the_corpus_is_large_enough() -> None:
+    assert len(CHEATS) >= 31
+    assert len(HONEST) >= 10
+
+
+@pytest.mark.parametrize("claim", CHEATS, ids=lambda claim: str(claim.name))
+def test_no_cheat_is_believed(result: RunResult, claim: object) -> None:
+    profile = claim.subject  # type: ignore[attr-defined]
+    cell = result.experiments[0].cells[claim.cases[0].name, profile.name]  # type: ignore[attr-defined]
+    assert cell.outcome == ("wrong" if "cpu" in profile.devices else "skipped"), cell.reason
+
+
+@pytest.mark.parametrize("claim", HONEST, ids=lambda claim: str(claim.name))
+def test_no_honest_oddity_is_refused(result: RunResult, claim: object) -> None:
+    profile = claim.subject  # type: ignore[attr-defined]
+    for case in ("rmsnorm-1024x2048-float32", "extreme-rmsnorm-1x64-float32"):
+        cell = result.experiments[0].cells[case, profile.name]
+        assert cell.outcome == ("measured" if "cpu" in profile.devices else "skipped"), cell.reason
+
+
+@pytest.mark.parametrize("case", ["rmsnorm-1024x2048-float32", "row-norms-1024x2048-float32"])
+def test_the_rival_of_the_cheats_is_measured(result: RunResult, case: str) -> None:
+    cell = result.experiments[0].cells[case, "torch-fused"]
+    assert cell.outcome == "measured", cell.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("patched-insides", "replaced lab.worker.correctness._error"),
+        ("self-healing-counter", "replaced time.perf_counter"),
+        ("patched-when-loaded", "replaced time.perf_counter when it was loaded"),
+        ("lazy-by-mode", "left a torch mode active"),
+        ("working-ahead", "its result carries a weak reference"),
+        ("peeking", "a timed output was wrong: the result has NaN"),
+        ("cached-even", "the error is"),
+    ],
+)
+def test_each_is_found_by_what_it_does(result: RunResult, name: str, reason: str) -> None:
+    (cell,) = [cell for (_, profile), cell in result.experiments[0].cells.items() if profile == name and cell.cells]
+    assert reason in cell.reason

@@ -1,0 +1,267 @@
+"""A result is right only if it is a plain tensor of the right form, near the truth, and nothing else was touched."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from factory import DOUBLING
+from torch import Tensor
+
+from lab.definition.experiment import EDGES
+from lab.evidence.record import Correctness
+from lab.worker.correctness import check_output, check_profile, verdict
+from lab.worker.edges import edge_inputs
+
+SEEDS = (1, 2, 3)
+
+
+def checked(function: Callable[..., Any], dtype: torch.dtype = torch.float32, tolerance: float = 1) -> Correctness:
+    operator = dataclasses.replace(DOUBLING, tolerance=tolerance)
+    inputs = [operator.inputs((8, 16), dtype, "cpu", seed) for seed in SEEDS]
+    return check_profile(operator, function, inputs, SEEDS)
+
+
+def test_a_right_result_passes_with_its_error_and_seeds() -> None:
+    found = checked(lambda x: x * 2)
+    assert found == Correctness(
+        passed=True, seeds=SEEDS, worst_absolute_error=0.0, worst_tolerance_share=0.0, message=""
+    )
+
+
+def test_a_wrong_result_fails_and_says_by_how_much() -> None:
+    found = checked(lambda x: x * 3)
+    assert not found.passed
+    assert found.message.endswith("times the tolerance")
+    assert found.worst_tolerance_share > 1000
+    assert found.worst_absolute_error > 1
+
+
+def test_one_wrong_element_is_enough() -> None:
+    def function(x: Tensor) -> Tensor:
+        y = x * 2
+        y[7, 15] += 0.001
+        return y
+
+    assert not checked(function).passed
+
+
+def test_one_wrong_seed_is_enough() -> None:
+    answers = iter([2, 2, 3])
+    assert not checked(lambda x: x * next(answers)).passed
+
+
+@pytest.mark.parametrize(("epsilons", "right"), [(2, True), (3, False)])
+def test_the_tolerance_is_in_epsilons_of_the_results_dtype(epsilons: int, right: bool) -> None:
+    """The truth is 1 and the scale 1, so one epsilon of tolerance allows an error of two epsilons."""
+    x = torch.full((4,), 0.5)
+    y = torch.ones(4) + epsilons * torch.finfo(torch.float32).eps
+    check = check_output(DOUBLING, y, (x,))
+    assert (check.tolerance_share <= 1) is right
+
+
+def test_a_coarser_dtype_is_allowed_its_own_rounding() -> None:
+    assert checked(lambda x: (x.float() * 2.0005).half(), torch.float16).passed
+    assert not checked(lambda x: x * 2.0005, torch.float32).passed
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_one_value_that_is_no_number_fails(value: float) -> None:
+    def function(x: Tensor) -> Tensor:
+        y = x * 2
+        y[3, 3] = value
+        return y
+
+    found = checked(function)
+    assert not found.passed
+    assert found.message == "the result has NaN or infinity where the truth is finite, or the reverse"
+
+
+def test_a_result_of_another_dtype_fails() -> None:
+    found = checked(lambda x: (x * 2).half())
+    assert found.message == ("the result is (8, 16) torch.float16 on cpu; expected (8, 16) torch.float32 on cpu")
+
+
+def test_a_result_of_another_shape_fails() -> None:
+    assert checked(lambda x: (x * 2)[:, :8]).message.startswith("the result is (8, 8) torch.float32")
+
+
+def test_a_result_on_another_device_fails() -> None:
+    x = torch.ones(4)
+    assert "on meta; expected" in check_output(DOUBLING, (x * 2).to("meta"), (x,)).problem
+
+
+class Lazy(Tensor):
+    """A tensor that could put off its work until it is looked at."""
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda x: (x * 2).as_subclass(Lazy), "Lazy"),
+        (lambda x: torch.nn.Parameter(x * 2), "Parameter"),
+        (lambda x: None, "NoneType"),
+        (lambda x: (x * 2).numpy(), "ndarray"),
+    ],
+    ids=["subclass", "parameter", "nothing", "numpy"],
+)
+def test_what_is_no_plain_tensor_fails(function: Callable[..., Any], name: str) -> None:
+    found = checked(function)
+    assert not found.passed
+    assert found.message == f"the result is a {name}, not a plain tensor"
+
+
+def test_a_changed_input_fails_although_the_result_is_right() -> None:
+    found = checked(lambda x: x.mul_(2).clone())
+    assert not found.passed
+    assert found.message == "an input was changed by the call"
+
+
+def test_a_changed_input_is_put_right_for_the_profiles_that_come_next() -> None:
+    inputs = [DOUBLING.inputs((8, 16), torch.float32, "cpu", seed) for seed in SEEDS]
+    assert not check_profile(DOUBLING, lambda x: x.mul_(2), inputs, SEEDS).passed
+    assert check_profile(DOUBLING, lambda x: x * 2, inputs, SEEDS).passed
+
+
+def test_an_input_is_put_right_even_where_the_call_raises() -> None:
+    def function(x: Tensor) -> Tensor:
+        x.zero_()
+        raise RuntimeError
+
+    inputs = [DOUBLING.inputs((8, 16), torch.float32, "cpu", seed) for seed in SEEDS]
+    with pytest.raises(RuntimeError):
+        check_profile(DOUBLING, function, inputs, SEEDS)
+    assert check_profile(DOUBLING, lambda x: x * 2, inputs, SEEDS).passed
+
+
+def test_the_worst_of_all_checks_is_recorded() -> None:
+    x = torch.full((4,), 0.5)
+    checks = [check_output(DOUBLING, torch.ones(4) + error, (x,)) for error in (0.0, 0.5, 0.25)]
+    found = verdict(checks, SEEDS)
+    assert found.worst_absolute_error == 0.5
+    assert found.worst_tolerance_share == max(check.tolerance_share for check in checks)
+
+
+def test_inputs_and_result_are_left_as_they_were() -> None:
+    x, y = torch.full((4,), 0.5), torch.full((4,), 3.0)
+    check_output(DOUBLING, y, (x,))
+    assert torch.equal(x, torch.full((4,), 0.5))
+    assert torch.equal(y, torch.full((4,), 3.0))
+
+
+# Memory
+
+
+def test_an_output_that_is_not_written_cannot_look_right() -> None:
+    """Without poison the memory would still hold the right result of the call before."""
+    assert not checked(lambda x: torch.empty_like(x)).passed
+
+
+def test_an_output_that_shares_memory_with_an_input_or_an_earlier_one_fails() -> None:
+    assert "an input" in checked(lambda x: x).message
+    memory = torch.empty(8, 16)
+    assert checked(lambda x: memory.copy_(x * 2)).message == "the result shares memory with an earlier result"
+
+
+def test_an_earlier_output_must_keep_its_values() -> None:
+    held: list[Tensor] = []
+
+    def spoil(x: Tensor) -> Tensor:
+        for earlier in held:
+            earlier.zero_()
+        held.append(x * 2)
+        return held[-1]
+
+    assert checked(spoil).message == "a later call changed an earlier output"
+
+
+def test_a_profile_that_works_in_place_may_and_its_inputs_are_put_back() -> None:
+    inputs = [DOUBLING.inputs((8, 16), torch.float32, "cpu", seed) for seed in SEEDS]
+    before = [x.clone() for (x,) in inputs]
+    assert check_profile(DOUBLING, lambda x: x.mul_(2), inputs, SEEDS, in_place=True).passed
+    assert all(torch.equal(x, was) for (x,), was in zip(inputs, before, strict=True))
+
+
+# Edges, and the standard implementation
+
+
+def edged(function: Callable[..., Any], **changes: Any) -> Correctness:
+    operator = dataclasses.replace(DOUBLING, edges=EDGES, **changes)
+    inputs = [operator.inputs((8, 16), torch.float32, "cpu", seed) for seed in SEEDS]
+    edges = edge_inputs(operator, (8, 16), torch.float32, "cpu")
+    return check_profile(operator, function, inputs, SEEDS, edges=edges)
+
+
+def test_every_edge_is_asked_and_passed_by_what_is_right() -> None:
+    found = edged(lambda x: x * 2)
+    assert found.passed
+    assert [edge.name for edge in found.edges] == list(EDGES)
+    assert {edge.outcome for edge in found.edges} == {"passed"}
+
+
+@pytest.mark.parametrize(
+    ("function", "edge"),
+    [
+        (lambda x: (x * 2).nan_to_num(), "nan"),
+        (lambda x: x * 2 if x.isfinite().all() else torch.full_like(x, float("nan")), "nan"),
+        (lambda x: x * 2 if x.is_contiguous() else x * 3, "strided"),
+        (lambda x: x * 2 if x.shape[-1] % 2 == 0 else x * 3, "odd-sizes"),
+        (lambda x: (x * 2).clamp(-100, 100), "large-mean"),
+        (lambda x: x * 2 + 1e-3 * (x.abs().max() == 0), "zeros"),
+    ],
+)
+def test_an_edge_that_comes_out_wrong_fails_the_gate(function: Callable[..., Any], edge: str) -> None:
+    found = edged(function)
+    assert not found.passed
+    assert found.message.startswith(f"edge input {edge}: ")
+
+
+def test_an_edge_that_is_refused_is_told_and_fails_nothing() -> None:
+    def refuse(x: Tensor) -> Tensor:
+        if not x.is_contiguous():
+            raise ValueError("x must be contiguous")
+        return x * 2
+
+    found = edged(refuse)
+    assert found.passed
+    (refused,) = [edge for edge in found.edges if edge.outcome == "refused"]
+    assert (refused.name, refused.message) == ("strided", "ValueError: x must be contiguous")
+
+
+def test_a_refusal_may_speak_of_cuda() -> None:
+    def refuse(x: Tensor) -> Tensor:
+        if not x.is_contiguous():
+            raise ValueError("x must be a contiguous CUDA tensor")
+        return x * 2
+
+    assert [edge.name for edge in edged(refuse).edges if edge.outcome == "refused"] == ["strided"]
+
+
+@pytest.mark.parametrize(
+    "fault", [torch.AcceleratorError("an illegal memory access"), RuntimeError("CUDA error: an illegal memory access")]
+)
+def test_a_fault_of_the_gpu_is_no_refusal(fault: Exception) -> None:
+    def fail(x: Tensor) -> Tensor:
+        if not x.is_contiguous():
+            raise fault
+        return x * 2
+
+    with pytest.raises(type(fault), match="illegal memory access"):
+        edged(fail)
+
+
+@pytest.mark.parametrize(("error", "right"), [(1.9e-4, True), (2.2e-4, False)])
+def test_a_result_may_err_twice_as_much_as_the_standard_implementation(error: float, right: bool) -> None:
+    operator = dataclasses.replace(DOUBLING, standard=lambda x: x * 2 + 1e-4)
+    found = check_output(operator, torch.ones(4) + error, (torch.full((4,), 0.5),))
+    assert verdict([found], SEEDS).passed is right
+    assert found.standard_share > 1
+
+
+def test_several_results_are_compared_one_by_one() -> None:
+    operator = dataclasses.replace(DOUBLING, reference=lambda x: (2 * x.double(), 3 * x.double()))
+    x = torch.full((4,), 0.5)
+    assert not check_output(operator, (x * 2, x * 3), (x,)).problem
+    assert check_output(operator, (x * 2, x * 4), (x,)).tolerance_share > 1
+    assert check_output(operator, x * 2, (x,)).problem == "1 results; expected 2"

@@ -1,0 +1,279 @@
+"""The GPU's clock, on a GPU; and which device is chosen, anywhere."""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from lab.errors import PlanError
+from lab.evidence.nvml import visible_gpu
+from lab.worker import device
+from lab.worker.clock import Call, nothing
+from lab.worker.device import CudaClock, choose_device, make_clock
+
+SPIN_SECONDS = 500e-6
+gpu = pytest.mark.gpu
+
+
+def calls(*runs: Callable[[], Any]) -> list[Call]:
+    return [Call(nothing, nothing, run) for run in runs]
+
+
+def test_cuda_is_refused_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto") == "cpu"
+    assert choose_device("cpu") == "cpu"
+    with pytest.raises(PlanError, match="torch sees no CUDA GPU here"):
+        choose_device("cuda")
+
+
+def test_a_gpu_is_chosen_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert [choose_device(wanted) for wanted in ("auto", "cuda", "cpu")] == ["cuda", "cuda", "cpu"]
+
+
+# Blocks
+
+
+@gpu
+def test_a_large_copy_takes_about_its_bytes_over_the_bandwidth() -> None:
+    source = torch.randn(1 << 28, device="cuda")
+    target = torch.empty_like(source)
+    block = make_clock("cuda").block("device_cold", calls(*[lambda: target.copy_(source)] * 10), SPIN_SECONDS)
+    with visible_gpu("cuda") as seen:
+        assert seen is not None
+        shortest = 2 * source.nbytes / seen.facts()["peak_bytes_per_second"]
+    assert block.void == 0
+    assert all(shortest < second < 2 * shortest for second in block.seconds)
+
+
+@gpu
+def test_a_cold_read_takes_longer_than_a_warm_one() -> None:
+    """By how much is told beyond what any kernel takes, which hides the difference in a small one."""
+    clock = make_clock("cuda")
+    x = torch.randn(clock.cache_bytes // 2 // 4, device="cuda")
+    sink = torch.empty((), device="cuda")
+    runs = calls(*[lambda: torch.sum(x, dim=0, out=sink)] * 20)
+    floor, _ = clock.floors()
+    # The first calls of a warm block find the cache cold.
+    cold, warm = (
+        statistics.median(clock.block(scope, runs, SPIN_SECONDS).seconds[5:]) - floor
+        for scope in ("device_cold", "device_warm")
+    )
+    assert cold >= 1.5 * warm
+
+
+@gpu
+def test_a_launch_that_the_host_is_late_for_is_void() -> None:
+    x = torch.ones(8, device="cuda")
+
+    def late() -> Tensor:
+        time.sleep(0.005)
+        return x + 1
+
+    clock = make_clock("cuda")
+    assert clock.block("device_cold", calls(*[late] * 5), 10e-6).void == 5
+    in_time = clock.block("device_cold", calls(*[late] * 5), 20e-3)
+    assert in_time.void == 0
+    assert all(second < 1e-3 for second in in_time.seconds)
+
+
+@gpu
+@pytest.mark.parametrize("scope", ["device_cold", "device_warm", "eager"])
+def test_each_result_is_poisoned_before_the_next_call(scope: str) -> None:
+    outputs: list[Tensor] = []
+
+    def call() -> Tensor:
+        outputs.append(torch.ones(5, device="cuda"))
+        return outputs[-1]
+
+    make_clock("cuda").block(scope, calls(*[call] * 3), SPIN_SECONDS)
+    assert [bool(output.isnan().all()) for output in outputs] == [True, True, False]
+
+
+@gpu
+@pytest.mark.parametrize("scope", ["device_cold", "device_warm", "eager"])
+def test_a_copy_of_a_result_shows_it_as_the_call_left_it(scope: str) -> None:
+    outputs = [torch.full((3,), float(number), device="cuda") for number in range(4)]
+    copies: list[Tensor] = []
+    runs = [Call(nothing, nothing, lambda y=y: y, lambda y: copies.append(y.clone())) for y in outputs]
+    make_clock("cuda").block(scope, runs, SPIN_SECONDS)
+    assert [copy.tolist() for copy in copies] == [[number] * 3 for number in range(4)]
+    assert outputs[2].isnan().all()
+
+
+@gpu
+def test_an_output_that_is_never_written_shows_nan() -> None:
+    x = torch.ones(1 << 20, device="cuda")
+    copies: list[Tensor] = []
+    runs = [
+        Call(nothing, nothing, run, lambda y: copies.append(y.clone()))
+        for run in (lambda: x * 2, lambda: torch.empty_like(x))
+    ]
+    make_clock("cuda").block("device_cold", runs, SPIN_SECONDS)
+    assert copies[1].isnan().all()
+
+
+@gpu
+def test_a_warm_block_finds_the_cache_as_the_block_before_left_it() -> None:
+    clock = make_clock("cuda")
+    x = torch.randn(clock.cache_bytes // 4 // 4, device="cuda")
+    sink = torch.empty((), device="cuda")
+    runs = calls(*[lambda: torch.sum(x, dim=0, out=sink)] * 20)
+    clock.block("device_warm", runs[:1], SPIN_SECONDS)
+    seconds = clock.block("device_warm", runs, SPIN_SECONDS).seconds
+    assert seconds[0] < 1.2 * statistics.median(seconds[1:])
+
+
+@gpu
+@pytest.mark.parametrize("scope", ["device_cold", "eager"])
+def test_a_call_that_leaves_another_stream_current_is_told_and_undone(scope: str) -> None:
+    clock = make_clock("cuda")
+    home, side = torch.cuda.current_stream(), torch.cuda.Stream()
+    clock.block(scope, calls(lambda: torch.cuda.set_stream(side)), SPIN_SECONDS)
+    assert torch.cuda.current_stream() == home
+    assert clock.tampering() == "left another stream current"
+    assert clock.tampering() == ""
+
+
+# What a block asks of the GPU, told without one
+
+
+class Script:
+    """Notes what a clock does; stands for the events, the spin and the stream."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lines: list[str] = []
+        self.streams = iter(lambda: (0, 0, 1), None)  # the same for ever
+        for owner, name in ((torch.cuda, "_sleep"), (torch._C, "_cuda_synchronize"), (torch.cuda, "set_stream")):
+            monkeypatch.setattr(owner, name, self.noting(name.removeprefix("_cuda")), raising=False)
+        monkeypatch.setattr(device._Timer, "of", lambda start, stop: self.timer())
+        monkeypatch.setattr(CudaClock, "_enqueue_clock_spin", lambda clock: False)
+        monkeypatch.setattr(device, "_persisting_bytes", lambda: 0)
+        self.clock = clock = CudaClock.__new__(CudaClock)
+        clock._write, clock._read = self.noting("write"), self.noting("read")
+        clock._stream, clock._home, clock._strayed = "home", (0, 0, 1), False
+        clock._current_stream = lambda: next(self.streams)
+        clock._cycles_per_second, clock._persisting_bytes = 1e9, 0
+        clock._events = [(None, None)] * device.LARGEST_BLOCK
+
+    def noting(self, line: str, answer: Any = None) -> Callable[..., Any]:
+        return lambda *asked: self.lines.append(line) or answer
+
+    def timer(self) -> device._Timer:
+        return device._Timer(self.noting("start"), self.noting("stop"), self.noting("query", False), lambda: 0.25)
+
+    def calls(self, count: int) -> list[Call]:
+        return [Call(*(self.noting(part) for part in ("prepare", "touch", "run", "done"))) for _ in range(count)]
+
+
+SAMPLE = ["_sleep", "touch", "start", "run", "stop", "query", "done"]
+
+
+@pytest.mark.parametrize(("scope", "flush"), [("device_cold", ["write", "read"]), ("device_warm", []), ("graph", [])])
+def test_only_a_cold_call_comes_after_a_flush(monkeypatch: pytest.MonkeyPatch, scope: str, flush: list[str]) -> None:
+    script = Script(monkeypatch)
+    block = script.clock.block(scope, script.calls(3), 1e-4)
+    assert script.lines == [*["prepare", *flush, *SAMPLE] * 3, "_synchronize"]
+    assert (block.seconds, block.void) == ((0.25e-3,) * 3, 0)
+
+
+def test_an_eager_call_is_waited_for_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch)
+    assert len(script.clock.block("eager", script.calls(2), 0.0).seconds) == 2
+    assert script.lines == ["prepare", "touch", "_synchronize", "run", "_synchronize", "done"] * 2
+
+
+@pytest.mark.parametrize("scope", ["device_cold", "eager"])
+def test_another_stream_is_left_before_anybody_looks_at_the_result(monkeypatch: pytest.MonkeyPatch, scope: str) -> None:
+    script = Script(monkeypatch)
+    script.streams = iter([(7, 0, 1), (0, 0, 1), (0, 0, 1)])
+    script.clock.block(scope, script.calls(1), 0.0)
+    assert script.lines.index("run") < script.lines.index("set_stream") < script.lines.index("done")
+    assert [script.clock.tampering() for _ in range(2)] == ["left another stream current", ""]
+
+
+# Graphs
+
+
+@gpu
+def test_a_replay_writes_its_outputs_anew() -> None:
+    x = torch.ones(8, device="cuda")
+    clock = make_clock("cuda")
+    replay = clock.capture([lambda: x + 1, lambda: x + 2])
+    for value in (5, 9):
+        x.fill_(value)
+        replay.replay()
+        torch.cuda.synchronize()
+        assert [output.tolist() for output in replay.outputs] == [[value + 1] * 8, [value + 2] * 8]
+
+
+@gpu
+def test_a_tiny_kernel_takes_longer_in_python_than_in_a_graph() -> None:
+    x = torch.ones(8, device="cuda")
+    clock = make_clock("cuda")
+    replay = clock.capture([lambda: x + 1] * 20)
+    graph = clock.block("graph", calls(*[replay.replay] * 10), SPIN_SECONDS)
+    eager = clock.block("eager", calls(*[lambda: x + 1] * 10), 0.0)
+    assert statistics.median(eager.seconds) > statistics.median(graph.seconds) / len(replay.outputs)
+
+
+def on_a_side_stream(joined: bool) -> Callable[[], Tensor]:
+    x = torch.ones(1 << 20, device="cuda")
+
+    def call() -> Tensor:
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            y = x * 2
+        if joined:
+            torch.cuda.current_stream().wait_stream(side)
+        return y
+
+    return call
+
+
+@gpu
+def test_work_left_on_another_stream_is_refused_and_joined_work_is_not() -> None:
+    clock = make_clock("cuda")
+    with pytest.raises(RuntimeError, match="unjoined"):
+        clock.capture([on_a_side_stream(joined=False)])
+    replay = clock.capture([on_a_side_stream(joined=True)])
+    replay.replay()
+    torch.cuda.synchronize()
+    assert (replay.outputs[0] == 2).all()
+
+
+# What the clock says of the GPU
+
+
+@gpu
+def test_floors_are_a_few_microseconds_and_in_their_order() -> None:
+    work, empty = make_clock("cuda").floors()
+    assert 1e-7 < empty < work < 2e-5
+
+
+@gpu
+def test_the_spin_tells_the_gpus_clock() -> None:
+    found = make_clock("cuda").block("device_cold", calls(nothing), SPIN_SECONDS).spin_hertz
+    with visible_gpu("cuda") as seen:
+        assert seen is not None
+        assert found == pytest.approx(seen.facts()["sm_clock_hertz"], rel=0.25)
+
+
+@gpu
+def test_canaries_agree_on_a_gpu_at_rest() -> None:
+    clock = make_clock("cuda")
+    first, second = clock.canary(), clock.canary()
+    assert first is not None
+    assert second is not None
+    assert first == pytest.approx(second, rel=0.1)
+
+
+@gpu
+def test_nothing_of_the_cache_is_set_aside_at_first() -> None:
+    assert make_clock("cuda").tampering() == ""

@@ -1,0 +1,184 @@
+"""What one sweep says of its profiles, in this process: each is charged with what it did itself, and no other is."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from factory import DOUBLING
+from sweeps import blamed, swept
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from lab.worker import sweep_case
+from lab.worker.cpu import CpuClock
+from lab.worker.deferred import modes_active
+
+Function = Callable[[Tensor], Tensor]
+FIRST_CALLS = 8  # the checks are over by then, and warming up is not
+
+
+def after(calls: int, then: Callable[[], None]) -> Callable[[], Function]:
+    """Loads a right function that does something in one of its calls."""
+
+    def load() -> Function:
+        made = 0
+
+        def function(x: Tensor) -> Tensor:
+            nonlocal made
+            made += 1
+            if made == calls:
+                then()
+            return x * 2
+
+        return function
+
+    return load
+
+
+def replace_counter() -> None:
+    time.perf_counter = time.process_time
+
+
+def test_a_replacement_made_while_loading_is_charged_to_the_profile_that_was_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = time.perf_counter
+
+    def load() -> Function:
+        replace_counter()
+        return lambda x: x * 2
+
+    cells = swept(monkeypatch, {"patches": load})
+    assert blamed(cells) == {"patches": "replaced time.perf_counter when it was loaded"}
+    assert cells["patches"].outcome == "wrong"
+    assert time.perf_counter is original
+
+
+def test_a_loader_that_replaces_something_and_fails_is_charged_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> Function:
+        replace_counter()
+        raise ImportError("no such kernel")
+
+    assert blamed(swept(monkeypatch, {"patches": load})) == {"patches": "replaced time.perf_counter when it was loaded"}
+
+
+def test_tampering_with_the_device_is_put_right_also_beside_a_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[str] = []
+
+    class Device(CpuClock):
+        def tampering(self) -> str:
+            return left.pop() if left else ""
+
+    def both() -> None:
+        replace_counter()
+        left.append("set the cache aside")
+
+    honest = {f"honest-{number}": lambda: lambda x: x * 2 for number in range(4)}
+    cells = swept(monkeypatch, {"patches": after(FIRST_CALLS, both), **honest}, clock=Device)
+    assert blamed(cells) == {"patches": "replaced time.perf_counter; set the cache aside"}
+
+
+def test_a_replacement_made_while_warming_up_is_charged_to_the_profile_that_was_warmed_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    honest = {f"honest-{number}": lambda: lambda x: x * 2 for number in range(4)}
+    cells = swept(monkeypatch, {"patches": after(FIRST_CALLS, replace_counter), **honest})
+    assert blamed(cells) == {"patches": "replaced time.perf_counter"}
+
+
+class Late(TorchFunctionMode):
+    """Computes a result when a judge looks at it."""
+
+    owed: ClassVar[dict[int, Tensor]] = {}
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with torch._C.DisableTorchFunction():
+            if args and isinstance(args[0], Tensor) and (x := Late.owed.pop(args[0].data_ptr(), None)) is not None:
+                args[0].copy_(x * 2)
+            return function(*args, **(kwargs or {}))
+
+
+def test_a_mode_is_charged_to_the_profile_that_entered_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> Function:
+        Late().__enter__()
+        return lambda x: x * 2
+
+    def load_later() -> Function:
+        def function(x: Tensor) -> Tensor:
+            if not modes_active():
+                Late().__enter__()
+            with torch._C.DisableTorchFunction():
+                y = torch.empty_like(x)
+                Late.owed[y.data_ptr()] = x
+            return y
+
+        return function
+
+    cells = swept(monkeypatch, {"enters-when-loaded": load, "enters": load_later})
+    assert blamed(cells) == {
+        "enters-when-loaded": "left a torch mode active when it was loaded",
+        "enters": "left a torch mode active",
+    }
+
+
+class Gpu(CpuClock):
+    """The CPU's clock under the GPU's name."""
+
+    device = "cuda"
+
+
+def falling_back(launched: set[str], calls: int) -> Callable[[], Function]:
+    """Loads a profile that stops launching its kernel after some calls."""
+
+    def load() -> Function:
+        made = 0
+
+        def function(x: Tensor) -> Tensor:
+            nonlocal made
+            made += 1
+            if made <= calls:
+                launched.add("own")
+            return x * 2
+
+        return function
+
+    return load
+
+
+def test_a_profile_that_falls_back_once_the_checks_are_over_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    launched: set[str] = set()
+
+    @contextmanager
+    def seen() -> Iterator[set[str]]:
+        launched.clear()
+        yield launched
+
+    monkeypatch.setattr(sweep_case, "seen", seen)
+    on_cpu = dataclasses.replace(DOUBLING, inputs=lambda shape, dtype, device, seed: (torch.ones(shape) * (seed % 97),))
+    profiles = {
+        "at-first": falling_back(launched, 0),
+        "late": falling_back(launched, 20),
+        "never": falling_back(launched, 9999),
+    }
+    kernels = {"doubling": "own"}
+    cells = swept(monkeypatch, profiles, clock=Gpu, operator=on_cpu, kernels=kernels)
+    assert blamed(cells) == {
+        "at-first": "fell back: its kernel own was not launched",
+        "late": "fell back: its kernel own was not launched after it was timed",
+    }
+
+
+def test_inputs_with_gaps_cost_the_case_with_a_reason_that_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    gaps = dataclasses.replace(DOUBLING, inputs=lambda *asked: (torch.rand(8, 32)[:, :16],))
+    cells = swept(monkeypatch, {}, operator=gaps)
+    assert {cell.outcome for cell in cells.values()} == {"failed"}
+    assert all("the operator's inputs must lie in memory without gaps" in cell.reason for cell in cells.values())
+
+
+def test_inputs_whose_axes_are_swapped_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    swapped = dataclasses.replace(DOUBLING, inputs=lambda *asked: (torch.rand(16, 32).t(),))
+    assert blamed(swept(monkeypatch, {}, operator=swapped)) == {}

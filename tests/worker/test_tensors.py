@@ -1,0 +1,44 @@
+"""A copy has memory of its own and the layout of its original."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from lab.worker.tensors import copied, same
+
+WIDE = torch.arange(64.0).view(4, 16)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [WIDE, WIDE[:, :8], WIDE[:, ::2], WIDE.t(), WIDE.view(2, 2, 16).permute(2, 0, 1), WIDE[:0], WIDE[0, 0]],
+    ids=["contiguous", "rows", "steps", "transposed", "permuted", "empty", "scalar"],
+)
+def test_a_copy_keeps_values_and_strides_in_memory_of_its_own(tensor: Tensor) -> None:
+    found = copied(tensor)
+    assert torch.equal(found, tensor)
+    assert found.stride() == tensor.stride()
+    assert tensor.numel() == 0 or found.data_ptr() != tensor.data_ptr()
+
+
+def test_an_expanded_tensor_is_copied_in_full() -> None:
+    found = copied(torch.ones(1, 3).expand(4, 3))
+    assert torch.equal(found, torch.ones(4, 3))
+    found[0] = 2
+    assert torch.equal(found[1:], torch.ones(3, 3))
+
+
+def test_tuples_are_copied_item_by_item_and_other_things_are_not() -> None:
+    token = object()
+    found = copied((WIDE, (WIDE, 3), token))
+    assert found[1][0] is not WIDE
+    assert (found[1][1], found[2]) == (3, token)
+
+
+def test_nan_is_the_same_as_nan_and_nothing_else() -> None:
+    nan = torch.tensor([1.0, float("nan")])
+    assert same(nan, nan.clone())
+    assert not same(nan, torch.ones(2))
+    assert not same(nan, torch.tensor([2.0, float("nan")]))
+    assert same(torch.arange(3), torch.arange(3))
+    assert not same(torch.arange(3), torch.zeros(3, dtype=torch.int64))
