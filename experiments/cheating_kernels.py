@@ -173,7 +173,7 @@ def patched_counter() -> Callable[[Tensor, Tensor], Tensor]:
 
 def patched_judge() -> Callable[[Tensor, Tensor], Tensor]:
     def patch(x: Tensor, weight: Tensor) -> Tensor:
-        for module in ("lab.correctness", "lab.sweep_case"):
+        for module in ("lab.worker.correctness", "lab.worker.sweep_case"):
             sys.modules[module].check_output = lambda *_: None  # type: ignore[attr-defined]
         return torch.empty_like(x)
 
@@ -182,7 +182,7 @@ def patched_judge() -> Callable[[Tensor, Tensor], Tensor]:
 
 def patched_insides() -> Callable[[Tensor, Tensor], Tensor]:
     def patch(x: Tensor, weight: Tensor) -> Tensor:
-        sys.modules["lab.correctness"]._error = lambda *_: (0.0, 0.0, False)  # type: ignore[attr-defined]
+        sys.modules["lab.worker.correctness"]._error = lambda *_: (0.0, 0.0, False)  # type: ignore[attr-defined]
         return torch.zeros_like(x)
 
     return patch

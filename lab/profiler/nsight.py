@@ -193,7 +193,7 @@ def _run(command: list[str], log: Path, timeout_seconds: float) -> tuple[str, st
     """(all output, what went wrong). The whole process group ends with the call, and with this process."""
     with log.open("w+", errors="replace") as output:
         process = subprocess.Popen(
-            [sys.executable, *OWN_MODULE, "lab.orphan", *command],
+            [sys.executable, *OWN_MODULE, "lab.supervisor.orphan", *command],
             stdout=output,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
