@@ -60,7 +60,9 @@ def test_a_profiler_and_what_it_started_end_with_a_supervisor_that_is_killed(tmp
 
 def test_what_ended_by_a_signal_or_never_started_is_told_by_a_code() -> None:
     def code(*command: str) -> int:
-        return subprocess.run([sys.executable, "-m", "lab.supervisor.orphan", *command], cwd=ROOT, check=False).returncode
+        return subprocess.run(
+            [sys.executable, "-m", "lab.supervisor.orphan", *command], cwd=ROOT, check=False
+        ).returncode
 
     assert code(sys.executable, "-c", "import os; os.abort()") == 128 + signal.SIGABRT
     assert code(sys.executable, "-c", "raise SystemExit(7)") == 7
