@@ -10,7 +10,7 @@ from lab.website.decisions import Decision, Standing, freshness
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.naming import machine_name
 from lab.website.pages.boundary import boundary, provenance
-from lab.website.pages.labels import case_label, profile_title, series, shape_label
+from lab.website.pages.labels import SCOPES, case_label, profile_title, series, shape_label
 from lab.website.pages.tables import case_view, claim_view, control_rows, split_rows
 from lab.website.pages.views import Card, DecisionLink, ExperimentPage, HistoryRow, Shown
 from lab.website.published import experiment_data
@@ -95,8 +95,10 @@ def _answer(shown: Shown, ledger: Ledger) -> Sentence:
     """One sentence: where, and how each headline claim came out."""
     if shown.run is None:
         return ("No run of this experiment has been published yet.",)
-    where = f"On one {shown.run.machine.gpu}, " if not shown.on_cpu else "On this machine's CPU, "
-    parts: list[Figure | str] = [where]
+    claims = {claim.name: claim for claim in shown.result.plan.claims}
+    scopes = dict.fromkeys(SCOPES[claims[name].scope] for name in shown.result.plan.headlines)
+    where = "On this machine's CPU" if shown.on_cpu else f"On one {shown.run.machine.gpu}, {' and '.join(scopes)}"
+    parts: list[Figure | str] = [f"{where}, "]
     for index, name in enumerate(shown.result.plan.headlines):
         parts.append("; " if index else "")
         parts.extend(_outcome_of(shown, name, ledger))

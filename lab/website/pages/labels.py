@@ -5,6 +5,13 @@ from lab.website.pages.views import Shown
 
 TITLES = {"rmsnorm": "RMSNorm", "layernorm": "LayerNorm"}
 SERIES = ("torch-baseline", "torch-fused", "torch-compile", "liger")  # all others are drawn as the lab's own
+# What a claim's times are of, after "on one GPU".
+SCOPES = {
+    "device_cold": "in GPU time with nothing cached",
+    "device_warm": "in GPU time with inputs cached",
+    "graph": "in replayed CUDA graphs",
+    "eager": "as an eager caller waits",
+}
 
 
 def series(profile: str) -> str:

@@ -124,21 +124,21 @@ def _repeats(ledger: Ledger) -> TableView:
                 (str(ledger.value(*path, "experiment")),), (str(ledger.value(*path, "gpu")),),
                 _one(ledger.figure(*path, "gpus")), _one(ledger.figure(*path, "runs")),
                 _one(ledger.figure(*path, "cells")), _one(ledger.figure(*path, "within")),
-                (*_one(worst), f" ({ledger.value(*path, 'largest_at')})"), *counts,
+                *counts, (*_one(worst), f" ({ledger.value(*path, 'largest_at')})"),
             )
         )  # fmt: skip
     return TableView(
         anchor="repeats", title="The same experiment again",
         about=(
             "Whole runs under one protocol, most of them on another GPU of the same model. An interval speaks for the "
-            "processes of one run on one machine. Another board runs at other clocks, and torch.compile may choose "
+            "processes of one run on one machine. Another board may run at other clocks, and torch.compile may choose "
             "other kernels there, once a run: so intervals of two runs may lie apart, and a claim near its threshold "
             "may change its verdict. A flip is worse: a claim supported at a case in one run and refuted in another."
         ),
         goal=f"p50 of cells of 20 µs and more within ±{REPEATED_WITHIN:.0%} of its median over the runs; no flips.",
         headings=(
-            "Experiment", "GPU", "Different GPUs", "Runs", "Cells", "Within", "Largest deviation", "Claims at cases",
-            "Intervals apart", "Verdict changed", "Flips",
+            "Experiment", "GPU", "Different GPUs", "Runs", "Cells", "Within", "Claims at cases", "Intervals apart",
+            "Verdict changed", "Flips", "Largest deviation",
         ),
         rows=tuple(rows),
     )  # fmt: skip
