@@ -14,6 +14,7 @@ GETTERS = frozenset({
     "DeviceGetUUID", "DeviceGetMaxClockInfo", "DeviceGetMemoryBusWidth", "DeviceGetEnforcedPowerLimit",
     "DeviceGetEccMode", "DeviceGetMigMode", "DeviceGetPersistenceMode", "DeviceGetCurrentClocksEventReasons",
     "DeviceGetPowerUsage", "DeviceGetTemperature", "DeviceGetComputeRunningProcesses", "DeviceGetViolationStatus",
+    "DeviceGetClockInfo", "DeviceGetTotalEnergyConsumption",
 })  # fmt: skip
 POLICIES = {"power": 0, "thermal": 1, "sync_boost": 2, "board": 3, "low_utilisation": 4, "reliability": 5}
 
@@ -23,6 +24,8 @@ class State:
     """The GPU at one moment; what NVML does not answer is None, or absent among the violations."""
 
     reasons: int | None  # clock-event reasons, as NVML's bits
+    sm_hertz: float | None
+    energy_joules: float | None  # since the driver was loaded
     power_watts: float | None
     temperature_celsius: float | None
     processes: frozenset[int] | None  # that have a compute context
@@ -55,12 +58,16 @@ class Gpu:
         }
 
     def state(self) -> State:
+        megahertz = self._ask("DeviceGetClockInfo", pynvml.NVML_CLOCK_SM)
+        millijoules = self._ask("DeviceGetTotalEnergyConsumption")
         milliwatts = self._ask("DeviceGetPowerUsage")
         celsius = self._ask("DeviceGetTemperature", pynvml.NVML_TEMPERATURE_GPU)
         processes = self._ask("DeviceGetComputeRunningProcesses")
         violations = {name: self._ask("DeviceGetViolationStatus", number) for name, number in POLICIES.items()}
         return State(
             reasons=self._ask("DeviceGetCurrentClocksEventReasons"),
+            sm_hertz=None if megahertz is None else megahertz * 1e6,
+            energy_joules=None if millijoules is None else millijoules / 1e3,
             power_watts=None if milliwatts is None else milliwatts / 1e3,
             temperature_celsius=None if celsius is None else float(celsius),
             processes=None if processes is None else frozenset(process.pid for process in processes),

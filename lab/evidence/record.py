@@ -3,7 +3,8 @@
 SI units inside; the unit is in the field's name. A failure is a value too: `outcome` and `reason`.
 Schema history: 1 = first. 2 = scopes, controls, canaries, what the GPU did meanwhile, edge inputs,
 stages of a sweep, other instruments. 3 = the stage of a crash, the experiment of a canary, whether the watch was
-blind. A field `added` later reads as its default in older records, and one `removed` is still read there.
+blind, the GPU's own word on its clock, energy of the rounds alone. A field `added` later reads as its default in
+older records.
 """
 
 import dataclasses
@@ -26,11 +27,6 @@ T = TypeVar("T")
 def added(schema: int, unknown: Any) -> Any:
     """A field that records of an older schema lack; they read as `unknown` and are written without it."""
     return dataclasses.field(default_factory=lambda: unknown, metadata={"added": schema})
-
-
-def removed(last: int, unknown: Any) -> Any:
-    """A field that records up to schema `last` hold; newer ones are written without it."""
-    return dataclasses.field(default_factory=lambda: unknown, metadata={"added": last, "last": last})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -180,6 +176,7 @@ class Round:
     power_watts: float | None  # largest seen
     temperature_celsius: float | None  # largest seen
     foreign_processes: int | None  # largest number of processes of others on the GPU
+    sm_hertz: float | None = added(3, None)  # lowest clock that NVML told
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,7 +189,7 @@ class Watch:
     process: str
     rounds: tuple[Round, ...]
     blind: str = added(3, "")  # why the GPU's state is not known, or not in all rounds
-    energy_joules: float | None = removed(2, None)  # warm-up included; nothing rested on it
+    energy_joules: float | None = added(2, None)  # from the first round to the last; in schema 2 with warm-up
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -282,7 +279,7 @@ def to_data(value: Any, schema: int = SCHEMA) -> Any:
         return {
             field.name: to_data(getattr(value, field.name), schema)
             for field in dataclasses.fields(value)
-            if field.metadata.get("added", 1) <= schema <= field.metadata.get("last", SCHEMA)
+            if field.metadata.get("added", 1) <= schema
         }
     if isinstance(value, Mapping):
         return {key: to_data(item, schema) for key, item in value.items()}

@@ -72,10 +72,12 @@ class Watcher:
     def watch_of(self, content: Mapping[str, Any], sweep: int, process: str) -> Watch:
         """What the GPU went through in the rounds of the case just timed; `content` is the worker's frame."""
         windows = [Window(*window) for window in content["windows"]]
-        rounds = fold(self._polls_until(windows[-1].end_seconds) if windows else (), windows)
+        polls = self._polls_until(windows[-1].end_seconds) if windows else []
+        rounds = fold(polls, windows)
         silent = sum(seen.reasons is None for seen in rounds)
         return Watch(
             experiment=content["experiment"], case=content["case"], sweep=sweep, process=process, rounds=rounds,
+            energy_joules=_energy(polls, windows),
             blind=self._problem or (f"NVML told nothing in {silent} of {len(rounds)} rounds" if silent else ""),
         )  # fmt: skip
 
@@ -137,6 +139,7 @@ def _round(polls: Sequence[Poll], window: Window, knows_processes: bool) -> Roun
         reasons=functools.reduce(operator.or_, reasons) if reasons else None,
         violation_seconds=_violations(around),
         spin_hertz=window.spin_hertz,
+        sm_hertz=min((poll.state.sm_hertz for poll in told if poll.state.sm_hertz is not None), default=None),
         power_watts=_largest([poll.state.power_watts for poll in told]),
         temperature_celsius=_largest([poll.state.temperature_celsius for poll in told]),
         foreign_processes=max((poll.foreign for poll in told if poll.foreign is not None), default=None)
@@ -151,6 +154,15 @@ def _violations(around: Sequence[Poll]) -> dict[str, float]:
         return {}
     first, last = around[0].state.violation_seconds, around[-1].state.violation_seconds
     return {policy: round(max(0.0, last[policy] - first[policy]), 9) for policy in first if policy in last}
+
+
+def _energy(polls: Sequence[Poll], windows: Sequence[Window]) -> float | None:
+    """By how much the counter grew from the last answer before the first round to the first after the last."""
+    before = [poll.state.energy_joules for poll in polls if windows and poll.end_seconds <= windows[0].begin_seconds]
+    after = [poll.state.energy_joules for poll in polls if windows and poll.begin_seconds >= windows[-1].end_seconds]
+    if not before or not after or before[-1] is None or after[0] is None:
+        return None
+    return round(after[0] - before[-1], 3)
 
 
 def _largest(values: Sequence[float | None]) -> float | None:

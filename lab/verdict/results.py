@@ -1,8 +1,9 @@
 """Plan + journal → what a reader needs: each cell summed up, each pair compared, each claim judged. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from lab.definition.plan import Plan, PlannedClaim, PlannedExperiment, PlannedProfile, load_plan
 from lab.errors import RunError
@@ -27,6 +28,8 @@ from lab.verdict.sift import sift
 from lab.verdict.spoiled import NOTHING, Spoiled, find
 from lab.verdict.statistics import Speedup, Split
 
+Of = TypeVar("Of", Control, Watch)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClaimResult:
@@ -45,6 +48,7 @@ class ExperimentResult:
     controls: Mapping[str, tuple[Control, ...]]  # by case
     spoiled: Spoiled
     step_seconds: Mapping[str, float]  # the clock's step, by scope
+    watches: Mapping[str, tuple[Watch, ...]]  # by case: the GPU while it was timed
 
     def compare(self, case: str, subject: str, baseline: str, scope: str = SCOPE) -> Speedup | None:
         """How many times as fast the subject is in a scope."""
@@ -143,16 +147,20 @@ def _judge_experiment(
         for case in plan.cases
         for profile in plan.profiles
     }
-    controls: dict[str, tuple[Control, ...]] = {}
-    for record in records:
-        if isinstance(record, Control) and record.experiment == plan.name:
-            controls[record.case] = (*controls.get(record.case, ()), record)
     timed = [cell for result in cells.values() for cell in result.cells]
     unjudged = ExperimentResult(
-        plan=plan, cells=cells, claims=(), controls=controls, spoiled=spoiled,
+        plan=plan, cells=cells, claims=(), controls=_by_case(r for r in records if isinstance(r, Control) and r.experiment == plan.name), spoiled=spoiled,
         step_seconds={scope: clock_step_seconds(timed, scope) for scope in plan.scopes},
+        watches=_by_case(r for r in records if isinstance(r, Watch) and r.experiment == plan.name),
     )  # fmt: skip
     return replace(unjudged, claims=_judge_claims(unjudged))
+
+
+def _by_case(records: Iterable[Of]) -> dict[str, tuple[Of, ...]]:
+    found: dict[str, tuple[Of, ...]] = {}
+    for record in records:
+        found[record.case] = (*found.get(record.case, ()), record)
+    return found
 
 
 def _judge_claims(experiment: ExperimentResult) -> tuple[ClaimResult, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lab.definition.plan import PlannedExperiment
-from lab.evidence.record import SCHEMA, Counters, Kernel
+from lab.evidence.record import SCHEMA, Counters, Kernel, Round, Watch
 from lab.verdict.cells import CellResult
 from lab.verdict.judge import POLICY_VERSION, WEIGHED, Verdict
 from lab.verdict.results import ExperimentResult, RunResult
@@ -50,6 +50,7 @@ def experiment_data(result: ExperimentResult, run: RunResult | None, digest: str
             for claim in result.claims
         },
         "controls": {case.name: _control(result, case.name) for case in plan.included_cases},
+        "gpu": {case.name: _gpu(result.watches.get(case.name, ())) for case in plan.included_cases},
         "splits": {case.name: _splits(result, case.name) for case in plan.included_cases},
         "against": {
             case.name: {
@@ -154,6 +155,22 @@ def _control(result: ExperimentResult, case: str) -> dict[str, Any]:
         "profile": held[0].profile if held else "",
         "scopes": {scope: found for scope, found in scopes.items() if found},
         "spoiled_share": _rounded(result.spoiled_share(case)),
+    }
+
+
+def _gpu(watches: Sequence[Watch]) -> dict[str, Any]:
+    """What the GPU went through while a case was timed, over all sweeps; None where nobody told."""
+    rounds = [seen for watch in watches for seen in watch.rounds]
+    told = {name: [v for seen in rounds if (v := getattr(seen, name)) is not None] for name in Round.__slots__}
+    joules = [watch.energy_joules for watch in watches if watch.energy_joules is not None]
+    return {
+        "rounds": len(rounds),
+        "lowest_spin_hertz": _rounded(min(told["spin_hertz"], default=None)),
+        "lowest_sm_hertz": _rounded(min(told["sm_hertz"], default=None)),
+        "largest_power_watts": _rounded(max(told["power_watts"], default=None)),
+        "largest_temperature_celsius": _rounded(max(told["temperature_celsius"], default=None)),
+        "energy_joules_per_sweep": _rounded(sum(joules) / len(joules)) if joules else None,
+        "blind": sorted({watch.blind for watch in watches if watch.blind}),
     }
 
 

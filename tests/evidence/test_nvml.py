@@ -34,7 +34,8 @@ def fake_nvml(**answers: Any) -> types.SimpleNamespace:
         "nvmlDeviceGetCurrentClocksEventReasons": lambda handle: 0x24,
         "nvmlDeviceGetPowerUsage": lambda handle: 350_500, "nvmlDeviceGetTemperature": lambda handle, sensor: 61,
         "nvmlDeviceGetComputeRunningProcesses": lambda handle: [types.SimpleNamespace(pid=11)],
-        "nvmlDeviceGetViolationStatus": violation_of,
+        "nvmlDeviceGetViolationStatus": violation_of, "nvmlDeviceGetClockInfo": lambda handle, kind: 1755,
+        "nvmlDeviceGetTotalEnergyConsumption": lambda handle: 5_000_250,
     }  # fmt: skip
     return types.SimpleNamespace(**(given | answers))
 
@@ -94,7 +95,8 @@ def test_the_gpu_is_the_first_that_cuda_sees(monkeypatch: pytest.MonkeyPatch, vi
 def test_the_state_is_in_si_units_and_holds_what_was_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     with gpu_of(monkeypatch) as gpu:
         assert gpu.state() == State(
-            reasons=0x24, power_watts=350.5, temperature_celsius=61.0, processes=frozenset({11}),
+            reasons=0x24, sm_hertz=1.755e9, energy_joules=5000.25, power_watts=350.5,
+            temperature_celsius=61.0, processes=frozenset({11}),
             violation_seconds={"power": 0.0, "thermal": 1.0, "sync_boost": 2.0, "board": 3.0, "low_utilisation": 4.0},
         )  # fmt: skip
 
@@ -103,8 +105,8 @@ def test_a_question_that_nvml_does_not_answer_stays_unknown(monkeypatch: pytest.
     with gpu_of(monkeypatch, "1", **SILENT) as gpu:
         facts = gpu.facts()
         assert gpu.state() == State(
-            reasons=None, power_watts=None, temperature_celsius=None, processes=None,
-            violation_seconds={},
+            reasons=None, sm_hertz=None, energy_joules=None, power_watts=None, temperature_celsius=None,
+            processes=None, violation_seconds={},
         )  # fmt: skip
         assert gpu.identity == "1"
     assert facts["gpu_id"] == ""

@@ -10,7 +10,7 @@ from factory import cell, machine, plan_of, records_of, timing
 
 from lab.definition.plan import Protocol
 from lab.errors import RunError
-from lab.evidence.record import KINDS, Cell, Counters, Record, SweepStart, Watch, canonical, digest, from_data, to_data
+from lab.evidence.record import KINDS, Cell, Counters, Record, SweepStart, canonical, digest, from_data, to_data
 
 RECORDS = records_of(
     plan_of(sweeps=1, profiling=True, instruments=True),
@@ -42,16 +42,6 @@ def test_a_counter_that_is_unknown_stays_unknown() -> None:
     data = json.loads(canonical(to_data(record)))
     data["kernels"][0]["dram_percent"] = None
     assert from_data(Counters, data).kernels[0].dram_percent is None
-
-
-def test_a_field_that_was_removed_is_read_in_old_records_and_not_written_in_new_ones() -> None:
-    watch = next(record for record in RECORDS if isinstance(record, Watch))
-    data = to_data(watch)
-    assert "energy_joules" not in data
-    older = to_data(watch, 2)
-    assert older["energy_joules"] is None
-    assert "blind" not in older
-    assert from_data(Watch, older | {"energy_joules": 3.5}).energy_joules == 3.5
 
 
 def test_an_integer_is_a_number_of_seconds_too() -> None:

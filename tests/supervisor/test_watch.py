@@ -21,10 +21,11 @@ EVERY, LASTS = 0.020, 0.004  # a poll's period, and how long NVML takes to answe
 
 def poll(
     at: float, *, reasons: int = 0, thermal: float = 0.0, foreign: int | None = 0, watts: float = 300.0,
-    worker_seen: bool = True,
+    worker_seen: bool = True, hertz: float | None = 1.98e9,
 ) -> Poll:  # fmt: skip
     state = State(
-        reasons=reasons, power_watts=watts, temperature_celsius=60.0, processes=frozenset({1}),
+        reasons=reasons, sm_hertz=hertz, energy_joules=1000 + 300 * at, power_watts=watts, temperature_celsius=60.0,
+        processes=frozenset({1}),
         violation_seconds={"thermal": thermal, "power": 5.0},
     )  # fmt: skip
     return Poll(at, at + LASTS, state, foreign, worker_seen)
@@ -36,6 +37,10 @@ def trace(seconds: float, changes: Mapping[int, Mapping[str, Any]] | None = None
     return [poll(number * EVERY, **(changes or {}).get(number, {})) for number in range(count)]
 
 
+SILENT = State(
+    reasons=None, sm_hertz=None, energy_joules=None, power_watts=None, temperature_celsius=None, processes=None,
+    violation_seconds={},
+)  # fmt: skip
 WINDOWS = [Window(0.1, 0.2, 1.7e9), Window(0.2, 0.3, 1.6e9), Window(0.3, 0.4, None)]
 
 
@@ -53,6 +58,11 @@ def test_a_reason_and_the_largest_power_belong_to_the_round_they_were_seen_in() 
     rounds = fold(trace(0.6, {12: {"reasons": HW_SLOWDOWN}, 13: {"reasons": SW_THERMAL, "watts": 690.0}}), WINDOWS)
     assert [r.reasons for r in rounds] == [0, HW_SLOWDOWN | SW_THERMAL, 0]
     assert [r.power_watts for r in rounds] == [300.0, 690.0, 300.0]
+
+
+def test_the_lowest_clock_belongs_to_the_round_it_was_seen_in() -> None:
+    rounds = fold(trace(0.6, {12: {"hertz": 1.2e9}, 13: {"hertz": None}}), WINDOWS)
+    assert [r.sm_hertz for r in rounds] == [1.98e9, 1.2e9, 1.98e9]
 
 
 def test_throttling_between_two_polls_is_seen_in_the_counter_that_grew() -> None:
@@ -90,10 +100,10 @@ def test_a_round_between_two_polls_takes_what_they_both_saw() -> None:
 
 
 def test_what_nvml_does_not_answer_is_not_known() -> None:
-    silent = State(reasons=None, power_watts=None, temperature_celsius=None, processes=None, violation_seconds={})
-    polls = [Poll(number * EVERY, number * EVERY + LASTS, silent, None, False) for number in range(30)]
+    polls = [Poll(number * EVERY, number * EVERY + LASTS, SILENT, None, False) for number in range(30)]
     for found in fold(polls, WINDOWS):
         assert (found.power_watts, found.temperature_celsius, found.foreign_processes) == (None, None, None)
+        assert found.sm_hertz is None
         assert (found.reasons, found.violation_seconds) == (None, {})
         assert found.polls >= 5
 
@@ -157,7 +167,8 @@ class ScriptedGpu:
 
     def state(self) -> State:
         return State(
-            reasons=SW_THERMAL, power_watts=100.0, temperature_celsius=50.0, processes=frozenset({self.process, 1}),
+            reasons=SW_THERMAL, sm_hertz=1.5e9, energy_joules=200 * (time.monotonic() - self.began),
+            power_watts=200.0, temperature_celsius=50.0, processes=frozenset({self.process, 1}),
             violation_seconds={"thermal": time.monotonic() - self.began},
         )  # fmt: skip
 
@@ -177,6 +188,9 @@ def test_a_watch_holds_what_was_polled_while_the_case_was_timed() -> None:
         worker.communicate()
     assert (watch.experiment, watch.case, watch.sweep, watch.process) == ("experiment", "case", 2, "2-77")
     assert watch.blind == ""
+    # 200 W, at least in the rounds and at most in the whole block.
+    assert watch.energy_joules is not None
+    assert 199 * (end - begin) <= watch.energy_joules <= 400 * (end - begin)
     for found in watch.rounds:
         assert found.polls >= 2
         assert found.reasons == SW_THERMAL
@@ -202,9 +216,7 @@ class FailingGpu:
         self.asked += 1
         if self.asked > 3:
             raise AttributeError("no such question")
-        return State(
-            reasons=0, power_watts=None, temperature_celsius=None, processes=None, violation_seconds={"thermal": 1.0}
-        )  # fmt: skip
+        return dataclasses.replace(SILENT, reasons=0, violation_seconds={"thermal": 1.0})
 
 
 def test_a_watch_that_came_to_its_end_says_so_and_knows_nothing_of_the_rounds_after_it() -> None:
@@ -222,9 +234,7 @@ def test_a_watch_that_came_to_its_end_says_so_and_knows_nothing_of_the_rounds_af
 
 def test_rounds_in_which_nvml_told_nothing_are_counted() -> None:
     silent = ScriptedGpu(os.getpid())
-    silent.state = lambda: State(  # type: ignore[method-assign]
-        reasons=None, power_watts=None, temperature_celsius=None, processes=None, violation_seconds={}
-    )
+    silent.state = lambda: SILENT  # type: ignore[method-assign]
     watcher = Watcher(cast(Gpu, silent))
     with watcher.watching(os.getpid()):
         begin = time.monotonic()

@@ -63,6 +63,10 @@ def _excluded(shown: Shown, ledger: Ledger) -> tuple[Sentence, ...]:
             spoiled = ledger.figure("controls", case.name, "spoiled_share", show=lambda v: f"{v:.0%}")
             found.append((f"{shape_label(case)}: ", spoiled or "", " of the rounds, for all profiles: ",
                           f"{_spoiled_because(shown, case.name)}."))  # fmt: skip
+    for case in shown.result.plan.included_cases:
+        for blind in ledger.value("gpu", case.name, "blind") or ():
+            if not shown.on_cpu:
+                found.append((f"{shape_label(case)}: the GPU's state is not known throughout: {blind}.",))
     starved = [
         (case, profile)
         for case, profile in shown.result.plan.cells()

@@ -11,7 +11,7 @@ from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.naming import machine_name
 from lab.website.pages.boundary import boundary, provenance
 from lab.website.pages.labels import SCOPES, case_label, profile_title, series, shape_label
-from lab.website.pages.tables import case_view, claim_view, control_rows, split_rows
+from lab.website.pages.tables import case_view, claim_view, control_rows, gpu_rows, split_rows
 from lab.website.pages.views import Card, DecisionLink, ExperimentPage, HistoryRow, Shown
 from lab.website.published import experiment_data
 
@@ -45,6 +45,7 @@ def experiment_page(shown: Shown, decisions: Sequence[tuple[Decision, Sequence[S
         cases=tuple(case_view(shown, case, ledger) for case in plan.cases),
         splits=split_rows(shown, ledger),
         controls=control_rows(shown, ledger),
+        gpu=gpu_rows(shown, ledger),
         self_test=plan.self_test,
         profiles=plan.profiles,
         metrics=plan.metrics,

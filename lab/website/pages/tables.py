@@ -15,6 +15,7 @@ from lab.website.pages.views import (
     CellView,
     ClaimView,
     ControlRow,
+    GpuRow,
     ScopeRow,
     Shown,
     SplitRow,
@@ -133,6 +134,20 @@ def control_rows(shown: Shown, ledger: Ledger) -> tuple[ControlRow, ...]:
                     sweeps=ledger.figure("cells", case.name, profile, "sweeps"),
                 )
             )
+    return tuple(rows)
+
+
+def gpu_rows(shown: Shown, ledger: Ledger) -> tuple[GpuRow, ...]:
+    shows: dict[str, Callable[[float], str]] = {
+        "lowest_spin_hertz": lambda v: f"{v / 1e6:.0f}", "lowest_sm_hertz": lambda v: f"{v / 1e6:.0f}",
+        "largest_power_watts": lambda v: f"{v:.0f}", "largest_temperature_celsius": lambda v: f"{v:.0f}",
+        "energy_joules_per_sweep": lambda v: f"{v:.0f}",
+    }  # fmt: skip
+    rows = []
+    for case in shown.result.plan.included_cases:
+        figures = tuple(ledger.figure("gpu", case.name, name, show=show) for name, show in shows.items())
+        if any(figures):
+            rows.append(GpuRow(case=case_label(case), figures=figures))
     return tuple(rows)
 
 

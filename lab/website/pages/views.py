@@ -117,6 +117,14 @@ class ControlRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class GpuRow:
+    """What the GPU went through while one case was timed."""
+
+    case: str
+    figures: tuple[Figure | None, ...]  # clock of the spins, of NVML, power, temperature, energy
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CaseView:
     name: str
     label: str
@@ -178,6 +186,7 @@ class ExperimentPage:
     cases: tuple[CaseView, ...]
     splits: tuple[SplitRow, ...]
     controls: tuple[ControlRow, ...]
+    gpu: tuple[GpuRow, ...]
     self_test: bool
     profiles: tuple[PlannedProfile, ...]
     metrics: Mapping[str, tuple[str, ...]]
