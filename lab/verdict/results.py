@@ -28,7 +28,7 @@ from lab.verdict.sift import sift
 from lab.verdict.spoiled import NOTHING, Spoiled, find
 from lab.verdict.statistics import Speedup, Split
 
-Of = TypeVar("Of", Control, Watch)
+Of = TypeVar("Of", bound=Control | Watch)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,18 +149,22 @@ def _judge_experiment(
     }
     timed = [cell for result in cells.values() for cell in result.cells]
     unjudged = ExperimentResult(
-        plan=plan, cells=cells, claims=(), controls=_by_case(r for r in records if isinstance(r, Control) and r.experiment == plan.name), spoiled=spoiled,
+        plan=plan,
+        cells=cells,
+        claims=(),
+        controls=_by_case(r for r in records if isinstance(r, Control) and r.experiment == plan.name),
+        spoiled=spoiled,
         step_seconds={scope: clock_step_seconds(timed, scope) for scope in plan.scopes},
         watches=_by_case(r for r in records if isinstance(r, Watch) and r.experiment == plan.name),
-    )  # fmt: skip
+    )
     return replace(unjudged, claims=_judge_claims(unjudged))
 
 
 def _by_case(records: Iterable[Of]) -> dict[str, tuple[Of, ...]]:
-    found: dict[str, tuple[Of, ...]] = {}
+    found: dict[str, list[Of]] = {}
     for record in records:
-        found[record.case] = (*found.get(record.case, ()), record)
-    return found
+        found.setdefault(record.case, []).append(record)
+    return {case: tuple(held) for case, held in found.items()}
 
 
 def _judge_claims(experiment: ExperimentResult) -> tuple[ClaimResult, ...]:
