@@ -10,7 +10,7 @@ from lab.verdict.judge import NOISY_RATIO, WIDEST_HALF_WIDTH, Side, Status, judg
 from lab.verdict.statistics import Speedup, latency, speedup
 
 Sweeps = list[list[list[float]]]
-ROUNDS, BLOCK, TRIALS = 6, 10, 700
+ROUNDS, BLOCK, TRIALS, SHORT = 6, 10, 700, 300
 QUANTUM_SECONDS = 32e-9
 BASE_SECONDS = 50e-6
 TARGET, MOST = 0.0075, 9
@@ -162,11 +162,11 @@ def test_what_is_judged_although_processes_disagree_is_seldom_judged_wrong(
         return [[seconds * (1 + 1e-6 * number)] for number in range(ROUNDS)]
 
     statuses = []
-    for _ in range(TRIALS):
+    for _ in range(SHORT):
         sweeps = [still(BASE_SECONDS * ratio * math.exp(dice.normal(0, sigma))) for _ in range(MOST)]
         found = until_narrow(sweeps, [still(BASE_SECONDS)] * MOST)
         statuses.append(judge_case(side, side, found, 1.02).status)
-    assert statuses.count(wrong) <= 0.01 * TRIALS
+    assert statuses.count(wrong) <= 0.01 * SHORT
 
 
 def until_narrow(baseline: Sweeps, subject: Sweeps) -> Speedup:
