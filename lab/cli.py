@@ -140,14 +140,11 @@ def doctor(options: argparse.Namespace) -> None:
 
 
 def validity(options: argparse.Namespace) -> None:
-    from lab.evidence import journal
     from lab.overview import describe_validity
     from lab.verdict.results import load_run
     from lab.verdict.validity import study
 
-    directories = [_directory(name) for name in options.runs]
-    runs = [(load_run(directory), journal.read(directory / journal.NAME).records) for directory in directories]
-    for line in describe_validity(study(runs)):
+    for line in describe_validity(study([load_run(_directory(name)) for name in options.runs])):
         print(line)
 
 

@@ -8,6 +8,7 @@ older records.
 """
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -313,6 +314,8 @@ def _decode(kind: Any, data: Any, place: str) -> Any:
         return _decode(next(a for a in arguments if a is not type(None)), data, place)
     if origin is tuple:
         _expect(isinstance(data, list | tuple), place, "a list", data)
+        if arguments[0] is float and all(type(item) is float and math.isfinite(item) for item in data):
+            return tuple(data)  # samples, by the million: found right at once
         return tuple(_decode(arguments[0], item, f"{place}[{i}]") for i, item in enumerate(data))
     if origin is not None:
         _expect(isinstance(data, Mapping), place, "an object", data)
@@ -327,13 +330,18 @@ def _decode(kind: Any, data: Any, place: str) -> Any:
 
 def _decode_fields(kind: Any, data: Any, place: str) -> Any:
     _expect(isinstance(data, Mapping), place, "an object", data)
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     if unknown := sorted(set(data) - set(hints)):
         raise RunError(f"{place}: unknown field {unknown[0]!r}; accepted are {sorted(hints)}")
     older = {field.name for field in dataclasses.fields(kind) if "added" in field.metadata}
     if missing := sorted(set(hints) - set(data) - older):
         raise RunError(f"{place}: field {missing[0]!r} is missing")
     return kind(**{name: _decode(hints[name], item, f"{place}.{name}") for name, item in data.items()})
+
+
+@functools.cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def _expect(fits: bool, place: str, wanted: str, data: Any) -> None:

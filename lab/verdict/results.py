@@ -82,7 +82,7 @@ class ExperimentResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunResult:
-    """A whole run, judged. `damages` are journal lines that were not used, with the reason."""
+    """A whole run, judged. `damages` are journal lines that were not used, with the reason; `records` all others."""
 
     plan: Plan
     start: RunStart
@@ -90,6 +90,7 @@ class RunResult:
     sweeps: tuple[SweepStart, ...]
     experiments: tuple[ExperimentResult, ...]
     damages: tuple[journal.Damage, ...]
+    records: tuple[Record, ...]
     canaries: tuple[Canary, ...] = ()
     sweep_ends: tuple[SweepFinish, ...] = ()
     readings: tuple[Reading, ...] = ()
@@ -126,6 +127,7 @@ def judge_run(plan: Plan, records: Sequence[Record], damages: tuple[journal.Dama
         sweeps=sweeps,
         experiments=tuple(_judge_experiment(e, records, sweeps, spoiled) for e in plan.experiments),
         damages=tuple(sorted((*damages, *strangers), key=lambda damage: damage.line_number)),
+        records=tuple(records),
         canaries=canaries,
         sweep_ends=tuple(record for record in records if isinstance(record, SweepFinish)),
         readings=tuple(record for record in records if isinstance(record, Reading)),

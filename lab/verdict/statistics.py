@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -66,10 +67,10 @@ def latency(sweeps: Sequence[Rounds]) -> Latency | None:
     if not pooled:
         return None
     everything = np.concatenate([np.asarray(seconds) for seconds in pooled])
-    medians = tuple(float(np.median(seconds)) for seconds in pooled)
+    medians = tuple(median(seconds) for seconds in pooled)
     enough = everything.size >= FEWEST_FOR_P95
     return Latency(
-        p50_seconds=float(np.median(medians)),
+        p50_seconds=median(medians),
         p95_seconds=float(np.percentile(everything, 95)) if enough else None,
         sweep_p50_seconds=medians,
         samples=int(everything.size),
@@ -168,9 +169,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 def _round_logs(baseline: Rounds, subject: Rounds) -> list[float]:
     """log(median baseline) − log(median subject) of each round in which both have a valid sample."""
     return [
-        math.log(float(np.median(b))) - math.log(float(np.median(s)))
-        for b, s in zip(baseline, subject, strict=True)
-        if len(b) and len(s)
+        math.log(median(b)) - math.log(median(s)) for b, s in zip(baseline, subject, strict=True) if len(b) and len(s)
     ]
 
 
@@ -182,4 +181,4 @@ def _step_half_width(baseline: Sequence[Rounds], subject: Sequence[Rounds], step
 
 def _median(sweeps: Sequence[Rounds]) -> float:
     seconds = [second for rounds in sweeps for block in rounds for second in block]
-    return float(np.median(seconds)) if seconds else math.inf
+    return median(seconds) if seconds else math.inf

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.definition.experiment import USUAL_THRESHOLD
-from lab.definition.plan import Plan
-from lab.evidence.record import Record
 from lab.profiler.readings import DIRTY_FLUSH, INSTRUMENTS
 from lab.verdict.judge import Status, Verdict
 from lab.verdict.results import ExperimentResult, RunResult, judge_run
@@ -98,27 +96,27 @@ class Study:
         return _added(self.by_case.values())
 
 
-def study(runs: Sequence[tuple[RunResult, Sequence[Record]]]) -> Study:
-    """What published runs, each with its records, say of the lab itself. Runs on a CPU are left out."""
-    runs = [(run, records) for run, records in runs if run.machine.device == "cuda"]
-    testing = [pair for pair in runs if any(e.name == EXPERIMENT for e in pair[0].plan.experiments)]
-    found = [_tests(session) for run, records in testing for session in sessions(run.plan, records)]
-    others = [run for run, _ in runs if all(e.name != EXPERIMENT for e in run.plan.experiments)]
+def study(runs: Sequence[RunResult]) -> Study:
+    """What published runs say of the lab itself. Runs on a CPU are left out."""
+    runs = [run for run in runs if run.machine.device == "cuda"]
+    testing = [run for run in runs if any(e.name == EXPERIMENT for e in run.plan.experiments)]
+    found = [_tests(session) for run in testing for session in sessions(run)]
+    others = [run for run in runs if run not in testing]
     return Study(
         sessions=len(found),
         by_case=_by_case(found),
         controls=_controls(others),
         power=tuple(_power(name, found) for name in KNOWN_RATIOS),
-        repeats=tuple(_repeats([run for run, _ in runs])),
-        agreements=tuple(agreement for run, _ in runs for agreement in _agreements(run)),
+        repeats=tuple(_repeats(runs)),
+        agreements=tuple(agreement for run in runs for agreement in _agreements(run)),
     )
 
 
-def sessions(plan: Plan, records: Sequence[Record]) -> Iterator[RunResult]:
+def sessions(run: RunResult) -> Iterator[RunResult]:
     """A long run as runs of five sweeps each, judged one by one; what is left over is left out."""
-    for first in range(0, plan.protocol.sweeps - SESSION_SWEEPS + 1, SESSION_SWEEPS):
+    for first in range(0, run.plan.protocol.sweeps - SESSION_SWEEPS + 1, SESSION_SWEEPS):
         held = range(first, first + SESSION_SWEEPS)
-        yield judge_run(plan, [record for record in records if getattr(record, "sweep", first) in held])
+        yield judge_run(run.plan, [record for record in run.records if getattr(record, "sweep", first) in held])
 
 
 def _tests(run: RunResult) -> ExperimentResult:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from lab.definition.catalogue import load_experiments
 from lab.definition.plan import planned
-from lab.evidence import journal
 from lab.evidence.source import ROOT
 from lab.verdict.results import ClaimResult, ExperimentResult, RunResult, load_run, unmeasured
 from lab.verdict.validity import study
@@ -32,8 +31,7 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
     found = {decision.slug: _standings(decision, shown, evidence) for decision in records}
     for decision in records:
         refuse_unacknowledged(decision, found[decision.slug])
-    measured = [(item.run, journal.read(item.directory / journal.NAME).records) for item in evidence]
-    trust = trust_page(study(measured), evidence)
+    trust = trust_page(study([item.run for item in evidence]), evidence)
     files = write_site(_site("", shown, records, found, trust), out)
     return f"{out}: {len(shown)} experiments, {len(records)} decisions, {files} files"
 

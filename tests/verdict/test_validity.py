@@ -1,13 +1,12 @@
 """The lab's own error rates, counted on runs that never happened and whose truth is known."""
 
 import dataclasses
-from collections.abc import Sequence
 
 import pytest
 from factory import machine, plan_of, records_of
 
 from lab.definition.catalogue import choose_experiments
-from lab.evidence.record import Reading, Record
+from lab.evidence.record import Reading
 from lab.profiler.readings import DIRTY_FLUSH, DO_BENCH, NVBENCH
 from lab.verdict.results import RunResult, judge_run
 from lab.verdict.validity import Agreement, Study, sessions, study
@@ -16,7 +15,7 @@ PLAIN = {"plain": 30e-6, "plain-again": 30e-6, "triton": 20e-6, "triton-again": 
 EXTRA = {"extra-1": 30.3e-6, "extra-2": 30.6e-6, "extra-5": 31.5e-6}
 
 
-def validity_run(sweeps: int = 10, seed: int = 1, **seconds: float) -> tuple[RunResult, Sequence[Record]]:
+def validity_run(sweeps: int = 10, seed: int = 1, **seconds: float) -> RunResult:
     experiments = choose_experiments(["measurement-validity"])
     plan = plan_of("validity", sweeps=sweeps, include=["full-validity"], experiments=experiments)
     times = {
@@ -25,7 +24,7 @@ def validity_run(sweeps: int = 10, seed: int = 1, **seconds: float) -> tuple[Run
         for profile, value in (PLAIN | EXTRA | seconds).items()
     }
     records = records_of(plan, times, noise=0.003, seed=seed)
-    return judge_run(plan, records), records
+    return judge_run(plan, records)
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +34,7 @@ def found() -> Study:
 
 def test_a_long_run_is_cut_into_sessions_of_five_sweeps(found: Study) -> None:
     assert found.sessions == 2
-    run, records = validity_run(sweeps=12)
-    parts = list(sessions(run.plan, records))
+    parts = list(sessions(validity_run(sweeps=12)))
     assert [len(part.sweeps) for part in parts] == [5, 5]
     assert {start.sweep for start in parts[1].sweeps} == {5, 6, 7, 8, 9}
 
@@ -64,11 +62,11 @@ def test_known_extra_work_is_found_and_its_ratio_covered(found: Study) -> None:
     assert next(power for power in missed.power if power.claim == "extra-5").right == 0
 
 
-def norms(seed: int, scale: float = 1.0, gpu_id: str = "a") -> tuple[RunResult, Sequence[Record]]:
+def norms(seed: int, scale: float = 1.0, gpu_id: str = "a") -> RunResult:
     plan = plan_of("norms")
     on = machine("cuda", gpu_id=gpu_id)
     records = records_of(plan, {"torch-fused": 40e-6 * scale, "triton-fused-rmsnorm": 30e-6}, seed=seed, on=on)
-    return judge_run(plan, records), records
+    return judge_run(plan, records)
 
 
 def test_runs_that_repeat_are_told_from_runs_that_do_not() -> None:
@@ -93,7 +91,7 @@ def test_what_failed_stays_in_the_count() -> None:
     times = dict.fromkeys(PLAIN | EXTRA, 500e-6)
     wrong = {"plain-again": ("wrong", "off"), "extra-5": ("crashed", "died")}
     records = records_of(plan, times, outcomes=wrong)
-    found = study([(judge_run(plan, records), records)])
+    found = study([judge_run(plan, records)])
     cases = len(plan.experiments[0].included_cases)
     assert sum(each.comparisons for each in found.by_case.values()) >= cases
     five = next(power for power in found.power if power.claim == "extra-5")
@@ -105,17 +103,17 @@ def test_the_test_of_the_lab_is_found_beside_other_experiments() -> None:
     experiments = choose_experiments(["normalization-fusion", "measurement-validity"])
     plan = plan_of("both", sweeps=5, experiments=experiments)
     records = records_of(plan, {**PLAIN, **EXTRA, "torch-fused": 40e-6})
-    found = study([(judge_run(plan, records), records)])
+    found = study([judge_run(plan, records)])
     assert found.sessions == 1
     assert found.same.comparisons > 0
 
 
 def test_runs_under_another_protocol_are_not_pooled() -> None:
-    run, records = norms(1)
+    run = norms(1)
     other = dataclasses.replace(
         run, plan=dataclasses.replace(run.plan, protocol=dataclasses.replace(run.plan.protocol, block=7))
     )
-    assert study([(run, records), (other, records)]).repeats == ()
+    assert study([run, other]).repeats == ()
 
 
 def test_the_controls_of_ordinary_runs_are_counted() -> None:
@@ -127,7 +125,7 @@ def test_the_controls_of_ordinary_runs_are_counted() -> None:
 def test_a_cpu_says_nothing_of_the_instrument_on_a_gpu() -> None:
     plan = plan_of("cpu", device="cpu", sweeps=3)
     records = records_of(plan, {"torch-fused": 1e-3, "torch-baseline": 2e-3})
-    assert study([(judge_run(plan, records), records)]).controls.comparisons == 0
+    assert study([judge_run(plan, records)]).controls.comparisons == 0
 
 
 def test_instruments_agree_within_two_per_cent_or_half_a_microsecond() -> None:
@@ -146,7 +144,7 @@ def test_instruments_agree_within_two_per_cent_or_half_a_microsecond() -> None:
 
 
 def test_only_cells_that_every_instrument_read_are_compared() -> None:
-    run, records = norms(1)
+    run = norms(1)
     case = "rmsnorm-4096x4096-float16"
     readings = [
         Reading(
@@ -156,5 +154,5 @@ def test_only_cells_that_every_instrument_read_are_compared() -> None:
         for each in (DIRTY_FLUSH, DO_BENCH, NVBENCH)
         for seconds in ([None] if each == missing else [45e-6])
     ]
-    (agreement,) = study([(dataclasses.replace(run, readings=tuple(readings)), records)]).agreements
+    (agreement,) = study([dataclasses.replace(run, readings=tuple(readings))]).agreements
     assert (agreement.case, agreement.profile) == (case, "torch-fused")
