@@ -64,9 +64,10 @@ class Profile:
     """One implementation, for the operators that `implementations` names.
 
     Each value there is a loader: called once in the measuring process, it imports or compiles what
-    it needs and returns the function to time. `kernels` names the GPU kernel that the profiler must
-    see; `package` names an optional import, without which the profile's cells are skipped. `in_place`:
-    the function overwrites its first argument and returns it.
+    it needs and returns the function to time. `kernels` names the Triton kernel that every call must
+    launch, through Triton and not from a graph of the profile's own; `package` names an optional
+    import, without which the profile's cells are skipped. `in_place`: the function overwrites its
+    first argument and returns it.
     """
 
     name: str

@@ -13,7 +13,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,7 +30,9 @@ from lab.profiler.readings import DIRTY_FLUSH, DO_BENCH, NVBENCH, Item
 from lab.supervisor.channel import send
 from lab.supervisor.orphan import die_with_parent
 from lab.worker.device import CudaClock
+from lab.worker.guard import Guard
 from lab.worker.sweep_case import fault, skip_reason
+from lab.worker.watched import make_guard
 
 SEED = 1
 REPETITION_MILLISECONDS = 200
@@ -52,12 +54,13 @@ class Clock(Protocol):
 
 def main() -> None:
     die_with_parent()
+    guard = make_guard()
     directory, name, descriptor = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     wanted: list[Item] = [(case, profile, instrument) for case, profile, instrument in json.load(sys.stdin)]
     planned = load_plan(directory).experiment(name)
     (experiment,) = choose_experiments([planned.name])
     with torch.no_grad():
-        Pass(experiment, CudaClock(), directory, partial(send, descriptor)).read(wanted)
+        Pass(experiment, CudaClock(), directory, partial(send, descriptor), guard).read(wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class Pass:
     clock: Clock
     directory: Path
     send: Callable[[Any], None]
+    guard: Guard = field(default_factory=make_guard)
 
     def read(self, wanted: Iterable[Item]) -> None:
         """nvbench comes last: it keeps its times to itself until all are taken."""
@@ -100,6 +104,7 @@ class Pass:
         """The cell's call, compiled and run; nothing is left for the GPU to do."""
         case, profile = self._cell(item)
         self._end_if_poisoned()
+        self.guard.broken()  # puts right what the profile before replaced, or left active
         self.send({"kind": "stage", "content": [self.experiment.name, *item]})
         torch._dynamo.reset()
         inputs = case.operator.inputs(case.shape, getattr(torch, case.dtype), self.clock.device, SEED)

@@ -12,12 +12,14 @@ from lab.definition.catalogue import choose_experiments
 from lab.definition.plan import load_plan
 from lab.worker.device import profiled_range
 from lab.worker.sweep_case import fault, skip_reason
+from lab.worker.watched import make_guard
 
 RANGE_SEPARATOR = "|"
 SEED = 1
 
 
 def main() -> None:
+    guard = make_guard()
     plan = load_plan(Path(sys.argv[1]))
     planned = plan.experiment(sys.argv[2])
     (experiment,) = choose_experiments([planned.name])
@@ -41,6 +43,7 @@ def main() -> None:
                     continue
                 with profiled_range(RANGE_SEPARATOR.join((case.name, profile.name))):
                     function(*inputs)
+                guard.broken()  # puts right what it replaced, or left active, before the next is looked at
 
 
 if __name__ == "__main__":

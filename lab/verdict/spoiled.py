@@ -1,6 +1,5 @@
 """Which rounds are left out, for all profiles alike. Decided blind to any time of a profile. Pure."""
 
-import itertools
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,12 +44,10 @@ NOTHING = Spoiled()
 def find(watches: Sequence[Watch], canaries: Iterable[Canary]) -> Spoiled:
     """What to leave out, from what the supervisor saw and from the canaries."""
     clocks = _median_clocks(watches)
-    disturbed = _disturbed(canaries)
+    disturbed = _disturbed(watches, canaries)
     by_round: dict[Place, dict[int, str]] = {}
     for watch in watches:
-        process, case = (watch.sweep, watch.process), watch.case
-        # A canary of an older record does not name its experiment.
-        sung = disturbed.get((*process, watch.experiment, case), "") or disturbed.get((*process, "", case), "")
+        sung = disturbed.get(_place(watch), "")
         for number, seen in enumerate(watch.rounds):
             if reason := sung or _reason(seen, clocks.get((watch.sweep, watch.process))):
                 by_round.setdefault(_place(watch), {})[number] = reason
@@ -89,21 +86,32 @@ def _median_clocks(watches: Iterable[Watch]) -> dict[Process, float]:
     return {process: statistics.median(found) for process, found in clocks.items() if found}
 
 
-def _disturbed(canaries: Iterable[Canary]) -> dict[Place, str]:
+def _disturbed(watches: Iterable[Watch], canaries: Iterable[Canary]) -> dict[Place, str]:
     """Places of cases beside a canary that did not sing as the others of its process did.
 
-    Canaries are sung before the first case and after each, so every case lies between two.
+    Canaries are sung before the first case and after each; one that the host was late for is silent. Watches come
+    in the order in which the cases were timed.
     """
-    reasons: dict[Place, str] = {}
-    sung = deviations(canaries)
-    for (canary, off), (after, _) in itertools.zip_longest(sung, sung[1:], fillvalue=(None, 0.0)):
-        if canary and off > LARGEST_CANARY_DRIFT:
-            beside = [each for each in (canary, after) if each and _process(each) == _process(canary)]
-            reasons |= {
-                (*_process(each), each.experiment, each.after): f"a canary beside it was off by {off:.1%}"
-                for each in beside
-            }
-    return reasons
+    timed: dict[Process, list[Watch]] = {}
+    for watch in watches:
+        timed.setdefault((watch.sweep, watch.process), []).append(watch)
+    return {
+        _place(watch): f"a canary beside it was off by {off:.1%}"
+        for canary, off in deviations(canaries)
+        if off > LARGEST_CANARY_DRIFT
+        for watch in _beside(canary, timed.get(_process(canary), []))
+    }
+
+
+def _beside(canary: Canary, timed: Sequence[Watch]) -> Sequence[Watch]:
+    """The case after which the canary was sung, and the next."""
+    if not canary.after:
+        return timed[:1]
+    for number, watch in enumerate(timed):
+        # A canary of an older record does not name its experiment.
+        if watch.case == canary.after and canary.experiment in ("", watch.experiment):
+            return timed[number : number + 2]
+    return ()
 
 
 def deviations(canaries: Iterable[Canary]) -> list[tuple[Canary, float]]:

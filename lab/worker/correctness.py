@@ -135,8 +135,9 @@ def _edge(operator: Operator, function: Callable[..., Any], name: str, arguments
 
 
 def _is_fault(problem: Exception) -> bool:
-    """Whether it is no refusal but the GPU's own complaint, which may have poisoned the process."""
-    return isinstance(problem, getattr(torch, "AcceleratorError", ())) or "CUDA error" in str(problem)
+    """Whether it is no refusal but the GPU's own complaint, which may have poisoned the process, or want of memory."""
+    faults = (getattr(torch, "AcceleratorError", torch.OutOfMemoryError), torch.OutOfMemoryError)
+    return isinstance(problem, faults) or "CUDA error" in str(problem)
 
 
 def _call(function: Callable[..., Any], arguments: Arguments, in_place: bool) -> tuple[Any, Arguments, str]:

@@ -50,4 +50,16 @@ def _held(output: Any) -> Iterator[Any]:
 def _could_work_when_dropped(thing: Any) -> bool:
     if isinstance(thing, Tensor) and (thing.requires_grad or thing.grad is not None):
         return True
-    return bool(weakref.getweakrefcount(thing) or getattr(thing, "__dict__", None) or hasattr(type(thing), "__del__"))
+    attributes = getattr(thing, "__dict__", {}).values()
+    return (
+        weakref.getweakrefcount(thing) > 0
+        or hasattr(type(thing), "__del__")
+        or not all(_is_plain(attribute) for attribute in attributes)
+    )
+
+
+def _is_plain(attribute: Any) -> bool:
+    """Whether nothing happens when it is dropped: torch.compile marks results with sets of numbers, for instance."""
+    if type(attribute) in (set, frozenset, tuple, list):
+        return all(_is_plain(item) for item in attribute)
+    return attribute is None or type(attribute) in (int, float, bool, str)

@@ -16,8 +16,10 @@ class Draw(Generic[Sample]):
         self._one_in = one_in
         self._calls = 0
 
-    def offer(self, copy: Callable[[], Sample]) -> None:
-        """A call has run; `copy` tells what is to be known of it."""
+    def offer(self, copy: Callable[[], Sample]) -> bool:
+        """A call has run; `copy` tells what is to be known of it. Whether it was asked to."""
         self._calls += 1
-        if randbelow(self._one_in or self._calls) == 0:
+        drawn = randbelow(self._one_in or self._calls) == 0
+        if drawn:
             self.kept = copy()
+        return drawn

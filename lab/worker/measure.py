@@ -255,8 +255,11 @@ class CaseTimer:
         def done(output: Any) -> None:
             if found := deferred(output):
                 self._witness.charged(lane.profile, found)
-            if draw:
-                draw.offer(lambda: self._copy(lane, index, output))
+            drawn = draw is not None and draw.offer(lambda: self._copy(lane, index, output))
+            if drawn and lane.scope == "device_warm":  # the copies took the inputs' place in the cache
+                prepare()
+                ring.touch(index)
+                run()
 
         return Call(prepare, lambda: ring.touch(index), run, done)
 

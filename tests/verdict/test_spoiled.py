@@ -73,6 +73,20 @@ def test_a_canary_that_is_off_spoils_the_cases_beside_it(off: dict[str, Any]) ->
     assert find(watches, songs(copy_seconds=138e-6)).by_round == {}
 
 
+def test_a_silent_canary_moves_the_blame_to_no_other_case() -> None:
+    """The one after b was not heard: c lies beside the silence, not beside the one that was off."""
+    watches = [watch("e", case, 0, "0-1") for case in "abcd"]
+    sung = [canary(0, "0-1", each, **({"copy_seconds": 140e-6} if each == "a" else {})) for each in ("", "a", "c", "d")]
+    found = find(watches, sung)
+    assert {case for case in "abcd" if found.rounds(0, "0-1", "e", case)} == {"a", "b"}
+
+
+def test_the_first_canary_is_beside_the_first_case() -> None:
+    watches = [watch("e", case, 0, "0-1") for case in "abcd"]
+    sung = [canary(0, "0-1", each, **({} if each else {"spin_hertz": 1.5e9})) for each in ("", "a", "b", "c", "d")]
+    assert {place[3] for place in find(watches, sung).by_round} == {"a"}
+
+
 def test_a_canary_spoils_no_case_of_the_same_name_in_another_experiment() -> None:
     order = [("", ""), ("e", "a"), ("f", "b"), ("f", "a"), ("f", "c"), ("f", "d")]
     sung = [

@@ -239,7 +239,12 @@ def test_a_refusal_may_speak_of_cuda() -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", [torch.AcceleratorError("an illegal memory access"), RuntimeError("CUDA error: an illegal memory access")]
+    "fault",
+    [
+        torch.AcceleratorError("an illegal memory access"),
+        RuntimeError("CUDA error: an illegal memory access"),
+        torch.OutOfMemoryError("CUDA out of memory, for an illegal memory access"),
+    ],
 )
 def test_a_fault_of_the_gpu_is_no_refusal(fault: Exception) -> None:
     def fail(x: Tensor) -> Tensor:

@@ -95,3 +95,14 @@ def test_a_mode_that_is_active_is_told_and_removed(mode: type[Any]) -> None:
     assert guard.broken() == "left a torch mode active"
     assert not modes_active()
     assert guard.broken() == ""
+
+
+def test_the_marks_of_torch_compile_are_not_suspected() -> None:
+    """With dynamic shapes every result carries a set of numbers."""
+    marked = torch.ones(3)
+    marked._dynamo_weak_dynamic_indices = {0, 1}  # type: ignore[attr-defined]
+    assert deferred(marked) == ""
+    compiled = torch.compile(lambda x: x * 2, dynamic=True, backend="aot_eager")
+    with torch.no_grad():
+        assert deferred(compiled(torch.ones(5, 3))) == ""
+        assert deferred(compiled(torch.ones(7, 3))) == ""

@@ -28,5 +28,6 @@ def test_a_call_that_is_not_drawn_is_not_copied() -> None:
     copied = []
     draw: Draw[None] = Draw(1 << 60)
     for _ in range(10):
-        draw.offer(lambda: copied.append(1))
+        assert not draw.offer(lambda: copied.append(1))
     assert copied == []
+    assert Draw(1).offer(lambda: None)
