@@ -56,6 +56,7 @@ LAYERNORM = Operator(
 
 
 def load_liger_rmsnorm() -> Callable[..., Any]:
+    import torch.distributed.tensor  # noqa: F401  # Liger uses it without importing it
     from liger_kernel.ops.rms_norm import LigerRMSNormFunction
 
     return lambda x, weight: LigerRMSNormFunction.apply(x, weight, 1e-6, 0.0, "llama", False)
