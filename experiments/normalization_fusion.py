@@ -241,11 +241,9 @@ NORMALIZATION_FUSION = Experiment(
         "The backward pass, or any gradient.",
         "The speed of a whole model: a faster norm moves a layer by its share of the layer's time only.",
         "A gain for eager Python callers: every claim is about GPU time, and at these sizes most eager calls wait for "
-        "the host. The table of eager speed-ups says where that takes the gain away.",
+        "the host.",
         "A claim for inputs that are still in the cache because the previous layer has just written them: "
         "device_warm is measured and shown, and no claim rests on it.",
-        "The variation of compiled code: torch.compile chooses its kernels once a run, and all sweeps of the run time "
-        "that choice. Another run may choose others.",
     ),
     metrics={
         "Latency": ("p50 latency", "p95 latency", "speed-up vs each baseline, with interval"),

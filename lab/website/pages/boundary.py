@@ -10,11 +10,16 @@ from lab.website.naming import machine_name
 from lab.website.pages.labels import case_label, shape_label
 from lab.website.pages.views import Boundary, Shown
 
+RUN_TO_RUN = (
+    "How much another run, machine or compilation would vary: an interval speaks for the processes of this run."
+)
+
 
 def boundary(shown: Shown, ledger: Ledger) -> Boundary:
     plan, run = shown.result.plan, shown.run
+    authored: tuple[Sentence, ...] = tuple((limit,) for limit in plan.does_not_show)
     if run is None:
-        return Boundary(holds_for=(), does_not_show=plan.does_not_show, not_measured=(), excluded=())
+        return Boundary(holds_for=(), does_not_show=authored, not_measured=(), excluded=())
     machine = run.machine
     versions = f"torch {machine.torch}, triton {machine.triton}"
     driver = f", driver {machine.driver}, CUDA {machine.cuda}" if machine.device == "cuda" else ""
@@ -33,7 +38,7 @@ def boundary(shown: Shown, ledger: Ledger) -> Boundary:
     not_measured += [("Other GPUs, other data types, other shapes, other versions.",)]
     return Boundary(
         holds_for=tuple(holds),
-        does_not_show=plan.does_not_show,
+        does_not_show=(*authored, *_eager(shown, ledger), (RUN_TO_RUN,)),
         not_measured=tuple(not_measured),
         excluded=_excluded(shown, ledger),
     )
@@ -46,6 +51,30 @@ def _scope_sentence(shown: Shown) -> str:
         "Verdicts in the scope that the claim names. device_cold: GPU time of one call with the L2 cache flushed; the "
         "host's launch is not counted. Of other scopes only what their own columns say."
     )
+
+
+def _eager(shown: Shown, ledger: Ledger) -> tuple[Sentence, ...]:
+    """What an eager caller gets of the headline's speed-up, where no claim says so."""
+    if any(claim.scope == "eager" for claim in shown.result.plan.claims):
+        return ()
+    found = [
+        (ratio["ratio"], (case, claim))
+        for case, claims in (ledger.value("splits") or {}).items()
+        for claim, parts in claims.items()
+        if (ratio := parts["end_to_end"])
+    ]
+    if not found:
+        return ()
+    least, most = (
+        ledger.figure("splits", *place, "end_to_end", "ratio", show=lambda v: f"{v:.2f}×") or ""
+        for _, place in (min(found), max(found))
+    )
+    return (
+        (
+            "What eager callers gain, of which no claim is made: end to end, launch included, the headline pairs ran ",
+            least, " to ", most, " as fast.",
+        ),
+    )  # fmt: skip
 
 
 def _excluded(shown: Shown, ledger: Ledger) -> tuple[Sentence, ...]:

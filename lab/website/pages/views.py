@@ -140,7 +140,7 @@ class CaseView:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Boundary:
     holds_for: tuple[Sentence, ...]
-    does_not_show: tuple[str, ...]
+    does_not_show: tuple[Sentence, ...]  # the author's, registered before measuring, and what the data add
     not_measured: tuple[Sentence, ...]
     excluded: tuple[Sentence, ...]
 
