@@ -28,6 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LabError as problem:
         print(f"lab: {problem}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # whoever read the output has read enough; nor is the rest to be told at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except KeyboardInterrupt:
         print(
             "\nlab: stopped; what was measured is kept, and the same command goes on from there",

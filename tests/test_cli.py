@@ -11,6 +11,7 @@ from factory import measured_run
 
 from lab import cli
 from lab.cli import main
+from lab.evidence.source import ROOT
 
 ONE = ["--run-id", "try", "--device", "cpu", "--experiment", "normalization-fusion"]
 
@@ -157,3 +158,11 @@ def test_planning_and_judging_load_nothing_that_a_gpu_box_may_lack(tmp_path: Pat
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == "loaded: []"
+
+
+def test_a_reader_that_has_read_enough_is_no_error() -> None:
+    command = f"{sys.executable} -m lab.cli list | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+    assert done.returncode in (0, 141)  # 0 where all was written before the reader left
