@@ -181,6 +181,24 @@ class Round:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Window:
+    """When a round ran, by time.monotonic; the lowest clock that its own spins showed."""
+
+    begin_seconds: float
+    end_seconds: float
+    spin_hertz: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rounds:
+    """When the rounds of a case ran: told by the worker, and not journalled, for a Watch is made of it."""
+
+    experiment: str
+    case: str
+    windows: tuple[Window, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Watch:
     """The GPU as the supervisor saw it while one case was timed."""
 

@@ -5,26 +5,16 @@ record, and of a record that comes twice neither is kept.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from lab.errors import RunError
-from lab.evidence.record import KINDS, Canary, Cell, Control, Record, SweepFinish, SweepStart, Watch, from_data
+from lab.evidence.record import KINDS, Canary, Cell, Control, Record, Rounds, SweepFinish, SweepStart, Watch, from_data
 from lab.supervisor.channel import Garbled
 from lab.supervisor.ledger import Key
 from lab.supervisor.watch import Watcher
 
 FROM_WORKERS = ("SweepStart", "Canary", "Cell", "Control", "SweepFinish")
 Place = tuple[str, str]  # experiment, case
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rounds:
-    """When the rounds of a case ran, and at which clock: a watch is made of it."""
-
-    experiment: str
-    case: str
-    windows: tuple[tuple[float | None, ...], ...]
 
 
 class Hearing:
@@ -78,8 +68,7 @@ class Hearing:
         rounds = _decoded(Rounds, content)
         timing = self.at[3:] not in ([], ["inputs"], ["check"])
         _expect(timing and not self._is_timed() and self._is_here(rounds), "rounds out of turn")
-        _expect(all(len(w) == 3 and None not in w[:2] for w in rounds.windows), "rounds without their times")
-        self._held.append(self._watcher.watch_of(content, self._sweep, self._process))
+        self._held.append(self._watcher.watch_of(rounds, self._sweep, self._process))
         return []
 
     def _record(self, record: Any) -> list[Record]:

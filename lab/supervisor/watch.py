@@ -10,13 +10,12 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from lab.evidence.nvml import Gpu, State
-from lab.evidence.record import Round, Watch
+from lab.evidence.record import Round, Rounds, Watch, Window
 
 POLL_SECONDS = 0.02
 KEPT_POLLS = 30_000  # ten minutes: more than one case takes
@@ -32,15 +31,6 @@ class Poll:
     state: State
     foreign: int | None  # processes of others
     worker_seen: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """When a round ran, by time.monotonic; the lowest clock that its own spins showed."""
-
-    begin_seconds: float
-    end_seconds: float
-    spin_hertz: float | None
 
 
 class Watcher:
@@ -69,14 +59,14 @@ class Watcher:
             stop.set()
             thread.join()
 
-    def watch_of(self, content: Mapping[str, Any], sweep: int, process: str) -> Watch:
-        """What the GPU went through in the rounds of the case just timed; `content` is the worker's frame."""
-        windows = [Window(*window) for window in content["windows"]]
+    def watch_of(self, timed: Rounds, sweep: int, process: str) -> Watch:
+        """What the GPU went through in the rounds of the case just timed."""
+        windows = timed.windows
         polls = self._polls_until(windows[-1].end_seconds) if windows else []
         rounds = fold(polls, windows)
         silent = sum(seen.reasons is None for seen in rounds)
         return Watch(
-            experiment=content["experiment"], case=content["case"], sweep=sweep, process=process, rounds=rounds,
+            experiment=timed.experiment, case=timed.case, sweep=sweep, process=process, rounds=rounds,
             energy_joules=_energy(polls, windows),
             blind=self._problem or (f"NVML told nothing in {silent} of {len(rounds)} rounds" if silent else ""),
         )  # fmt: skip

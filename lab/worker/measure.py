@@ -17,7 +17,7 @@ from secrets import randbelow
 from typing import Any
 
 from lab.definition.plan import Protocol
-from lab.evidence.record import Timing
+from lab.evidence.record import Timing, Window
 from lab.worker.clock import Block, Call, Clock, Replay, poison
 from lab.worker.deferred import deferred
 from lab.worker.draws import Draw
@@ -46,15 +46,6 @@ class Checked:
 
     output: Any
     arguments: Arguments
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """When a round ran, by time.monotonic, and the lowest clock that its spins showed."""
-
-    begin_seconds: float
-    end_seconds: float
-    spin_hertz: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +191,8 @@ class CaseTimer:
                 block = self._block(lane, number)
                 if block.spin_hertz is not None:
                     hertz.append(block.spin_hertz)
-        return Window(begin, time.monotonic(), min(hertz, default=None))
+        end = time.monotonic()
+        return Window(begin_seconds=begin, end_seconds=end, spin_hertz=min(hertz, default=None))
 
     def _block(self, lane: _Lane, number: int) -> Block:
         draw: Draw[Checked] = Draw(self._rounds * lane.block if number < self._rounds - 1 else 0)

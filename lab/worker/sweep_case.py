@@ -14,7 +14,7 @@ import torch
 from lab.definition.experiment import Case, Experiment, Profile
 from lab.definition.plan import Plan, PlannedCase, PlannedExperiment
 from lab.evidence.moment import now
-from lab.evidence.record import Cell, Control, Correctness, to_data
+from lab.evidence.record import Cell, Control, Correctness, Rounds, to_data
 from lab.worker.clock import Clock
 from lab.worker.correctness import Check, check_output, check_profile, verdict, worse
 from lab.worker.edges import edge_inputs
@@ -214,9 +214,8 @@ class SweepCase(Witness):
         found = timer.time()
         for item in ready.values():
             self._check_again(item, ring)
-        windows = [[w.begin_seconds, w.end_seconds, w.spin_hertz] for w in found.windows]
-        content = {"experiment": self.planned.name, "case": self.case.name, "windows": windows}
-        self.bench.emit("rounds", content)
+        rounds = Rounds(experiment=self.planned.name, case=self.case.name, windows=found.windows)
+        self.bench.emit("rounds", to_data(rounds))
         return found
 
     def _report(self, ready: Mapping[str, Ready], found: CaseTimings) -> None:

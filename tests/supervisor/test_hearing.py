@@ -13,7 +13,7 @@ from lab.supervisor.channel import Garbled
 from lab.supervisor.hearing import Hearing
 from lab.supervisor.watch import Watcher
 
-TODO = [("e", case, profile) for case in ("a", "b") for profile in ("one", "two")]
+ASKED = [("e", case, profile) for case in ("a", "b") for profile in ("one", "two")]
 TIMES = (timing(1e-5, 0.01, Protocol(), random.Random(1)),)
 START = SweepStart(sweep=1, process="1-7", machine=machine("cpu"), launch_floor_seconds=1e-6, started_utc="")
 FINISH = SweepFinish(sweep=1, process="1-7", stage_seconds={}, finished_utc="")
@@ -29,7 +29,11 @@ def stage(case: str, profile: str, name: str) -> Frame:
 
 
 def rounds(case: str) -> Frame:
-    return "rounds", {"experiment": "e", "case": case, "windows": [[1.0, 1.5, None]]}
+    return "rounds", {
+        "experiment": "e",
+        "case": case,
+        "windows": [{"begin_seconds": 1.0, "end_seconds": 1.5, "spin_hertz": None}],
+    }
 
 
 def found(case: str, profile: str, outcome: str = "measured", **changes: Any) -> Frame:
@@ -63,7 +67,7 @@ TIMING = [*BEGIN, *timed("a")[:5]]
 
 def hear(frames: list[Frame]) -> tuple[Hearing, list[list[type]]]:
     """The hearing after these frames, and the kinds of what was handed on together."""
-    hearing = Hearing(1, TODO, Watcher(None))
+    hearing = Hearing(1, ASKED, Watcher(None))
     groups = [hearing.take(*frame) for frame in frames]
     return hearing, [[type(record) for record in group] for group in groups if group]
 
@@ -114,7 +118,7 @@ def test_a_worker_that_ends_inside_a_case_leaves_of_it_what_holds_no_time() -> N
         [*TIMING, rounds("a"), rounds("a")],
         [*TIMING, rounds("a"), stage("a", "one", "time")],
         [*TIMING, rounds("b")],
-        [*TIMING, ("rounds", {"experiment": "e", "case": "a", "windows": [[1.0, None, 2.0]]})],
+        [*TIMING, ("rounds", {"experiment": "e", "case": "a", "windows": [{"begin_seconds": 1.0, "spin_hertz": 2.0}]})],
         [*TIMING, ("rounds", None)],
         [*TIMING, rounds("a"), found("a", "one", sweep=0)],
         [*TIMING, rounds("a"), found("a", "one", process="1-8")],

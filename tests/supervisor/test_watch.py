@@ -13,7 +13,8 @@ from typing import Any, cast
 import pytest
 
 from lab.evidence.nvml import Gpu, State
-from lab.supervisor.watch import Poll, Watcher, Window, _owners, fold
+from lab.evidence.record import Rounds, Window
+from lab.supervisor.watch import Poll, Watcher, _owners, fold
 
 HW_SLOWDOWN, SW_THERMAL = 0x8, 0x20
 EVERY, LASTS = 0.020, 0.004  # a poll's period, and how long NVML takes to answer
@@ -31,6 +32,14 @@ def poll(
     return Poll(at, at + LASTS, state, foreign, worker_seen)
 
 
+def window(begin: float, end: float, hertz: float | None = None) -> Window:
+    return Window(begin_seconds=begin, end_seconds=end, spin_hertz=hertz)
+
+
+def timed(*windows: Window) -> Rounds:
+    return Rounds(experiment="e", case="c", windows=windows)
+
+
 def trace(seconds: float, changes: Mapping[int, Mapping[str, Any]] | None = None) -> list[Poll]:
     """Polls of a quiet GPU, some of them changed."""
     count = round(seconds / EVERY)
@@ -41,7 +50,7 @@ SILENT = State(
     reasons=None, sm_hertz=None, energy_joules=None, power_watts=None, temperature_celsius=None, processes=None,
     violation_seconds={},
 )  # fmt: skip
-WINDOWS = [Window(0.1, 0.2, 1.7e9), Window(0.2, 0.3, 1.6e9), Window(0.3, 0.4, None)]
+WINDOWS = [window(0.1, 0.2, 1.7e9), window(0.2, 0.3, 1.6e9), window(0.3, 0.4)]
 
 
 def test_a_quiet_gpu_gives_quiet_rounds() -> None:
@@ -94,7 +103,7 @@ def test_where_nvml_never_shows_the_worker_foreign_processes_are_not_known() -> 
 
 def test_a_round_between_two_polls_takes_what_they_both_saw() -> None:
     polls = [poll(0.0, thermal=1.0), poll(0.2, reasons=HW_SLOWDOWN, thermal=1.1)]
-    (found,) = fold(polls, [Window(0.1, 0.15, None)])
+    (found,) = fold(polls, [window(0.1, 0.15)])
     assert (found.polls, found.reasons) == (0, HW_SLOWDOWN)
     assert found.violation_seconds["thermal"] == pytest.approx(0.1)
 
@@ -125,12 +134,12 @@ def test_each_throttling_of_100_ms_shows_in_every_round_it_touched_and_in_no_oth
             throttled = max(0.0, min(at, end) - begin) if at > begin else 0.0
             polls.append(poll(at, reasons=HW_SLOWDOWN if begin <= at <= end else 0, thermal=throttled))
             at += EVERY + dice.choice((0.0, 0.0, 0.01))
-        windows = [Window(0.1 * number, 0.1 * number + 0.1, None) for number in range(20)]
-        for window, found in zip(windows, fold(polls, windows), strict=True):
+        windows = [window(0.1 * number, 0.1 * number + 0.1) for number in range(20)]
+        for ran, found in zip(windows, fold(polls, windows), strict=True):
             seen = bool(found.reasons) or found.violation_seconds["thermal"] > 0
-            if window.end_seconds > begin + 0.001 and window.begin_seconds < end - 0.001:
+            if ran.end_seconds > begin + 0.001 and ran.begin_seconds < end - 0.001:
                 assert seen
-            if window.end_seconds < begin - 0.04 or window.begin_seconds > end + 0.04:
+            if ran.end_seconds < begin - 0.04 or ran.begin_seconds > end + 0.04:
                 assert not seen
 
 
@@ -181,12 +190,11 @@ def test_a_watch_holds_what_was_polled_while_the_case_was_timed() -> None:
             begin = time.monotonic() + 0.05
             time.sleep(0.25)
             end = time.monotonic()
-            windows = [[begin, begin + 0.1, 1.5e9], [begin + 0.1, end, None]]
-            content = {"experiment": "experiment", "case": "case", "windows": windows}
-            watch = watcher.watch_of(content, 2, "2-77")
+            windows = window(begin, begin + 0.1, 1.5e9), window(begin + 0.1, end)
+            watch = watcher.watch_of(timed(*windows), 2, "2-77")
     finally:
         worker.communicate()
-    assert (watch.experiment, watch.case, watch.sweep, watch.process) == ("experiment", "case", 2, "2-77")
+    assert (watch.experiment, watch.case, watch.sweep, watch.process) == ("e", "c", 2, "2-77")
     assert watch.blind == ""
     # 200 W, at least in the rounds and at most in the whole block.
     assert watch.energy_joules is not None
@@ -201,7 +209,7 @@ def test_a_watch_holds_what_was_polled_while_the_case_was_timed() -> None:
 def test_without_a_gpu_the_watch_says_that_nothing_is_known() -> None:
     watcher = Watcher(None)
     with watcher.watching(os.getpid()):
-        watch = watcher.watch_of({"experiment": "e", "case": "c", "windows": [[1.0, 1.5, None]]}, 0, "0-1")
+        watch = watcher.watch_of(timed(window(1.0, 1.5)), 0, "0-1")
     assert watch.blind == "there is no GPU that NVML knows"
     assert [(r.seconds, r.polls, r.foreign_processes) for r in watch.rounds] == [(0.5, 0, None)]
 
@@ -225,8 +233,8 @@ def test_a_watch_that_came_to_its_end_says_so_and_knows_nothing_of_the_rounds_af
         with watcher.watching(os.getpid()):
             begin = time.monotonic()
             time.sleep(0.15)
-            windows = [[begin, begin + 0.03, None], [begin + 0.1, begin + 0.15, None]]
-            watch = watcher.watch_of({"experiment": "e", "case": "c", "windows": windows}, 0, "0-1")
+            windows = window(begin, begin + 0.03), window(begin + 0.1, begin + 0.15)
+            watch = watcher.watch_of(timed(*windows), 0, "0-1")
         assert watch.blind == "the watch ended: AttributeError: no such question"
         assert watch.rounds[1].reasons is None
         assert watch.rounds[1].violation_seconds == {}
@@ -238,7 +246,7 @@ def test_rounds_in_which_nvml_told_nothing_are_counted() -> None:
     watcher = Watcher(cast(Gpu, silent))
     with watcher.watching(os.getpid()):
         begin = time.monotonic()
-        watch = watcher.watch_of({"experiment": "e", "case": "c", "windows": [[begin, begin + 0.05, None]]}, 0, "0-1")
+        watch = watcher.watch_of(timed(window(begin, begin + 0.05)), 0, "0-1")
     assert watch.blind == "NVML told nothing in 1 of 1 rounds"
 
 
@@ -261,8 +269,7 @@ def test_on_a_gpu_the_worker_is_seen_and_is_nobody_foreign() -> None:
             with watcher.watching(worker.pid):
                 begin = time.monotonic()
                 time.sleep(0.5)
-                content = {"experiment": "e", "case": "c", "windows": [[begin, begin + 0.5, None]]}
-                (found,) = watcher.watch_of(content, 0, "0-1").rounds
+                (found,) = watcher.watch_of(timed(window(begin, begin + 0.5)), 0, "0-1").rounds
     finally:
         worker.communicate()
     assert found.polls >= 10

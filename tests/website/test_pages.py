@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from factory import LARGE, SMALL, plan_of, records_of, small_experiment
+from factory import FAST, LARGE, PLAIN, SMALL, plan_of, profile, records_of, small_experiment
 
 from lab.evidence.record import Cell, Record
 from lab.verdict.results import judge_run
@@ -49,3 +49,13 @@ def test_the_sweeps_that_the_page_names_were_measured() -> None:
 
     assert told(page_of()) == "5 sweeps × 6 rounds × up to 20 samples"
     assert told(page_of(sweeps=7)) == "5 to 7 sweeps × 6 rounds × up to 20 samples"
+
+
+def test_no_chart_is_drawn_of_profiles_that_it_could_not_tell_apart() -> None:
+    """All but the known rivals have one colour and one marker."""
+    assert page_of().chart is not None
+    third = profile("third")
+    plan = plan_of(experiments=[small_experiment(profiles=(PLAIN, FAST, third))], include=())
+    run = judge_run(plan, records_of(plan, {**TIMES, (SMALL.name, "third"): 50e-6}))
+    page = experiment_page(Shown(run=run, result=run.experiments[0]), [])
+    assert (page.chart, page.figure_json) == (None, "")

@@ -84,7 +84,12 @@ def speedup_points(shown: Shown, ledger: Ledger) -> tuple[Point, ...]:
                         text=f"{ratio.text} {interval.text}",
                     )
                 )  # fmt: skip
-    return tuple(points)
+    return tuple(points) if _told_apart(points) else ()
+
+
+def _told_apart(points: Sequence[Point]) -> bool:
+    """Whether no two profiles of a case would have the same colour and marker; else tables must do."""
+    return len({(point.case, point.series) for point in points}) == len(points)
 
 
 def _chart_baseline(shown: Shown) -> str:
