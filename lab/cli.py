@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.errors import LabError, MissingPackage
+from lab.errors import LabError, MissingPackage, RunError
 from lab.evidence.source import ROOT
 
 if TYPE_CHECKING:
@@ -147,7 +147,13 @@ def validity(options: argparse.Namespace) -> None:
     from lab.verdict.results import load_run
     from lab.verdict.validity import study
 
-    for line in describe_validity(study([load_run(_directory(name)) for name in options.runs])):
+    runs = [load_run(_directory(name)) for name in options.runs]
+    for run in runs:
+        if run.machine.device != "cuda":
+            say(f"{run.plan.run_id}: left out, it was measured on the CPU")
+    if all(run.machine.device != "cuda" for run in runs):
+        raise RunError("no run of a GPU among them; the README says how the lab is tested on one")
+    for line in describe_validity(study(runs)):
         print(line)
 
 
@@ -175,7 +181,10 @@ def parser() -> argparse.ArgumentParser:
         ("plan", plan, "show what a run would measure, and measure nothing"),
         ("run", run, "measure and journal only: needs neither network nor MLflow"),
     ):
-        _add_plan_options(add(name, command, about))
+        sub = add(name, command, about)
+        _add_plan_options(sub)
+        if command is benchmark:
+            sub.add_argument("--dry-run", action="store_true", help="show the plan and stop")
     for name, command, about in (
         ("track", track, "fill MLflow from run directories; doing it twice changes nothing"),
         ("judge", judge, "print the verdicts of run directories"),
@@ -211,7 +220,6 @@ def _add_plan_options(sub: argparse.ArgumentParser) -> None:
         "--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: cuda where there is one"
     )
     sub.add_argument("--sweeps", type=int, metavar="K", help="fresh processes, 1 to 60 (default: 5; on the CPU 3)")
-    sub.add_argument("--dry-run", action="store_true", help="show the plan and stop")
 
 
 def _plan(options: argparse.Namespace) -> "Plan":
@@ -234,8 +242,11 @@ def _plan(options: argparse.Namespace) -> "Plan":
 
 
 def _directory(name: str) -> Path:
-    """A run id under runs/, or the path of a run directory."""
-    return RUNS / name if (RUNS / name).is_dir() else Path(name)
+    """A run id under runs/, or the path of a run directory. RunError where neither is there."""
+    for directory in (RUNS / name, Path(name)):
+        if directory.is_dir():
+            return directory
+    raise RunError(f"no run {name!r} under {RUNS}, and no directory of that path")
 
 
 def _need(*packages: str) -> None:

@@ -87,7 +87,12 @@ def measure(
 ) -> Iterator[Row]:
     """Check every profile of the operator, time those that are right in interleaved rounds."""
     seeds = tuple(random.SystemRandom().getrandbits(31) for _ in range(PROTOCOL.ring))
-    sets = [operator.inputs(shape, getattr(torch, dtype), device, seed) for seed in seeds]
+    try:
+        sets = [operator.inputs(shape, getattr(torch, dtype), device, seed) for seed in seeds]
+    except (RuntimeError, TypeError) as refusal:  # no memory, or more elements than torch can count
+        raise PlanError(
+            f"inputs of {shape[0]}x{shape[1]} {dtype} cannot be made: {fault(refusal)[:120]}; try fewer"
+        ) from None
     rows: list[Row] = []
     subjects: dict[str, Subject] = {}
     shares: dict[str, float] = {}

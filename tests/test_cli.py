@@ -106,7 +106,7 @@ def test_what_is_no_command_is_answered_with_the_usage(
 
 def test_a_run_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     line = refused(capsys, "judge", "never-measured")
-    assert line.startswith("lab: never-measured: no plan.json there; a run directory is what `lab run` writes")
+    assert line.startswith("lab: no run 'never-measured' under ")
 
 
 def test_judge_prints_each_cell_and_verdict_of_a_run_by_its_id(capsys: pytest.CaptureFixture[str], runs: Path) -> None:
@@ -166,3 +166,57 @@ def test_a_reader_that_has_read_enough_is_no_error() -> None:
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
     assert done.returncode in (0, 141)  # 0 where all was written before the reader left
+
+
+@pytest.mark.parametrize("keep", ["keep.txt", "index.html"])
+def test_a_folder_that_is_no_site_is_never_replaced_by_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], keep: str
+) -> None:
+    (tmp_path / keep).write_text("mine")
+    assert main(["build", "--out", str(tmp_path)]) == 2
+    assert "holds something else than a site" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == [keep]
+    assert (tmp_path / keep).read_text() == "mine"
+
+
+def test_a_file_or_a_place_that_cannot_be_written_is_no_folder_for_a_site(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    assert main(["build", "--out", str(file)]) == 2
+    assert file.read_text() == "mine"
+    assert main(["build", "--out", "/proc/site"]) == 2
+    assert "/proc/site: the site cannot be written there" in capsys.readouterr().err
+
+
+def test_only_the_main_job_has_a_dry_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "--run-id", "x", "--dry-run"])
+    assert "unrecognized arguments: --dry-run" in capsys.readouterr().err
+
+
+def test_a_run_that_is_nowhere_is_named_with_where_it_was_looked_for(
+    capsys: pytest.CaptureFixture[str], runs: Path
+) -> None:
+    assert main(["judge", "nosuch"]) == 2
+    assert f"no run 'nosuch' under {runs}" in capsys.readouterr().err
+
+
+def test_the_labs_error_rates_are_not_asked_of_a_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = measured_run(tmp_path, {"torch-fused": 1e-3, "torch-baseline": 2e-3}, device="cpu", sweeps=3)
+    assert main(["validity", str(directory)]) == 2
+    assert "left out, it was measured on the CPU" in capsys.readouterr().err
+
+
+def test_a_journal_that_is_missing_or_unreadable_is_not_called_unmeasured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = measured_run(tmp_path, {"torch-fused": 1e-3})
+    journal = directory / "journal.jsonl"
+    journal.write_bytes(b"\x00rubbish\nmore\n")
+    assert main(["judge", str(directory)]) == 2
+    assert "journal.jsonl: 2 lines cannot be read" in capsys.readouterr().err
+    journal.unlink()
+    assert main(["judge", str(directory)]) == 2
+    assert "no journal.jsonl beside its plan" in capsys.readouterr().err

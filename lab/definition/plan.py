@@ -243,8 +243,8 @@ def load_plan(directory: Path) -> Plan:
         raise RunError(f"{path}: not valid JSON ({problem})") from None
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema not in range(1, SCHEMA + 1):
-        raise RunError(f"{path}: schema {schema}; this version of the lab reads schemas 1 to {SCHEMA}")
-    return from_data(Plan, data, NAME)
+        raise RunError(f"{path}: schema {schema!r}; this version of the lab reads schemas 1 to {SCHEMA}")
+    return from_data(Plan, data, str(path))
 
 
 def _case(experiment: Experiment, case: Case, include: frozenset[str]) -> PlannedCase:

@@ -54,7 +54,10 @@ def locked(runs: Path) -> Iterator[None]:
     MLflow breaks a new SQLite file that several processes open at once, and knows no unique tags.
     """
     try:
-        runs.mkdir(parents=True, exist_ok=True)
+        try:
+            runs.mkdir(parents=True, exist_ok=True)
+        except OSError as refusal:
+            raise StoreError(f"{runs}: no store can be made there ({refusal.strerror}); set LAB_RUNS") from None
         with (runs / ".mlflow.lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield

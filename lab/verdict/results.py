@@ -105,7 +105,12 @@ class RunResult:
 def load_run(directory: Path) -> RunResult:
     """Read and judge a run directory. RunError where nothing in it can be read."""
     plan = load_plan(directory)
-    held = journal.read(directory / journal.NAME)
+    path = directory / journal.NAME
+    if not path.is_file():
+        raise RunError(f"{directory}: no {journal.NAME} beside its plan; measure the run, or copy all of it here")
+    held = journal.read(path)
+    if held.damages and not any(isinstance(record, SweepStart) for record in held.records):
+        raise RunError(f"{path}: {len(held.damages)} lines cannot be read, and no sweep is left; copy it here again")
     return judge_run(plan, held.records, held.damages)
 
 

@@ -69,7 +69,7 @@ def _reason(seen: Round, usual_hertz: float | None) -> str:
     if seen.foreign_processes:
         return "another process on the GPU"
     if seen.spin_hertz is not None and usual_hertz and seen.spin_hertz < LOWEST_CLOCK_SHARE * usual_hertz:
-        return "clock far below this sweep's median"
+        return "clock far below its process's median"
     return ""
 
 

@@ -70,6 +70,8 @@ Lookup = Callable[[str, str, str], ClaimResult | None]  # experiment, claim, evi
 
 def load_decisions(folder: Path) -> tuple[Decision, ...]:
     """Every record in the folder, by number. DefinitionError names the file and the field at fault."""
+    if not folder.is_dir():
+        raise DefinitionError(f"{folder}: no such folder; it holds the decision records, even if there are none yet")
     return tuple(_parse(path) for path in sorted(folder.glob("*.md")))
 
 

@@ -9,25 +9,44 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from lab.errors import LabError
 from lab.evidence.source import ROOT
 from lab.website.charts.speedups import STYLE_HASHES, plotly_script
 from lab.website.pages.site import Site
 
 TEMPLATES = ROOT / "site_templates"
 ASSETS = ("style.css", "explore.js")
+A_SITE = ("index.html", "policy/index.html", "assets/style.css")  # what every site that was built holds
 
 
 def write_site(site: Site, out: Path) -> int:
-    """Render every page beside `out`, then put it in its place at once; returns the number of files."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
-        fresh, old = Path(scratch) / "fresh", Path(scratch) / "old"
-        fresh.mkdir()
-        _render(site, fresh)
-        if out.exists():
-            os.replace(out, old)
-        os.replace(fresh, out)
+    """Render every page beside `out`, then put it in its place at once; returns the number of files.
+
+    LabError where it cannot be written, or holds anything but a site, which would be lost.
+    """
+    if not TEMPLATES.is_dir():
+        raise LabError(f"{TEMPLATES} is missing: build from a whole checkout")
+    try:
+        _refuse_to_replace(out)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
+            fresh, old = Path(scratch) / "fresh", Path(scratch) / "old"
+            fresh.mkdir()
+            _render(site, fresh)
+            if out.exists():
+                os.replace(out, old)
+            os.replace(fresh, out)
+    except OSError as refusal:
+        raise LabError(f"{out}: the site cannot be written there ({refusal.strerror}); choose another folder") from None
     return sum(path.is_file() for path in out.rglob("*"))
+
+
+def _refuse_to_replace(out: Path) -> None:
+    """LabError unless `out` is absent, empty, or a site that was built before."""
+    if out.is_dir() and (not any(out.iterdir()) or all((out / path).is_file() for path in A_SITE)):
+        return
+    if out.exists() or out.is_symlink():
+        raise LabError(f"{out}: holds something else than a site, which building would replace; choose a new folder")
 
 
 def environment() -> Environment:

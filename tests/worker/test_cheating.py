@@ -1,11 +1,16 @@
-"""The cheats and the honest oddities, through the real supervisor and worker, on this machine's CPU."""
+"""The cheats and the honest oddities, through the real supervisor and worker, on this machine."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from factory import plan_of
 
+from lab import Claim
 from lab.definition.catalogue import choose_experiments
 from lab.definition.plan import Protocol
 from lab.supervisor.run import run
+from lab.verdict.judge import Status
 from lab.verdict.results import RunResult, load_run
 
 QUICK = Protocol(sweeps=2, rounds=4, fewest_rounds=4, block=12, warmup_seconds=0.01, cell_seconds=1.5)
@@ -14,10 +19,24 @@ CHEATS = [claim for claim in EXPERIMENT.claims if claim.expected == ("rejected",
 HONEST = [claim for claim in EXPERIMENT.claims if claim.expected != ("rejected",)]
 
 
+def on_each_device(claims: Sequence[Claim]) -> Any:
+    """Each claim on the devices that its subject can run on; on a GPU where there is one."""
+    cases = [
+        pytest.param(device, claim, id=f"{claim.name}-{device}", marks=[pytest.mark.gpu] if device == "cuda" else [])
+        for device in ("cpu", "cuda")
+        for claim in claims
+        if device in claim.subject.devices
+    ]
+    return pytest.mark.parametrize(("result", "claim"), cases, indirect=["result"])
+
+
+on_the_cpu = pytest.mark.parametrize("result", ["cpu"], indirect=True)
+
+
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+def result(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> RunResult:
     directory = tmp_path_factory.mktemp("cheating") / "run"
-    plan = plan_of("cheats", device="cpu", include=(), experiments=[EXPERIMENT], protocol=QUICK)
+    plan = plan_of("cheats", device=request.param, include=(), experiments=[EXPERIMENT], protocol=QUICK)
     run(plan, directory, lambda text: None)
     return load_run(directory)
 
@@ -27,27 +46,27 @@ def test_the_corpus_is_large_enough() -> None:
     assert len(HONEST) >= 10
 
 
-@pytest.mark.parametrize("claim", CHEATS, ids=lambda claim: str(claim.name))
-def test_no_cheat_is_believed(result: RunResult, claim: object) -> None:
-    profile = claim.subject  # type: ignore[attr-defined]
-    cell = result.experiments[0].cells[claim.cases[0].name, profile.name]  # type: ignore[attr-defined]
-    assert cell.outcome == ("wrong" if "cpu" in profile.devices else "skipped"), cell.reason
+@on_each_device(CHEATS)
+def test_no_cheat_is_believed(result: RunResult, claim: Claim) -> None:
+    (found,) = [each for each in result.experiments[0].claims if each.claim.name == claim.name]
+    assert found.status == Status.REJECTED, found.verdicts
 
 
-@pytest.mark.parametrize("claim", HONEST, ids=lambda claim: str(claim.name))
-def test_no_honest_oddity_is_refused(result: RunResult, claim: object) -> None:
-    profile = claim.subject  # type: ignore[attr-defined]
+@on_each_device(HONEST)
+def test_no_honest_oddity_is_refused(result: RunResult, claim: Claim) -> None:
     for case in ("rmsnorm-1024x2048-float32", "extreme-rmsnorm-1x64-float32"):
-        cell = result.experiments[0].cells[case, profile.name]
-        assert cell.outcome == ("measured" if "cpu" in profile.devices else "skipped"), cell.reason
+        cell = result.experiments[0].cells[case, claim.subject.name]
+        assert cell.outcome == "measured", cell.reason
 
 
+@on_the_cpu
 @pytest.mark.parametrize("case", ["rmsnorm-1024x2048-float32", "row-norms-1024x2048-float32"])
 def test_the_rival_of_the_cheats_is_measured(result: RunResult, case: str) -> None:
     cell = result.experiments[0].cells[case, "torch-fused"]
     assert cell.outcome == "measured", cell.reason
 
 
+@on_the_cpu
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
