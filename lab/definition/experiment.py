@@ -13,6 +13,7 @@ SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 SLUG_RULE = "lower-case letters and digits in groups joined by single hyphens, such as 'h100-first-light'"
 # What the clock covers. The first is the headline: GPU time, with nothing in the cache.
 SCOPES = ("device_cold", "device_warm", "graph", "eager")
+MEASURES = ("speedup", "traffic")  # what a claim compares
 USUAL_THRESHOLD = 1.02  # a gain below two per cent is rarely worth a rival's maintenance
 EDGES = ("zeros", "large-mean", "large-scale", "tiny-scale", "nan", "inf", "odd-sizes", "strided")
 
@@ -86,16 +87,21 @@ class Profile:
 class Claim:
     """A sentence registered before measuring: subject is at least `threshold` times as fast as baseline.
 
+    With `measure` "traffic" it is about the bytes that one call moves to and from DRAM, as the profiler counts them:
+    the baseline moves at least `threshold` times as many as the subject. A baseline of None is then the least that
+    any implementation must move.
+
     `expected` is for tests of the lab itself: the verdicts that a sound instrument may give.
     """
 
     name: str
     text: str
     subject: Profile
-    baseline: Profile
+    baseline: Profile | None
     cases: tuple[Case, ...]
     scope: str = "device_cold"
     threshold: float = USUAL_THRESHOLD
+    measure: str = "speedup"
     expected: tuple[str, ...] = ()
 
 
@@ -149,8 +155,12 @@ class Experiment:
 
     def _check_claim(self, claim: Claim) -> None:
         place = f"{self.name}: claim {claim.name!r}"
-        _check_member(f"{place}: subject", claim.subject.name, (p.name for p in self.profiles))
-        _check_member(f"{place}: baseline", claim.baseline.name, (p.name for p in self.profiles))
+        _check_member(f"{place}: measure", claim.measure, MEASURES)
+        if claim.baseline is None and claim.measure != "traffic":
+            raise DefinitionError(f"{place}: baseline is None; only a claim with measure 'traffic' may lack one")
+        sides = {"subject": claim.subject} | ({"baseline": claim.baseline} if claim.baseline else {})
+        for side, profile in sides.items():
+            _check_member(f"{place}: {side}", profile.name, (p.name for p in self.profiles))
         _check_member(f"{place}: scope", claim.scope, self.scopes)
         if not claim.cases:
             raise DefinitionError(f"{place}: has no cases; a claim about nothing cannot be judged")
@@ -158,7 +168,7 @@ class Experiment:
             raise DefinitionError(f"{place}: threshold is {claim.threshold}; accepted is a ratio above 0")
         for case in claim.cases:
             _check_member(f"{place}: case", case.name, (c.name for c in self.cases))
-            for profile in (claim.subject, claim.baseline):
+            for profile in sides.values():
                 operator = f"{place}: operator of {profile.name}"
                 _check_member(operator, case.operator.name, profile.implementations)
 

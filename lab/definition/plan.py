@@ -16,7 +16,7 @@ from lab.errors import PlanError, RunError
 from lab.evidence.record import SCHEMA, added, digest, from_data, to_data
 
 NAME = "plan.json"
-ITEMSIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
+ITEMSIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1}
 LONGEST_RUN_ID = 80
 MOST_SWEEPS = 9  # of a case, where five leave its intervals too wide
 MOST_SWEEPS_ASKED = 60  # a test of the lab's own error rate takes many sessions of five
@@ -86,6 +86,7 @@ class PlannedClaim:
     scope: str
     threshold: float
     expected: tuple[str, ...] = added(2, ())  # in a test of the lab itself: what a sound instrument may say
+    measure: str = added(4, "speedup")  # or "traffic": then an empty baseline is the least that must be moved
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,6 +130,7 @@ class Plan:
     policy_version: int
     experiments: tuple[PlannedExperiment, ...]
     instruments: bool = added(2, False)  # other instruments read the cells too, in a pass of their own
+    metric_set: str = added(4, "chosen")  # of the profiler, or "full"
 
     @property
     def digest(self) -> str:
@@ -266,7 +268,7 @@ def _case(experiment: Experiment, case: Case, include: frozenset[str]) -> Planne
 
 def _control(experiment: Experiment, case: Case) -> str:
     """The first profile that a claim takes as its baseline at this case, else the first that implements it."""
-    baselines = [claim.baseline.name for claim in experiment.claims if case in claim.cases]
+    baselines = [claim.baseline.name for claim in experiment.claims if case in claim.cases and claim.baseline]
     able = [profile.name for profile in experiment.profiles if case.operator.name in profile.implementations]
     return next(iter(baselines + able), "")
 
@@ -291,7 +293,8 @@ def _claim(claim: Claim) -> PlannedClaim:
         name=claim.name,
         text=claim.text,
         subject=claim.subject.name,
-        baseline=claim.baseline.name,
+        baseline=claim.baseline.name if claim.baseline else "",
+        measure=claim.measure,
         cases=tuple(case.name for case in claim.cases),
         scope=claim.scope,
         threshold=claim.threshold,

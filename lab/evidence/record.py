@@ -3,8 +3,8 @@
 SI units inside; the unit is in the field's name. A failure is a value too: `outcome` and `reason`.
 Schema history: 1 = first. 2 = scopes, controls, canaries, what the GPU did meanwhile, edge inputs,
 stages of a sweep, other instruments. 3 = the stage of a crash, the experiment of a canary, whether the watch was
-blind, the GPU's own word on its clock, energy of the rounds alone. A field `added` later reads as its default in
-older records.
+blind, the GPU's own word on its clock, energy of the rounds alone. 4 = what Triton compiled for a cell, and more of
+what Nsight Compute says of a launch and of its own pass. A field `added` later reads as its default in older records.
 """
 
 import dataclasses
@@ -20,8 +20,12 @@ from typing import Any, TypeVar
 
 from lab.errors import RunError
 
-SCHEMA = 3
+SCHEMA = 4
 OUTCOMES = ("measured", "wrong", "crashed", "failed", "skipped")
+# Why there are no counters.
+BLOCKERS = (
+    "no-gpu", "not-installed", "no-permission", "busy", "time-out", "crash", "empty", "changed-units", "wrong-kernel",
+)  # fmt: skip
 T = TypeVar("T")
 
 
@@ -123,6 +127,20 @@ class Timing:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Compiled:
+    """A Triton kernel that a profile launched at a case, as it was compiled for it."""
+
+    name: str
+    registers_per_thread: int
+    spills: int  # registers that did not fit and went to memory
+    shared_bytes: int  # a block
+    warps: int
+    stages: int
+    configuration: Mapping[str, str]  # its compile-time constants
+    code_sha256: str  # of its PTX without the lines that name source files
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
     """What one case × profile gave in one sweep."""
 
@@ -139,6 +157,9 @@ class Cell:
     finished_utc: str
     unmeasured: Mapping[str, str] = added(2, {})  # scope → why it has no timing
     stage: str = added(3, "")  # of a cell that a process died of: what it was at, such as "load" or "time"
+    compiled: tuple[Compiled, ...] = added(4, ())  # the Triton kernels that its call launched
+    compile_seconds: float | None = added(4, None)  # in Triton's compiler; None where nothing was compiled afresh
+    autotune_seconds: float | None = added(4, None)  # spent on choosing among configurations; None where none was
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -235,6 +256,13 @@ class Kernel:
     occupancy_percent: float | None
     registers_per_thread: float | None
     shared_bytes_per_block: float | None
+    theoretical_occupancy_percent: float | None = added(4, None)
+    blocks_per_multiprocessor: Mapping[str, float] = added(4, {})  # limit → blocks that it allows
+    l2_hit_percent: float | None = added(4, None)
+    sm_percent: float | None = added(4, None)  # of the multiprocessors' peak throughput
+    tensor_percent: float | None = added(4, None)  # of the time in which the tensor pipe was active
+    stalls: Mapping[str, float] = added(4, {})  # reason → warps that waited for it, per instruction issued
+    sm_hertz: float | None = added(4, None)  # clock during the pass: not the clock of any timing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -249,6 +277,11 @@ class Counters:
     kernels: tuple[Kernel, ...]
     ncu: str
     report_sha256: str
+    blocker: str = added(4, "")  # one of BLOCKERS, where the outcome is "blocked"
+    report_bytes: int = added(4, 0)
+    cache_control: str = added(4, "all")  # "all": ncu empties the caches before each kernel
+    clock_control: str = added(4, "none")  # "none": ncu leaves the clocks alone
+    metric_set: str = added(4, "chosen")  # or "full"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lab.definition.plan import Plan, PlannedExperiment
 from lab.evidence.machine import ncu_path, ncu_version
@@ -166,7 +167,7 @@ def _rows(text: str, metrics: Iterable[str]) -> Iterator[tuple[tuple[str, str], 
 
 
 def _kernel(row: Mapping[str, str], units: Mapping[str, str]) -> Kernel:
-    values = {field: _number(row[metric], units[metric], metric) for field, metric in METRICS.items()}
+    values: dict[str, Any] = {field: _number(row[metric], units[metric], metric) for field, metric in METRICS.items()}
     return Kernel(name=row["Kernel Name"][:200], grid=row["Grid Size"], block=row["Block Size"], **values)
 
 

@@ -53,7 +53,7 @@ def refused(message: str) -> Any:
 
 
 def test_an_unknown_field_is_named() -> None:
-    with refused("Cell: unknown field 'colour'; accepted are ['case',"):
+    with refused("Cell: unknown field 'colour'; accepted are ['autotune_seconds', 'case',"):
         from_data(Cell, good() | {"colour": "red"}, "Cell")
 
 

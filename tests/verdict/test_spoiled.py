@@ -32,7 +32,7 @@ def watched(**changes: Any) -> Watch:
             "clock reduced by heat, board limit or reliability",
         ),
         ({"foreign_processes": 1}, "another process on the GPU"),
-        ({"spin_hertz": 1.7e9}, "clock far below this sweep's median"),
+        ({"spin_hertz": 1.7e9}, "clock far below its process's median"),
     ],
 )
 def test_a_round_is_spoiled_by_the_gpus_state(changes: dict[str, Any], reason: str) -> None:
