@@ -1,6 +1,7 @@
 """The cheats and the honest oddities, through the real supervisor and worker, on this machine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import pytest
@@ -13,7 +14,10 @@ from lab.supervisor.run import run
 from lab.verdict.judge import Status
 from lab.verdict.results import RunResult, load_run
 
-QUICK = Protocol(sweeps=2, rounds=4, fewest_rounds=4, block=12, warmup_seconds=0.01, cell_seconds=1.5)
+QUICK = {
+    device: Protocol(sweeps=2, rounds=4, fewest_rounds=4, block=12, warmup_seconds=0.01, cell_seconds=seconds)
+    for device, seconds in {"cpu": 1.5, "cuda": 0.16}.items()
+}
 (EXPERIMENT,) = choose_experiments(["cheating-kernels"])
 CHEATS = [claim for claim in EXPERIMENT.claims if claim.expected == ("rejected",)]
 HONEST = [claim for claim in EXPERIMENT.claims if claim.expected != ("rejected",)]
@@ -34,11 +38,22 @@ on_the_cpu = pytest.mark.parametrize("result", ["cpu"], indirect=True)
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> RunResult:
-    directory = tmp_path_factory.mktemp("cheating") / "run"
-    plan = plan_of("cheats", device=request.param, include=(), experiments=[EXPERIMENT], protocol=QUICK)
-    run(plan, directory, lambda text: None)
-    return load_run(directory)
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], RunResult]:
+    """The experiment on a device, run once however the tests are ordered."""
+
+    @cache
+    def measure(device: str) -> RunResult:
+        directory = tmp_path_factory.mktemp("cheating") / "run"
+        plan = plan_of("cheats", device=device, include=(), experiments=[EXPERIMENT], protocol=QUICK[device])
+        run(plan, directory, lambda text: None)
+        return load_run(directory)
+
+    return measure
+
+
+@pytest.fixture
+def result(measured: Callable[[str], RunResult], request: pytest.FixtureRequest) -> RunResult:
+    return measured(request.param)
 
 
 def test_the_corpus_is_large_enough() -> None:
