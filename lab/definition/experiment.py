@@ -14,6 +14,7 @@ SLUG_RULE = "lower-case letters and digits in groups joined by single hyphens, s
 # What the clock covers. The first is the headline: GPU time, with nothing in the cache.
 SCOPES = ("device_cold", "device_warm", "graph", "eager")
 MEASURES = ("speedup", "traffic")  # what a claim compares
+CEILINGS = "gpu-ceilings"  # the experiment that measures what a GPU allows; other results are held against it
 USUAL_THRESHOLD = 1.02  # a gain below two per cent is rarely worth a rival's maintenance
 EDGES = ("zeros", "large-mean", "large-scale", "tiny-scale", "nan", "inf", "odd-sizes", "strided")
 
