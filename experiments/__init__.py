@@ -1,7 +1,8 @@
 """Every experiment of the lab, in the order of the site. A new file is not run or published until named here."""
 
 from experiments.cheating_kernels import CHEATING_KERNELS
+from experiments.gpu_ceilings import GPU_CEILINGS
 from experiments.measurement_validity import MEASUREMENT_VALIDITY
 from experiments.normalization_fusion import NORMALIZATION_FUSION
 
-EXPERIMENTS = (NORMALIZATION_FUSION, MEASUREMENT_VALIDITY, CHEATING_KERNELS)
+EXPERIMENTS = (NORMALIZATION_FUSION, GPU_CEILINGS, MEASUREMENT_VALIDITY, CHEATING_KERNELS)

@@ -5,31 +5,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from experiments.gpu_ceilings import matmul_inputs, matmul_reference, matmul_traffic
 from experiments.normalization_fusion import LAYERNORM, RMSNORM, layernorm_fused, rmsnorm_fused
 from lab import Case, Claim, Experiment, Operator, Profile
 from lab.kernels.chain import chain, chain_inputs, chain_reference, chain_traffic, extra_steps
 from lab.kernels.layernorm import layernorm
 from lab.kernels.rmsnorm import rmsnorm
 from lab.kernels.stream import extra_rows, stream, stream_inputs, stream_reference, stream_traffic
-from lab.kernels.traffic import Traffic
-
-
-def matmul_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
-    """(a, b) for shape (M, N, K), of normal data and scaled so that the product is of size 1."""
-    M, N, K = shape
-    generator = torch.Generator(device).manual_seed(seed)
-    a = torch.randn((M, K), dtype=dtype, device=device, generator=generator)
-    return a, torch.randn((K, N), dtype=dtype, device=device, generator=generator) / K**0.5
-
-
-def matmul_reference(a: Tensor, b: Tensor) -> Tensor:
-    return a.double() @ b.double()
-
-
-def matmul_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
-    """Least work for (M, N, K): read a and b once, write the product once."""
-    M, N, K = shape
-    return Traffic(read_bytes=(M * K + K * N) * itemsize, written_bytes=M * N * itemsize, flops=2 * M * N * K)
 
 
 def chain_in_torch(x: Tensor, steps: int) -> Tensor:

@@ -210,7 +210,7 @@ def _add_plan_options(sub: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         metavar="NAME",
-        help="experiments to measure (default: all but the lab's tests of itself)",
+        help="experiments to measure (default: all but the lab's tests of itself); a GPU's ceilings come with them",
     )
     sub.add_argument("--with-profiling", action="store_true", help="Nsight Compute counters after timing")
     sub.add_argument("--with-instruments", action="store_true", help="readings by do_bench and nvbench after timing")
@@ -223,7 +223,7 @@ def _add_plan_options(sub: argparse.ArgumentParser) -> None:
 
 
 def _plan(options: argparse.Namespace) -> "Plan":
-    from lab.definition.catalogue import choose_experiments
+    from lab.definition.catalogue import experiments_of_run
     from lab.definition.plan import make_plan
     from lab.verdict.judge import POLICY_VERSION
     from lab.worker.device import choose_device
@@ -231,7 +231,7 @@ def _plan(options: argparse.Namespace) -> "Plan":
     device = choose_device(options.device)
     return make_plan(
         options.run_id,
-        choose_experiments(options.experiment or ["all"]),
+        experiments_of_run(options.experiment or ["all"], device),
         device=device,
         profiling=options.with_profiling,
         sweeps=options.sweeps if options.sweeps is not None else {"cuda": 5, "cpu": 3}[device],

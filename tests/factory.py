@@ -121,10 +121,10 @@ def plan_of(
     experiments: Iterable[Experiment] | None = None,
     protocol: Protocol | None = None,
 ) -> Plan:
-    """The plan of every experiment with every case, as `lab plan` would make it."""
+    """The plan of normalization-fusion with every case, or of other experiments."""
     plan = make_plan(
         run_id,
-        choose_experiments(["all"]) if experiments is None else experiments,
+        choose_experiments(["normalization-fusion"]) if experiments is None else experiments,
         device=device,
         profiling=profiling,
         sweeps=sweeps,

@@ -57,6 +57,19 @@ def test_plan_with_the_sweep_flag_leaves_nothing_out(capsys: pytest.CaptureFixtu
     assert "not in this run" not in told
 
 
+def test_the_plan_of_a_gpu_run_lists_the_ceilings_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    arguments = ["plan", "--run-id", "try", "--experiment"]
+    assert main([*arguments, "normalization-fusion"]) == 0
+    told = capsys.readouterr().out
+    assert told.count("gpu-ceilings  copy-1x262144-float32: torch-copy, triton-copy\n") == 1
+    assert told.count("gpu-ceilings  matmul-8192x8192x8192-float8-e4m3fn: cublas\n") == 1
+    assert main([*arguments, "cheating-kernels"]) == 0
+    assert "gpu-ceilings" not in capsys.readouterr().out
+
+
 def test_a_dry_run_of_the_main_job_is_the_plan(capsys: pytest.CaptureFixture[str], runs: Path) -> None:
     main(["plan", *ONE])
     plan = capsys.readouterr().out

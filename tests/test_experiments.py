@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from lab import Experiment
-from lab.definition.catalogue import choose_experiments, load_experiments
+from lab.definition.catalogue import choose_experiments, experiments_of_run, load_experiments
+from lab.definition.experiment import CEILINGS
 from lab.definition.plan import ITEMSIZES, planned
 from lab.errors import PlanError
 from lab.evidence.record import from_data, to_data
@@ -77,7 +78,7 @@ def test_it_survives_the_trip_through_plain_data(experiment: Experiment) -> None
 
 # Of the cheats, tests/worker/test_cheating.py says what they compute.
 @pytest.mark.parametrize("experiment", [e for e in EXPERIMENTS if e.name != "cheating-kernels"], ids=lambda e: e.name)
-@pytest.mark.parametrize("shape", [(4, 48), (3, 1000)], ids=str)
+@pytest.mark.parametrize("shape", [(4, 48), (3, 1008)], ids=str)
 def test_each_profile_computes_what_its_operator_says(experiment: Experiment, shape: tuple[int, ...]) -> None:
     """On a small shape, so that a wrong profile is found without a GPU; compiled ones need a GPU's patience."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -96,6 +97,32 @@ def test_each_profile_computes_what_its_operator_says(experiment: Experiment, sh
 def test_all_names_every_experiment_but_those_about_the_lab_itself() -> None:
     assert choose_experiments(["all"]) == tuple(e for e in EXPERIMENTS if not e.self_test)
     assert choose_experiments([e.name for e in EXPERIMENTS]) == EXPERIMENTS
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "measured"),
+    [
+        (["all"], "cuda", ["normalization-fusion", CEILINGS]),
+        (["normalization-fusion"], "cuda", ["normalization-fusion", CEILINGS]),
+        ([CEILINGS, "normalization-fusion"], "cuda", ["normalization-fusion", CEILINGS]),
+        ([CEILINGS], "cuda", [CEILINGS]),
+        (["cheating-kernels", "measurement-validity"], "cuda", ["measurement-validity", "cheating-kernels"]),
+        (["cheating-kernels", CEILINGS], "cuda", [CEILINGS, "cheating-kernels"]),
+        (["all"], "cpu", ["normalization-fusion"]),
+        (["normalization-fusion"], "cpu", ["normalization-fusion"]),
+    ],
+)
+def test_a_gpus_ceilings_are_measured_once_beside_what_is_no_test_of_the_lab(
+    asked: list[str], device: str, measured: list[str]
+) -> None:
+    found = [e.name for e in experiments_of_run(asked, device) if e.name in (*measured, *asked, CEILINGS)]
+    assert found == measured
+
+
+@pytest.mark.parametrize("asked", [[CEILINGS], ["all", CEILINGS]])
+def test_a_gpus_ceilings_are_not_asked_of_a_cpu(asked: list[str]) -> None:
+    with pytest.raises(PlanError, match="'gpu-ceilings' measures what a GPU allows, and this run measures the CPU"):
+        experiments_of_run(asked, "cpu")
 
 
 def test_an_unknown_experiment_is_refused_with_the_known_ones() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lab.definition.experiment import Experiment
+from lab.definition.experiment import CEILINGS, Experiment
 from lab.errors import PlanError
 
 
@@ -20,3 +20,19 @@ def choose_experiments(names: Sequence[str]) -> tuple[Experiment, ...]:
         if name != "all" and name not in known:
             raise PlanError(f"no experiment {name!r}; accepted are 'all' and {known}")
     return tuple(e for e in experiments if e.name in names or ("all" in names and not e.self_test))
+
+
+def experiments_of_run(names: Sequence[str], device: str) -> tuple[Experiment, ...]:
+    """What a run measures that is asked for these: on a GPU its ceilings too, beside any that is no test of the lab.
+
+    PlanError where the ceilings of a GPU are asked of a CPU; 'all' leaves them out there.
+    """
+    chosen = choose_experiments(names)
+    if device == "cuda":
+        wanted = {experiment.name for experiment in chosen}
+        if not all(experiment.self_test for experiment in chosen):
+            wanted.add(CEILINGS)
+        return tuple(experiment for experiment in load_experiments() if experiment.name in wanted)
+    if CEILINGS in names:
+        raise PlanError(f"{CEILINGS!r} measures what a GPU allows, and this run measures the CPU; ask for another")
+    return tuple(experiment for experiment in chosen if experiment.name != CEILINGS)

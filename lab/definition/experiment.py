@@ -14,6 +14,7 @@ SLUG_RULE = "lower-case letters and digits in groups joined by single hyphens, s
 # What the clock covers. The first is the headline: GPU time, with nothing in the cache.
 SCOPES = ("device_cold", "device_warm", "graph", "eager")
 MEASURES = ("speedup", "traffic")  # what a claim compares
+CEILINGS = "gpu-ceilings"  # the experiment that measures what a GPU allows; other results are held against it
 USUAL_THRESHOLD = 1.02  # a gain below two per cent is rarely worth a rival's maintenance
 EDGES = ("zeros", "large-mean", "large-scale", "tiny-scale", "nan", "inf", "odd-sizes", "strided")
 
@@ -29,6 +30,7 @@ class Operator:
     traffic(shape, itemsize) gives Traffic. A result may differ from the truth by `tolerance` machine
     epsilons of its dtype, times (|truth| + `scale`); or by twice what `standard`, the implementation that
     users trust, differs on the same inputs. `edges` names the unusual inputs that must come out right too.
+    `output_dtype` names the dtype of the results, where it is not that of the first input.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Operator:
     scale: float = 1.0
     standard: Function | None = None
     edges: tuple[str, ...] = ()
+    output_dtype: str = ""
 
     def __post_init__(self) -> None:
         for edge in self.edges:
@@ -57,7 +60,8 @@ class Case:
 
     @property
     def name(self) -> str:
-        return f"{self.operator.name}-{'x'.join(map(str, self.shape))}-{self.dtype}"
+        dtype = self.dtype.replace("_", "-")  # a name is a slug
+        return f"{self.operator.name}-{'x'.join(map(str, self.shape))}-{dtype}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -68,7 +68,8 @@ def _reason(seen: Round, usual_hertz: float | None) -> str:
         return "clock reduced by heat, board limit or reliability"
     if seen.foreign_processes:
         return "another process on the GPU"
-    if seen.spin_hertz is not None and usual_hertz and seen.spin_hertz < LOWEST_CLOCK_SHARE * usual_hertz:
+    slow = seen.spin_hertz is not None and usual_hertz and seen.spin_hertz < LOWEST_CLOCK_SHARE * usual_hertz
+    if slow and not _capped(seen):  # at the power limit a low clock is what the case itself costs
         return "clock far below its process's median"
     return ""
 

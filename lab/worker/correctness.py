@@ -48,7 +48,7 @@ def check_profile(
     checks = []
     earlier: list[tuple[Any, Any]] = []  # outputs, and what they were
     for arguments in input_sets:
-        output, pristine, problem = _call(function, arguments, in_place)
+        output, pristine, problem = _call(operator, function, arguments, in_place)
         check = check_output(operator, output, pristine)
         problem = problem or check.problem or _aliased(output, arguments, [held for held, _ in earlier], in_place)
         checks.append(replace(check, problem=problem))
@@ -68,7 +68,8 @@ def check_output(operator: Operator, output: Any, arguments: Arguments) -> Check
     truths, outputs = _tuple(operator.reference(*arguments)), _tuple(output)
     if len(truths) != len(outputs):
         return Check(0.0, 0.0, f"{len(outputs)} results; expected {len(truths)}")
-    if problem := next((p for o, t in zip(outputs, truths, strict=True) if (p := _malformed(o, t, arguments[0]))), ""):
+    forms = (_malformed(operator, o, t, arguments[0]) for o, t in zip(outputs, truths, strict=True))
+    if problem := next(filter(None, forms), ""):
         return Check(0.0, 0.0, problem)
     absolute, share, masked = _error(operator, outputs, truths)
     if not masked and share <= 1:
@@ -114,7 +115,7 @@ def worse(one: Correctness, other: Correctness) -> Correctness:
 
 def _edge(operator: Operator, function: Callable[..., Any], name: str, arguments: Arguments, in_place: bool) -> Edge:
     try:
-        output, pristine, problem = _call(function, arguments, in_place)
+        output, pristine, problem = _call(operator, function, arguments, in_place)
     except (TypeError, ValueError, NotImplementedError, RuntimeError, AssertionError) as refusal:
         if _is_fault(refusal):
             raise
@@ -140,10 +141,12 @@ def _is_fault(problem: Exception) -> bool:
     return isinstance(problem, faults) or "CUDA error" in str(problem)
 
 
-def _call(function: Callable[..., Any], arguments: Arguments, in_place: bool) -> tuple[Any, Arguments, str]:
+def _call(
+    operator: Operator, function: Callable[..., Any], arguments: Arguments, in_place: bool
+) -> tuple[Any, Arguments, str]:
     """(result, the inputs as they were, what was done to them). Changed inputs are put right for the next profile."""
     pristine = copied(arguments)
-    _poison_memory(arguments)
+    _poison_memory(operator, arguments)
     problem = ""
     output = None
     try:
@@ -159,23 +162,29 @@ def _call(function: Callable[..., Any], arguments: Arguments, in_place: bool) ->
     return output, pristine, problem
 
 
-def _poison_memory(arguments: Arguments) -> None:
+def _poison_memory(operator: Operator, arguments: Arguments) -> None:
     """Leave NaN in the memory that the allocator will most likely give to the result."""
     for argument in arguments:
         if isinstance(argument, Tensor) and argument.is_floating_point():
-            torch.full_like(argument, math.nan)
+            torch.full_like(argument, math.nan, dtype=_output_dtype(operator, argument))
             return
 
 
-def _malformed(output: Any, truth: Tensor, first: Tensor) -> str:
+def _malformed(operator: Operator, output: Any, truth: Tensor, first: Tensor) -> str:
+    dtype = _output_dtype(operator, first)
     if type(output) is not Tensor:
         return f"the result is a {type(output).__name__}, not a plain tensor"
-    if output.shape != truth.shape or output.dtype != first.dtype or output.device != first.device:
+    if output.shape != truth.shape or output.dtype != dtype or output.device != first.device:
         return (
             f"the result is {tuple(output.shape)} {output.dtype} on {output.device}; "
-            f"expected {tuple(truth.shape)} {first.dtype} on {first.device}"
+            f"expected {tuple(truth.shape)} {dtype} on {first.device}"
         )
     return ""
+
+
+def _output_dtype(operator: Operator, first: Tensor) -> torch.dtype:
+    named: torch.dtype = getattr(torch, operator.output_dtype) if operator.output_dtype else first.dtype
+    return named
 
 
 def _error(operator: Operator, outputs: Sequence[Tensor], truths: Sequence[Tensor]) -> tuple[float, float, bool]:

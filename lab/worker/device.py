@@ -23,6 +23,8 @@ from lab.worker.cpu import CpuClock
 
 LARGEST_BLOCK = 64
 CANARY_SAMPLES = 7
+RESTED = 0.99  # of the clock that the process began with
+LONGEST_REST_SECONDS = 0.25
 PERSISTING_L2 = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE
 # What a profile would have to replace in order to forge its own time.
 WATCHED: tuple[tuple[object, str], ...] = (
@@ -159,12 +161,19 @@ class CudaClock:
 
     def canary(self) -> tuple[float, float] | None:
         """(seconds of a fixed copy, clock in hertz during a fixed spin); None where the host was never in time."""
+        self._rest()
         seconds = [self._guarded(lambda: self._copied.copy_(self._original)) for _ in range(CANARY_SAMPLES)]
         spins = [self._guarded(lambda: torch.cuda._sleep(self.CYCLES)) for _ in range(CANARY_SAMPLES)]
         copies, turns = ([value for value in values if value is not None] for values in (seconds, spins))
         if not copies or not turns:
             return None
         return statistics.median(copies), round(self.CYCLES / statistics.median(turns))
+
+    def _rest(self) -> None:
+        """Wait for the clock to recover: a case that held the GPU at its power limit disturbs nobody after it."""
+        deadline = time.monotonic() + LONGEST_REST_SECONDS
+        while self._spin_hertz(self.CLOCK_CYCLES) < RESTED * self._cycles_per_second and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     def _guarded(self, run: Callable[[], Any]) -> float | None:
         """Cold seconds of one call, or None where the GPU had to wait for the host."""

@@ -60,9 +60,10 @@ def _strided(x: Tensor) -> Tensor:
 
 CHANGES: dict[str, Change] = {
     "zeros": torch.zeros_like,
-    "large-mean": lambda x: x + LARGE_MEAN.get(x.dtype, 100.0),
-    "large-scale": lambda x: x * LARGE_SCALE,
-    "tiny-scale": lambda x: x * TINY_SCALE,
+    # In float32, because float8 has no arithmetic of its own.
+    "large-mean": lambda x: (x.float() + LARGE_MEAN.get(x.dtype, 100.0)).to(x.dtype),
+    "large-scale": lambda x: (x.float() * LARGE_SCALE).to(x.dtype),
+    "tiny-scale": lambda x: (x.float() * TINY_SCALE).to(x.dtype),
     "nan": _spoiled(float("nan")),
     "inf": _spoiled(float("inf")),
     "strided": _strided,

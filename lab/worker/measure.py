@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from secrets import randbelow
 from typing import Any
 
-from lab.definition.plan import Protocol
+from lab.definition.plan import PlannedCase, Protocol
 from lab.evidence.record import Timing, Window
 from lab.worker.clock import Block, Call, Clock, Replay, poison
 from lab.worker.deferred import deferred
@@ -29,6 +29,7 @@ WINDOW = 5
 STEADY = 0.005
 PACING_CALLS = 20
 LARGEST_ROTATION = 96
+MEMORY_SHARE = 1 / 3  # for the sets of a graph; the rest is for scratch, and for the float64 truths of the checks
 CACHES_OUTGROWN = 3  # a graph goes round inputs and outputs of this many times the cache
 
 
@@ -275,13 +276,14 @@ class CaseTimer:
         return range(self._protocol.ring if scope == "device_cold" else len(self._ring))
 
 
-def rotation(least_bytes: int, cache_bytes: int, memory_bytes: int, profiles: int, fewest: int) -> int:
+def rotation(case: PlannedCase, cache_bytes: int, memory_bytes: int, profiles: int, fewest: int) -> int:
     """How many input sets a graph goes round: enough to outgrow the cache, few enough to fit the memory.
 
-    Each set has a twin, and each profile an output for every set, and scratch. 0 where not even `fewest` fit.
+    Each set has a twin, and each profile, the control too, an output for every set. 0 where not even `fewest` fit.
     """
-    wanted = math.ceil(CACHES_OUTGROWN * cache_bytes / least_bytes)
-    fitting = memory_bytes // (4 * least_bytes * (profiles + 2)) if memory_bytes else fewest
+    wanted = math.ceil(CACHES_OUTGROWN * cache_bytes / case.least_bytes)
+    set_bytes = 2 * case.read_bytes + (profiles + 1) * case.written_bytes
+    fitting = int(MEMORY_SHARE * memory_bytes) // set_bytes if memory_bytes else fewest
     return max(fewest, min(wanted, fitting, LARGEST_ROTATION)) if fitting >= fewest else 0
 
 

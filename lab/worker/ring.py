@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lab.worker.tensors import copied, same
+from lab.worker.tensors import copied, raw, same
 
 STRETCH = 1024  # elements that change together: few lines of any cache
+SIGN = 0x80  # of a float8
 POOL = 262_138  # one less than a prime: no stretch of values comes again before nearly all others came
 
 Arguments = tuple[Any, ...]
@@ -48,7 +49,7 @@ class Ring:
             width = stretch.stop - stretch.start
             values = self._pool[self._drawn : self._drawn + width]
             self._drawn = (self._drawn + width) % (len(self._pool) - width + 1)
-            torch.neg(values, out=_flat(twin)[stretch])
+            _negate(values, _flat(twin)[stretch])
             self._touched = values, _flat(mine)[stretch]
 
     def _draw_stretch(self, elements: int) -> slice:
@@ -60,10 +61,10 @@ class Ring:
         return slice(start, start + width)
 
     def touch(self, index: int) -> None:
-        """Change the set as `prepare` changed its twin. By a kernel: a plain copy might take another engine's time."""
+        """Change the set as `prepare` changed its twin."""
         if self._touched is not None:
             values, stretch = self._touched
-            torch.neg(values, out=stretch)
+            _negate(values, stretch)
 
     def pristine(self, index: int) -> Arguments:
         """A copy of what the set holds, if nobody but this ring wrote to it."""
@@ -101,14 +102,24 @@ def _negatives(targets: Sequence[Tensor], seed: int) -> Tensor:
         _flat(target)[torch.randint(target.numel(), (share,), generator=generator, device=target.device)]
         for target in targets
     ]
-    return torch.cat(drawn)[:POOL].neg()
+    pool = torch.cat(drawn)[:POOL]
+    _negate(pool, pool)
+    return pool
+
+
+def _negate(values: Tensor, out: Tensor) -> None:
+    """Write the values with the other sign. By a kernel: a plain copy might take another engine's time."""
+    if values.dtype == torch.uint8:
+        torch.bitwise_xor(values, SIGN, out=out)
+    else:
+        torch.neg(values, out=out)
 
 
 def _flat(tensor: Tensor) -> Tensor:
-    """A view of its elements in the order in which they lie in memory."""
+    """A view of its elements in the order in which they lie in memory; of float8 as bytes."""
     axes = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
     try:
-        return tensor.permute(axes).view(-1)
+        return raw(tensor.permute(axes).view(-1))
     except RuntimeError:
         raise ValueError(
             f"the operator's inputs must lie in memory without gaps; one of shape {tuple(tensor.shape)} has the "

@@ -83,8 +83,7 @@ class SweepCase(Witness):
             with self.bench.stages("inputs"):
                 ring = self._ring(len(profiles))
         except Exception as problem:  # such as no memory left: the case is lost, not the sweep
-            for profile in profiles:
-                self._send(profile.name, "failed", f"inputs: {fault(problem)}", None)
+            self._lose(dict.fromkeys(profile.name for profile in profiles), f"inputs: {fault(problem)}")
             return
         if "torch._dynamo" in sys.modules:  # importing it takes seconds; without it nothing was compiled
             torch._dynamo.reset()
@@ -92,9 +91,19 @@ class SweepCase(Witness):
             prepared = [self._prepare(profile, ring) for profile in profiles]
         ready = {item.profile.name: item for item in prepared if item}
         if ready:
-            with self.bench.stages("time"):
-                timings = self._time(ready, ring)
+            try:
+                with self.bench.stages("time"):
+                    timings = self._time(ready, ring)
+            except torch.OutOfMemoryError as problem:
+                self._lose(ready, f"timing: {fault(problem)}")
+                return
             self._report(ready, timings)
+
+    def _lose(self, cells: Mapping[str, Ready | None], reason: str) -> None:
+        """What no profile is to blame for costs all of them the case: by its stage the supervisor knows it."""
+        self.announce(next(iter(cells)), "inputs")
+        for name, item in cells.items():
+            self._send(name, "failed", reason, item)
 
     def announce(self, profile: str, stage: str) -> None:
         name = profile.removesuffix(AGAIN)
@@ -124,7 +133,7 @@ class SweepCase(Witness):
             return Ring(sets, shuffler)
         memory_bytes = int(self.clock.properties().get("memory_bytes", 0))
         cache_bytes = self.clock.cache_bytes
-        count = rotation(self.planned_case.least_bytes, cache_bytes, memory_bytes, profiles, protocol.ring)
+        count = rotation(self.planned_case, cache_bytes, memory_bytes, profiles, protocol.ring)
         if not count and "graph" in self.scopes:
             self.scopes.remove("graph")
         return Ring(copies(sets, count), shuffler)

@@ -14,8 +14,14 @@ def copied(value: Any) -> Any:
 
 
 def same(one: Tensor, other: Tensor) -> bool:
-    """Equal in every value: NaN equals NaN."""
+    """Equal in every value: NaN equals NaN. Of float8, in every bit."""
+    one, other = raw(one), raw(other)
     return torch.equal(one, other) or bool(((one == other) | (one.isnan() & other.isnan())).all())
+
+
+def raw(tensor: Tensor) -> Tensor:
+    """A view of float8 as bytes, which every function of torch takes; any other tensor as it is."""
+    return tensor.view(torch.uint8) if tensor.is_floating_point() and tensor.itemsize == 1 else tensor
 
 
 def _copy(tensor: Tensor) -> Tensor:

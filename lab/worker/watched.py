@@ -34,6 +34,7 @@ OPERATORS = tuple(f"__{name}__" for name in ("eq", "or", "and", "mul", "add", "g
 # Named one by one, because importing torch._dynamo replaces some that the lab does not use.
 TORCH = (
     "neg",
+    "bitwise_xor",
     "cat",
     "randint",
     "equal",

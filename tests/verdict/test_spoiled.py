@@ -48,6 +48,7 @@ def test_a_round_is_spoiled_by_the_gpus_state(changes: dict[str, Any], reason: s
         {}, {"reasons": 0x1}, {"reasons": None}, {"spin_hertz": 1.75e9}, {"spin_hertz": None},
         {"foreign_processes": None},
         {"violation_seconds": {"thermal": 0.002}}, {"violation_seconds": {"power": 0.1}}, {"reasons": 0x4},
+        {"reasons": 0x4, "spin_hertz": 1.4e9}, {"violation_seconds": {"power": 0.1}, "spin_hertz": 1.4e9},
     ],
 )  # fmt: skip
 def test_a_round_is_not_spoiled_by_less(changes: dict[str, Any]) -> None:

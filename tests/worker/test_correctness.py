@@ -270,3 +270,47 @@ def test_several_results_are_compared_one_by_one() -> None:
     assert not check_output(operator, (x * 2, x * 3), (x,)).problem
     assert check_output(operator, (x * 2, x * 4), (x,)).tolerance_share > 1
     assert check_output(operator, x * 2, (x,)).problem == "1 results; expected 2"
+
+
+# Results of another dtype than the inputs
+
+
+def float8_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor]:
+    generator = torch.Generator(device).manual_seed(seed)
+    return (torch.randn(shape, device=device, generator=generator).to(dtype),)
+
+
+WIDENING = dataclasses.replace(DOUBLING, inputs=float8_inputs, output_dtype="bfloat16", edges=EDGES)
+
+
+def widened(function: Callable[..., Any]) -> Correctness:
+    asked = (8, 16), torch.float8_e4m3fn, "cpu"
+    inputs = [WIDENING.inputs(*asked, seed) for seed in SEEDS]
+    return check_profile(WIDENING, function, inputs, SEEDS, edges=edge_inputs(WIDENING, *asked))
+
+
+def test_float8_may_give_bfloat16_where_the_operator_says_so() -> None:
+    found = widened(lambda x: x.bfloat16() * 2)
+    assert found.passed, found.message
+    assert [edge.name for edge in found.edges] == list(EDGES)
+    assert {edge.outcome for edge in found.edges} == {"passed"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float16], ids=str)
+def test_no_other_dtype_will_do_then(dtype: torch.dtype) -> None:
+    message = widened(lambda x: (x.float() * 2).to(dtype)).message
+    assert message == f"the result is (8, 16) {dtype} on cpu; expected (8, 16) torch.bfloat16 on cpu"
+
+
+def test_a_wrong_result_of_float8_and_a_changed_float8_input_fail() -> None:
+    def spoil(x: Tensor) -> Tensor:
+        y = x.bfloat16() * 2
+        x.view(torch.uint8)[3, 3] ^= 0x80
+        return y
+
+    assert widened(lambda x: x.bfloat16() * 2.1).message.endswith("times the tolerance")
+    assert widened(spoil).message == "an input was changed by the call"
+
+
+def test_a_result_of_another_dtype_that_is_not_written_cannot_look_right() -> None:
+    assert not widened(lambda x: torch.empty_like(x, dtype=torch.bfloat16)).passed

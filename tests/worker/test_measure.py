@@ -12,7 +12,7 @@ from torch import Tensor
 from trial import QUICK, Notebook, Replayed, Trial, double
 
 from lab.definition.experiment import SCOPES
-from lab.definition.plan import Protocol
+from lab.definition.plan import PlannedCase, Protocol
 from lab.worker.clock import Block, Call
 from lab.worker.measure import LARGEST_ROTATION, rotation
 
@@ -352,20 +352,27 @@ def test_whatever_a_capture_raises_is_the_reason_why_there_is_no_graph(kind: typ
 
 
 @pytest.mark.parametrize(
-    ("least_bytes", "memory_bytes", "profiles", "sets"),
+    ("read_mib", "written_mib", "memory_mib", "profiles", "sets"),
     [
-        (10 << 20, 80 << 30, 5, 15),  # three times a cache of 50 MiB
-        (11 << 20, 80 << 30, 5, 14),  # rounded up
-        (1 << 10, 80 << 30, 5, LARGEST_ROTATION),
-        (400 << 20, 80 << 30, 5, 3),  # one would outgrow the cache; the protocol asks for three
-        (10 << 20, 4 * (10 << 20) * 7 * 6, 5, 6),  # as many as the memory holds
-        (10 << 20, 4 * (10 << 20) * 7 * 3, 5, 3),
-        (10 << 20, 4 * (10 << 20) * 7 * 3 - 1, 5, 0),  # not even three fit
-        (10 << 20, 4 * (10 << 20) * 7 * 3, 6, 0),  # nor with one profile more
-        (10 << 20, 0, 5, 3),  # memory unknown
+        (6, 4, 80 << 10, 5, 15),  # three times a cache of 50 MiB
+        (6, 5, 80 << 10, 5, 14),  # rounded up
+        (0.001, 0.001, 80 << 10, 5, LARGEST_ROTATION),
+        (200, 200, 80 << 10, 5, 3),  # one would outgrow the cache; the protocol asks for three
+        # A set, its twin, and the outputs of five profiles and the control, in a third of the memory.
+        (6, 4, 3 * (2 * 6 + 6 * 4) * 6, 5, 6),
+        (6, 4, 3 * (2 * 6 + 6 * 4) * 3, 5, 3),
+        (6, 4, 3 * (2 * 6 + 6 * 4) * 3 - 1, 5, 0),  # not even three fit
+        (6, 4, 3 * (2 * 6 + 6 * 4) * 3, 6, 0),  # nor with one profile more
+        (6, 4, 0, 5, 3),  # memory unknown
+        (1024, 1024, 80 << 10, 2, 3),  # the largest copy of gpu-ceilings
+        (2048, 0.5, 80 << 10, 2, 3),  # and the largest read
     ],
 )
 def test_sets_outgrow_the_cache_as_far_as_they_fit_the_memory(
-    least_bytes: int, memory_bytes: int, profiles: int, sets: int
+    read_mib: float, written_mib: float, memory_mib: int, profiles: int, sets: int
 ) -> None:
-    assert rotation(least_bytes, 50 << 20, memory_bytes, profiles, 3) == sets
+    case = PlannedCase(
+        name="c", op="o", shape=(1,), dtype="float32", description="", included=True, only_with="", flops=0,
+        read_bytes=int(read_mib * (1 << 20)), written_bytes=int(written_mib * (1 << 20)),
+    )  # fmt: skip
+    assert rotation(case, 50 << 20, memory_mib << 20, profiles, 3) == sets

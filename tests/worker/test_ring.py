@@ -97,6 +97,27 @@ def test_inputs_whose_axes_lie_otherwise_in_memory_change_like_any() -> None:
     assert ring.arguments(0)[0].stride() == (1, 64)
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+@pytest.mark.parametrize("swapped", [False, True], ids=["rows first", "columns first"])
+def test_float8_inputs_get_other_values_of_their_own(dtype: torch.dtype, swapped: bool) -> None:
+    """Few functions of torch take them; the values, their signs and their places are those of any dtype."""
+    x = (torch.rand(64, 48) - 0.3).to(dtype)
+    ring = Ring([(x.t() if swapped else x, torch.ones(()))], random.Random(1))
+    known = {*ring.arguments(0)[0].float().flatten().tolist()}
+    for _ in range(20):
+        before = ring.pristine(0)[0].float()
+        ring.prepare(0, restore=False)
+        ring.touch(0)
+        after = ring.arguments(0)[0]
+        assert after.dtype == dtype
+        assert 0 < changed(before, after.float()) <= STRETCH
+        assert {*after.float().flatten().tolist()} <= known
+        assert torch.equal(ring.pristine(0)[0].float(), after.float())
+    assert not ring.mend((0,))
+    ring.arguments(0)[0][3, 3] = -ring.arguments(0)[0][3, 3].float()
+    assert ring.mend((0,))
+
+
 def test_inputs_with_gaps_are_refused_with_their_shape_and_strides() -> None:
     with pytest.raises(ValueError, match=r"operator's inputs .* shape \(4, 8\) has the strides \(16, 1\)"):
         Ring([(torch.zeros(4, 16)[:, :8],)], random.Random(1))

@@ -182,3 +182,14 @@ def test_inputs_with_gaps_cost_the_case_with_a_reason_that_names_them(monkeypatc
 def test_inputs_whose_axes_are_swapped_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     swapped = dataclasses.replace(DOUBLING, inputs=lambda *asked: (torch.rand(16, 32).t(),))
     assert blamed(swept(monkeypatch, {}, operator=swapped)) == {}
+
+
+def test_memory_that_runs_out_while_timing_costs_the_case_and_not_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def greedy() -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    cells = swept(monkeypatch, {"greedy": after(FIRST_CALLS, greedy)})
+    assert {cell.outcome for cell in cells.values()} == {"failed"}
+    assert {cell.reason for cell in cells.values()} == {
+        "timing: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    }

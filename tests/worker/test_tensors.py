@@ -42,3 +42,16 @@ def test_nan_is_the_same_as_nan_and_nothing_else() -> None:
     assert not same(nan, torch.tensor([2.0, float("nan")]))
     assert same(torch.arange(3), torch.arange(3))
     assert not same(torch.arange(3), torch.zeros(3, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+@pytest.mark.parametrize("strides", ["rows", "transposed"])
+def test_float8_is_copied_and_the_same_in_every_bit(dtype: torch.dtype, strides: str) -> None:
+    values = torch.tensor([[1.0, -2.5, float("nan"), 0.0], [0.125, 3.0, -0.0, 448.0]]).to(dtype)
+    tensor = values[:, :3] if strides == "rows" else values.t()
+    found = copied(tensor)
+    assert found.stride() == tensor.stride()
+    assert same(found, tensor)
+    found[0, 0] = -1.0
+    assert not same(found, tensor)
+    assert not same(values[1], values[1].float().abs().to(dtype)), "-0 is not 0"

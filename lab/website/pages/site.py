@@ -101,7 +101,10 @@ def policy_page() -> PolicyPage:
             ("Half-width that is precise enough", f"{PROTOCOL.target_half_width:.2%}"),
             ("Sweeps of a case, where five are not precise enough", f"at most {PROTOCOL.most_sweeps}"),
             ("Time at a reduced clock that spoils a round", f"{spoiled.LARGEST_VIOLATION_SHARE:.0%} of it"),
-            ("Clock that spoils a round", f"below {spoiled.LOWEST_CLOCK_SHARE:.0%} of its process's median"),
+            (
+                "Clock that spoils a round",
+                f"below {spoiled.LOWEST_CLOCK_SHARE:.0%} of its process's median, unless at the power limit",
+            ),
             ("Canary that spoils the cases beside it", f"off by {spoiled.LARGEST_CANARY_DRIFT:.0%}"),
             ("Rounds × samples of a profile", f"{PROTOCOL.rounds} × up to {PROTOCOL.block} in a sweep"),
         ),
