@@ -48,8 +48,10 @@ def scaled_matmul_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
     return replace(matmul_traffic(shape, itemsize), written_bytes=2 * M * N)
 
 
-def matmul(a: Tensor, b: Tensor, *scales: Tensor) -> Tensor:
-    return torch._scaled_mm(a, b, *scales, out_dtype=torch.bfloat16) if scales else torch.matmul(a, b)
+def matmul(a: Tensor, b: Tensor, scale_a: Tensor | None = None, scale_b: Tensor | None = None) -> Tensor:
+    if scale_a is None or scale_b is None:
+        return torch.matmul(a, b)
+    return torch._scaled_mm(a, b, scale_a=scale_a, scale_b=scale_b, out_dtype=torch.bfloat16)
 
 
 def tf32_matmul(a: Tensor, b: Tensor) -> Tensor:

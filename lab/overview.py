@@ -3,10 +3,19 @@
 from collections.abc import Iterator
 
 from lab.definition.experiment import Experiment
-from lab.definition.plan import Plan
+from lab.definition.plan import Plan, PlannedCase
+from lab.verdict.ceilings import Ceilings, light
+from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.results import RunResult
 from lab.verdict.validity import SelfComparison, Study
-from lab.website.format import microseconds, ratio_interval
+from lab.website.format import (
+    gigabytes_per_second,
+    megabytes,
+    microseconds,
+    percent,
+    ratio_interval,
+    teraflops_per_second,
+)
 
 
 def describe_experiment(experiment: Experiment) -> Iterator[str]:
@@ -40,20 +49,15 @@ def describe_plan(plan: Plan) -> Iterator[str]:
 def describe_verdicts(run: RunResult) -> Iterator[str]:
     where = run.machine.gpu or f"CPU evidence, {run.machine.cpu}"
     yield f"run {run.plan.run_id}: {where}{'' if run.finished_utc else ' (unfinished)'}"
+    if run.ceilings:
+        yield f"  ceilings: {_ceilings(run.ceilings)}"
     for damage in run.damages:
         yield f"  journal line {damage.line_number} not used: {damage.reason}"
     for experiment in run.experiments:
         for case in experiment.plan.included_cases:
             yield f"  {case.name}"
             for cell in (experiment.cells[case.name, profile.name] for profile in experiment.plan.profiles_of(case)):
-                if cell.latency:
-                    noise = cell.latency.noise_ratio
-                    told = f"p50 {microseconds(cell.latency.p50_seconds)} µs" + (
-                        f", noise {noise:.2f}" if noise else ""
-                    )
-                else:
-                    told = f"{cell.outcome}: {cell.reason}"
-                yield f"    {cell.profile:24} {told}"
+                yield f"    {cell.profile:24} {_cell(case, cell, run.ceilings)}"
         for claim in experiment.claims:
             yield f"  {claim.status:13} {claim.claim.text}"
             for case_name, verdict in claim.verdicts.items():
@@ -61,6 +65,31 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
                 cpu = "CPU evidence" if run.machine.device == "cpu" else ""
                 detail = "  ".join(part for part in (ratio, verdict.mark, cpu, verdict.reason) if part)
                 yield f"    {verdict.status:13} {case_name:28} {detail}"
+
+
+def _ceilings(ceilings: Ceilings) -> str:
+    """The largest copy and read, the matrix rates and the launch floor."""
+    largest = [
+        f"{name} {gigabytes_per_second(rungs[-1].bytes_per_second)} GB/s at {rungs[-1].bytes >> 20} MiB"
+        for name, ladders in (("copy", ceilings.copies), ("read", ceilings.reads))
+        if (rungs := ladders.get(SCOPE, ()))
+    ]
+    rates = [f"{kind} {teraflops_per_second(rate.flops_per_second)} TFLOP/s" for kind, rate in ceilings.matrix.items()]
+    return ", ".join([*largest, *rates, f"launch floor {microseconds(ceilings.launch_floor_seconds)} µs"])
+
+
+def _cell(case: PlannedCase, cell: CellResult, ceilings: Ceilings | None) -> str:
+    if cell.latency is None:
+        return f"{cell.outcome}: {cell.reason}"
+    told = [f"p50 {microseconds(cell.latency.p50_seconds)} µs"]
+    if noise := cell.latency.noise_ratio:
+        told.append(f"noise {noise:.2f}")
+    if found := light(case, cell, ceilings):
+        told.append(f"{percent(100 * found.attained)} % of the {found.limit} ceiling")
+        told.append(f"{microseconds(found.distance_seconds)} µs from it")
+    if size := cell.cache_resident.get(SCOPE):
+        told.append(f"cache-resident, working set {megabytes(size)} MB")
+    return ", ".join(told)
 
 
 def describe_validity(study: Study) -> Iterator[str]:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from factory import measured_run
+from factory import measured_run, plan_of, records_of, write_run
 
 from lab import cli
 from lab.cli import main
+from lab.definition.catalogue import choose_experiments
+from lab.definition.experiment import CEILINGS
 from lab.evidence.source import ROOT
 
 ONE = ["--run-id", "try", "--device", "cpu", "--experiment", "normalization-fusion"]
@@ -133,6 +135,29 @@ def test_judge_prints_each_cell_and_verdict_of_a_run_by_its_id(capsys: pytest.Ca
     assert "(unfinished)" not in told
     assert "skipped: liger_kernel is not installed" in told
     assert "supported     The fused Triton RMSNorm is faster than F.rms_norm." in told
+
+
+def test_judge_tells_the_runs_ceilings_and_how_near_each_cell_comes(
+    capsys: pytest.CaptureFixture[str], runs: Path
+) -> None:
+    """The copy and the norm read and write 64 MiB; all of it takes 20.0 µs at the memory's peak."""
+    plan = plan_of("near", experiments=choose_experiments(["normalization-fusion", CEILINGS]), sweeps=3)
+    rmsnorm, product = "rmsnorm-4096x4096-float16", "matmul-8192x8192x8192-float16"
+    seconds = {
+        ("copy-32x262144-float32", "torch-copy"): 22e-6,
+        ("copy-64x262144-float32", "torch-copy"): 44e-6,
+        (product, "cublas"): 1.5e-3,
+        (rmsnorm, "torch-fused"): 25e-6,
+        (rmsnorm, "triton-fused-rmsnorm"): 19e-6,
+    }
+    write_run(runs / "near", plan, records_of(plan, seconds, noise=0.0))
+    assert main(["judge", "near"]) == 0
+    told = capsys.readouterr().out
+    rates = "copy 3050 GB/s at 128 MiB, float16 733 TFLOP/s, launch floor 2.000 µs"
+    assert f"  ceilings: {rates}\n" in told
+    assert "torch-fused              p50 25.00 µs, noise 1.00, 88.0 % of the memory ceiling, 2.997 µs from it\n" in told
+    near = "115.8 % of the memory ceiling, -3.003 µs from it, cache-resident, working set 67.1 MB"
+    assert f"triton-fused-rmsnorm     p50 19.00 µs, noise 1.00, {near}\n" in told
 
 
 def test_judge_takes_the_path_of_a_run_directory_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.evidence.record import Counters
 from lab.tracking.report import geomean
+from lab.verdict.ceilings import light
 from lab.verdict.cells import CellResult
 from lab.verdict.judge import Status
 from lab.verdict.ranking import baselines
@@ -63,9 +64,11 @@ def curve_keys(plan: PlannedExperiment) -> dict[str, list[str]]:
     }
 
 
-def cell_measures(experiment: ExperimentResult, cell: CellResult) -> Iterator[Measure]:
-    """Latency, noise, speed-up over each baseline, throughput and counters, as far as they were measured."""
-    for key, value in _values(experiment, cell).items():
+def cell_measures(run: RunResult, experiment: ExperimentResult, cell: CellResult) -> Iterator[Measure]:
+    """Latency, noise, speed-up over each baseline, throughput, nearness to the run's ceilings and counters, as far as
+    they were measured."""
+    values = _values(experiment, cell) | _limits(run, experiment, cell) | _counter_values(cell.counters)
+    for key, value in values.items():
         yield Measure(key=key, value=rounded(value), utc=last_utc(cell))
 
 
@@ -98,7 +101,15 @@ def _values(experiment: ExperimentResult, cell: CellResult) -> dict[str, float]:
                 values[f"speedup/vs_{baseline}"] = speedup.ratio
     if cell.bytes_per_second is not None:
         values["throughput/gbps"] = cell.bytes_per_second / 1e9
-    return values | _counter_values(cell.counters)
+    return values
+
+
+def _limits(run: RunResult, experiment: ExperimentResult, cell: CellResult) -> dict[str, float]:
+    case = next(case for case in experiment.plan.cases if case.name == cell.case)
+    found = light(case, cell, run.ceilings)
+    if found is None:
+        return {}
+    return {"limits/attained_fraction": found.attained, "limits/distance_us": found.distance_seconds * 1e6}
 
 
 def _counter_values(counters: Counters | None) -> dict[str, float]:

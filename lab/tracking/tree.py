@@ -19,7 +19,7 @@ from lab.verdict.results import ExperimentResult, RunResult
 from lab.website.charts.overview import overview_figure, spots
 from lab.website.naming import case_name, machine_name, run_title
 
-LAYOUT = 1  # raise it when names, tags or artifacts change: tracked runs then get a new attempt
+LAYOUT = 2  # raise it when names, tags or artifacts change: tracked runs then get a new attempt
 PARENT_KEY = "run"
 STATUSES = {"measured": "FINISHED", "skipped": "FINISHED", "failed": "FAILED", "wrong": "FAILED"}
 LONGEST_TAG = 500
@@ -80,6 +80,9 @@ def _evidence_digest(run: RunResult, experiment: ExperimentResult) -> str:
             "cells": [to_data(record) for cell in cells for record in cell.cells],
             "counters": [to_data(cell.counters) for cell in cells if cell.counters],
             "damages": [to_data(damage) for damage in run.damages],
+            "ceilings": to_data(
+                run.ceilings
+            ),  # they are another experiment's, and the cells here are held against them
             "finished_utc": run.finished_utc,
         }
     )
@@ -161,7 +164,7 @@ def _child(
         ended_utc=last_utc(cell) if whole else "",
         tags=_child_tags(run, experiment, case, cell, place),
         params={"case": case.name, "profile": cell.profile, "op": case.op, "dtype": case.dtype},
-        measures=tuple(cell_measures(experiment, cell)),
+        measures=tuple(cell_measures(run, experiment, cell)),
         artifacts=artifacts,
     )
 

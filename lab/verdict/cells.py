@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lab.definition.plan import PlannedCase, PlannedExperiment
-from lab.evidence.record import Cell, Correctness, Counters, Record, SweepStart
+from lab.evidence.record import Cell, Correctness, Counters, Machine, Record, SweepStart
 from lab.verdict.compare import fewest_calls, rounds_of, timing_of, void_samples
-from lab.verdict.roofline import bytes_per_second, near_launch_floor, why_impossible
+from lab.verdict.roofline import bytes_per_second, cache_resident_bytes, near_launch_floor, why_impossible
 from lab.verdict.spoiled import Spoiled
 from lab.verdict.statistics import Latency, latency
 
@@ -32,6 +32,8 @@ class CellResult:
     launch_bound: bool = False  # too near the time of an empty kernel for a bandwidth to mean anything
     host_bound: bool = False  # an eager caller waits for the host rather than for the GPU
     impossible: Mapping[str, str] = field(default_factory=dict)  # scope → why no honest time can be so short
+    # Scope → bytes of the working set, where the time is so short that some of it must have stayed in the cache.
+    cache_resident: Mapping[str, int] = field(default_factory=dict)
     correctness: tuple[Correctness, ...] = ()
     counters: Counters | None = None
     cells: tuple[Cell, ...] = ()
@@ -74,6 +76,11 @@ def cell_result(
     return _measured(case, profile, reason, cells, counters, sweeps, spoiled)
 
 
+def launch_floor_seconds(sweeps: Sequence[SweepStart]) -> float:
+    """The time of an empty kernel, over all sweeps."""
+    return statistics.median_high(sweep.launch_floor_seconds for sweep in sweeps)
+
+
 def _outcome(cells: Sequence[Cell]) -> tuple[str, str]:
     """One outcome for all sweeps: a wrong result anywhere is wrong; one good sweep is a measurement."""
     for outcome in ("wrong", "measured", "crashed", "failed", "skipped"):
@@ -106,8 +113,12 @@ def _measured(
         )  # fmt: skip
     p50_seconds = latencies[SCOPE].p50_seconds
     enqueue = statistics.median_high(t.enqueue_seconds for cell in cells if (t := timing_of(cell, SCOPE)))
-    floor = statistics.median_high(sweep.launch_floor_seconds for sweep in sweeps)
+    floor = launch_floor_seconds(sweeps)
     launch_bound = near_launch_floor(p50_seconds, floor)
+    impossible = {
+        scope: why_impossible(found.p50_seconds, case, sweeps[0].machine, floor, scope, fewest_calls(cells, scope))
+        for scope, found in latencies.items()
+    }
     return CellResult(
         case=case.name,
         profile=profile,
@@ -121,10 +132,8 @@ def _measured(
         bytes_per_second=None if launch_bound else bytes_per_second(p50_seconds, case),
         launch_bound=launch_bound,
         host_bound=_host_bound(latencies, enqueue),
-        impossible={
-            scope: why_impossible(found.p50_seconds, case, sweeps[0].machine, floor, scope, fewest_calls(cells, scope))
-            for scope, found in latencies.items()
-        },
+        impossible=impossible,
+        cache_resident=_cache_resident(latencies, case, sweeps[0].machine, cells, impossible),
         correctness=tuple(cell.correctness for cell in cells if cell.correctness),
         counters=counters,
         cells=cells,
@@ -144,6 +153,22 @@ def _latencies(cells: Sequence[Cell], spoiled: Spoiled) -> tuple[dict[str, Laten
         if void or summary:
             void_shares[scope] = void / (void + (summary.samples if summary else 0))
     return latencies, void_shares
+
+
+def _cache_resident(
+    latencies: Mapping[str, Latency],
+    case: PlannedCase,
+    machine: Machine,
+    cells: Sequence[Cell],
+    impossible: Mapping[str, str],
+) -> dict[str, int]:
+    """The working set by scope, of the possible times that the cache has shortened."""
+    sizes = {
+        scope: cache_resident_bytes(found.p50_seconds, case, machine, scope, fewest_calls(cells, scope))
+        for scope, found in latencies.items()
+        if not impossible[scope]
+    }
+    return {scope: size for scope, size in sizes.items() if size}
 
 
 def _host_bound(latencies: Mapping[str, Latency], enqueue_seconds: float) -> bool:

@@ -1,7 +1,8 @@
 """Claim + evidence → verdict. Pure: the same evidence gets the same verdict on any machine.
 
 The rules stand in `RULES`, in the order in which they are asked; the policy page prints them.
-Policy history: 1 = first. 2 = controls, spoiled rounds, A/A noise, a family of claims, the launch floor.
+Policy history: 1 = first. 2 = controls, spoiled rounds, A/A noise, a family of claims, the launch floor. 3 = results
+that the cache cannot hold, and arithmetic, among what no time can beat.
 """
 
 import math
@@ -12,7 +13,7 @@ from typing import TypeVar
 
 from lab.verdict.statistics import Latency, Speedup, holm, p_reaches
 
-POLICY_VERSION = 2
+POLICY_VERSION = 3
 FEWEST_SWEEPS = 3
 FULL_SWEEPS = 5
 NOISY_RATIO = 1.20
@@ -47,7 +48,9 @@ WEIGHED = (Status.SUPPORTED, Status.REFUTED, Status.INCONCLUSIVE)
 RULES = {
     Status.REJECTED: (
         "The result was wrong in any sweep, or the profile tampered with its inputs, the clock or the judges, or its "
-        "time is shorter than the memory can deliver the inputs or than a kernel takes that does nothing."
+        "time is shorter than physics allows: than the memory, at its peak, takes to deliver the inputs and to take "
+        "what the cache cannot hold of the results, than the matrix units, at their largest dense rate, take for its "
+        "operations, or than a kernel takes that does nothing."
     ),
     Status.NO_EVIDENCE: (
         f"Not measured, skipped, failed, crashed, or fewer than {FEWEST_SWEEPS} sweeps with samples of both profiles."

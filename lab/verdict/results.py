@@ -21,7 +21,8 @@ from lab.evidence.record import (
     SweepStart,
     Watch,
 )
-from lab.verdict.cells import SCOPE, CellResult, cell_result
+from lab.verdict.ceilings import Ceilings, ceilings_of
+from lab.verdict.cells import SCOPE, CellResult, cell_result, launch_floor_seconds
 from lab.verdict.compare import Timed, clock_step_seconds, speedup_between, split_between
 from lab.verdict.judge import Side, Status, Verdict, judge_case, judge_claim, judge_family
 from lab.verdict.sift import sift
@@ -96,10 +97,15 @@ class RunResult:
     readings: tuple[Reading, ...] = ()
     flush: FlushCheck | None = None
     finish: RunFinish | None = None
+    ceilings: Ceilings | None = None  # of its GPU, where it measured them
 
     @property
     def machine(self) -> Machine:
         return self.sweeps[0].machine
+
+    @property
+    def launch_floor_seconds(self) -> float:
+        return launch_floor_seconds(self.sweeps)
 
 
 def load_run(directory: Path) -> RunResult:
@@ -125,7 +131,7 @@ def judge_run(plan: Plan, records: Sequence[Record], damages: tuple[journal.Dama
     finish = next((record for record in records if isinstance(record, RunFinish)), None)
     canaries = tuple(record for record in records if isinstance(record, Canary))
     spoiled = find([record for record in records if isinstance(record, Watch)], canaries)
-    return RunResult(
+    result = RunResult(
         plan=plan,
         start=start,
         finished_utc=finish.finished_utc if finish else "",
@@ -139,6 +145,7 @@ def judge_run(plan: Plan, records: Sequence[Record], damages: tuple[journal.Dama
         flush=next((record for record in records if isinstance(record, FlushCheck)), None),
         finish=finish,
     )
+    return replace(result, ceilings=ceilings_of(result))
 
 
 def unmeasured(plan: PlannedExperiment) -> ExperimentResult:

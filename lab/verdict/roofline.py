@@ -1,7 +1,14 @@
-"""What the hardware allows: the shortest possible time, and how much of the memory's peak a cell attained."""
+"""What the hardware allows: the shortest possible time, and whether a cell's bandwidth tells of the memory. Pure.
+
+The limits here are hard: no honest time can be shorter. They rest on the largest clocks that the machine itself
+tells, not on what its ceilings were measured to be, nor on a datasheet where the machine tells more.
+"""
+
+import math
 
 from lab.definition.plan import PlannedCase
 from lab.evidence.record import Machine
+from lab.verdict.datasheet import DENSE_FLOPS_PER_CLOCK, MATRIX_KINDS, datasheet
 
 COLD, GRAPH = "device_cold", "graph"
 
@@ -10,17 +17,29 @@ EMPTY_MARGIN = 0.8  # of the launch floor; a call that launches nothing takes a 
 NEAR_FLOOR = 3.0  # times the launch floor: below, a time tells of the launch and not of the memory
 
 
-def shortest_seconds(case: PlannedCase, machine: Machine, scope: str = COLD, calls_per_sample: int = 1) -> float:
-    """Time to read from DRAM, at the memory's peak, what cannot be in the cache; 0 where nothing is known.
+def memory_limit_seconds(case: PlannedCase, machine: Machine, scope: str = COLD, calls: int = 1) -> float:
+    """Time in which the memory, at its peak, moves what the cache cannot hold; 0 where nothing is known.
 
-    Only reads count: writes may stay in the cache. After a cold start all inputs come from memory; a graph goes
-    round `calls_per_sample` sets of inputs, of which the cache can hold its own size at most; elsewhere the cache
-    may hold everything.
+    After a cold start all inputs come from memory, and what is written may stay in the cache, as far as it has room.
+    A graph goes round `calls` sets of inputs and outputs, of which the cache can hold its own size at most, of either;
+    in other scopes it may hold everything.
     """
-    if machine.device != "cuda" or machine.peak_bytes_per_second <= 0:
+    peak = peak_bytes_per_second(machine)
+    cache_bytes = machine.l2_bytes or math.inf
+    if not peak or scope not in (COLD, GRAPH):
         return 0.0
-    cached_bytes = {COLD: 0.0, GRAPH: machine.l2_bytes / calls_per_sample}.get(scope, float(case.read_bytes))
-    return max(0.0, case.read_bytes - cached_bytes) / machine.peak_bytes_per_second
+    if scope == COLD:
+        moved = case.read_bytes + max(0.0, case.written_bytes - cache_bytes)
+    else:
+        moved = sum(max(0.0, size - cache_bytes / calls) for size in (case.read_bytes, case.written_bytes))
+    return moved / peak
+
+
+def matrix_limit_seconds(case: PlannedCase, machine: Machine) -> float:
+    """Time in which the matrix units, at the largest clock, do the case's operations; 0 where nothing is known."""
+    per_clock = DENSE_FLOPS_PER_CLOCK.get(machine.compute_capability, {}).get(MATRIX_KINDS.get(case.dtype, ""), 0.0)
+    rate = machine.multiprocessors * per_clock * machine.sm_clock_hertz
+    return case.flops / rate if rate else 0.0
 
 
 def why_impossible(
@@ -29,12 +48,33 @@ def why_impossible(
     """Why no honest GPU time of a call can be so short in this scope, or nothing."""
     if machine.device != "cuda":
         return ""
-    if seconds < PHYSICS_MARGIN * shortest_seconds(case, machine, scope, calls):
-        return "faster than the memory can deliver its inputs"
+    if seconds < PHYSICS_MARGIN * memory_limit_seconds(case, machine, scope, calls):
+        return "faster than physics: the memory cannot deliver its inputs, nor take its results, so soon"
+    if seconds < PHYSICS_MARGIN * matrix_limit_seconds(case, machine):
+        return "faster than physics: the matrix units cannot do its operations so soon"
     # Inside a graph a kernel has no launch of its own.
     if scope != GRAPH and seconds < EMPTY_MARGIN * floor_seconds:
         return "faster than a kernel that does nothing: its work was not on the stream that was timed"
     return ""
+
+
+def cache_resident_bytes(seconds: float, case: PlannedCase, machine: Machine, scope: str = COLD, calls: int = 1) -> int:
+    """The working set of a time that is too short for all of its bytes to have crossed the memory; else 0.
+
+    It is what the call, or all calls of a graph, read and write: the cache held some of it.
+    """
+    peak = peak_bytes_per_second(machine)
+    if not peak or seconds >= PHYSICS_MARGIN * case.least_bytes / peak:
+        return 0
+    return case.least_bytes * (calls if scope == GRAPH else 1)
+
+
+def peak_bytes_per_second(machine: Machine) -> float:
+    """Of the memory's clock and bus; from the datasheet where the machine does not tell them, else 0."""
+    if machine.device != "cuda":
+        return 0.0
+    sheet = datasheet(machine.gpu)
+    return machine.peak_bytes_per_second or (sheet.bytes_per_second if sheet else 0.0)
 
 
 def bytes_per_second(seconds: float, case: PlannedCase) -> float:

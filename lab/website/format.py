@@ -51,6 +51,10 @@ def gigabytes_per_second(value: float) -> str:
     return significant(value / 1e9, 3) if value < 1e12 else f"{value / 1e9:.0f}"
 
 
+def teraflops_per_second(value: float) -> str:
+    return significant(value / 1e12, 3)
+
+
 def megabytes(value: float) -> str:
     return significant(value / 1e6, 3)
 

@@ -19,6 +19,8 @@ from factory import machine, plan_of, records_of, small_experiment, write_run
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from lab.definition.catalogue import choose_experiments
+from lab.definition.experiment import CEILINGS
 from lab.definition.plan import Plan
 from lab.errors import LabError, StoreError
 from lab.evidence import journal
@@ -142,6 +144,28 @@ def test_no_bandwidth_is_shown_near_the_launch_floor(runs: Path) -> None:
     fill(doubling_run(runs), runs)
 
     assert "throughput/gbps" not in child(runs, SMALL, "fast").data.metrics
+
+
+def test_a_cell_shows_how_near_it_comes_to_what_the_run_measured_of_its_gpu(runs: Path) -> None:
+    """LARGE reads and writes 128 MiB, as this rung of the ladder does."""
+    copy = "copy-64x262144-float32"
+    plan = plan_of(
+        "night-3", experiments=[small_experiment(), *choose_experiments([CEILINGS])], include=["large-sweep"], sweeps=3
+    )
+    seconds = {**SECONDS, (copy, "torch-copy"): 42e-6, (LARGE, "fast"): 50e-6}
+    fill(write_run(runs / "night-3", plan, records_of(plan, seconds, noise=0.0005)), runs)
+
+    shown = child(runs, LARGE, "fast").data.metrics
+    assert shown["limits/attained_fraction"] == pytest.approx(0.84, rel=0.01)
+    assert shown["limits/distance_us"] == pytest.approx(8, rel=0.05)
+    assert child(runs, copy, "torch-copy").data.metrics["limits/attained_fraction"] == 1.0
+    assert "limits/attained_fraction" not in child(runs, SMALL, "fast").data.metrics
+
+
+def test_a_run_without_ceilings_tells_nothing_of_limits(runs: Path) -> None:
+    fill(doubling_run(runs), runs)
+
+    assert not any(key.startswith("limits/") for key in child(runs, LARGE, "fast").data.metrics)
 
 
 def test_the_fastest_of_a_case_is_named(runs: Path) -> None:

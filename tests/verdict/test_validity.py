@@ -19,7 +19,7 @@ def validity_run(sweeps: int = 10, seed: int = 1, **seconds: float) -> RunResult
     experiments = choose_experiments(["measurement-validity"])
     plan = plan_of("validity", sweeps=sweeps, include=["full-validity"], experiments=experiments)
     times = {
-        (case.name, profile): value * max(1.0, case.read_bytes / 50e6)  # no faster than the memory
+        (case.name, profile): value * max(1.0, case.read_bytes / 50e6, case.flops / 1e10)  # no faster than physics
         for case in plan.experiments[0].included_cases
         for profile, value in (PLAIN | EXTRA | seconds).items()
     }

@@ -1,0 +1,168 @@
+"""What this GPU was measured to reach in this run, and how near to it a cell comes. Pure.
+
+A ceiling is no limit: a better copy, or a kernel that reads more than it writes, may come out above it.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lab.definition.experiment import CEILINGS
+from lab.definition.plan import PlannedCase
+from lab.verdict.cells import SCOPE, CellResult
+from lab.verdict.datasheet import MATRIX_KINDS
+from lab.verdict.roofline import GRAPH, near_launch_floor
+
+if TYPE_CHECKING:
+    from lab.verdict.results import ExperimentResult, RunResult
+
+COPY, READ, MATMUL, TF32_MATMUL = "copy", "read", "matmul", "matmul-tf32"
+READS_ALONE = 0.01  # share of written bytes up to which a cell is held against a read and not against a copy
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rung:
+    """The fastest profile's time for a case of that many bytes, read and written."""
+
+    bytes: int
+    seconds: float
+    profile: str
+
+    @property
+    def bytes_per_second(self) -> float:
+        return self.bytes / self.seconds
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MatrixRate:
+    """The fastest profile's rate in the largest product of a kind."""
+
+    flops_per_second: float
+    seconds: float
+    profile: str
+    case: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ceilings:
+    """Copies and reads by scope, in ascending bytes; dense matrix rates by kind; the time of an empty kernel."""
+
+    copies: Mapping[str, tuple[Rung, ...]]
+    reads: Mapping[str, tuple[Rung, ...]]
+    matrix: Mapping[str, MatrixRate]
+    launch_floor_seconds: float
+
+    def memory_seconds(self, case: PlannedCase, scope: str) -> float | None:
+        """Time that a copy of as many bytes takes in this scope, or a read where next to nothing is written.
+
+        Between two rungs of the ladder as on a straight line; None beyond its ends.
+        """
+        reads_alone = case.written_bytes <= READS_ALONE * case.least_bytes
+        return _between((self.reads if reads_alone else self.copies).get(scope, ()), case.least_bytes)
+
+    def matrix_seconds(self, case: PlannedCase) -> float | None:
+        """Time that the case's operations take at the rate of its dtype; None where it has none, or none is known."""
+        rate = self.matrix.get(MATRIX_KINDS.get(case.dtype, ""))
+        return case.flops / rate.flops_per_second if rate and case.flops else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Light:
+    """How far a cell is from the ceiling that limits it, in one scope."""
+
+    memory_seconds: float
+    matrix_seconds: float | None  # None where it does no operations, or none of a known rate
+    limit: str  # "memory" or "matrix": the one that takes longer
+    seconds: float  # at that ceiling
+    attained: float  # that time as a share of the measured one
+    distance_seconds: float  # what the cell takes longer; below 0 where it is faster
+
+
+def ceilings_of(run: "RunResult") -> Ceilings | None:
+    """What the run measured of its GPU; None where it measured nothing of it."""
+    measured = next((experiment for experiment in run.experiments if experiment.plan.name == CEILINGS), None)
+    if measured is None or not any(cell.latencies for cell in measured.cells.values()):
+        return None
+    return Ceilings(
+        copies=_ladders(measured, COPY),
+        reads=_ladders(measured, READ),
+        matrix=dict(_rates(measured)),
+        launch_floor_seconds=run.launch_floor_seconds,
+    )
+
+
+def light(case: PlannedCase, cell: CellResult, ceilings: Ceilings | None, scope: str = SCOPE) -> Light | None:
+    """None where the run has no ceilings, where the cell has no possible time in this scope, or one that tells of the
+    launch, or where the ladder does not reach its bytes."""
+    found = cell.latencies.get(scope)
+    if ceilings is None or found is None or cell.impossible.get(scope):
+        return None
+    # Inside a graph a kernel has no launch of its own.
+    if scope != GRAPH and near_launch_floor(found.p50_seconds, ceilings.launch_floor_seconds):
+        return None
+    memory, matrix = ceilings.memory_seconds(case, scope), ceilings.matrix_seconds(case)
+    if memory is None:
+        return None
+    limit, seconds = ("matrix", matrix) if matrix is not None and matrix > memory else ("memory", memory)
+    return Light(
+        memory_seconds=memory,
+        matrix_seconds=matrix,
+        limit=limit,
+        seconds=seconds,
+        attained=seconds / found.p50_seconds,
+        distance_seconds=found.p50_seconds - seconds,
+    )
+
+
+def intensity(case: PlannedCase) -> float:
+    """Operations a byte: above rate / bandwidth the matrix units are the limit, below it the memory is."""
+    return case.flops / case.least_bytes
+
+
+def _ladders(measured: "ExperimentResult", op: str) -> dict[str, tuple[Rung, ...]]:
+    """Of each scope the fastest profile's times, smallest case first."""
+    cases = sorted((case for case in measured.plan.included_cases if case.op == op), key=lambda case: case.least_bytes)
+    ladders = {
+        scope: tuple(
+            Rung(bytes=case.least_bytes, seconds=best[0], profile=best[1])
+            for case in cases
+            if (best := _fastest(measured, case, scope))
+        )
+        for scope in measured.plan.scopes
+    }
+    return {scope: rungs for scope, rungs in ladders.items() if rungs}
+
+
+def _rates(measured: "ExperimentResult") -> Iterator[tuple[str, MatrixRate]]:
+    for case in measured.plan.included_cases:
+        best = _fastest(measured, case, SCOPE) if case.op in (MATMUL, TF32_MATMUL) else None
+        if best:
+            seconds, profile = best
+            kind = MATRIX_KINDS[case.dtype]
+            yield (
+                kind,
+                MatrixRate(flops_per_second=case.flops / seconds, seconds=seconds, profile=profile, case=case.name),
+            )
+
+
+def _fastest(measured: "ExperimentResult", case: PlannedCase, scope: str) -> tuple[float, str] | None:
+    """(p50, profile) of the fastest of those whose time is possible."""
+    cells = [cell for cell in measured.measured(case.name) if not cell.impossible.get(scope)]
+    return min(
+        ((cell.latencies[scope].p50_seconds, cell.profile) for cell in cells if scope in cell.latencies), default=None
+    )
+
+
+def _between(rungs: Sequence[Rung], size_bytes: int) -> float | None:
+    upper = bisect_left(rungs, size_bytes, key=lambda rung: rung.bytes)
+    if upper == len(rungs):
+        return None
+    above = rungs[upper]
+    if above.bytes == size_bytes:
+        return above.seconds
+    if upper == 0:
+        return None
+    below = rungs[upper - 1]
+    share = (size_bytes - below.bytes) / (above.bytes - below.bytes)
+    return below.seconds + share * (above.seconds - below.seconds)
