@@ -105,10 +105,10 @@ def _autotuning(seconds: list[float]) -> Iterator[None]:
 
     def noting(run: Callable[..., Any]) -> Callable[..., Any]:
         def noted(tuner: Any, *arguments: Any, **named: Any) -> Any:
-            before = getattr(tuner, "bench_time", None)
+            before = vars(tuner).get("bench_time")
             result = run(tuner, *arguments, **named)
-            if (spent := getattr(tuner, "bench_time", None)) is not before:
-                seconds.append(spent)
+            if (spent := vars(tuner).get("bench_time")) is not before:
+                seconds.append(float(spent))
             return result
 
         return noted

@@ -72,7 +72,9 @@ def test_the_same_code_has_the_same_digest_wherever_its_source_lies(compile_in: 
     assert describe(here).code_sha256 == describe(there).code_sha256
 
 
-@pytest.mark.parametrize("change", [{"factor": 5}, {"warps": 8}, {"source": SOURCE.replace("x * FACTOR", "FACTOR - x")}])
+@pytest.mark.parametrize(
+    "change", [{"factor": 5}, {"warps": 8}, {"source": SOURCE.replace("x * FACTOR", "FACTOR - x")}]
+)
 def test_other_code_has_another_digest(compile_in: Compile, change: dict[str, Any]) -> None:
     assert describe(compile_in("here")).code_sha256 != describe(compile_in("there", **change)).code_sha256
 
