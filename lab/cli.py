@@ -5,13 +5,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from lab.definition.plan import METRIC_SETS, Plan
 from lab.errors import LabError, MissingPackage, RunError
 from lab.evidence.source import ROOT
-
-if TYPE_CHECKING:
-    from lab.definition.plan import Plan
 
 Command = Callable[[argparse.Namespace], None]
 INCLUDES = {
@@ -212,7 +209,15 @@ def _add_plan_options(sub: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="experiments to measure (default: all but the lab's tests of itself); a GPU's ceilings come with them",
     )
-    sub.add_argument("--with-profiling", action="store_true", help="Nsight Compute counters after timing")
+    sub.add_argument(
+        "--with-profiling",
+        nargs="?",
+        const=METRIC_SETS[0],
+        choices=METRIC_SETS,
+        metavar="chosen|full",
+        help="Nsight Compute counters after timing, in a pass of its own: the chosen list, which the pages show "
+        "(about 2 s a cell), or all that ncu knows, for its own viewer (three times as long)",
+    )
     sub.add_argument("--with-instruments", action="store_true", help="readings by do_bench and nvbench after timing")
     for flag, about in INCLUDES.items():
         sub.add_argument(f"--include-{flag}", dest="include", action="append_const", const=flag, help=about)
@@ -222,7 +227,7 @@ def _add_plan_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--sweeps", type=int, metavar="K", help="fresh processes, 1 to 60 (default: 5; on the CPU 3)")
 
 
-def _plan(options: argparse.Namespace) -> "Plan":
+def _plan(options: argparse.Namespace) -> Plan:
     from lab.definition.catalogue import experiments_of_run
     from lab.definition.plan import make_plan
     from lab.verdict.judge import POLICY_VERSION
@@ -233,11 +238,12 @@ def _plan(options: argparse.Namespace) -> "Plan":
         options.run_id,
         experiments_of_run(options.experiment or ["all"], device),
         device=device,
-        profiling=options.with_profiling,
+        profiling=options.with_profiling is not None,
         sweeps=options.sweeps if options.sweeps is not None else {"cuda": 5, "cpu": 3}[device],
         include=frozenset(options.include or ()),
         policy_version=POLICY_VERSION,
         instruments=options.with_instruments,
+        metric_set=options.with_profiling or METRIC_SETS[0],
     )
 
 

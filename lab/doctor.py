@@ -1,16 +1,22 @@
 """What this machine can measure, and what it lacks, each line with what to do about it."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 from lab.evidence.machine import cpu_model, ncu_path, ncu_version, version
 from lab.evidence.nvml import gpu_names
+from lab.profiler.ncu import FREED, GRANTED
 from lab.worker.device import choose_device
 
-PARAMETERS = Path("/proc/driver/nvidia/params")
+PROC = Path("/proc")
+PARAMETERS = PROC / "driver" / "nvidia" / "params"
+CAP_SYS_ADMIN = 21
+DCGM = "nv-hostengine"
 FREE_BYTES = 200 << 20
 
 
@@ -55,8 +61,23 @@ def _profiler() -> Iterator[str]:
         return
     yield f"ok     ncu        {ncu_version() or 'version unknown'}"
     restricted = PARAMETERS.is_file() and "RmProfilingAdminOnly: 1" in PARAMETERS.read_text(errors="replace")
-    if restricted and os.geteuid() != 0:
-        yield (
-            "lacks  counters   the driver reserves them for administrators: run as root or with CAP_SYS_ADMIN, or "
-            "load the driver with NVreg_RestrictProfilingToAdminUsers=0"
-        )
+    if restricted and not _is_administrator():
+        yield f"lacks  counters   the driver reserves them for administrators: {GRANTED}"
+    if DCGM in _running():
+        yield f"note   DCGM       {DCGM} runs, and may hold the counters while a run wants them: {FREED}"
+
+
+def _is_administrator() -> bool:
+    """As the driver sees it: root in a container may lack the capability."""
+    status = (PROC / "self" / "status").read_text(errors="replace")
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return bool(found and int(found[1], 16) >> CAP_SYS_ADMIN & 1)
+
+
+def _running() -> set[str]:
+    """Names of the processes that can be seen from here."""
+    found = set()
+    for name in PROC.glob("[0-9]*/comm"):
+        with suppress(OSError):  # it has ended meanwhile
+            found.add(name.read_text(errors="replace").strip())
+    return found

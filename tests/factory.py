@@ -22,6 +22,7 @@ from lab.evidence.record import (
     SCHEMA,
     Canary,
     Cell,
+    Compiled,
     Control,
     Correctness,
     Counters,
@@ -259,6 +260,13 @@ def cell(
         outcome=outcome, reason=reason, prepare_seconds=0.25 if checked else 0.0,
         correctness=right if checked else None, timings=timings, finished_utc=f"2026-01-02T03:{10 + sweep % 20}:30Z",
         stage="time" if outcome == "crashed" else "",
+    )  # fmt: skip
+
+
+def triton_kernel(name: str, *, registers: int = 32, warps: int = 8, code: str = "cd") -> Compiled:
+    return Compiled(
+        name=name, registers_per_thread=registers, spills=0, shared_bytes=32, warps=warps, stages=3,
+        configuration={"BLOCK": "4096"}, code_sha256=code * 32,
     )  # fmt: skip
 
 

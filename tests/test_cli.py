@@ -258,3 +258,25 @@ def test_a_journal_that_is_missing_or_unreadable_is_not_called_unmeasured(
     journal.unlink()
     assert main(["judge", str(directory)]) == 2
     assert "no journal.jsonl beside its plan" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "profiling", "metric_set"),
+    [
+        ([], False, "chosen"),
+        (["--with-profiling"], True, "chosen"),
+        (["--with-profiling", "chosen"], True, "chosen"),
+        (["--with-profiling", "full"], True, "full"),
+        (["--with-profiling", "--with-instruments"], True, "chosen"),
+    ],
+)
+def test_the_profilers_set_of_metrics_is_registered(given: list[str], profiling: bool, metric_set: str) -> None:
+    plan = cli._plan(cli.parser().parse_args(["plan", *ONE, *given]))
+    assert (plan.profiling, plan.metric_set) == (profiling, metric_set)
+
+
+def test_another_set_of_metrics_is_refused_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["plan", *ONE, "--with-profiling", "detailed"])
+    told = capsys.readouterr().err
+    assert all(word in told for word in ("--with-profiling", "'detailed'", "chosen", "full"))

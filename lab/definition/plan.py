@@ -18,6 +18,7 @@ from lab.evidence.record import SCHEMA, added, digest, from_data, to_data
 NAME = "plan.json"
 ITEMSIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1}
 LONGEST_RUN_ID = 80
+METRIC_SETS = ("chosen", "full")  # of the profiler: what the lab shows, or all that it knows
 MOST_SWEEPS = 9  # of a case, where five leave its intervals too wide
 MOST_SWEEPS_ASKED = 60  # a test of the lab's own error rate takes many sessions of five
 
@@ -130,7 +131,7 @@ class Plan:
     policy_version: int
     experiments: tuple[PlannedExperiment, ...]
     instruments: bool = added(2, False)  # other instruments read the cells too, in a pass of their own
-    metric_set: str = added(4, "chosen")  # of the profiler, or "full"
+    metric_set: str = added(4, METRIC_SETS[0])
 
     @property
     def digest(self) -> str:
@@ -156,6 +157,7 @@ def make_plan(
     include: frozenset[str],
     policy_version: int,
     instruments: bool = False,
+    metric_set: str = METRIC_SETS[0],
 ) -> Plan:
     """Register what will be measured. PlanError for a bad run id or number of sweeps."""
     check_run_id(run_id)
@@ -172,6 +174,7 @@ def make_plan(
         policy_version=policy_version,
         experiments=tuple(planned(experiment, include) for experiment in experiments),
         instruments=instruments,
+        metric_set=metric_set,
     )
 
 

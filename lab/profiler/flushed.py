@@ -6,7 +6,7 @@ all of it comes from DRAM, and the second time next to nothing does.
 
 import torch
 
-from lab.profiler.profiled import RANGE_SEPARATOR
+from lab.profiler.raw_page import RANGE_SEPARATOR
 from lab.worker.device import CudaClock, profiled_range
 
 FOOTPRINT_BYTES = 16 << 20

@@ -19,7 +19,7 @@ from lab.profiler.readings import read_instruments, wanted_readings
 from lab.supervisor.crew import Crew
 from lab.supervisor.ledger import Key, Ledger, key_of
 from lab.supervisor.lock import gpu_lock, run_lock
-from lab.supervisor.progress import RunProgress
+from lab.supervisor.progress import RunProgress, in_words
 from lab.supervisor.quarantine import quarantined
 from lab.supervisor.resume import TOLD_BY_WORKERS, open_run, refuse_other_machine
 from lab.supervisor.sweep import Sweep
@@ -118,12 +118,14 @@ def _profile(plan: Plan, experiment: PlannedExperiment, ledger: Ledger, say: Say
     counted = ledger.counted()
     if cells - set(_not_for_this_device(plan)) <= counted:
         return
-    say(f"profiling {experiment.name} with Nsight Compute")
-    found = list(profile_experiment(plan, experiment, ledger.directory))
+    say(f"profiling {experiment.name} with Nsight Compute, all cells in one pass; its log is ncu/{experiment.name}.log")
+    began = time.monotonic()
+    found = list(profile_experiment(plan, experiment, ledger.directory, ledger.cells.values()))
     for counters in found:
         if key_of(counters) not in counted:
             ledger.keep(counters)
-    say(f"  counters of {sum(c.outcome == 'measured' for c in found)} of {len(found)} cells")
+    measured = sum(counters.outcome == "measured" for counters in found)
+    say(f"  counters of {measured} of {len(found)} cells in {in_words(time.monotonic() - began)}")
     for reason in sorted({counters.reason for counters in found if counters.outcome == "blocked"}):
         say(f"  counters: blocked: {reason}")
 

@@ -3,7 +3,6 @@
 import random
 import re
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -16,6 +15,7 @@ from lab.definition.plan import Plan, PlannedCase, PlannedExperiment
 from lab.evidence.moment import now
 from lab.evidence.record import Cell, Control, Correctness, Rounds, to_data
 from lab.worker.clock import Clock
+from lab.worker.compiled import Making, making_of
 from lab.worker.correctness import Check, check_output, check_profile, verdict, worse
 from lab.worker.edges import edge_inputs
 from lab.worker.guard import Guard, Tampering
@@ -55,7 +55,7 @@ class Ready:
 
     profile: Profile
     subject: Subject
-    prepare_seconds: float
+    making: Making
     correctness: Correctness
 
 
@@ -153,10 +153,8 @@ class SweepCase(Witness):
             self._send(profile.name, "failed", fault(function), None)
             return None
         subject = Subject(function, profile.in_place)
-        began = time.perf_counter()
         try:
-            subject.function(*ring.pristine(0))
-            seconds = round(time.perf_counter() - began, 6)
+            making = self._make(subject, ring)
             self.ran(profile.name)  # before anything is judged: the judges themselves may have been replaced
             correctness = self._check(profile, subject, ring)
         except Exception as problem:  # any fault of a profile is a record of its cell, not the end of the sweep
@@ -166,11 +164,17 @@ class SweepCase(Witness):
             self._send(profile.name, "wrong" if charge else "failed", charge or fault(problem), None)
             return None
         self.ran(profile.name)
-        item = Ready(profile, subject, seconds, correctness)
+        item = Ready(profile, subject, making, correctness)
         if complaint := self.charges.get(profile.name, "") or correctness.message:
             self._send(profile.name, "wrong", complaint, item)
             return None
         return item
+
+    def _make(self, subject: Subject, ring: Ring) -> Making:
+        def call() -> Any:
+            return subject.function(*ring.pristine(0))
+
+        return making_of(call, again=self.clock.device == "cuda")
 
     def _refuse_poison(self, problem: Exception) -> None:
         """A CUDA fault can make the whole process useless: then it ends here, of the fault that did it."""
@@ -266,11 +270,14 @@ class SweepCase(Witness):
             process=self.bench.process,
             outcome=outcome,
             reason=reason,
-            prepare_seconds=item.prepare_seconds if item else 0.0,
+            prepare_seconds=item.making.seconds if item else 0.0,
             correctness=item.correctness if item else None,
             timings=timings,
             finished_utc=now(),
             unmeasured=unmeasured or {},
+            compiled=item.making.compiled if item else (),
+            compile_seconds=item.making.compile_seconds if item else None,
+            autotune_seconds=item.making.autotune_seconds if item else None,
         )
         self.bench.emit("Cell", to_data(cell))
 

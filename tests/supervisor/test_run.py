@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -647,7 +647,7 @@ def test_variables_that_torch_sets_in_a_worker_make_no_other_machine(tmp_path: P
 
 
 def no_ncu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lab.profiler.nsight.ncu_path", lambda: "")
+    monkeypatch.setattr("lab.profiler.ncu.ncu_path", lambda: "")
 
 
 def counters_of(records: tuple[Record, ...]) -> list[Counters]:
@@ -664,6 +664,21 @@ def test_a_run_goes_on_where_counters_are_blocked(tmp_path: Path, monkeypatch: p
     assert [(c.profile, c.outcome) for c in counters_of(records)] == [("one", "blocked"), ("two", "blocked")]
     assert isinstance(records[-1], RunFinish)
     assert any(line.startswith("  counters: blocked: counters are a GPU's") for line in said)
+    assert "profiling steady with Nsight Compute, all cells in one pass; its log is ncu/steady.log" in said
+    assert any(re.fullmatch(r"  counters of 0 of 2 cells in \d+ s", line) for line in said)
+
+
+def test_the_pass_is_told_what_the_sweeps_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Cell] = []
+
+    def profile(plan: Plan, experiment: object, directory: Path, timed: Iterable[Cell]) -> Iterator[Counters]:
+        told.extend(timed)
+        return iter(())
+
+    monkeypatch.setattr("lab.supervisor.run.profile_experiment", profile)
+    plan = toy_plan("steady", profiling=True)
+    records = measure(plan, begun(tmp_path / "toy", plan, keep=lambda record: not isinstance(record, Counters)))
+    assert told == cells_of(records)
 
 
 def test_counters_that_were_cut_off_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from factory import DOUBLING
+from factory import DOUBLING, triton_kernel
 from sweeps import blamed, swept
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from lab.worker import sweep_case
+from lab.worker.compiled import Making
 from lab.worker.cpu import CpuClock
 from lab.worker.deferred import modes_active
 
@@ -131,6 +132,9 @@ class Gpu(CpuClock):
     device = "cuda"
 
 
+ON_CPU = dataclasses.replace(DOUBLING, inputs=lambda shape, dtype, device, seed: (torch.ones(shape) * (seed % 97),))
+
+
 def falling_back(launched: set[str], calls: int) -> Callable[[], Function]:
     """Loads a profile that stops launching its kernel after some calls."""
 
@@ -158,18 +162,41 @@ def test_a_profile_that_falls_back_once_the_checks_are_over_is_charged(monkeypat
         yield launched
 
     monkeypatch.setattr(sweep_case, "seen", seen)
-    on_cpu = dataclasses.replace(DOUBLING, inputs=lambda shape, dtype, device, seed: (torch.ones(shape) * (seed % 97),))
     profiles = {
         "at-first": falling_back(launched, 0),
         "late": falling_back(launched, 20),
         "never": falling_back(launched, 9999),
     }
     kernels = {"doubling": "own"}
-    cells = swept(monkeypatch, profiles, clock=Gpu, operator=on_cpu, kernels=kernels)
+    cells = swept(monkeypatch, profiles, clock=Gpu, operator=ON_CPU, kernels=kernels)
     assert blamed(cells) == {
         "at-first": "fell back: its kernel own was not launched",
         "late": "fell back: its kernel own was not launched after it was timed",
     }
+
+
+def test_a_cell_holds_what_triton_made_of_its_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Making(
+        seconds=0.5, compile_seconds=0.25, autotune_seconds=2.0, compiled=(triton_kernel("own", registers=38),),
+    )  # fmt: skip
+    asked: list[bool] = []
+
+    def making_of(call: Callable[[], Any], *, again: bool) -> Making:
+        call()
+        asked.append(again)
+        return made
+
+    monkeypatch.setattr(sweep_case, "making_of", making_of)
+    cell = swept(monkeypatch, {}, clock=Gpu, operator=ON_CPU)["plain"]
+    assert (cell.compiled, cell.prepare_seconds) == (made.compiled, 0.5)
+    assert (cell.compile_seconds, cell.autotune_seconds) == (0.25, 2.0)
+    assert asked == [True, True], "on a GPU there is a second call to look at"
+
+
+def test_on_the_cpu_triton_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = swept(monkeypatch, {})["plain"]
+    assert (cell.compiled, cell.compile_seconds, cell.autotune_seconds) == ((), None, None)
+    assert cell.prepare_seconds > 0
 
 
 def test_inputs_with_gaps_cost_the_case_with_a_reason_that_names_them(monkeypatch: pytest.MonkeyPatch) -> None:

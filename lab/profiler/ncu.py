@@ -1,0 +1,151 @@
+"""One run of Nsight Compute over a program of the lab: its report, read back as a table, or why there is none.
+
+The clocks are left alone, and only launches are seen for which the program opens a range.
+"""
+
+import hashlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lab.evidence.machine import ncu_path
+from lab.evidence.source import OWN_MODULE, child_environment
+from lab.profiler.raw_page import OPTIONS
+from lab.supervisor.orphan import mark_parent
+from lab.worker.sweep_case import PATHS
+
+CLOCK_CONTROL = "none"
+TIMEOUT_SECONDS = {"chosen": 420.0, "full": 1200.0}  # by set of metrics
+READING_SECONDS = 120.0
+GRANTED = (
+    "run as root (a container needs --cap-add=SYS_ADMIN), or let every user: a line `options nvidia "
+    "NVreg_RestrictProfilingToAdminUsers=0` in a file of /etc/modprobe.d/, then load the driver anew"
+)
+FREED = "pause it (`dcgmi profile --pause`, afterwards `--resume`) or stop it (`systemctl stop nvidia-dcgm`)"
+# What ncu says → what it means for us. Its lines may be broken anywhere.
+COMPLAINTS = (
+    (r"ERR_NVGPUCTRPERM", "no-permission", f"ncu may not read the counters (ERR_NVGPUCTRPERM): {GRANTED}"),
+    (
+        r"driver\s+resource\s+was\s+unavailable", "busy",
+        f"another tool, such as DCGM, holds the GPU's counters: {FREED}, and run again",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """What is to be captured. `full` adds ncu's own largest set to the metrics."""
+
+    name: str  # of the report, ncu/NAME.ncu-rep, and of the log and table beside it
+    program: tuple[str, ...]  # a module of the lab and its arguments
+    metrics: tuple[str, ...]
+    metric_set: str  # "chosen" or "full"
+    cache_control: str  # "all": ncu empties the caches before each kernel; "none": it does not
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """The table of one capture, or why there is none: one of record.BLOCKERS, and the reason in words."""
+
+    table: str = ""
+    blocker: str = ""
+    reason: str = ""
+    sha256: str = ""
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """How a run of ncu went: all that it said, and a blocker where it did not end well."""
+
+    told: str
+    blocker: str = ""
+    problem: str = ""
+
+
+def capture(request: Request, directory: Path, device: str) -> Report:
+    """Run the program under ncu, keep the report in the run's directory, and read its table."""
+    if device != "cuda":
+        return Report(blocker="no-gpu", reason="counters are a GPU's, and this run measures the CPU")
+    if not (ncu := ncu_path()):
+        reason = "ncu is not installed: install NVIDIA Nsight Compute and put ncu on the PATH"
+        return Report(blocker="not-installed", reason=reason)
+    folder = directory / "ncu"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{request.name}.ncu-rep"
+    run = _capture_what_is_known(ncu, request, path)
+    if run.blocker or not path.is_file():
+        return _diagnosis(run)
+    with path.open("rb") as file:
+        report = Report(sha256=hashlib.file_digest(file, "sha256").hexdigest(), size_bytes=path.stat().st_size)
+    read = _run([ncu, "--import", str(path), *OPTIONS], folder / f"{request.name}.csv", READING_SECONDS)
+    if read.blocker:
+        return replace(report, blocker=read.blocker, reason=f"the report could not be read back: {read.problem}")
+    return replace(report, table=read.told)
+
+
+def _capture_what_is_known(ncu: str, request: Request, path: Path) -> _Run:
+    """Ask again without the metrics that this ncu, or this chip, does not know: it refuses all for one of them."""
+    metrics = request.metrics
+    while True:
+        path.unlink(missing_ok=True)  # one that was left by an earlier pass must not pass for this one's
+        command = _command(ncu, replace(request, metrics=metrics), path)
+        run = _run(command, path.with_suffix(".log"), TIMEOUT_SECONDS[request.metric_set])
+        unknown = _unknown(run.told, metrics)
+        if not unknown or unknown == metrics or path.is_file():
+            return run
+        metrics = tuple(metric for metric in metrics if metric not in unknown)
+
+
+def _command(ncu: str, request: Request, path: Path) -> list[str]:
+    return [
+        ncu, "--clock-control", CLOCK_CONTROL, "--cache-control", request.cache_control,
+        "--profile-from-start", "off", "--nvtx", *(("--set", "full") if request.metric_set == "full" else ()),
+        "--metrics", ",".join(request.metrics), "--force-overwrite", "--export", str(path),
+        sys.executable, *OWN_MODULE, *request.program,
+    ]  # fmt: skip
+
+
+def _unknown(told: str, metrics: tuple[str, ...]) -> tuple[str, ...]:
+    """ncu names a metric as it was asked for, or as a pattern with the metric's name in it."""
+    complaints = [line for line in told.splitlines() if "Failed to find metric" in line]
+    return tuple(metric for metric in metrics if any(metric.partition(".")[0] in line for line in complaints))
+
+
+def _run(command: list[str], log: Path, timeout_seconds: float) -> _Run:
+    """The whole process group ends with the call, and with this process."""
+    with log.open("w+", errors="replace") as output:
+        process = subprocess.Popen(
+            [sys.executable, *OWN_MODULE, "lab.supervisor.orphan", *command],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            env=child_environment() | mark_parent(),
+        )
+        blocker = problem = ""
+        try:
+            if code := process.wait(timeout_seconds):
+                blocker, problem = "crash", f"ncu ended with code {code}"
+        except subprocess.TimeoutExpired:
+            blocker, problem = "time-out", f"time-out after {timeout_seconds:.0f} s"
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        output.seek(0)
+        return _Run(output.read(), blocker, problem)
+
+
+def _diagnosis(run: _Run) -> Report:
+    """Why there is no report. What ncu complains of says more than how it ended."""
+    for pattern, blocker, reason in COMPLAINTS:
+        if re.search(pattern, run.told):
+            return Report(blocker=blocker, reason=reason)
+    complaints = [PATHS.sub("(path)", line.strip()) for line in run.told.splitlines() if "==ERROR==" in line]
+    reason = "; ".join([run.problem or "ncu wrote no report", *complaints[:2]])
+    return Report(blocker=run.blocker or "empty", reason=reason[:400])

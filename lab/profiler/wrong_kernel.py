@@ -1,0 +1,71 @@
+"""Are the captured kernels those of the profile that was timed? Pure.
+
+Asked only what an honest profile passes, whatever its compiler calls its kernels. A launch is compared with what Triton
+compiled by its registers and its threads, which ncu tells exactly; shared memory is left out, because ncu adds what
+the driver reserves, and that differs between GPUs.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from lab.definition.plan import PlannedCase, PlannedExperiment, PlannedProfile
+from lab.evidence.record import Compiled, Kernel
+
+THREADS_PER_WARP = 32
+Compilations = Mapping[tuple[str, str], Sequence[Compiled]]  # by case and profile: what Triton compiled, in any sweep
+
+
+def wrong_kernel(
+    experiment: PlannedExperiment,
+    case: PlannedCase,
+    profile: PlannedProfile,
+    kernels: Sequence[Kernel],
+    compiled: Compilations,
+) -> str:
+    """Why these kernels, captured in one call of the profile, are not its own; nothing where they may be."""
+    made = compiled.get((case.name, profile.name), ())
+    if own := profile.kernels.get(case.op, ""):
+        return _missing(own, kernels) or _otherwise_compiled(own, kernels, made)
+    return _of_another(experiment, case, kernels, compiled, made)
+
+
+def _missing(own: str, kernels: Sequence[Kernel]) -> str:
+    seen = sorted({kernel.name for kernel in kernels})
+    return "" if own in seen else f"{own} is not among the captured {seen}"
+
+
+def _otherwise_compiled(own: str, kernels: Sequence[Kernel], made: Sequence[Compiled]) -> str:
+    """The name of the profile's kernel, on code that was not timed: another configuration, or another kernel."""
+    timed = {(each.registers_per_thread, each.warps * THREADS_PER_WARP) for each in made if each.name == own}
+    seen = {(kernel.registers_per_thread, _threads(kernel)) for kernel in kernels if kernel.name == own}
+    if not timed or timed & seen or any(registers is None for registers, _ in seen):
+        return ""
+    return f"{own} was timed with {_in_words(timed)}, and captured with {_in_words(seen)}"
+
+
+def _of_another(
+    experiment: PlannedExperiment,
+    case: PlannedCase,
+    kernels: Sequence[Kernel],
+    compiled: Compilations,
+    made: Sequence[Compiled],
+) -> str:
+    """A profile without a kernel of its own that launches the very code of one that has: the two are one profile."""
+    seen = {kernel.name for kernel in kernels}
+    code = {(each.name, each.code_sha256) for each in made if each.name in seen and each.code_sha256}
+    for rival in experiment.profiles_of(case):
+        own = rival.kernels.get(case.op, "")
+        theirs = {(each.name, each.code_sha256) for each in compiled.get((case.name, rival.name), ())}
+        if any(name == own for name, _ in code & theirs):
+            return f"{own} is the kernel of {rival.name}; a profile that launches it too must name it"
+    return ""
+
+
+def _threads(kernel: Kernel) -> int:
+    """Of a block: ncu writes '(256, 1, 1)'."""
+    return math.prod(int(side) for side in kernel.block.strip("()").split(","))
+
+
+def _in_words(launches: set[tuple[int, int]] | set[tuple[float | None, int]]) -> str:
+    told = sorted((registers or 0, threads) for registers, threads in launches)
+    return " or ".join(f"{registers:.0f} registers and {threads} threads a block" for registers, threads in told)

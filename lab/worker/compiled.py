@@ -1,0 +1,143 @@
+"""What Triton made of a profile: the kernels of one call as they were compiled, and what making them cost.
+
+Asked around a profile's first two calls, which nobody times. Triton tells its hooks little more than a kernel's name,
+so two of its methods are wrapped while these calls last, and are themselves again before anything is timed.
+"""
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from lab.evidence.record import Compiled
+
+# What PTX holds for debuggers: where the source lay, and labels for it. The code is the rest.
+DEBUG_SECTIONS = re.compile(r"^\s*\.section\b[^{]*\{[^}]*\}", re.MULTILINE)
+DEBUG_LINES = re.compile(r"^\s*(?:\.loc\b.*|\.file\b.*|\$L__(?:tmp|func_begin|func_end)\d+:)?$\n?", re.MULTILINE)
+COMMENTS = re.compile(r"\s*//.*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """What a profile's first call took, and the Triton kernels that each further call launches."""
+
+    seconds: float
+    compile_seconds: float | None  # None: Triton compiled nothing, or found it in its cache
+    autotune_seconds: float | None  # compiling the configurations included; None: there was nothing to choose
+    compiled: tuple[Compiled, ...]
+
+
+def making_of(call: Callable[[], Any], *, again: bool) -> Making:
+    """Make a profile's first call at a case, and `again`: the second launches what was chosen, and nothing on trial.
+
+    On a CPU there is nothing to be seen a second time, for Triton's interpreter compiles no kernel.
+    """
+    compiled: list[float] = []
+    tuned: list[float] = []
+    with _compilations(compiled), _autotuning(tuned):
+        began = time.perf_counter()
+        call()
+        seconds = time.perf_counter() - began
+    kernels: list[Any] = []
+    if again:
+        with _launches(kernels):
+            call()
+    return Making(
+        seconds=round(seconds, 6),
+        compile_seconds=_total(compiled),
+        autotune_seconds=_total(tuned),
+        compiled=tuple(describe(kernel) for kernel in dict.fromkeys(kernels)),
+    )
+
+
+def describe(kernel: Any) -> Compiled:
+    """A CompiledKernel of Triton's that has been loaded."""
+    ptx = kernel.asm.get("ptx", "")
+    return Compiled(
+        name=str(kernel.name),
+        registers_per_thread=int(kernel.n_regs),
+        spills=int(kernel.n_spills),
+        shared_bytes=int(kernel.metadata.shared),
+        warps=int(kernel.metadata.num_warps),
+        stages=int(kernel.metadata.num_stages),
+        configuration=dict(_constants(kernel.src)),
+        code_sha256=code_digest(ptx) if ptx else "",  # Triton can be told to keep the binary only
+    )
+
+
+def code_digest(ptx: str) -> str:
+    """SHA-256 of PTX code: the same from another path, or after lines were added above the kernel."""
+    code = DEBUG_LINES.sub("", COMMENTS.sub("", DEBUG_SECTIONS.sub("", ptx)))
+    return hashlib.sha256(code.encode()).hexdigest()
+
+
+def _constants(source: Any) -> Iterator[tuple[str, str]]:
+    """Compile-time constants by the name of their parameter; Triton knows them by position."""
+    names = list(source.signature)
+    for path, value in source.constants.items():
+        yield names[path[0]] + "".join(f"[{index}]" for index in path[1:]), str(value)
+
+
+def _total(seconds: list[float]) -> float | None:
+    return round(sum(seconds), 6) if seconds else None
+
+
+@contextmanager
+def _compilations(seconds: list[float]) -> Iterator[None]:
+    """Notes how long each kernel takes that Triton compiles afresh."""
+    from triton import knobs
+
+    def listen(*, times: Any, cache_hit: bool, **_: Any) -> None:
+        if not cache_hit:
+            seconds.append(times.total * 1e-6)
+
+    with _replaced(knobs.compilation, "listener", lambda previous: listen):
+        yield
+
+
+@contextmanager
+def _autotuning(seconds: list[float]) -> Iterator[None]:
+    """Notes how long each autotuner tries its configurations: it keeps that of the last time that it did."""
+    from triton.runtime.autotuner import Autotuner
+
+    def noting(run: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(tuner: Any, *arguments: Any, **named: Any) -> Any:
+            before = vars(tuner).get("bench_time")
+            result = run(tuner, *arguments, **named)
+            if (spent := vars(tuner).get("bench_time")) is not before:
+                seconds.append(float(spent))
+            return result
+
+        return noted
+
+    with _replaced(Autotuner, "run", noting):
+        yield
+
+
+@contextmanager
+def _launches(kernels: list[Any]) -> Iterator[None]:
+    """Notes each compiled kernel that is launched: Triton asks it for metadata before it does."""
+    from triton.compiler import CompiledKernel
+
+    def noting(launch_metadata: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(kernel: Any, *arguments: Any) -> Any:
+            kernels.append(kernel)
+            return launch_metadata(kernel, *arguments)
+
+        return noted
+
+    with _replaced(CompiledKernel, "launch_metadata", noting):
+        yield
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+    original = getattr(owner, name)
+    setattr(owner, name, make(original))
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)

@@ -1,0 +1,199 @@
+"""How ncu is asked, and what its end means."""
+
+import hashlib
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from fake_ncu import GOOD, NOTING, SAMPLE, Ncu
+
+from lab.profiler import ncu as room
+from lab.profiler.ncu import Report, Request, capture
+from lab.profiler.raw_page import CHOSEN_METRICS
+
+
+def captured(directory: Path, metric_set: str = "chosen", metrics: tuple[str, ...] = CHOSEN_METRICS) -> Report:
+    request = Request(
+        name="try", program=("lab.profiler.profiled", "run", "experiment", "failures"), metrics=metrics,
+        metric_set=metric_set, cache_control="all",
+    )  # fmt: skip
+    return capture(request, directory, "cuda")
+
+
+def asked(directory: Path) -> str:
+    return (directory / "ncu" / "arguments").read_text()
+
+
+def test_the_report_is_kept_and_its_digest_and_size_are_told(tmp_path: Path, ncu: Ncu) -> None:
+    ncu(GOOD)
+    report = captured(tmp_path)
+    assert (tmp_path / "ncu" / "try.ncu-rep").read_bytes() == b"a report"
+    assert (report.sha256, report.size_bytes) == (hashlib.sha256(b"a report").hexdigest(), 8)
+    assert (report.blocker, report.reason) == ("", "")
+    assert report.table.strip() == SAMPLE.strip()
+
+
+def test_clocks_are_never_touched_and_caches_as_was_asked(tmp_path: Path, ncu: Ncu) -> None:
+    ncu(NOTING)
+    captured(tmp_path)
+    assert "--clock-control none --cache-control all" in asked(tmp_path)
+    assert "--profile-from-start off --nvtx" in asked(tmp_path)
+
+
+def test_the_chosen_list_is_asked_for_in_one_run(tmp_path: Path, ncu: Ncu) -> None:
+    ncu(NOTING)
+    captured(tmp_path)
+    assert f"--metrics {','.join(CHOSEN_METRICS)} " in asked(tmp_path)
+    assert "--set" not in asked(tmp_path)
+
+
+def test_the_full_set_is_asked_for_beside_the_list(tmp_path: Path, ncu: Ncu) -> None:
+    ncu(NOTING)
+    captured(tmp_path, "full")
+    assert f"--set full --metrics {','.join(CHOSEN_METRICS)} " in asked(tmp_path)
+
+
+UNKNOWING = """
+named = arguments[arguments.index("--metrics") + 1].split(",") if not reading else []
+strange = "launch__occupancy_limit_barriers", "dram__throughput", "regex:"
+unknown = [name for name in named if name.startswith(strange)]
+if unknown:
+    with (report.parent / "runs").open("a") as runs:
+        print("refused", file=runs)
+    told = unknown[0] if unknown[0].startswith("regex") else f"regex:^{unknown[0].split('.')[0]}\\\\.(sum|min|max|avg)$"
+    print("==PROF== Connected to process 425")
+    print("==ERROR== Failed to find metric " + told)
+    sys.exit(1)
+"""
+
+
+def test_metrics_that_ncu_does_not_know_cost_themselves_only(tmp_path: Path, ncu: Ncu) -> None:
+    """ncu refuses to measure anything where it does not know one of them, and names the first."""
+    ncu(textwrap.dedent(UNKNOWING) + NOTING)
+    report = captured(tmp_path)
+    assert (report.blocker, report.table.strip()) == ("", SAMPLE.strip())
+    assert (tmp_path / "ncu" / "runs").read_text().split() == ["refused"] * 3
+    metrics = asked(tmp_path).partition("--metrics ")[2].split()[0].split(",")
+    assert len(metrics) == len(CHOSEN_METRICS) - 3
+    assert "dram__bytes_read.sum" in metrics
+
+
+def test_ncu_that_knows_no_metric_at_all_is_not_asked_for_ever(tmp_path: Path, ncu: Ncu) -> None:
+    ncu("print('==ERROR== Failed to find metric dram__bytes_read.sum'); sys.exit(1)")
+    report = captured(tmp_path, metrics=("dram__bytes_read.sum",))
+    assert (report.blocker, report.reason) == (
+        "crash", "ncu ended with code 1; ==ERROR== Failed to find metric dram__bytes_read.sum"
+    )  # fmt: skip
+
+
+def test_permission_to_read_counters_refused_says_what_grants_it(tmp_path: Path, ncu: Ncu) -> None:
+    ncu("print('==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'); sys.exit(1)")
+    report = captured(tmp_path)
+    assert report.blocker == "no-permission"
+    assert "ERR_NVGPUCTRPERM" in report.reason
+    assert "`options nvidia NVreg_RestrictProfilingToAdminUsers=0` in a file of /etc/modprobe.d/" in report.reason
+    assert "--cap-add=SYS_ADMIN" in report.reason
+
+
+@pytest.mark.parametrize("between", [" ", "\\n"])
+def test_counters_that_another_tool_holds_are_busy(tmp_path: Path, ncu: Ncu, between: str) -> None:
+    ncu(f"""
+        print("==ERROR== An error was reported by the driver:")
+        print("==ERROR== Profiling failed because a driver{between}resource was unavailable. Ensure that no other tool "
+              "(like DCGM) is concurrently collecting profiling data.")
+        print("==ERROR== Failed to profile \\"reduce_kernel\\" in process 7508")
+        sys.exit(9)
+    """)
+    report = captured(tmp_path)
+    assert report.blocker == "busy"
+    assert "`dcgmi profile --pause`" in report.reason
+
+
+def test_a_crash_is_told_with_its_code_and_what_ncu_complained_of(tmp_path: Path, ncu: Ncu) -> None:
+    ncu("""
+        print("==PROF== fine")
+        print("==ERROR== Failed to open/create lock file /tmp/nsight-compute-lock.")
+        print("==ERROR== The application returned an error code (9).")
+        print("==ERROR== An error occurred while trying to profile.")
+        sys.exit(9)
+    """)
+    report = captured(tmp_path)
+    assert report.blocker == "crash"
+    assert report.reason == (
+        "ncu ended with code 9; ==ERROR== Failed to open/create lock file (path); "
+        "==ERROR== The application returned an error code (9)."
+    )
+
+
+def test_ncu_that_is_killed(tmp_path: Path, ncu: Ncu) -> None:
+    ncu("import signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    assert captured(tmp_path) == Report(blocker="crash", reason="ncu ended with code 139")
+
+
+def test_ncu_that_cannot_be_started(tmp_path: Path, ncu: Ncu) -> None:
+    ncu(GOOD)
+    (tmp_path / "bin" / "ncu").write_text("#!/nowhere/python\n")
+    report = captured(tmp_path)
+    assert report.blocker == "crash"
+    assert "it does not start: " in report.reason
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("", "ncu wrote no report"),
+        ("print('==WARNING== No kernels were profiled.')", "ncu wrote no report"),
+        ("print('==ERROR== no room')", "ncu wrote no report; ==ERROR== no room"),
+    ],
+)
+def test_ncu_that_succeeds_without_a_report(tmp_path: Path, ncu: Ncu, body: str, reason: str) -> None:
+    ncu(body)
+    assert captured(tmp_path) == Report(blocker="empty", reason=reason)
+
+
+def test_a_report_of_an_earlier_pass_does_not_pass_for_this_ones(tmp_path: Path, ncu: Ncu) -> None:
+    ncu(GOOD)
+    captured(tmp_path)
+    ncu("if reading: print(table)")
+    assert captured(tmp_path).blocker == "empty"
+
+
+def test_ncu_that_hangs_is_ended_with_all_its_children(
+    tmp_path: Path, ncu: Ncu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(room.TIMEOUT_SECONDS, "chosen", 2.0)
+    beats = tmp_path / "beats"
+    ncu(f"""
+        beat = "import time\\nfor _ in range(600): open({str(beats)!r}, 'a').write('.'); time.sleep(0.05)"
+        subprocess.Popen([sys.executable, "-c", beat])
+        time.sleep(60)
+    """)
+    began = time.monotonic()
+    assert captured(tmp_path) == Report(blocker="time-out", reason="time-out after 2 s")
+    assert time.monotonic() - began < 20
+    last = beats.stat().st_size
+    time.sleep(0.5)
+    assert beats.stat().st_size == last, "a child of ncu outlived the time-out"
+
+
+def test_a_report_that_cannot_be_read_back_is_kept_all_the_same(tmp_path: Path, ncu: Ncu) -> None:
+    ncu(GOOD.replace("print(table)", "sys.exit(3)"))
+    report = captured(tmp_path)
+    assert (report.blocker, report.table) == ("crash", "")
+    assert report.reason == "the report could not be read back: ncu ended with code 3"
+    assert report.sha256
+
+
+def test_ncu_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "ncu_path", lambda: "")
+    assert captured(tmp_path) == Report(
+        blocker="not-installed", reason="ncu is not installed: install NVIDIA Nsight Compute and put ncu on the PATH"
+    )
+
+
+def test_without_a_gpu_ncu_is_not_started(tmp_path: Path, ncu: Ncu) -> None:
+    ncu(NOTING)
+    request = Request(name="try", program=(), metrics=CHOSEN_METRICS, metric_set="chosen", cache_control="all")
+    assert capture(request, tmp_path, "cpu").blocker == "no-gpu"
+    assert not (tmp_path / "ncu").exists()
