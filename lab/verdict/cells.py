@@ -10,6 +10,7 @@ from lab.verdict.compare import fewest_calls, rounds_of, timing_of, void_samples
 from lab.verdict.roofline import bytes_per_second, near_launch_floor, why_impossible
 from lab.verdict.spoiled import Spoiled
 from lab.verdict.statistics import Latency, latency
+from lab.verdict.traffic import DramTraffic, dram_traffic
 
 SCOPE = "device_cold"
 EAGER_PENALTY = 1.5  # an eager call that takes so many times its share of a graph waits for the host
@@ -34,6 +35,7 @@ class CellResult:
     impossible: Mapping[str, str] = field(default_factory=dict)  # scope → why no honest time can be so short
     correctness: tuple[Correctness, ...] = ()
     counters: Counters | None = None
+    traffic: DramTraffic | None = None  # None where no DRAM bytes were counted
     cells: tuple[Cell, ...] = ()
 
     @property
@@ -127,6 +129,7 @@ def _measured(
         },
         correctness=tuple(cell.correctness for cell in cells if cell.correctness),
         counters=counters,
+        traffic=dram_traffic(case, counters, sweeps[0].machine),
         cells=cells,
     )
 
