@@ -6,7 +6,7 @@ from lab.definition.experiment import Experiment
 from lab.definition.plan import Plan
 from lab.verdict.results import RunResult
 from lab.verdict.validity import SelfComparison, Study
-from lab.website.format import microseconds, ratio_interval
+from lab.website.format import microseconds, verdict_ratio
 
 
 def describe_experiment(experiment: Experiment) -> Iterator[str]:
@@ -57,9 +57,8 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
         for claim in experiment.claims:
             yield f"  {claim.status:13} {claim.claim.text}"
             for case_name, verdict in claim.verdicts.items():
-                ratio = ratio_interval(verdict.speedup) if verdict.speedup else ""
                 cpu = "CPU evidence" if run.machine.device == "cpu" else ""
-                detail = "  ".join(part for part in (ratio, verdict.mark, cpu, verdict.reason) if part)
+                detail = "  ".join(part for part in (verdict_ratio(verdict), verdict.mark, cpu, verdict.reason) if part)
                 yield f"    {verdict.status:13} {case_name:28} {detail}"
 
 
