@@ -3,5 +3,6 @@
 from experiments.cheating_kernels import CHEATING_KERNELS
 from experiments.measurement_validity import MEASUREMENT_VALIDITY
 from experiments.normalization_fusion import NORMALIZATION_FUSION
+from experiments.profiler_validation import PROFILER_VALIDATION
 
-EXPERIMENTS = (NORMALIZATION_FUSION, MEASUREMENT_VALIDITY, CHEATING_KERNELS)
+EXPERIMENTS = (NORMALIZATION_FUSION, PROFILER_VALIDATION, MEASUREMENT_VALIDITY, CHEATING_KERNELS)
