@@ -1,7 +1,7 @@
 """What an experiment's page says of a claim about DRAM traffic: its table, its card, its part of the answer."""
 
 from lab.definition.plan import PlannedClaim
-from lab.verdict.judge import WEIGHED
+from lab.verdict.judge import WEIGHED, Status
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.pages.labels import baseline_title, profile_title, shape_label
@@ -37,11 +37,13 @@ def traffic_outcome(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> Senten
     )
     supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
     if least is None or most is None or supported is None or judged is None:
+        if ledger.value(*path, "status") == Status.REJECTED:
+            return (f"the claim about the bytes that {subject} moves was rejected",)
         return (f"the bytes that {subject} moves could not be judged",)
     span: Sentence = (least,) if least.text == most.text else (least, " to ", most)
     tally: Sentence = (" (supported at ", supported, " of ", judged, " cases)")
     if shares:
-        return ("of the bytes that ", subject, " moved it had to move ", *span, *tally)
+        return (f"of the bytes that {subject} moved, ", *span, " had to be", *tally)
     return (baseline_title(shown, claim), " moved ", *span, f" the bytes of {subject}", *tally)
 
 
