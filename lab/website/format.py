@@ -54,7 +54,8 @@ def verdict_ratio(verdict: Verdict) -> str:
 
 
 def threshold(value: float) -> str:
-    return f"{value:.2f}×"
+    """'1.02×', and below parity '0.134×'."""
+    return f"{value:.2f}×" if value >= 1 else times(value)
 
 
 def noise(value: float | None) -> str:

@@ -68,13 +68,13 @@ def test_without_counters_the_table_says_why() -> None:
     ],
 )
 def test_the_answer_speaks_of_traffic(claim: Claim, answer: str) -> None:
-    where = "On one NVIDIA H100 80GB HBM3, in DRAM traffic, as the profiler counts it"
+    where = "On one NVIDIA H100 80GB HBM3, in DRAM traffic as the profiler counts it"
     assert told(page_of(counted_run(claim)).answer) == f"{where}, {answer}."
 
 
 def test_the_answer_holds_both_kinds_of_claims() -> None:
     answer = told(page_of(counted_run(PLAIN_MOVES_TWICE, BEATS)).answer)
-    assert "in DRAM traffic, as the profiler counts it and in GPU time with nothing cached" in answer
+    assert "in DRAM traffic as the profiler counts it and in GPU time with nothing cached" in answer
     assert "the bytes of fast (supported" in answer
     assert "as fast as plain wherever that could be judged" in answer
 

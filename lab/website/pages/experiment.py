@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.verdict.explained import EXPLAINED_WITHIN
 from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER, WEIGHED, Status
@@ -120,7 +121,7 @@ def _answer(shown: Shown, ledger: Ledger) -> Sentence:
 
 def _about(claim: PlannedClaim) -> str:
     """What of the GPU a claim speaks of."""
-    return "in DRAM traffic, as the profiler counts it" if claim.measure == "traffic" else SCOPES[claim.scope]
+    return "in DRAM traffic as the profiler counts it" if claim.measure == "traffic" else SCOPES[claim.scope]
 
 
 def _outcome_of(shown: Shown, name: str, ledger: Ledger) -> Sentence:
@@ -138,9 +139,11 @@ def _outcome_of(shown: Shown, name: str, ledger: Ledger) -> Sentence:
             return (f"the claim that {subject} beats {baseline} was rejected",)
         return (f"{subject} could not be judged against {baseline}",)
     span: Sentence = (least,) if least.text == most.text else (least, " to ", most)
+    threshold = ledger.figure(*path, "threshold", show=format.threshold) or ""
+    says: Sentence = ("that it is faster",) if claim.threshold == USUAL_THRESHOLD else ("of at least ", threshold)
     return (
-        f"{subject} ran ", *span, f" as fast as {baseline} wherever that could be judged (the claim that it is ",
-        "faster: supported at ", supported, " of ", judged, " cases)",
+        f"{subject} ran ", *span, f" as fast as {baseline} wherever that could be judged (the claim ", *says,
+        ": supported at ", supported, " of ", judged, " cases)",
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ def claim_view(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
     path = ("claims", claim.name)
     traffic = claim.measure == "traffic"
     supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
-    mean = ledger.figure(*path, "geometric_mean", show=format.times if traffic else lambda v: f"{v:.2f}×")
+    mean = ledger.figure(*path, "geometric_mean", show=format.times if traffic else format.threshold)
     compared = ledger.figure(*path, "compared")
     tally: Sentence = ("supported at ", supported or "none", " of ", judged or "no", " cases")
     if mean and compared:

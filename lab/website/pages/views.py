@@ -61,7 +61,7 @@ class TrafficVerdict:
     subject: Figure | None  # with the rest of its result
     baseline: Figure | None
     ratio: Figure | None
-    bounds: Figure | None  # of the ratio, where several kernels leave it open
+    bounds: Figure | None  # of the ratio, where there are several kernels
     status: str
     mark: str
     reason: str
