@@ -13,8 +13,8 @@ from lab.website.format import (
     megabytes,
     microseconds,
     percent,
-    ratio_interval,
     teraflops_per_second,
+    verdict_ratio,
 )
 
 
@@ -61,9 +61,8 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
         for claim in experiment.claims:
             yield f"  {claim.status:13} {claim.claim.text}"
             for case_name, verdict in claim.verdicts.items():
-                ratio = ratio_interval(verdict.speedup) if verdict.speedup else ""
                 cpu = "CPU evidence" if run.machine.device == "cpu" else ""
-                detail = "  ".join(part for part in (ratio, verdict.mark, cpu, verdict.reason) if part)
+                detail = "  ".join(part for part in (verdict_ratio(verdict), verdict.mark, cpu, verdict.reason) if part)
                 yield f"    {verdict.status:13} {case_name:28} {detail}"
 
 

@@ -91,9 +91,9 @@ class Profile:
 class Claim:
     """A sentence registered before measuring: subject is at least `threshold` times as fast as baseline.
 
-    With `measure` "traffic" it is about the bytes that one call moves to and from DRAM, as the profiler counts them:
-    the baseline moves at least `threshold` times as many as the subject. A baseline of None is then the least that
-    any implementation must move.
+    With `measure` "traffic" it is about the bytes that one call moves to and from DRAM: those that the profiler counts,
+    and those of the result that are still in the cache when it stops counting. The baseline moves at least `threshold`
+    times as many as the subject. A baseline of None is then the least that any implementation must move.
 
     `expected` is for tests of the lab itself: the verdicts that a sound instrument may give.
     """

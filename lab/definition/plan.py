@@ -270,8 +270,9 @@ def _case(experiment: Experiment, case: Case, include: frozenset[str]) -> Planne
 
 
 def _control(experiment: Experiment, case: Case) -> str:
-    """The first profile that a claim takes as its baseline at this case, else the first that implements it."""
-    baselines = [claim.baseline.name for claim in experiment.claims if case in claim.cases and claim.baseline]
+    """The first profile that a claim of a speed-up takes as its baseline here, else the first that implements it."""
+    speedups = [claim for claim in experiment.claims if case in claim.cases and claim.measure == "speedup"]
+    baselines = [claim.baseline.name for claim in speedups if claim.baseline]
     able = [profile.name for profile in experiment.profiles if case.operator.name in profile.implementations]
     return next(iter(baselines + able), "")
 

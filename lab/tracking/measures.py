@@ -31,7 +31,7 @@ def headlines(run: RunResult, experiment: ExperimentResult) -> Iterator[Measure]
     utc = run.finished_utc or max(last_utc(cell) for cell in experiment.cells.values() if cell.cells)
     for result in experiment.claims:
         if gain := geomean(result):
-            yield Measure(key=f"speedup_geomean/{result.claim.name}", value=rounded(gain), utc=utc)
+            yield Measure(key=f"{result.claim.measure}_geomean/{result.claim.name}", value=rounded(gain), utc=utc)
     for status in Status:
         count = sum(result.status == status for result in experiment.claims)
         yield Measure(key=f"claims/{status}", value=count, utc=utc)

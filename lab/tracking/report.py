@@ -9,7 +9,7 @@ from lab.verdict.judge import READING_ORDER, Status, Verdict
 from lab.verdict.ranking import Place, baselines, rank
 from lab.verdict.results import ClaimResult, ExperimentResult, RunResult
 from lab.verdict.statistics import geometric_mean
-from lab.website.format import day, interval, microseconds, noise, ratio_interval, significant
+from lab.website.format import day, interval, microseconds, noise, significant, verdict_ratio
 from lab.website.naming import case_name, machine_name, run_title
 
 JUDGED = (Status.SUPPORTED, Status.REFUTED, Status.INCONCLUSIVE)
@@ -26,8 +26,8 @@ def write_report(run: RunResult, experiment: ExperimentResult) -> str:
         "## Which profile wins at which shape",
         *_operator_sections(experiment),
         "Fastest by p50 (in µs); a *tie* is not shown to be 2 % slower, *unproven* has too few sweeps to tell. "
-        "Speed-up is how many times as fast, with its 95 % interval over sweeps; the verdict is that of the headline "
-        "claim at the shape.",
+        "The headline is that claim's ratio at the shape, with its verdict: how many times as fast, with the 95 % "
+        "interval over sweeps, or how many times the bytes, as the profiler counted them once.",
         "## Claims",
         _claim_table(experiment),
         "## What this does not show",
@@ -50,7 +50,7 @@ def describe_run(run: RunResult, experiment: ExperimentResult) -> str:
     parts = (
         f"{run_title(run)}. {experiment.plan.question}",
         _bullets(answers(experiment)),
-        _table(["shape", "fastest", "p50, µs", "headline speed-up", "verdict"], rows),
+        _table(["shape", "fastest", "p50, µs", "headline", "verdict"], rows),
         "More under *Artifacts*: report.md, figure.html.",
     )
     return "\n\n".join(parts)
@@ -67,10 +67,10 @@ def describe_cell(
     for result in experiment.claims:
         verdict = result.verdicts.get(case.name)
         if verdict and cell.profile in (result.claim.subject, result.claim.baseline):
-            gain = ratio_interval(verdict.speedup) if verdict.speedup else NOTHING
-            rows.append([result.claim.text, gain, _verdict_text(verdict), verdict.reason or NOTHING])
+            ratio = verdict_ratio(verdict) or NOTHING
+            rows.append([result.claim.text, ratio, _verdict_text(verdict), verdict.reason or NOTHING])
     if rows:
-        lines.append(_table(["claim, at this shape", "speed-up", "verdict", "why"], rows))
+        lines.append(_table(["claim, at this shape", "ratio", "verdict", "why"], rows))
     return "\n\n".join(lines)
 
 
@@ -82,8 +82,8 @@ def answers(experiment: ExperimentResult) -> Iterator[str]:
 
 
 def geomean(result: ClaimResult) -> float | None:
-    """Mean speed-up over the cases whose samples were good enough to judge; None where none were."""
-    ratios = [v.speedup.ratio for v in result.verdicts.values() if v.speedup and v.status in JUDGED]
+    """Mean ratio over the cases whose samples or counters were good enough to judge; None where none were."""
+    ratios = [v.ratio for v in result.verdicts.values() if v.ratio is not None and v.status in JUDGED]
     return geometric_mean(ratios) if ratios else None
 
 
@@ -119,7 +119,8 @@ def _size(result: ClaimResult) -> str:
     if gain is None:
         return ""
     judged = sum(verdict.status in JUDGED for verdict in result.verdicts.values())
-    return f" {significant(gain, 3)}× in the geometric mean ({judged} of {len(result.verdicts)} shapes judged)."
+    of_what = "× the bytes" if result.claim.measure == "traffic" else "×"
+    return f" {significant(gain, 3)}{of_what} in the geometric mean ({judged} of {len(result.verdicts)} shapes judged)."
 
 
 def _warnings(run: RunResult) -> Iterator[str]:
@@ -144,7 +145,7 @@ def _operator_sections(experiment: ExperimentResult) -> Iterator[str]:
             p50s = [microseconds(cell.latency.p50_seconds) if cell.latency else cell.outcome for cell in cells]
             rows.append([case_name(case), _winners(experiment, case), *p50s, *_headline_at(experiment, case)])
         yield f"### {operator}"
-        yield _table(["shape", "fastest", *profiles, "speed-up", "verdict"], rows)
+        yield _table(["shape", "fastest", *profiles, "headline", "verdict"], rows)
 
 
 def _winners(experiment: ExperimentResult, case: PlannedCase) -> str:
@@ -157,12 +158,12 @@ def _winners(experiment: ExperimentResult, case: PlannedCase) -> str:
 
 
 def _headline_at(experiment: ExperimentResult, case: PlannedCase) -> tuple[str, str]:
-    """Speed-up and verdict of the first headline claim that speaks of the case."""
+    """Ratio and verdict of the first headline claim that speaks of the case."""
     for result in experiment.claims:
         if result.claim.name in experiment.plan.headlines and case.name in result.verdicts:
             verdict = result.verdicts[case.name]
-            gain = f"{ratio_interval(verdict.speedup)} vs {result.claim.baseline}" if verdict.speedup else NOTHING
-            return gain, _verdict_text(verdict)
+            rival = f" vs {result.claim.baseline or 'the least'}" if verdict.ratio is not None else ""
+            return (verdict_ratio(verdict) or NOTHING) + rival, _verdict_text(verdict)
     return NOTHING, NOTHING
 
 

@@ -10,6 +10,7 @@ from lab.verdict.compare import fewest_calls, rounds_of, timing_of, void_samples
 from lab.verdict.roofline import bytes_per_second, cache_resident_bytes, near_launch_floor, why_impossible
 from lab.verdict.spoiled import Spoiled
 from lab.verdict.statistics import Latency, latency
+from lab.verdict.traffic import DramTraffic, dram_traffic
 
 SCOPE = "device_cold"
 EAGER_PENALTY = 1.5  # an eager call that takes so many times its share of a graph waits for the host
@@ -36,6 +37,7 @@ class CellResult:
     cache_resident: Mapping[str, int] = field(default_factory=dict)
     correctness: tuple[Correctness, ...] = ()
     counters: Counters | None = None
+    traffic: DramTraffic | None = None  # None where no DRAM bytes were counted
     cells: tuple[Cell, ...] = ()
 
     @property
@@ -136,6 +138,7 @@ def _measured(
         cache_resident=_cache_resident(latencies, case, sweeps[0].machine, cells, impossible),
         correctness=tuple(cell.correctness for cell in cells if cell.correctness),
         counters=counters,
+        traffic=dram_traffic(case, counters, sweeps[0].machine),
         cells=cells,
     )
 

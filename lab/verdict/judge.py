@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from lab.verdict.statistics import Latency, Speedup, holm, p_reaches
+from lab.verdict.traffic import TrafficRatio
 
 POLICY_VERSION = 3
 FEWEST_SWEEPS = 3
@@ -94,12 +95,19 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """What the rules say of a claim at a case. `mark` is equivalent, regressed, provisional or empty."""
+    """What the rules say of a claim at a case. `mark` is equivalent, regressed, provisional, one pass or empty."""
 
     status: Status
     reason: str
     speedup: Speedup | None = None
     mark: str = ""
+    traffic: TrafficRatio | None = None  # instead of a speed-up, where the claim is about traffic
+
+    @property
+    def ratio(self) -> float | None:
+        """Baseline over subject: of their times, or of the bytes that they move."""
+        found = self.speedup or self.traffic
+        return found.ratio if found else None
 
 
 def judge_case(

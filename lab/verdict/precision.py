@@ -29,7 +29,7 @@ def imprecise_cases(plan: Plan, records: Sequence[Record]) -> set[tuple[str, str
         if any(
             _half_width(experiment, claim, case.name, cells, spoiled) > plan.protocol.target_half_width
             for claim in experiment.claims
-            if case.name in claim.cases
+            if case.name in claim.cases and claim.measure == "speedup"
         )
     }
 

@@ -25,9 +25,11 @@ from lab.verdict.ceilings import Ceilings, ceilings_of
 from lab.verdict.cells import SCOPE, CellResult, cell_result, launch_floor_seconds
 from lab.verdict.compare import Timed, clock_step_seconds, speedup_between, split_between
 from lab.verdict.judge import Side, Status, Verdict, judge_case, judge_claim, judge_family
+from lab.verdict.judge_traffic import TrafficSide, judge_traffic
 from lab.verdict.sift import sift
 from lab.verdict.spoiled import NOTHING, Spoiled, find
 from lab.verdict.statistics import Speedup, Split
+from lab.verdict.traffic import least_moved
 
 Of = TypeVar("Of", bound=Control | Watch)
 
@@ -182,7 +184,7 @@ def _by_case(records: Iterable[Of]) -> dict[str, tuple[Of, ...]]:
 
 
 def _judge_claims(experiment: ExperimentResult) -> tuple[ClaimResult, ...]:
-    """Each claim at each case of the run, then all of them as one family."""
+    """Each claim at each case of the run, then all speed-ups as one family."""
     included = {case.name for case in experiment.plan.included_cases}
     pairs = [(claim, case) for claim in experiment.plan.claims for case in claim.cases if case in included]
     alone = {(claim.name, case): _verdict(experiment, claim, case) for claim, case in pairs}
@@ -195,6 +197,8 @@ def _judge_claims(experiment: ExperimentResult) -> tuple[ClaimResult, ...]:
 
 
 def _verdict(experiment: ExperimentResult, claim: PlannedClaim, case: str) -> Verdict:
+    if claim.measure == "traffic":
+        return _traffic_verdict(experiment, claim, case)
     subject, baseline = experiment.cells[case, claim.subject], experiment.cells[case, claim.baseline]
     return judge_case(
         _side(subject, claim.scope),
@@ -203,6 +207,33 @@ def _verdict(experiment: ExperimentResult, claim: PlannedClaim, case: str) -> Ve
         claim.threshold,
         experiment.control(case, claim.scope),
         experiment.spoiled_share(case),
+    )
+
+
+def _traffic_verdict(experiment: ExperimentResult, claim: PlannedClaim, case_name: str) -> Verdict:
+    case = next(case for case in experiment.plan.cases if case.name == case_name)
+    baseline = experiment.cells[case_name, claim.baseline] if claim.baseline else None
+    return judge_traffic(
+        _traffic_side(experiment.cells[case_name, claim.subject], claim.scope),
+        _traffic_side(baseline, claim.scope) if baseline else least_moved(case),
+        claim.threshold,
+    )
+
+
+def _traffic_side(cell: CellResult, scope: str) -> TrafficSide:
+    uncounted = ""
+    if cell.counters is None:
+        uncounted = "the run was measured without profiling, or ended before it"
+    elif cell.counters.outcome == "blocked":
+        uncounted = f"its counters are blocked: {cell.counters.reason}"
+    elif cell.traffic is None:
+        uncounted = "the profiler gave no DRAM bytes for one of its kernels"
+    return TrafficSide(
+        outcome=cell.outcome,
+        reason=cell.reason,
+        traffic=cell.traffic,
+        uncounted=uncounted,
+        impossible=cell.impossible.get(scope, ""),
     )
 
 

@@ -58,7 +58,7 @@ class Repeat:
     within: int  # those whose p50 stayed within ±1 % of its median over the runs
     largest_deviation: float
     largest_at: str
-    comparisons: int  # claims at cases that more than one run judged
+    comparisons: int  # claims of a speed-up, at cases that more than one run judged
     disjoint: tuple[str, ...]  # those of which two runs' intervals do not meet
     changed: tuple[str, ...]  # those whose verdict is not the same in all runs
     flips: tuple[str, ...]  # those supported in one run and refuted in another
@@ -229,10 +229,10 @@ def _deviations(members: Sequence[ExperimentResult]) -> dict[str, float]:
 
 
 def _verdicts(members: Sequence[ExperimentResult]) -> dict[str, list[Verdict]]:
-    """The verdicts of each "claim at case" that more than one run judged."""
+    """The verdicts of each "claim at case" that more than one run judged; of speed-ups, for times are what repeats."""
     verdicts: dict[str, list[Verdict]] = {}
     for experiment in members:
-        for claim in experiment.claims:
+        for claim in (claim for claim in experiment.claims if claim.claim.measure == "speedup"):
             for case, verdict in claim.verdicts.items():
                 verdicts.setdefault(f"{claim.claim.name} at {case}", []).append(verdict)
     return {place: found for place, found in verdicts.items() if len(found) > 1}

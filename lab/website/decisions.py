@@ -16,9 +16,9 @@ import yaml
 
 from lab.definition.experiment import SLUG
 from lab.errors import DefinitionError
-from lab.verdict.judge import Status
+from lab.verdict.judge import Status, Verdict
+from lab.verdict.judge_traffic import TRAFFIC_MARGIN
 from lab.verdict.results import ClaimResult
-from lab.verdict.statistics import Speedup
 
 STATUSES = ("proposed", "accepted", "rejected", "superseded")
 FIELDS = ("title", "status", "date", "review_by", "rests_on", "acknowledged")
@@ -138,13 +138,17 @@ def _standing(decision: Decision, support: Support, lookup: Lookup, today: datet
 
 
 def _moved(then: ClaimResult, now: ClaimResult) -> bool:
-    """Whether any case's interval no longer overlaps the one decided on."""
-    pairs = [(then.verdicts[case].speedup, now.verdicts[case].speedup) for case in then.verdicts.keys() & now.verdicts]
-    return any(old and new and _apart(old, new) for old, new in pairs)
+    """Whether at any case the value is no longer the one decided on."""
+    return any(_apart(then.verdicts[case], now.verdicts[case]) for case in then.verdicts.keys() & now.verdicts)
 
 
-def _apart(one: Speedup, other: Speedup) -> bool:
-    return one.high < other.low or other.high < one.low
+def _apart(then: Verdict, now: Verdict) -> bool:
+    """Intervals that do not meet; of traffic, which has none, ratios that differ by more than passes do."""
+    if then.speedup and now.speedup:
+        return then.speedup.high < now.speedup.low or now.speedup.high < then.speedup.low
+    if then.traffic and now.traffic:
+        return abs(now.traffic.ratio / then.traffic.ratio - 1) > TRAFFIC_MARGIN
+    return False
 
 
 def _parse(path: Path) -> Decision:

@@ -2,6 +2,7 @@
 
 import math
 
+from lab.verdict.judge import Verdict
 from lab.verdict.statistics import Speedup
 
 
@@ -39,8 +40,22 @@ def ratio_interval(speedup: Speedup) -> str:
     return f"{ratio(speedup.ratio, speedup.low, speedup.high)} {interval(speedup.low, speedup.high)}"
 
 
+def times(value: float) -> str:
+    """A ratio without an interval, in three significant digits: '3.53×', '0.998×'."""
+    return f"{significant(value, 3)}×"
+
+
+def verdict_ratio(verdict: Verdict) -> str:
+    """'1.334× [1.331, 1.337]' of a speed-up, '3.53× the bytes, 474 MB against 134 MB' of traffic, or nothing."""
+    if verdict.traffic:
+        both = (megabytes(verdict.traffic.baseline_bytes), megabytes(verdict.traffic.subject_bytes))
+        return f"{times(verdict.traffic.ratio)} the bytes, {both[0]} MB against {both[1]} MB"
+    return ratio_interval(verdict.speedup) if verdict.speedup else ""
+
+
 def threshold(value: float) -> str:
-    return f"{value:.2f}×"
+    """'1.02×', and below parity '0.134×'."""
+    return f"{value:.2f}×" if value >= 1 else times(value)
 
 
 def noise(value: float | None) -> str:

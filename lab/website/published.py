@@ -7,10 +7,12 @@ from typing import Any
 from lab.definition.plan import PlannedExperiment
 from lab.evidence.record import SCHEMA, Counters, Kernel, Round, Watch
 from lab.verdict.cells import CellResult
+from lab.verdict.explained import explain
 from lab.verdict.judge import POLICY_VERSION, WEIGHED, Verdict
 from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.statistics import Speedup, geometric_mean
 
+TRAFFIC_FIELDS = ("ratio", "low", "high", "subject_bytes", "baseline_bytes")
 DIGITS = 7  # enough for any reader, few enough that every machine computes the same ones
 
 
@@ -41,6 +43,7 @@ def experiment_data(result: ExperimentResult, run: RunResult | None, digest: str
         "claims": {
             claim.claim.name: {
                 "status": claim.status,
+                "measure": claim.claim.measure,
                 "threshold": claim.claim.threshold,
                 "scope": claim.claim.scope,
                 "expected": list(claim.claim.expected),
@@ -52,6 +55,7 @@ def experiment_data(result: ExperimentResult, run: RunResult | None, digest: str
         "controls": {case.name: _control(result, case.name) for case in plan.included_cases},
         "gpu": {case.name: _gpu(result.watches.get(case.name, ())) for case in plan.included_cases},
         "splits": {case.name: _splits(result, case.name) for case in plan.included_cases},
+        "explained": _explained(result),
         "against": {
             case.name: {
                 subject.name: {
@@ -178,11 +182,25 @@ def _splits(result: ExperimentResult, case: str) -> dict[str, Any]:
     """The eager speed-up of each headline claim, as device × launch."""
     found = {}
     for claim in result.plan.claims:
-        if claim.name in result.plan.headlines and case in claim.cases:
+        if claim.name in result.plan.headlines and case in claim.cases and claim.measure == "speedup":
             split = result.split(case, claim.subject, claim.baseline)
             if split:
                 parts = {"end_to_end": split.end_to_end, "device": split.device, "launch": split.launch}
                 found[claim.name] = {name: _ratio(part) for name, part in parts.items()}
+    return found
+
+
+def _explained(result: ExperimentResult) -> dict[str, Any]:
+    """By case and profile: what the traffic explains of its time beside the fastest."""
+    found: dict[str, Any] = {}
+    for row in explain(result):
+        found.setdefault(row.case, {})[row.profile] = {
+            "fastest": row.fastest,
+            "time_ratio": _rounded(row.time_ratio),
+            "bytes_ratio": _rounded(row.bytes_ratio),
+            "explained": row.explained,
+            "others": list(row.others),
+        }
     return found
 
 
@@ -241,13 +259,15 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
             "high": _rounded(verdict.speedup.high),
             "sweep_ratios": [_rounded(ratio) for ratio in verdict.speedup.sweep_ratios],
         }
+    if verdict.traffic:
+        data |= {name: _rounded(getattr(verdict.traffic, name)) for name in TRAFFIC_FIELDS}
     return data
 
 
 def _summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Counts of a claim's verdicts, and range and geometric mean of the ratios that were fit to be judged."""
     weighed = [verdict for verdict in verdicts if verdict.status in WEIGHED]
-    ratios = [verdict.speedup.ratio for verdict in weighed if verdict.speedup]
+    ratios = [verdict.ratio for verdict in weighed if verdict.ratio is not None]
     counts: dict[str, Any] = {
         "judged": len(verdicts),
         "compared": len(ratios),

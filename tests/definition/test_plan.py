@@ -1,13 +1,15 @@
 """Experiments + options → the plan that is registered before anything is measured."""
 
+import dataclasses
 import json
 import re
 from pathlib import Path
 
 import pytest
-from factory import plan_of, small_experiment
+from counting import PLAIN_MOVES_TWICE
+from factory import FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, plan_of, small_experiment
 
-from lab.definition.plan import LONGEST_RUN_ID, Plan, case_order, load_plan, save_plan
+from lab.definition.plan import LONGEST_RUN_ID, Plan, case_order, load_plan, planned, save_plan
 from lab.errors import PlanError, RunError
 
 
@@ -64,6 +66,15 @@ def test_a_profile_is_planned_only_where_it_implements_the_operator() -> None:
 def test_cells_are_counted_over_all_included_cases() -> None:
     assert plan_of(experiments=[small_experiment()], include=()).cell_count() == 2
     assert plan_of(experiments=[small_experiment()], include=("large-sweep",)).cell_count() == 4
+
+
+def test_the_control_is_a_baseline_of_times_before_one_of_bytes() -> None:
+    """And the first profile that can, where no claim compares times."""
+    bytes_of_fast = dataclasses.replace(PLAIN_MOVES_TWICE, subject=PLAIN, baseline=FAST)
+    beats = dataclasses.replace(FAST_BEATS_PLAIN, cases=(LARGE,))
+    for claims, control in (((bytes_of_fast, beats), "plain"), ((bytes_of_fast,), "plain"), ((beats,), "plain")):
+        experiment = small_experiment(claims=claims, headlines=claims)
+        assert planned(experiment, frozenset()).cases[1].control == control
 
 
 def test_the_same_options_give_the_same_digest_twice() -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from counting import FAST_MOVES_THE_LEAST, PLAIN_MOVES_TWICE
 from factory import LARGE, SMALL, plan_of, records_of, small_experiment
 
 from lab.verdict.precision import imprecise_cases
@@ -42,3 +43,11 @@ def test_the_labs_tests_of_itself_are_left_as_they_are() -> None:
         plan, experiments=tuple(dataclasses.replace(e, self_test=False) for e in plan.experiments)
     )
     assert imprecise_cases(open_plan, records_of(open_plan, times, noise=0.2)) != set()
+
+
+def test_no_sweep_mends_a_claim_about_traffic() -> None:
+    claims = (FAST_MOVES_THE_LEAST, PLAIN_MOVES_TWICE)
+    experiment = small_experiment(claims=claims, headlines=claims)
+    plan = plan_of(experiments=[experiment], include=["large-sweep"])
+    times = {(LARGE.name, "fast"): 20e-6, (LARGE.name, "plain"): 40e-6}
+    assert imprecise_cases(plan, records_of(plan, times, noise=NOISE["restless"])) == set()

@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from counting import counted_run, once
 from factory import machine, plan_of, records_of
 
 from lab.definition.catalogue import choose_experiments
@@ -156,3 +157,9 @@ def test_only_cells_that_every_instrument_read_are_compared() -> None:
     ]
     (agreement,) = study([dataclasses.replace(run, readings=tuple(readings))]).agreements
     assert (agreement.case, agreement.profile) == (case, "torch-fused")
+
+
+def test_claims_about_traffic_are_not_among_the_times_that_repeat() -> None:
+    (repeat,) = study([counted_run(), counted_run(fast=once(3.0, 3.0))]).repeats
+    assert repeat.cells > 0
+    assert (repeat.comparisons, repeat.changed, repeat.flips) == (0, (), ())

@@ -4,6 +4,7 @@ import datetime
 from pathlib import Path
 
 import pytest
+from counting import PLAIN_MOVES_TWICE, counted_run, once
 from factory import measured_run
 
 from lab.errors import DefinitionError
@@ -127,3 +128,25 @@ def test_a_pin_to_evidence_that_is_not_published_is_refused(tmp_path):
     records = load_decisions(write(tmp_path / "decisions", text))
     with pytest.raises(DefinitionError, match="'abc123', which is not published"):
         check_claims(records, {"normalization-fusion": [CLAIM]}, ["def456"])
+
+
+@pytest.mark.parametrize(
+    ("then", "state"),
+    [
+        pytest.param(3.0, Freshness.FRESH, id="the same"),
+        pytest.param(3.05, Freshness.FRESH, id="as far off as passes are"),
+        pytest.param(3.07, Freshness.DRIFTED, id="further off"),
+        pytest.param(2.93, Freshness.DRIFTED, id="further off, the other way"),
+    ],
+)
+def test_a_decision_on_traffic_drifts_when_its_bytes_moved_by_more_than_passes_differ(tmp_path, then, state):
+    """Plain moves thrice the bytes now."""
+    text = RECORD.replace("expects: supported", "expects: supported\n    evidence: abc123")
+    (decision,) = load_decisions(write(tmp_path / "decisions", text))
+    now, before = (
+        {claim.claim.name: claim for claim in counted_run(plain=once(times, times)).experiments[0].claims}
+        for times in (3.0, then)
+    )
+    name = PLAIN_MOVES_TWICE.name
+    found = standings(decision, lambda e, c, digest: (before if digest else now)[name], TODAY)
+    assert freshness(found) is state

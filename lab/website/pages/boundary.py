@@ -14,6 +14,11 @@ RUN_TO_RUN = (
     "How much another run, machine or compilation would vary: an interval speaks for the processes of this run."
 )
 
+TRAFFIC_PASS = (
+    "Verdicts on traffic: DRAM bytes of one call, counted by Nsight Compute in one pass of its own, at the clocks of "
+    "that pass, with the caches emptied before each kernel."
+)
+
 
 def boundary(shown: Shown, ledger: Ledger) -> Boundary:
     plan, run = shown.result.plan, shown.run
@@ -30,6 +35,8 @@ def boundary(shown: Shown, ledger: Ledger) -> Boundary:
         (f"{cases}.",),
         (_scope_sentence(shown),),
     ]
+    if any(verdict.traffic for claim in shown.result.claims for verdict in claim.verdicts.values()):
+        holds.append((TRAFFIC_PASS,))
     not_measured: list[Sentence] = [
         (f"{case_label(case)}: not part of this run (--include-{case.only_with}).",)
         for case in plan.cases

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import PlannedCase, PlannedClaim
+from lab.verdict.explained import EXPLAINED_WITHIN
 from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER, WEIGHED, Status
 from lab.website import format
 from lab.website.charts.speedups import Point, speedup_chart, speedup_figure
@@ -10,7 +12,9 @@ from lab.website.decisions import Decision, Standing, freshness
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.naming import machine_name
 from lab.website.pages.boundary import boundary, provenance
+from lab.website.pages.explained import explained_rows
 from lab.website.pages.labels import SCOPES, case_label, profile_title, series, shape_label
+from lab.website.pages.moved import traffic_card, traffic_outcome
 from lab.website.pages.tables import case_view, claim_view, control_rows, gpu_rows, split_rows
 from lab.website.pages.views import Card, DecisionLink, ExperimentPage, HistoryRow, Shown
 from lab.website.published import experiment_data
@@ -21,7 +25,7 @@ def experiment_page(shown: Shown, decisions: Sequence[tuple[Decision, Sequence[S
     data = experiment_data(shown.result, run, shown.digest)
     ledger = Ledger(data)
     points = speedup_points(shown, ledger)
-    baseline = profile_title(shown, _chart_baseline(shown))
+    baseline = profile_title(shown, _chart_baseline(shown)) if points else ""
     return ExperimentPage(
         slug=plan.name,
         title=plan.title,
@@ -42,6 +46,8 @@ def experiment_page(shown: Shown, decisions: Sequence[tuple[Decision, Sequence[S
         chart_baseline=baseline,
         figure_json=speedup_figure(points, f"Speed-up over {baseline}") if points else "",
         claims=tuple(claim_view(shown, claim.claim, ledger) for claim in shown.result.claims),
+        explained=explained_rows(shown, ledger),
+        explained_within=f"{EXPLAINED_WITHIN - 1:.0%}",
         cases=tuple(case_view(shown, case, ledger) for case in plan.cases),
         splits=split_rows(shown, ledger),
         controls=control_rows(shown, ledger),
@@ -68,7 +74,7 @@ def decision_link(decision: Decision, found: Sequence[Standing]) -> DecisionLink
 
 
 def speedup_points(shown: Shown, ledger: Ledger) -> tuple[Point, ...]:
-    """Every measured profile against the headline's baseline, case by case."""
+    """Every measured profile against the first baseline of a speed-up, the headlines' before others, case by case."""
     baseline = _chart_baseline(shown)
     points = []
     for case in shown.result.plan.included_cases:
@@ -93,8 +99,10 @@ def _told_apart(points: Sequence[Point]) -> bool:
 
 
 def _chart_baseline(shown: Shown) -> str:
-    headline = shown.result.plan.headlines[0]
-    return next(claim.baseline for claim in shown.result.plan.claims if claim.name == headline)
+    """Empty where no claim is about a speed-up."""
+    claims = {claim.name: claim for claim in shown.result.plan.claims}
+    ordered = [*(claims[name] for name in shown.result.plan.headlines), *claims.values()]
+    return next((claim.baseline for claim in ordered if claim.measure == "speedup"), "")
 
 
 def _answer(shown: Shown, ledger: Ledger) -> Sentence:
@@ -102,7 +110,7 @@ def _answer(shown: Shown, ledger: Ledger) -> Sentence:
     if shown.run is None:
         return ("No run of this experiment has been published yet.",)
     claims = {claim.name: claim for claim in shown.result.plan.claims}
-    scopes = dict.fromkeys(SCOPES[claims[name].scope] for name in shown.result.plan.headlines)
+    scopes = dict.fromkeys(_about(claims[name]) for name in shown.result.plan.headlines)
     where = "On this machine's CPU" if shown.on_cpu else f"On one {shown.run.machine.gpu}, {' and '.join(scopes)}"
     parts: list[Figure | str] = [f"{where}, "]
     for index, name in enumerate(shown.result.plan.headlines):
@@ -111,8 +119,15 @@ def _answer(shown: Shown, ledger: Ledger) -> Sentence:
     return (*parts, ".")
 
 
+def _about(claim: PlannedClaim) -> str:
+    """What of the GPU a claim speaks of."""
+    return "in DRAM traffic as the profiler counts it" if claim.measure == "traffic" else SCOPES[claim.scope]
+
+
 def _outcome_of(shown: Shown, name: str, ledger: Ledger) -> Sentence:
     claim = next(claim for claim in shown.result.plan.claims if claim.name == name)
+    if claim.measure == "traffic":
+        return traffic_outcome(shown, claim, ledger)
     subject, baseline = profile_title(shown, claim.subject), profile_title(shown, claim.baseline)
     path = ("claims", name)
     least = ledger.figure(*path, "smallest_ratio", show=lambda v: f"{v:.2f}×")
@@ -124,9 +139,11 @@ def _outcome_of(shown: Shown, name: str, ledger: Ledger) -> Sentence:
             return (f"the claim that {subject} beats {baseline} was rejected",)
         return (f"{subject} could not be judged against {baseline}",)
     span: Sentence = (least,) if least.text == most.text else (least, " to ", most)
+    threshold = ledger.figure(*path, "threshold", show=format.threshold) or ""
+    says: Sentence = ("that it is faster",) if claim.threshold == USUAL_THRESHOLD else ("of at least ", threshold)
     return (
-        f"{subject} ran ", *span, f" as fast as {baseline} wherever that could be judged (the claim that it is ",
-        "faster: supported at ", supported, " of ", judged, " cases)",
+        f"{subject} ran ", *span, f" as fast as {baseline} wherever that could be judged (the claim ", *says,
+        ": supported at ", supported, " of ", judged, " cases)",
     )  # fmt: skip
 
 
@@ -154,22 +171,20 @@ def _samples(ledger: Ledger) -> Sentence:
 
 def _cards(shown: Shown, ledger: Ledger) -> tuple[Card, ...]:
     """The largest ratio of each headline, the easiest rival's, and what the profiler saw."""
-    cards = [
-        card
-        for name in shown.result.plan.headlines
-        if (card := _ratio_card(shown, next(c for c in shown.result.plan.claims if c.name == name), ledger, ""))
-    ]
-    subject = next(c.subject for c in shown.result.plan.claims if c.name == shown.result.plan.headlines[0])
-    rivals = [c for c in shown.result.plan.claims if c.subject == subject]
+    claims = {claim.name: claim for claim in shown.result.plan.claims}
+    cards = [_card(shown, claims[name], ledger) for name in shown.result.plan.headlines]
+    first = claims[shown.result.plan.headlines[0]]
+    rivals = [claim for claim in claims.values() if (claim.subject, claim.measure) == (first.subject, first.measure)]
     easiest = max(rivals, key=lambda c: ledger.value("claims", c.name, "largest_ratio") or 0.0)
     if easiest.name not in shown.result.plan.headlines:
-        card = _ratio_card(shown, easiest, ledger, " (the easy rival)")
-        cards += [card] if card else []
-    counted = _counter_card(shown, subject, ledger)
-    return tuple(cards + ([counted] if counted else []))
+        cards.append(_card(shown, easiest, ledger, " (the easy rival)"))
+    cards.append(_counter_card(shown, first.subject, ledger))
+    return tuple(card for card in cards if card)
 
 
-def _ratio_card(shown: Shown, claim: PlannedClaim, ledger: Ledger, remark: str) -> Card | None:
+def _card(shown: Shown, claim: PlannedClaim, ledger: Ledger, remark: str = "") -> Card | None:
+    if claim.measure == "traffic":
+        return traffic_card(shown, claim, ledger)
     path = ("claims", claim.name, "cases")
     found = {c: ledger.value(*path, c, "ratio") for c in claim.cases if ledger.value(*path, c, "status") in WEIGHED}
     if not found:

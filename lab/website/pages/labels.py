@@ -1,6 +1,6 @@
 """Names of cases, profiles and machines as a reader sees them."""
 
-from lab.definition.plan import PlannedCase
+from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.website.pages.views import Shown
 
 TITLES = {"rmsnorm": "RMSNorm", "layernorm": "LayerNorm"}
@@ -28,3 +28,8 @@ def shape_label(case: PlannedCase) -> str:
 
 def profile_title(shown: Shown, profile: str) -> str:
     return next(p.title for p in shown.result.plan.profiles if p.name == profile)
+
+
+def baseline_title(shown: Shown, claim: PlannedClaim) -> str:
+    """What a claim compares with: a profile, or the least that must be moved."""
+    return profile_title(shown, claim.baseline) if claim.baseline else "the least"

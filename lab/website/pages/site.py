@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import make_protocol
-from lab.verdict import judge, spoiled, statistics
+from lab.verdict import explained, judge, judge_traffic, spoiled, statistics, traffic
 from lab.verdict.judge import RULES, Side, judge_case
 from lab.verdict.results import ClaimResult
 from lab.verdict.statistics import Latency
@@ -50,6 +50,7 @@ class DecisionPage:
 class PolicyPage:
     version: int
     rules: tuple[tuple[str, str], ...]
+    traffic_rules: tuple[tuple[str, str], ...]
     example: tuple[str, ...]
     constants: tuple[tuple[str, str], ...]
 
@@ -86,6 +87,7 @@ def policy_page() -> PolicyPage:
     return PolicyPage(
         version=judge.POLICY_VERSION,
         rules=tuple((str(status), text) for status, text in RULES.items()),
+        traffic_rules=tuple((str(status), text) for status, text in judge_traffic.TRAFFIC_RULES.items()),
         example=tuple(_example()),
         constants=(
             ("Fewest sweeps for a verdict", str(judge.FEWEST_SWEEPS)),
@@ -106,6 +108,10 @@ def policy_page() -> PolicyPage:
                 f"below {spoiled.LOWEST_CLOCK_SHARE:.0%} of its process's median, unless at the power limit",
             ),
             ("Canary that spoils the cases beside it", f"off by {spoiled.LARGEST_CANARY_DRIFT:.0%}"),
+            ("Margin around the threshold of a claim about traffic", f"{judge_traffic.TRAFFIC_MARGIN:.0%}"),
+            ("Traffic that is in excess", f"above {traffic.LARGEST_EXCESS:.2f}× the least"),
+            ("Traffic that must be explained", f"below {traffic.SMALLEST_SHARE:.2f}× the least"),
+            ("Times explained by traffic", f"within {explained.EXPLAINED_WITHIN - 1:.0%} of the ratio of bytes"),
             ("Rounds × samples of a profile", f"{PROTOCOL.rounds} × up to {PROTOCOL.block} in a sweep"),
         ),
     )

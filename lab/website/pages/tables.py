@@ -8,7 +8,8 @@ from lab.verdict.cells import SCOPE
 from lab.verdict.ranking import Place, rank
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.pages.labels import case_label, profile_title, shape_label
+from lab.website.pages.labels import baseline_title, case_label, profile_title, shape_label
+from lab.website.pages.moved import traffic_verdict
 from lab.website.pages.views import (
     CaseVerdict,
     CaseView,
@@ -25,24 +26,27 @@ from lab.website.pages.views import (
 def claim_view(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
     result = next(found for found in shown.result.claims if found.claim.name == claim.name)
     path = ("claims", claim.name)
+    traffic = claim.measure == "traffic"
     supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
-    mean = ledger.figure(*path, "geometric_mean", show=lambda v: f"{v:.2f}×")
+    mean = ledger.figure(*path, "geometric_mean", show=format.times if traffic else format.threshold)
     compared = ledger.figure(*path, "compared")
     tally: Sentence = ("supported at ", supported or "none", " of ", judged or "no", " cases")
     if mean and compared:
         tally = (*tally, "; geometric mean ", mean, " over ", compared)
-    threshold = ledger.figure(*path, "threshold", show=format.threshold)
+    threshold = ledger.figure(*path, "threshold", show=format.times if traffic else format.threshold)
     assert threshold is not None, "every claim has a threshold"
     return ClaimView(
         name=claim.name,
         text=claim.text,
         status=result.status,
         subject=profile_title(shown, claim.subject),
-        baseline=profile_title(shown, claim.baseline),
+        baseline=baseline_title(shown, claim),
         threshold=threshold,
         scope=claim.scope,
+        measure=claim.measure,
         tally=tally,
-        rows=tuple(_case_verdict(shown, claim, case, ledger) for case in result.verdicts),
+        rows=() if traffic else tuple(_case_verdict(shown, claim, case, ledger) for case in result.verdicts),
+        traffic_rows=tuple(traffic_verdict(shown, claim, case, ledger) for case in result.verdicts) if traffic else (),
         headline=claim.name in shown.result.plan.headlines,
         expected=" or ".join(claim.expected),
     )

@@ -52,6 +52,35 @@ class CaseVerdict:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TrafficVerdict:
+    """One row of the table of a claim about traffic."""
+
+    case: str
+    anchor: str
+    counted: Figure | None  # of the subject
+    subject: Figure | None  # with the rest of its result
+    baseline: Figure | None
+    ratio: Figure | None
+    bounds: Figure | None  # of the ratio, where there are several kernels
+    status: str
+    mark: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExplainedRow:
+    """A profile beside the fastest of its case: times its time, and times its bytes."""
+
+    case: str
+    profile: str
+    fastest: str
+    time_ratio: Figure | None
+    bytes_ratio: Figure | None
+    explained: bool
+    others: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ClaimView:
     name: str
     text: str
@@ -60,8 +89,10 @@ class ClaimView:
     baseline: str
     threshold: Figure
     scope: str
+    measure: str
     tally: Sentence
     rows: tuple[CaseVerdict, ...]
+    traffic_rows: tuple[TrafficVerdict, ...]  # instead, of a claim about traffic
     headline: bool
     expected: str  # of a test of the lab itself: what a sound instrument may say
 
@@ -183,6 +214,8 @@ class ExperimentPage:
     chart_baseline: str
     figure_json: str
     claims: tuple[ClaimView, ...]
+    explained: tuple[ExplainedRow, ...]
+    explained_within: str
     cases: tuple[CaseView, ...]
     splits: tuple[SplitRow, ...]
     controls: tuple[ControlRow, ...]

@@ -1,0 +1,81 @@
+"""What the profiler counted of one call: its kernels, summed up. Pure.
+
+A sum where a sum has sense, such as bytes and time; else the mean of the kernels, weighted by their durations. A
+figure that one of the kernels lacks is None: a part of a call would be taken for all of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lab.evidence.record import Counters, Kernel
+
+SUMS = ("duration_seconds", "dram_read_bytes", "dram_written_bytes")
+MEANS = (
+    "dram_percent", "occupancy_percent", "theoretical_occupancy_percent", "l2_hit_percent", "sm_percent",
+    "tensor_percent",
+)  # fmt: skip
+NOT_A_STALL = "selected"  # the warp that was issued
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """One call of a profile, as the profiler's pass saw it."""
+
+    launches: int
+    duration_seconds: float | None
+    dram_read_bytes: float | None
+    dram_written_bytes: float | None
+    dram_percent: float | None
+    occupancy_percent: float | None
+    theoretical_occupancy_percent: float | None
+    l2_hit_percent: float | None
+    sm_percent: float | None
+    tensor_percent: float | None
+
+    @property
+    def dram_bytes(self) -> float | None:
+        if self.dram_read_bytes is None or self.dram_written_bytes is None:
+            return None
+        return self.dram_read_bytes + self.dram_written_bytes
+
+
+def call_of(counters: Counters | None) -> Call | None:
+    """The kernels of a profiled cell as one call; None where none were counted."""
+    if counters is None or not counters.kernels:
+        return None
+    kernels = counters.kernels
+    return Call(
+        launches=len(kernels),
+        **{name: _sum([getattr(kernel, name) for kernel in kernels]) for name in SUMS},
+        **{name: _mean(kernels, [getattr(kernel, name) for kernel in kernels]) for name in MEANS},
+    )
+
+
+def limiters(kernel: Kernel) -> tuple[str, ...]:
+    """What allows the fewest blocks on a multiprocessor; several where they tie, none where ncu did not say."""
+    blocks = kernel.blocks_per_multiprocessor
+    fewest = min(blocks.values(), default=0.0)
+    return tuple(limit for limit, allowed in sorted(blocks.items()) if allowed == fewest)
+
+
+def top_stall(kernel: Kernel) -> str:
+    """The reason that most warps waited for, per instruction issued; empty where ncu did not say."""
+    waits = {reason: warps for reason, warps in sorted(kernel.stalls.items()) if reason != NOT_A_STALL}
+    return max(waits, key=lambda reason: waits[reason], default="")
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _mean(kernels: Sequence[Kernel], values: Sequence[float | None]) -> float | None:
+    pairs = [
+        (kernel.duration_seconds, value)
+        for kernel, value in zip(kernels, values, strict=True)
+        if kernel.duration_seconds is not None and value is not None
+    ]
+    total = sum(seconds for seconds, _ in pairs)
+    if len(pairs) < len(values) or total <= 0:
+        return None
+    return sum(seconds * value for seconds, value in pairs) / total

@@ -1,0 +1,71 @@
+"""A claim about DRAM traffic → its verdict. Pure.
+
+The profiler passes over a cell once, so there is no interval, and no family to be weighed in: a margin around the
+threshold stands for what another pass might say. Where a call has several kernels the instrument leaves open how much
+it moves, and the verdict must hold anywhere within those bounds.
+"""
+
+from dataclasses import dataclass
+
+from lab.verdict.judge import Status, Verdict
+from lab.verdict.traffic import SMALLEST_SHARE, DramTraffic, Moved, TrafficRatio, traffic_ratio
+
+# Bytes of one call, that of the result's rest included, differed by at most 2.4 % between passes on two H100s.
+TRAFFIC_MARGIN = 0.02
+ONE_PASS = "one pass"
+TRAFFIC_RULES = {
+    Status.REJECTED: (
+        "The result was wrong in any sweep, or the time is impossible, as above; or the traffic is unreconciled: less "
+        f"than {SMALLEST_SHARE:.0%} of the inputs read, though the profiler empties the caches first, or more of the "
+        "result unwritten than the L2 holds."
+    ),
+    Status.NO_EVIDENCE: "Not measured, or not counted: no profiling, counters blocked, or none of DRAM bytes.",
+    Status.SUPPORTED: (
+        f"The ratio of bytes reaches the threshold by {TRAFFIC_MARGIN:.0%} or more, anywhere within its bounds."
+    ),
+    Status.REFUTED: f"The ratio is below the threshold by more than {TRAFFIC_MARGIN:.0%}, anywhere within its bounds.",
+    Status.INCONCLUSIVE: "All else: too near the threshold for one pass, or open between the bounds.",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrafficSide:
+    """What the judge needs of one cell: one of a claim's two sides at one case."""
+
+    outcome: str  # as of a cell
+    reason: str
+    traffic: DramTraffic | None
+    uncounted: str = ""  # why there is no traffic
+    impossible: str = ""  # why no honest time can be so short
+
+
+def judge_traffic(subject: TrafficSide, baseline: TrafficSide | Moved, threshold: float) -> Verdict:
+    """Ask the rules in order. A baseline that is only `Moved` is the least that must be."""
+    sides = {"subject": subject} | ({"baseline": baseline} if isinstance(baseline, TrafficSide) else {})
+    for name, side in sides.items():
+        if side.outcome == "wrong":
+            return Verdict(status=Status.REJECTED, reason=f"wrong result of the {name}: {side.reason}")
+        if side.impossible:
+            return Verdict(status=Status.REJECTED, reason=f"the {name} is {side.impossible}")
+        if side.traffic and side.traffic.state == "unreconciled":
+            return Verdict(status=Status.REJECTED, reason=f"unreconciled: the {name} {side.traffic.reason}")
+    for name, side in sides.items():
+        if side.outcome != "measured":
+            return Verdict(status=Status.NO_EVIDENCE, reason=f"{name} {side.outcome}: {side.reason}")
+        if side.traffic is None:
+            return Verdict(status=Status.NO_EVIDENCE, reason=f"{name} not counted: {side.uncounted}")
+    held = [side.traffic.moved for side in sides.values() if side.traffic]
+    return _weigh(traffic_ratio(held[0], baseline if isinstance(baseline, Moved) else held[1]), threshold)
+
+
+def _weigh(found: TrafficRatio, threshold: float) -> Verdict:
+    status, reason = Status.INCONCLUSIVE, ""
+    if found.low >= threshold * (1 + TRAFFIC_MARGIN):
+        status = Status.SUPPORTED
+    elif found.high < threshold * (1 - TRAFFIC_MARGIN):
+        status = Status.REFUTED
+    elif not found.bounded or abs(found.ratio / threshold - 1) <= TRAFFIC_MARGIN:
+        reason = f"within {TRAFFIC_MARGIN:.0%} of the threshold: another pass might fall on the other side"
+    else:
+        reason = "the profiler empties the caches before each of several kernels: its count leaves the ratio open"
+    return Verdict(status=status, reason=reason, traffic=found, mark=ONE_PASS)

@@ -1,0 +1,25 @@
+"""What the traffic explains: each profile's time and bytes as multiples of the fastest's, case by case."""
+
+from lab.website import format
+from lab.website.figure import Ledger
+from lab.website.pages.labels import case_label, profile_title
+from lab.website.pages.views import ExplainedRow, Shown
+
+
+def explained_rows(shown: Shown, ledger: Ledger) -> tuple[ExplainedRow, ...]:
+    rows = []
+    for case in shown.result.plan.included_cases:
+        for profile in ledger.value("explained", case.name) or {}:
+            path = ("explained", case.name, profile)
+            rows.append(
+                ExplainedRow(
+                    case=case_label(case),
+                    profile=profile_title(shown, profile),
+                    fastest=profile_title(shown, ledger.value(*path, "fastest")),
+                    time_ratio=ledger.figure(*path, "time_ratio", show=format.times),
+                    bytes_ratio=ledger.figure(*path, "bytes_ratio", show=format.times),
+                    explained=ledger.value(*path, "explained"),
+                    others="; ".join(ledger.value(*path, "others")),
+                )
+            )
+    return tuple(rows)

@@ -1,0 +1,82 @@
+"""What an experiment's page says of a claim about DRAM traffic: its table, its card, its part of the answer."""
+
+from lab.definition.plan import PlannedClaim
+from lab.verdict.judge import WEIGHED, Status
+from lab.website import format
+from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.pages.labels import baseline_title, profile_title, shape_label
+from lab.website.pages.views import Card, Shown, TrafficVerdict
+
+
+def traffic_verdict(shown: Shown, claim: PlannedClaim, case_name: str, ledger: Ledger) -> TrafficVerdict:
+    case = next(c for c in shown.result.plan.cases if c.name == case_name)
+    path = ("claims", claim.name, "cases", case_name)
+    counters = ("cells", case_name, claim.subject, "counters")
+    return TrafficVerdict(
+        case=shape_label(case),
+        anchor=case_name,
+        counted=ledger.figure(*counters, "dram_bytes", show=format.megabytes),
+        subject=ledger.figure(*path, "subject_bytes", show=format.megabytes),
+        baseline=ledger.figure(*path, "baseline_bytes", show=format.megabytes),
+        ratio=ledger.figure(*path, "ratio", show=format.times),
+        bounds=_bounds(ledger, *path),
+        status=ledger.value(*path, "status"),
+        mark=ledger.value(*path, "mark"),
+        reason=ledger.value(*path, "reason"),
+    )
+
+
+def traffic_outcome(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> Sentence:
+    """How a claim about traffic came out, as a part of the answer."""
+    subject = profile_title(shown, claim.subject)
+    path = ("claims", claim.name)
+    shares = not claim.baseline  # the least over what was moved: a share of it
+    least, most = (
+        ledger.figure(*path, name, show=_share if shares else format.times)
+        for name in ("smallest_ratio", "largest_ratio")
+    )
+    supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
+    if least is None or most is None or supported is None or judged is None:
+        if ledger.value(*path, "status") == Status.REJECTED:
+            return (f"the claim about the bytes that {subject} moves was rejected",)
+        return (f"the bytes that {subject} moves could not be judged",)
+    span: Sentence = (least,) if least.text == most.text else (least, " to ", most)
+    tally: Sentence = (" (supported at ", supported, " of ", judged, " cases)")
+    if shares:
+        return (f"of the bytes that {subject} moved, ", *span, " had to be", *tally)
+    return (baseline_title(shown, claim), " moved ", *span, f" the bytes of {subject}", *tally)
+
+
+def traffic_card(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> Card | None:
+    """The largest ratio of bytes; against the least, the smallest share that had to be moved."""
+    path = ("claims", claim.name, "cases")
+    found = {c: ledger.value(*path, c, "ratio") for c in claim.cases if ledger.value(*path, c, "status") in WEIGHED}
+    if not found:
+        return None
+    chosen = max(found, key=lambda name: found[name]) if claim.baseline else min(found, key=lambda name: found[name])
+    sides = [
+        ledger.figure(*path, chosen, f"{side}_bytes", show=format.megabytes) or "" for side in ("baseline", "subject")
+    ]
+    value = ledger.figure(*path, chosen, "ratio", show=format.times if claim.baseline else _share)
+    assert value is not None, "a weighed case has a ratio"
+    subject = profile_title(shown, claim.subject)
+    case = next(c for c in shown.result.plan.cases if c.name == chosen)
+    return Card(
+        label=f"Bytes of {baseline_title(shown, claim)}, largest over {subject}"
+        if claim.baseline
+        else f"Bytes that {subject} had to move, smallest share",
+        value=value,
+        context=(f"{shape_label(case)}: ", sides[0], " MB against ", sides[1], " MB"),
+    )
+
+
+def _bounds(ledger: Ledger, *path: str) -> Figure | None:
+    """Between which ratios the instrument leaves it open; None where it leaves nothing open."""
+    high = ledger.value(*path, "high")
+    if high is None or high == ledger.value(*path, "low"):
+        return None
+    return ledger.figure(*path, "low", show=lambda low: f"{format.times(low)} to {format.times(high)}")
+
+
+def _share(ratio: float) -> str:
+    return f"{ratio:.1%}"

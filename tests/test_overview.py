@@ -1,0 +1,30 @@
+"""Verdicts as lines of text."""
+
+import dataclasses
+
+from counting import PLAIN_MOVES_TWICE, counted_run
+from factory import FAST_BEATS_PLAIN, LARGE
+
+from lab.overview import describe_verdicts
+
+
+def lines_of(**how: bool) -> list[str]:
+    beats = dataclasses.replace(FAST_BEATS_PLAIN, cases=(LARGE,))
+    return list(describe_verdicts(counted_run(beats, PLAIN_MOVES_TWICE, **how)))
+
+
+def test_each_claim_has_a_line_for_each_case_with_its_ratio() -> None:
+    (speedup,) = [line for line in lines_of() if line.startswith(f"    {'supported':13} {LARGE.name}") and "[" in line]
+    assert speedup.split()[2].startswith("2.0")
+
+
+def test_a_claim_about_traffic_tells_bytes_and_has_no_interval() -> None:
+    (line,) = [line for line in lines_of() if "the bytes" in line and LARGE.name in line]
+    assert line.split(maxsplit=2)[2] == "3.00× the bytes, 403 MB against 134 MB  one pass"
+
+
+def test_without_counters_it_says_why_there_is_nothing() -> None:
+    (line,) = [line for line in lines_of(profiling=False) if "not counted" in line]
+    status, case, reason = line.split(maxsplit=2)
+    assert (status, case) == ("no-evidence", LARGE.name)
+    assert reason == "subject not counted: the run was measured without profiling, or ended before it"
