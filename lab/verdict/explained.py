@@ -60,7 +60,7 @@ def _explained(one: _Counted, fastest: _Counted) -> Explained:
     explained = not launch_bound and 1 / EXPLAINED_WITHIN <= time_ratio / bytes_ratio <= EXPLAINED_WITHIN
     others: tuple[str, ...] = ()
     if launch_bound:
-        others = ("too near the time of an empty kernel for bytes to decide",)
+        others = ("launch-bound, so that bytes do not decide",)
     elif not explained:
         slower = time_ratio > bytes_ratio
         others = tuple(_slower(one, fastest) if slower else _faster(one)) or ("these counters do not say",)

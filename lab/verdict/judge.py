@@ -2,7 +2,7 @@
 
 The rules stand in `RULES`, in the order in which they are asked; the policy page prints them.
 Policy history: 1 = first. 2 = controls, spoiled rounds, A/A noise, a family of claims, the launch floor. 3 = results
-that the cache cannot hold, and arithmetic, among what no time can beat.
+that the cache cannot hold, and arithmetic, among what no time can beat; claims about traffic, by rules of their own.
 """
 
 import math

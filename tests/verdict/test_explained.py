@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from counting import kernel, once, recounted, traffic_plan
-from factory import LARGE, records_of
+from factory import FAST, LARGE, PLAIN, plan_of, profile, records_of, small_experiment
 
 from lab.evidence.record import Counters, Kernel
 from lab.verdict.explained import Explained, explain
@@ -97,7 +97,7 @@ def test_near_the_launch_floor_bytes_decide_nothing_even_where_they_agree() -> N
     """The floor is 2 µs here; below three times of it a cell is launch-bound. The inputs cannot come so fast."""
     found = row(2.0, once(2.0, 2.0), seconds=5e-6)
     assert not found.explained
-    assert found.others == ("too near the time of an empty kernel for bytes to decide",)
+    assert found.others == ("launch-bound, so that bytes do not decide",)
 
 
 def test_nothing_is_explained_without_counts_of_both() -> None:
@@ -105,6 +105,16 @@ def test_nothing_is_explained_without_counts_of_both() -> None:
     assert rows(2.0, lacking) == []
     assert rows(2.0, once(), lacking) == []
     assert rows(2.0, once(), outcomes={"plain": ("failed", "")}) == []
+
+
+def test_the_others_are_not_held_against_one_that_is_not_the_fastest() -> None:
+    profiles = (PLAIN, FAST, profile("third"))
+    plan = plan_of(experiments=[small_experiment(profiles=profiles)], include=["large-sweep"], profiling=True)
+    times = {(LARGE.name, name): seconds for name, seconds in (("fast", 60e-6), ("plain", 90e-6), ("third", 80e-6))}
+    records = records_of(plan, times)
+    assert len(list(explain(judge_run(plan, records).experiments[0]))) == 2
+    uncounted = recounted(records, {"fast": [kernel(None, None)]})
+    assert list(explain(judge_run(plan, uncounted).experiments[0])) == []
 
 
 def test_a_profile_that_was_not_timed_is_not_the_fastest() -> None:

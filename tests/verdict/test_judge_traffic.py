@@ -105,6 +105,7 @@ def test_a_weighed_verdict_says_that_it_rests_on_one_pass_and_has_no_interval() 
         (side(outcome="crashed"), side(), "subject crashed: for a reason"),
         (side(), UNCOUNTED, "baseline not counted: its counters are blocked: busy"),
         (side(), side(201), "within 2% of the threshold: another pass might fall on the other side"),
+        (side(), side(196), "within 2% of the threshold: another pass might fall on the other side"),
         (side(), several(200.5, unseen=300), "within 2% of the threshold: another pass might fall on the other side"),
         (
             side(),

@@ -99,6 +99,7 @@ def test_what_was_not_counted_is_unmeasured_and_never_zero(unmeasured: Counters 
     ("kernels", "reason"),
     [
         ([(1000, 1000)], "moves what it must: 1.00× was counted"),
+        ([(500, 500), (500, 500)], "moves what it must: 1.00× was counted"),
         ([(1500, 1000)], "moves 1.25× what it must, 500 MB more"),
         (
             [(1500, 800)],
