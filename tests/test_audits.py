@@ -157,7 +157,7 @@ EXPECTED: dict[str, dict[str, set[Place]]] = {
         "sum-of-ratios": {("", "Savings per layer")},
         "dropped-rows": {("", PROJECTION)},
         "contradicts-itself": {
-            ("", "RMSNorm 4096: GB/s in the README, cut at the memory's peak"),
+            ("", "RMSNorm 4096, printed as 1792+ GB/s"),
             ("", "Bytes of the naive projection"),
             ("", "Bytes of the fused projection"),
             ("", "Time of one token's projection at the memory's peak"),

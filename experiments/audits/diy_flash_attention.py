@@ -71,7 +71,7 @@ DIY_FLASH_ATTENTION = Publication(
     source="https://github.com/AICL-Lab/diy-flash-attention",
     about=(
         "Matrix products and flash attention in Triton, with figures called typical for an RTX 4090. Its benchmark "
-        "times with an emptied cache, the best timer of the four."
+        "empties the cache before each call, as no other here does."
     ),
     tables=(_matmul(), _attention()),
     statements=(*(_saved(size) for size in SAVED), _held(512, 0), _held(512, 1)),

@@ -9,9 +9,24 @@ from test_site import Page
 
 from experiments.audits import AUDITS
 from lab.verdict.audit.rules import RULES, audit
+from lab.website.format import amount
 from lab.website.pages.methods import methods_page
 from lab.website.refusal import told
 from lab.website.site import build_site
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (13.308e-6, "seconds", "13.31 µs"), (0.14342, "seconds", "143.4 ms"), (84_417_536, "bytes", "84.42 MB"),
+        (7168, "bytes", "7.168 kB"), (600e9, "bytes_per_second", "600 GB/s"),
+        (4.93e12, "bytes_per_second", "4930 GB/s"), (2.147483648e9, "flops", "2.147 GFLOP"),
+        (1.979e15, "flops_per_second", "1979 TFLOP/s"), (9.4, "ratio", "9.4×"), (1.222, "number", "1.222"),
+        (0.2664, "share", "26.64 %"), (11008, "count", "11,008"), (1000, "ratio", "1000×"),
+    ],
+)  # fmt: skip
+def test_an_amount_shows_its_unit_and_no_idle_zeros(value: float, unit: str, text: str) -> None:
+    assert amount(value, unit) == text
 
 
 @pytest.fixture(scope="module")
