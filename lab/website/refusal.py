@@ -16,27 +16,28 @@ from lab.definition.publication import (
     Table,
 )
 from lab.errors import EvidenceError
-from lab.evidence.record import Cell, Counters
+from lab.evidence.record import Cell, Counters, Machine
 from lab.verdict.audit.finding import Words
-from lab.verdict.audit.rules import audit
+from lab.verdict.audit.rules import BINDING, audit
 from lab.verdict.cells import SCOPE, CellResult
+from lab.verdict.datasheet import DENSE_FLOPS_PER_CLOCK, MATRIX_KINDS
 from lab.verdict.judge import NOISY_RATIO, WEIGHED, Status
 from lab.verdict.results import RunResult
+from lab.verdict.roofline import peak_bytes_per_second
 from lab.website import format
 from lab.website.figure import Ledger
 from lab.website.pages.labels import case_label
 from lab.website.pages.views import Shown
 
-MATRIX = {"matmul-tf32": "tf32"}  # operator → what the matrix units call its data
-
 
 def refuse(publications: Sequence[Publication]) -> None:
-    """EvidenceError that names page, table, row and rule where anything that is about to be published breaks one."""
+    """EvidenceError that names page, table, row and rule where what is about to be published breaks a binding one."""
     broken = [
         f"{publication.title}: {finding.table + ', ' if finding.table else ''}{finding.row} breaks {rule!r}: "
         f"{told(finding.words)}"
         for publication in publications
         for rule, findings in audit(publication).items()
+        if rule in BINDING
         for finding in findings
     ]
     if broken:
@@ -57,14 +58,10 @@ def as_publication(shown: Shown, data: Mapping[str, Any]) -> Publication:
 
 
 def _tables(shown: Shown, data: Mapping[str, Any]) -> Iterator[Table]:
-    """One a scope. A CPU's limits are not known."""
+    """One a scope, and one of the ceilings where the run measured them. A CPU's limits are not known."""
     if shown.run is None or shown.on_cpu:
         return
-    machine = shown.run.machine
-    limits = Limits(
-        gpu=machine.gpu, bytes_per_second=machine.peak_bytes_per_second, flops_per_second={},
-        l2_bytes=machine.l2_bytes, source="the driver of the measured GPU",
-    )  # fmt: skip
+    limits = _limits(shown.run.machine)
     for scope in shown.result.plan.scopes:
         yield Table(
             title=scope, source=data["evidence"]["digest"], limits=limits, scope=scope, cold=scope == SCOPE,
@@ -72,6 +69,22 @@ def _tables(shown: Shown, data: Mapping[str, Any]) -> Iterator[Table]:
             launch_floor_seconds=data["evidence"]["launch_floor_seconds"] if scope == SCOPE else 0.0,
             clock_step_seconds=shown.result.step_seconds.get(scope, 0.0),
         )  # fmt: skip
+    if rates := Ledger(data).value("ceilings", "matrix"):
+        yield Table(
+            title="ceilings", source=data["evidence"]["digest"], limits=limits, scope="ceilings",
+            rows=tuple(_rate(kind, rate) for kind, rate in rates.items()),
+        )  # fmt: skip
+
+
+def _limits(machine: Machine) -> Limits:
+    """The hard limits: at the largest clocks of the very GPU, which a datasheet may not count on."""
+    per_clock = DENSE_FLOPS_PER_CLOCK.get(machine.compute_capability, {})
+    cycles = machine.multiprocessors * machine.sm_clock_hertz
+    return Limits(
+        gpu=machine.gpu, bytes_per_second=peak_bytes_per_second(machine), l2_bytes=machine.l2_bytes,
+        flops_per_second={kind: cycles * flops for kind, flops in per_clock.items()},
+        source="clocks and units as the GPU's driver tells them",
+    )  # fmt: skip
 
 
 def _rows(shown: Shown, data: Mapping[str, Any], scope: str) -> Iterator[Row]:
@@ -85,7 +98,7 @@ def _rows(shown: Shown, data: Mapping[str, Any], scope: str) -> Iterator[Row]:
 
 def _row(case: PlannedCase, cell: CellResult, title: str, ledger: Ledger, scope: str) -> Row:
     path, hardware = ("cells", case.name, cell.profile), ("limits", case.name, "profiles", cell.profile)
-    matrix = MATRIX.get(case.op, "") or (case.dtype if case.op == "matmul" else "")
+    matrix = MATRIX_KINDS.get(case.dtype, "") if case.op.startswith("matmul") else ""
     headline = scope == SCOPE
     return Row(
         label=f"{case_label(case)}, {title}",
@@ -104,6 +117,14 @@ def _row(case: PlannedCase, cell: CellResult, title: str, ledger: Ledger, scope:
         launch_bound=cell.launch_bound,
         working_set_bytes=ledger.value(*hardware, scope, "cache_resident_bytes"),
     )
+
+
+def _rate(kind: str, rate: Mapping[str, Any]) -> Row:
+    """A measured matrix rate, and the share of the datasheet's that is printed beside it."""
+    return Row(
+        label=f"matrix rate of {kind}", operator="matmul", shape="", dtype=kind, profile=rate["profile"], matrix=kind,
+        flops_per_second=rate["flops_per_second"], matrix_share=rate["peak_share"],
+    )  # fmt: skip
 
 
 def _captured(counters: Counters) -> Captured | None:

@@ -88,9 +88,9 @@ def test_the_names_of_the_rules_are_unique() -> None:
 
 class TestCeilings:
     def test_a_time_below_what_the_memory_allows(self) -> None:
-        """100 MB less a cache of 10 MB at 1 TB/s: 90 µs."""
-        assert broken(table(row(microseconds=87.0))) == {"faster-than-physics": ["a"]}
-        assert broken(table(row(microseconds=89.0))) == {}
+        """50 MB read and 50 MB written, less a cache of 10 MB each, at 1 TB/s: 80 µs."""
+        assert broken(table(row(microseconds=78.0))) == {"faster-than-physics": ["a"]}
+        assert broken(table(row(microseconds=79.0))) == {}
 
     def test_after_a_cold_start_all_reads_come_from_memory(self) -> None:
         """8 MB read and 8 MB written: 8 µs, although the cache could hold more."""
@@ -144,6 +144,12 @@ class TestLaunches:
     def test_calling_a_row_launch_bound_does_not_excuse_its_bandwidth(self) -> None:
         near = row(megabytes=10, microseconds=20.0, bytes_per_second=0.5e12, launch_bound=True)
         assert broken(table(near, launch_floor_seconds=10e-6)) == {"bandwidth-near-floor": ["a"]}
+
+    def test_where_the_floor_was_measured_none_is_guessed(self) -> None:
+        """A kernel that is bad at one shape does not make the others launch-bound."""
+        rows = row("bad", 40, 300.0, bytes_per_second=0.2e12), row("good", 80, 100.0, bytes_per_second=0.8e12)
+        assert "bandwidth-near-floor" not in broken(table(*rows, launch_floor_seconds=4e-6))
+        assert broken(table(*rows))["bandwidth-near-floor"] == ["good"]
 
     def test_times_that_do_not_grow_with_the_work_show_the_floor(self) -> None:
         times = {20: 50.0, 80: 50.0, 100: 120.0, 400: 600.0}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from factory import measured_run, plan_of, records_of
-from test_site import TIMES, publish
+from test_site import TIMES, Page, publish
 
 from lab.definition.publication import Aggregate, Headline, Selection
 from lab.errors import EvidenceError
@@ -72,6 +72,15 @@ def dropped(data: Data) -> None:
     del data["cells"][CASE]["torch-baseline"]
 
 
+def sparse(data: Data) -> None:
+    rate = {"flops_per_second": 7e14, "peak_share": 7e14 / 1978.9e12, "profile": "torch-matmul"}
+    data["ceilings"] = {"matrix": {"float16": rate}}
+
+
+def above_dense(data: Data) -> None:
+    data["ceilings"] = {"matrix": {"float16": {"flops_per_second": 1.2e15, "peak_share": None, "profile": "p"}}}
+
+
 def unlisted(data: Data) -> None:
     data["cases"][CASE]["included"] = False
 
@@ -82,6 +91,8 @@ def unlisted(data: Data) -> None:
         (too_fast, "faster-than-physics"),
         (too_much, "above-memory-peak"),
         (near_the_floor, "bandwidth-near-floor"),
+        (sparse, "sparse-peak"),
+        (above_dense, "above-dense-rate"),
         (arithmetic, "mean-of-ratios"),
         (summed, "sum-of-ratios"),
         (dropped, "dropped-rows"),
@@ -122,8 +133,22 @@ def test_of_a_cpu_only_the_statements_are_asked() -> None:
     assert found.statements
 
 
+def test_what_is_strange_and_may_be_true_is_published_and_named(tmp_path) -> None:
+    """Half the bytes of another case in three times its time: a kernel may be that bad at a shape."""
+    evidence, decisions = tmp_path / "evidence", tmp_path / "decisions"
+    decisions.mkdir()
+    times = {**TIMES, ("rmsnorm-2048x4096-float16", PROFILE): 70e-6}
+    publish(evidence, measured_run(tmp_path, times, run_id="strange"))
+    build_site(tmp_path / "site", decisions, evidence)
+    text = Page(tmp_path / "site" / "methods" / "index.html").text
+    assert "On this site: Normalization Fusion" in text
+    named = text[text.index("On this site") :]
+    assert "more-work-in-no-more-time: 1" in named
+    assert "RMSNorm 2048×4096 float16" in named
+
+
 def test_a_refused_build_leaves_the_old_site_and_a_preview_shows_the_run(tmp_path) -> None:
-    """15 µs for 67 MB: more than the memory's peak, and nothing says that a part came from the cache."""
+    """15 µs for 67 MB: above the memory's peak, and without ceilings no page says what the cache has served."""
     evidence, decisions, out = tmp_path / "evidence", tmp_path / "decisions", tmp_path / "site"
     decisions.mkdir()
     publish(evidence, measured_run(tmp_path, TIMES, run_id="sound"))

@@ -30,12 +30,17 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """A pure question to a publication. `principle` is the promise of this lab that it guards."""
+    """A pure question to a publication. `principle` is the promise of this lab that it guards.
+
+    What breaks a binding rule is not published here. The others find what is strange and yet may be true, such as a
+    shape that a compiler serves badly: that is published, and named.
+    """
 
     name: str
     statement: str
     principle: str
     find: Callable[[Publication], Iterator[Finding]]
+    binding: bool = True
 
 
 CEILING = "A published row cannot exceed a ceiling."

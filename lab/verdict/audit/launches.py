@@ -84,7 +84,7 @@ def _least(row: Row, table: Table) -> float:
 def bandwidth_near_floor(publication: Publication) -> Iterator[Finding]:
     floors = _floors(publication)
     for table, row in rows_of(publication):
-        floor = max(table.launch_floor_seconds, floors.get(_waits(table, row), 0.0))
+        floor = table.launch_floor_seconds or floors.get(_waits(table, row), 0.0)
         if row.bytes_per_second is None or row.seconds is None:
             continue
         if row.seconds < NEAR_FLOOR * floor:
@@ -176,33 +176,33 @@ RULES = (
     Rule(
         name="bandwidth-near-floor", principle=LAUNCH, find=bandwidth_near_floor,
         statement=(
-            f"A bandwidth is printed for a time below {NEAR_FLOOR:g} times the launch floor: the measured one, or the "
-            "least time in which the same implementation did much more work as well."
+            f"A bandwidth is printed for a time below {NEAR_FLOOR:g} times the launch floor: the measured one, or, "
+            "where none was measured, the least time in which the same implementation did much more work as well."
         ),
     ),
     Rule(
-        name="more-work-in-no-more-time", principle=LAUNCH, find=more_work_in_no_more_time,
+        name="more-work-in-no-more-time", principle=LAUNCH, find=more_work_in_no_more_time, binding=False,
         statement=(
             f"A case of {MORE_WORK} times the work or more takes no more time by the same implementation, or one of no "
             f"less work takes less than 1/{CLEARLY_FASTER:g} of it; and the row is not said to be launch-bound."
         ),
     ),
     Rule(
-        name="identical-times", principle=LAUNCH, find=identical_times,
+        name="identical-times", principle=LAUNCH, find=identical_times, binding=False,
         statement=(
             f"A row takes the same time, to {IDENTICAL:.1%} or half a step of the clock, as one of at most "
             f"1/{MORE_WORK} of its work."
         ),
     ),
     Rule(
-        name="host-time-in-events", principle=LAUNCH, find=host_time_in_events,
+        name="host-time-in-events", principle=LAUNCH, find=host_time_in_events, binding=False,
         statement=(
             f"The clock reads more than the profiler by more than {LARGEST_LAUNCH_SECONDS * 1e6:.0f} µs, and by the "
             f"same within a factor of {CONSTANT:g} for kernels whose lengths differ by a factor of {SPREAD:g} or more."
         ),
     ),
     Rule(
-        name="constant-loss", principle=LAUNCH, find=constant_loss,
+        name="constant-loss", principle=LAUNCH, find=constant_loss, binding=False,
         statement=(
             f"An implementation loses {FEWEST_GAPS} rows or more, each one launch against one, by the same time within "
             f"a factor of {CONSTANT:g}, while the times differ by a factor of {SPREAD:g} or more."

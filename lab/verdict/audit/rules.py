@@ -9,6 +9,9 @@ from lab.verdict.audit.finding import Finding
 RULES = (*ceilings.RULES, *launches.RULES, *counters.RULES, *tables.RULES, *statements.RULES)
 
 
+BINDING = frozenset(rule.name for rule in RULES if rule.binding)
+
+
 def audit(publication: Publication) -> Mapping[str, tuple[Finding, ...]]:
     """What each rule finds, by the rule's name; rules that find nothing are left out."""
     found = {rule.name: tuple(rule.find(publication)) for rule in RULES}

@@ -167,7 +167,7 @@ RULES = (
         statement="A headline is of a case that is not among those listed.",
     ),
     Rule(
-        name="weak-rival", principle=RIVALS, find=weak_rival,
+        name="weak-rival", principle=RIVALS, find=weak_rival, binding=False,
         statement=(
             f"The fastest rival at a headline's case reaches less than {WEAK:.0%} of the memory rate that the same "
             "implementation reaches elsewhere in the publication."

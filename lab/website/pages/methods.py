@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.definition.publication import Publication
-from lab.verdict.audit.finding import Amount, Finding
+from lab.verdict.audit.finding import Amount, Finding, Rule
 from lab.verdict.audit.rules import RULES, audit
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence
@@ -30,6 +30,7 @@ class RuleView:
     name: str
     statement: str
     count: Figure | None
+    binding: bool
     findings: tuple[FindingView, ...] = ()
     unfolded: bool = False
 
@@ -49,6 +50,9 @@ class PublicationView:
 class MethodsPage:
     lede: Sentence
     own: Sentence
+    own_pages: tuple[
+        PublicationView, ...
+    ]  # those of this site that a rule which is not binding has something to say of
     principles: Mapping[str, tuple[RuleView, ...]]
     publications: tuple[PublicationView, ...]
     limits: tuple[tuple[str, ...], ...]
@@ -59,7 +63,7 @@ def methods_page(publications: Sequence[Publication], own: Sequence[Publication]
     """`own` is what this site publishes itself, after the guard has passed it."""
     data = methods_data(publications, own)
     ledger = Ledger(data)
-    rules = [RuleView(name=r.name, statement=r.statement, count=ledger.figure("rules", r.name)) for r in RULES]
+    rules = [_rule(rule, ledger.figure("rules", rule.name)) for rule in RULES]
     by_principle = {
         principle: tuple(view for view, rule in zip(rules, RULES, strict=True) if rule.principle == principle)
         for principle in dict.fromkeys(rule.principle for rule in RULES)
@@ -67,8 +71,9 @@ def methods_page(publications: Sequence[Publication], own: Sequence[Publication]
     return MethodsPage(
         lede=_lede(ledger),
         own=_own(ledger),
+        own_pages=tuple(_publication(each, ledger, "own_pages") for each in own if audit(each)),
         principles=by_principle,
-        publications=tuple(_publication(publication, ledger) for publication in publications),
+        publications=tuple(_publication(each, ledger, "publications") for each in publications),
         limits=_limits(publications),
         data=data,
     )
@@ -77,6 +82,7 @@ def methods_page(publications: Sequence[Publication], own: Sequence[Publication]
 def methods_data(publications: Sequence[Publication], own: Sequence[Publication]) -> dict[str, Any]:
     """Plain JSON values; SI units, with the unit beside each value."""
     found = {each.slug: audit(each) for each in publications}
+    found_here = {each.slug: audit(each) for each in own}
     return {
         "rules": {rule.name: sum(len(each.get(rule.name, ())) for each in found.values()) for rule in RULES},
         "rule_count": len(RULES),
@@ -85,7 +91,9 @@ def methods_data(publications: Sequence[Publication], own: Sequence[Publication]
             "tables": sum(len(publication.tables) for publication in own),
             "rows": sum(_row_count(publication) for publication in own),
             "statements": sum(len(publication.statements) for publication in own),
+            "findings": sum(len(findings) for each in found_here.values() for findings in each.values()),
         },
+        "own_pages": {each.slug: _found(each, found_here[each.slug]) for each in own},
         "publication_count": len(publications),
         "rows": sum(_row_count(publication) for publication in publications),
         "findings": sum(len(findings) for each in found.values() for findings in each.values()),
@@ -145,7 +153,8 @@ def _own(ledger: Ledger) -> Sentence:
     return (
         "The same rules were asked of this site as it was built: ", _number(ledger, "own", "rows"), " rows in ",
         _number(ledger, "own", "tables"), " tables and ", _number(ledger, "own", "statements"), " statements on ",
-        _number(ledger, "own", "pages"), " pages. Had one fired, there would be no new site.",
+        _number(ledger, "own", "pages"), " pages. Had a binding one fired, there would be no new site; the others "
+        "find ", _number(ledger, "own", "findings"), " here.",
     )  # fmt: skip
 
 
@@ -153,8 +162,15 @@ def _number(ledger: Ledger, *path: str) -> Figure | str:
     return ledger.figure(*path, show=lambda value: f"{value:,}") or "no"
 
 
-def _publication(publication: Publication, ledger: Ledger) -> PublicationView:
-    path = ("publications", publication.slug)
+def _rule(rule: Rule, count: Figure | None, findings: tuple[FindingView, ...] = ()) -> RuleView:
+    return RuleView(
+        name=rule.name, statement=rule.statement, count=count, binding=rule.binding, findings=findings,
+        unfolded=len(findings) <= OPEN,
+    )  # fmt: skip
+
+
+def _publication(publication: Publication, ledger: Ledger, kind: str) -> PublicationView:
+    path = (kind, publication.slug)
     found = audit(publication)
     return PublicationView(
         slug=publication.slug,
@@ -167,10 +183,10 @@ def _publication(publication: Publication, ledger: Ledger) -> PublicationView:
         ),
         sources=tuple(dict.fromkeys(each.source for each in (*publication.tables, *publication.statements))),
         rules=tuple(
-            RuleView(
-                name=rule.name, statement=rule.statement, count=ledger.figure(*path, "rules", rule.name, "count"),
-                unfolded=len(found[rule.name]) <= OPEN,
-                findings=tuple(
+            _rule(
+                rule,
+                ledger.figure(*path, "rules", rule.name, "count"),
+                tuple(
                     _finding_view(finding, ledger, (*path, "rules", rule.name, "findings", str(number)))
                     for number, finding in enumerate(found[rule.name])
                 ),
