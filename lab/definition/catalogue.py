@@ -1,8 +1,9 @@
-"""The one place where the lab meets the author's experiments."""
+"""The one place where the lab meets the author's experiments, and the publications that it audits."""
 
 from collections.abc import Sequence
 
 from lab.definition.experiment import CEILINGS, Experiment
+from lab.definition.publication import Publication
 from lab.errors import PlanError
 
 
@@ -10,6 +11,12 @@ def load_experiments() -> tuple[Experiment, ...]:
     from experiments import EXPERIMENTS
 
     return EXPERIMENTS
+
+
+def load_audits() -> tuple[Publication, ...]:
+    from experiments.audits import AUDITS
+
+    return AUDITS
 
 
 def choose_experiments(names: Sequence[str]) -> tuple[Experiment, ...]:

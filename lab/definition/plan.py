@@ -14,6 +14,7 @@ from pathlib import Path
 from lab.definition.experiment import SLUG, SLUG_RULE, Case, Claim, Experiment, Profile
 from lab.errors import PlanError, RunError
 from lab.evidence.record import SCHEMA, added, digest, from_data, to_data
+from lab.kernels.traffic import Traffic
 
 NAME = "plan.json"
 ITEMSIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1}
@@ -61,6 +62,10 @@ class PlannedCase:
     @property
     def least_bytes(self) -> int:
         return self.read_bytes + self.written_bytes
+
+    @property
+    def work(self) -> Traffic:
+        return Traffic(read_bytes=self.read_bytes, written_bytes=self.written_bytes, flops=self.flops)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

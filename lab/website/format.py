@@ -5,6 +5,16 @@ import math
 from lab.verdict.judge import Verdict
 from lab.verdict.statistics import Speedup
 
+LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+# Unit of an audit's figure → prefixes, largest first, and name.
+QUANTITIES = {
+    "seconds": (((1e-3, "m"), (1e-6, "µ")), "s"),
+    "bytes": (LARGE[1:], "B"),
+    "bytes_per_second": (LARGE[1:], "B/s"),
+    "flops": (LARGE, "FLOP"),
+    "flops_per_second": (LARGE, "FLOP/s"),
+}
+
 
 def microseconds(seconds: float) -> str:
     """Four significant digits in µs: '23.61', '1204'."""
@@ -82,3 +92,22 @@ def percent(value: float) -> str:
 def day(utc: str) -> str:
     """The date of an ISO time."""
     return utc[:10]
+
+
+def amount(value: float, unit: str) -> str:
+    """A figure of an audit with its unit: '13.31 µs', '4930 GB/s', '26.64 %', '9.4×'."""
+    if unit == "count":
+        return f"{value:,.0f}"
+    if unit == "share":
+        return f"{_short(value * 100)} %"
+    if unit in ("ratio", "number"):
+        return _short(value) + ("×" if unit == "ratio" else "")
+    prefixes, name = QUANTITIES[unit]
+    scale, prefix = next((pair for pair in prefixes if value >= pair[0]), prefixes[-1])
+    return f"{_short(value / scale)} {prefix}{name}"
+
+
+def _short(value: float) -> str:
+    """Four significant digits, less the zeros that a decimal fraction ends in."""
+    text = significant(value, 4)
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -80,6 +80,9 @@ def _render(site: Site, out: Path) -> None:
     if site.trust:
         page("trust.html", "trust/index.html", trust=site.trust)
         _write(out / "trust" / "data.json", json.dumps(site.trust.data, indent=1, sort_keys=True) + "\n")
+    if site.methods:
+        page("methods.html", "methods/index.html", methods=site.methods)
+        _write(out / "methods" / "data.json", json.dumps(site.methods.data, indent=1, sort_keys=True) + "\n")
     for experiment in site.experiments:
         folder = f"experiments/{experiment.slug}"
         page("experiment.html", f"{folder}/index.html", page=experiment)

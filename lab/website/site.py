@@ -2,19 +2,22 @@
 
 import datetime
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from lab.definition.catalogue import load_experiments
+from lab.definition.catalogue import load_audits, load_experiments
 from lab.definition.plan import planned
 from lab.evidence.source import ROOT
 from lab.verdict.results import ClaimResult, ExperimentResult, RunResult, load_run, unmeasured
 from lab.verdict.validity import study
 from lab.website.decisions import Decision, Standing, check_claims, load_decisions, refuse_unacknowledged, standings
 from lab.website.pages.experiment import decision_link, experiment_page
+from lab.website.pages.methods import methods_page
 from lab.website.pages.site import Site, decision_page, policy_page
 from lab.website.pages.trust import TrustPage, trust_page
 from lab.website.pages.views import Shown
 from lab.website.promoted import EVIDENCE, Evidence, load_evidence
+from lab.website.refusal import as_publication, refuse
 from lab.website.render import write_site
 
 DECISIONS = ROOT / "experiments" / "decisions"
@@ -22,7 +25,10 @@ EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
 
 
 def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE) -> str:
-    """Rebuild the published site from what is committed; says what it wrote."""
+    """Rebuild the published site from what is committed; says what it wrote.
+
+    EvidenceError where a figure that is about to be published breaks a rule of the guard.
+    """
     evidence = load_evidence(promoted)
     shown = [_shown(experiment.name, evidence) for experiment in load_experiments()]
     records = load_decisions(decisions)
@@ -32,7 +38,10 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
     for decision in records:
         refuse_unacknowledged(decision, found[decision.slug])
     trust = trust_page(study([item.run for item in evidence]), evidence)
-    files = write_site(_site("", shown, records, found, trust), out)
+    site = _site("", shown, records, found, trust)
+    own = [as_publication(item, page.data) for item, page in zip(shown, site.experiments, strict=True)]
+    refuse(own)
+    files = write_site(replace(site, methods=methods_page(load_audits(), own)), out)
     return f"{out}: {len(shown)} experiments, {len(records)} decisions, {files} files"
 
 

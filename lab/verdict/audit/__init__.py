@@ -1,0 +1,1 @@
+"""Does what a publication says hold against the hardware, and against itself?"""

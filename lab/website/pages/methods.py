@@ -1,0 +1,233 @@
+"""What the lab's guard asks of published figures, and what it finds in public ones: the page and its data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lab.definition.publication import Publication
+from lab.verdict.audit.finding import Amount, Finding, Rule
+from lab.verdict.audit.rules import RULES, audit
+from lab.website import format
+from lab.website.figure import Figure, Ledger, Sentence
+
+OPEN = 8  # lists of so many findings or fewer are unfolded at once
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FindingView:
+    place: str
+    printed: Figure | None
+    allowed: Figure | None
+    words: Sentence
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RuleView:
+    """A rule of the guard; on a publication's part of the page with what it found there."""
+
+    name: str
+    statement: str
+    count: Figure | None
+    binding: bool
+    findings: tuple[FindingView, ...] = ()
+    unfolded: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublicationView:
+    slug: str
+    title: str
+    source: str
+    about: str
+    summary: Sentence
+    sources: tuple[str, ...]
+    rules: tuple[RuleView, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MethodsPage:
+    lede: Sentence
+    own: Sentence
+    own_pages: tuple[
+        PublicationView, ...
+    ]  # those of this site that a rule which is not binding has something to say of
+    principles: Mapping[str, tuple[RuleView, ...]]
+    publications: tuple[PublicationView, ...]
+    limits: tuple[tuple[str, ...], ...]
+    data: Mapping[str, Any]
+
+
+def methods_page(publications: Sequence[Publication], own: Sequence[Publication]) -> MethodsPage:
+    """`own` is what this site publishes itself, after the guard has passed it."""
+    data = methods_data(publications, own)
+    ledger = Ledger(data)
+    rules = [_rule(rule, ledger.figure("rules", rule.name)) for rule in RULES]
+    by_principle = {
+        principle: tuple(view for view, rule in zip(rules, RULES, strict=True) if rule.principle == principle)
+        for principle in dict.fromkeys(rule.principle for rule in RULES)
+    }
+    return MethodsPage(
+        lede=_lede(ledger),
+        own=_own(ledger),
+        own_pages=tuple(_publication(each, ledger, "own_pages") for each in own if audit(each)),
+        principles=by_principle,
+        publications=tuple(_publication(each, ledger, "publications") for each in publications),
+        limits=_limits(publications),
+        data=data,
+    )
+
+
+def methods_data(publications: Sequence[Publication], own: Sequence[Publication]) -> dict[str, Any]:
+    """Plain JSON values; SI units, with the unit beside each value."""
+    found = {each.slug: audit(each) for each in publications}
+    found_here = {each.slug: audit(each) for each in own}
+    return {
+        "rules": {rule.name: sum(len(each.get(rule.name, ())) for each in found.values()) for rule in RULES},
+        "rule_count": len(RULES),
+        "own": {
+            "pages": len(own),
+            "tables": sum(len(publication.tables) for publication in own),
+            "rows": sum(_row_count(publication) for publication in own),
+            "statements": sum(len(publication.statements) for publication in own),
+            "findings": sum(len(findings) for each in found_here.values() for findings in each.values()),
+        },
+        "own_pages": {each.slug: _found(each, found_here[each.slug]) for each in own},
+        "publication_count": len(publications),
+        "rows": sum(_row_count(publication) for publication in publications),
+        "findings": sum(len(findings) for each in found.values() for findings in each.values()),
+        "publications": {each.slug: _found(each, found[each.slug]) for each in publications},
+    }  # fmt: skip
+
+
+def _found(publication: Publication, found: Mapping[str, tuple[Finding, ...]]) -> dict[str, Any]:
+    flagged = {(finding.table, finding.row) for findings in found.values() for finding in findings}
+    rows = [(table.title, row.label) for table in publication.tables for row in table.rows]
+    return {
+        "source": publication.source,
+        "rows": len(rows),
+        "statements": len(publication.statements),
+        "sound_rows": sum(row not in flagged for row in rows),
+        "findings": sum(map(len, found.values())),
+        "rules_broken": len(found),
+        "rules": {
+            rule: {
+                "count": len(findings),
+                "findings": {str(number): _finding(finding) for number, finding in enumerate(findings)},
+            }
+            for rule, findings in found.items()
+        },
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    amounts = [word for word in finding.words if isinstance(word, Amount)]
+    return {
+        "table": finding.table,
+        "row": finding.row,
+        "printed": _amount(finding.printed),
+        "allowed": _amount(finding.allowed),
+        "words": {str(number): _amount(amount) for number, amount in enumerate(amounts)},
+    }
+
+
+def _amount(amount: Amount | None) -> dict[str, Any] | None:
+    return None if amount is None else {"value": float(f"{amount.value:.7g}"), "unit": amount.unit}
+
+
+def _row_count(publication: Publication) -> int:
+    return sum(len(table.rows) for table in publication.tables)
+
+
+def _lede(ledger: Ledger) -> Sentence:
+    return (
+        "Before anything is published here, a guard of ", _number(ledger, "rule_count"), " rules asks whether the "
+        "hardware allows it and whether it contradicts itself. Asked of ", _number(ledger, "publication_count"),
+        " public benchmark projects, with ", _number(ledger, "rows"), " rows between them, it finds ",
+        _number(ledger, "findings"), " reasons to look again.",
+    )  # fmt: skip
+
+
+def _own(ledger: Ledger) -> Sentence:
+    return (
+        "The same rules were asked of this site as it was built: ", _number(ledger, "own", "rows"), " rows in ",
+        _number(ledger, "own", "tables"), " tables and ", _number(ledger, "own", "statements"), " statements on ",
+        _number(ledger, "own", "pages"), " pages. Had a binding one fired, there would be no new site; the others "
+        "find ", _number(ledger, "own", "findings"), " here.",
+    )  # fmt: skip
+
+
+def _number(ledger: Ledger, *path: str) -> Figure | str:
+    return ledger.figure(*path, show=lambda value: f"{value:,}") or "no"
+
+
+def _rule(rule: Rule, count: Figure | None, findings: tuple[FindingView, ...] = ()) -> RuleView:
+    return RuleView(
+        name=rule.name, statement=rule.statement, count=count, binding=rule.binding, findings=findings,
+        unfolded=len(findings) <= OPEN,
+    )  # fmt: skip
+
+
+def _publication(publication: Publication, ledger: Ledger, kind: str) -> PublicationView:
+    path = (kind, publication.slug)
+    found = audit(publication)
+    return PublicationView(
+        slug=publication.slug,
+        title=publication.title,
+        source=publication.source,
+        about=publication.about,
+        summary=(
+            _number(ledger, *path, "findings"), " findings by ", _number(ledger, *path, "rules_broken"), " rules; ",
+            _number(ledger, *path, "sound_rows"), " of ", _number(ledger, *path, "rows"), " rows raise none.",
+        ),
+        sources=tuple(dict.fromkeys(each.source for each in (*publication.tables, *publication.statements))),
+        rules=tuple(
+            _rule(
+                rule,
+                ledger.figure(*path, "rules", rule.name, "count"),
+                tuple(
+                    _finding_view(finding, ledger, (*path, "rules", rule.name, "findings", str(number)))
+                    for number, finding in enumerate(found[rule.name])
+                ),
+            )
+            for rule in RULES if rule.name in found
+        ),
+    )  # fmt: skip
+
+
+def _finding_view(finding: Finding, ledger: Ledger, path: Path) -> FindingView:
+    words: list[Figure | str] = []
+    number = 0
+    for word in finding.words:
+        if isinstance(word, Amount):
+            words.append(_figure(ledger, *path, "words", str(number)) or "–")
+            number += 1
+        else:
+            words.append(word)
+    return FindingView(
+        place=f"{finding.table}: {finding.row}" if finding.table else finding.row,
+        printed=_figure(ledger, *path, "printed"),
+        allowed=_figure(ledger, *path, "allowed"),
+        words=tuple(words),
+    )
+
+
+def _figure(ledger: Ledger, *path: str) -> Figure | None:
+    unit = ledger.value(*path, "unit")
+    return ledger.figure(*path, "value", show=lambda value: format.amount(value, unit))
+
+
+def _limits(publications: Sequence[Publication]) -> tuple[tuple[str, ...], ...]:
+    """What the makers say of the audited GPUs: name, memory, dense rates, cache, source."""
+    known = {table.limits.gpu: table.limits for publication in publications for table in publication.tables}
+    return tuple(
+        (
+            limits.gpu,
+            format.amount(limits.bytes_per_second, "bytes_per_second"),
+            format.amount(limits.flops_per_second["float16"], "flops_per_second"),
+            f"{limits.l2_bytes / 2**20:.0f} MiB",
+            limits.source,
+        )
+        for limits in known.values()
+    )

@@ -1,0 +1,162 @@
+"""What the lab publishes itself is asked what the publications of others are asked."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from factory import measured_run, plan_of, records_of
+from test_site import TIMES, Page, publish
+
+from lab.definition.publication import Aggregate, Headline, Selection
+from lab.errors import EvidenceError
+from lab.verdict.results import judge_run
+from lab.website.pages.views import Shown
+from lab.website.published import experiment_data
+from lab.website.refusal import as_publication, refuse
+from lab.website.site import build_preview, build_site
+
+CASE, PROFILE = "rmsnorm-4096x4096-float16", "triton-fused-rmsnorm"
+Data = dict[str, Any]
+
+
+def shown(device: str = "cuda", **how: Any) -> tuple[Shown, Data]:
+    """The page's data of a run that measured all profiles, and what it is of."""
+    plan = plan_of("try", device=device, profiling=True)
+    run = judge_run(plan, records_of(plan, TIMES, **how))
+    item = Shown(result=run.experiments[0], run=run, digest="d" * 64)
+    return item, experiment_data(item.result, run, item.digest)
+
+
+def test_a_sound_page_is_let_through() -> None:
+    item, data = shown()
+    found = as_publication(item, data)
+    refuse([found])
+    assert {table.title for table in found.tables} == set(item.result.plan.scopes)
+    assert sum(len(table.rows) for table in found.tables) > 100
+    assert {type(statement) for statement in found.statements} == {Aggregate, Headline, Selection}
+
+
+def cell(data: Data) -> Data:
+    return data["cells"][CASE][PROFILE]
+
+
+def too_fast(data: Data) -> None:
+    cell(data)["scopes"]["device_cold"]["p50_seconds"] = 9e-6  # 33.6 MB to read at 3.35 TB/s take 10 µs
+
+
+def too_much(data: Data) -> None:
+    cell(data)["bytes_per_second"] = 4e12
+
+
+def near_the_floor(data: Data) -> None:
+    small = data["cells"]["rmsnorm-512x1024-float16"][PROFILE]
+    assert small["launch_bound"]
+    small["bytes_per_second"] = 3e11
+
+
+def arithmetic(data: Data) -> None:
+    claim = next(claim for claim in data["claims"].values() if claim["compared"] > 1)
+    ratios = [case["ratio"] for case in claim["cases"].values()]
+    ratios[0] *= 3
+    next(iter(claim["cases"].values()))["ratio"] = ratios[0]
+    claim["geometric_mean"] = sum(ratios) / len(ratios)
+
+
+def summed(data: Data) -> None:
+    claim = next(claim for claim in data["claims"].values() if claim["compared"] > 1)
+    claim["geometric_mean"] = sum(case["ratio"] for case in claim["cases"].values())
+
+
+def dropped(data: Data) -> None:
+    del data["cells"][CASE]["torch-baseline"]
+
+
+def sparse(data: Data) -> None:
+    rate = {"flops_per_second": 7e14, "peak_share": 7e14 / 1978.9e12, "profile": "torch-matmul"}
+    data["ceilings"] = {"matrix": {"float16": rate}}
+
+
+def above_dense(data: Data) -> None:
+    data["ceilings"] = {"matrix": {"float16": {"flops_per_second": 1.2e15, "peak_share": None, "profile": "p"}}}
+
+
+def unlisted(data: Data) -> None:
+    data["cases"][CASE]["included"] = False
+
+
+@pytest.mark.parametrize(
+    ("spoil", "rule"),
+    [
+        (too_fast, "faster-than-physics"),
+        (too_much, "above-memory-peak"),
+        (near_the_floor, "bandwidth-near-floor"),
+        (sparse, "sparse-peak"),
+        (above_dense, "above-dense-rate"),
+        (arithmetic, "mean-of-ratios"),
+        (summed, "sum-of-ratios"),
+        (dropped, "dropped-rows"),
+        (unlisted, "headline-case"),
+    ],
+)
+def test_a_page_that_breaks_a_rule_is_refused_with_its_place(spoil: Callable[[Data], None], rule: str) -> None:
+    item, data = shown()
+    spoilt = copy.deepcopy(data)
+    spoil(spoilt)
+    with pytest.raises(EvidenceError, match=rf"Normalization Fusion: .* breaks '{rule}'"):
+        refuse([as_publication(item, spoilt)])
+
+
+def test_the_refusal_names_page_table_row_and_figures() -> None:
+    item, data = shown()
+    too_much(data)
+    with pytest.raises(EvidenceError) as refusal:
+        refuse([as_publication(item, data)])
+    for word in ("Normalization Fusion", "device_cold", "RMSNorm 4096×4096 float16", "above-memory-peak", "3352 GB/s"):
+        assert word in str(refusal.value), word
+
+
+def test_a_rejected_cell_may_be_shown_as_rejected() -> None:
+    """5 µs for 67 MB: judged impossible, and shown so."""
+    plan = plan_of("try", device="cuda")
+    run = judge_run(plan, records_of(plan, {**TIMES, (CASE, PROFILE): 5e-6}))
+    item = Shown(result=run.experiments[0], run=run)
+    assert item.result.cells[CASE, PROFILE].impossible["device_cold"]
+    refuse([as_publication(item, experiment_data(item.result, run, ""))])
+
+
+def test_of_a_cpu_only_the_statements_are_asked() -> None:
+    plan = plan_of("try", device="cpu")
+    run = judge_run(plan, records_of(plan, {"torch-baseline": 6e-3, "torch-fused": 5e-3}))
+    found = as_publication(item := Shown(result=run.experiments[0], run=run), experiment_data(item.result, run, ""))
+    assert found.tables == ()
+    assert found.statements
+
+
+def test_what_is_strange_and_may_be_true_is_published_and_named(tmp_path) -> None:
+    """Half the bytes of another case in three times its time: a kernel may be that bad at a shape."""
+    evidence, decisions = tmp_path / "evidence", tmp_path / "decisions"
+    decisions.mkdir()
+    times = {**TIMES, ("rmsnorm-2048x4096-float16", PROFILE): 70e-6}
+    publish(evidence, measured_run(tmp_path, times, run_id="strange"))
+    build_site(tmp_path / "site", decisions, evidence)
+    text = Page(tmp_path / "site" / "methods" / "index.html").text
+    assert "On this site: Normalization Fusion" in text
+    named = text[text.index("On this site") :]
+    assert "more-work-in-no-more-time: 1" in named
+    assert "RMSNorm 2048×4096 float16" in named
+
+
+def test_a_refused_build_leaves_the_old_site_and_a_preview_shows_the_run(tmp_path) -> None:
+    """15 µs for 67 MB: above the memory's peak, and without ceilings no page says what the cache has served."""
+    evidence, decisions, out = tmp_path / "evidence", tmp_path / "decisions", tmp_path / "site"
+    decisions.mkdir()
+    publish(evidence, measured_run(tmp_path, TIMES, run_id="sound"))
+    build_site(out, decisions, evidence)
+    before = (out / "index.html").read_bytes()
+    directory = measured_run(tmp_path, {**TIMES, (CASE, PROFILE): 15e-6}, run_id="unsound", profiling=True)
+    publish(evidence, directory)
+    with pytest.raises(EvidenceError, match="above-memory-peak"):
+        build_site(out, decisions, evidence)
+    assert (out / "index.html").read_bytes() == before
+    assert build_preview(directory).is_file()
