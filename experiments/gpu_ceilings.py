@@ -78,6 +78,7 @@ READ = Operator(
     # roundings in a thread and between threads. Inputs on another scale would need another tolerance.
     tolerance=4,
     scale=64.0,
+    standard=lambda x: x.sum(-1),
     edges=tuple(edge for edge in EDGES if edge != "large-scale"),
 )
 MATMUL = Operator(

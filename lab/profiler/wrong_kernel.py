@@ -12,6 +12,7 @@ from lab.definition.plan import PlannedCase, PlannedExperiment, PlannedProfile
 from lab.evidence.record import Compiled, Kernel
 
 THREADS_PER_WARP = 32
+FEWEST_REGISTERS = 16  # that a GPU gives a thread: ncu tells no fewer, whatever the compiler asked for
 Compilations = Mapping[tuple[str, str], Sequence[Compiled]]  # by case and profile: what Triton compiled, in any sweep
 
 
@@ -36,7 +37,11 @@ def _missing(own: str, kernels: Sequence[Kernel]) -> str:
 
 def _otherwise_compiled(own: str, kernels: Sequence[Kernel], made: Sequence[Compiled]) -> str:
     """The name of the profile's kernel, on code that was not timed: another configuration, or another kernel."""
-    timed = {(each.registers_per_thread, each.warps * THREADS_PER_WARP) for each in made if each.name == own}
+    timed = {
+        (max(FEWEST_REGISTERS, each.registers_per_thread), each.warps * THREADS_PER_WARP)
+        for each in made
+        if each.name == own
+    }
     seen = {(kernel.registers_per_thread, _threads(kernel)) for kernel in kernels if kernel.name == own}
     if not timed or timed & seen or any(registers is None for registers, _ in seen):
         return ""

@@ -172,7 +172,8 @@ class CudaClock:
     def _rest(self) -> None:
         """Wait for the clock to recover: a case that held the GPU at its power limit disturbs nobody after it."""
         deadline = time.monotonic() + LONGEST_REST_SECONDS
-        while self._spin_hertz(self.CLOCK_CYCLES) < RESTED * self._cycles_per_second and time.monotonic() < deadline:
+        # Spins as long as those at the beginning: the events around one cost a part of it.
+        while self._spin_hertz(self.CYCLES) < RESTED * self._cycles_per_second and time.monotonic() < deadline:
             time.sleep(0.01)
 
     def _guarded(self, run: Callable[[], Any]) -> float | None:
