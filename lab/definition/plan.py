@@ -267,10 +267,9 @@ def _case(experiment: Experiment, case: Case, include: frozenset[str]) -> Planne
 
 
 def _control(experiment: Experiment, case: Case) -> str:
-    """The first profile that a claim takes as its baseline at this case, else the first that implements it."""
+    """The first profile that a claim takes as its baseline at this case; none where no claim compares two there."""
     baselines = [claim.baseline.name for claim in experiment.claims if case in claim.cases and claim.baseline]
-    able = [profile.name for profile in experiment.profiles if case.operator.name in profile.implementations]
-    return next(iter(baselines + able), "")
+    return next(iter(baselines), "")
 
 
 def _profile(profile: Profile) -> PlannedProfile:

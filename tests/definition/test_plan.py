@@ -1,11 +1,12 @@
 """Experiments + options → the plan that is registered before anything is measured."""
 
+import dataclasses
 import json
 import re
 from pathlib import Path
 
 import pytest
-from factory import plan_of, small_experiment
+from factory import FAST_BEATS_PLAIN, LARGE, SMALL, plan_of, small_experiment
 
 from lab.definition.plan import LONGEST_RUN_ID, Plan, case_order, load_plan, save_plan
 from lab.errors import PlanError, RunError
@@ -64,6 +65,13 @@ def test_a_profile_is_planned_only_where_it_implements_the_operator() -> None:
 def test_cells_are_counted_over_all_included_cases() -> None:
     assert plan_of(experiments=[small_experiment()], include=()).cell_count() == 2
     assert plan_of(experiments=[small_experiment()], include=("large-sweep",)).cell_count() == 4
+
+
+def test_a_profile_is_timed_twice_where_a_claim_compares_it_and_nowhere_else() -> None:
+    silent = dataclasses.replace(FAST_BEATS_PLAIN, cases=(SMALL,))
+    experiment = small_experiment(claims=(silent,), headlines=(silent,))
+    controls = {case.name: case.control for case in plan_of(experiments=[experiment]).experiments[0].cases}
+    assert controls == {SMALL.name: "plain", LARGE.name: ""}
 
 
 def test_the_same_options_give_the_same_digest_twice() -> None:
