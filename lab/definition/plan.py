@@ -275,11 +275,9 @@ def _case(experiment: Experiment, case: Case, include: frozenset[str]) -> Planne
 
 
 def _control(experiment: Experiment, case: Case) -> str:
-    """The first profile that a claim of a speed-up takes as its baseline here, else the first that implements it."""
+    """The first profile that a claim of a speed-up takes as its baseline here; none where no claim compares times."""
     speedups = [claim for claim in experiment.claims if case in claim.cases and claim.measure == "speedup"]
-    baselines = [claim.baseline.name for claim in speedups if claim.baseline]
-    able = [profile.name for profile in experiment.profiles if case.operator.name in profile.implementations]
-    return next(iter(baselines + able), "")
+    return next((claim.baseline.name for claim in speedups if claim.baseline), "")
 
 
 def _profile(profile: Profile) -> PlannedProfile:

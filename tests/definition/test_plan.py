@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from counting import PLAIN_MOVES_TWICE
-from factory import FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, plan_of, small_experiment
+from factory import FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, SMALL, plan_of, small_experiment
 
 from lab.definition.plan import LONGEST_RUN_ID, Plan, case_order, load_plan, planned, save_plan
 from lab.errors import PlanError, RunError
@@ -69,12 +69,18 @@ def test_cells_are_counted_over_all_included_cases() -> None:
 
 
 def test_the_control_is_a_baseline_of_times_before_one_of_bytes() -> None:
-    """And the first profile that can, where no claim compares times."""
     bytes_of_fast = dataclasses.replace(PLAIN_MOVES_TWICE, subject=PLAIN, baseline=FAST)
     beats = dataclasses.replace(FAST_BEATS_PLAIN, cases=(LARGE,))
-    for claims, control in (((bytes_of_fast, beats), "plain"), ((bytes_of_fast,), "plain"), ((beats,), "plain")):
+    for claims, control in (((bytes_of_fast, beats), "plain"), ((bytes_of_fast,), ""), ((beats,), "plain")):
         experiment = small_experiment(claims=claims, headlines=claims)
         assert planned(experiment, frozenset()).cases[1].control == control
+
+
+def test_a_profile_is_timed_twice_where_a_claim_compares_it_and_nowhere_else() -> None:
+    silent = dataclasses.replace(FAST_BEATS_PLAIN, cases=(SMALL,))
+    experiment = small_experiment(claims=(silent,), headlines=(silent,))
+    controls = {case.name: case.control for case in plan_of(experiments=[experiment]).experiments[0].cases}
+    assert controls == {SMALL.name: "plain", LARGE.name: ""}
 
 
 def test_the_same_options_give_the_same_digest_twice() -> None:
