@@ -216,7 +216,7 @@ def _add_plan_options(sub: argparse.ArgumentParser) -> None:
         choices=METRIC_SETS,
         metavar="chosen|full",
         help="Nsight Compute counters after timing, in a pass of its own: the chosen list, which the pages show "
-        "(about 2 s a cell), or all that ncu knows, for its own viewer (three times as long)",
+        "(about 2 s a cell), or all that ncu knows, to be opened in its own viewer (three times as long)",
     )
     sub.add_argument("--with-instruments", action="store_true", help="readings by do_bench and nvbench after timing")
     for flag, about in INCLUDES.items():

@@ -16,7 +16,7 @@ from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import Case, Profile
 from lab.definition.plan import load_plan
 from lab.profiler.raw_page import RANGE_SEPARATOR
-from lab.worker.device import profiled_range
+from lab.worker.device import profiled_range, release_memory
 from lab.worker.guard import Guard
 from lab.worker.sweep_case import fault, skip_reason
 from lab.worker.watched import make_guard
@@ -47,6 +47,7 @@ def range_name(case: str, profile: str) -> str:
 
 def show(case: Case, profiles: Collection[Profile], device: str, guard: Guard) -> Iterator[tuple[str, str]]:
     """Call each profile in its range; (profile, why not) of those that could not be, each at its own cost only."""
+    release_memory()  # ncu saves and restores all that this process holds, for every launch
     try:
         inputs = case.operator.inputs(case.shape, getattr(torch, case.dtype), device, SEED)
     except Exception as problem:  # such as no memory left: the other cases may do with less

@@ -306,6 +306,11 @@ def profiled_range(name: str) -> Iterator[None]:
         torch.cuda.cudart().cudaProfilerStop()
 
 
+def release_memory() -> None:
+    """Give the GPU back what torch keeps of tensors that are gone."""
+    torch.cuda.empty_cache()
+
+
 def _persisting_bytes() -> int:
     """How much of the L2 cache this process may keep from eviction; the driver has a default of its own."""
     size = ctypes.c_size_t(0)

@@ -94,12 +94,13 @@ def test_a_replacement_made_while_warming_up_is_charged_to_the_profile_that_was_
 class Late(TorchFunctionMode):
     """Computes a result when a judge looks at it."""
 
-    owed: ClassVar[dict[int, Tensor]] = {}
+    # With the result itself: were it gone, another tensor could take its address, and be computed in its stead.
+    owed: ClassVar[dict[int, tuple[Tensor, Tensor]]] = {}
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with torch._C.DisableTorchFunction():
-            if args and isinstance(args[0], Tensor) and (x := Late.owed.pop(args[0].data_ptr(), None)) is not None:
-                args[0].copy_(x * 2)
+            if args and isinstance(args[0], Tensor) and (due := Late.owed.pop(args[0].data_ptr(), None)):
+                args[0].copy_(due[0] * 2)
             return function(*args, **(kwargs or {}))
 
 
@@ -114,7 +115,7 @@ def test_a_mode_is_charged_to_the_profile_that_entered_it(monkeypatch: pytest.Mo
                 Late().__enter__()
             with torch._C.DisableTorchFunction():
                 y = torch.empty_like(x)
-                Late.owed[y.data_ptr()] = x
+                Late.owed[y.data_ptr()] = x, y
             return y
 
         return function
