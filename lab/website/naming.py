@@ -4,7 +4,7 @@ from lab.definition.plan import PlannedCase
 from lab.evidence.record import Machine
 from lab.verdict.results import RunResult
 
-DTYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
+DTYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "float8_e4m3fn": "f8"}
 
 
 def case_name(case: PlannedCase) -> str:

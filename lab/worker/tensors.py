@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+
 
 def copied(value: Any) -> Any:
     """Tensors anew, in the layout they have: a strided input stays strided. What is no tensor needs no copy."""
@@ -15,13 +17,14 @@ def copied(value: Any) -> Any:
 
 def same(one: Tensor, other: Tensor) -> bool:
     """Equal in every value: NaN equals NaN. Of float8, in every bit."""
-    one, other = raw(one), raw(other)
+    if one.dtype in FLOAT8:
+        one, other = raw(one), raw(other)
     return torch.equal(one, other) or bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
 def raw(tensor: Tensor) -> Tensor:
     """A view of float8 as bytes, which every function of torch takes; any other tensor as it is."""
-    return tensor.view(torch.uint8) if tensor.is_floating_point() and tensor.itemsize == 1 else tensor
+    return tensor.view(torch.uint8) if tensor.dtype in FLOAT8 else tensor
 
 
 def _copy(tensor: Tensor) -> Tensor:

@@ -279,5 +279,16 @@ def test_canaries_agree_on_a_gpu_at_rest() -> None:
 
 
 @gpu
+def test_a_canary_after_a_load_at_the_power_limit_sings_as_one_at_rest() -> None:
+    clock = make_clock("cuda")
+    at_rest = clock.canary()
+    x = torch.randn(8192, 8192, dtype=torch.float16, device="cuda")
+    for _ in range(300):
+        x @ x
+    torch.cuda.synchronize()
+    assert clock.canary() == pytest.approx(at_rest, rel=0.02)
+
+
+@gpu
 def test_nothing_of_the_cache_is_set_aside_at_first() -> None:
     assert make_clock("cuda").tampering() == ""
