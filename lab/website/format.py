@@ -21,6 +21,10 @@ def microseconds(seconds: float) -> str:
     return significant(seconds * 1e6, 4)
 
 
+def seconds(value: float) -> str:
+    return significant(value, 2)
+
+
 def significant(value: float, digits: int) -> str:
     """`value` with that many significant digits and no exponent."""
     if value == 0:
@@ -82,6 +86,36 @@ def teraflops_per_second(value: float) -> str:
 
 def megabytes(value: float) -> str:
     return significant(value / 1e6, 3)
+
+
+def kilobytes(value: float) -> str:
+    return significant(value / 1e3, 3)
+
+
+def count(value: float) -> str:
+    """A whole number, also where an instrument gave it as a float."""
+    return f"{value:.0f}"
+
+
+def terabytes_per_second(value: float) -> str:
+    return significant(value / 1e12, 3)
+
+
+def mega(value: float) -> str:
+    """Of operations, in millions: '134'."""
+    return significant(value / 1e6, 3)
+
+
+def share(value: float) -> str:
+    """A share in per cent: '92.4'."""
+    return percent(100 * value)
+
+
+def distance(seconds: float) -> str:
+    """A difference of times in µs, in three digits but no less than a hundredth: '387', '−0.31'."""
+    value = seconds * 1e6
+    text = significant(value, 3) if abs(value) >= 1 else f"{value:.2f}"
+    return text.replace("-", "−")
 
 
 def percent(value: float) -> str:

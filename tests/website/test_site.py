@@ -21,6 +21,8 @@ TIMES = {
     "triton-fused-rmsnorm": 22e-6, "triton-fused-layernorm": 23e-6,
 }  # fmt: skip
 
+VOID = ("br", "link", "meta")
+
 
 class Page(html.parser.HTMLParser):
     """What a test asks of a page: its ids, links, figures, tags and visible text."""
@@ -33,6 +35,7 @@ class Page(html.parser.HTMLParser):
         self.tags: list[str] = []
         self.attributes: list[tuple[str, str]] = []
         self.text = ""
+        self._open: list[tuple[str, str]] = []  # (tag, the beginning of the pointers inside)
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attrs):
@@ -42,7 +45,15 @@ class Page(html.parser.HTMLParser):
         self.ids += [found["id"]] if "id" in found else []
         self.links += [found[name] for name in ("href", "src", "data-script") if name in found]
         if "data-src" in found:
-            self.figures.append((found["value"], found["data-src"]))
+            within = next((at for _, at in reversed(self._open) if at), "")
+            source = found["data-src"]
+            self.figures.append((found["value"], within + source if source.startswith("/") else source))
+        if tag not in VOID:
+            self._open.append((tag, found.get("data-at", "")))
+
+    def handle_endtag(self, tag):
+        while self._open and self._open.pop()[0] != tag:
+            pass
 
     def handle_data(self, data):
         self.text += data
@@ -108,7 +119,7 @@ def test_every_figure_equals_the_datum_that_it_points_at(preview):
             file, _, pointer = source.partition("#")
             node = json.loads((path.parent / file).read_text())
             for name in pointer.split("/")[1:]:
-                node = node[name]
+                node = node[int(name)] if isinstance(node, list) else node[name]
             assert str(node) == value, (path, pointer)
             count += 1
     assert count > 200

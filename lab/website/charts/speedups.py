@@ -143,8 +143,8 @@ def speedup_figure(points: Sequence[Point], title: str) -> str:
             error_x={
                 "type": "data",
                 "symmetric": False,
-                "array": [point.high - point.ratio for point in here],
-                "arrayminus": [point.ratio - point.low for point in here],
+                "array": [round(point.high - point.ratio, 6) for point in here],
+                "arrayminus": [round(point.ratio - point.low, 6) for point in here],
                 "color": COLOURS[series],
             },
             text=[point.text for point in here],
