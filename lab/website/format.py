@@ -106,6 +106,11 @@ def mega(value: float) -> str:
     return significant(value / 1e6, 3)
 
 
+def intensity(value: float) -> str:
+    """Operations per byte: '0.875'."""
+    return significant(value, 3)
+
+
 def share(value: float) -> str:
     """A share in per cent: '92.4'."""
     return percent(100 * value)

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from lab.website.charts.axes import Box, Scale, Text, Tick, box_of, si, spread
 from lab.website.charts.speedups import COLOURS, SHAPES, dump
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760.0, 430.0, 84.0, 212.0, 16.0, 52.0
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760.0, 430.0, 84.0, 228.0, 16.0, 52.0
 LINE = 15.0  # between two lines of text
 CLEAR = 8.0  # around a marker
 TERA = 1e12

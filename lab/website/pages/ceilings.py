@@ -19,24 +19,16 @@ SCOPE_SERIES = {"device_cold": "triton", "device_warm": "torch-compile", "graph"
 
 def ceilings_sentence(ledger: Ledger) -> Sentence:
     """The ceilings of a run in a sentence: the largest copy of each scope, the matrix rates, the launch floor."""
-    path = ("ceilings",)
-    copies: dict[str, list[Any]] = ledger.value(*path, "copies")
     parts: list[Figure | str] = []
-    for scope, rungs in copies.items():
-        place = (*path, "copies", scope, str(len(rungs) - 1))
-        size = ledger.figure(*place, "bytes", show=format.megabytes)
-        speed = ledger.figure(*place, "bytes_per_second", show=format.terabytes_per_second)
-        if size and speed:
-            parts += [
-                "; " if parts else "a copy of ",
-                *(() if parts else (size, " MB at ")),
-                speed,
-                f" TB/s in {scope}",
-            ]
-    for kind in ledger.value(*path, "matrix"):
-        rate = ledger.figure(*path, "matrix", kind, "flops_per_second", show=format.teraflops_per_second)
+    for scope, rungs in ledger.value("ceilings", "copies").items():
+        path = ("ceilings", "copies", scope, str(len(rungs) - 1))
+        speed = ledger.figure(*path, "bytes_per_second", show=format.terabytes_per_second) or "–"
+        size = ledger.figure(*path, "bytes", show=format.megabytes) or "–"
+        parts += [", ", speed, f" in {scope}"] if parts else ["a copy of ", size, " MB at ", speed, f" TB/s in {scope}"]
+    for kind in ledger.value("ceilings", "matrix"):
+        rate = ledger.figure("ceilings", "matrix", kind, "flops_per_second", show=format.teraflops_per_second)
         parts += [f"; dense {KINDS.get(kind, kind)} products at ", rate or "–", " TFLOP/s"]
-    floor = ledger.figure(*path, "launch_floor_seconds", show=format.microseconds)
+    floor = ledger.figure("ceilings", "launch_floor_seconds", show=format.microseconds)
     return (*parts, "; an empty kernel in ", floor or "–", " µs")
 
 

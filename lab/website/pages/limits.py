@@ -47,7 +47,7 @@ def _group(shown: Shown, case: PlannedCase, scopes: Sequence[str], ledger: Ledge
         case=case_label(case),
         least=ledger.figure("cases", case.name, "least_bytes", show=format.megabytes),
         flops=ledger.figure("cases", case.name, "flops", show=format.mega) if case.flops else None,
-        intensity=ledger.figure(*path, "flops_per_byte", show=lambda v: f"{v:.2f}") if case.flops else None,
+        intensity=ledger.figure(*path, "flops_per_byte", show=format.intensity) if case.flops else None,
         limits=tuple(_limit(ledger, (*path, "scopes", scope)) for scope in scopes),
         rows=tuple(
             LimitRow(
