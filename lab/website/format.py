@@ -29,7 +29,8 @@ def significant(value: float, digits: int) -> str:
     """`value` with that many significant digits and no exponent."""
     if value == 0:
         return "0"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    near = float(f"{abs(value):.{digits - 1}e}")  # 0.9999 has the decimals of 1
+    places = max(0, digits - 1 - math.floor(math.log10(near)))
     return f"{value:.{places}f}"
 
 
@@ -118,7 +119,7 @@ def share(value: float) -> str:
 
 def distance(seconds: float) -> str:
     """A difference of times in µs, in three digits but no less than a hundredth: '387', '−0.31'."""
-    value = seconds * 1e6
+    value = round(seconds * 1e6, 2) + 0.0  # of no difference there is no minus
     text = significant(value, 3) if abs(value) >= 1 else f"{value:.2f}"
     return text.replace("-", "−")
 

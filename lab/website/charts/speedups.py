@@ -165,7 +165,7 @@ def dump(figure: Any) -> str:
     """A plotly figure as JSON with a fixed order of keys, so that two builds are equal."""
     data = json.loads(figure.to_json())
     data.get("layout", {}).pop("template", None)
-    return json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def plotly_script() -> tuple[str, str]:
