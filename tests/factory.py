@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from lab.definition.catalogue import choose_experiments
-from lab.definition.experiment import Case, Claim, Experiment, Operator, Profile
-from lab.definition.plan import Plan, PlannedCase, Protocol, make_plan, save_plan
+from lab.definition.experiment import CEILINGS, Case, Claim, Experiment, Operator, Profile
+from lab.definition.plan import Plan, PlannedCase, Protocol, make_plan, planned, save_plan
 from lab.evidence import journal
 from lab.evidence.record import (
     SCHEMA,
@@ -342,6 +342,22 @@ def _expected(case: PlannedCase, profile: str, seconds: Mapping[Any, float]) -> 
     return floor + (seconds[profile] - floor) * case.least_bytes / SCALE_BYTES
 
 
+def ceiling_seconds() -> dict[tuple[str, str], float]:
+    """Of gpu-ceilings: copies at 3 TB/s behind a launch of 3 µs, reads at 3.2 TB/s, products at 300 TFLOP/s and up."""
+    rates = {"float16": 600e12, "bfloat16": 700e12, "float8_e4m3fn": 1200e12, "float32": 300e12}
+    found: dict[tuple[str, str], float] = {}
+    (experiment,) = choose_experiments([CEILINGS])
+    for case in planned(experiment, frozenset()).cases:
+        if case.op == "copy":
+            found[case.name, "torch-copy"] = 3e-6 + case.least_bytes / 3e12
+            found[case.name, "triton-copy"] = 1.05 * found[case.name, "torch-copy"]
+        elif case.op == "read":
+            found[case.name, "torch-sum"] = case.least_bytes / 3.2e12
+        else:
+            found[case.name, "cublas"] = case.flops / rates[case.dtype]
+    return found
+
+
 def _counters(plan: Plan, seconds: Mapping[Any, float], outcomes: Mapping[Any, tuple[str, str]]) -> list[Record]:
     found: list[Record] = []
     for experiment in plan.experiments:
@@ -354,6 +370,8 @@ def _counters(plan: Plan, seconds: Mapping[Any, float], outcomes: Mapping[Any, t
                 duration_seconds=_expected(case, profile.name, seconds) if measured else None,
                 dram_read_bytes=float(case.read_bytes), dram_written_bytes=float(case.written_bytes),
                 dram_percent=81.5, occupancy_percent=93.25, registers_per_thread=32.0, shared_bytes_per_block=1024.0,
+                theoretical_occupancy_percent=100.0, blocks_per_multiprocessor={"warps": 8.0, "registers": 8.0},
+                l2_hit_percent=50.5, sm_percent=25.25, tensor_percent=0.0, stalls={"long_scoreboard": 12.5},
             )  # fmt: skip
             found.append(
                 Counters(

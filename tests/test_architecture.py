@@ -74,7 +74,7 @@ def test_kernels_know_torch_triton_and_one_another_only() -> None:
     [
         ("mlflow", {"lab.tracking.fill"}),
         ("pynvml", {"lab.evidence.nvml"}),
-        ("plotly", {"lab.website.charts.speedups", "lab.website.charts.overview"}),
+        ("plotly", {f"lab.website.charts.{chart}" for chart in ("speedups", "overview", "roofline")}),
         ("jinja2", {"lab.website.render"}),
         ("experiments", {"lab.definition.catalogue"}),
         ("cuda", {"lab.profiler.nvbench"}),

@@ -1,12 +1,13 @@
 """A judged run → named numbers for charts, in the unit that each name ends in, five significant digits. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.evidence.record import Counters
 from lab.tracking.report import geomean
+from lab.verdict.call import call_of
 from lab.verdict.ceilings import light
 from lab.verdict.cells import CellResult
 from lab.verdict.judge import Status
@@ -67,7 +68,8 @@ def curve_keys(plan: PlannedExperiment) -> dict[str, list[str]]:
 def cell_measures(run: RunResult, experiment: ExperimentResult, cell: CellResult) -> Iterator[Measure]:
     """Latency, noise, speed-up over each baseline, throughput, nearness to the run's ceilings and counters, as far as
     they were measured."""
-    values = _values(experiment, cell) | _limits(run, experiment, cell) | _counter_values(cell.counters)
+    case = next(case for case in experiment.plan.cases if case.name == cell.case)
+    values = _values(experiment, cell) | _limits(run, case, cell) | _counter_values(case, cell.counters)
     for key, value in values.items():
         yield Measure(key=key, value=rounded(value), utc=last_utc(cell))
 
@@ -104,44 +106,37 @@ def _values(experiment: ExperimentResult, cell: CellResult) -> dict[str, float]:
     return values
 
 
-def _limits(run: RunResult, experiment: ExperimentResult, cell: CellResult) -> dict[str, float]:
-    case = next(case for case in experiment.plan.cases if case.name == cell.case)
+def _limits(run: RunResult, case: PlannedCase, cell: CellResult) -> dict[str, float]:
     found = light(case, cell, run.ceilings)
     if found is None:
         return {}
     return {"limits/attained_fraction": found.attained, "limits/distance_us": found.distance_seconds * 1e6}
 
 
-def _counter_values(counters: Counters | None) -> dict[str, float]:
-    """Sums over the kernels of one call; percentages weighted by each kernel's duration.
+def _counter_values(case: PlannedCase, counters: Counters | None) -> dict[str, float]:
+    """Of the kernels of one call: sums of bytes, percentages weighted by each kernel's duration.
 
     A counter that one of the kernels lacks is left out: a part of the call would be taken for all of it.
     """
-    if counters is None or not counters.kernels:
+    call = call_of(counters)
+    if call is None:
         return {}
-    kernels = counters.kernels
-    seconds = [kernel.duration_seconds for kernel in kernels]
     values = {
-        "ncu/dram_pct": _weighted(seconds, [kernel.dram_percent for kernel in kernels]),
-        "ncu/occupancy_pct": _weighted(seconds, [kernel.occupancy_percent for kernel in kernels]),
-        "ncu/dram_read_mb": _total_megabytes([kernel.dram_read_bytes for kernel in kernels]),
-        "ncu/dram_written_mb": _total_megabytes([kernel.dram_written_bytes for kernel in kernels]),
-        "ncu/kernels": float(len(kernels)),
+        "ncu/dram_pct": call.dram_percent,
+        "ncu/occupancy_pct": call.occupancy_percent,
+        "ncu/theoretical_occupancy_pct": call.theoretical_occupancy_percent,
+        "ncu/l2_hit_pct": call.l2_hit_percent,
+        "ncu/sm_pct": call.sm_percent,
+        "ncu/dram_read_mb": _scaled(call.dram_read_bytes, 1e6),
+        "ncu/dram_written_mb": _scaled(call.dram_written_bytes, 1e6),
+        "ncu/traffic_ratio": _scaled(call.dram_bytes, case.least_bytes),
+        "ncu/kernels": float(call.launches),
     }
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _weighted(weights: Sequence[float | None], values: Sequence[float | None]) -> float | None:
-    pairs = [(w, v) for w, v in zip(weights, values, strict=True) if w is not None and v is not None]
-    total = sum(weight for weight, _ in pairs)
-    if len(pairs) < len(values) or total <= 0:
-        return None
-    return sum(weight * value for weight, value in pairs) / total
-
-
-def _total_megabytes(counts: Sequence[float | None]) -> float | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) / 1e6 if len(known) == len(counts) else None
+def _scaled(value: float | None, unit: float) -> float | None:
+    return None if value is None else value / unit
 
 
 def _series(case: PlannedCase) -> str:

@@ -14,7 +14,6 @@ MEANS = (
     "dram_percent", "occupancy_percent", "theoretical_occupancy_percent", "l2_hit_percent", "sm_percent",
     "tensor_percent",
 )  # fmt: skip
-NOT_A_STALL = "selected"  # the warp that was issued
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,8 +59,7 @@ def limiters(kernel: Kernel) -> tuple[str, ...]:
 
 def top_stall(kernel: Kernel) -> str:
     """The reason that most warps waited for, per instruction issued; empty where ncu did not say."""
-    waits = {reason: warps for reason, warps in sorted(kernel.stalls.items()) if reason != NOT_A_STALL}
-    return max(waits, key=lambda reason: waits[reason], default="")
+    return max(sorted(kernel.stalls), key=lambda reason: kernel.stalls[reason], default="")
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

@@ -33,9 +33,12 @@ class Ledger:
     def value(self, *path: str) -> Any:
         node: Any = self._data
         for name in path:
-            if not isinstance(node, Mapping) or name not in node:
+            if isinstance(node, list) and name.isdecimal() and int(name) < len(node):
+                node = node[int(name)]
+            elif isinstance(node, Mapping) and name in node:
+                node = node[name]
+            else:
                 return None
-            node = node[name]
         return node
 
     def ratio(self, *path: str) -> Figure | None:
@@ -55,5 +58,5 @@ class Ledger:
 
 
 def pointer(*path: str) -> str:
-    """RFC 6901: '/claims/x/status'."""
+    """RFC 6901: '/claims/x/status', and '/kernels/0' for an element of a list."""
     return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in path)

@@ -21,11 +21,16 @@ def microseconds(seconds: float) -> str:
     return significant(seconds * 1e6, 4)
 
 
+def seconds(value: float) -> str:
+    return significant(value, 2)
+
+
 def significant(value: float, digits: int) -> str:
     """`value` with that many significant digits and no exponent."""
     if value == 0:
         return "0"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    near = float(f"{abs(value):.{digits - 1}e}")  # 0.9999 has the decimals of 1
+    places = max(0, digits - 1 - math.floor(math.log10(near)))
     return f"{value:.{places}f}"
 
 
@@ -82,6 +87,41 @@ def teraflops_per_second(value: float) -> str:
 
 def megabytes(value: float) -> str:
     return significant(value / 1e6, 3)
+
+
+def kilobytes(value: float) -> str:
+    return significant(value / 1e3, 3)
+
+
+def count(value: float) -> str:
+    """A whole number, also where an instrument gave it as a float."""
+    return f"{value:.0f}"
+
+
+def terabytes_per_second(value: float) -> str:
+    return significant(value / 1e12, 3)
+
+
+def mega(value: float) -> str:
+    """Of operations, in millions: '134'."""
+    return significant(value / 1e6, 3)
+
+
+def intensity(value: float) -> str:
+    """Operations per byte: '0.875'."""
+    return significant(value, 3)
+
+
+def share(value: float) -> str:
+    """A share in per cent: '92.4'."""
+    return percent(100 * value)
+
+
+def distance(seconds: float) -> str:
+    """A difference of times in µs, in three digits but no less than a hundredth: '387', '−0.31'."""
+    value = round(seconds * 1e6, 2) + 0.0  # of no difference there is no minus
+    text = significant(value, 3) if abs(value) >= 1 else f"{value:.2f}"
+    return text.replace("-", "−")
 
 
 def percent(value: float) -> str:

@@ -234,19 +234,35 @@ def test_counters_are_summed_and_weighted_by_duration_over_the_kernels_of_a_call
     assert shown["ncu/dram_pct"] == 50.0  # (3 × 60 + 1 × 20) / 4
     assert shown["ncu/occupancy_pct"] == 80.0
     assert shown["ncu/dram_read_mb"] == 3.0
-    assert "ncu/dram_written_mb" not in shown  # one of the kernels lacks it
+    assert shown["ncu/l2_hit_pct"] == 30.0  # (3 × 20 + 1 × 60) / 4
+    assert shown["ncu/sm_pct"] == 10.0
+    assert shown["ncu/theoretical_occupancy_pct"] == 100.0
+    # One of the kernels lacks what it wrote.
+    assert "ncu/dram_written_mb" not in shown
+    assert "ncu/traffic_ratio" not in shown
     assert [kernel["name"] for kernel in json.loads(artifact(runs, run, "counters.json"))["kernels"]] == ["a", "b"]
 
 
-def with_two_kernels(records: Iterable[Record]) -> list[Record]:
+def test_the_traffic_of_a_call_is_told_as_a_multiple_of_the_least(runs: Path) -> None:
+    plan = dataclasses.replace(doubling_plan(), profiling=True)
+    least_bytes = 2 * 4096 * 4096 * 4
+    pair = with_two_kernels(records_of(plan, SECONDS), written=2 * least_bytes - 4e6)  # with 4 MB: twice the least
+    fill(write_run(runs / "night-3", plan, pair), runs)
+    assert child(runs, LARGE, "plain").data.metrics["ncu/traffic_ratio"] == 2.0
+
+
+def with_two_kernels(records: Iterable[Record], written: float | None = None) -> list[Record]:
+    """Two kernels in every call; `written` is what the second one writes."""
+
     def kernel(name: str, seconds: float, percent: float, megabytes: float, written: float | None) -> Kernel:
         return Kernel(
             name=name, grid="", block="", duration_seconds=seconds, dram_read_bytes=megabytes * 1e6,
             dram_written_bytes=written, dram_percent=percent, occupancy_percent=80.0,
-            registers_per_thread=None, shared_bytes_per_block=None,
+            registers_per_thread=None, shared_bytes_per_block=None, theoretical_occupancy_percent=100.0,
+            l2_hit_percent=80.0 - percent, sm_percent=10.0,
         )  # fmt: skip
 
-    pair = (kernel("a", 3e-6, 60.0, 2.0, 1e6), kernel("b", 1e-6, 20.0, 1.0, None))
+    pair = (kernel("a", 3e-6, 60.0, 2.0, 1e6), kernel("b", 1e-6, 20.0, 1.0, written))
     return [dataclasses.replace(r, kernels=pair) if isinstance(r, Counters) else r for r in records]
 
 

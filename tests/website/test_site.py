@@ -7,8 +7,10 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from factory import measured_run, plan_of, records_of, write_run
+from factory import ceiling_seconds, measured_run, plan_of, records_of, write_run
 
+from lab.definition.catalogue import choose_experiments
+from lab.definition.experiment import CEILINGS
 from lab.errors import DefinitionError
 from lab.evidence import journal
 from lab.evidence.source import ROOT
@@ -20,6 +22,8 @@ TIMES = {
     "torch-baseline": 230e-6, "torch-fused": 30e-6, "torch-compile": 23e-6,
     "triton-fused-rmsnorm": 22e-6, "triton-fused-layernorm": 23e-6,
 }  # fmt: skip
+
+VOID = ("br", "link", "meta")
 
 
 class Page(html.parser.HTMLParser):
@@ -33,6 +37,7 @@ class Page(html.parser.HTMLParser):
         self.tags: list[str] = []
         self.attributes: list[tuple[str, str]] = []
         self.text = ""
+        self._open: list[tuple[str, str]] = []  # (tag, the beginning of the pointers inside)
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attrs):
@@ -42,7 +47,15 @@ class Page(html.parser.HTMLParser):
         self.ids += [found["id"]] if "id" in found else []
         self.links += [found[name] for name in ("href", "src", "data-script") if name in found]
         if "data-src" in found:
-            self.figures.append((found["value"], found["data-src"]))
+            within = next((at for _, at in reversed(self._open) if at), "")
+            source = found["data-src"]
+            self.figures.append((found["value"], within + source if source.startswith("/") else source))
+        if tag not in VOID:
+            self._open.append((tag, found.get("data-at", "")))
+
+    def handle_endtag(self, tag):
+        while self._open and self._open.pop()[0] != tag:
+            pass
 
     def handle_data(self, data):
         self.text += data
@@ -50,7 +63,10 @@ class Page(html.parser.HTMLParser):
 
 @pytest.fixture(scope="module")
 def preview(tmp_path_factory) -> Path:
-    directory = measured_run(tmp_path_factory.mktemp("runs"), TIMES, profiling=True)
+    """A profiled run with the ceilings of its GPU."""
+    plan = plan_of(experiments=choose_experiments(["all", CEILINGS]), profiling=True)
+    records = records_of(plan, TIMES | ceiling_seconds())
+    directory = write_run(tmp_path_factory.mktemp("runs") / "synthetic", plan, records)
     build_preview(directory)
     return directory / "preview"
 
@@ -92,7 +108,10 @@ def test_an_experiment_without_evidence_says_so(tmp_path):
 
 def test_every_part_of_the_page_is_there(preview):
     page = Page(preview / EXPERIMENT)
-    anchors = "why results speedups boundary decisions claims cases profiles metrics run provenance"
+    anchors = (
+        "why results speedups boundary decisions claims limits roofline traffic cases kernels profiles metrics run "
+        "provenance"
+    )
     for anchor in anchors.split():
         assert anchor in page.ids, anchor
     for word in ("How much does a fused", "Kernel fusion", "7 cases / 6 profiles", "--include-rmsnorm-shape-sweep",
@@ -108,7 +127,7 @@ def test_every_figure_equals_the_datum_that_it_points_at(preview):
             file, _, pointer = source.partition("#")
             node = json.loads((path.parent / file).read_text())
             for name in pointer.split("/")[1:]:
-                node = node[name]
+                node = node[int(name)] if isinstance(node, list) else node[name]
             assert str(node) == value, (path, pointer)
             count += 1
     assert count > 200
@@ -116,10 +135,36 @@ def test_every_figure_equals_the_datum_that_it_points_at(preview):
 
 def test_no_number_with_a_unit_stands_without_a_pointer(preview):
     text = (preview / EXPERIMENT).read_text()
-    results = text[text.index('id="results"') : text.index('id="boundary"')]
-    visible = re.sub(r"<(data|script|svg)\b.*?</\1>", "", results, flags=re.DOTALL)
+    sections = (("results", "boundary"), ("limits", "traffic"), ("kernels", "profiles"))
+    shown = "".join(text[text.index(f'id="{one}"') : text.index(f'id="{other}"')] for one, other in sections)
+    visible = re.sub(r"<(data|script|svg)\b.*?</\1>", "", shown, flags=re.DOTALL)
     visible = re.sub(r"<[^>]+>", " ", visible)
-    assert not re.findall(r"\d[\d.]*\s*(?:µs|GB/s|MB|×(?!\d))", visible)
+    assert not re.findall(r"\d[\d.]*\s*(?:µs|[GT]B/s|TFLOP/s|MB|×(?!\d))", visible)
+
+
+def test_every_table_can_be_scrolled_by_keyboard_and_says_what_its_headers_head(preview):
+    for path in preview.rglob("*.html"):
+        text = path.read_text()
+        assert len(re.findall(r'role="region" tabindex="0" aria-label="[^"]+">\s*<table', text)) == text.count("<table")
+        assert not re.findall(r"<th(?![^>]*scope=)[ >]", text), path
+
+
+def test_the_ceilings_have_a_page_of_their_own_to_which_others_link(preview):
+    page = Page(preview / "experiments" / "gpu-ceilings" / "index.html")
+    assert {"ladder", "ceilings"} <= set(page.ids)
+    assert "limits" not in page.ids
+    for word in ("L2, 52.4 MB", "datasheet, 3.35 TB/s", "dense, never sparse", "Dense float8 products"):
+        assert word in page.text, word
+    assert "../gpu-ceilings/index.html" in Page(preview / EXPERIMENT).links
+
+
+def test_what_a_run_did_not_measure_its_page_says_instead_of_showing_nothing(tmp_path):
+    directory = measured_run(tmp_path, TIMES, sweeps=3)
+    build_preview(directory)
+    page = Page(directory / "preview" / EXPERIMENT)
+    assert {"limits", "traffic", "kernels"} <= set(page.ids)
+    assert "roofline" not in page.ids
+    assert page.text.count("Not measured in this run") == 3
 
 
 def test_links_fragments_and_assets_resolve(preview):

@@ -143,8 +143,8 @@ def speedup_figure(points: Sequence[Point], title: str) -> str:
             error_x={
                 "type": "data",
                 "symmetric": False,
-                "array": [point.high - point.ratio for point in here],
-                "arrayminus": [point.ratio - point.low for point in here],
+                "array": [round(point.high - point.ratio, 6) for point in here],
+                "arrayminus": [round(point.ratio - point.low, 6) for point in here],
                 "color": COLOURS[series],
             },
             text=[point.text for point in here],
@@ -165,7 +165,7 @@ def dump(figure: Any) -> str:
     """A plotly figure as JSON with a fixed order of keys, so that two builds are equal."""
     data = json.loads(figure.to_json())
     data.get("layout", {}).pop("template", None)
-    return json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def plotly_script() -> tuple[str, str]:

@@ -12,12 +12,18 @@ from lab.website.decisions import Decision, Standing, freshness
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.naming import machine_name
 from lab.website.pages.boundary import boundary, provenance
+from lab.website.pages.ceilings import ceilings_section
 from lab.website.pages.explained import explained_rows
+from lab.website.pages.kernels import kernels_section
 from lab.website.pages.labels import SCOPES, case_label, profile_title, series, shape_label
+from lab.website.pages.limits import limits_section
 from lab.website.pages.moved import traffic_card, traffic_outcome
 from lab.website.pages.tables import case_view, claim_view, control_rows, gpu_rows, split_rows
+from lab.website.pages.traffic import traffic_groups
 from lab.website.pages.views import Card, DecisionLink, ExperimentPage, HistoryRow, Shown
 from lab.website.published import experiment_data
+
+BY_HAND = ("rmsnorm", "layernorm")  # what benchmark-norms computes
 
 
 def experiment_page(shown: Shown, decisions: Sequence[tuple[Decision, Sequence[Standing]]]) -> ExperimentPage:
@@ -52,6 +58,10 @@ def experiment_page(shown: Shown, decisions: Sequence[tuple[Decision, Sequence[S
         splits=split_rows(shown, ledger),
         controls=control_rows(shown, ledger),
         gpu=gpu_rows(shown, ledger),
+        limits=limits_section(shown, ledger),
+        ceilings=ceilings_section(shown, ledger),
+        traffic=traffic_groups(shown, ledger),
+        kernels=kernels_section(shown, ledger),
         self_test=plan.self_test,
         profiles=plan.profiles,
         metrics=plan.metrics,
@@ -62,7 +72,7 @@ def experiment_page(shown: Shown, decisions: Sequence[tuple[Decision, Sequence[S
             if any(support.experiment == plan.name for support in decision.rests_on)
         ),
         live_command=_live_command(shown),
-        local_command=_local_command(plan.cases[-1]),
+        local_command=next((_local_command(case) for case in reversed(plan.cases) if case.op in BY_HAND), ""),
         provenance=provenance(shown),
         history=_history(shown),
         data=data,

@@ -1,7 +1,7 @@
 """What the traffic explains: each profile's time and bytes as multiples of the fastest's, case by case."""
 
 from lab.website import format
-from lab.website.figure import Ledger
+from lab.website.figure import Ledger, pointer
 from lab.website.pages.labels import case_label, profile_title
 from lab.website.pages.views import ExplainedRow, Shown
 
@@ -13,6 +13,7 @@ def explained_rows(shown: Shown, ledger: Ledger) -> tuple[ExplainedRow, ...]:
             path = ("explained", case.name, profile)
             rows.append(
                 ExplainedRow(
+                    at=pointer(*path),
                     case=case_label(case),
                     profile=profile_title(shown, profile),
                     fastest=profile_title(shown, ledger.value(*path, "fastest")),

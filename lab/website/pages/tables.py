@@ -7,7 +7,7 @@ from lab.definition.plan import PlannedCase, PlannedClaim, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.verdict.ranking import Place, rank
 from lab.website import format
-from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.figure import Figure, Ledger, Sentence, pointer
 from lab.website.pages.labels import baseline_title, case_label, profile_title, shape_label
 from lab.website.pages.moved import traffic_verdict
 from lab.website.pages.views import (
@@ -64,6 +64,7 @@ def _case_verdict(shown: Shown, claim: PlannedClaim, case_name: str, ledger: Led
         (claim.subject, claim.baseline), key=lambda profile: ledger.value(*timed(profile), "noise_ratio") or 0.0
     )
     return CaseVerdict(
+        at=pointer(*path),
         case=shape_label(case),
         anchor=case_name,
         winner=_first(shown, places),
@@ -104,7 +105,7 @@ def _scope_row(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger:
         return None
     path = ("cells", case.name, profile.name, "scopes")
     times = tuple(ledger.figure(*path, scope, "p50_seconds", show=format.microseconds) for scope in scopes)
-    return ScopeRow(profile=profile.title, times=times)
+    return ScopeRow(at=pointer(*path), profile=profile.title, times=times)
 
 
 def split_rows(shown: Shown, ledger: Ledger) -> tuple[SplitRow, ...]:
@@ -119,7 +120,7 @@ def split_rows(shown: Shown, ledger: Ledger) -> tuple[SplitRow, ...]:
                     for part in ("end_to_end", "device", "launch")
                 )
                 pair = f"{profile_title(shown, claim.subject)} over {profile_title(shown, claim.baseline)}"
-                rows.append(SplitRow(case=case_label(case), pair=pair, parts=parts))
+                rows.append(SplitRow(at=pointer(*path), case=case_label(case), pair=pair, parts=parts))
     return tuple(rows)
 
 
@@ -149,9 +150,10 @@ def gpu_rows(shown: Shown, ledger: Ledger) -> tuple[GpuRow, ...]:
     }  # fmt: skip
     rows = []
     for case in shown.result.plan.included_cases:
-        figures = tuple(ledger.figure("gpu", case.name, name, show=show) for name, show in shows.items())
+        path = ("gpu", case.name)
+        figures = tuple(ledger.figure(*path, name, show=show) for name, show in shows.items())
         if any(figures):
-            rows.append(GpuRow(case=case_label(case), figures=figures))
+            rows.append(GpuRow(at=pointer(*path), case=case_label(case), figures=figures))
     return tuple(rows)
 
 
@@ -163,13 +165,8 @@ def _cell(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger: Ledg
     def figure(name: str, show: Callable[[Any], str]) -> Figure | None:
         return ledger.figure(*path, name, show=show)
 
-    def counter(name: str, show: Callable[[Any], str]) -> Figure | None:
-        return ledger.figure(*path, "counters", name, show=show)
-
-    counters = ""
-    if cell.counters and cell.counters.outcome == "blocked":
-        counters = f"blocked: {cell.counters.reason}"
     return CellView(
+        at=pointer(*path),
         profile=profile.title,
         outcome=cell.outcome,
         reason=cell.reason,
@@ -181,10 +178,5 @@ def _cell(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger: Ledg
         noise=figure("noise_ratio", format.noise),
         gigabytes=figure("bytes_per_second", format.gigabytes_per_second),
         error=figure("worst_tolerance_share", lambda v: f"{v:.2f}"),
-        dram=counter("dram_percent", format.percent),
-        traffic=counter("dram_bytes", format.megabytes),
-        occupancy=counter("occupancy_percent", format.percent),
-        launches=counter("launches", str) if cell.counters and cell.counters.kernels else None,
-        counters=counters,
         launch_bound=cell.launch_bound,
     )

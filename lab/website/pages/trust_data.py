@@ -12,6 +12,7 @@ from lab.verdict.results import RunResult
 from lab.verdict.spoiled import LARGEST_CANARY_DRIFT, deviations
 from lab.verdict.validity import Repeat, SelfComparison, Study
 from lab.website.promoted import Evidence
+from lab.website.rounding import rounded
 
 INSTRUMENTS = {"dirty_flush": DIRTY_FLUSH, "do_bench": DO_BENCH, "nvbench": NVBENCH}
 OTHERS = ("do_bench", "nvbench")
@@ -37,8 +38,8 @@ def trust_data(study: Study, evidence: Sequence[Evidence]) -> dict[str, Any]:
         "repeats": {str(number): _repeat_data(repeat) for number, repeat in enumerate(study.repeats)},
         "instruments": {
             f"{found.case} {found.profile}": {
-                "p50_seconds": _rounded(found.p50_seconds),
-                **{f"{name}_seconds": _rounded(found.seconds[key]) for name, key in INSTRUMENTS.items()},
+                "p50_seconds": rounded(found.p50_seconds),
+                **{f"{name}_seconds": rounded(found.seconds[key]) for name, key in INSTRUMENTS.items()},
                 **{f"{name}_agrees": found.agrees(INSTRUMENTS[name]) for name in OTHERS},
                 **{f"{name}_agrees_cold": found.agrees_cold(INSTRUMENTS[name]) for name in OTHERS},
             }
@@ -75,7 +76,7 @@ def _repeat_data(repeat: Repeat) -> dict[str, Any]:
     return {
         "experiment": repeat.experiment, "gpu": repeat.gpu, "gpus": repeat.gpus, "runs": repeat.runs,
         "sources": repeat.sources, "cells": repeat.cells, "within": repeat.within,
-        "largest_deviation": _rounded(repeat.largest_deviation), "largest_at": repeat.largest_at,
+        "largest_deviation": rounded(repeat.largest_deviation), "largest_at": repeat.largest_at,
         "comparisons": repeat.comparisons, "disjoint": list(repeat.disjoint), "disjoint_count": len(repeat.disjoint),
         "changed": list(repeat.changed), "changed_count": len(repeat.changed),
         "flips": list(repeat.flips), "flip_count": len(repeat.flips),
@@ -103,12 +104,12 @@ def _clock(run: RunResult) -> dict[str, Any]:
     off = [deviation for _, deviation in deviations(run.canaries)]
     steps = [step for e in run.experiments if (step := e.step_seconds.get(SCOPE))]
     return {
-        "clock_step_seconds": _rounded(min(steps)) if steps else None,
-        "empty_seconds": _rounded(statistics.median(sweep.empty_seconds for sweep in run.sweeps)),
-        "launch_floor_seconds": _rounded(statistics.median(sweep.launch_floor_seconds for sweep in run.sweeps)),
+        "clock_step_seconds": rounded(min(steps)) if steps else None,
+        "empty_seconds": rounded(statistics.median(sweep.empty_seconds for sweep in run.sweeps)),
+        "launch_floor_seconds": rounded(statistics.median(sweep.launch_floor_seconds for sweep in run.sweeps)),
         "canaries": len(off),
         "off": sum(deviation > LARGEST_CANARY_DRIFT for deviation in off),
-        "largest_off": _rounded(max(off)),
+        "largest_off": rounded(max(off)),
     }
 
 
@@ -117,13 +118,13 @@ def _stages(run: RunResult) -> dict[str, float]:
     for end in run.sweep_ends:
         for stage, seconds in end.stage_seconds.items():
             spent[stage] = spent.get(stage, 0.0) + seconds
-    return {stage: _rounded(seconds) for stage, seconds in sorted(spent.items())}
+    return {stage: rounded(seconds) for stage, seconds in sorted(spent.items())}
 
 
 def _per_cell(run: RunResult) -> float | None:
     """Wall time of the timing stage over the cells that were timed in it, controls included."""
     timed = _timed(run)
-    return _rounded(_stages(run).get("time", 0.0) / len(timed)) if timed else None
+    return rounded(_stages(run).get("time", 0.0) / len(timed)) if timed else None
 
 
 def _gpu_per_cell(run: RunResult) -> float | None:
@@ -136,7 +137,7 @@ def _gpu_per_cell(run: RunResult) -> float | None:
         for block in timing.rounds
         for second in block
     ]
-    return _rounded(sum(busy) / len(timed)) if timed else None
+    return rounded(sum(busy) / len(timed)) if timed else None
 
 
 def _timed(run: RunResult) -> list[tuple[Timing, ...]]:
@@ -144,7 +145,3 @@ def _timed(run: RunResult) -> list[tuple[Timing, ...]]:
     cells = [cell.timings for e in run.experiments for result in e.cells.values() for cell in result.cells]
     controls = [control.timings for e in run.experiments for held in e.controls.values() for control in held]
     return [timings for timings in (*cells, *controls) if timings]
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.7g}")

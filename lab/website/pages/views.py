@@ -1,4 +1,7 @@
-"""What a template may see: complete, frozen, already in words. A template computes nothing."""
+"""What a template may see: complete, frozen, already in words. A template computes nothing.
+
+`at` is the JSON pointer that the figures of a row have in common.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +12,7 @@ from lab.verdict.judge import READING_ORDER
 from lab.verdict.results import ExperimentResult, RunResult
 from lab.website.charts.speedups import SpeedupChart
 from lab.website.figure import Figure, Sentence
+from lab.website.pages.hardware_views import CeilingsSection, KernelsSection, LimitsSection, TrafficGroup
 from lab.website.promoted import Evidence
 
 
@@ -38,6 +42,7 @@ class Card:
 class CaseVerdict:
     """One row of a claim's table."""
 
+    at: str
     case: str
     anchor: str
     winner: str
@@ -71,6 +76,7 @@ class TrafficVerdict:
 class ExplainedRow:
     """A profile beside the fastest of its case: times its time, and times its bytes."""
 
+    at: str
     case: str
     profile: str
     fastest: str
@@ -99,6 +105,7 @@ class ClaimView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellView:
+    at: str
     profile: str
     outcome: str
     reason: str
@@ -110,11 +117,6 @@ class CellView:
     noise: Figure | None
     gigabytes: Figure | None
     error: Figure | None
-    dram: Figure | None
-    traffic: Figure | None
-    occupancy: Figure | None
-    launches: Figure | None
-    counters: str  # why there are none
     launch_bound: bool
 
 
@@ -122,6 +124,7 @@ class CellView:
 class ScopeRow:
     """p50 of one profile in each scope."""
 
+    at: str
     profile: str
     times: tuple[Figure | None, ...]
 
@@ -130,6 +133,7 @@ class ScopeRow:
 class SplitRow:
     """One eager speed-up and its two parts, each with its interval."""
 
+    at: str
     case: str
     pair: str
     parts: tuple[tuple[Figure | None, Figure | None], ...]  # end to end, device, launch
@@ -151,6 +155,7 @@ class ControlRow:
 class GpuRow:
     """What the GPU went through while one case was timed."""
 
+    at: str
     case: str
     figures: tuple[Figure | None, ...]  # clock of the spins, of NVML, power, temperature, energy
 
@@ -220,6 +225,10 @@ class ExperimentPage:
     splits: tuple[SplitRow, ...]
     controls: tuple[ControlRow, ...]
     gpu: tuple[GpuRow, ...]
+    limits: LimitsSection | None  # None where the run did not measure its ceilings
+    ceilings: CeilingsSection | None  # on the page of the ceilings themselves
+    traffic: tuple[TrafficGroup, ...]
+    kernels: KernelsSection | None  # None where the run was not profiled
     self_test: bool
     profiles: tuple[PlannedProfile, ...]
     metrics: Mapping[str, tuple[str, ...]]

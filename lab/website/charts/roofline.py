@@ -1,0 +1,238 @@
+"""Cells under the roofs that memory and matrix units set: an SVG's geometry, and the same as a plotly figure.
+
+Both axes are logarithmic: operations per byte of least traffic, and operations per second.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from lab.website.charts.axes import Box, Scale, Text, Tick, box_of, si, spread
+from lab.website.charts.speedups import COLOURS, SHAPES, dump
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760.0, 430.0, 84.0, 228.0, 16.0, 52.0
+LINE = 15.0  # between two lines of text
+CLEAR = 8.0  # around a marker
+TERA = 1e12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spot:
+    """One measured cell; hollow where the cache held some of its data."""
+
+    case: str
+    group: str  # labels the cells of one intensity
+    profile: str
+    series: str  # names colour and marker
+    flops_per_byte: float
+    flops_per_second: float
+    hollow: bool
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Roof:
+    """A ceiling: a bandwidth in bytes per second, or a rate in operations per second."""
+
+    label: str
+    per_second: float
+    measured: bool  # else of the datasheet
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoofLine:
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    dashed: bool
+    label: Text
+    leader: tuple[float, float, float, float] | None  # from the line to a label that had to move
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpotMark:
+    x: float
+    y: float
+    series: str
+    hollow: bool
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupLabel:
+    text: Text
+    leader: tuple[float, float, float, float] | None  # from its mark, where it could not stand beside it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RooflineChart:
+    width: float
+    height: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    roofs: tuple[RoofLine, ...]
+    marks: tuple[SpotMark, ...]
+    labels: tuple[GroupLabel, ...]
+    series: tuple[tuple[str, str], ...]  # (series, profile title), in the order of appearance
+    hollow: bool  # whether any mark is
+
+
+def roofline_chart(spots: Sequence[Spot], bandwidths: Sequence[Roof], rates: Sequence[Roof]) -> RooflineChart:
+    """Lay out the spots under their roofs; each of `bandwidths` is a slope, each of `rates` a level line."""
+    x, y = _scales(spots, bandwidths, rates)
+    roofs = (*_slopes(bandwidths, rates, x, y), *_levels(bandwidths, rates, x, y))
+    marks = tuple(
+        SpotMark(
+            x=x.at(spot.flops_per_byte), y=y.at(spot.flops_per_second), series=spot.series, hollow=spot.hollow,
+            title=spot.text,
+        )
+        for spot in spots
+    )  # fmt: skip
+    return RooflineChart(
+        width=WIDTH,
+        height=HEIGHT,
+        left=LEFT,
+        right=WIDTH - RIGHT,
+        top=TOP,
+        bottom=HEIGHT - BOTTOM,
+        x_ticks=tuple(Tick(at=x.at(value), text=f"{value:g}") for value in x.decades()),
+        y_ticks=tuple(Tick(at=y.at(value), text=si(value, "FLOP/s")) for value in y.decades()),
+        roofs=roofs,
+        marks=marks,
+        labels=_group_labels(spots, marks, roofs),
+        series=tuple(dict.fromkeys((spot.series, spot.profile) for spot in spots)),
+        hollow=any(spot.hollow for spot in spots),
+    )
+
+
+def _scales(spots: Sequence[Spot], bandwidths: Sequence[Roof], rates: Sequence[Roof]) -> tuple[Scale, Scale]:
+    """Room for every spot and for the ridge, where the last slope meets the highest level."""
+    intensities = [spot.flops_per_byte for spot in spots]
+    ridges = [rate.per_second / bandwidth.per_second for rate in rates for bandwidth in bandwidths]
+    x = Scale(low=min(intensities) / 16, high=4 * max(intensities + ridges), start=LEFT, end=WIDTH - RIGHT)
+    speeds = [spot.flops_per_second for spot in spots]
+    roofs = [rate.per_second for rate in rates] or [bandwidths[0].per_second * x.high]
+    return x, Scale(low=min(speeds) / 4, high=3 * max(roofs + speeds), start=HEIGHT - BOTTOM, end=TOP)
+
+
+def _slopes(bandwidths: Sequence[Roof], rates: Sequence[Roof], x: Scale, y: Scale) -> list[RoofLine]:
+    """Each bandwidth, up to the highest rate of its kind; labels above the slopes, where nothing is."""
+    lines: list[RoofLine] = []
+    for roof in sorted(bandwidths, key=lambda roof: -roof.per_second):
+        top = max((rate.per_second for rate in rates if rate.measured == roof.measured), default=y.high)
+        low, high = max(x.low, y.low / roof.per_second), min(x.high, top / roof.per_second)
+        line_y = lines[-1].label.y + LINE if lines else y.at(low**0.4 * high**0.6 * roof.per_second)
+        line_x = x.at(y.value(line_y) / roof.per_second) - CLEAR
+        lines.append(
+            RoofLine(
+                x1=x.at(low), y1=y.at(low * roof.per_second), x2=x.at(high), y2=y.at(high * roof.per_second),
+                dashed=not roof.measured, leader=None,
+                label=Text(x=round(line_x, 1), y=round(line_y, 1), text=roof.label, anchor="end"),
+            )
+        )  # fmt: skip
+    return lines
+
+
+def _levels(bandwidths: Sequence[Roof], rates: Sequence[Roof], x: Scale, y: Scale) -> list[RoofLine]:
+    """Each rate, from the slope of its kind to the right, with its label in the margin there."""
+    levels = [y.at(rate.per_second) for rate in rates]
+    labels = spread([level + 4 for level in levels], LINE, TOP + 4, HEIGHT - BOTTOM)
+    lines = []
+    for rate, level, label_y in zip(rates, levels, labels, strict=True):
+        slope = next((roof for roof in bandwidths if roof.measured == rate.measured), bandwidths[0])
+        start = max(x.low, rate.per_second / slope.per_second)
+        end = WIDTH - RIGHT
+        lines.append(
+            RoofLine(
+                x1=x.at(start), y1=level, x2=end, y2=level, dashed=not rate.measured,
+                label=Text(x=end + 20, y=label_y, text=rate.label), leader=(end + 2, level, end + 17, label_y - 4),
+            )
+        )  # fmt: skip
+    return lines
+
+
+def _group_labels(
+    spots: Sequence[Spot], marks: Sequence[SpotMark], roofs: Sequence[RoofLine]
+) -> tuple[GroupLabel, ...]:
+    """A label beside the slowest spot of each group, or the fastest, or lower; none where there is no room."""
+    taken = [Box(left=m.x - CLEAR, top=m.y - CLEAR, right=m.x + CLEAR, bottom=m.y + CLEAR) for m in marks]
+    taken += [box for roof in roofs for box in (*_along(roof), box_of(roof.label))]
+    labels = []
+    for group in dict.fromkeys(spot.group for spot in spots):
+        own = sorted((m for s, m in zip(spots, marks, strict=True) if s.group == group), key=lambda mark: -mark.y)
+        places = [(own[0], 0), (own[-1], 0), *((own[0], line) for line in (1, 2, 3))]
+        beside = [_beside(group, mark, side, line) for mark, line in places for side in (1, -1)]
+        if label := next((label for label in beside if _free(box_of(label.text), taken)), None):
+            labels.append(label)
+            taken.append(box_of(label.text))
+    return tuple(labels)
+
+
+def _beside(group: str, mark: SpotMark, side: int, line: int) -> GroupLabel:
+    """Right (1) or left (-1) of a mark, or some lines lower and then with a line that leads there."""
+    x, y = mark.x + side * (CLEAR + 4), mark.y + 4 + line * LINE
+    return GroupLabel(
+        text=Text(x=round(x, 1), y=round(y, 1), text=group, anchor="start" if side > 0 else "end"),
+        leader=(mark.x, mark.y, round(x - side * 2, 1), round(y - 5, 1)) if line else None,
+    )
+
+
+def _along(roof: RoofLine) -> list[Box]:
+    """A line as the small places that it takes."""
+    steps = max(1, round((roof.x2 - roof.x1) / CLEAR))
+    across, down = (roof.x2 - roof.x1) / steps, (roof.y2 - roof.y1) / steps
+    points = [(roof.x1 + across * step, roof.y1 + down * step) for step in range(steps)]
+    return [Box(left=x - 2, top=y - 2, right=x + CLEAR, bottom=y + 2) for x, y in points]
+
+
+def _free(box: Box, taken: Sequence[Box]) -> bool:
+    """Whether there is room inside the plot."""
+    inside = box.left > LEFT and box.right < WIDTH - RIGHT and box.top > TOP and box.bottom < HEIGHT - BOTTOM
+    return inside and not any(box.meets(other) for other in taken)
+
+
+def roofline_figure(spots: Sequence[Spot], bandwidths: Sequence[Roof], rates: Sequence[Roof], title: str) -> str:
+    """The same as plotly's JSON, checked by plotly itself."""
+    x, y = _scales(spots, bandwidths, rates)
+    figure = go.Figure()
+    for series, profile in dict.fromkeys((spot.series, spot.profile) for spot in spots):
+        here = [spot for spot in spots if spot.profile == profile]
+        figure.add_scatter(
+            name=profile,
+            x=[spot.flops_per_byte for spot in here],
+            y=[spot.flops_per_second / TERA for spot in here],
+            mode="markers",
+            marker={
+                "color": COLOURS[series], "size": 10,
+                "symbol": [SHAPES[series] + "-open" * spot.hollow for spot in here],
+            },
+            text=[spot.text for spot in here],
+            hovertemplate="%{text}<extra></extra>",
+        )  # fmt: skip
+    for roof in bandwidths:
+        top = min(x.high * roof.per_second, max((rate.per_second for rate in rates), default=y.high))
+        _add_roof(figure, roof, [x.low, top / roof.per_second], [x.low * roof.per_second, top])
+    for rate in rates:
+        _add_roof(figure, rate, [rate.per_second / bandwidths[0].per_second, x.high], [rate.per_second] * 2)
+    figure.update_layout(
+        title={"text": title},
+        xaxis={"type": "log", "title": {"text": "FLOP per byte of least traffic"}},
+        yaxis={"type": "log", "title": {"text": "TFLOP/s"}, "automargin": True},
+        legend={"orientation": "h", "y": -0.2},
+        margin={"l": 10, "r": 10, "t": 50, "b": 10},
+    )
+    return dump(figure)
+
+
+def _add_roof(figure: Any, roof: Roof, x: list[float], y: list[float]) -> None:
+    figure.add_scatter(
+        name=roof.label, x=x, y=[speed / TERA for speed in y], mode="lines",
+        line={"color": "gray", "dash": "solid" if roof.measured else "dash", "width": 2},
+    )  # fmt: skip
