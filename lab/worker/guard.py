@@ -1,5 +1,6 @@
 """What a profile must leave alone: the clock that times it, and the judges of its results."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -16,7 +17,7 @@ class Tampering(Exception):
 
 class Guard:
     """Remembers attributes as they are when it is made, by (owner, name); of `rooms` all that they and their
-    classes hold; and of functions what they are made of."""
+    classes hold; of functions what they are made of; and the process's variables."""
 
     def __init__(self, watched: Iterable[tuple[object, str]], rooms: Sequence[ModuleType] = ()) -> None:
         self._held = [(owner, name, getattr(owner, name, ABSENT)) for owner, name in watched]
@@ -25,12 +26,21 @@ class Guard:
         values += [value for _, held in self._rooms for value in held.values()]
         functions = {id(function): function for value in values for function in _functions(value)}
         self._functions = [(function, _makings(function)) for function in functions.values()]
+        self._environment = dict(os.environ)
 
     def broken(self) -> str:
         """What was replaced since, or left active, which is put right; nothing where all is as it was."""
+        self._put_back_environment()
         replaced = [*self._attributes_put_back(), *self._rooms_put_back(), *self._functions_put_back()]
         found = (f"replaced {', '.join(replaced)}" if replaced else "", remove_modes())
         return "; ".join(filter(None, found))
+
+    def _put_back_environment(self) -> None:
+        """No tampering, for torch.compile sets variables too: it has Triton use another assembler (TRITON_PTXAS_PATH)
+        for whatever this process compiles next, of any profile, and only in a sweep that finds its cache empty."""
+        if dict(os.environ) != self._environment:
+            os.environ.clear()
+            os.environ.update(self._environment)
 
     def _attributes_put_back(self) -> Iterator[str]:
         for owner, name, original in self._held:

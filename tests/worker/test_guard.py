@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import os
 import statistics
 import time
 import types
@@ -24,6 +25,17 @@ def test_a_replaced_function_is_named_and_put_back() -> None:
     assert guard.broken() == "replaced clockwork.tick"
     assert module.tick is original
     assert guard.broken() == ""
+
+
+def test_the_variables_are_put_back_and_nobody_is_charged_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch.compile sets them for its own sake, and the next profile's kernels would be built in another way."""
+    monkeypatch.setenv("LAB_KEPT", "as it was")
+    guard = Guard([])
+    monkeypatch.setenv("LAB_KEPT", "changed")
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "/another/ptxas")
+    assert guard.broken() == ""
+    assert os.environ["LAB_KEPT"] == "as it was"
+    assert "TRITON_PTXAS_PATH" not in os.environ
 
 
 def test_methods_of_a_class_are_watched_and_built_in_ones_are_not_taken_for_replaced() -> None:
