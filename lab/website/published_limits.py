@@ -94,7 +94,7 @@ def _case(case: PlannedCase, result: ExperimentResult, ceilings: Ceilings) -> di
 
 def _profile(case: PlannedCase, cell: CellResult, lights: dict[str, Light | None]) -> dict[str, Any]:
     data: dict[str, Any] = {scope: _light(found, cell, scope) for scope, found in lights.items() if found}
-    if case.flops and cell.latency and not cell.launch_bound:
+    if case.flops and cell.latency and not cell.launch_bound and not cell.impossible.get(COLD):
         data["flops_per_second"] = rounded(case.flops / cell.latency.p50_seconds)
     return data
 

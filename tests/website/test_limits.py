@@ -88,10 +88,14 @@ def test_a_cell_beyond_the_ladder_has_no_ceiling() -> None:
     assert [cell.why_not for cell in rows[0].scopes] == ["no ceiling for as many bytes"] * 2
 
 
-def test_an_impossible_time_has_no_fraction() -> None:
-    rows = group_of(limits_of({(LARGE.name, "plain"): 15e-6}), LARGE).rows
-    assert rows[0].scopes[0].why_not.startswith("faster than physics")
-    assert rows[0].scopes[0].share is None
+def test_an_impossible_time_has_no_fraction_and_is_not_drawn() -> None:
+    section = limits_of({(LARGE.name, "plain"): 15e-6, (LARGE.name, "fast"): 60e-6})
+    cold = group_of(section, LARGE).rows[0].scopes[0]
+    assert cold.why_not.startswith("faster than physics")
+    assert cold.share is None
+    assert section.chart is not None
+    assert len(section.chart.marks) == 1
+    assert section.undrawn == "Not drawn, and in the table only: cells that were rejected for their time."
 
 
 def test_a_cache_resident_cell_shows_its_working_set_and_is_hollow_on_the_roofline() -> None:
@@ -186,3 +190,7 @@ def test_the_ladder_has_a_line_for_each_scope_and_a_row_for_each_size(own_page: 
     assert [len(track.marks) for track in section.chart.tracks] == [10] * 3 + [3] * 3
     row = next(row for row in section.ladder if row.size and row.size.text == "134")
     assert [figure and figure.text for figure in row.speeds] == ["2.81", "3.12", "2.96", None, None, None]
+    # A read of 64 MiB writes a little too, and stands beside the copy of as many bytes.
+    (row,) = (row for row in section.ladder if row.size and row.size.text == "67.1")
+    assert all(row.speeds)
+    assert len(section.ladder) == 10

@@ -1,6 +1,5 @@
 """What the GPU itself reaches: the ladder of copies and reads, and each ceiling beside the datasheet's peak."""
 
-from collections.abc import Callable
 from typing import Any
 
 from lab.definition.experiment import CEILINGS
@@ -68,29 +67,20 @@ def _lines(ledger: Ledger) -> list[Rungs]:
 
 
 def _ladder(ledger: Ledger) -> tuple[LadderRow, ...]:
-    """The chart's numbers: a row for each number of bytes, a column for each line."""
+    """The chart's numbers: a row for each size in three digits, a column for each line.
+
+    A read writes a little too, and moves next to nothing more than the copy that it stands beside.
+    """
+    rows: dict[str, list[Figure | None]] = {}
+    sizes: dict[str, Figure | None] = {}
     places = _places(ledger)
-    sizes = sorted({rung["bytes"] for _, _, rungs in places for rung in rungs})
-    return tuple(
-        LadderRow(
-            size=next(_cell(ledger, place, size, "bytes", format.megabytes) for place in places if _index(place, size)),
-            speeds=tuple(
-                _cell(ledger, place, size, "bytes_per_second", format.terabytes_per_second) for place in places
-            ),
-        )
-        for size in sizes
-    )
-
-
-def _index(place: tuple[str, str, list[Any]], size: int) -> str:
-    return next((str(number) for number, rung in enumerate(place[2]) if rung["bytes"] == size), "")
-
-
-def _cell(
-    ledger: Ledger, place: tuple[str, str, list[Any]], size: int, name: str, show: Callable[[float], str]
-) -> Figure | None:
-    work, scope, _ = place
-    return ledger.figure("ceilings", work, scope, _index(place, size), name, show=show)
+    for column, (work, scope, rungs) in enumerate(places):
+        for number, rung in enumerate(rungs):
+            path, size = ("ceilings", work, scope, str(number)), f"{rung['bytes']:.2e}"
+            sizes.setdefault(size, ledger.figure(*path, "bytes", show=format.megabytes))
+            row = rows.setdefault(size, [None] * len(places))
+            row[column] = ledger.figure(*path, "bytes_per_second", show=format.terabytes_per_second)
+    return tuple(LadderRow(size=sizes[size], speeds=tuple(rows[size])) for size in sorted(rows, key=float))
 
 
 def _memory_rows(shown: Shown, ledger: Ledger) -> list[CeilingRow]:

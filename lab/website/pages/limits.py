@@ -19,6 +19,7 @@ from lab.website.published_limits import LIMIT_SCOPES
 UNDRAWN = "Not drawn, and in the table only: {}."
 NO_FLOPS = "cells without operations to count"
 LAUNCH_BOUND = "launch-bound cells"
+IMPOSSIBLE = "cells that were rejected for their time"
 
 
 def limits_section(shown: Shown, ledger: Ledger) -> LimitsSection | None:
@@ -152,6 +153,14 @@ def _undrawn(shown: Shown, spots: Sequence[Spot], drawn: bool) -> str:
     if not drawn:
         return "There is no roofline, for some profiles of a case would share a marker; the table holds all of them."
     included = shown.result.plan.included_cases
-    left = [NO_FLOPS] if any(not case.flops for case in included) else []
-    left += [LAUNCH_BOUND] if any(c.launch_bound for case in included for c in shown.result.measured(case.name)) else []
-    return UNDRAWN.format(" and ".join(left)) if left else ""
+    cells = [cell for case in included for cell in shown.result.measured(case.name)]
+    left = [
+        what
+        for what, any_left in (
+            (NO_FLOPS, any(not case.flops for case in included)),
+            (LAUNCH_BOUND, any(cell.launch_bound for cell in cells)),
+            (IMPOSSIBLE, any(cell.impossible.get(SCOPE) for cell in cells)),
+        )
+        if any_left
+    ]
+    return UNDRAWN.format(", ".join(left)) if left else ""
