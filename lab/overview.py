@@ -9,10 +9,11 @@ from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.results import RunResult
 from lab.verdict.validity import SelfComparison, Study
 from lab.website.format import (
+    distance,
     gigabytes_per_second,
     megabytes,
     microseconds,
-    percent,
+    share,
     teraflops_per_second,
     verdict_ratio,
 )
@@ -84,8 +85,8 @@ def _cell(case: PlannedCase, cell: CellResult, ceilings: Ceilings | None) -> str
     if noise := cell.latency.noise_ratio:
         told.append(f"noise {noise:.2f}")
     if found := light(case, cell, ceilings):
-        told.append(f"{percent(100 * found.attained)} % of the {found.limit} ceiling")
-        told.append(f"{microseconds(found.distance_seconds)} µs from it")
+        told.append(f"{share(found.attained)} % of the {found.limit} ceiling")
+        told.append(f"{distance(found.distance_seconds)} µs from it")
     if size := cell.cache_resident.get(SCOPE):
         told.append(f"cache-resident, working set {megabytes(size)} MB")
     return ", ".join(told)

@@ -155,8 +155,8 @@ def test_judge_tells_the_runs_ceilings_and_how_near_each_cell_comes(
     told = capsys.readouterr().out
     rates = "copy 3050 GB/s at 128 MiB, float16 733 TFLOP/s, launch floor 2.000 µs"
     assert f"  ceilings: {rates}\n" in told
-    assert "torch-fused              p50 25.00 µs, noise 1.00, 88.0 % of the memory ceiling, 2.997 µs from it\n" in told
-    near = "115.8 % of the memory ceiling, -3.003 µs from it, cache-resident, working set 67.1 MB"
+    assert "torch-fused              p50 25.00 µs, noise 1.00, 88.0 % of the memory ceiling, 3.00 µs from it\n" in told
+    near = "115.8 % of the memory ceiling, −3.00 µs from it, cache-resident, working set 67.1 MB"
     assert f"triton-fused-rmsnorm     p50 19.00 µs, noise 1.00, {near}\n" in told
 
 
