@@ -29,6 +29,8 @@ class Captured:
     read_bytes: float
     written_bytes: float
     registers_per_thread: float | None
+    dram_share: float | None = None  # of the memory's peak
+    occupancy_share: float | None = None  # of the warps that a multiprocessor can hold
 
     @property
     def total_bytes(self) -> float:

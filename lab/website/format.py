@@ -13,6 +13,7 @@ QUANTITIES = {
     "bytes_per_second": (LARGE[1:], "B/s"),
     "flops": (LARGE, "FLOP"),
     "flops_per_second": (LARGE, "FLOP/s"),
+    "hertz": (LARGE, "Hz"),
 }
 
 

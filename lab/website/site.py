@@ -41,7 +41,7 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
     site = _site("", shown, records, found, trust)
     own = [as_publication(item, page.data) for item, page in zip(shown, site.experiments, strict=True)]
     refuse(own)
-    files = write_site(replace(site, methods=methods_page(load_audits(), own)), out)
+    files = write_site(replace(site, methods=methods_page(load_audits(), own, shown)), out)
     return f"{out}: {len(shown)} experiments, {len(records)} decisions, {files} files"
 
 

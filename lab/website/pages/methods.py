@@ -9,6 +9,8 @@ from lab.verdict.audit.finding import Amount, Finding, Rule
 from lab.verdict.audit.rules import RULES, audit
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.pages.same_kernel import SameKernel, same_kernel, same_kernel_data
+from lab.website.pages.views import Shown
 
 OPEN = 8  # lists of so many findings or fewer are unfolded at once
 
@@ -50,18 +52,19 @@ class PublicationView:
 class MethodsPage:
     lede: Sentence
     own: Sentence
-    own_pages: tuple[
-        PublicationView, ...
-    ]  # those of this site that a rule which is not binding has something to say of
+    own_pages: tuple[PublicationView, ...]  # of this site: those that a rule which is not binding says something of
     principles: Mapping[str, tuple[RuleView, ...]]
     publications: tuple[PublicationView, ...]
+    same_kernel: SameKernel | None
     limits: tuple[tuple[str, ...], ...]
     data: Mapping[str, Any]
 
 
-def methods_page(publications: Sequence[Publication], own: Sequence[Publication]) -> MethodsPage:
-    """`own` is what this site publishes itself, after the guard has passed it."""
-    data = methods_data(publications, own)
+def methods_page(
+    publications: Sequence[Publication], own: Sequence[Publication], shown: Sequence[Shown]
+) -> MethodsPage:
+    """`own` is what this site publishes itself, after the guard has passed it; `shown` what that was made of."""
+    data = {**methods_data(publications, own), "same_kernel": same_kernel_data(publications, shown)}
     ledger = Ledger(data)
     rules = [_rule(rule, ledger.figure("rules", rule.name)) for rule in RULES]
     by_principle = {
@@ -74,6 +77,7 @@ def methods_page(publications: Sequence[Publication], own: Sequence[Publication]
         own_pages=tuple(_publication(each, ledger, "own_pages") for each in own if audit(each)),
         principles=by_principle,
         publications=tuple(_publication(each, ledger, "publications") for each in publications),
+        same_kernel=same_kernel(ledger, "same_kernel"),
         limits=_limits(publications),
         data=data,
     )
