@@ -36,7 +36,7 @@ time.sleep(60)
 SUPERVISES = """
 from pathlib import Path
 import sys
-from lab.profiler.nsight import _run
+from lab.profiler.ncu import _run
 _run([sys.executable, "-c", {profiles!r}], Path({log!r}), 60.0)
 """
 

@@ -18,6 +18,8 @@ from triton.runtime.jit import JITFunction
 
 from lab.worker.compiled import code_digest, describe, making_of
 
+pytestmark = pytest.mark.compiles
+
 H100 = GPUTarget("cuda", 90, 32)
 SOURCE = """
     import triton.language as tl
