@@ -71,8 +71,9 @@ def same_kernel(ledger: Ledger, *path: str) -> SameKernel | None:
 def _printed(publications: Sequence[Publication]) -> dict[str, Any]:
     slug, label = PRINTED
     tables = [table for publication in publications if publication.slug == slug for table in publication.tables]
-    for table, row in ((table, row) for table in tables for row in table.rows if row.label == label):
-        if row.counters and row.work:
+    for table in tables:
+        row = next((row for row in table.rows if row.label == label), None)
+        if row and row.counters and row.work:
             return {
                 "gpu": table.limits.gpu,
                 "shape": row.shape,
