@@ -63,13 +63,15 @@ class Launch:
         """A counter in SI units; None where ncu lacks the metric or has no number for it. ValueError for a new unit."""
         if metric not in self.texts:
             return None
-        if (unit := self.units[metric]) not in UNITS:
-            raise ValueError(f"{metric} has unit {unit!r}; known are {sorted(UNITS)}")
         try:
             value = float(self.texts[metric].replace(",", ""))
         except ValueError:
             return None
-        return value * UNITS[unit] if math.isfinite(value) else None
+        if not math.isfinite(value):
+            return None
+        if (unit := self.units[metric]) not in UNITS:
+            raise ValueError(f"{metric} has unit {unit!r}; known are {sorted(UNITS)}")
+        return value * UNITS[unit]
 
     def numbers(self, metrics: Mapping[str, str]) -> dict[str, float]:
         """Those of the metrics that have a number, by the names they are given."""

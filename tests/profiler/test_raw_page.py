@@ -5,7 +5,7 @@ import re
 import pytest
 from fake_ncu import CASE, SAMPLE
 
-from lab.profiler.raw_page import READ_BYTES, read_kernels, read_launches
+from lab.profiler.raw_page import READ_BYTES, Launch, read_kernels, read_launches
 
 BASELINE, TRITON = (CASE, "torch-baseline"), (CASE, "triton-fused-rmsnorm")
 
@@ -108,3 +108,8 @@ def test_a_table_of_another_form_is_refused(table: str, complaint: str) -> None:
 def test_one_counter_of_each_launch_can_be_read_alone() -> None:
     read = [launch.number(READ_BYTES) for launch in read_launches(SAMPLE) if launch.range == TRITON]
     assert read == [33_571_072]
+
+
+def test_a_counter_without_a_number_needs_no_unit() -> None:
+    units, first = {READ_BYTES: ""}, {READ_BYTES: "n/a"}
+    assert Launch(TRITON, first, units).number(READ_BYTES) is None
