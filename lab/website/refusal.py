@@ -1,5 +1,6 @@
 """What is about to be published, asked what the publications of others are asked; what breaks a rule is refused."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -77,11 +78,15 @@ def _tables(shown: Shown, data: Mapping[str, Any]) -> Iterator[Table]:
 
 
 def _limits(machine: Machine) -> Limits:
-    """The hard limits: at the largest clocks of the very GPU, which a datasheet may not count on."""
+    """The hard limits: at the largest clocks of the very GPU, which a datasheet may not count on.
+
+    What the driver does not tell, limits nothing.
+    """
     per_clock = DENSE_FLOPS_PER_CLOCK.get(machine.compute_capability, {})
     cycles = machine.multiprocessors * machine.sm_clock_hertz
     return Limits(
-        gpu=machine.gpu, bytes_per_second=peak_bytes_per_second(machine), l2_bytes=machine.l2_bytes,
+        gpu=machine.gpu, bytes_per_second=peak_bytes_per_second(machine) or math.inf,
+        l2_bytes=machine.l2_bytes or math.inf,
         flops_per_second={kind: cycles * flops for kind, flops in per_clock.items()},
         source="clocks and units as the GPU's driver tells them",
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from test_site import TIMES, Page, publish
 
 from lab.definition.publication import Aggregate, Headline, Selection
 from lab.errors import EvidenceError
+from lab.evidence.record import SweepStart
 from lab.verdict.results import judge_run
 from lab.website.pages.views import Shown
 from lab.website.published import experiment_data
@@ -160,3 +162,15 @@ def test_a_refused_build_leaves_the_old_site_and_a_preview_shows_the_run(tmp_pat
         build_site(out, decisions, evidence)
     assert (out / "index.html").read_bytes() == before
     assert build_preview(directory).is_file()
+
+
+@pytest.mark.parametrize("unknown", [{"peak_bytes_per_second": 0.0, "gpu": "A GPU of no datasheet"}, {"l2_bytes": 0}])
+def test_what_the_driver_does_not_tell_refuses_nothing(unknown: dict[str, Any]) -> None:
+    plan = plan_of("try", device="cuda", profiling=True)
+    records = [
+        replace(record, machine=replace(record.machine, **unknown)) if isinstance(record, SweepStart) else record
+        for record in records_of(plan, TIMES)
+    ]
+    run = judge_run(plan, records)
+    item = Shown(result=run.experiments[0], run=run, digest="d" * 64)
+    refuse([as_publication(item, experiment_data(item.result, run, item.digest))])
