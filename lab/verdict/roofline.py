@@ -21,12 +21,12 @@ def memory_limit_seconds(case: PlannedCase, machine: Machine, scope: str = COLD,
     """Time in which the memory, at its peak, moves what the cache cannot hold; 0 where nothing is known.
 
     After a cold start all inputs come from memory, and what is written may stay in the cache, as far as it has room.
-    A graph goes round `calls` sets of inputs and outputs, of which the cache can hold its own size at most, of either;
-    in other scopes it may hold everything.
+    In other scopes it may hold its own size of either when the clock starts or stops; a graph goes round `calls` sets
+    of inputs and outputs, over which that is spread.
     """
     peak = peak_bytes_per_second(machine)
     cache_bytes = machine.l2_bytes or math.inf
-    if not peak or scope not in (COLD, GRAPH):
+    if not peak:
         return 0.0
     if scope == COLD:
         moved = case.read_bytes + max(0.0, case.written_bytes - cache_bytes)

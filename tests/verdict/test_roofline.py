@@ -42,8 +42,8 @@ PRODUCT = case(2 * 8192**2, 8192**2, flops=2 * 8192**3)
         pytest.param("device_cold", 1, 35e-6, id="all inputs, and what the cache cannot hold of the results"),
         pytest.param("graph", 5, 50e-6, id="the cache holds a sixth of what five calls read, and of what they write"),
         pytest.param("graph", 1, 10e-6, id="one call goes round nothing"),
-        pytest.param("device_warm", 1, 0.0, id="the cache may hold everything"),
-        pytest.param("eager", 1, 0.0, id="nothing is flushed"),
+        pytest.param("device_warm", 1, 10e-6, id="the cache may hold its own size from the call before"),
+        pytest.param("eager", 1, 10e-6, id="nothing is flushed"),
     ],
 )
 def test_no_call_is_faster_than_the_memory_moves_what_the_cache_cannot_hold(
