@@ -6,6 +6,7 @@ the driver reserves, and that differs between GPUs.
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 from lab.definition.plan import PlannedCase, PlannedExperiment, PlannedProfile
@@ -43,7 +44,7 @@ def _otherwise_compiled(own: str, kernels: Sequence[Kernel], made: Sequence[Comp
         if each.name == own
     }
     seen = {(kernel.registers_per_thread, _threads(kernel)) for kernel in kernels if kernel.name == own}
-    if not timed or timed & seen or any(registers is None for registers, _ in seen):
+    if not timed or timed & seen or any(None in told for told in seen):
         return ""
     return f"{own} was timed with {_in_words(timed)}, and captured with {_in_words(seen)}"
 
@@ -66,11 +67,12 @@ def _of_another(
     return ""
 
 
-def _threads(kernel: Kernel) -> int:
-    """Of a block: ncu writes '(256, 1, 1)'."""
-    return math.prod(int(side) for side in kernel.block.strip("()").split(","))
+def _threads(kernel: Kernel) -> int | None:
+    """Of a block: ncu writes '(256, 1, 1)'. None where it writes something else."""
+    sides = re.fullmatch(r"\((\d+), *(\d+), *(\d+)\)", kernel.block)
+    return math.prod(map(int, sides.groups())) if sides else None
 
 
-def _in_words(launches: set[tuple[int, int]] | set[tuple[float | None, int]]) -> str:
-    told = sorted((registers or 0, threads) for registers, threads in launches)
+def _in_words(launches: set[tuple[int, int]] | set[tuple[float | None, int | None]]) -> str:
+    told = sorted((registers or 0, threads or 0) for registers, threads in launches)
     return " or ".join(f"{registers:.0f} registers and {threads} threads a block" for registers, threads in told)

@@ -1,5 +1,6 @@
 """Whether the DRAM bytes that two profiles move explain their times. Pure."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,6 +10,8 @@ from lab.verdict.results import ExperimentResult
 from lab.verdict.traffic import DramTraffic
 
 EXPLAINED_WITHIN = 1.15  # ratios of time and of bytes that differ by no more tell the same story
+EXPLAINED_PART = 0.5  # of a difference in time, in logarithms, that the bytes must make to explain it
+HARDLY_SLOWER = 1.02
 OCCUPANCY_POINTS = 10.0  # per cent of a multiprocessor's warps: a difference worth naming
 
 
@@ -56,11 +59,13 @@ def _counted(cell: CellResult) -> _Counted | None:
 def _explained(one: _Counted, fastest: _Counted) -> Explained:
     time_ratio = one.seconds / fastest.seconds
     bytes_ratio = one.traffic.counted_bytes / fastest.traffic.counted_bytes
-    launch_bound = one.cell.launch_bound or fastest.cell.launch_bound
-    explained = not launch_bound and 1 / EXPLAINED_WITHIN <= time_ratio / bytes_ratio <= EXPLAINED_WITHIN
+    launch_bound = [part.cell.profile for part in (one, fastest) if part.cell.launch_bound]
+    explained = not launch_bound and _tell_the_same(time_ratio, bytes_ratio)
     others: tuple[str, ...] = ()
     if launch_bound:
-        others = ("launch-bound, so that bytes do not decide",)
+        others = (f"{' and '.join(launch_bound)} launch-bound, so that bytes do not decide",)
+    elif not explained and time_ratio <= HARDLY_SLOWER:
+        others = ("hardly slower: nothing to explain",)
     elif not explained:
         slower = time_ratio > bytes_ratio
         others = tuple(_slower(one, fastest) if slower else _faster(one)) or ("these counters do not say",)
@@ -73,6 +78,12 @@ def _explained(one: _Counted, fastest: _Counted) -> Explained:
         explained=explained,
         others=others,
     )
+
+
+def _tell_the_same(time_ratio: float, bytes_ratio: float) -> bool:
+    """Whether the ratios agree, and the bytes make most of the time's: a margin alone would explain any small gap."""
+    agree = 1 / EXPLAINED_WITHIN <= time_ratio / bytes_ratio <= EXPLAINED_WITHIN
+    return agree and bytes_ratio > 0 and math.log(bytes_ratio) >= EXPLAINED_PART * math.log(time_ratio)
 
 
 def _slower(one: _Counted, fastest: _Counted) -> Iterator[str]:

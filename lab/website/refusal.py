@@ -133,15 +133,24 @@ def _rate(kind: str, rate: Mapping[str, Any]) -> Row:
 
 
 def _captured(counters: Counters) -> Captured | None:
-    """The kernels of one call together, where each was measured."""
+    """The kernels of one call together, where each was measured; shares only where there is one."""
     kernels = [
         (kernel.duration_seconds, kernel.dram_read_bytes, kernel.dram_written_bytes) for kernel in counters.kernels
     ]
     if not kernels or any(value is None for kernel in kernels for value in kernel):
         return None
     seconds, read, written = (sum(value or 0.0 for value in values) for values in zip(*kernels, strict=True))
-    registers = counters.kernels[0].registers_per_thread if len(kernels) == 1 else None
-    return Captured(seconds=seconds, read_bytes=read, written_bytes=written, registers_per_thread=registers)
+    alone = counters.kernels[0] if len(kernels) == 1 else None
+    return Captured(
+        seconds=seconds, read_bytes=read, written_bytes=written,
+        registers_per_thread=alone.registers_per_thread if alone else None,
+        dram_share=_share(alone.dram_percent) if alone else None,
+        occupancy_share=_share(alone.occupancy_percent) if alone else None,
+    )  # fmt: skip
+
+
+def _share(percent: float | None) -> float | None:
+    return None if percent is None else percent / 100
 
 
 def _statements(shown: Shown, data: Mapping[str, Any]) -> Iterator[Statement]:

@@ -62,6 +62,7 @@ def test_a_kernel_that_was_compiled_as_in_any_sweep_is_the_one() -> None:
         pytest.param(
             [launch("_double", 16)], {"fast": [triton_kernel("_double", registers=14)]}, id="no thread has fewer"
         ),
+        pytest.param([launch("_double", 99, "n/a")], {"fast": [triton_kernel("_double")]}, id="ncu lacks the block"),
         pytest.param([launch("_double", None)], {"fast": [triton_kernel("_double")]}, id="ncu lacks the registers"),
         pytest.param(
             [launch("_double", 99), launch("_double")], {"fast": [triton_kernel("_double")]}, id="two specialisations"

@@ -221,11 +221,21 @@ class TestCounters:
         assert broken(table(row(counters=captured(78, 190)))) == {"counted-too-little": ["a"]}
         assert broken(table(row(counters=captured(82, 190)))) == {}, "the cache may hold the rest"
 
+    def test_counters_that_no_kernel_can_have(self) -> None:
+        """1 TB/s are 100 MB in 100 µs."""
+        sound = captured(101, 100)
+        assert broken(table(row(counters=sound))) == {}
+        for changes in (
+            {"seconds": 98e-6}, {"seconds": 0.0}, {"written_bytes": -1.0}, {"dram_share": 1.03},
+            {"occupancy_share": 3.0}, {"read_bytes": 100 * sound.read_bytes},
+        ):  # fmt: skip
+            assert "impossible-counters" in broken(table(row(counters=replace(sound, **changes)))), changes
+
     def test_one_capture_for_two_targets(self) -> None:
-        slow, fast = row("slow", counters=captured(100, 35)), row("fast", 100, 130.0, counters=captured(101, 35.5))
+        slow, fast = row("slow", counters=captured(100, 120)), row("fast", 100, 130.0, counters=captured(101, 121))
         assert broken(table(slow, fast)) == {"same-counters": ["slow", "fast"]}
-        assert broken(table(slow, replace(fast, counters=captured(101, 35.5, registers=40)))) == {}
-        assert broken(table(slow, replace(fast, counters=captured(120, 35.5)))) == {}
+        assert broken(table(slow, replace(fast, counters=captured(101, 121, registers=40)))) == {}
+        assert broken(table(slow, replace(fast, counters=captured(120, 121)))) == {}
         assert broken(table(slow, replace(fast, seconds=180e-6))) == {}, "their times are alike as well"
 
 
@@ -257,8 +267,14 @@ def said(kind: type[Statement], **facts) -> Statement:
 class TestStatements:
     @pytest.mark.parametrize(
         ("figure", "rules"),
-        [(8.0, {"sum-of-ratios"}), (8 / 3, {"mean-of-ratios"}), (16 ** (1 / 3), set()), (4.0, set())],
-        ids=["sum", "arithmetic", "geometric", "largest"],
+        [
+            (8.0, {"sum-of-ratios"}),
+            (8 / 3, {"mean-of-ratios"}),
+            (16 ** (1 / 3), set()),
+            (4.0, set()),
+            (99.0, {"no-mean-of-ratios"}),
+        ],
+        ids=["sum", "arithmetic", "geometric", "largest", "invented"],
     )
     def test_one_figure_for_several_speedups(self, figure, rules) -> None:
         assert set(broken(said(Aggregate, ratios=(2.0, 2.0, 4.0), said=figure))) == rules

@@ -53,6 +53,22 @@ def test_ratios_within_the_margin_tell_the_same_story(ratio: float, explained: b
     assert row(ratio, once(2.0, 2.0)).explained is explained
 
 
+@pytest.mark.parametrize(
+    ("ratio", "share", "explained"),
+    [
+        pytest.param(1.14, 1.0, False, id="a small gap, and no byte more"),
+        pytest.param(1.14, 1.06, False, id="the bytes make less than half of it"),
+        pytest.param(1.14, 1.075, True, id="the bytes make more than half of it"),
+    ],
+)
+def test_a_small_gap_is_explained_by_bytes_that_make_most_of_it(ratio: float, share: float, explained: bool) -> None:
+    assert row(ratio, once(share, share)).explained is explained
+
+
+def test_where_there_is_no_gap_there_is_nothing_to_explain() -> None:
+    assert row(1.015, once()).others == ("hardly slower: nothing to explain",)
+
+
 def test_no_clock_waits_for_writes_that_stay_in_the_cache() -> None:
     assert row(1.5, once(1.5, 0.5), once(1.0, 0.3)).bytes_ratio == pytest.approx(2.0 / 1.3)
 
@@ -97,7 +113,7 @@ def test_near_the_launch_floor_bytes_decide_nothing_even_where_they_agree() -> N
     """The floor is 2 µs here; below three times of it a cell is launch-bound. The inputs cannot come so fast."""
     found = row(2.0, once(2.0, 2.0), seconds=5e-6)
     assert not found.explained
-    assert found.others == ("launch-bound, so that bytes do not decide",)
+    assert found.others == ("fast launch-bound, so that bytes do not decide",)
 
 
 def test_nothing_is_explained_without_counts_of_both() -> None:

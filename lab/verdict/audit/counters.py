@@ -6,6 +6,7 @@ from lab.definition.publication import Captured, Publication, Row
 from lab.verdict.audit.ceilings import OVERCOUNTED, rows_of
 from lab.verdict.audit.finding import COUNTERS, Amount, Finding, Rule
 
+ABOVE_PEAK = 1.02  # a counter may be off by so much
 DIFFERENT_TIMES = 1.5
 SAME_COUNTERS = 1.05
 
@@ -42,6 +43,34 @@ def counted_too_little(publication: Publication) -> Iterator[Finding]:
                     Amount(table.limits.l2_bytes, "bytes"), " in place, what was captured read too little to be it.",
                 ),
             )  # fmt: skip
+
+
+def impossible_counters(publication: Publication) -> Iterator[Finding]:
+    for table, row in rows_of(publication):
+        if row.counters is None:
+            continue
+        peak = table.limits.bytes_per_second
+        if (wrong := _impossible(row.counters, peak)) is not None:
+            yield Finding(
+                table=table.title, row=row.label, printed=wrong,
+                allowed=Amount(peak, "bytes_per_second") if wrong.unit == "bytes_per_second" else None,
+                words=("No kernel of this GPU can have counted ", wrong, "."),
+            )  # fmt: skip
+
+
+def _impossible(counted: Captured, peak: float) -> Amount | None:
+    """The first of the counters that no kernel can have."""
+    if counted.seconds <= 0:
+        return Amount(counted.seconds, "seconds")
+    for size_bytes in (counted.read_bytes, counted.written_bytes):
+        if size_bytes < 0:
+            return Amount(size_bytes, "bytes")
+    if counted.total_bytes / counted.seconds > ABOVE_PEAK * peak:
+        return Amount(counted.total_bytes / counted.seconds, "bytes_per_second")
+    for share in (counted.dram_share, counted.occupancy_share):
+        if share is not None and not 0 <= share <= ABOVE_PEAK:
+            return Amount(share, "share")
+    return None
 
 
 def same_counters(publication: Publication) -> Iterator[Finding]:
@@ -92,6 +121,13 @@ RULES = (
     Rule(
         name="counted-too-little", principle=COUNTERS, find=counted_too_little,
         statement="What was profiled read less than the operator must, by more than the cache could hold back.",
+    ),
+    Rule(
+        name="impossible-counters", principle=COUNTERS, find=impossible_counters,
+        statement=(
+            "A profiler counted more bytes than the memory moves in the kernel's time, a share above the whole, or "
+            "less than nothing."
+        ),
     ),
     Rule(
         name="same-counters", principle=COUNTERS, find=same_counters,

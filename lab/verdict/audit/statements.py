@@ -35,6 +35,13 @@ def mean_of_ratios(publication: Publication) -> Iterator[Finding]:
             yield _aggregate(found, "is their arithmetic mean, which depends on what is divided by what")
 
 
+def no_mean_of_ratios(publication: Publication) -> Iterator[Finding]:
+    for found in _of(publication, Aggregate):
+        sound = (geometric_mean(found.ratios), sum(found.ratios) / len(found.ratios), *found.ratios)
+        if not _is_sum(found) and not any(_close(found.said, ratio) for ratio in sound):
+            yield _aggregate(found, "is neither a mean of them nor one of them")
+
+
 def _is_sum(found: Aggregate) -> bool:
     return len(found.ratios) > 1 and _close(found.said, sum(found.ratios))
 
@@ -161,6 +168,10 @@ RULES = (
     Rule(
         name="mean-of-ratios", principle=AGGREGATE, find=mean_of_ratios,
         statement="A figure for several ratios is their arithmetic mean, and not their geometric one.",
+    ),
+    Rule(
+        name="no-mean-of-ratios", principle=AGGREGATE, find=no_mean_of_ratios,
+        statement="A figure for several ratios is neither their sum, nor a mean of them, nor one of them.",
     ),
     Rule(
         name="headline-case", principle=CONSISTENT, find=headline_case,
