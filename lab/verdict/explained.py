@@ -63,7 +63,8 @@ def _explained(one: _Counted, fastest: _Counted) -> Explained:
     explained = not launch_bound and _tell_the_same(time_ratio, bytes_ratio)
     others: tuple[str, ...] = ()
     if launch_bound:
-        others = (f"{' and '.join(launch_bound)} launch-bound, so that bytes do not decide",)
+        verb = "is" if len(launch_bound) == 1 else "are"
+        others = (f"{' and '.join(launch_bound)} {verb} launch-bound, so that bytes do not decide",)
     elif not explained and time_ratio <= HARDLY_SLOWER:
         others = ("hardly slower: nothing to explain",)
     elif not explained:

@@ -113,7 +113,7 @@ def test_near_the_launch_floor_bytes_decide_nothing_even_where_they_agree() -> N
     """The floor is 2 µs here; below three times of it a cell is launch-bound. The inputs cannot come so fast."""
     found = row(2.0, once(2.0, 2.0), seconds=5e-6)
     assert not found.explained
-    assert found.others == ("fast launch-bound, so that bytes do not decide",)
+    assert found.others == ("fast is launch-bound, so that bytes do not decide",)
 
 
 def test_nothing_is_explained_without_counts_of_both() -> None:
