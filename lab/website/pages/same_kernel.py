@@ -39,9 +39,9 @@ UNITS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SameKernel:
-    """A table with a column for each of `columns`, and what explains its differences."""
+    """A table with a column for each shape and GPU of `columns`, and what explains its differences."""
 
-    columns: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[str, tuple[Figure | None, ...]], ...]
     reasons: tuple[Sentence, ...]
 
@@ -62,7 +62,7 @@ def same_kernel(ledger: Ledger, *path: str) -> SameKernel | None:
         return ledger.figure(*path, column, name, show=lambda value: format.amount(value, UNITS[name]))
 
     return SameKernel(
-        columns=tuple(f"{column['shape']}, {column['gpu']}" for column in columns.values()),
+        columns=tuple((column["shape"], column["gpu"]) for column in columns.values()),
         rows=tuple((label, tuple(figure(column, name) for column in columns)) for name, label in LABELS.items()),
         reasons=tuple(_reasons(figure)),
     )
