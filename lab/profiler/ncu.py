@@ -74,7 +74,13 @@ def capture(request: Request, directory: Path, device: str) -> Report:
     if not (ncu := ncu_path()):
         reason = "ncu is not installed: install NVIDIA Nsight Compute and put ncu on the PATH"
         return Report(blocker="not-installed", reason=reason)
-    folder = directory / "ncu"
+    try:
+        return _captured(ncu, request, directory / "ncu")
+    except OSError as problem:  # such as a disk that is full
+        return Report(blocker="crash", reason=f"the report could not be kept: {problem.strerror}")
+
+
+def _captured(ncu: str, request: Request, folder: Path) -> Report:
     folder.mkdir(exist_ok=True)
     path = folder / f"{request.name}.ncu-rep"
     run = _capture_what_is_known(ncu, request, path)

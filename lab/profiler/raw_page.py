@@ -9,7 +9,6 @@ shares, and bytes and nanoseconds come whole.
 
 import csv
 import io
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -48,6 +47,7 @@ LAUNCH_COLUMNS = ("Kernel Name", "Grid Size", "Block Size")
 UNITS = {
     "ns": 1e-9, "hz": 1.0, "byte": 1.0, "byte/block": 1.0, "%": 1.0, "register/thread": 1.0, "block": 1.0, "inst": 1.0,
 }  # fmt: skip
+NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?")  # 'nan', 'n/a' and '' are none
 Range = tuple[str, str]  # of a cell: its case and profile
 
 
@@ -63,12 +63,9 @@ class Launch:
         """A counter in SI units; None where ncu lacks the metric or has no number for it. ValueError for a new unit."""
         if metric not in self.texts:
             return None
-        try:
-            value = float(self.texts[metric].replace(",", ""))
-        except ValueError:
+        if not NUMBER.fullmatch(self.texts[metric]):
             return None
-        if not math.isfinite(value):
-            return None
+        value = float(self.texts[metric].replace(",", ""))
         if (unit := self.units[metric]) not in UNITS:
             raise ValueError(f"{metric} has unit {unit!r}; known are {sorted(UNITS)}")
         return value * UNITS[unit]
@@ -88,7 +85,8 @@ def read_kernels(table: str) -> dict[Range, tuple[Kernel, ...]]:
 
 def read_launches(table: str) -> Iterator[Launch]:
     """Each launch in one of the lab's ranges; ValueError where the form is another."""
-    lines = [line for line in table.splitlines() if line.startswith('"')]
+    # Not `splitlines`, which would also cut a kernel's name where it holds a separator of another kind.
+    lines = [line for line in table.split("\n") if line.startswith('"')]
     rows = list(csv.DictReader(io.StringIO("\n".join(lines))))
     if not rows:
         return

@@ -4,7 +4,7 @@ A ceiling is no limit: a better copy, or a kernel that reads more than it writes
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -87,7 +87,7 @@ def ceilings_of(run: "RunResult") -> Ceilings | None:
     return Ceilings(
         copies=_ladders(measured, COPY),
         reads=_ladders(measured, READ),
-        matrix=dict(_rates(measured)),
+        matrix=_rates(measured),
         launch_floor_seconds=run.launch_floor_seconds,
     )
 
@@ -134,16 +134,17 @@ def _ladders(measured: "ExperimentResult", op: str) -> dict[str, tuple[Rung, ...
     return {scope: rungs for scope, rungs in ladders.items() if rungs}
 
 
-def _rates(measured: "ExperimentResult") -> Iterator[tuple[str, MatrixRate]]:
+def _rates(measured: "ExperimentResult") -> dict[str, MatrixRate]:
+    """Of each kind of product the largest rate."""
+    found: dict[str, MatrixRate] = {}
     for case in measured.plan.included_cases:
-        best = _fastest(measured, case, SCOPE) if case.op in (MATMUL, TF32_MATMUL) else None
+        kind = MATRIX_KINDS.get(case.dtype, "")
+        best = _fastest(measured, case, SCOPE) if kind and case.op in (MATMUL, TF32_MATMUL) else None
         if best:
             seconds, profile = best
-            kind = MATRIX_KINDS[case.dtype]
-            yield (
-                kind,
-                MatrixRate(flops_per_second=case.flops / seconds, seconds=seconds, profile=profile, case=case.name),
-            )
+            rate = MatrixRate(flops_per_second=case.flops / seconds, seconds=seconds, profile=profile, case=case.name)
+            found[kind] = max(found.get(kind, rate), rate, key=lambda each: each.flops_per_second)
+    return found
 
 
 def _fastest(measured: "ExperimentResult", case: PlannedCase, scope: str) -> tuple[float, str] | None:

@@ -197,3 +197,12 @@ def test_without_a_gpu_ncu_is_not_started(tmp_path: Path, ncu: Ncu) -> None:
     request = Request(name="try", program=(), metrics=CHOSEN_METRICS, metric_set="chosen", cache_control="all")
     assert capture(request, tmp_path, "cpu").blocker == "no-gpu"
     assert not (tmp_path / "ncu").exists()
+
+
+def test_a_report_that_cannot_be_kept_costs_the_counters_and_not_the_run(tmp_path: Path, ncu: Ncu) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "ncu").write_text("a file where the folder should be")
+    report = captured(run)
+    assert (report.blocker, report.table) == ("crash", "")
+    assert report.reason.startswith("the report could not be kept: ")

@@ -52,7 +52,13 @@ def test_what_the_warps_waited_for_is_read_and_issuing_is_no_stall() -> None:
     assert (waits["barrier"], waits["long_scoreboard"], waits["wait"]) == (5.22, 73.75, 2.33)
 
 
-@pytest.mark.parametrize("text", ["n/a", "", "nan", "inf"])
+@pytest.mark.parametrize("separator", ["\u2028", "\x0b", "\x85"])
+def test_a_kernels_name_may_hold_what_other_tools_take_for_the_end_of_a_line(separator: str) -> None:
+    found = read_kernels(SAMPLE.replace('"_rmsnorm_kernel"', f'"_rmsnorm{separator}kernel"'))
+    assert [kernel.name for kernel in found[TRITON]] == [f"_rmsnorm{separator}kernel"]
+
+
+@pytest.mark.parametrize("text", ["n/a", "", "nan", "inf", "1_000", "45,67", "12 %"])
 def test_a_counter_without_a_number_is_unknown_and_not_zero(text: str) -> None:
     first = read_kernels(SAMPLE.replace('"46.12"', f'"{text}"'))[BASELINE][0]
     assert first.dram_percent is None
