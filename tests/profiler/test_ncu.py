@@ -200,6 +200,7 @@ def test_without_a_gpu_ncu_is_not_started(tmp_path: Path, ncu: Ncu) -> None:
 
 
 def test_a_report_that_cannot_be_kept_costs_the_counters_and_not_the_run(tmp_path: Path, ncu: Ncu) -> None:
+    ncu(GOOD)
     run = tmp_path / "run"
     run.mkdir()
     (run / "ncu").write_text("a file where the folder should be")
