@@ -118,10 +118,16 @@ def test_honest_profiles_are_found_right(cpu_clock: CpuClock) -> None:
     ids=["pointer", "shape", "first value"],
 )
 def test_a_profile_that_remembers_its_results_is_found(cpu_clock: CpuClock, key: Callable[[Tensor], object]) -> None:
-    trial = Trial({"remembers": remembering(key), "honest": double}, cpu_clock)
-    trial.run()
-    assert False in trial.right("remembers")
-    assert trial.right("honest") == {True}
+    """Which outputs are looked at is drawn, and one whose key has just changed is right: a few trials find it."""
+    found: set[bool] = set()
+    for _ in range(4):
+        trial = Trial({"remembers": remembering(key), "honest": double}, cpu_clock)
+        trial.run()
+        found |= trial.right("remembers")
+        assert trial.right("honest") == {True}
+        if False in found:
+            break
+    assert False in found
 
 
 def test_a_profile_that_stops_working_after_a_while_is_found(cpu_clock: CpuClock) -> None:
