@@ -154,7 +154,7 @@ def test_the_policy_page_prints_the_rules_and_the_margins_from_their_constants()
     page = policy_page()
     assert page.traffic_rules == tuple(TRAFFIC_RULES.items())
     constants = dict(page.constants)
-    assert constants["Margin around the threshold of a claim about traffic"] == f"{TRAFFIC_MARGIN:.0%}" == "2%"
+    assert constants["Margin around the threshold of a claim about traffic"] == f"{TRAFFIC_MARGIN:.0%}" == "3%"
     assert constants["Traffic that is in excess"] == "above 1.10× the least"
     assert constants["Traffic that must be explained"] == "below 0.95× the least"
     assert constants["Times explained by traffic"] == "within 15% of the ratio of bytes"
