@@ -20,7 +20,7 @@ from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import Experiment, Operator, Profile
 from lab.definition.plan import ITEMSIZES, Protocol
 from lab.errors import LabError, PlanError
-from lab.kernels.launch import MAXIMUM_COLUMNS
+from lab.kernels.rows import MAXIMUM_COLUMNS
 from lab.verdict.statistics import latency
 from lab.website import format
 from lab.worker.correctness import check_profile

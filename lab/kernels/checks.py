@@ -21,11 +21,25 @@ def check_rows(op: str, x: Tensor, maximum_columns: int) -> None:
     columns = x.shape[-1]
     if not 1 <= columns <= maximum_columns:
         raise ValueError(f"{op}: x has {columns} columns; accepted are 1 to {maximum_columns}")
-    if columns > 1 and x.stride(-1) != 1:
+    check_adjacent(op, "x", x)
+
+
+def check_adjacent(op: str, name: str, tensor: Tensor) -> None:
+    """Raise unless the elements of the last dimension lie side by side."""
+    if tensor.dim() and tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
         raise ValueError(
-            f"{op}: x has stride {x.stride(-1)} in its last dimension; accepted is 1 "
+            f"{op}: {name} has stride {tensor.stride(-1)} in its last dimension; accepted is 1 "
             "(rows may lie any distance apart): call .contiguous() first"
         )
+
+
+def check_alike(op: str, name: str, tensor: Tensor, model_name: str, model: Tensor) -> None:
+    """Raise unless `tensor` has the shape, dtype and device of `model`."""
+    for what in ("shape", "dtype", "device"):
+        mine, wanted = getattr(tensor, what), getattr(model, what)
+        if mine != wanted:
+            mine, wanted = (tuple(mine), tuple(wanted)) if what == "shape" else (mine, wanted)
+            raise ValueError(f"{op}: {name} has {what} {mine}; accepted is that of {model_name}, {wanted}")
 
 
 def check_vector(op: str, name: str, vector: Tensor, x: Tensor) -> None:

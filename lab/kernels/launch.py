@@ -1,36 +1,122 @@
-"""How rows are spread over programs and warps. One rule, shared by the row-wise norms."""
+"""How kernels are launched: a rule or a search settles how, and what was settled is kept, so that a call costs little.
 
+Triton looks at every argument of every launch anew, and the checks of an entry point add to that: together about as
+long as a small kernel runs. None of it can come out otherwise for tensors of the same shapes, strides, dtypes and
+alignment. So an operator settles its launch once for each such combination and afterwards only passes pointers.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-import triton
+import torch
 from torch import Tensor
 
-MAXIMUM_COLUMNS = 65_536
-WIDEST_REGISTER_ROW = 16_384
-WIDE_BLOCK = 8_192
+MOST_KEPT = 1024  # launches an operator keeps; beyond that it forgets them all, and settles anew what it is asked for
+# Moving more than this, a kernel does not leave its result in an H100's cache of 50 MB for the next one, whatever it
+# does: then it stores past the cache, which gains 1 to 2 %. A smaller result stays there, for who reads it next.
+CACHED_BYTES = 48 * 2**20
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RowLaunch:
-    """rows: rows a program; block: columns a tile; masked: the tile overhangs; wide: loop over tiles."""
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What may be chosen of a launch: compile-time constants by name, warps, and stages of the software pipeline."""
 
-    rows: int
-    block: int
+    constants: tuple[tuple[str, int], ...]
     num_warps: int
-    masked: bool
-    wide: bool
+    num_stages: int = 3
+
+    @classmethod
+    def of(cls, *, num_warps: int, num_stages: int = 3, **constants: int) -> "Configuration":
+        return cls(tuple(constants.items()), num_warps, num_stages)
+
+    def __getitem__(self, name: str) -> int:
+        return dict(self.constants)[name]
 
 
-def row_launch(M: int, N: int) -> RowLaunch:
-    """The launch for M rows of N columns."""
-    if N > WIDEST_REGISTER_ROW:
-        return RowLaunch(rows=1, block=WIDE_BLOCK, num_warps=32, masked=N % WIDE_BLOCK != 0, wide=True)
-    block = triton.next_power_of_2(N)
-    rows = max(1, min(16, 1024 // block))
-    num_warps = max(1, min(16, rows * block // 512))
-    return RowLaunch(rows=rows, block=block, num_warps=num_warps, masked=block != N or M % rows != 0, wide=False)
+class Launch:
+    """A kernel with its grid, its last arguments and its constants; called with the arguments before those.
+
+    device: the GPU's index, -1 for the CPU. settled: the arguments that follow from the tensors' shapes and strides.
+    constants: the compile-time ones, which come last in the kernel's signature and in its order. Every later call must
+    bring arguments that Triton would specialise alike: tensors of the same dtypes and alignment on the same device,
+    floats for floats.
+    """
+
+    __slots__ = ("_constants", "_device", "_grid", "_kernel", "_options", "_runner", "_settled")
+
+    def __init__(
+        self, kernel: Any, programs: int, device: int, *settled: int,
+        num_warps: int, num_stages: int = 3, **constants: Any,
+    ) -> None:  # fmt: skip
+        if (last := kernel.arg_names[-len(constants) :]) != list(constants):
+            raise TypeError(f"the last parameters of {kernel} are {last}; the constants given are {list(constants)}")
+        self._kernel = kernel
+        self._grid = (programs, 1, 1)
+        self._device = device
+        self._settled = settled
+        self._constants = constants
+        self._options = {"num_warps": num_warps, "num_stages": num_stages}
+        self._runner: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> None:
+        if self._runner is not None and torch.cuda.current_device() == self._device:
+            self._runner(*arguments)
+        else:
+            self._launch_by_triton(arguments)
+
+    def _launch_by_triton(self, arguments: tuple[Any, ...]) -> None:
+        if self._device < 0:  # on the CPU, by the interpreter
+            self._kernel[self._grid](*arguments, *self._settled, **self._constants, **self._options)
+            return
+        with torch.cuda.device(self._device):
+            compiled = self._kernel[self._grid](*arguments, *self._settled, **self._constants, **self._options)
+            runner, rest = compiled[self._grid], (*self._settled, *self._constants.values())
+            self._runner = lambda *arguments: runner(*arguments, *rest)
+
+
+class Launches:
+    """What `settle(*tensors, *options)` answered, kept by all that it may depend on of its tensors.
+
+    settle checks the arguments and raises what is wrong with them; it must not depend on the tensors' values.
+    """
+
+    __slots__ = ("_known", "_settle")
+
+    def __init__(self, settle: Callable[..., Any]) -> None:
+        self._settle = settle
+        self._known: dict[Any, Any] = {}
+
+    def __call__(self, *tensors: Tensor, options: tuple[Any, ...] = ()) -> Any:
+        try:
+            key = (options, torch.is_grad_enabled(), *[_key(tensor) for tensor in tensors])
+        except AttributeError:  # not all are tensors: settle says so
+            return self._settle(*tensors, *options)
+        known = self._known.get(key)
+        if known is None:
+            known = self._settle(*tensors, *options)
+            if len(self._known) >= MOST_KEPT:
+                self._known.clear()
+            self._known[key] = known
+        return known
+
+
+def _key(tensor: Tensor) -> tuple[Any, ...]:
+    """What a launch depends on; 16 bytes is the alignment that Triton looks for."""
+    return (
+        tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(), tensor.data_ptr() % 16, tensor.requires_grad
+    )  # fmt: skip
+
+
+def nothing(*_: Any) -> None:
+    """The launch of an operator on no elements: a grid of no programs would be an error."""
 
 
 def as_rows(x: Tensor) -> Tensor:
-    """`x` as (M, N): a view where its strides allow, else a contiguous copy."""
-    return x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
+    """`x` as (M, N) in memory: itself or a view where its strides allow, else a contiguous copy."""
+    return x if x.dim() == 2 or x.is_contiguous() else x.reshape(-1, x.shape[-1])
+
+
+def result_like(x: Tensor) -> Tensor:
+    """A new contiguous tensor of the shape, dtype and device of `x`."""
+    return torch.empty_like(x) if x.is_contiguous() else torch.empty(x.shape, dtype=x.dtype, device=x.device)

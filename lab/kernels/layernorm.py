@@ -4,43 +4,48 @@ x: (…, N)   w: (N,)   b: (N,)   y: (…, N), float16, bfloat16 or float32; bia
 arithmetic in float32, rounded once. Definition: Ba, Kiros and Hinton, "Layer Normalization", 2016.
 """
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_rows, check_vector
-from lab.kernels.launch import MAXIMUM_COLUMNS, as_rows, row_launch
+from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
+from lab.kernels.rows import MAXIMUM_COLUMNS, row_choices, row_launch, row_rule
 from lab.kernels.traffic import Traffic
 
 
 @triton.jit
 def _layernorm_kernel(
-    x_ptr, w_ptr, b_ptr, y_ptr, M, x_stride, eps,
-    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
+    x_ptr, w_ptr, b_ptr, y_ptr, eps, M, x_stride,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program, each held in registers: x crosses memory once."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     columns = tl.arange(0, BLOCK)[None, :]
     mask = (rows < M) & (columns < N) if MASKED else None
     vector_mask = columns < N if MASKED else None
-    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=0.0 if MASKED else None)
-    w = tl.load(w_ptr + columns, mask=vector_mask, other=0.0 if MASKED else None)
-    b = tl.load(b_ptr + columns, mask=vector_mask, other=0.0 if MASKED else None)
+    zero = 0.0 if MASKED else None
+    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=zero, eviction_policy="evict_first")
+    w = tl.load(w_ptr + columns, mask=vector_mask, other=zero)
+    b = tl.load(b_ptr + columns, mask=vector_mask, other=zero)
     x = x.to(tl.float32)
     centred = x - tl.sum(x, axis=1, keep_dims=True) / N
     if MASKED:
         # Lanes beyond N hold −mean by now; left in, they would be counted as variance.
         centred = tl.where(columns < N, centred, 0.0)
     rstd = tl.rsqrt(tl.sum(centred * centred, axis=1, keep_dims=True) / N + eps)
-    y = centred * rstd * w.to(tl.float32) + b.to(tl.float32)
-    tl.store(y_ptr + rows * N + columns, y.to(y_ptr.dtype.element_ty), mask=mask)
+    y = (centred * rstd * w.to(tl.float32) + b.to(tl.float32)).to(y_ptr.dtype.element_ty)
+    tl.store(y_ptr + rows * N + columns, y, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
 
 
 @triton.jit
 def _layernorm_wide_kernel(
-    x_ptr, w_ptr, b_ptr, y_ptr, x_stride, eps,
-    N: tl.constexpr, BLOCK: tl.constexpr,
+    x_ptr, w_ptr, b_ptr, y_ptr, eps, M, x_stride,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
 ):  # fmt: skip
     """One row a program, too wide for registers: Welford's recurrence per lane, then merged.
 
@@ -71,37 +76,44 @@ def _layernorm_wide_kernel(
         x = tl.load(x_ptr + columns, mask=inside, other=0.0, eviction_policy="evict_first").to(tl.float32)
         w = tl.load(w_ptr + columns, mask=inside, other=0.0).to(tl.float32)
         b = tl.load(b_ptr + columns, mask=inside, other=0.0).to(tl.float32)
-        y = (x - row_mean) * rstd * w + b
-        tl.store(y_ptr + columns, y.to(y_ptr.dtype.element_ty), mask=inside)
+        y = ((x - row_mean) * rstd * w + b).to(y_ptr.dtype.element_ty)
+        tl.store(y_ptr + columns, y, mask=inside, cache_modifier=".cs" if PAST_CACHE else "")
 
 
-def layernorm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
+def layernorm(
+    x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5, *, configuration: Configuration | None = None
+) -> Tensor:
     """LayerNorm of the rows of `x`, in one kernel launch.
 
-    x: (..., N), any distance between rows, N from 1 to 65,536. weight, bias: (N,), contiguous.
+    x: (..., N), any distance between rows, N from 1 to 262,144. weight, bias: (N,), contiguous.
+    configuration: how to launch, one of `layernorm_choices`; by default the best that is known here.
     Returns a new contiguous tensor of the shape and dtype of `x`. Zero rows give an empty result.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """
+    launch = _LAUNCHES(x, weight, bias, options=(configuration,))
+    y = result_like(x)
+    launch(as_rows(x), weight, bias, y, eps)
+    return y
+
+
+def _settle(x: Tensor, weight: Tensor, bias: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
     check_rows("layernorm", x, MAXIMUM_COLUMNS)
     check_vector("layernorm", "weight", weight, x)
     check_vector("layernorm", "bias", bias, x)
-    rows = as_rows(x)
-    M, N = rows.shape
-    y = torch.empty((M, N), dtype=x.dtype, device=x.device)
-    if M == 0:
-        return y.view(x.shape)
-    launch = row_launch(M, N)
-    if launch.wide:
-        _layernorm_wide_kernel[(M,)](
-            rows, weight, bias, y, rows.stride(0), eps, N=N, BLOCK=launch.block, num_warps=launch.num_warps
-        )
-    else:
-        _layernorm_kernel[(triton.cdiv(M, launch.rows),)](
-            rows, weight, bias, y, M, rows.stride(0), eps,
-            N=N, ROWS=launch.rows, BLOCK=launch.block, MASKED=launch.masked, num_warps=launch.num_warps,
-        )  # fmt: skip
-    return y.view(x.shape)
+    if x.numel() == 0:
+        return nothing
+    rows = x.reshape(-1, x.shape[-1])
+    chosen = configuration or row_rule(rows.shape, x.itemsize)
+    return row_launch(_layernorm_kernel, _layernorm_wide_kernel, rows, chosen)
+
+
+_LAUNCHES = Launches(_settle)
+
+
+def layernorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try for (M, N)."""
+    return row_choices(shape, itemsize)
 
 
 def layernorm_reference(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:

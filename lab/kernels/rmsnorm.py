@@ -4,38 +4,43 @@ x: (…, N)   w: (N,)   y: (…, N), float16, bfloat16 or float32; all arithmeti
 Definition: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
 """
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_rows, check_vector
-from lab.kernels.launch import MAXIMUM_COLUMNS, as_rows, row_launch
+from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
+from lab.kernels.rows import MAXIMUM_COLUMNS, row_choices, row_launch, row_rule
 from lab.kernels.traffic import Traffic
 
 
 @triton.jit
 def _rmsnorm_kernel(
-    x_ptr, w_ptr, y_ptr, M, x_stride, eps,
-    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
+    x_ptr, w_ptr, y_ptr, eps, M, x_stride,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program, each held in registers: x crosses memory once."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     columns = tl.arange(0, BLOCK)[None, :]
     mask = (rows < M) & (columns < N) if MASKED else None
     weight_mask = columns < N if MASKED else None
-    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=0.0 if MASKED else None)
-    w = tl.load(w_ptr + columns, mask=weight_mask, other=0.0 if MASKED else None)
+    zero = 0.0 if MASKED else None
+    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=zero, eviction_policy="evict_first")
+    w = tl.load(w_ptr + columns, mask=weight_mask, other=zero)
     x = x.to(tl.float32)
     rstd = tl.rsqrt(tl.sum(x * x, axis=1, keep_dims=True) / N + eps)
-    y = x * rstd * w.to(tl.float32)
-    tl.store(y_ptr + rows * N + columns, y.to(y_ptr.dtype.element_ty), mask=mask)
+    y = (x * rstd * w.to(tl.float32)).to(y_ptr.dtype.element_ty)
+    tl.store(y_ptr + rows * N + columns, y, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
 
 
 @triton.jit
 def _rmsnorm_wide_kernel(
-    x_ptr, w_ptr, y_ptr, x_stride, eps,
-    N: tl.constexpr, BLOCK: tl.constexpr,
+    x_ptr, w_ptr, y_ptr, eps, M, x_stride,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
 ):  # fmt: skip
     """One row a program, too wide for registers: read twice, the second time from L2."""
     row = tl.program_id(0).to(tl.int64)
@@ -45,44 +50,50 @@ def _rmsnorm_wide_kernel(
     squares = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, N, BLOCK):
         columns = start + lanes
-        x = tl.load(x_ptr + columns, mask=columns < N, other=0.0, eviction_policy="evict_last")
+        mask = columns < N if MASKED else None
+        x = tl.load(x_ptr + columns, mask=mask, other=0.0 if MASKED else None, eviction_policy="evict_last")
         x = x.to(tl.float32)
         squares += x * x
     rstd = tl.rsqrt(tl.sum(squares, axis=0) / N + eps)
     for start in range(0, N, BLOCK):
         columns = start + lanes
-        x = tl.load(x_ptr + columns, mask=columns < N, other=0.0, eviction_policy="evict_first")
-        w = tl.load(w_ptr + columns, mask=columns < N, other=0.0)
-        y = x.to(tl.float32) * rstd * w.to(tl.float32)
-        tl.store(y_ptr + columns, y.to(y_ptr.dtype.element_ty), mask=columns < N)
+        mask = columns < N if MASKED else None
+        x = tl.load(x_ptr + columns, mask=mask, eviction_policy="evict_first")
+        w = tl.load(w_ptr + columns, mask=mask)
+        y = (x.to(tl.float32) * rstd * w.to(tl.float32)).to(y_ptr.dtype.element_ty)
+        tl.store(y_ptr + columns, y, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
 
 
-def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
+def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Configuration | None = None) -> Tensor:
     """RMSNorm of the rows of `x`, in one kernel launch.
 
-    x: (..., N), any distance between rows, N from 1 to 65,536. weight: (N,), contiguous.
+    x: (..., N), any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of any accepted dtype.
+    configuration: how to launch, one of `rmsnorm_choices`; by default the best that is known here.
     Returns a new contiguous tensor of the shape and dtype of `x`. Zero rows give an empty result.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """
+    launch = _LAUNCHES(x, weight, options=(configuration,))
+    y = result_like(x)
+    launch(as_rows(x), weight, y, eps)
+    return y
+
+
+def _settle(x: Tensor, weight: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
     check_rows("rmsnorm", x, MAXIMUM_COLUMNS)
     check_vector("rmsnorm", "weight", weight, x)
-    rows = as_rows(x)
-    M, N = rows.shape
-    y = torch.empty((M, N), dtype=x.dtype, device=x.device)
-    if M == 0:
-        return y.view(x.shape)
-    launch = row_launch(M, N)
-    if launch.wide:
-        _rmsnorm_wide_kernel[(M,)](
-            rows, weight, y, rows.stride(0), eps, N=N, BLOCK=launch.block, num_warps=launch.num_warps
-        )
-    else:
-        _rmsnorm_kernel[(triton.cdiv(M, launch.rows),)](
-            rows, weight, y, M, rows.stride(0), eps,
-            N=N, ROWS=launch.rows, BLOCK=launch.block, MASKED=launch.masked, num_warps=launch.num_warps,
-        )  # fmt: skip
-    return y.view(x.shape)
+    if x.numel() == 0:
+        return nothing
+    rows = x.reshape(-1, x.shape[-1])
+    return row_launch(_rmsnorm_kernel, _rmsnorm_wide_kernel, rows, configuration or row_rule(rows.shape, x.itemsize))
+
+
+_LAUNCHES = Launches(_settle)
+
+
+def rmsnorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try for (M, N)."""
+    return row_choices(shape, itemsize)
 
 
 def rmsnorm_reference(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
