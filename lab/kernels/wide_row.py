@@ -30,7 +30,7 @@ def read_tiles(row_ptr, N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr
     """The row's first HELD tiles, as a tuple."""
     tiles = ()
     for tile in tl.static_range(HELD):
-        tiles = tiles + (read_tile(row_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_first"),)  # noqa: RUF005
+        tiles = tiles + (read_tile(row_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_first"),)  # type: ignore[assignment]  # noqa: RUF005
     return tiles
 
 
