@@ -50,6 +50,9 @@ def _quantize_kernel(
     scale = scale_of(tl.max(magnitude_bits(x), axis=1, keep_dims=True), LARGEST)
     tl.store(scale_ptr + segment, scale, mask=segment < segments if MASKED else None)
     q = to_float8(x * tl.div_rn(1.0, scale), q_ptr.dtype.element_ty)
+    # A thread takes as many neighbours as it loads at once. Left to itself Triton gives it as many as it could store
+    # at once, which are twice or four times as many, and the loads of neighbouring threads would leave gaps.
+    columns = tl.max_contiguous(columns, [1, 128 // x_ptr.dtype.element_ty.primitive_bitwidth])
     tl.store(q_ptr + row * N + columns, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
 
 
@@ -78,6 +81,7 @@ def _quantize_wide_kernel(
         mask = columns < N if MASKED else None
         x = tl.load(x_ptr + columns, mask=mask, eviction_policy="evict_first").to(tl.float32)
         q = to_float8(x * reciprocal, q_ptr.dtype.element_ty)
+        columns = tl.max_contiguous(columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
         tl.store(q_ptr + columns, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
 
 
@@ -112,6 +116,7 @@ def _quantize_tensor_kernel(
         row = (tile // TILES_IN_A_ROW).to(tl.int64)
         x = tl.load(x_ptr + row * x_stride + columns, mask=columns < N, eviction_policy="evict_first").to(tl.float32)
         q = to_float8(x * reciprocal, q_ptr.dtype.element_ty)
+        columns = tl.max_contiguous(columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
         tl.store(q_ptr + row * N + columns, q, mask=columns < N, cache_modifier=".cs" if PAST_CACHE else "")
 
 

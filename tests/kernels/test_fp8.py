@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 from accuracy import DTYPES
+from quantised import ULP, assert_nearest
 from torch import Tensor
 
 from lab.kernels.float8 import LARGEST, SMALLEST_SCALE
@@ -23,7 +24,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning
 E4M3 = torch.float8_e4m3fn
 every_dtype = pytest.mark.parametrize("dtype", LARGEST, ids=str)
 every_granularity = pytest.mark.parametrize("granularity", GRANULARITIES)
-ULP = 2.0**-23
 
 
 def drawn(*shape: int, dtype: torch.dtype = torch.float32, device: str = "cpu", seed: int = 1) -> Tensor:
@@ -39,15 +39,6 @@ def check(x: Tensor, granularity: str = "row", dtype: torch.dtype = E4M3, group:
     assert scale.is_contiguous()
     assert ((scale.double() - true_scale).abs() <= ULP * true_scale).all()
     assert_nearest(q, truth)
-
-
-def assert_nearest(q: Tensor, truth: Tensor) -> None:
-    """Every q is the float8 that lies nearest to its truth, or as near but for the rounding of float32."""
-    codes = torch.arange(256, dtype=torch.uint8, device=q.device).view(q.dtype).double()
-    values = codes[codes.isfinite()].unique()
-    above = torch.searchsorted(values, truth.contiguous()).clamp(1, len(values) - 1)
-    least = torch.minimum((values[above] - truth).abs(), (values[above - 1] - truth).abs())
-    assert ((q.double() - truth).abs() <= least + 4 * ULP * truth.abs()).all()
 
 
 @every_dtype
