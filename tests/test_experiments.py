@@ -59,10 +59,12 @@ def test_each_case_can_be_reached(experiment: Experiment) -> None:
 
 
 @every_experiment
-def test_each_claim_can_be_judged_without_a_flag(experiment: Experiment) -> None:
-    included = {case.name for case in planned(experiment, frozenset()).included_cases}
+def test_each_claim_can_be_judged_with_one_flag_and_each_headline_without(experiment: Experiment) -> None:
     for claim in experiment.claims:
-        assert included & {case.name for case in claim.cases}, claim.name
+        flags = {case.only_with for case in claim.cases}
+        assert "" in flags or len(flags) == 1, claim.name
+    for headline in experiment.headlines:
+        assert "" in {case.only_with for case in headline.cases}, headline.name
 
 
 @every_experiment
