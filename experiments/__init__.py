@@ -3,7 +3,17 @@
 from experiments.cheating_kernels import CHEATING_KERNELS
 from experiments.gpu_ceilings import GPU_CEILINGS
 from experiments.measurement_validity import MEASUREMENT_VALIDITY
+from experiments.memory_primitives import MEMORY_PRIMITIVES
 from experiments.normalization_fusion import NORMALIZATION_FUSION
 from experiments.profiler_validation import PROFILER_VALIDATION
+from experiments.softmax_fusion import SOFTMAX_FUSION
 
-EXPERIMENTS = (NORMALIZATION_FUSION, GPU_CEILINGS, PROFILER_VALIDATION, MEASUREMENT_VALIDITY, CHEATING_KERNELS)
+EXPERIMENTS = (
+    NORMALIZATION_FUSION,
+    SOFTMAX_FUSION,
+    MEMORY_PRIMITIVES,
+    GPU_CEILINGS,
+    PROFILER_VALIDATION,
+    MEASUREMENT_VALIDITY,
+    CHEATING_KERNELS,
+)
