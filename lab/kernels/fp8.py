@@ -52,8 +52,8 @@ def _quantize_kernel(
     q = to_float8(x * tl.div_rn(1.0, scale), q_ptr.dtype.element_ty)
     # A thread takes as many neighbours as it loads at once. Left to itself Triton gives it as many as it could store
     # at once, which are twice or four times as many, and the loads of neighbouring threads would leave gaps.
-    columns = tl.max_contiguous(columns, [1, 128 // x_ptr.dtype.element_ty.primitive_bitwidth])
-    tl.store(q_ptr + row * N + columns, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    place = tl.max_contiguous(q_ptr + row * N + columns, [1, 128 // x_ptr.dtype.element_ty.primitive_bitwidth])
+    tl.store(place, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
 
 
 @triton.jit
@@ -81,8 +81,8 @@ def _quantize_wide_kernel(
         mask = columns < N if MASKED else None
         x = tl.load(x_ptr + columns, mask=mask, eviction_policy="evict_first").to(tl.float32)
         q = to_float8(x * reciprocal, q_ptr.dtype.element_ty)
-        columns = tl.max_contiguous(columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
-        tl.store(q_ptr + columns, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+        place = tl.max_contiguous(q_ptr + columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
+        tl.store(place, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
 
 
 @triton.jit
@@ -116,8 +116,8 @@ def _quantize_tensor_kernel(
         row = (tile // TILES_IN_A_ROW).to(tl.int64)
         x = tl.load(x_ptr + row * x_stride + columns, mask=columns < N, eviction_policy="evict_first").to(tl.float32)
         q = to_float8(x * reciprocal, q_ptr.dtype.element_ty)
-        columns = tl.max_contiguous(columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
-        tl.store(q_ptr + row * N + columns, q, mask=columns < N, cache_modifier=".cs" if PAST_CACHE else "")
+        place = tl.max_contiguous(q_ptr + row * N + columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
+        tl.store(place, q, mask=columns < N, cache_modifier=".cs" if PAST_CACHE else "")
 
 
 @dataclass(frozen=True, slots=True)
