@@ -21,7 +21,7 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows
 from lab.kernels.float8 import LARGEST, SMALLEST_SCALE, magnitude_bits, scale_of, to_float8
-from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, as_rows
+from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, as_rows, multiprocessors
 from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, row_choices, row_rule
 from lab.kernels.traffic import Traffic
 
@@ -207,7 +207,7 @@ def _tensor_launch(x: Tensor, dtype: torch.dtype, configuration: Configuration |
     block, device = chosen["BLOCK"], x.get_device()
     in_a_row = triton.cdiv(N, block)
     tiles = M * in_a_row
-    programs = min(tiles, chosen["PROGRAMS"] * _multiprocessors(device))
+    programs = min(tiles, chosen["PROGRAMS"] * multiprocessors(device))
     how = {"num_warps": chosen.num_warps, "num_stages": chosen.num_stages}
     find = Launch(_largest_kernel, programs, device, tiles, N, rows.stride(0), in_a_row, **how, BLOCK=block)
     quantize = Launch(
@@ -229,10 +229,6 @@ def _nothing(*_: Tensor) -> None:
 
 
 _LAUNCHES = Launches(_settle)
-
-
-def _multiprocessors(device: int) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1
 
 
 def _tensor_rule(itemsize: int) -> Configuration:
