@@ -216,9 +216,9 @@ def _row_rule(block: int, itemsize: int) -> Configuration:
 
 
 def rmsnorm_rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (B, S, H, D): up to four rows a program, 8 to 64 elements a thread."""
-    H, D = shape[2:]
-    block = 2 * triton.next_power_of_2(D // 2) * triton.next_power_of_2(H // D)
+    """What a search may try for (B, S, N, D): several short rows a program, 8 to 64 elements a thread."""
+    N, D = shape[2:]
+    block = 2 * triton.next_power_of_2(D // 2) * triton.next_power_of_2(N)
     for rows in (1, 2, 4, 8, 16):
         for num_warps in (1, 2, 4, 8, 16, 32):
             if rows * block <= max(block, 8_192) and 8 <= rows * block // (32 * num_warps) <= 64:
@@ -252,12 +252,12 @@ def qk_norm_rope_reference(
 
 
 def rmsnorm_rope_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
-    """(x, weight, cos, sin) for shape (B, S, H, D), heads of D: normal data; tables in the dtype of x as models have
+    """(x, weight, cos, sin) for shape (B, S, N, D), N heads of D: normal data; tables in the dtype of x as models have
     them."""
-    B, S, H, D = shape
+    B, S, N, D = shape
     generator = torch.Generator(device).manual_seed(seed)
-    x = torch.randn((B, S, H), dtype=dtype, device=device, generator=generator)
-    weight = 1 + 0.5 * torch.randn((H,), dtype=dtype, device=device, generator=generator)
+    x = torch.randn((B, S, N * D), dtype=dtype, device=device, generator=generator)
+    weight = 1 + 0.5 * torch.randn((N * D,), dtype=dtype, device=device, generator=generator)
     return x, weight, *angle_tables(S, D, dtype=dtype, device=device)
 
 
@@ -272,10 +272,12 @@ def qk_norm_rope_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str,
 
 
 def rmsnorm_rope_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
-    """Least work for (B, S, H, D): read x, w, cos and sin once, write y once; seven operations an element."""
-    B, S, H, D = shape
-    elements = B * S * H
-    return Traffic(read_bytes=(elements + H + S * D) * itemsize, written_bytes=elements * itemsize, flops=7 * elements)
+    """Least work for (B, S, N, D): read x, w, cos and sin once, write y once; seven operations an element."""
+    B, S, N, D = shape
+    elements = B * S * N * D
+    return Traffic(
+        read_bytes=(elements + N * D + S * D) * itemsize, written_bytes=elements * itemsize, flops=7 * elements
+    )
 
 
 def qk_norm_rope_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
