@@ -2,8 +2,16 @@
 
 from experiments.cheating_kernels import CHEATING_KERNELS
 from experiments.gpu_ceilings import GPU_CEILINGS
+from experiments.headline_tables import HEADLINE_TABLES
 from experiments.measurement_validity import MEASUREMENT_VALIDITY
 from experiments.normalization_fusion import NORMALIZATION_FUSION
 from experiments.profiler_validation import PROFILER_VALIDATION
 
-EXPERIMENTS = (NORMALIZATION_FUSION, GPU_CEILINGS, PROFILER_VALIDATION, MEASUREMENT_VALIDITY, CHEATING_KERNELS)
+EXPERIMENTS = (
+    NORMALIZATION_FUSION,
+    HEADLINE_TABLES,
+    GPU_CEILINGS,
+    PROFILER_VALIDATION,
+    MEASUREMENT_VALIDITY,
+    CHEATING_KERNELS,
+)
