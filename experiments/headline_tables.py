@@ -167,11 +167,11 @@ HEADLINE_TABLES = Experiment(
     title="Published Headlines, Measured Again",
     question="What is left of the published speed-ups of RMSNorm, RoPE and SwiGLU when host, cache and rival count?",
     importance=(
-        "Fused kernels are announced with factors of five to nine over PyTorch, and one of seventy-eight. Such a factor "
-        "is a product: of what the kernel gains over the best that a user has already, of how badly the formula that it "
-        "is compared with uses the memory, of what the cache still held, and of the launches that a clock on the host "
-        "counts as kernels. Here the very cases are measured again, with the same formula as the baseline, in scopes "
-        "that take the product apart."
+        "Fused kernels are announced with factors of five to nine over PyTorch, and one of seventy-eight. Such a "
+        "factor is a product: of what the kernel gains over the best that a user has already, of how badly the formula "
+        "that it is compared with uses the memory, of what the cache still held, and of the launches that a clock on "
+        "the host counts as kernels. Here the very cases are measured again, with the same formula as the "
+        "baseline, in scopes that take the product apart."
     ),
     focus="Reproducing published results",
     cases=RMSNORM_CASES + ROPE_CASES + SWIGLU_CASES,

@@ -2,7 +2,17 @@
 
 from experiments.audits.gpus import RTX_5090
 from experiments.audits.operators import rmsnorm, rmsnorm_linear, rope, swiglu
-from lab.definition.publication import Aggregate, Bound, Headline, Publication, Row, Selection, Stated, Table
+from lab.definition.publication import (
+    Aggregate,
+    Bound,
+    Headline,
+    Publication,
+    Replication,
+    Row,
+    Selection,
+    Stated,
+    Table,
+)
 from lab.kernels.traffic import Traffic
 
 README = "README.md at commit 4290244"
