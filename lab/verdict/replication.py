@@ -128,8 +128,10 @@ def measured(experiment: ExperimentResult, replication: Replication, case: str) 
     sides = {}
     for name in (replication.subject, replication.baseline):
         cell = experiment.cells[case, name]
-        if cell.outcome != "measured" or cell.impossible.get(SCOPE):
-            return f"{cell.outcome}: {cell.reason or cell.impossible.get(SCOPE, '')}".rstrip(": ")
+        if cell.outcome != "measured":
+            return f"{cell.outcome}: {cell.reason}"
+        if why := cell.impossible.get(SCOPE):
+            return f"rejected: {why}"
         sides[name] = cell
     least_bytes = next(each.least_bytes for each in experiment.plan.cases if each.name == case)
     rival = _fastest_rival(experiment, case, replication.subject)

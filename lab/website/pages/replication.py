@@ -160,7 +160,7 @@ def _row(shown: Shown, table: str, case: PlannedCase, ledger: Ledger) -> Replica
         rival=profile_title(shown, rival) if rival else "",
         loop=ledger.figure(*here, "loop_ratio", show=format.times),
         product=_product(ledger, path),
-        why=(*_sentences(ledger, (*path, "by_itself")), *_sentences(ledger, (*path, "reasons"))),
+        why=(*_sentences(ledger, (*path, "reasons")), *_sentences(ledger, (*path, "by_itself"))),
         unmeasured="" if outcome == "measured" else outcome,
     )
 
