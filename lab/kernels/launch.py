@@ -79,7 +79,8 @@ class Launch:
             return
         with torch.cuda.device(self._device):
             compiled = launch()
-        self._run, self._compiled = compiled.run, (compiled.function, compiled.packed_metadata)
+        self._compiled = (compiled.function, compiled.packed_metadata)
+        self._run = compiled.run  # last: from now on other threads use both
 
 
 class Launches:
