@@ -5,5 +5,15 @@ from experiments.gpu_ceilings import GPU_CEILINGS
 from experiments.measurement_validity import MEASUREMENT_VALIDITY
 from experiments.normalization_fusion import NORMALIZATION_FUSION
 from experiments.profiler_validation import PROFILER_VALIDATION
+from experiments.rmsnorm_rope_fusion import RMSNORM_ROPE_FUSION
+from experiments.rope_fusion import ROPE_FUSION
 
-EXPERIMENTS = (NORMALIZATION_FUSION, GPU_CEILINGS, PROFILER_VALIDATION, MEASUREMENT_VALIDITY, CHEATING_KERNELS)
+EXPERIMENTS = (
+    NORMALIZATION_FUSION,
+    ROPE_FUSION,
+    RMSNORM_ROPE_FUSION,
+    GPU_CEILINGS,
+    PROFILER_VALIDATION,
+    MEASUREMENT_VALIDITY,
+    CHEATING_KERNELS,
+)
