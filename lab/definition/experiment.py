@@ -98,7 +98,7 @@ class Profile:
     it needs and returns the function to time. `kernels` names the Triton kernel that every call must
     launch, through Triton and not from a graph of the profile's own; `package` names an optional
     import, without which the profile's cells are skipped. `in_place`: the function overwrites its
-    first argument and returns it.
+    first argument, or several, and returns what it overwrote.
     """
 
     name: str
