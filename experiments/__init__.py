@@ -1,17 +1,27 @@
 """Every experiment of the lab, in the order of the site. A new file is not run or published until named here."""
 
 from experiments.cheating_kernels import CHEATING_KERNELS
+from experiments.fp8_quantization import FP8_QUANTIZATION
 from experiments.gpu_ceilings import GPU_CEILINGS
+from experiments.headline_tables import HEADLINE_TABLES
 from experiments.measurement_validity import MEASUREMENT_VALIDITY
+from experiments.memory_primitives import MEMORY_PRIMITIVES
 from experiments.normalization_fusion import NORMALIZATION_FUSION
 from experiments.profiler_validation import PROFILER_VALIDATION
 from experiments.rmsnorm_rope_fusion import RMSNORM_ROPE_FUSION
 from experiments.rope_fusion import ROPE_FUSION
+from experiments.softmax_fusion import SOFTMAX_FUSION
+from experiments.swiglu_fusion import SWIGLU_FUSION
 
 EXPERIMENTS = (
     NORMALIZATION_FUSION,
+    SOFTMAX_FUSION,
+    SWIGLU_FUSION,
     ROPE_FUSION,
     RMSNORM_ROPE_FUSION,
+    FP8_QUANTIZATION,
+    MEMORY_PRIMITIVES,
+    HEADLINE_TABLES,
     GPU_CEILINGS,
     PROFILER_VALIDATION,
     MEASUREMENT_VALIDITY,

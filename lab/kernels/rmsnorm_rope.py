@@ -224,11 +224,12 @@ def qk_norm_rope_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def rmsnorm_rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (B, S, N, D): several short rows a program, 8 to 64 elements a thread."""
+    """What a search may try for (B, S, N, D): one to four loads of each half a thread, several short rows a program."""
     block = _lanes(shape)
     for rows in (1, 2, 4, 8, 16):
         for num_warps in (1, 2, 4, 8, 16, 32):
-            if rows * block <= max(block, 8_192) and 8 <= rows * block // (32 * num_warps) <= 64:
+            loads = rows * block * itemsize / (2 * 32 * LOAD_BYTES * num_warps)
+            if rows * block <= max(block, 8_192) and 1 <= loads <= 4:
                 yield Configuration.of(ROWS=rows, num_warps=num_warps)
 
 
