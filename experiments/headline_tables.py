@@ -12,7 +12,8 @@ from experiments.normalization_fusion import RMSNORM, rmsnorm_fused
 from lab import EDGES, Case, Claim, Experiment, Operator, Profile
 from lab.kernels.glu import glu_inputs, glu_traffic, swiglu, swiglu_reference
 from lab.kernels.rmsnorm import rmsnorm
-from lab.kernels.rope import rope, rope_inputs, rope_reference, rope_traffic
+from lab.kernels.rope import angle_tables, rope, rope_inputs, rope_reference, rope_traffic
+from lab.kernels.traffic import Traffic
 
 
 def rmsnorm_decomposed(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
@@ -30,11 +31,27 @@ def swiglu_decomposed(gate: Tensor, up: Tensor) -> Tensor:
     return F.silu(gate) * up
 
 
+def wide_angle_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
+    """(x, cos, sin) for shape (B, H, S, D), with float32 tables whatever the dtype of x, as published."""
+    S, D = shape[2:]
+    x, *_ = rope_inputs(shape, dtype, device, seed)
+    return x, *angle_tables(S, D, dtype=torch.float32, device=device)
+
+
+def wide_angle_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    """As of `rope`, with tables of four bytes an element."""
+    S, D = shape[2:]
+    least = rope_traffic(shape, itemsize)
+    return Traffic(
+        read_bytes=least.read_bytes + S * D * (4 - itemsize), written_bytes=least.written_bytes, flops=least.flops
+    )
+
+
 ROPE = Operator(
     name="rope",
-    inputs=rope_inputs,
+    inputs=wide_angle_inputs,
     reference=rope_reference,
-    traffic=rope_traffic,
+    traffic=wide_angle_traffic,
     tolerance=2,
     standard=rope_decomposed,
     # Heads of an odd size cannot be turned.
