@@ -8,6 +8,8 @@ from experiments.measurement_validity import MEASUREMENT_VALIDITY
 from experiments.memory_primitives import MEMORY_PRIMITIVES
 from experiments.normalization_fusion import NORMALIZATION_FUSION
 from experiments.profiler_validation import PROFILER_VALIDATION
+from experiments.rmsnorm_rope_fusion import RMSNORM_ROPE_FUSION
+from experiments.rope_fusion import ROPE_FUSION
 from experiments.softmax_fusion import SOFTMAX_FUSION
 from experiments.swiglu_fusion import SWIGLU_FUSION
 
@@ -15,6 +17,8 @@ EXPERIMENTS = (
     NORMALIZATION_FUSION,
     SOFTMAX_FUSION,
     SWIGLU_FUSION,
+    ROPE_FUSION,
+    RMSNORM_ROPE_FUSION,
     FP8_QUANTIZATION,
     MEMORY_PRIMITIVES,
     HEADLINE_TABLES,

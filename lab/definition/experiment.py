@@ -98,7 +98,8 @@ class Profile:
     it needs and returns the function to time. `kernels` names the Triton kernel that every call must
     launch, through Triton and not from a graph of the profile's own; where that depends on the shape,
     "one_kernel or another_kernel". `package` names an optional import, without which the profile's
-    cells are skipped. `in_place`: the function overwrites its first argument and returns it.
+    cells are skipped. `in_place`: the function overwrites its first argument, or several, and returns
+    what it overwrote.
     """
 
     name: str

@@ -134,17 +134,20 @@ def head_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def head_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (B, Hq, Hk, S, R): one to eight loads of each half a thread."""
+    """What a search may try for (B, Hq, Hk, S, R): one to eight loads of each half a thread.
+
+    Positions fill the warps exactly, or are all there are: else a thread would need angles that others have loaded.
+    """
     _, q_heads, k_heads, S, R = shape
     pairs = triton.next_power_of_2(R // 2)
     warp_pairs = 32 * LOAD_BYTES // itemsize
     most_heads = triton.next_power_of_2(max(q_heads, k_heads))
     for num_warps in (1, 2, 4, 8):
-        for tokens in (1, 2, 4, 8, 16, 32, 64, 128):
-            for heads in (1, 2, 4, 8, 16):
-                loads = tokens * heads * pairs / (warp_pairs * num_warps)
-                if tokens < 2 * S and heads <= most_heads and 1 <= loads <= 8:
-                    yield Configuration.of(TOKENS=tokens, HEADS=heads, num_warps=num_warps)
+        tokens = min(triton.next_power_of_2(S), max(1, num_warps * warp_pairs // pairs))
+        for heads in (1, 2, 4, 8, 16, 32):
+            loads = tokens * heads * pairs / (num_warps * warp_pairs)
+            if heads <= most_heads and 1 <= loads <= 8:
+                yield Configuration.of(TOKENS=tokens, HEADS=heads, num_warps=num_warps)
 
 
 def _programs(shape: tuple[int, ...], tokens: int, heads: int) -> int:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from lab.kernels.checks import check_adjacent, check_tensor, check_vector
 from lab.kernels.heads import (
+    LOAD_BYTES,
     angle_strides,
     check_angles,
     check_heads,
@@ -161,7 +162,7 @@ def _settle_rows(
     rows = x.reshape(-1, H)
     M = len(rows)
     pairs, heads = triton.next_power_of_2(D // 2), triton.next_power_of_2(H // D)
-    chosen = configuration or _row_rule(2 * pairs * heads, x.itemsize)
+    chosen = configuration or rmsnorm_rope_rule((B, S, H // D, D), x.itemsize)
     return Launch(
         _rmsnorm_rope_kernel, triton.cdiv(M, chosen["ROWS"]), x.get_device(),
         M, S, rows.stride(0), *angle_strides(cos), *angle_strides(sin),
@@ -191,7 +192,7 @@ def _settle_heads(
     sizes = (B, q_heads, k_heads, S, D)
     if not B * S * (q_heads + k_heads):
         return nothing
-    chosen = configuration or head_rule(sizes, q.itemsize)
+    chosen = configuration or qk_norm_rope_rule(sizes, q.itemsize)
     results = (torch.empty_like(x, device="meta") for x in (q, k))
     return Launch(
         _qk_norm_rope_kernel, head_programs(sizes, chosen), q.get_device(),
@@ -208,21 +209,35 @@ _OF_ROWS = Launches(_settle_rows)
 _OF_HEADS = Launches(_settle_heads)
 
 
-def _row_rule(block: int, itemsize: int) -> Configuration:
-    """ROWS and warps for rows of `block` lanes: a thread loads 16 bytes of each half of a head, once to twice."""
+def rmsnorm_rope_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """ROWS and warps for (B, S, N, D): a thread loads 16 bytes of each half of a head, of wide rows several times."""
+    block = _lanes(shape)
     rows = max(1, min(16, 1024 // block))
-    warp_lanes = 2 * 32 * 16 // itemsize
-    return Configuration.of(ROWS=rows, num_warps=max(1, min(32 if block > 16_384 else 16, rows * block // warp_lanes)))
+    warp_lanes = 2 * 32 * LOAD_BYTES // itemsize
+    most = 32 if block > 16_384 else 16
+    return Configuration.of(ROWS=rows, num_warps=max(1, min(most, rows * block // warp_lanes)))
+
+
+def qk_norm_rope_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """TOKENS, HEADS and warps for (B, Hq, Hk, S, D)."""
+    return head_rule(shape, itemsize)
 
 
 def rmsnorm_rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (B, S, N, D): several short rows a program, 8 to 64 elements a thread."""
-    N, D = shape[2:]
-    block = 2 * triton.next_power_of_2(D // 2) * triton.next_power_of_2(N)
+    """What a search may try for (B, S, N, D): one to four loads of each half a thread, several short rows a program."""
+    block = _lanes(shape)
     for rows in (1, 2, 4, 8, 16):
         for num_warps in (1, 2, 4, 8, 16, 32):
-            if rows * block <= max(block, 8_192) and 8 <= rows * block // (32 * num_warps) <= 64:
+            loads = rows * block * itemsize / (2 * 32 * LOAD_BYTES * num_warps)
+            if rows * block <= max(block, 8_192) and 1 <= loads <= 4:
                 yield Configuration.of(ROWS=rows, num_warps=num_warps)
+
+
+def _lanes(shape: tuple[int, ...]) -> int:
+    """Of a row that is held as (heads, 2, pairs), each a power of two."""
+    N, D = shape[2:]
+    lanes: int = 2 * triton.next_power_of_2(D // 2) * triton.next_power_of_2(N)
+    return lanes
 
 
 def qk_norm_rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:

@@ -155,7 +155,10 @@ def _settle(
     in_place = op.endswith("_")
     inputs = (q, q if k is None else k)
     outputs = inputs if in_place else tuple(torch.empty_like(x, device="meta") for x in inputs)
-    chosen = configuration or head_rule(sizes, q.itemsize)
+    if k is None:
+        chosen = configuration or rope_rule((B, q_heads, S, 2 * half), q.itemsize)
+    else:
+        chosen = configuration or rope_qk_rule(sizes, q.itemsize)
     return Launch(
         _rope_kernel, head_programs(sizes, chosen), q.get_device(),
         S, q_heads, k_heads, *angle_strides(cos), *angle_strides(sin),
@@ -178,7 +181,7 @@ class Rope(nn.Module):
 
     head_dim: D. max_positions: rows of the tables. base: theta of the rates base^(−2i/R). rotary_dim: R, by default
     all of D. dtype: of the tables; float32 keeps angles exact at positions where a 16-bit type no longer can. The
-    tables are buffers that go where the module goes and stay out of its state.
+    tables are buffers that go where the module goes, also to another dtype, and stay out of its state.
     """
 
     cos: Tensor
@@ -219,6 +222,17 @@ def angle_tables(
     rates = base ** (-torch.arange(0, rotary_dim, 2, dtype=torch.float64, device=device) / rotary_dim)
     angles = torch.arange(positions, dtype=torch.float64, device=device)[:, None] * rates
     return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def rope_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """TOKENS, HEADS and warps for (B, H, S, R)."""
+    B, H, S, R = shape
+    return head_rule((B, H, 0, S, R), itemsize)
+
+
+def rope_qk_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """TOKENS, HEADS and warps for (B, Hq, Hk, S, R)."""
+    return head_rule(shape, itemsize)
 
 
 def rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:

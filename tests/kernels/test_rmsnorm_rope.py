@@ -18,6 +18,7 @@ from lab.kernels.rmsnorm_rope import (
     rmsnorm_rope_choices,
     rmsnorm_rope_inputs,
     rmsnorm_rope_reference,
+    rmsnorm_rope_rule,
     rmsnorm_rope_traffic,
 )
 from lab.kernels.rope import angle_tables
@@ -169,6 +170,21 @@ def test_every_choice_of_launch_gives_a_right_result(device: str) -> None:
         found = qk_norm_rope(*heads, configuration=configuration)
         for mine, truth in zip(found, qk_norm_rope_reference(*heads), strict=True):
             assert_near(mine, truth)
+
+
+@pytest.mark.parametrize(
+    ("shape", "itemsize", "rows", "warps"),
+    [
+        ((8, 2048, 64, 64), 2, 1, 8),
+        ((1, 4096, 28, 128), 2, 1, 8),
+        ((1, 4096, 64, 64), 4, 1, 16),
+        ((1, 4096, 4, 64), 2, 4, 2),
+        ((1, 1, 256, 128), 2, 1, 32),
+    ],
+)
+def test_the_rule_gives_every_thread_whole_loads(shape: tuple[int, ...], itemsize: int, rows: int, warps: int) -> None:
+    chosen = rmsnorm_rope_rule(shape, itemsize)
+    assert (chosen["ROWS"], chosen.num_warps) == (rows, warps)
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,21 @@ def test_a_profile_that_works_in_place_may_and_its_inputs_are_put_back() -> None
     assert all(torch.equal(x, was) for (x,), was in zip(inputs, before, strict=True))
 
 
+def test_a_profile_may_work_in_place_on_several_inputs_and_all_are_put_back() -> None:
+    def both(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return x.mul_(2), y.mul_(2)
+
+    operator = dataclasses.replace(
+        DOUBLING,
+        inputs=lambda *sizes: DOUBLING.inputs(*sizes) * 2,
+        reference=lambda x, y: (x.double() * 2, y.double() * 2),
+    )
+    inputs = [(x, x.clone()) for x, _ in (operator.inputs((8, 16), torch.float32, "cpu", seed) for seed in SEEDS)]
+    before = [x.clone() for x, _ in inputs]
+    assert check_profile(operator, both, inputs, SEEDS, in_place=True).passed
+    assert all(torch.equal(x, was) and torch.equal(y, was) for (x, y), was in zip(inputs, before, strict=True))
+
+
 # Edges, and the standard implementation
 
 
