@@ -16,6 +16,7 @@ from lab.kernels.checks import check_rows, check_vector
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.rows import MAXIMUM_COLUMNS, row_choices, row_launch, row_rule
 from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning
 
 
 @triton.jit
@@ -104,7 +105,7 @@ def _settle(x: Tensor, weight: Tensor, bias: Tensor, configuration: Configuratio
     if x.numel() == 0:
         return nothing
     rows = x.reshape(-1, x.shape[-1])
-    chosen = configuration or row_rule(rows.shape, x.itemsize)
+    chosen = configuration or LAYERNORM_TUNING.choose(rows.shape, x)
     return row_launch(_layernorm_kernel, _layernorm_wide_kernel, rows, chosen)
 
 
@@ -114,6 +115,9 @@ _LAUNCHES = Launches(_settle)
 def layernorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (M, N)."""
     return row_choices(shape, itemsize)
+
+
+LAYERNORM_TUNING = Tuning("layernorm", __name__, row_rule, layernorm_choices)
 
 
 def layernorm_reference(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:

@@ -16,6 +16,7 @@ from lab.kernels.checks import check_rows, check_vector
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.rows import MAXIMUM_COLUMNS, row_choices, row_launch, row_rule
 from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning
 
 
 @triton.jit
@@ -85,7 +86,8 @@ def _settle(x: Tensor, weight: Tensor, configuration: Configuration | None) -> C
     if x.numel() == 0:
         return nothing
     rows = x.reshape(-1, x.shape[-1])
-    return row_launch(_rmsnorm_kernel, _rmsnorm_wide_kernel, rows, configuration or row_rule(rows.shape, x.itemsize))
+    chosen = configuration or RMSNORM_TUNING.choose(rows.shape, x)
+    return row_launch(_rmsnorm_kernel, _rmsnorm_wide_kernel, rows, chosen)
 
 
 _LAUNCHES = Launches(_settle)
@@ -94,6 +96,9 @@ _LAUNCHES = Launches(_settle)
 def rmsnorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (M, N)."""
     return row_choices(shape, itemsize)
+
+
+RMSNORM_TUNING = Tuning("rmsnorm", __name__, row_rule, rmsnorm_choices)
 
 
 def rmsnorm_reference(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
