@@ -14,6 +14,7 @@ from lab.verdict.results import ExperimentResult
 class Trial:
     """One configuration, held against the rule's."""
 
+    claim: str
     profile: PlannedProfile
     cell: CellResult
     verdict: Verdict
@@ -68,6 +69,7 @@ def _search(experiment: ExperimentResult, case: PlannedCase) -> Search:
     found = [claim for claim in experiment.claims if case.name in claim.verdicts]
     trials = [
         Trial(
+            claim=claim.claim.name,
             profile=profiles[claim.claim.subject],
             cell=experiment.cells[case.name, claim.claim.subject],
             verdict=claim.verdicts[case.name],
