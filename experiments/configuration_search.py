@@ -55,7 +55,7 @@ RULE = launched_by_rule(HELD, TILED)
 RIVALS = (
     around_the_rule("half-the-warps", "half the warps", warps=0.5),
     around_the_rule("twice-the-warps", "twice the warps", warps=2),
-    around_the_rule("twice-the-rows", "twice the rows", rows=2, warps=2),
+    around_the_rule("twice-the-rows-and-warps", "twice the rows and warps", rows=2, warps=2),
     around_the_rule("tiles-of-half-a-row", "tiles of half a row", block=0.5),
     tiles(4096, 16),
     tiles(4096, 32),
