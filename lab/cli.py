@@ -226,7 +226,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     device = choose_device(options.device)
     return make_plan(
         options.run_id,
-        experiments_of_run(options.experiment or ["all"], device),
+        experiments_of_run(options.experiment or (), device),
         device=device,
         profiling=options.with_profiling is not None,
         sweeps=options.sweeps if options.sweeps is not None else {"cuda": 5, "cpu": 3}[device],

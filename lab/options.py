@@ -26,7 +26,8 @@ def add_plan_options(sub: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         metavar="NAME",
-        help="experiments to measure (default: all but the lab's tests of itself); a GPU's ceilings come with them",
+        help="experiments to measure, or 'all' but the lab's tests of itself (default: on a GPU all, on a CPU the "
+        "first); a GPU's ceilings come with them",
     )
     sub.add_argument(
         "--with-profiling",

@@ -119,6 +119,11 @@ def test_a_gpus_ceilings_are_measured_once_beside_what_is_no_test_of_the_lab(
     assert found == measured
 
 
+def test_asked_for_none_a_gpu_measures_all_and_a_cpu_the_first() -> None:
+    assert experiments_of_run([], "cuda") == experiments_of_run(["all"], "cuda")
+    assert [e.name for e in experiments_of_run([], "cpu")] == ["normalization-fusion"]
+
+
 @pytest.mark.parametrize("asked", [[CEILINGS], ["all", CEILINGS]])
 def test_a_gpus_ceilings_are_not_asked_of_a_cpu(asked: list[str]) -> None:
     with pytest.raises(PlanError, match="'gpu-ceilings' measures what a GPU allows, and this run measures the CPU"):

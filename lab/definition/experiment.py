@@ -23,29 +23,55 @@ Loader = Callable[[], Function]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Output:
+    """One result of an operator: its dtype, where it is not that of the first input, and how far from the truth it may
+    be: `tolerance` machine epsilons of its dtype, times (|truth| + `scale`)."""
+
+    tolerance: float
+    scale: float = 1.0
+    dtype: str = ""
+
+    def __post_init__(self) -> None:
+        for name, value in (("tolerance", self.tolerance), ("scale", self.scale)):
+            if not value > 0:  # an error of nothing, where the truth is 0, would be no number
+                raise DefinitionError(f"output: {name} is {value}; accepted is a number above 0")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Operator:
     """What is computed: inputs from a seed, the float64 truth, and the least work.
 
-    inputs(shape, dtype, device, seed) gives the call's arguments; reference(*arguments) gives float64;
-    traffic(shape, itemsize) gives Traffic. A result may differ from the truth by `tolerance` machine
-    epsilons of its dtype, times (|truth| + `scale`); or by twice what `standard`, the implementation that
-    users trust, differs on the same inputs. `edges` names the unusual inputs that must come out right too.
-    `output_dtype` names the dtype of the results, where it is not that of the first input.
+    inputs(shape, dtype, device, seed) gives the call's arguments; reference(*arguments) gives float64, or
+    a tuple where there are several results; traffic(shape, itemsize) gives Traffic. A result may differ from
+    the truth by `tolerance` machine epsilons of its dtype, times (|truth| + `scale`); or by twice what
+    `standard`, the implementation that users trust, differs on the same inputs. `edges` names the unusual
+    inputs that must come out right too. `output_dtype` names the dtype of the results, where it is not that of
+    the first input. `outputs` says all of that for each result, in place of `tolerance`, `scale` and
+    `output_dtype`, where it is not the same for all.
     """
 
     name: str
     inputs: Callable[..., tuple[Any, ...]]
     reference: Function
     traffic: Callable[[tuple[int, ...], int], Traffic]
-    tolerance: float
+    tolerance: float | None = None
     scale: float = 1.0
     standard: Function | None = None
     edges: tuple[str, ...] = ()
     output_dtype: str = ""
+    outputs: tuple[Output, ...] = ()
 
     def __post_init__(self) -> None:
+        if (self.tolerance is None) is not bool(self.outputs):
+            raise DefinitionError(f"operator {self.name}: give it either a tolerance or outputs")
         for edge in self.edges:
             _check_member(f"operator {self.name}: edge", edge, EDGES)
+
+    def expected(self, results: int) -> tuple[Output, ...]:
+        """What each of so many results may be."""
+        if self.tolerance is None:
+            return self.outputs
+        return (Output(tolerance=self.tolerance, scale=self.scale, dtype=self.output_dtype),) * results
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,11 +1,11 @@
 """A copy of a tensor, bound by memory: y = x.
 
-x: any shape and strides   y: the shape of x, contiguous; float16, bfloat16 or float32. A contiguous tensor is copied
-as one run of memory. Any other is taken as planes (P, M, N), which holds whatever has at most three axes that do not
-lie behind one another in memory: rows of a wider buffer, a transposed matrix, heads of an attention tensor.
+x: any shape and strides   y: the shape of x, contiguous; float16, bfloat16 or float32.
 """
 
 import math
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 import triton
@@ -13,94 +13,70 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_tensor
+from lab.kernels.elements import elements_choices, elements_launch, tile_of_planes
+from lab.kernels.launch import Configuration, Launches, nothing, result_like
 from lab.kernels.traffic import Traffic
-
-# One load of 16 bytes a thread: on an H100 as fast as any larger share, and ahead of it where the tensor is small.
-RUN_BYTES = 2048
-THREADS = 128
-TILE = 1024  # elements of a strided tensor that one program copies
-MOST_AXES = 3
 
 
 @triton.jit
-def _copy_kernel(x_ptr, y_ptr, elements, BLOCK: tl.constexpr):
+def _copy_kernel(x_ptr, y_ptr, elements, BLOCK: tl.constexpr, PAST_CACHE: tl.constexpr):
     """BLOCK elements a program. Only the last one asks how many are left: a mask would narrow every load."""
     start = tl.program_id(0).to(tl.int64) * BLOCK
     left = elements - start
     offsets = tl.arange(0, BLOCK)
-    x_ptr += start
-    y_ptr += start
+    x_ptr += start + offsets
+    y_ptr += start + offsets
     if left >= BLOCK:
-        tl.store(y_ptr + offsets, tl.load(x_ptr + offsets))
+        _copy_at(x_ptr, y_ptr, None, PAST_CACHE)
     else:
-        inside = offsets < left
-        tl.store(y_ptr + offsets, tl.load(x_ptr + offsets, mask=inside), mask=inside)
+        _copy_at(x_ptr, y_ptr, offsets < left, PAST_CACHE)
 
 
 @triton.jit
 def _copy_strided_kernel(
-    x_ptr, y_ptr, M, N, plane_stride, row_stride, column_stride,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    x_ptr, y_ptr, M, N, x_plane, x_row, x_column,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PAST_CACHE: tl.constexpr,
 ):  # fmt: skip
     """A tile of ROWS × COLUMNS elements of one plane a program."""
-    row_tiles, column_tiles = tl.cdiv(M, ROWS), tl.cdiv(N, COLUMNS)
-    tile = tl.program_id(0).to(tl.int64)
-    plane = tile // (row_tiles * column_tiles)
-    rows = tile // column_tiles % row_tiles * ROWS + tl.arange(0, ROWS)[:, None]
-    columns = tile % column_tiles * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-    inside = (rows < M) & (columns < N)
-    x_ptr += plane * plane_stride
-    y_ptr += plane * M * N
-    x = tl.load(x_ptr + rows * row_stride + columns * column_stride, mask=inside)
-    tl.store(y_ptr + rows * N + columns, x, mask=inside)
+    plane, rows, columns, inside = tile_of_planes(M, N, ROWS, COLUMNS)
+    x_ptr += plane * x_plane + rows * x_row + columns * x_column
+    y_ptr += plane * M * N + rows * N + columns
+    _copy_at(x_ptr, y_ptr, inside, PAST_CACHE)
 
 
-def copy(x: Tensor) -> Tensor:
+@triton.jit
+def _copy_at(x_ptr, y_ptr, mask, PAST_CACHE: tl.constexpr):
+    x = tl.load(x_ptr, mask=mask, eviction_policy="evict_first")
+    tl.store(y_ptr, x, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+
+
+def copy(x: Tensor, *, configuration: Configuration | None = None) -> Tensor:
     """A contiguous copy of `x`, in one kernel launch.
 
-    x: float16, bfloat16 or float32, of any shape, with at most three axes that do not merge in memory. Returns a new
-    contiguous tensor of its shape and dtype; no elements give an empty result. Raises TypeError or ValueError naming
-    the argument, what it was and what is accepted, and NotImplementedError where a gradient would be needed.
+    x: float16, bfloat16 or float32, of any shape, with at most three axes that do not merge in memory. configuration:
+    how to launch, one of `copy_choices`; by default the best that is known here. Returns a new contiguous tensor of its
+    shape and dtype; no elements give an empty result. Raises TypeError or ValueError naming the argument, what it was
+    and what is accepted, and NotImplementedError where a gradient would be needed.
     """
-    check_tensor("copy", "x", x)
-    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    if x.numel() == 0:
-        return y
-    if x.is_contiguous():
-        block = RUN_BYTES // x.itemsize
-        _copy_kernel[(triton.cdiv(x.numel(), block),)](x, y, x.numel(), BLOCK=block, num_warps=THREADS // 32)
-    else:
-        _copy_strided(x, y)
+    launch = _LAUNCHES(x, options=(configuration,))
+    y = result_like(x)
+    launch(x, y)
     return y
 
 
-def _copy_strided(x: Tensor, y: Tensor) -> None:
-    axes = merged_axes(x)
-    if len(axes) > MOST_AXES:
-        raise ValueError(
-            f"copy: x has shape {tuple(x.shape)} and strides {x.stride()}, which is {len(axes)} axes that do not lie "
-            f"behind one another in memory; accepted are at most {MOST_AXES}: call .contiguous() first"
-        )
-    (planes, plane_stride), (M, row_stride), (N, column_stride) = [(1, 0)] * (MOST_AXES - len(axes)) + axes
-    # Where columns are adjacent a tile is as wide as it can be; else square, so that loads can follow the rows.
-    columns = min(TILE, triton.next_power_of_2(N)) if column_stride == 1 else 32
-    rows = TILE // columns
-    _copy_strided_kernel[(planes * triton.cdiv(M, rows) * triton.cdiv(N, columns),)](
-        x, y, M, N, plane_stride, row_stride, column_stride, ROWS=rows, COLUMNS=columns, num_warps=THREADS // 32
-    )
+def _settle(x: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
+    check_tensor("copy", "x", x)
+    if x.numel() == 0:
+        return nothing
+    return elements_launch("copy", _copy_kernel, _copy_strided_kernel, {"x": x}, configuration)
 
 
-def merged_axes(x: Tensor) -> list[tuple[int, int]]:
-    """(size, stride) of the axes of `x`, those that lie behind one another in memory taken together."""
-    axes: list[tuple[int, int]] = []
-    for size, stride in zip(x.shape, x.stride(), strict=True):
-        if size == 1:
-            continue
-        if axes and axes[-1][1] == size * stride:
-            axes[-1] = (axes[-1][0] * size, stride)
-        else:
-            axes.append((size, stride))
-    return axes
+_LAUNCHES = Launches(_settle)
+
+
+def copy_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try."""
+    return elements_choices(itemsize)
 
 
 def copy_reference(x: Tensor) -> Tensor:

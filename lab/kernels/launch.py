@@ -7,11 +7,13 @@ alignment. So an operator settles its launch once for each such combination and 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from triton.knobs import runtime
+from triton.runtime import driver
 
 MOST_KEPT = 1024  # launches an operator keeps; beyond that it forgets them all, and settles anew what it is asked for
 # Moving more than this, a kernel does not leave its result in an H100's cache of 50 MB for the next one, whatever it
@@ -44,7 +46,7 @@ class Launch:
     floats for floats.
     """
 
-    __slots__ = ("_constants", "_device", "_grid", "_kernel", "_options", "_runner", "_settled")
+    __slots__ = ("_compiled", "_constants", "_device", "_grid", "_kernel", "_options", "_run", "_settled", "_tail")
 
     def __init__(
         self, kernel: Any, programs: int, device: int, *settled: int,
@@ -58,22 +60,26 @@ class Launch:
         self._settled = settled
         self._constants = constants
         self._options = {"num_warps": num_warps, "num_stages": num_stages}
-        self._runner: Callable[..., Any] | None = None
+        self._tail = (*settled, *constants.values())
+        self._run: Callable[..., Any] | None = None  # the compiled kernel's own launcher, once there is one
+        self._compiled: tuple[Any, ...] = ()
 
     def __call__(self, *arguments: Any) -> None:
-        if self._runner is not None and torch.cuda.current_device() == self._device:
-            self._runner(*arguments)
-        else:
+        # Who listens to Triton's launches hears of these too, by Triton's own way of launching.
+        if self._run is None or runtime.launch_enter_hook.calls or torch.cuda.current_device() != self._device:
             self._launch_by_triton(arguments)
+        else:
+            stream = driver.active.get_current_stream(self._device)
+            self._run(*self._grid, stream, *self._compiled, None, None, None, *arguments, *self._tail)
 
     def _launch_by_triton(self, arguments: tuple[Any, ...]) -> None:
+        launch = partial(self._kernel[self._grid], *arguments, *self._settled, **self._constants, **self._options)
         if self._device < 0:  # on the CPU, by the interpreter
-            self._kernel[self._grid](*arguments, *self._settled, **self._constants, **self._options)
+            launch()
             return
         with torch.cuda.device(self._device):
-            compiled = self._kernel[self._grid](*arguments, *self._settled, **self._constants, **self._options)
-            runner, rest = compiled[self._grid], (*self._settled, *self._constants.values())
-            self._runner = lambda *arguments: runner(*arguments, *rest)
+            compiled = launch()
+        self._run, self._compiled = compiled.run, (compiled.function, compiled.packed_metadata)
 
 
 class Launches:

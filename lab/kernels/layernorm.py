@@ -14,14 +14,15 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows, check_vector
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
-from lab.kernels.rows import MAXIMUM_COLUMNS, row_choices, row_launch, row_rule
+from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
+from lab.kernels.wide_row import lane_sums, once_more, read_tile, read_tiles, write_tile
 
 
 @triton.jit
 def _layernorm_kernel(
-    x_ptr, w_ptr, b_ptr, y_ptr, eps, M, x_stride,
+    x_ptr, w_ptr, b_ptr, y_ptr, eps, M, x_stride: tl.constexpr,
     N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program, each held in registers: x crosses memory once."""
@@ -45,40 +46,57 @@ def _layernorm_kernel(
 
 @triton.jit
 def _layernorm_wide_kernel(
-    x_ptr, w_ptr, b_ptr, y_ptr, eps, M, x_stride,
-    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    x_ptr, w_ptr, b_ptr, y_ptr, eps, M, x_stride: tl.constexpr,
+    N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
 ):  # fmt: skip
-    """One row a program, too wide for registers: Welford's recurrence per lane, then merged.
+    """One row a program, in tiles of BLOCK columns: the first HELD stay in registers, the rest is read twice.
 
-    The recurrence avoids E[x²] − E[x]², which loses every digit where the mean is large.
+    Sums are of distances from the mean of the first tile, and their squares: E[x²] − E[x]² alone would lose every digit
+    where the mean is large. With d the row's mean distance, d² is at most N / BLOCK variances, however the first tile
+    differs from the rest, for the difference is itself variance: so few digits at most are lost.
     """
+    LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     y_ptr += row * N
-    lanes = tl.arange(0, BLOCK)
-    count = tl.zeros((BLOCK,), tl.float32)
-    mean = tl.zeros((BLOCK,), tl.float32)
-    spread = tl.zeros((BLOCK,), tl.float32)
-    for start in range(0, N, BLOCK):
-        columns = start + lanes
-        inside = columns < N
-        x = tl.load(x_ptr + columns, mask=inside, other=0.0, eviction_policy="evict_last").to(tl.float32)
-        count += inside.to(tl.float32)
-        step = tl.where(inside, x - mean, 0.0)
-        mean += step / tl.maximum(count, 1.0)
-        spread += step * tl.where(inside, x - mean, 0.0)
-    row_mean = tl.sum(mean * count, axis=0) / N
-    shift = mean - row_mean
-    variance = tl.sum(spread + shift * shift * count, axis=0) / N
+    held = read_tiles(x_ptr, N, HELD, BLOCK, MASKED)
+    origin = tl.sum(held[0].to(tl.float32), axis=0) / min(BLOCK, N)
+    sums = tl.zeros((LANES,), tl.float32)
+    squares = tl.zeros((LANES,), tl.float32)
+    for tile in tl.static_range(HELD):
+        x_held = _from_origin(held[tile].to(tl.float32), origin, tile * BLOCK, N, BLOCK, MASKED)
+        sums += lane_sums(x_held, LANES)
+        squares += lane_sums(x_held * x_held, LANES)
+    for start in range(HELD * BLOCK, N, BLOCK):
+        x = read_tile(x_ptr, start, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        x = _from_origin(x, origin, start, N, BLOCK, MASKED)
+        sums += lane_sums(x, LANES)
+        squares += lane_sums(x * x, LANES)
+    distance = tl.sum(sums, axis=0) / N
+    total = tl.sum(squares, axis=0)
+    # Rounding must not make a variance of nothing negative.
+    variance = tl.maximum(total / N - distance * distance, 0.0, propagate_nan=tl.PropagateNan.ALL)
     rstd = tl.rsqrt(variance + eps)
-    for start in range(0, N, BLOCK):
-        columns = start + lanes
-        inside = columns < N
-        x = tl.load(x_ptr + columns, mask=inside, other=0.0, eviction_policy="evict_first").to(tl.float32)
-        w = tl.load(w_ptr + columns, mask=inside, other=0.0).to(tl.float32)
-        b = tl.load(b_ptr + columns, mask=inside, other=0.0).to(tl.float32)
-        y = ((x - row_mean) * rstd * w + b).to(y_ptr.dtype.element_ty)
-        tl.store(y_ptr + columns, y, mask=inside, cache_modifier=".cs" if PAST_CACHE else "")
+    LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
+    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
+        x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
+        w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        b = read_tile(b_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        write_tile(y_ptr, LAST - back, (x - origin - distance) * rstd * w + b, N, BLOCK, MASKED, PAST_CACHE)
+    for tile in tl.static_range(HELD):
+        w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        b_held = read_tile(b_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        centred = once_more(held[tile], total).to(tl.float32) - origin - distance
+        write_tile(y_ptr, tile * BLOCK, centred * rstd * w_held + b_held, N, BLOCK, MASKED, PAST_CACHE)
+
+
+@triton.jit
+def _from_origin(x, origin, start, N: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr):
+    """Distances from `origin`; zero beyond N, where they would be counted as variance."""
+    x -= origin
+    if MASKED:
+        x = tl.where(start + tl.arange(0, BLOCK) < N, x, 0.0)
+    return x
 
 
 def layernorm(
@@ -114,10 +132,10 @@ _LAUNCHES = Launches(_settle)
 
 def layernorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (M, N)."""
-    return row_choices(shape, itemsize)
+    return norm_choices(shape, itemsize)
 
 
-LAYERNORM_TUNING = Tuning("layernorm", __name__, row_rule, layernorm_choices)
+LAYERNORM_TUNING = Tuning("layernorm", __name__, norm_rule, layernorm_choices)
 
 
 def layernorm_reference(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:

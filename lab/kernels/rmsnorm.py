@@ -14,14 +14,15 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows, check_vector
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
-from lab.kernels.rows import MAXIMUM_COLUMNS, row_choices, row_launch, row_rule
+from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
+from lab.kernels.wide_row import lane_sums, once_more, read_tile, read_tiles, write_tile
 
 
 @triton.jit
 def _rmsnorm_kernel(
-    x_ptr, w_ptr, y_ptr, eps, M, x_stride,
+    x_ptr, w_ptr, y_ptr, eps, M, x_stride: tl.constexpr,
     N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program, each held in registers: x crosses memory once."""
@@ -40,29 +41,33 @@ def _rmsnorm_kernel(
 
 @triton.jit
 def _rmsnorm_wide_kernel(
-    x_ptr, w_ptr, y_ptr, eps, M, x_stride,
-    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    x_ptr, w_ptr, y_ptr, eps, M, x_stride: tl.constexpr,
+    N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
 ):  # fmt: skip
-    """One row a program, too wide for registers: read twice, the second time from L2."""
+    """One row a program, in tiles of BLOCK columns: the first HELD stay in registers, the rest is read twice."""
+    LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     y_ptr += row * N
-    lanes = tl.arange(0, BLOCK)
-    squares = tl.zeros((BLOCK,), tl.float32)
-    for start in range(0, N, BLOCK):
-        columns = start + lanes
-        mask = columns < N if MASKED else None
-        x = tl.load(x_ptr + columns, mask=mask, other=0.0 if MASKED else None, eviction_policy="evict_last")
-        x = x.to(tl.float32)
-        squares += x * x
-    rstd = tl.rsqrt(tl.sum(squares, axis=0) / N + eps)
-    for start in range(0, N, BLOCK):
-        columns = start + lanes
-        mask = columns < N if MASKED else None
-        x = tl.load(x_ptr + columns, mask=mask, eviction_policy="evict_first")
-        w = tl.load(w_ptr + columns, mask=mask)
-        y = (x.to(tl.float32) * rstd * w.to(tl.float32)).to(y_ptr.dtype.element_ty)
-        tl.store(y_ptr + columns, y, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    held = read_tiles(x_ptr, N, HELD, BLOCK, MASKED)
+    squares = tl.zeros((LANES,), tl.float32)
+    for tile in tl.static_range(HELD):
+        x_held = held[tile].to(tl.float32)
+        squares += lane_sums(x_held * x_held, LANES)
+    for start in range(HELD * BLOCK, N, BLOCK):
+        x = read_tile(x_ptr, start, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        squares += lane_sums(x * x, LANES)
+    total = tl.sum(squares, axis=0)
+    rstd = tl.rsqrt(total / N + eps)
+    LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
+    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
+        x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
+        w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        write_tile(y_ptr, LAST - back, x * rstd * w, N, BLOCK, MASKED, PAST_CACHE)
+    for tile in tl.static_range(HELD):
+        w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        y_held = once_more(held[tile], total).to(tl.float32) * rstd * w_held
+        write_tile(y_ptr, tile * BLOCK, y_held, N, BLOCK, MASKED, PAST_CACHE)
 
 
 def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Configuration | None = None) -> Tensor:
@@ -95,10 +100,10 @@ _LAUNCHES = Launches(_settle)
 
 def rmsnorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (M, N)."""
-    return row_choices(shape, itemsize)
+    return norm_choices(shape, itemsize)
 
 
-RMSNORM_TUNING = Tuning("rmsnorm", __name__, row_rule, rmsnorm_choices)
+RMSNORM_TUNING = Tuning("rmsnorm", __name__, norm_rule, rmsnorm_choices)
 
 
 def rmsnorm_reference(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:

@@ -2,7 +2,7 @@
 
 x: (…, N)   y: (…), float16, bfloat16 or float32; all arithmetic in float32, rounded once, in an order that depends
 on the shape alone. A row of up to WIDEST elements is summed by one program; a longer one in parts, whose float32 sums
-are then summed in the same way. The sum of a whole tensor is that of the one row `x.view(1, -1)`.
+are then summed in the same way. For the sum of a whole tensor see reduction.py.
 """
 
 import math

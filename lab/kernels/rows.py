@@ -11,6 +11,8 @@ from lab.kernels.launch import CACHED_BYTES, Configuration, Launch
 MAXIMUM_COLUMNS = 262_144
 WIDEST_REGISTER_ROW = 16_384  # columns that one program holds in registers; of a wider row it reads tiles, twice
 WIDE_BLOCK = 8_192
+HELD_BYTES = 131_072  # of a wide row that 32 warps hold without spilling: half of a multiprocessor's registers
+MOST_HELD_BYTES = 196_608  # that 16 warps hold, with twice the registers for each thread
 
 
 def row_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
@@ -39,17 +41,42 @@ def row_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration
                     yield Configuration.of(ROWS=rows, BLOCK=block, num_warps=num_warps)
 
 
-def row_launch(held: Any, tiled: Any, x: Tensor, chosen: Configuration) -> Launch:
-    """The launch for the rows of `x`, (M, N): of `held`, whose programs take whole rows, or of `tiled`.
+def norm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """As `row_rule`, but wide rows as tiles of BLOCK columns, the first HELD of which stay in registers."""
+    _, N = shape
+    if N <= WIDEST_REGISTER_ROW:
+        return row_rule(shape, itemsize)
+    tiles = min(triton.cdiv(N, WIDE_BLOCK), HELD_BYTES // (WIDE_BLOCK * itemsize))
+    return Configuration.of(HELD=tiles, BLOCK=WIDE_BLOCK, num_warps=32)
 
-    Both kernels end in M, x_stride, N, ROWS, BLOCK, MASKED, PAST_CACHE.
+
+def norm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try for (M, N): whole rows, and tiles of wide ones of which some stay in registers."""
+    _, N = shape
+    yield from (chosen for chosen in row_choices(shape, itemsize) if chosen["BLOCK"] >= N)
+    if N <= WIDEST_REGISTER_ROW // 2:
+        return
+    for tile, num_warps in ((4_096, 16), (8_192, 16), (8_192, 32), (16_384, 32), (32_768, 32)):
+        most = HELD_BYTES if num_warps == 32 else MOST_HELD_BYTES
+        for held in sorted({1, *(columns // tile for columns in (32_768, 65_536, 98_304)), triton.cdiv(N, tile)}):
+            if held * tile * itemsize <= most and held * tile < N + tile:
+                yield Configuration.of(HELD=held, BLOCK=tile, num_warps=num_warps)
+
+
+def row_launch(whole: Any, tiled: Any, x: Tensor, chosen: Configuration, *strides: int, passes: int = 2) -> Launch:
+    """The launch for the rows of `x`, (M, N): of `whole`, whose programs take whole rows, or of `tiled`.
+
+    Both kernels end in M, x_stride, the other `strides`, N, the constants of the configuration (ROWS and BLOCK, or of
+    a `tiled` one that holds some of its tiles, HELD and BLOCK), MASKED, PAST_CACHE. passes: how often the call crosses
+    memory with as much as `x`.
     """
     M, N = x.shape
-    rows, block = chosen["ROWS"], chosen["BLOCK"]
-    whole = block >= N
+    constants = dict(chosen.constants)
+    rows, block = constants.get("ROWS", 1), constants["BLOCK"]
+    rows_whole = "HELD" not in constants and block >= N
     return Launch(
-        held if whole else tiled, triton.cdiv(M, rows) if whole else M, x.get_device(), M, x.stride(0),
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
-        N=N, ROWS=rows, BLOCK=block, MASKED=N % block != 0 or (whole and M % rows != 0),
-        PAST_CACHE=2 * M * N * x.itemsize > CACHED_BYTES,
+        whole if rows_whole else tiled, triton.cdiv(M, rows) if rows_whole else M, x.get_device(),
+        M, x.stride(0), *strides, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        N=N, **constants, MASKED=N % block != 0 or (rows_whole and M % rows != 0),
+        PAST_CACHE=passes * M * N * x.itemsize > CACHED_BYTES,
     )  # fmt: skip

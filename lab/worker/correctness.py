@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lab.definition.experiment import Operator
+from lab.definition.experiment import Operator, Output
 from lab.evidence.record import Correctness, Edge
 from lab.worker.deferred import deferred
-from lab.worker.tensors import copied, same
+from lab.worker.tensors import FLOAT8, copied, same
 
 STANDARD_ALLOWANCE = 2.0  # times the standard implementation's own error on the same inputs
 Arguments = tuple[Any, ...]
@@ -29,6 +29,21 @@ class Check:
     tolerance_share: float
     problem: str
     standard_share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """One result against its truth: as in Check, and whether NaN or infinity lie elsewhere than there."""
+
+    absolute_error: float
+    tolerance_share: float
+    masked: bool
+    standard_share: float = 0.0
+
+    @property
+    def allowed_share(self) -> float:
+        """The error as a share of what is allowed, which the standard implementation may have made more."""
+        return self.tolerance_share / max(1.0, STANDARD_ALLOWANCE * self.standard_share)
 
 
 def check_profile(
@@ -48,7 +63,8 @@ def check_profile(
     checks = []
     earlier: list[tuple[Any, Any]] = []  # outputs, and what they were
     for arguments in input_sets:
-        output, pristine, problem = _call(operator, function, arguments, in_place)
+        like = _tuple(earlier[-1][0]) if earlier else ()
+        output, pristine, problem = _call(operator, function, arguments, in_place, like)
         check = check_output(operator, output, pristine)
         problem = problem or check.problem or _aliased(output, arguments, [held for held, _ in earlier], in_place)
         checks.append(replace(check, problem=problem))
@@ -68,19 +84,21 @@ def check_output(operator: Operator, output: Any, arguments: Arguments) -> Check
     truths, outputs = _tuple(operator.reference(*arguments)), _tuple(output)
     if len(truths) != len(outputs):
         return Check(0.0, 0.0, f"{len(outputs)} results; expected {len(truths)}")
-    forms = (_malformed(operator, o, t, arguments[0]) for o, t in zip(outputs, truths, strict=True))
+    expected = operator.expected(len(truths))
+    forms = (_malformed(o, t, e, arguments[0]) for o, t, e in zip(outputs, truths, expected, strict=True))
     if problem := next(filter(None, forms), ""):
         return Check(0.0, 0.0, problem)
-    absolute, share, masked = _error(operator, outputs, truths)
-    if not masked and share <= 1:
-        return Check(absolute, share, "")
-    standard_share, standard_masks = _standard(operator, arguments, truths)
-    if not masked and share <= STANDARD_ALLOWANCE * standard_share:
-        return Check(absolute, share, "", standard_share)
-    if masked and standard_masks and _same_masks(outputs, standard_masks):
-        return Check(absolute, share, "", standard_share)
-    problem = "NaN or infinity where the truth is finite, or the reverse" if masked else ""
-    return Check(absolute, share, problem and f"the result has {problem}", standard_share)
+    found = [_difference(o, t, e) for o, t, e in zip(outputs, truths, expected, strict=True)]
+    if operator.standard is not None and any(each.masked or each.tolerance_share > 1 for each in found):
+        standards = _tuple(operator.standard(*copied(arguments)))
+        compared = zip(found, outputs, standards, truths, expected, strict=True)
+        found = [_beside_standard(*each) for each in compared]
+    masked = any(each.masked for each in found)
+    problem = "the result has NaN or infinity where the truth is finite, or the reverse" if masked else ""
+    worst = max(found, key=lambda each: each.allowed_share)
+    return Check(
+        max(each.absolute_error for each in found), worst.tolerance_share, problem, worst.standard_share
+    )  # fmt: skip
 
 
 def verdict(checks: Sequence[Check], seeds: tuple[int, ...]) -> Correctness:
@@ -115,7 +133,7 @@ def worse(one: Correctness, other: Correctness) -> Correctness:
 
 def _edge(operator: Operator, function: Callable[..., Any], name: str, arguments: Arguments, in_place: bool) -> Edge:
     try:
-        output, pristine, problem = _call(operator, function, arguments, in_place)
+        output, pristine, problem = _call(operator, function, arguments, in_place, ())
     except (TypeError, ValueError, NotImplementedError, RuntimeError, AssertionError) as refusal:
         if _is_fault(refusal):
             raise
@@ -142,11 +160,14 @@ def _is_fault(problem: Exception) -> bool:
 
 
 def _call(
-    operator: Operator, function: Callable[..., Any], arguments: Arguments, in_place: bool
+    operator: Operator, function: Callable[..., Any], arguments: Arguments, in_place: bool, like: Sequence[Any]
 ) -> tuple[Any, Arguments, str]:
-    """(result, the inputs as they were, what was done to them). Changed inputs are put right for the next profile."""
+    """(result, the inputs as they were, what was done to them). Changed inputs are put right for the next profile.
+
+    like: the results of an earlier call, if there was one.
+    """
     pristine = copied(arguments)
-    _poison_memory(operator, arguments)
+    _poison_memory(operator, arguments, like)
     problem = ""
     output = None
     try:
@@ -162,16 +183,25 @@ def _call(
     return output, pristine, problem
 
 
-def _poison_memory(operator: Operator, arguments: Arguments) -> None:
-    """Leave NaN in the memory that the allocator will most likely give to the result."""
-    for argument in arguments:
-        if isinstance(argument, Tensor) and argument.is_floating_point():
-            torch.full_like(argument, math.nan, dtype=_output_dtype(operator, argument))
-            return
+def _poison_memory(operator: Operator, arguments: Arguments, like: Sequence[Any]) -> None:
+    """Leave NaN in the memory that the allocator will most likely give to the results.
+
+    All at once, so that each result finds some: of the sizes that the earlier results had or, before any is known, of
+    the size of what is worked on.
+    """
+    forms = [(tensor, tensor.dtype) for tensor in like if _is_floating(tensor)]
+    if not forms and (first := next(filter(_is_floating, arguments), None)) is not None:
+        forms = [(first, _dtype(output, first)) for output in operator.expected(1)]
+    held = [torch.full_like(tensor, math.nan, dtype=dtype) for tensor, dtype in forms]
+    held.clear()
 
 
-def _malformed(operator: Operator, output: Any, truth: Tensor, first: Tensor) -> str:
-    dtype = _output_dtype(operator, first)
+def _is_floating(argument: Any) -> bool:
+    return isinstance(argument, Tensor) and argument.is_floating_point()
+
+
+def _malformed(output: Any, truth: Tensor, expected: Output, first: Tensor) -> str:
+    dtype = _dtype(expected, first)
     if type(output) is not Tensor:
         return f"the result is a {type(output).__name__}, not a plain tensor"
     if output.shape != truth.shape or output.dtype != dtype or output.device != first.device:
@@ -182,52 +212,39 @@ def _malformed(operator: Operator, output: Any, truth: Tensor, first: Tensor) ->
     return ""
 
 
-def _output_dtype(operator: Operator, first: Tensor) -> torch.dtype:
-    named: torch.dtype = getattr(torch, operator.output_dtype) if operator.output_dtype else first.dtype
+def _dtype(expected: Output, first: Tensor) -> torch.dtype:
+    named: torch.dtype = getattr(torch, expected.dtype) if expected.dtype else first.dtype
     return named
 
 
-def _error(operator: Operator, outputs: Sequence[Tensor], truths: Sequence[Tensor]) -> tuple[float, float, bool]:
-    """(largest |error|, its largest share of the tolerance, whether NaN or infinity lie elsewhere than there)."""
-    absolute = share = 0.0
+def _difference(output: Tensor, truth: Tensor, expected: Output) -> _Difference:
+    # In place, because a case may hold gigabytes: NaN and infinity survive into the maximum.
+    error = output.double().sub_(truth).abs_()
+    absolute = float(error.max()) if error.numel() else 0.0
     masked = False
-    for output, truth in zip(outputs, truths, strict=True):
-        # In place, because a case may hold gigabytes: NaN and infinity survive into the maximum.
-        error = output.double().sub_(truth).abs_()
-        largest = float(error.max()) if error.numel() else 0.0
-        if not math.isfinite(largest):
-            unlike = ~_equal_masks(output, truth)
-            masked = masked or bool(unlike.any())
-            error.nan_to_num_(0.0, posinf=0.0)
-            largest = float(error.max())
-        absolute = max(absolute, largest)
-        scale = truth.abs().nan_to_num_(0.0, posinf=0.0).add_(operator.scale)
-        relative = float(error.div_(scale).max()) if error.numel() else 0.0
-        share = max(share, relative / (operator.tolerance * torch.finfo(output.dtype).eps))
-    return absolute, share, masked
+    if not math.isfinite(absolute):
+        # A truth beyond the dtype's range is infinite in it.
+        masked = bool((_kind(output) != _kind(truth.to(output.dtype))).any())
+        error.nan_to_num_(0.0, posinf=0.0)
+        absolute = float(error.max())
+    scale = truth.abs().nan_to_num_(0.0, posinf=0.0).add_(expected.scale)
+    relative = float(error.div_(scale).max()) if error.numel() else 0.0
+    return _Difference(absolute, relative / (expected.tolerance * torch.finfo(output.dtype).eps), masked)
 
 
-def _standard(operator: Operator, arguments: Arguments, truths: Sequence[Tensor]) -> tuple[float, tuple[Tensor, ...]]:
-    """(share of the tolerance that the standard implementation reaches, where its results are not finite)."""
-    if operator.standard is None:
-        return 0.0, ()
-    outputs = _tuple(operator.standard(*copied(arguments)))
-    _, share, _ = _error(operator, outputs, truths)
-    return share, tuple(_kind(output) for output in outputs)
+def _beside_standard(
+    found: _Difference, output: Tensor, standard: Tensor, truth: Tensor, expected: Output
+) -> _Difference:
+    """What was found, given what the standard implementation made of the same inputs."""
+    share = _difference(standard, truth, expected).tolerance_share
+    masked = found.masked and bool((_kind(output) != _kind(standard)).any())
+    return replace(found, masked=masked, standard_share=share)
 
 
 def _kind(tensor: Tensor) -> Tensor:
     """0 where finite, 1 for NaN, 2 and 3 for the infinities."""
+    tensor = tensor.float() if tensor.dtype in FLOAT8 else tensor  # of which torch knows only some functions
     return tensor.isnan().to(torch.int8) + 2 * tensor.isposinf().to(torch.int8) + 3 * tensor.isneginf().to(torch.int8)
-
-
-def _equal_masks(output: Tensor, truth: Tensor) -> Tensor:
-    """Where both are finite, or both the same kind of not; a truth beyond the dtype's range is infinite in it."""
-    return _kind(output) == _kind(truth.to(output.dtype))
-
-
-def _same_masks(outputs: Sequence[Tensor], kinds: Sequence[Tensor]) -> bool:
-    return all(bool((_kind(output) == kind).all()) for output, kind in zip(outputs, kinds, strict=True))
 
 
 def _aliased(output: Any, arguments: Arguments, earlier: Sequence[Any], in_place: bool) -> str:

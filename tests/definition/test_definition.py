@@ -1,13 +1,14 @@
 """An experiment that contradicts itself is refused where it is written, with the legal choices."""
 
 import dataclasses
+import math
 import re
 from typing import Any
 
 import pytest
-from factory import FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, SMALL, profile, small_experiment
+from factory import DOUBLING, FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, SMALL, profile, small_experiment
 
-from lab import Claim
+from lab import Claim, Output
 from lab.errors import DefinitionError
 
 
@@ -116,3 +117,24 @@ def test_a_claim_about_a_case_that_a_side_does_not_implement() -> None:
 
 def test_the_headline_scope_is_always_measured() -> None:
     assert_refused("doubling: scopes are ['graph']; 'device_cold' must be among them", scopes=("graph",))
+
+
+# What results may be
+
+
+def test_all_results_are_alike_unless_outputs_tell_them_apart() -> None:
+    assert DOUBLING.expected(2) == (Output(tolerance=1), Output(tolerance=1))
+    outputs = (Output(tolerance=0.5, dtype="float8_e4m3fn"), Output(tolerance=2, scale=4))
+    assert dataclasses.replace(DOUBLING, tolerance=None, outputs=outputs).expected(2) == outputs
+
+
+@pytest.mark.parametrize("changes", [{"tolerance": None}, {"outputs": (Output(tolerance=1),)}], ids=["neither", "both"])
+def test_an_operator_without_one_measure_of_its_results(changes: dict[str, Any]) -> None:
+    with pytest.raises(DefinitionError, match="operator doubling: give it either a tolerance or outputs"):
+        dataclasses.replace(DOUBLING, **changes)
+
+
+@pytest.mark.parametrize("changes", [{"tolerance": 0}, {"scale": 0.0}, {"tolerance": math.nan}], ids=str)
+def test_a_result_that_could_not_be_measured(changes: dict[str, Any]) -> None:
+    with pytest.raises(DefinitionError, match=r"output: \w+ is .*; accepted is a number above 0"):
+        Output(**({"tolerance": 1} | changes))

@@ -18,7 +18,7 @@ from lab.definition.search import (
 )
 from lab.errors import PlanError
 from lab.kernels.launch import Configuration
-from lab.kernels.rows import row_choices, row_rule
+from lab.kernels.rows import norm_choices, norm_rule
 
 TUNABLES = load_tunables()
 
@@ -30,8 +30,8 @@ def search(name: str) -> Experiment:
 
 def test_a_search_holds_every_candidate_against_the_rule() -> None:
     found = search("tune-rmsnorm-4096x4096-float16")
-    rule = configuration_name(row_rule((4096, 4096), 2))
-    names = {configuration_name(choice) for choice in row_choices((4096, 4096), 2)}
+    rule = configuration_name(norm_rule((4096, 4096), 2))
+    names = {configuration_name(choice) for choice in norm_choices((4096, 4096), 2)}
     assert rule in names
     assert found.profiles[0].name == RULE
     assert {profile.name for profile in found.profiles[1:]} == names - {rule}

@@ -3,7 +3,8 @@ import torch
 from accuracy import DTYPES
 from torch import Tensor
 
-from lab.kernels.copy import RUN_BYTES, copy, copy_inputs, copy_reference, copy_traffic, merged_axes
+from lab.kernels.copy import copy, copy_choices, copy_inputs, copy_reference, copy_traffic
+from lab.kernels.elements import merged_axes, run_rule
 
 
 def drawn(*shape: int, dtype: torch.dtype = torch.float32, device: str = "cpu") -> Tensor:
@@ -13,7 +14,7 @@ def drawn(*shape: int, dtype: torch.dtype = torch.float32, device: str = "cpu") 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("elements", [1, 2, 511, 512, 513, 1024, 3 * 1024, 5000])
 def test_every_element_of_a_contiguous_tensor_is_copied(elements: int, dtype: torch.dtype, device: str) -> None:
-    """Sizes around the share of one program, which is RUN_BYTES."""
+    """Sizes around the share of one program, which is 2048 bytes."""
     x = drawn(elements, dtype=dtype, device=device)
     y = copy(x)
     assert torch.equal(y, x)
@@ -68,6 +69,7 @@ def test_values_that_are_no_numbers_are_copied_too(device: str) -> None:
 
 def test_axes_that_lie_behind_one_another_are_one() -> None:
     assert merged_axes(torch.empty(2, 3, 4)) == [(24, 1)]
+    assert merged_axes(torch.empty(2, 3, 4), torch.empty(2, 3, 8)[..., :4]) == [(6, 4, 8), (4, 1, 1)]
     assert merged_axes(torch.empty(2, 3, 8)[..., :4]) == [(6, 8), (4, 1)]
     assert merged_axes(torch.empty(2, 1, 3).permute(2, 1, 0)) == [(3, 1), (2, 3)]
     assert merged_axes(torch.empty(1, 1)) == []
@@ -90,7 +92,21 @@ def test_what_it_refuses(device: str) -> None:
 def test_the_traffic_is_one_read_and_one_write() -> None:
     traffic = copy_traffic((256, 262_144), itemsize=4)
     assert (traffic.read_bytes, traffic.written_bytes, traffic.flops) == (256 << 20, 256 << 20, 0)
-    assert RUN_BYTES % (16 * 128) == 0, "every thread loads whole vectors of 16 bytes"
+
+
+@pytest.mark.parametrize("itemsize", [2, 4])
+def test_every_thread_loads_whole_vectors_of_16_bytes(itemsize: int) -> None:
+    choices = [*copy_choices((1 << 20,), itemsize)]
+    assert run_rule(itemsize) in choices
+    for configuration in choices:
+        assert configuration["BLOCK"] * itemsize % (16 * 32 * configuration.num_warps) == 0
+
+
+@pytest.mark.parametrize("layout", [lambda x: x, lambda x: x[:, :33], lambda x: x.t()], ids=["run", "rows", "square"])
+def test_each_choice_copies(layout, device: str) -> None:
+    x = layout(drawn(70, 130, dtype=torch.float16, device=device))
+    for configuration in copy_choices(x.shape, x.itemsize):
+        assert torch.equal(copy(x, configuration=configuration), x)
 
 
 @pytest.mark.gpu
@@ -101,3 +117,16 @@ def test_elements_beyond_two_to_the_31st_are_copied(strided: bool) -> None:
     if strided:
         x = x.view(-1)[: 2 * ((2**31 + 4099) // 2)].view(2, -1).t()
     assert torch.equal(copy(x), x)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("layout", [lambda x: x, lambda x: x.t()], ids=["run", "transposed"])
+def test_on_a_gpu_a_captured_graph_replays_on_new_data(layout) -> None:
+    x = drawn(1000, 3000, device="cuda")
+    copy(layout(x))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = copy(layout(x))
+    x.neg_()
+    graph.replay()
+    assert torch.equal(y, layout(x))

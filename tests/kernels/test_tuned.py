@@ -16,7 +16,7 @@ from lab.kernels import rmsnorm as module
 from lab.kernels.launch import Configuration, gpu_of
 from lab.kernels.layernorm import LAYERNORM_TUNING
 from lab.kernels.rmsnorm import RMSNORM_TUNING, rmsnorm, rmsnorm_choices, rmsnorm_inputs, rmsnorm_reference
-from lab.kernels.rows import row_rule
+from lab.kernels.rows import norm_rule
 from lab.kernels.tuned import Key, by_elements, by_rows, drop, keep, read_tuned, source_digest, tuned_file
 
 SHAPE = (40, 500)
@@ -39,7 +39,7 @@ def tensor(device: str, shape: tuple[int, ...] = SHAPE, dtype: torch.dtype = tor
 
 
 def other_than_the_rule(shape: tuple[int, ...] = SHAPE) -> Configuration:
-    return next(choice for choice in rmsnorm_choices(shape, 4) if choice != row_rule(shape, 4))
+    return next(choice for choice in rmsnorm_choices(shape, 4) if choice != norm_rule(shape, 4))
 
 
 def test_a_kernel_launches_what_was_found(file: Path, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +55,7 @@ def test_a_kernel_launches_what_was_found(file: Path, device: str, monkeypatch: 
     monkeypatch.setattr(module, "row_launch", noting)
     x, weight = rmsnorm_inputs(shape, torch.float32, device, seed=1)
     assert torch.allclose(rmsnorm(x, weight).double(), rmsnorm_reference(x, weight), atol=1e-5)
-    explicit = row_rule(shape, 4)
+    explicit = norm_rule(shape, 4)
     rmsnorm(x, weight, configuration=explicit)
     assert launched == [other_than_the_rule(shape), explicit]
 
@@ -65,7 +65,7 @@ def test_it_is_used_for_its_class_of_shapes_only(file: Path, device: str) -> Non
     for rows in (33, 40, 64):
         assert RMSNORM_TUNING.choose((rows, 500), tensor(device)) == other_than_the_rule()
     for shape in ((32, 500), (65, 500), (40, 501)):
-        assert RMSNORM_TUNING.choose(shape, tensor(device)) == row_rule(shape, 4)
+        assert RMSNORM_TUNING.choose(shape, tensor(device)) == norm_rule(shape, 4)
 
 
 def test_classes_of_shapes() -> None:
@@ -77,8 +77,8 @@ def test_classes_of_shapes() -> None:
 
 def test_it_is_used_for_its_dtype_and_operator_only(file: Path, device: str) -> None:
     keep(file, key(device), other_than_the_rule(), FOUND)
-    assert RMSNORM_TUNING.choose(SHAPE, tensor(device, dtype=torch.float16)) == row_rule(SHAPE, 2)
-    assert LAYERNORM_TUNING.choose(SHAPE, tensor(device)) == row_rule(SHAPE, 4)
+    assert RMSNORM_TUNING.choose(SHAPE, tensor(device, dtype=torch.float16)) == norm_rule(SHAPE, 2)
+    assert LAYERNORM_TUNING.choose(SHAPE, tensor(device)) == norm_rule(SHAPE, 4)
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_it_is_used_for_its_dtype_and_operator_only(file: Path, device: str) -> 
 )
 def test_what_was_found_elsewhere_is_not_used(file: Path, device: str, change: dict[str, str]) -> None:
     keep(file, replace(key(device), **change), other_than_the_rule(), FOUND)
-    assert RMSNORM_TUNING.choose(SHAPE, tensor(device)) == row_rule(SHAPE, 4)
+    assert RMSNORM_TUNING.choose(SHAPE, tensor(device)) == norm_rule(SHAPE, 4)
 
 
 def test_what_no_search_would_try_is_not_used(file: Path, device: str) -> None:
     keep(file, key(device), Configuration.of(BLOCK=3, num_warps=99), FOUND)
-    assert RMSNORM_TUNING.choose(SHAPE, tensor(device)) == row_rule(SHAPE, 4)
+    assert RMSNORM_TUNING.choose(SHAPE, tensor(device)) == norm_rule(SHAPE, 4)
 
 
 def test_the_digest_of_an_operator_covers_the_modules_that_its_launch_rests_on() -> None:
@@ -103,7 +103,7 @@ def test_the_digest_of_an_operator_covers_the_modules_that_its_launch_rests_on()
 
 def test_without_a_file_the_rule_chooses(file: Path, device: str) -> None:
     assert read_tuned(file) == {}
-    assert RMSNORM_TUNING.choose(SHAPE, tensor(device)) == row_rule(SHAPE, 4)
+    assert RMSNORM_TUNING.choose(SHAPE, tensor(device)) == norm_rule(SHAPE, 4)
     assert drop(file, key(device)) is False
     assert not file.parent.exists()
 
@@ -129,10 +129,10 @@ def test_a_damaged_file_is_told_of_once_and_kernels_go_on(file: Path, device: st
     file.parent.mkdir()
     file.write_text(text)
     with pytest.warns(RuntimeWarning, match=r"tuned\.json: is no file of tuned configurations .*by their rules"):
-        assert RMSNORM_TUNING.choose(SHAPE, tensor(device)) == row_rule(SHAPE, 4)
+        assert RMSNORM_TUNING.choose(SHAPE, tensor(device)) == norm_rule(SHAPE, 4)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert RMSNORM_TUNING.choose(SHAPE, tensor(device)) == row_rule(SHAPE, 4)
+        assert RMSNORM_TUNING.choose(SHAPE, tensor(device)) == norm_rule(SHAPE, 4)
 
 
 @pytest.mark.parametrize("text", DAMAGED)

@@ -134,9 +134,9 @@ def test_a_pin_to_evidence_that_is_not_published_is_refused(tmp_path):
     ("then", "state"),
     [
         pytest.param(3.0, Freshness.FRESH, id="the same"),
-        pytest.param(3.05, Freshness.FRESH, id="as far off as passes are"),
-        pytest.param(3.07, Freshness.DRIFTED, id="further off"),
-        pytest.param(2.93, Freshness.DRIFTED, id="further off, the other way"),
+        pytest.param(3.08, Freshness.FRESH, id="as far off as passes are"),
+        pytest.param(3.10, Freshness.DRIFTED, id="further off"),
+        pytest.param(2.90, Freshness.DRIFTED, id="further off, the other way"),
     ],
 )
 def test_a_decision_on_traffic_drifts_when_its_bytes_moved_by_more_than_passes_differ(tmp_path, then, state):

@@ -1,6 +1,7 @@
 """A result is right only if it is a plain tensor of the right form, near the truth, and nothing else was touched."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from factory import DOUBLING
 from torch import Tensor
 
-from lab.definition.experiment import EDGES
+from lab.definition.experiment import EDGES, Output
 from lab.evidence.record import Correctness
 from lab.worker.correctness import check_output, check_profile, verdict
 from lab.worker.edges import edge_inputs
@@ -314,3 +315,112 @@ def test_a_wrong_result_of_float8_and_a_changed_float8_input_fail() -> None:
 
 def test_a_result_of_another_dtype_that_is_not_written_cannot_look_right() -> None:
     assert not widened(lambda x: torch.empty_like(x, dtype=torch.bfloat16)).passed
+
+
+# Results that differ from one another in dtype and in how near they have to be
+
+
+def quantised(x: Tensor) -> tuple[Tensor, Tensor]:
+    scale = x.abs().amax(-1, keepdim=True).float() / 448
+    return (x / scale).to(torch.float8_e4m3fn), scale
+
+
+def quantised_reference(x: Tensor) -> tuple[Tensor, Tensor]:
+    scale = x.double().abs().amax(-1, keepdim=True) / 448
+    return x.double() / scale, scale
+
+
+QUANTISING = dataclasses.replace(
+    DOUBLING,
+    reference=quantised_reference,
+    tolerance=None,
+    # Rounded to the nearest: half an epsilon, or half of the smallest step below the normal range.
+    outputs=(
+        Output(dtype="float8_e4m3fn", tolerance=0.501, scale=2**-6),
+        Output(dtype="float32", tolerance=2, scale=2**-126),
+    ),
+    edges=("large-mean", "nan", "inf", "odd-sizes", "strided"),
+)
+
+
+def quantised_by(function: Callable[..., Any]) -> Correctness:
+    asked = (8, 16), torch.float32, "cpu"
+    inputs = [QUANTISING.inputs(*asked, seed) for seed in SEEDS]
+    return check_profile(QUANTISING, function, inputs, SEEDS, edges=edge_inputs(QUANTISING, *asked))
+
+
+def test_each_result_is_held_to_its_own_dtype_and_tolerance() -> None:
+    found = quantised_by(quantised)
+    assert found.passed, found.message
+    assert {edge.outcome for edge in found.edges} == {"passed"}
+    assert 0.5 < found.worst_tolerance_share <= 1
+
+
+def spoiling(position: int, change: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        results = list(quantised(x))
+        results[position] = change(results[position])
+        return tuple(results)
+
+    return function
+
+
+def stepped(q: Tensor) -> Tensor:
+    """One element, by one step of the grid."""
+    q.view(torch.uint8)[3, 3] ^= 1
+    return q
+
+
+@pytest.mark.parametrize(
+    ("position", "change"),
+    [
+        (0, lambda q: q.float().to(torch.float8_e5m2)),
+        (0, lambda q: torch.where(torch.arange(16) == 3, math.nan, q.float()).to(q.dtype)),
+        (0, lambda q: (q.float() * 1.07).clamp(-448, 448).to(q.dtype)),
+        (0, torch.empty_like),
+        (1, lambda scale: scale * (1 + 2**-20)),
+        (1, lambda scale: scale[:, 0]),
+        (1, lambda scale: scale.double()),
+        (1, torch.empty_like),
+    ],
+)
+def test_a_result_that_is_wrong_fails_whichever_it_is(position: int, change: Callable[[Tensor], Tensor]) -> None:
+    assert not quantised_by(spoiling(position, change)).passed
+
+
+def test_one_step_of_a_coarse_grid_is_an_error() -> None:
+    x = torch.linspace(0.51, 448, 16).repeat(8, 1)
+    assert quantised_by(quantised).passed
+    assert check_output(QUANTISING, spoiling(0, stepped)(x), (x,)).tolerance_share > 1
+
+
+def test_memory_is_poisoned_for_each_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first call in the form of the input, then in those of the results."""
+    fill, filled = torch.full_like, []
+
+    def noted(tensor: Tensor, value: float, *, dtype: torch.dtype) -> Tensor:
+        filled.append((tuple(tensor.shape), dtype))
+        assert math.isnan(value)
+        return fill(tensor, value, dtype=dtype)
+
+    monkeypatch.setattr(torch, "full_like", noted)
+    inputs = [QUANTISING.inputs((8, 16), torch.float32, "cpu", seed) for seed in SEEDS]
+    assert check_profile(QUANTISING, quantised, inputs, SEEDS).passed
+    float8, float32 = torch.float8_e4m3fn, torch.float32
+    assert filled == [((8, 16), float8), ((8, 16), float32)] + 2 * [((8, 16), float8), ((8, 1), float32)]
+
+
+def test_the_standards_error_on_one_result_excuses_no_error_on_another() -> None:
+    operator = dataclasses.replace(
+        DOUBLING,
+        reference=lambda x: (2 * x.double(), 3 * x.double()),
+        standard=lambda x: (x * 2 + 1e-4, x * 3),
+    )
+    x = torch.full((4,), 0.5)
+
+    def right(*results: Tensor) -> bool:
+        return verdict([check_output(operator, results, (x,))], SEEDS).passed
+
+    assert right(x * 2 + 1e-4, x * 3)
+    assert not right(x * 2, x * 3 + 1e-4)
+    assert not right(x * 2 + 1e-4, x * 3 + 1e-4)

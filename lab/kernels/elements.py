@@ -1,0 +1,106 @@
+"""How elements are spread over programs, for operators that take each by itself. One rule, shared by these operators.
+
+Contiguous tensors are one run of memory. Others are taken as planes (P, M, N), which holds whatever has at most three
+axes that do not lie behind one another in memory: rows of a wider buffer, a transposed matrix, heads of an attention
+tensor.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from lab.kernels.launch import CACHED_BYTES, Configuration, Launch
+
+MOST_AXES = 3
+
+
+def run_rule(itemsize: int) -> Configuration:
+    """BLOCK, the elements of one program, and its warps, for contiguous tensors.
+
+    One load of 16 bytes a thread: on an H100 as fast as any larger share, and ahead of it where the tensor is small.
+    """
+    return Configuration.of(BLOCK=2048 // itemsize, num_warps=4)
+
+
+def planes_rule(adjacent: bool) -> Configuration:
+    """The same for strided ones. Where columns are not adjacent, a square of whole cache lines along both its sides."""
+    return Configuration.of(BLOCK=1024, num_warps=4) if adjacent else Configuration.of(BLOCK=4096, num_warps=8)
+
+
+def elements_choices(itemsize: int) -> Iterator[Configuration]:
+    """What a search may try: programs of 1 to 16 KiB, one to eight loads of 16 bytes a thread."""
+    for block_bytes in (1024, 2048, 4096, 8192, 16_384):
+        for num_warps in (1, 2, 4, 8, 16, 32):
+            if 1 <= block_bytes // (16 * 32 * num_warps) <= 8:
+                yield Configuration.of(BLOCK=block_bytes // itemsize, num_warps=num_warps)
+
+
+def elements_launch(op: str, run: Any, planes: Any, tensors: dict[str, Tensor], chosen: Configuration | None) -> Launch:
+    """The launch for tensors of one shape: of `run` where all are contiguous, else of `planes`.
+
+    `run` ends in elements, BLOCK, PAST_CACHE. `planes` ends in M, N, the three strides of each tensor in turn, ROWS,
+    COLUMNS, PAST_CACHE. ValueError where more than three axes do not merge.
+    """
+    first = next(iter(tensors.values()))
+    past_cache = (len(tensors) + 1) * first.numel() * first.itemsize > CACHED_BYTES
+    if all(tensor.is_contiguous() for tensor in tensors.values()):
+        chosen = chosen or run_rule(first.itemsize)
+        return Launch(
+            run, triton.cdiv(first.numel(), chosen["BLOCK"]), first.get_device(), first.numel(),
+            num_warps=chosen.num_warps, num_stages=chosen.num_stages, BLOCK=chosen["BLOCK"], PAST_CACHE=past_cache,
+        )  # fmt: skip
+    (P, M, N), strides = _planes(op, tensors)
+    adjacent = all(column_stride == 1 for _, _, column_stride in strides)
+    chosen = chosen or planes_rule(adjacent)
+    # Where columns are adjacent a tile is as wide as it can be; else square, so that loads can follow the rows.
+    block = chosen["BLOCK"]
+    columns = min(block, triton.next_power_of_2(N)) if adjacent else 1 << block.bit_length() // 2
+    rows = block // columns
+    return Launch(
+        planes, P * triton.cdiv(M, rows) * triton.cdiv(N, columns), first.get_device(),
+        M, N, *[stride for of_tensor in strides for stride in of_tensor],
+        num_warps=chosen.num_warps, num_stages=chosen.num_stages, ROWS=rows, COLUMNS=columns, PAST_CACHE=past_cache,
+    )  # fmt: skip
+
+
+def _planes(op: str, tensors: dict[str, Tensor]) -> tuple[list[int], list[list[int]]]:
+    """The three sizes, and the three strides of each tensor."""
+    axes = merged_axes(*tensors.values())
+    if len(axes) > MOST_AXES:
+        layouts = " and ".join(
+            f"{name} has shape {tuple(tensor.shape)} and strides {tensor.stride()}" for name, tensor in tensors.items()
+        )
+        raise ValueError(
+            f"{op}: {layouts}, which is {len(axes)} axes that do not lie behind one another in memory; "
+            f"accepted are at most {MOST_AXES}: call .contiguous() first"
+        )
+    axes = [(1, *(0 for _ in tensors))] * (MOST_AXES - len(axes)) + axes
+    sizes, *strides = ([*column] for column in zip(*axes, strict=True))
+    return sizes, strides
+
+
+def merged_axes(*tensors: Tensor) -> list[tuple[int, ...]]:
+    """(size, stride in each tensor) of the axes, those that lie behind one another in every tensor taken together."""
+    axes: list[tuple[int, ...]] = []
+    for size, *strides in zip(tensors[0].shape, *(tensor.stride() for tensor in tensors), strict=True):
+        if size == 1:
+            continue
+        if axes and all(outer == size * inner for outer, inner in zip(axes[-1][1:], strides, strict=True)):
+            axes[-1] = (axes[-1][0] * size, *strides)
+        else:
+            axes.append((size, *strides))
+    return axes
+
+
+@triton.jit
+def tile_of_planes(M, N, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """(plane, rows, columns, those inside) of this program's tile of ROWS × COLUMNS elements."""
+    row_tiles, column_tiles = tl.cdiv(M, ROWS), tl.cdiv(N, COLUMNS)
+    tile = tl.program_id(0).to(tl.int64)
+    plane = tile // (row_tiles * column_tiles)
+    rows = tile // column_tiles % row_tiles * ROWS + tl.arange(0, ROWS)[:, None]
+    columns = tile % column_tiles * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    return plane, rows, columns, (rows < M) & (columns < N)

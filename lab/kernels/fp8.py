@@ -1,0 +1,295 @@
+"""Quantisation to eight bits with a scale of its own for each row, each group of columns, or the whole tensor.
+
+    scale = max(max |x| / L, 2^-126)      q = x / scale, rounded to the nearest float8      x ≈ q · scale
+
+x: (…, N), float16, bfloat16 or float32. q: the shape of x, float8_e4m3fn (L = 448) or float8_e5m2 (L = 57,344).
+scale: float32, (…, 1) by rows, as torch._scaled_mm takes it; (…, ⌈N / group⌉) by groups, of which the last of a row
+may be shorter; () for the tensor. All arithmetic is in float32: where x / scale lies within its rounding of the middle
+between two float8, either may come out. Nothing leaves the range, because the largest |x| itself becomes L.
+
+A NaN makes its scale NaN, and so all of its row, group or tensor; an infinity makes its scale infinite, itself NaN and
+all else that shares the scale 0. What has another scale never notices.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from lab.kernels.checks import check_rows
+from lab.kernels.float8 import LARGEST, SMALLEST_SCALE, magnitude_bits, scale_of, to_float8
+from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, as_rows
+from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, row_choices, row_rule
+from lab.kernels.traffic import Traffic
+
+GRANULARITIES = ("row", "group", "tensor")
+GROUP = 128
+LOAD_BYTES = 16  # the widest load of a thread
+PROGRAMS_PER_MULTIPROCESSOR = 4  # of those that share a whole tensor
+
+
+@triton.jit
+def _quantize_kernel(
+    x_ptr, q_ptr, scale_ptr, segments, x_stride,
+    N: tl.constexpr, SEGMENT: tl.constexpr, LARGEST: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+):  # fmt: skip
+    """ROWS segments a program, each of SEGMENT columns with one scale, held in registers: x crosses memory once."""
+    IN_A_ROW: tl.constexpr = (N + SEGMENT - 1) // SEGMENT
+    segment = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    row = (segment // IN_A_ROW).to(tl.int64)
+    lanes = tl.arange(0, BLOCK)[None, :]
+    columns = segment % IN_A_ROW * SEGMENT + lanes
+    mask = (segment < segments) & (lanes < SEGMENT) & (columns < N) if MASKED else None
+    x = tl.load(
+        x_ptr + row * x_stride + columns, mask=mask, other=0.0 if MASKED else None, eviction_policy="evict_first"
+    ).to(tl.float32)
+    scale = scale_of(tl.max(magnitude_bits(x), axis=1, keep_dims=True), LARGEST)
+    tl.store(scale_ptr + segment, scale, mask=segment < segments if MASKED else None)
+    q = to_float8(x * tl.div_rn(1.0, scale), q_ptr.dtype.element_ty)
+    # A thread takes as many neighbours as it loads at once. Left to itself Triton gives it as many as it could store
+    # at once, which are twice or four times as many, and the loads of neighbouring threads would leave gaps.
+    columns = tl.max_contiguous(columns, [1, 128 // x_ptr.dtype.element_ty.primitive_bitwidth])
+    tl.store(q_ptr + row * N + columns, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+
+
+@triton.jit
+def _quantize_wide_kernel(
+    x_ptr, q_ptr, scale_ptr, segments, x_stride,
+    N: tl.constexpr, SEGMENT: tl.constexpr, LARGEST: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+):  # fmt: skip
+    """One row a program, too wide for registers: read twice, the second time from L2."""
+    row = tl.program_id(0).to(tl.int64)
+    x_ptr += row * x_stride
+    q_ptr += row * N
+    lanes = tl.arange(0, BLOCK)
+    largest = tl.zeros((BLOCK,), tl.int32)
+    for start in range(0, N, BLOCK):
+        columns = start + lanes
+        mask = columns < N if MASKED else None
+        x = tl.load(x_ptr + columns, mask=mask, other=0.0 if MASKED else None, eviction_policy="evict_last")
+        largest = tl.maximum(largest, magnitude_bits(x.to(tl.float32)))
+    scale = scale_of(tl.max(largest, axis=0), LARGEST)
+    tl.store(scale_ptr + row, scale)
+    reciprocal = tl.div_rn(1.0, scale)
+    for start in range(0, N, BLOCK):
+        columns = start + lanes
+        mask = columns < N if MASKED else None
+        x = tl.load(x_ptr + columns, mask=mask, eviction_policy="evict_first").to(tl.float32)
+        q = to_float8(x * reciprocal, q_ptr.dtype.element_ty)
+        columns = tl.max_contiguous(columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
+        tl.store(q_ptr + columns, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+
+
+@triton.jit
+def _largest_kernel(x_ptr, largest_ptr, tiles, N, x_stride, TILES_IN_A_ROW, BLOCK: tl.constexpr):
+    """The bits of the largest |x| among every so many tiles, of BLOCK columns of a row each, to `largest_ptr`."""
+    lanes = tl.arange(0, BLOCK)
+    largest = tl.zeros((BLOCK,), tl.int32)
+    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        columns = (tile % TILES_IN_A_ROW).to(tl.int64) * BLOCK + lanes
+        row = (tile // TILES_IN_A_ROW).to(tl.int64)
+        x = tl.load(x_ptr + row * x_stride + columns, mask=columns < N, other=0.0)
+        largest = tl.maximum(largest, magnitude_bits(x.to(tl.float32)))
+    tl.store(largest_ptr + tl.program_id(0), tl.max(largest, axis=0))
+
+
+@triton.jit
+def _quantize_tensor_kernel(
+    x_ptr, q_ptr, scale_ptr, largest_ptr, tiles, N, x_stride, TILES_IN_A_ROW, programs,
+    BLOCK: tl.constexpr, PROGRAMS: tl.constexpr, LARGEST: tl.constexpr, PAST_CACHE: tl.constexpr,
+):  # fmt: skip
+    """As `_largest_kernel` goes, but from the last tile on: what was read last may still be in the cache."""
+    found = tl.arange(0, PROGRAMS)
+    scale = scale_of(tl.max(tl.load(largest_ptr + found, mask=found < programs, other=0), axis=0), LARGEST)
+    if tl.program_id(0) == 0:
+        tl.store(scale_ptr, scale)
+    reciprocal = tl.div_rn(1.0, scale)
+    lanes = tl.arange(0, BLOCK)
+    for number in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        tile = tiles - 1 - number
+        columns = (tile % TILES_IN_A_ROW).to(tl.int64) * BLOCK + lanes
+        row = (tile // TILES_IN_A_ROW).to(tl.int64)
+        x = tl.load(x_ptr + row * x_stride + columns, mask=columns < N, eviction_policy="evict_first").to(tl.float32)
+        q = to_float8(x * reciprocal, q_ptr.dtype.element_ty)
+        columns = tl.max_contiguous(columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
+        tl.store(q_ptr + row * N + columns, q, mask=columns < N, cache_modifier=".cs" if PAST_CACHE else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """How a call is answered: the shape of its scales, and what is launched on (rows of x, q, scale)."""
+
+    scale_shape: tuple[int, ...]
+    launch: Callable[..., None]
+
+
+def quantize_fp8(
+    x: Tensor,
+    granularity: str = "row",
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    group: int = GROUP,
+    *,
+    configuration: Configuration | None = None,
+) -> tuple[Tensor, Tensor]:
+    """(q, scale) with x ≈ q · scale, in one kernel launch; for the whole tensor in two, as its scale comes first.
+
+    x: (..., N), any distance between rows, N from 1 to 262,144. granularity: what has a scale, a "row", a "group" of
+    adjacent columns, or the "tensor". dtype: torch.float8_e4m3fn or torch.float8_e5m2. group: 1 to 16,384 columns.
+    configuration: how to launch, one of `quantize_fp8_choices`; by default the best that is known here.
+    Returns new contiguous tensors: q of the shape of x, and scale, float32, (..., 1), (..., ceil(N / group)) or ().
+    No rows give empty results, and a tensor of no rows the scale of zeros.
+    Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
+    NotImplementedError where a gradient would be needed.
+    """
+    settled = _LAUNCHES(x, options=(granularity, dtype, group, configuration))
+    q = torch.empty(x.shape, dtype=dtype, device=x.device)
+    scale = torch.empty(settled.scale_shape, dtype=torch.float32, device=x.device)
+    settled.launch(as_rows(x), q, scale)
+    return q, scale
+
+
+def _settle(
+    x: Tensor, granularity: str, dtype: torch.dtype, group: int, configuration: Configuration | None
+) -> _Settled:
+    check_rows("quantize_fp8", x, MAXIMUM_COLUMNS)
+    if granularity not in GRANULARITIES:
+        raise ValueError(f"quantize_fp8: granularity is {granularity!r}; accepted are {list(GRANULARITIES)}")
+    check_float8("quantize_fp8", dtype)
+    if granularity == "tensor":
+        return _Settled((), _tensor_launch(x, dtype, configuration))
+    N = x.shape[-1]
+    if granularity == "group" and not 1 <= group <= WIDEST_REGISTER_ROW:
+        raise ValueError(f"quantize_fp8: group is {group}; accepted are 1 to {WIDEST_REGISTER_ROW} columns")
+    width = min(group, N) if granularity == "group" else N
+    shape = (*x.shape[:-1], triton.cdiv(N, width))
+    return _Settled(shape, _segments_launch(x, width, dtype, configuration))
+
+
+def check_float8(op: str, dtype: torch.dtype) -> None:
+    """Raise unless `dtype` is one of the two."""
+    if dtype not in LARGEST:
+        raise TypeError(f"{op}: dtype is {dtype}; accepted are {', '.join(map(str, LARGEST))}")
+
+
+def _segments_launch(
+    x: Tensor, width: int, dtype: torch.dtype, configuration: Configuration | None
+) -> Callable[..., None]:
+    if x.numel() == 0:
+        return _nothing
+    # Where all segments lie behind one another each is a row of its own, and no place has to be divided.
+    rows = x.view(-1, width) if x.is_contiguous() and x.shape[-1] % width == 0 else x.reshape(-1, x.shape[-1])
+    M, N = rows.shape
+    segments = M * triton.cdiv(N, width)
+    chosen = configuration or row_rule((segments, width), x.itemsize)
+    count, block = chosen["ROWS"], chosen["BLOCK"]
+    whole = block >= width
+    return Launch(
+        _quantize_kernel if whole else _quantize_wide_kernel, triton.cdiv(segments, count), x.get_device(),
+        segments, rows.stride(0),
+        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        N=N, SEGMENT=width, LARGEST=LARGEST[dtype], ROWS=count, BLOCK=block,
+        MASKED=width % block != 0 or N % width != 0 or segments % count != 0,
+        PAST_CACHE=x.numel() * (x.itemsize + 1) > CACHED_BYTES,
+    )  # fmt: skip
+
+
+def _tensor_launch(x: Tensor, dtype: torch.dtype, configuration: Configuration | None) -> Callable[..., None]:
+    if x.numel() == 0:
+        return lambda _, q, scale: scale.fill_(SMALLEST_SCALE)
+    rows = x.view(1, -1) if x.is_contiguous() else x.reshape(-1, x.shape[-1])
+    M, N = rows.shape
+    chosen = configuration or _tensor_rule(x.itemsize)
+    block, device = chosen["BLOCK"], x.get_device()
+    in_a_row = triton.cdiv(N, block)
+    tiles = M * in_a_row
+    programs = min(tiles, chosen["PROGRAMS"] * _multiprocessors(device))
+    how = {"num_warps": chosen.num_warps, "num_stages": chosen.num_stages}
+    find = Launch(_largest_kernel, programs, device, tiles, N, rows.stride(0), in_a_row, **how, BLOCK=block)
+    quantize = Launch(
+        _quantize_tensor_kernel, programs, device, tiles, N, rows.stride(0), in_a_row, programs, **how,
+        BLOCK=block, PROGRAMS=triton.next_power_of_2(programs), LARGEST=LARGEST[dtype],
+        PAST_CACHE=x.numel() * (x.itemsize + 1) > CACHED_BYTES,
+    )  # fmt: skip
+
+    def both(x: Tensor, q: Tensor, scale: Tensor) -> None:
+        largest = torch.empty(programs, dtype=torch.int32, device=x.device)
+        find(x, largest)
+        quantize(x, q, scale, largest)
+
+    return both
+
+
+def _nothing(*_: Tensor) -> None:
+    """A grid of no programs would be an error."""
+
+
+_LAUNCHES = Launches(_settle)
+
+
+def _multiprocessors(device: int) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1
+
+
+def _tensor_rule(itemsize: int) -> Configuration:
+    return _tensor_choice(16, 1, PROGRAMS_PER_MULTIPROCESSOR, itemsize)
+
+
+def _tensor_choice(num_warps: int, loads: int, programs: int, itemsize: int) -> Configuration:
+    block = num_warps * 32 * loads * LOAD_BYTES // itemsize
+    return Configuration.of(BLOCK=block, PROGRAMS=programs, num_warps=num_warps)
+
+
+def quantize_fp8_choices(
+    shape: tuple[int, ...], itemsize: int, granularity: str = "row", group: int = GROUP
+) -> Iterator[Configuration]:
+    """What a search may try for (M, N). PROGRAMS, which only a whole tensor's have, are those of a multiprocessor."""
+    M, N = shape
+    if granularity == "tensor":
+        for num_warps, programs in ((8, 4), (8, 8), (16, 2), (16, 4), (32, 2)):
+            for loads in (1, 2, 4):
+                yield _tensor_choice(num_warps, loads, programs, itemsize)
+        return
+    width = min(group, N) if granularity == "group" else N
+    for chosen in row_choices((M * triton.cdiv(N, width), width), itemsize):
+        if granularity == "row" or chosen["BLOCK"] >= width:
+            yield chosen
+
+
+def quantize_fp8_reference(
+    x: Tensor, granularity: str = "row", dtype: torch.dtype = torch.float8_e4m3fn, group: int = GROUP
+) -> tuple[Tensor, Tensor]:
+    """(x / scale, scale) in float64, on the device of `x`: what q is before it is rounded, and its scale."""
+    x = x.double()
+    N = x.shape[-1]
+    if granularity == "tensor":
+        largest = x.abs().amax() if x.numel() else x.new_zeros(())
+        scale = (largest / LARGEST[dtype]).clamp(min=SMALLEST_SCALE)
+        return x / scale, scale
+    width = group if granularity == "group" else N
+    filled = torch.nn.functional.pad(x, (0, -N % width)).unflatten(-1, (-1, width))
+    scale = (filled.abs().amax(-1) / LARGEST[dtype]).clamp(min=SMALLEST_SCALE)
+    return (filled / scale[..., None]).flatten(-2)[..., :N], scale
+
+
+def quantize_fp8_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor]:
+    """(x,) of normal data."""
+    generator = torch.Generator(device).manual_seed(seed)
+    return (torch.randn(shape, dtype=dtype, device=device, generator=generator),)
+
+
+def quantize_fp8_traffic(
+    shape: tuple[int, ...], itemsize: int, granularity: str = "row", group: int = GROUP
+) -> Traffic:
+    """Least work for (M, N): read x once, write a byte for each element and four for each scale.
+
+    Magnitude, comparison, product and conversion are counted as four operations an element. A whole tensor that no
+    cache holds cannot be done with a single read, as its scale comes first; the least counts one all the same.
+    """
+    M, N = shape
+    scales = {"row": M, "group": M * triton.cdiv(N, group), "tensor": 1}[granularity]
+    return Traffic(read_bytes=M * N * itemsize, written_bytes=M * N + 4 * scales, flops=4 * M * N)

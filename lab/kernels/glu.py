@@ -1,0 +1,187 @@
+"""Gated linear units, element by element: y = act(gate) · up.
+
+gate, up, y: (…, N), float16, bfloat16 or float32; all arithmetic in float32, rounded once. SwiGLU takes
+act(g) = g · σ(g). GeGLU takes the Gaussian error linear unit, of which there are two that differ by up to 5e-4:
+`geglu_erf` has g · Φ(g), `geglu_tanh` the approximation g · σ(2 √(2/π) (g + 0.044715 g³)), where
+½ (1 + tanh z) = σ(2 z). Definitions: Shazeer, "GLU Variants Improve Transformer", 2020; Hendrycks and Gimpel,
+"Gaussian Error Linear Units", 2016.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from lab.kernels.checks import check_adjacent, check_alike, check_tensor
+from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, as_rows, nothing, result_like
+from lab.kernels.traffic import Traffic
+
+LOAD_BYTES = 16  # the widest load of a thread
+# σ(z) = 1 / (1 + 2^(−z log₂e)): the GPU has an instruction for powers of two, and any other exponential is made of it.
+SIGMOID_POWER = tl.constexpr(-math.log2(math.e))
+TANH_POWER = tl.constexpr(-2 * math.sqrt(2 / math.pi) * math.log2(math.e))
+TANH_CUBIC = tl.constexpr(0.044715)
+ROOT_HALF = tl.constexpr(math.sqrt(0.5))
+
+
+@triton.jit
+def _silu(g):
+    return g / (1 + tl.exp2(g * SIGMOID_POWER))
+
+
+@triton.jit
+def _gelu_erf(g):
+    return 0.5 * g * (1 + tl.erf(g * ROOT_HALF))
+
+
+@triton.jit
+def _gelu_tanh(g):
+    return g / (1 + tl.exp2((g + g * g * g * TANH_CUBIC) * TANH_POWER))
+
+
+@triton.jit
+def _glu_kernel(
+    gate_ptr, up_ptr, y_ptr, N, gate_stride, up_stride,
+    ACTIVATION: tl.constexpr, BLOCK: tl.constexpr, ONE_RUN: tl.constexpr, PAST_CACHE: tl.constexpr,
+):  # fmt: skip
+    """BLOCK columns of one row a program. Only the last of a row asks how many are left: a mask would narrow loads.
+
+    ONE_RUN: all rows lie behind one another and are taken as one, of N columns.
+    """
+    row, tile = 0, tl.program_id(0)
+    if not ONE_RUN:
+        tiles = tl.cdiv(N, BLOCK)
+        row, tile = (tile // tiles).to(tl.int64), tile % tiles
+        gate_ptr += row * gate_stride
+        up_ptr += row * up_stride
+        y_ptr += row * N
+    start = tile.to(tl.int64) * BLOCK
+    offsets = start + tl.arange(0, BLOCK)
+    past: tl.constexpr = ".cs" if PAST_CACHE else ""
+    if N - start >= BLOCK:
+        gate = tl.load(gate_ptr + offsets, eviction_policy="evict_first")
+        up = tl.load(up_ptr + offsets, eviction_policy="evict_first")
+        y = ACTIVATION(gate.to(tl.float32)) * up.to(tl.float32)
+        tl.store(y_ptr + offsets, y.to(y_ptr.dtype.element_ty), cache_modifier=past)
+    else:
+        inside = offsets < N
+        gate = tl.load(gate_ptr + offsets, mask=inside, eviction_policy="evict_first")
+        up = tl.load(up_ptr + offsets, mask=inside, eviction_policy="evict_first")
+        y = ACTIVATION(gate.to(tl.float32)) * up.to(tl.float32)
+        tl.store(y_ptr + offsets, y.to(y_ptr.dtype.element_ty), mask=inside, cache_modifier=past)
+
+
+def swiglu(gate: Tensor, up: Tensor, *, configuration: Configuration | None = None) -> Tensor:
+    """SiLU(gate) · up, in one kernel launch.
+
+    gate, up: (..., N) of one shape and dtype, adjacent columns, any distance between rows.
+    configuration: how to launch, one of `glu_choices`; by default the best that is known here.
+    Returns a new contiguous tensor of their shape and dtype; no elements give an empty result.
+    Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
+    NotImplementedError where a gradient would be needed.
+    """
+    return _glu(_SWIGLU, gate, up, configuration)
+
+
+def geglu_erf(gate: Tensor, up: Tensor, *, configuration: Configuration | None = None) -> Tensor:
+    """GELU(gate) · up with the error function itself; otherwise as `swiglu`."""
+    return _glu(_GEGLU_ERF, gate, up, configuration)
+
+
+def geglu_tanh(gate: Tensor, up: Tensor, *, configuration: Configuration | None = None) -> Tensor:
+    """GELU(gate) · up with the tanh approximation; otherwise as `swiglu`."""
+    return _glu(_GEGLU_TANH, gate, up, configuration)
+
+
+def halves(packed: Tensor) -> tuple[Tensor, Tensor]:
+    """(gate, up) of a packed tensor (..., 2N), gate first, as views: `swiglu(*halves(packed))` copies nothing.
+
+    ValueError where the last dimension is odd.
+    """
+    if packed.dim() < 1 or packed.shape[-1] % 2:
+        raise ValueError(f"halves: packed has shape {tuple(packed.shape)}; accepted is (..., 2N)")
+    N = packed.shape[-1] // 2
+    return packed[..., :N], packed[..., N:]
+
+
+def _glu(launches: Launches, gate: Tensor, up: Tensor, configuration: Configuration | None) -> Tensor:
+    launch = launches(gate, up, options=(configuration,))
+    y = result_like(gate)
+    launch(as_rows(gate), as_rows(up), y)
+    return y
+
+
+def _settle(
+    op: str, activation: triton.JITFunction, gate: Tensor, up: Tensor, configuration: Configuration | None
+) -> Callable[..., Any]:
+    for name, tensor in (("gate", gate), ("up", up)):
+        check_tensor(op, name, tensor)
+        check_adjacent(op, name, tensor)
+    check_alike(op, "up", up, "gate", gate)
+    if gate.numel() == 0:
+        return nothing
+    one_run = gate.is_contiguous() and up.is_contiguous()
+    shape = (1, gate.numel()) if one_run else (-1, gate.shape[-1])
+    gate, up = gate.reshape(shape), up.reshape(shape)
+    M, N = gate.shape
+    chosen = configuration or glu_rule((M, N), gate.itemsize)
+    return Launch(
+        _glu_kernel, M * triton.cdiv(N, chosen["BLOCK"]), gate.get_device(), N, gate.stride(0), up.stride(0),
+        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        ACTIVATION=activation, BLOCK=chosen["BLOCK"], ONE_RUN=one_run,
+        PAST_CACHE=3 * M * N * gate.itemsize > CACHED_BYTES,
+    )  # fmt: skip
+
+
+_SWIGLU = Launches(partial(_settle, "swiglu", _silu))
+_GEGLU_ERF = Launches(partial(_settle, "geglu_erf", _gelu_erf))
+_GEGLU_TANH = Launches(partial(_settle, "geglu_tanh", _gelu_tanh))
+
+
+def glu_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """BLOCK and warps for any shape: one load of 16 bytes a thread from either side."""
+    return Configuration.of(BLOCK=_block(4, 1, itemsize), num_warps=4)
+
+
+def glu_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try: few or many threads a program, each with one to four loads in flight from either side."""
+    for num_warps in (2, 4, 8, 16):
+        for loads in (1, 2, 4):
+            yield Configuration.of(BLOCK=_block(num_warps, loads, itemsize), num_warps=num_warps)
+
+
+def _block(num_warps: int, loads: int, itemsize: int) -> int:
+    return num_warps * 32 * loads * LOAD_BYTES // itemsize
+
+
+def swiglu_reference(gate: Tensor, up: Tensor) -> Tensor:
+    """The float64 truth, on the device of `gate`."""
+    return torch.nn.functional.silu(gate.double()) * up.double()
+
+
+def geglu_erf_reference(gate: Tensor, up: Tensor) -> Tensor:
+    """The float64 truth, on the device of `gate`."""
+    return torch.nn.functional.gelu(gate.double()) * up.double()
+
+
+def geglu_tanh_reference(gate: Tensor, up: Tensor) -> Tensor:
+    """The float64 truth of the approximation, on the device of `gate`."""
+    return torch.nn.functional.gelu(gate.double(), approximate="tanh") * up.double()
+
+
+def glu_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, Tensor]:
+    """(gate, up) of normal data."""
+    generator = torch.Generator(device).manual_seed(seed)
+    gate = torch.randn(shape, dtype=dtype, device=device, generator=generator)
+    return gate, torch.randn(shape, dtype=dtype, device=device, generator=generator)
+
+
+def glu_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    """Least work: read gate and up once, write y once; activation and product counted as five operations."""
+    size_bytes = math.prod(shape) * itemsize
+    return Traffic(read_bytes=2 * size_bytes, written_bytes=size_bytes, flops=5 * math.prod(shape))

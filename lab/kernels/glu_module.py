@@ -1,0 +1,31 @@
+"""The gated MLP of a transformer's layer, as Llama, Qwen and Mistral have it, with the lab's SwiGLU in the middle.
+
+y = W_down (SiLU(W_gate x) · W_up x). The three products are PyTorch's own; only the step between them is one kernel.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from lab.kernels.glu import swiglu
+
+
+class SwiGLU(nn.Module):
+    """x: (..., hidden_size) to (..., hidden_size).
+
+    Its parameters carry the names of Hugging Face's LlamaMLP, so a state dict of either fits the other, and
+    `layer.mlp` of a loaded model may be replaced by one. The kernel has no backward: call it under `torch.no_grad()`,
+    or it raises NotImplementedError.
+    """
+
+    def __init__(
+        self, hidden_size: int, intermediate_size: int, bias: bool = False, *,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.gate_proj = nn.Linear(hidden_size, intermediate_size, bias, device=device, dtype=dtype)
+        self.up_proj = nn.Linear(hidden_size, intermediate_size, bias, device=device, dtype=dtype)
+        self.down_proj = nn.Linear(intermediate_size, hidden_size, bias, device=device, dtype=dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.down_proj(swiglu(self.gate_proj(x), self.up_proj(x)))
+        return y

@@ -1,0 +1,156 @@
+"""Softmax of rows: y = exp(x − max(x)) / Σ exp(x − max(x)).
+
+x, y: (…, N), float16, bfloat16 or float32; all arithmetic in float32, rounded once. A row of −inf alone has no
+maximum to subtract and gives NaN, as PyTorch does; so does a row that holds +inf or NaN.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from lab.kernels.checks import check_rows
+from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
+from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, row_choices, row_launch, row_rule
+from lab.kernels.traffic import Traffic
+
+LOG2_E = tl.constexpr(math.log2(math.e))
+WIDE_BLOCK = 32_768  # columns of a wide row that 32 warps hold; a row of up to as many they hold whole
+TILE = tl.constexpr(16_384)  # columns that they read at once of the rest
+LANES_BITS = tl.constexpr(32 * 32 * 128)  # of the columns that lie side by side: 16 bytes for each of 32 warps' threads
+
+
+@triton.jit
+def _softmax_kernel(
+    x_ptr, y_ptr, M, x_stride: tl.constexpr,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+):  # fmt: skip
+    """ROWS rows a program, each held in registers: x crosses memory once.
+
+    x_stride is a constant because Triton asks of other integers only whether they are multiples of 16: loads of rows of
+    1000 columns would be of one element each.
+    """
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    columns = tl.arange(0, BLOCK)[None, :]
+    mask = (rows < M) & (columns < N) if MASKED else None
+    lowest = float("-inf") if MASKED else None
+    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=lowest, eviction_policy="evict_first")
+    x = x.to(tl.float32)
+    powers = tl.exp2((x - tl.max(x, axis=1, keep_dims=True)) * LOG2_E)
+    y = powers * (1 / tl.sum(powers, axis=1, keep_dims=True))
+    y = y.to(y_ptr.dtype.element_ty)
+    tl.store(y_ptr + rows * N + columns, y, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+
+
+@triton.jit
+def _softmax_wide_kernel(
+    x_ptr, y_ptr, M, x_stride: tl.constexpr,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+):  # fmt: skip
+    """One row a program, too wide for registers: they hold its first BLOCK columns; the rest is read again, from L2.
+
+    On the way each lane keeps the largest value that it has seen and the sum relative to it (Milakov and Gimelshein,
+    "Online normalizer calculation for softmax", 2018). A lane belongs to one thread, which takes all its columns of a
+    tile together: that costs little more than one exponential a column, and no thread waits for another.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    x_ptr += row * x_stride
+    y_ptr += row * N
+    LANES: tl.constexpr = min(BLOCK, LANES_BITS // x_ptr.dtype.element_ty.primitive_bitwidth)
+    STEP: tl.constexpr = min(BLOCK, TILE)
+    lanes = tl.arange(0, LANES)[None, :]
+    first = tl.arange(0, BLOCK // LANES)[:, None] * LANES + lanes
+    columns = tl.arange(0, STEP // LANES)[:, None] * LANES + lanes
+    held = tl.load(x_ptr + first, eviction_policy="evict_first")
+    largest, total = _lanes_grown(
+        tl.full((LANES,), float("-inf"), tl.float32), tl.zeros((LANES,), tl.float32), held.to(tl.float32)
+    )
+    for start in range(BLOCK, N, STEP):
+        here = start + columns
+        mask = here < N if MASKED else None
+        lowest = float("-inf") if MASKED else None
+        x = tl.load(x_ptr + here, mask=mask, other=lowest, eviction_policy="evict_last")
+        largest, total = _lanes_grown(largest, total, x.to(tl.float32))
+    top = tl.max(largest, axis=0)
+    shares = tl.where(largest == float("-inf"), 0.0, tl.exp2((largest - top) * LOG2_E))
+    scale = 1 / tl.sum(total * shares, axis=0)
+    y_held = (tl.exp2((held.to(tl.float32) - top) * LOG2_E) * scale).to(y_ptr.dtype.element_ty)
+    tl.store(y_ptr + first, y_held, cache_modifier=".cs" if PAST_CACHE else "")
+    last = BLOCK + (N - BLOCK - 1) // STEP * STEP
+    for back in range(0, N - BLOCK, STEP):  # the last tile first: it is the likeliest to be in L2 still
+        here = last - back + columns
+        mask = here < N if MASKED else None
+        x = tl.load(x_ptr + here, mask=mask, eviction_policy="evict_first").to(tl.float32)
+        y = (tl.exp2((x - top) * LOG2_E) * scale).to(y_ptr.dtype.element_ty)
+        tl.store(y_ptr + here, y, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+
+
+@triton.jit
+def _lanes_grown(largest, total, x):
+    """The largest value of each lane and the sum relative to it, with the columns of `x`, (columns, lanes), added."""
+    higher = tl.maximum(largest, tl.max(x, axis=0))
+    # A lane that has seen nothing but −inf has nothing to scale: −inf − (−inf) would be NaN.
+    anchor = tl.where(higher == float("-inf"), 0.0, higher)
+    powers = tl.exp2((x - anchor[None, :]) * LOG2_E)
+    return higher, total * tl.exp2((largest - anchor) * LOG2_E) + tl.sum(powers, axis=0)
+
+
+def softmax(x: Tensor, *, configuration: Configuration | None = None) -> Tensor:
+    """Softmax over the last axis of `x`, in one kernel launch.
+
+    x: (..., N), any distance between rows, N from 1 to 262,144. configuration: how to launch, one of
+    `softmax_choices`; by default the best that is known here. Returns a new contiguous tensor of the shape and dtype
+    of `x`. Zero rows give an empty result. Raises TypeError or ValueError naming the argument, what it was and what is
+    accepted, and NotImplementedError where a gradient would be needed.
+    """
+    launch = _LAUNCHES(x, options=(configuration,))
+    y = result_like(x)
+    launch(as_rows(x), y)
+    return y
+
+
+def _settle(x: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
+    check_rows("softmax", x, MAXIMUM_COLUMNS)
+    if x.numel() == 0:
+        return nothing
+    rows = x.reshape(-1, x.shape[-1])
+    return row_launch(
+        _softmax_kernel, _softmax_wide_kernel, rows, configuration or softmax_rule(rows.shape, x.itemsize)
+    )
+
+
+_LAUNCHES = Launches(_settle)
+
+
+def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """As other rows; wide ones on as many warps as a program can have, which hold as much as they can."""
+    _, N = shape
+    if N > WIDEST_REGISTER_ROW:
+        return Configuration.of(ROWS=1, BLOCK=WIDE_BLOCK, num_warps=32)
+    return row_rule(shape, itemsize)
+
+
+def softmax_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try for (M, N)."""
+    return row_choices(shape, itemsize)
+
+
+def softmax_reference(x: Tensor) -> Tensor:
+    """The float64 truth, on the device of `x`."""
+    return torch.softmax(x.double(), dim=-1)
+
+
+def softmax_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor]:
+    """(x,) of normal data for shape (M, N)."""
+    generator = torch.Generator(device).manual_seed(seed)
+    return (torch.randn(shape, dtype=dtype, device=device, generator=generator),)
+
+
+def softmax_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    """Least work: read x once, write y once; compare, subtract, exponential, sum and product an element."""
+    size_bytes = math.prod(shape) * itemsize
+    return Traffic(read_bytes=size_bytes, written_bytes=size_bytes, flops=5 * math.prod(shape))

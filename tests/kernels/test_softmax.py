@@ -1,0 +1,176 @@
+import math
+
+import pytest
+import torch
+from accuracy import DTYPES, ODD_COLUMNS, assert_near
+from torch import Tensor
+
+from lab.kernels.launch import Configuration
+from lab.kernels.softmax import (
+    softmax,
+    softmax_choices,
+    softmax_inputs,
+    softmax_reference,
+    softmax_rule,
+    softmax_traffic,
+)
+
+INFINITY = float("inf")
+WIDE = [16_384, 16_385, 32_768, 32_769, 49_152, 70_001]
+
+
+def check(x: Tensor, configuration: Configuration | None = None) -> None:
+    """Near the truth, and near it for its size: in a wide row every share is far below one.
+
+    The distance to the maximum is rounded before its exponential is taken: an error that grows with it, in float32 the
+    larger one. Below the smallest normal number float32 has nothing, the others their subnormal ones.
+    """
+    y, truth = softmax(x, configuration=configuration), softmax_reference(x)
+    assert_near(y, truth, x)
+    limits = torch.finfo(x.dtype)
+    distance = x.double().amax(-1, keepdim=True) - x.double()
+    epsilons = 16 + distance.clamp(max=200) if x.dtype == torch.float32 else 1
+    smallest = limits.tiny if x.dtype == torch.float32 else limits.tiny * limits.eps
+    assert bool(((y.double() - truth).abs() <= epsilons * limits.eps * truth + smallest).all())
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("columns", [*ODD_COLUMNS, *WIDE])
+def test_it_agrees_with_float64_at_any_number_of_columns(columns: int, dtype: torch.dtype, device: str) -> None:
+    check(*softmax_inputs((3, columns), dtype, device, seed=1))
+
+
+@pytest.mark.parametrize("columns", [100, 20_000])
+@pytest.mark.parametrize("offset", [-60_000.0, 0.0, 60_000.0])
+def test_what_is_added_to_a_whole_row_changes_nothing(offset: float, columns: int, device: str) -> None:
+    (x,) = softmax_inputs((2, columns), torch.float32, device, seed=2)
+    check((x * 8).round() + offset)
+
+
+@pytest.mark.parametrize("columns", [100, 20_000])
+def test_a_few_large_logits_take_all(columns: int, device: str) -> None:
+    (x,) = softmax_inputs((2, columns), torch.float32, device, seed=3)
+    x[0, columns // 2] = 1e4
+    y = softmax(x)
+    assert y[0, columns // 2] == 1
+    assert y[0].sum() == 1
+    check(x)
+
+
+@pytest.mark.parametrize("columns", [100, 20_000])
+def test_masked_columns_get_nothing(columns: int, device: str) -> None:
+    (x,) = softmax_inputs((2, columns), torch.float32, device, seed=4)
+    x[:, columns // 3 :] = -INFINITY
+    x -= 1000  # far from the zero that stands for lanes without anything
+    y = softmax(x)
+    assert y[:, columns // 3 :].eq(0).all()
+    check(x)
+
+
+@pytest.mark.parametrize("columns", [1, 100, 20_000])
+@pytest.mark.parametrize("value", [-INFINITY, INFINITY, math.nan])
+def test_rows_without_a_finite_maximum_are_nan_as_in_torch_and_alone(value: float, columns: int, device: str) -> None:
+    (x,) = softmax_inputs((3, columns), torch.float32, device, seed=5)
+    if value == -INFINITY:
+        x[1] = value
+    else:
+        x[1, columns // 2] = value
+    y = softmax(x)
+    assert y[1].isnan().all()
+    assert torch.softmax(x, -1)[1].isnan().all()
+    assert not y[[0, 2]].isnan().any()
+
+
+@pytest.mark.parametrize("columns", [100, 20_000])
+def test_rows_may_lie_any_distance_apart(columns: int, device: str) -> None:
+    (x,) = softmax_inputs((6, columns + 7), torch.float32, device, seed=6)
+    check(x[::2, :columns])
+
+
+@pytest.mark.parametrize("columns", [100, 40_000])
+def test_a_row_may_stand_for_many_begin_anywhere_or_come_alone(columns: int, device: str) -> None:
+    (x,) = softmax_inputs((3, columns + 1), torch.float16, device, seed=7)
+    check(x[:1].expand(4, columns + 1))
+    check(x[:, 1:])
+    check(x[0])
+    check(x.view(3, 1, columns + 1).transpose(0, 1))
+
+
+@pytest.mark.parametrize("columns", [1000, 40_000])
+def test_each_choice_gives_the_same_result(columns: int, device: str) -> None:
+    (x,) = softmax_inputs((5, columns), torch.bfloat16, device, seed=8)
+    for configuration in softmax_choices(x.shape, x.itemsize):
+        check(x, configuration)
+
+
+def test_a_row_is_held_whole_as_far_as_registers_go() -> None:
+    held = {N: softmax_rule((64, N), 2)["BLOCK"] >= N for N in (1, 1000, 16_384, 16_385, 32_768, 32_769, 262_144)}
+    assert [N for N, whole in held.items() if whole] == [1, 1000, 16_384, 16_385, 32_768]
+
+
+@pytest.mark.parametrize("columns", [100, 40_000])
+def test_the_inputs_stay_as_they_were(columns: int, device: str) -> None:
+    (x,) = softmax_inputs((2, columns), torch.float32, device, seed=9)
+    before = x.clone()
+    softmax(x)
+    assert torch.equal(x, before)
+
+
+def test_zero_rows_give_an_empty_result(device: str) -> None:
+    assert softmax(torch.empty((2, 0, 64), device=device)).shape == (2, 0, 64)
+
+
+def test_what_it_refuses(device: str) -> None:
+    x = torch.ones(2, 8, device=device)
+    with pytest.raises(TypeError, match=r"softmax: x is a list; accepted is a torch\.Tensor"):
+        softmax([1.0])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"softmax: x has dtype torch\.float64; accepted are torch\.float16"):
+        softmax(x.double())
+    with pytest.raises(ValueError, match=r"softmax: x has shape \(\); at least one dimension"):
+        softmax(x[0, 0])
+    with pytest.raises(ValueError, match="softmax: x has 262145 columns; accepted are 1 to 262144"):
+        softmax(torch.empty((0, 262_145), device=device))
+    with pytest.raises(ValueError, match="softmax: x has stride 8 in its last dimension; accepted is 1"):
+        softmax(x.t())
+    with pytest.raises(NotImplementedError, match="softmax: x requires grad"):
+        softmax(x.requires_grad_())
+
+
+def test_the_least_traffic_is_one_read_and_one_write() -> None:
+    traffic = softmax_traffic((4096, 8192), itemsize=2)
+    assert (traffic.read_bytes, traffic.written_bytes, traffic.flops) == (2**26, 2**26, 5 * 2**25)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("columns", [*ODD_COLUMNS, *WIDE, 65_536, 65_537, 131_072, 262_144])
+def test_on_a_gpu_it_agrees_with_float64_over_many_rows(columns: int, dtype: torch.dtype) -> None:
+    check(*softmax_inputs((301, columns), dtype, "cuda", seed=7))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("columns", [4096, 131_072])
+def test_on_a_gpu_it_gives_the_same_bits_twice(columns: int) -> None:
+    (x,) = softmax_inputs((513, columns), torch.float16, "cuda", seed=8)
+    assert torch.equal(softmax(x), softmax(x))
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_more_than_two_to_the_31_elements_are_addressed_right() -> None:
+    x = torch.zeros((2**31 // 4096 + 5, 4096), dtype=torch.float16, device="cuda")
+    (last,) = softmax_inputs((3, 4096), torch.float16, "cuda", seed=9)
+    x[-3:] = last
+    assert_near(softmax(x)[-3:], softmax_reference(last), last)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("columns", [4096, 131_072])
+def test_on_a_gpu_a_captured_graph_replays_on_new_data(columns: int) -> None:
+    (x,) = softmax_inputs((33, columns), torch.float16, "cuda", seed=10)
+    softmax(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = softmax(x)
+    x.copy_(softmax_inputs((33, columns), torch.float16, "cuda", seed=11)[0])
+    graph.replay()
+    assert_near(y, softmax_reference(x), x)
