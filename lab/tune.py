@@ -11,10 +11,12 @@ from pathlib import Path
 
 from lab.definition.catalogue import choose_experiments, load_tunables
 from lab.definition.experiment import Experiment
-from lab.definition.plan import NAME, Plan, make_plan
+from lab.definition.plan import Plan, make_plan
 from lab.definition.search import Tunable, candidates, configuration_name, search_name
 from lab.errors import PlanError, RunError
+from lab.evidence.machine import version
 from lab.evidence.record import Machine
+from lab.evidence.source import source_digest
 from lab.kernels.launch import gpu_name
 from lab.kernels.tuned import VARIABLE, drop, keep, read_tuned, tuned_file
 from lab.overview import describe_search
@@ -75,10 +77,9 @@ def tune(request: Request, runs: Path, say: Say) -> Iterator[str]:
     launch_by_rules()
     names = _names(request)
     if _cost(choose_experiments(names), request.sweeps) > request.budget_seconds:
-        names = _finalists(_screened(_plan(request.run_id + SCREEN, names, sweeps=1), runs, say), request)
-    directory = runs / request.run_id
-    run(_plan(request.run_id, names, request.sweeps), directory, say)
-    result = load_run(directory)
+        say("one sweep of all configurations, to choose who takes part")
+        names = _finalists(_measured(_plan(request.run_id + SCREEN, names, sweeps=1), runs, say), request)
+    result = _measured(_plan(request.run_id, names, request.sweeps), runs, say)
     for experiment in result.experiments:
         for search in searches(experiment):
             yield from describe_search(search, experiment.control(search.case.name, search.scope))
@@ -142,13 +143,25 @@ def _plan(run_id: str, names: Sequence[str], sweeps: int) -> Plan:
     )  # fmt: skip
 
 
-def _screened(plan: Plan, runs: Path, say: Say) -> RunResult:
-    """The run that goes before: taken up where it was left, and not measured twice."""
+def _measured(plan: Plan, runs: Path, say: Say) -> RunResult:
+    """A run of the plan, measured or taken up where it was left; one of this very plan, source and Triton that is
+    finished is not measured twice, so that what could not be kept of it can be kept now."""
     directory = runs / plan.run_id
-    if not ((directory / NAME).is_file() and load_run(directory).finished_utc):
-        say("one sweep of all configurations, to choose who takes part")
+    held = _finished(directory)
+    if held is None or (held.plan.digest, held.start.source_digest, held.machine.triton) != (
+        plan.digest, source_digest(), version("triton")
+    ):  # fmt: skip
         run(plan, directory, say)
-    return load_run(directory)
+        held = load_run(directory)
+    return held
+
+
+def _finished(directory: Path) -> RunResult | None:
+    try:
+        held = load_run(directory)
+    except RunError:  # none is there yet, or it has hardly begun
+        return None
+    return held if held.finished_utc else None
 
 
 def _finalists(screen: RunResult, request: Request) -> list[str]:

@@ -16,7 +16,7 @@ from lab.definition.catalogue import choose_experiments, load_tunables
 from lab.definition.plan import Plan
 from lab.definition.search import RULE, candidates, configuration_name
 from lab.errors import PlanError, RunError
-from lab.evidence.machine import fingerprint
+from lab.evidence.machine import fingerprint, version
 from lab.kernels.launch import Configuration
 from lab.kernels.tuned import Key, keep, read_tuned
 
@@ -129,12 +129,38 @@ def test_beyond_the_budget_one_sweep_chooses_who_takes_part(tmp_path: Path, meas
     assert kept(tmp_path) == {KEY: FOUND[-1]}
 
 
-def test_a_finished_sweep_of_all_is_not_measured_twice(tmp_path: Path, measure: Callable[..., list[Plan]]) -> None:
-    plans = measure(SLOWER)
+def test_a_finished_search_is_not_measured_twice_and_can_still_be_kept(
+    tmp_path: Path, measure: Callable[..., list[Plan]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = measure(SLOWER | {NAMES[1]: 20e-6}, on=machine(triton=version("triton")))
+    monkeypatch.setenv("LAB_TUNED", "")
+    tuned(tmp_path, budget_seconds=1.0)
+    assert [plan.run_id for plan in plans] == ["search-screen", "search"]
+    monkeypatch.setenv("LAB_TUNED", str(tmp_path / "tuned.json"))
+    tuned(tmp_path, budget_seconds=1.0)
+    assert [plan.run_id for plan in plans] == ["search-screen", "search"]
+    assert kept(tmp_path) == {KEY: FOUND[1]}
+
+
+def test_an_interrupted_search_goes_on_with_the_finalists_that_were_chosen(
+    tmp_path: Path, measure: Callable[..., list[Plan]]
+) -> None:
+    plans = measure(SLOWER, on=machine(triton=version("triton")))
     tuned(tmp_path, budget_seconds=1.0)
     shutil.rmtree(tmp_path / "runs" / "search")
     tuned(tmp_path, budget_seconds=1.0)
     assert [plan.run_id for plan in plans] == ["search-screen", "search", "search"]
+    assert plans[1].digest == plans[2].digest
+
+
+def test_what_was_measured_of_another_source_is_measured_anew(
+    tmp_path: Path, measure: Callable[..., list[Plan]]
+) -> None:
+    plans = measure(SLOWER, source="0" * 64, on=machine(triton=version("triton")))
+    tuned(tmp_path)
+    with pytest.raises(FileExistsError):  # where a run refuses a finished one, this one cannot write over it
+        tuned(tmp_path)
+    assert len(plans) == 2
 
 
 def test_where_no_rival_can_be_measured_the_search_ends(tmp_path: Path, measure: Callable[..., list[Plan]]) -> None:
