@@ -2,12 +2,26 @@
 
 from experiments.cheating_kernels import CHEATING_KERNELS
 from experiments.configuration_search import CONFIGURATION_SEARCH
+from experiments.fp8_quantization import FP8_QUANTIZATION
 from experiments.gpu_ceilings import GPU_CEILINGS
+from experiments.headline_tables import HEADLINE_TABLES
 from experiments.measurement_validity import MEASUREMENT_VALIDITY
+from experiments.memory_primitives import MEMORY_PRIMITIVES
 from experiments.normalization_fusion import NORMALIZATION_FUSION
 from experiments.profiler_validation import PROFILER_VALIDATION
+from experiments.softmax_fusion import SOFTMAX_FUSION
+from experiments.swiglu_fusion import SWIGLU_FUSION
 
 EXPERIMENTS = (
-    NORMALIZATION_FUSION, CONFIGURATION_SEARCH, GPU_CEILINGS, PROFILER_VALIDATION, MEASUREMENT_VALIDITY,
+    NORMALIZATION_FUSION,
+    SOFTMAX_FUSION,
+    SWIGLU_FUSION,
+    FP8_QUANTIZATION,
+    MEMORY_PRIMITIVES,
+    CONFIGURATION_SEARCH,
+    HEADLINE_TABLES,
+    GPU_CEILINGS,
+    PROFILER_VALIDATION,
+    MEASUREMENT_VALIDITY,
     CHEATING_KERNELS,
-)  # fmt: skip
+)

@@ -1,4 +1,4 @@
-"""How much does one fused kernel move the latency of RMSNorm and LayerNorm, and against whom?"""
+"""How much does one fused kernel move the latency of RMSNorm, also after a residual add, and LayerNorm?"""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lab import EDGES, Case, Claim, Experiment, Operator, Profile
+from lab.kernels.add_rmsnorm import add_rmsnorm, add_rmsnorm_inputs, add_rmsnorm_reference, add_rmsnorm_traffic
 from lab.kernels.layernorm import layernorm, layernorm_inputs, layernorm_reference, layernorm_traffic
 from lab.kernels.rmsnorm import rmsnorm, rmsnorm_inputs, rmsnorm_reference, rmsnorm_traffic
 
@@ -32,6 +33,11 @@ def layernorm_fused(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) 
     return F.layer_norm(x, (x.shape[-1],), weight, bias, eps)
 
 
+def add_rmsnorm_fused(x: Tensor, residual: Tensor, weight: Tensor, eps: float = 1e-6) -> tuple[Tensor, Tensor]:
+    s = x + residual
+    return F.rms_norm(s, (s.shape[-1],), weight, eps), s
+
+
 RMSNORM = Operator(
     name="rmsnorm",
     inputs=rmsnorm_inputs,
@@ -53,6 +59,16 @@ LAYERNORM = Operator(
     standard=layernorm_fused,
     edges=EDGES,
 )
+ADD_RMSNORM = Operator(
+    name="add-rmsnorm",
+    inputs=add_rmsnorm_inputs,
+    reference=add_rmsnorm_reference,
+    traffic=add_rmsnorm_traffic,
+    # As of RMSNorm; one of them where an implementation norms the sum before it is rounded.
+    tolerance=3,
+    standard=add_rmsnorm_fused,
+    edges=EDGES,
+)
 
 
 def load_liger_rmsnorm() -> Callable[..., Any]:
@@ -66,6 +82,38 @@ def load_liger_layernorm() -> Callable[..., Any]:
     from liger_kernel.ops.layer_norm import LigerLayerNormFunction
 
     return lambda x, weight, bias: LigerLayerNormFunction.apply(x, weight, bias, 1e-5)
+
+
+def load_liger_add_rmsnorm() -> Callable[..., Any]:
+    import torch.distributed.tensor  # noqa: F401  # as above
+    from liger_kernel.ops.fused_add_rms_norm import LigerFusedAddRMSNormFunction
+
+    return lambda x, residual, weight: LigerFusedAddRMSNormFunction.apply(
+        x, residual, weight, 1e-6, 0.0, "llama", False
+    )
+
+
+def load_quack_rmsnorm() -> Callable[..., Any]:
+    from quack.rmsnorm import rmsnorm_fwd
+
+    return lambda x, weight: rmsnorm_fwd(x, weight, eps=1e-6)[0]
+
+
+def load_quack_layernorm() -> Callable[..., Any]:
+    from quack.rmsnorm import layernorm_fwd
+
+    return lambda x, weight, bias: layernorm_fwd(x, weight, bias, 1e-5)
+
+
+def load_quack_add_rmsnorm() -> Callable[..., Any]:
+    from quack.rmsnorm import rmsnorm_fwd
+
+    return lambda x, residual, weight: rmsnorm_fwd(x, weight, residual=residual, eps=1e-6)[:2]
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """By PyTorch's compiler, for these shapes alone and with its search for the best kernel."""
+    return torch.compile(function, dynamic=False, mode="max-autotune-no-cudagraphs")
 
 
 SWEEP = "rmsnorm-shape-sweep"
@@ -96,6 +144,24 @@ LAYERNORM_CASES = (
     ),
 )  # fmt: skip
 
+# Qwen2.5-7B's hidden state: a prompt of 8192 tokens, and 16 sequences that are decoded together.
+PROMPT = Case(
+    operator=RMSNORM, shape=(8192, 3584), dtype="bfloat16", only_with=SWEEP,
+    description="RMSNorm of Qwen2.5-7B over a prompt of 8192 tokens",
+)  # fmt: skip
+DECODE = Case(
+    operator=RMSNORM, shape=(16, 3584), dtype="bfloat16", only_with=SWEEP,
+    description="RMSNorm of Qwen2.5-7B while 16 sequences are decoded",
+)  # fmt: skip
+LONG_ROWS = Case(
+    operator=RMSNORM, shape=(1024, 131_072), dtype="bfloat16", only_with=SWEEP,
+    description="rows too wide for the registers of one multiprocessor",
+)  # fmt: skip
+RESIDUAL = Case(
+    operator=ADD_RMSNORM, shape=(4096, 4096), dtype="bfloat16", only_with=SWEEP,
+    description="residual add and RMSNorm of a layer of Llama 3 8B",
+)  # fmt: skip
+
 TORCH_BASELINE = Profile(
     name="torch-baseline",
     title="decomposed PyTorch",
@@ -107,30 +173,35 @@ TORCH_BASELINE = Profile(
 TORCH_FUSED = Profile(
     name="torch-fused",
     title="fused PyTorch",
-    technique="F.rms_norm and F.layer_norm: one hand-written CUDA kernel of the library.",
+    technique="F.rms_norm and F.layer_norm: one hand-written CUDA kernel of the library; a residual is added before.",
     hypothesis="What a user has today without effort; near the memory's limit on small rows only.",
     signal="One kernel, about one read and one write of the tensor.",
-    implementations={"rmsnorm": lambda: rmsnorm_fused, "layernorm": lambda: layernorm_fused},
+    implementations={
+        "rmsnorm": lambda: rmsnorm_fused,
+        "layernorm": lambda: layernorm_fused,
+        "add-rmsnorm": lambda: add_rmsnorm_fused,
+    },
 )
 TORCH_COMPILE = Profile(
     name="torch-compile",
     title="torch.compile",
-    technique="torch.compile(dynamic=False) of the fused PyTorch call: a kernel generated for this shape.",
+    technique="torch.compile of the fused PyTorch call, dynamic=False and max-autotune: a kernel made for this shape.",
     hypothesis="A close rival where the generated reduction keeps the row on chip.",
     signal="One generated kernel; DRAM bytes near the least traffic.",
     implementations={
-        "rmsnorm": lambda: torch.compile(rmsnorm_fused, dynamic=False),
-        "layernorm": lambda: torch.compile(layernorm_fused, dynamic=False),
+        "rmsnorm": lambda: compiled(rmsnorm_fused),
+        "layernorm": lambda: compiled(layernorm_fused),
+        "add-rmsnorm": lambda: compiled(add_rmsnorm_fused),
     },
 )
 TRITON_RMSNORM = Profile(
     name="triton-fused-rmsnorm",
     title="Triton RMSNorm",
-    technique="One Triton kernel; a row stays in registers between the sum of squares and the product.",
+    technique="One Triton kernel; a row, or what fits of it, stays in registers from the sum of squares on.",
     hypothesis="Bound by one read and one write of the tensor: ahead of PyTorch, level with its best rivals.",
     signal="The lab's own kernel; DRAM throughput near peak on the larger shapes.",
     implementations={"rmsnorm": lambda: rmsnorm},
-    kernels={"rmsnorm": "_rmsnorm_kernel"},
+    kernels={"rmsnorm": "_rmsnorm_kernel or _rmsnorm_wide_kernel"},
     devices=("cuda",),
 )
 TRITON_LAYERNORM = Profile(
@@ -140,7 +211,17 @@ TRITON_LAYERNORM = Profile(
     hypothesis="Bound by one read and one write of the tensor, as RMSNorm is.",
     signal="The lab's own kernel; DRAM throughput near peak.",
     implementations={"layernorm": lambda: layernorm},
-    kernels={"layernorm": "_layernorm_kernel"},
+    kernels={"layernorm": "_layernorm_kernel or _layernorm_wide_kernel"},
+    devices=("cuda",),
+)
+TRITON_ADD_RMSNORM = Profile(
+    name="triton-fused-add-rmsnorm",
+    title="Triton add-RMSNorm",
+    technique="One Triton kernel for the residual add and the norm; the sum stays in registers between the two.",
+    hypothesis="Bound by two reads and two writes, of which two calls need three and two.",
+    signal="The lab's own kernel; DRAM throughput near peak.",
+    implementations={"add-rmsnorm": lambda: add_rmsnorm},
+    kernels={"add-rmsnorm": "_add_rmsnorm_kernel or _add_rmsnorm_wide_kernel"},
     devices=("cuda",),
 )
 LIGER = Profile(
@@ -149,11 +230,32 @@ LIGER = Profile(
     technique="The Triton kernels of the Liger library, as published.",
     hypothesis="The strongest Triton rival that a user can install; expected level with ours.",
     signal="One kernel of Liger's; DRAM bytes near the least traffic.",
-    implementations={"rmsnorm": load_liger_rmsnorm, "layernorm": load_liger_layernorm},
+    implementations={
+        "rmsnorm": load_liger_rmsnorm,
+        "layernorm": load_liger_layernorm,
+        "add-rmsnorm": load_liger_add_rmsnorm,
+    },
     devices=("cuda",),
     package="liger_kernel",
 )
+QUACK = Profile(
+    name="quack",
+    title="QuACK",
+    technique="The CuTe kernels of the quack library, as published: a wide row is spread over a cluster of programs.",
+    hypothesis="The fastest norms that a user of a Hopper can install: near the memory's limit at any width.",
+    signal="One kernel of quack's; DRAM bytes near the least traffic.",
+    implementations={
+        "rmsnorm": load_quack_rmsnorm,
+        "layernorm": load_quack_layernorm,
+        "add-rmsnorm": load_quack_add_rmsnorm,
+    },
+    devices=("cuda",),
+    package="quack",
+)
 
+KEEPS_UP = 0.98  # at most as far behind as is rarely worth a rival's maintenance
+NEARLY = 0.95  # where a launch takes most of the time, and a few hundredths of a microsecond are per cents
+SMALL_RMSNORM_CASES = (RMSNORM_CASES[0], DECODE)
 LARGE_RMSNORM_CASES = tuple(case for case in RMSNORM_CASES if case.shape[0] * case.shape[1] >= 2048 * 4096)
 
 RMSNORM_BEATS_TORCH = Claim(
@@ -219,6 +321,52 @@ CLAIMS = (
         text="torch.compile is faster than PyTorch's own fused norms.",
         subject=TORCH_COMPILE, baseline=TORCH_FUSED, cases=RMSNORM_CASES + LAYERNORM_CASES,
     ),
+    Claim(
+        name="triton-rmsnorm-keeps-up-with-quack",
+        text="The fused Triton RMSNorm is at most 2 % behind quack's on the larger shapes.",
+        subject=TRITON_RMSNORM, baseline=QUACK, cases=(*LARGE_RMSNORM_CASES, PROMPT), threshold=KEEPS_UP,
+    ),
+    Claim(
+        name="triton-layernorm-keeps-up-with-quack",
+        text="The fused Triton LayerNorm is at most 2 % behind quack's, which takes weights in full precision only.",
+        subject=TRITON_LAYERNORM, baseline=QUACK, cases=LAYERNORM_CASES[:1], threshold=KEEPS_UP,
+    ),
+    Claim(
+        name="triton-long-row-rmsnorm-beats-compile",
+        text="On rows of 131,072 columns the fused Triton RMSNorm is at least 1.35 times as fast as torch.compile.",
+        subject=TRITON_RMSNORM, baseline=TORCH_COMPILE, cases=(LONG_ROWS,), threshold=1.35,
+    ),
+    Claim(
+        name="triton-long-row-rmsnorm-keeps-up-with-quack",
+        text="On rows of 131,072 columns the fused Triton RMSNorm is at most 2 % behind quack's.",
+        subject=TRITON_RMSNORM, baseline=QUACK, cases=(LONG_ROWS,), threshold=KEEPS_UP,
+    ),
+    Claim(
+        name="triton-add-rmsnorm-beats-torch",
+        text="The fused Triton add-RMSNorm is faster than an addition and F.rms_norm.",
+        subject=TRITON_ADD_RMSNORM, baseline=TORCH_FUSED, cases=(RESIDUAL,),
+    ),
+    Claim(
+        name="triton-add-rmsnorm-beats-compile",
+        text="The fused Triton add-RMSNorm is faster than torch.compile of an addition and F.rms_norm.",
+        subject=TRITON_ADD_RMSNORM, baseline=TORCH_COMPILE, cases=(RESIDUAL,),
+    ),
+    *(
+        Claim(
+            name=f"triton-add-rmsnorm-keeps-up-with-{rival.name}",
+            text=f"The fused Triton add-RMSNorm is at most 2 % behind {rival.title}'s.",
+            subject=TRITON_ADD_RMSNORM, baseline=rival, cases=(RESIDUAL,), threshold=KEEPS_UP,
+        )
+        for rival in (LIGER, QUACK)
+    ),
+    *(
+        Claim(
+            name=f"small-triton-rmsnorm-keeps-up-with-{rival.name}",
+            text=f"Replayed in a CUDA graph, the fused Triton RMSNorm of small inputs is at most 5 % behind {whose}.",
+            subject=TRITON_RMSNORM, baseline=rival, cases=SMALL_RMSNORM_CASES, scope="graph", threshold=NEARLY,
+        )
+        for rival, whose in ((TORCH_FUSED, "F.rms_norm"), (LIGER, "Liger's"), (QUACK, "quack's"))
+    ),
 )  # fmt: skip
 
 NORMALIZATION_FUSION = Experiment(
@@ -233,8 +381,17 @@ NORMALIZATION_FUSION = Experiment(
         "be small or nothing. This experiment registers a claim against each of them."
     ),
     focus="Kernel fusion",
-    cases=RMSNORM_CASES + LAYERNORM_CASES,
-    profiles=(TORCH_BASELINE, TORCH_FUSED, TORCH_COMPILE, TRITON_RMSNORM, TRITON_LAYERNORM, LIGER),
+    cases=(*RMSNORM_CASES, *LAYERNORM_CASES, PROMPT, DECODE, LONG_ROWS, RESIDUAL),
+    profiles=(
+        TORCH_BASELINE,
+        TORCH_FUSED,
+        TORCH_COMPILE,
+        TRITON_RMSNORM,
+        TRITON_LAYERNORM,
+        TRITON_ADD_RMSNORM,
+        LIGER,
+        QUACK,
+    ),
     claims=CLAIMS,
     headlines=(RMSNORM_BEATS_TORCH, LAYERNORM_BEATS_TORCH),
     does_not_show=(
@@ -244,6 +401,7 @@ NORMALIZATION_FUSION = Experiment(
         "the host.",
         "A claim for inputs that are still in the cache because the previous layer has just written them: "
         "device_warm is measured and shown, and no claim rests on it.",
+        "A residual that is added in place, as some frameworks do: every implementation writes the sum to new memory.",
     ),
     metrics={
         "Latency": ("p50 latency", "p95 latency", "speed-up vs each baseline, with interval"),

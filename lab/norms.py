@@ -1,4 +1,4 @@
-"""`benchmark-norms`: one RMSNorm or LayerNorm case, measured here and now and printed as a table.
+"""`benchmark-norms`: one case of a norm, measured here and now and printed as a table.
 
 A single process gives no interval and no verdict; `lab benchmark` is for claims.
 """
@@ -30,7 +30,12 @@ from lab.worker.ring import Ring
 from lab.worker.sweep_case import fault, skip_reason
 
 BASELINE = "torch-fused"
-BACKENDS = {"torch": ("torch-baseline", "torch-fused", "torch-compile"), "triton": ("triton-",), "liger": ("liger",)}
+BACKENDS = {
+    "torch": ("torch-baseline", "torch-fused", "torch-compile"),
+    "triton": ("triton-",),
+    "liger": ("liger",),
+    "quack": ("quack",),
+}
 SCOPE = "device_cold"
 PROTOCOL = Protocol(rounds=12, cell_seconds=0.5)  # a few samples may be void, and p95 wants a hundred
 
@@ -191,8 +196,10 @@ def _check_shape(rows: int, columns: int) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmark-norms", description=__doc__)
-    parser.add_argument("--op", choices=("rmsnorm", "layernorm", "all"), default="all", help="default: all")
-    parser.add_argument("--backend", choices=("torch", "triton", "liger", "all"), default="all", help="default: all")
+    parser.add_argument(
+        "--op", choices=("rmsnorm", "layernorm", "add-rmsnorm", "all"), default="all", help="default: all"
+    )
+    parser.add_argument("--backend", choices=(*BACKENDS, "all"), default="all", help="default: all")
     parser.add_argument(
         "--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: cuda where there is one"
     )

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lab.definition.catalogue import choose_experiments
-from lab.definition.experiment import CEILINGS, Case, Claim, Experiment, Operator, Profile
+from lab.definition.experiment import CEILINGS, Case, Claim, Experiment, Operator, Profile, one_of
 from lab.definition.plan import Plan, PlannedCase, Protocol, make_plan, planned, save_plan
 from lab.evidence import journal
 from lab.evidence.record import (
@@ -366,7 +366,8 @@ def _counters(plan: Plan, seconds: Mapping[Any, float], outcomes: Mapping[Any, t
                 continue
             measured = _outcome(case.name, profile.name, seconds, outcomes)[0] == "measured"
             kernel = Kernel(
-                name=profile.kernels.get(case.op, "some_kernel"), grid="(4096, 1, 1)", block="(256, 1, 1)",
+                name=(*one_of(profile.kernels.get(case.op, "")), "some_kernel")[0],
+                grid="(4096, 1, 1)", block="(256, 1, 1)",
                 duration_seconds=_expected(case, profile.name, seconds) if measured else None,
                 dram_read_bytes=float(case.read_bytes), dram_written_bytes=float(case.written_bytes),
                 dram_percent=81.5, occupancy_percent=93.25, registers_per_thread=32.0, shared_bytes_per_block=1024.0,

@@ -9,11 +9,13 @@ from experiments.audits import AUDITS
 from experiments.audits.cuda_kernel_lab import CUDA_KERNEL_LAB
 from experiments.audits.cuda_kernels import CUDA_KERNELS
 from experiments.audits.diy_flash_attention import DIY_FLASH_ATTENTION
-from experiments.audits.operators import layernorm, rmsnorm
+from experiments.audits.operators import layernorm, rmsnorm, rope, swiglu
 from experiments.audits.triton_fused_ops import TRITON_FUSED_OPS
 from lab.definition.publication import Publication, Row
+from lab.kernels.glu import glu_traffic
 from lab.kernels.layernorm import layernorm_traffic
 from lab.kernels.rmsnorm import rmsnorm_traffic
+from lab.kernels.rope import rope_traffic
 from lab.verdict.audit.rules import audit
 
 A10G, MAY, JUNE = "A10G, 2026-05-21", "H200, 2026-05-23", "H200, 2026-06-11"
@@ -253,6 +255,8 @@ def test_the_copied_speedups_are_those_of_the_copied_times(publication) -> None:
 
 
 def test_the_least_work_is_that_of_the_labs_own_operators() -> None:
+    assert rope(32, 512, 128) == rope_traffic((1, 32, 512, 128), 2)
     for dtype, itemsize in (("float16", 2), ("float32", 4)):
+        assert swiglu(512 * 1024, dtype) == glu_traffic((512, 1024), itemsize)
         assert rmsnorm(512, 1024, dtype) == rmsnorm_traffic((512, 1024), itemsize)
         assert layernorm(512, 1024, dtype) == layernorm_traffic((512, 1024), itemsize)

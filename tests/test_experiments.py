@@ -59,10 +59,12 @@ def test_each_case_can_be_reached(experiment: Experiment) -> None:
 
 
 @every_experiment
-def test_each_claim_can_be_judged_without_a_flag(experiment: Experiment) -> None:
-    included = {case.name for case in planned(experiment, frozenset()).included_cases}
+def test_each_claim_can_be_judged_with_one_flag_and_each_headline_without(experiment: Experiment) -> None:
     for claim in experiment.claims:
-        assert included & {case.name for case in claim.cases}, claim.name
+        flags = {case.only_with for case in claim.cases}
+        assert "" in flags or len(flags) == 1, claim.name
+    for headline in experiment.headlines:
+        assert "" in {case.only_with for case in headline.cases}, headline.name
 
 
 @every_experiment
@@ -76,6 +78,11 @@ def test_it_survives_the_trip_through_plain_data(experiment: Experiment) -> None
     assert from_data(type(plan), to_data(plan)) == plan
 
 
+# Triton's interpreter cuts a float32 off where it makes it bfloat16. One such error goes unnoticed, but what is made of
+# the result has its tolerance for a rounding.
+ROUGH_WHEN_INTERPRETED = {"triton-unfused"}
+
+
 # Of the cheats, tests/worker/test_cheating.py says what they compute.
 @pytest.mark.parametrize("experiment", [e for e in EXPERIMENTS if e.name != "cheating-kernels"], ids=lambda e: e.name)
 @pytest.mark.parametrize("shape", [(4, 48), (3, 1008)], ids=str)
@@ -84,9 +91,12 @@ def test_each_profile_computes_what_its_operator_says(experiment: Experiment, sh
     device = "cuda" if torch.cuda.is_available() else "cpu"
     for operator, dtype, rank in {(case.operator, case.dtype, len(case.shape)) for case in experiment.cases}:
         seeds = (1, 2, 3)
-        inputs = [operator.inputs((*shape, 64)[:rank], getattr(torch, dtype), device, seed) for seed in seeds]
+        small = (1, 2, *shape) if rank == 4 else (*shape, 64)[:rank]
+        inputs = [operator.inputs(small, getattr(torch, dtype), device, seed) for seed in seeds]
         for profile in experiment.profiles:
             if operator.name not in profile.implementations or profile.package or "compile" in profile.name:
+                continue
+            if device == "cpu" and profile.name in ROUGH_WHEN_INTERPRETED:
                 continue
             with torch.no_grad():
                 function = profile.implementations[operator.name]()

@@ -2,7 +2,17 @@
 
 from experiments.audits.gpus import RTX_5090
 from experiments.audits.operators import rmsnorm, rmsnorm_linear, rope, swiglu
-from lab.definition.publication import Aggregate, Bound, Headline, Publication, Row, Selection, Stated, Table
+from lab.definition.publication import (
+    Aggregate,
+    Bound,
+    Headline,
+    Publication,
+    Replication,
+    Row,
+    Selection,
+    Stated,
+    Table,
+)
 from lab.kernels.traffic import Traffic
 
 README = "README.md at commit 4290244"
@@ -211,6 +221,17 @@ def _bytes_of(passes: int) -> float:
     return 2.0 * (passes * m * K + K + n * K + m * n)
 
 
+def _replication() -> Replication:
+    """Every case of the first four tables."""
+    cases = {f"RMSNorm {hidden} float16": f"rmsnorm-{ROWS}x{hidden}-float16" for hidden in RMSNORM_AGAIN}
+    cases |= {f"RoPE {size} float16": f"rope-1x{HEADS}x{size}x{HEAD}-float16" for size in ROPE_SWEEP}
+    cases |= {f"SwiGLU {width} float16": f"swiglu-{ROWS}x{width}-float16" for width in SWIGLU_SWEEP}
+    return Replication(
+        experiment="headline-tables", cases=cases, subject="triton", baseline="torch-baseline",
+        printed_subject="Triton", printed_baseline="PyTorch",
+    )  # fmt: skip
+
+
 CUDA_KERNELS = Publication(
     slug="cuda-kernels",
     title="cuda-kernels (MemoryWorld)",
@@ -282,4 +303,5 @@ CUDA_KERNELS = Publication(
             values=_decode_speedups(),
         ),
     ),
+    replication=_replication(),
 )  # fmt: skip

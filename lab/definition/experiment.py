@@ -96,9 +96,9 @@ class Profile:
 
     Each value there is a loader: called once in the measuring process, it imports or compiles what
     it needs and returns the function to time. `kernels` names the Triton kernel that every call must
-    launch, through Triton and not from a graph of the profile's own; `package` names an optional
-    import, without which the profile's cells are skipped. `in_place`: the function overwrites its
-    first argument and returns it.
+    launch, through Triton and not from a graph of the profile's own; where that depends on the shape,
+    "one_kernel or another_kernel". `package` names an optional import, without which the profile's
+    cells are skipped. `in_place`: the function overwrites its first argument and returns it.
     """
 
     name: str
@@ -201,6 +201,11 @@ class Experiment:
             for profile in sides.values():
                 operator = f"{place}: operator of {profile.name}"
                 _check_member(operator, case.operator.name, profile.implementations)
+
+
+def one_of(kernels: str) -> tuple[str, ...]:
+    """The kernels of which every call must launch one, as `Profile.kernels` names them for an operator."""
+    return tuple(kernels.split(" or ")) if kernels else ()
 
 
 def _check_slug(place: str, name: str) -> None:

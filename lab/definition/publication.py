@@ -164,6 +164,18 @@ Statement = Aggregate | Headline | Selection | Tally | Stated | Bound
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Replication:
+    """The cases of a publication that an experiment of this lab measures again, and which profile stands for which."""
+
+    experiment: str
+    cases: Mapping[str, str]  # case of a row → name of the experiment's case
+    subject: str  # of the experiment
+    baseline: str
+    printed_subject: str  # of the publication's rows
+    printed_baseline: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Publication:
     """A body of published results that stands or falls together."""
 
@@ -173,3 +185,4 @@ class Publication:
     about: str  # in a sentence or two, what it is and what it does well
     tables: tuple[Table, ...]
     statements: tuple[Statement, ...] = ()
+    replication: Replication | None = None

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows
 from lab.kernels.float8 import LARGEST, SMALLEST_SCALE, magnitude_bits, scale_of, to_float8
-from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, as_rows
+from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, as_rows, multiprocessors
 from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, row_choices, row_rule
 from lab.kernels.traffic import Traffic
 
@@ -52,8 +52,8 @@ def _quantize_kernel(
     q = to_float8(x * tl.div_rn(1.0, scale), q_ptr.dtype.element_ty)
     # A thread takes as many neighbours as it loads at once. Left to itself Triton gives it as many as it could store
     # at once, which are twice or four times as many, and the loads of neighbouring threads would leave gaps.
-    columns = tl.max_contiguous(columns, [1, 128 // x_ptr.dtype.element_ty.primitive_bitwidth])
-    tl.store(q_ptr + row * N + columns, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    place = tl.max_contiguous(q_ptr + row * N + columns, [1, 128 // x_ptr.dtype.element_ty.primitive_bitwidth])
+    tl.store(place, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
 
 
 @triton.jit
@@ -81,8 +81,8 @@ def _quantize_wide_kernel(
         mask = columns < N if MASKED else None
         x = tl.load(x_ptr + columns, mask=mask, eviction_policy="evict_first").to(tl.float32)
         q = to_float8(x * reciprocal, q_ptr.dtype.element_ty)
-        columns = tl.max_contiguous(columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
-        tl.store(q_ptr + columns, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+        place = tl.max_contiguous(q_ptr + columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
+        tl.store(place, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
 
 
 @triton.jit
@@ -116,8 +116,8 @@ def _quantize_tensor_kernel(
         row = (tile // TILES_IN_A_ROW).to(tl.int64)
         x = tl.load(x_ptr + row * x_stride + columns, mask=columns < N, eviction_policy="evict_first").to(tl.float32)
         q = to_float8(x * reciprocal, q_ptr.dtype.element_ty)
-        columns = tl.max_contiguous(columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
-        tl.store(q_ptr + row * N + columns, q, mask=columns < N, cache_modifier=".cs" if PAST_CACHE else "")
+        place = tl.max_contiguous(q_ptr + row * N + columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
+        tl.store(place, q, mask=columns < N, cache_modifier=".cs" if PAST_CACHE else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def _tensor_launch(x: Tensor, dtype: torch.dtype, configuration: Configuration |
     block, device = chosen["BLOCK"], x.get_device()
     in_a_row = triton.cdiv(N, block)
     tiles = M * in_a_row
-    programs = min(tiles, chosen["PROGRAMS"] * _multiprocessors(device))
+    programs = min(tiles, chosen["PROGRAMS"] * multiprocessors(device))
     how = {"num_warps": chosen.num_warps, "num_stages": chosen.num_stages}
     find = Launch(_largest_kernel, programs, device, tiles, N, rows.stride(0), in_a_row, **how, BLOCK=block)
     quantize = Launch(
@@ -229,10 +229,6 @@ def _nothing(*_: Tensor) -> None:
 
 
 _LAUNCHES = Launches(_settle)
-
-
-def _multiprocessors(device: int) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1
 
 
 def _tensor_rule(itemsize: int) -> Configuration:

@@ -79,7 +79,8 @@ class Launch:
             return
         with torch.cuda.device(self._device):
             compiled = launch()
-        self._run, self._compiled = compiled.run, (compiled.function, compiled.packed_metadata)
+        self._compiled = (compiled.function, compiled.packed_metadata)
+        self._run = compiled.run  # last: from now on other threads use both
 
 
 class Launches:
@@ -141,3 +142,8 @@ def as_rows(x: Tensor) -> Tensor:
 def result_like(x: Tensor) -> Tensor:
     """A new contiguous tensor of the shape, dtype and device of `x`."""
     return torch.empty_like(x) if x.is_contiguous() else torch.empty(x.shape, dtype=x.dtype, device=x.device)
+
+
+def multiprocessors(device: int) -> int:
+    """How many the GPU of that index has; of the CPU, -1, one."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1

@@ -112,7 +112,7 @@ def layernorm(
     """
     launch = _LAUNCHES(x, weight, bias, options=(configuration,))
     y = result_like(x)
-    launch(as_rows(x), weight, bias, y, eps)
+    launch(as_rows(x), weight, bias, y, float(eps))
     return y
 
 

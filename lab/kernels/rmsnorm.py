@@ -81,7 +81,7 @@ def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Conf
     """
     launch = _LAUNCHES(x, weight, options=(configuration,))
     y = result_like(x)
-    launch(as_rows(x), weight, y, eps)
+    launch(as_rows(x), weight, y, float(eps))
     return y
 
 

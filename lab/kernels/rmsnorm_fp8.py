@@ -45,8 +45,8 @@ def _rmsnorm_fp8_kernel(
     tl.store(scale_ptr + rows, scale, mask=rows < M if MASKED else None)
     q = to_float8(y * tl.div_rn(1.0, scale), q_ptr.dtype.element_ty)
     # As in quantize_fp8: a thread takes as many neighbours as it loads at once.
-    columns = tl.max_contiguous(columns, [1, 128 // x_ptr.dtype.element_ty.primitive_bitwidth])
-    tl.store(q_ptr + rows * N + columns, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    place = tl.max_contiguous(q_ptr + rows * N + columns, [1, 128 // x_ptr.dtype.element_ty.primitive_bitwidth])
+    tl.store(place, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
 
 
 @triton.jit
@@ -84,8 +84,8 @@ def _rmsnorm_fp8_wide_kernel(
         x = tl.load(x_ptr + columns, mask=mask, eviction_policy="evict_first").to(tl.float32)
         w = tl.load(w_ptr + columns, mask=mask).to(tl.float32)
         q = to_float8(x * w * rstd * reciprocal, q_ptr.dtype.element_ty)
-        columns = tl.max_contiguous(columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
-        tl.store(q_ptr + columns, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+        place = tl.max_contiguous(q_ptr + columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
+        tl.store(place, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
 
 
 def rmsnorm_fp8(

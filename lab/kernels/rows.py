@@ -51,9 +51,18 @@ def norm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def norm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N): whole rows, and tiles of wide ones of which some stay in registers."""
+    """What a search may try for (M, N): the rule's, whole rows, and tiles of wide ones, some in registers."""
     _, N = shape
-    yield from (chosen for chosen in row_choices(shape, itemsize) if chosen["BLOCK"] >= N)
+    rule = norm_rule(shape, itemsize)
+    yield rule
+    yield from (
+        chosen
+        for chosen in (*row_choices(shape, itemsize), *_held_choices(N, itemsize))
+        if chosen != rule and ("HELD" in dict(chosen.constants) or chosen["BLOCK"] >= N)
+    )
+
+
+def _held_choices(N: int, itemsize: int) -> Iterator[Configuration]:
     if N <= WIDEST_REGISTER_ROW // 2:
         return
     for tile, num_warps in ((4_096, 16), (8_192, 16), (8_192, 32), (16_384, 32), (32_768, 32)):

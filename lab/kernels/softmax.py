@@ -15,13 +15,13 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
-from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, row_choices, row_launch, row_rule
+from lab.kernels.rows import HELD_BYTES, MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, norm_choices, row_launch, row_rule
 from lab.kernels.traffic import Traffic
+from lab.kernels.wide_row import once_more, read_tile, read_tiles, write_tile
 
 LOG2_E = tl.constexpr(math.log2(math.e))
-WIDE_BLOCK = 32_768  # columns of a wide row that 32 warps hold; a row of up to as many they hold whole
-TILE = tl.constexpr(16_384)  # columns that they read at once of the rest
-LANES_BITS = tl.constexpr(32 * 32 * 128)  # of the columns that lie side by side: 16 bytes for each of 32 warps' threads
+WIDEST_WHOLE_ROW = 32_768  # columns that 32 warps hold as float32
+WIDE_TILE = 16_384  # in half as large ones the compiler spills some of what is held
 
 
 @triton.jit
@@ -49,54 +49,48 @@ def _softmax_kernel(
 @triton.jit
 def _softmax_wide_kernel(
     x_ptr, y_ptr, M, x_stride: tl.constexpr,
-    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
 ):  # fmt: skip
-    """One row a program, too wide for registers: they hold its first BLOCK columns; the rest is read again, from L2.
+    """One row a program, in tiles of BLOCK columns: the first HELD stay in registers, the rest is read twice.
 
     On the way each lane keeps the largest value that it has seen and the sum relative to it (Milakov and Gimelshein,
-    "Online normalizer calculation for softmax", 2018). A lane belongs to one thread, which takes all its columns of a
-    tile together: that costs little more than one exponential a column, and no thread waits for another.
+    "Online normalizer calculation for softmax", 2018). A lane stands for the neighbouring columns that one thread loads
+    together: that costs little more than one exponential a column, and no thread waits for another.
     """
+    LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     y_ptr += row * N
-    LANES: tl.constexpr = min(BLOCK, LANES_BITS // x_ptr.dtype.element_ty.primitive_bitwidth)
-    STEP: tl.constexpr = min(BLOCK, TILE)
-    lanes = tl.arange(0, LANES)[None, :]
-    first = tl.arange(0, BLOCK // LANES)[:, None] * LANES + lanes
-    columns = tl.arange(0, STEP // LANES)[:, None] * LANES + lanes
-    held = tl.load(x_ptr + first, eviction_policy="evict_first")
-    largest, total = _lanes_grown(
-        tl.full((LANES,), float("-inf"), tl.float32), tl.zeros((LANES,), tl.float32), held.to(tl.float32)
-    )
-    for start in range(BLOCK, N, STEP):
-        here = start + columns
-        mask = here < N if MASKED else None
-        lowest = float("-inf") if MASKED else None
-        x = tl.load(x_ptr + here, mask=mask, other=lowest, eviction_policy="evict_last")
-        largest, total = _lanes_grown(largest, total, x.to(tl.float32))
+    held = read_tiles(x_ptr, N, HELD, BLOCK, MASKED, float("-inf"))
+    largest = tl.full((LANES,), float("-inf"), tl.float32)
+    total = tl.zeros((LANES,), tl.float32)
+    for tile in tl.static_range(HELD):
+        largest, total = _lanes_grown(largest, total, held[tile].to(tl.float32), LANES)
+    for start in range(HELD * BLOCK, N, BLOCK):
+        x = read_tile(x_ptr, start, N, BLOCK, MASKED, "evict_last", float("-inf")).to(tl.float32)
+        largest, total = _lanes_grown(largest, total, x, LANES)
     top = tl.max(largest, axis=0)
     shares = tl.where(largest == float("-inf"), 0.0, tl.exp2((largest - top) * LOG2_E))
-    scale = 1 / tl.sum(total * shares, axis=0)
-    y_held = (tl.exp2((held.to(tl.float32) - top) * LOG2_E) * scale).to(y_ptr.dtype.element_ty)
-    tl.store(y_ptr + first, y_held, cache_modifier=".cs" if PAST_CACHE else "")
-    last = BLOCK + (N - BLOCK - 1) // STEP * STEP
-    for back in range(0, N - BLOCK, STEP):  # the last tile first: it is the likeliest to be in L2 still
-        here = last - back + columns
-        mask = here < N if MASKED else None
-        x = tl.load(x_ptr + here, mask=mask, eviction_policy="evict_first").to(tl.float32)
-        y = (tl.exp2((x - top) * LOG2_E) * scale).to(y_ptr.dtype.element_ty)
-        tl.store(y_ptr + here, y, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    sum_of_powers = tl.sum(total * shares, axis=0)
+    scale = 1 / sum_of_powers
+    LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
+    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
+        x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
+        write_tile(y_ptr, LAST - back, tl.exp2((x - top) * LOG2_E) * scale, N, BLOCK, MASKED, PAST_CACHE)
+    for tile in tl.static_range(HELD):
+        x_held = once_more(held[tile], sum_of_powers).to(tl.float32)
+        write_tile(y_ptr, tile * BLOCK, tl.exp2((x_held - top) * LOG2_E) * scale, N, BLOCK, MASKED, PAST_CACHE)
 
 
 @triton.jit
-def _lanes_grown(largest, total, x):
-    """The largest value of each lane and the sum relative to it, with the columns of `x`, (columns, lanes), added."""
-    higher = tl.maximum(largest, tl.max(x, axis=0))
+def _lanes_grown(largest, total, x, LANES: tl.constexpr):
+    """The largest value of each lane and the sum relative to it, with the columns of `x` added."""
+    x = tl.reshape(x, (LANES, x.shape[0] // LANES))
+    higher = tl.maximum(largest, tl.max(x, axis=1))
     # A lane that has seen nothing but −inf has nothing to scale: −inf − (−inf) would be NaN.
     anchor = tl.where(higher == float("-inf"), 0.0, higher)
-    powers = tl.exp2((x - anchor[None, :]) * LOG2_E)
-    return higher, total * tl.exp2((largest - anchor) * LOG2_E) + tl.sum(powers, axis=0)
+    powers = tl.exp2((x - anchor[:, None]) * LOG2_E)
+    return higher, total * tl.exp2((largest - anchor) * LOG2_E) + tl.sum(powers, axis=1)
 
 
 def softmax(x: Tensor, *, configuration: Configuration | None = None) -> Tensor:
@@ -127,16 +121,19 @@ _LAUNCHES = Launches(_settle)
 
 
 def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """As other rows; wide ones on as many warps as a program can have, which hold as much as they can."""
+    """As other rows; wider ones on 32 warps, whole as long as these hold them as float32, else in tiles."""
     _, N = shape
-    if N > WIDEST_REGISTER_ROW:
-        return Configuration.of(ROWS=1, BLOCK=WIDE_BLOCK, num_warps=32)
-    return row_rule(shape, itemsize)
+    if N <= WIDEST_REGISTER_ROW:
+        return row_rule(shape, itemsize)
+    if N <= WIDEST_WHOLE_ROW:
+        return Configuration.of(ROWS=1, BLOCK=WIDEST_WHOLE_ROW, num_warps=32)
+    tiles = min(triton.cdiv(N, WIDE_TILE), HELD_BYTES // (WIDE_TILE * itemsize))
+    return Configuration.of(HELD=tiles, BLOCK=WIDE_TILE, num_warps=32)
 
 
 def softmax_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (M, N)."""
-    return row_choices(shape, itemsize)
+    return norm_choices(shape, itemsize)
 
 
 def softmax_reference(x: Tensor) -> Tensor:

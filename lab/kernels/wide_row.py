@@ -9,11 +9,14 @@ import triton.language as tl
 
 
 @triton.jit
-def read_tile(row_ptr, start, N: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, POLICY: tl.constexpr):
-    """BLOCK columns of the row from `start`, zero beyond N."""
+def read_tile(
+    row_ptr, start,
+    N: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, POLICY: tl.constexpr, BEYOND: tl.constexpr = 0.0,
+):  # fmt: skip
+    """BLOCK columns of the row from `start`, BEYOND beyond N."""
     columns = start + tl.arange(0, BLOCK)
     mask = columns < N if MASKED else None
-    return tl.load(row_ptr + columns, mask=mask, other=0.0 if MASKED else None, eviction_policy=POLICY)
+    return tl.load(row_ptr + columns, mask=mask, other=BEYOND if MASKED else None, eviction_policy=POLICY)
 
 
 @triton.jit
@@ -26,11 +29,14 @@ def write_tile(row_ptr, start, y, N: tl.constexpr, BLOCK: tl.constexpr, MASKED: 
 
 
 @triton.jit
-def read_tiles(row_ptr, N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr):
+def read_tiles(
+    row_ptr,
+    N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, BEYOND: tl.constexpr = 0.0,
+):  # fmt: skip
     """The row's first HELD tiles, as a tuple."""
     tiles = ()
     for tile in tl.static_range(HELD):
-        tiles = tiles + (read_tile(row_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_first"),)  # noqa: RUF005
+        tiles = tiles + (read_tile(row_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_first", BEYOND),)  # type: ignore  # noqa: RUF005
     return tiles
 
 
@@ -42,7 +48,7 @@ def lane_sums(x, LANES: tl.constexpr):
 
 @triton.jit
 def once_more(x, total):
-    """`x` again, `total` being a sum of squares: never below −1, so that nothing is changed.
+    """`x` again, `total` being a sum of squares or of exponentials: never below −1, so that nothing is changed.
 
     The compiler cannot know. If it did, it would keep the float32 values that it made for `total`, twice the registers
     of those they were made of, rather than make them again.

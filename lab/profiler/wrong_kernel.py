@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+from lab.definition.experiment import one_of
 from lab.definition.plan import PlannedCase, PlannedExperiment, PlannedProfile
 from lab.evidence.record import Compiled, Kernel
 
@@ -33,7 +34,7 @@ def wrong_kernel(
 
 def _missing(own: str, kernels: Sequence[Kernel]) -> str:
     seen = sorted({kernel.name for kernel in kernels})
-    return "" if own in seen else f"{own} is not among the captured {seen}"
+    return f"{own} is not among the captured {seen}" if set(one_of(own)).isdisjoint(seen) else ""
 
 
 def _otherwise_compiled(own: str, kernels: Sequence[Kernel], made: Sequence[Compiled]) -> str:
@@ -41,9 +42,9 @@ def _otherwise_compiled(own: str, kernels: Sequence[Kernel], made: Sequence[Comp
     timed = {
         (max(FEWEST_REGISTERS, each.registers_per_thread), each.warps * THREADS_PER_WARP)
         for each in made
-        if each.name == own
+        if each.name in one_of(own)
     }
-    seen = {(kernel.registers_per_thread, _threads(kernel)) for kernel in kernels if kernel.name == own}
+    seen = {(kernel.registers_per_thread, _threads(kernel)) for kernel in kernels if kernel.name in one_of(own)}
     if not timed or timed & seen or any(None in told for told in seen):
         return ""
     return f"{own} was timed with {_in_words(timed)}, and captured with {_in_words(seen)}"
@@ -60,10 +61,10 @@ def _of_another(
     seen = {kernel.name for kernel in kernels}
     code = {(each.name, each.code_sha256) for each in made if each.name in seen and each.code_sha256}
     for rival in experiment.profiles_of(case):
-        own = rival.kernels.get(case.op, "")
+        own = one_of(rival.kernels.get(case.op, ""))
         theirs = {(each.name, each.code_sha256) for each in compiled.get((case.name, rival.name), ())}
-        if any(name == own for name, _ in code & theirs):
-            return f"{own} is the kernel of {rival.name}; a profile that launches it too must name it"
+        if same := sorted(name for name, _ in code & theirs if name in own):
+            return f"{same[0]} is the kernel of {rival.name}; a profile that launches it too must name it"
     return ""
 
 

@@ -69,7 +69,7 @@ def _site(
     pairs = [(decision, found[decision.slug]) for decision in records]
     return Site(
         label=label,
-        experiments=tuple(experiment_page(item, pairs) for item in shown),
+        experiments=tuple(experiment_page(item, pairs, load_audits()) for item in shown),
         decisions=tuple(decision_page(decision, standing) for decision, standing in pairs),
         decision_links=tuple(decision_link(decision, standing) for decision, standing in pairs),
         policy=policy_page(),

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from lab.definition.experiment import Case, Experiment, Profile
+from lab.definition.experiment import Case, Experiment, Profile, one_of
 from lab.definition.plan import Plan, PlannedCase, PlannedExperiment
 from lab.evidence.moment import now
 from lab.evidence.record import Cell, Control, Correctness, Rounds, to_data
@@ -191,7 +191,7 @@ class SweepCase(Witness):
                 operator, subject.function, sets, self.seeds, in_place=profile.in_place, edges=self._edges(profile)
             )
         own = self._own_kernel(profile)
-        if own and own not in launched and correctness.passed:
+        if own and launched.isdisjoint(one_of(own)) and correctness.passed:
             return replace(correctness, passed=False, message=FELL_BACK.format(own))
         return correctness
 
@@ -209,7 +209,7 @@ class SweepCase(Witness):
             item.subject.function(*ring.arguments(0))
         ring.mend((0,))
         self.ran(item.profile.name)
-        if own not in launched:
+        if launched.isdisjoint(one_of(own)):
             self.charged(item.profile.name, f"{FELL_BACK.format(own)} after it was timed")
 
     def _edges(self, profile: Profile) -> Iterable[tuple[str, tuple[Any, ...]]]:

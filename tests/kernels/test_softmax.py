@@ -1,10 +1,16 @@
 import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 from accuracy import DTYPES, ODD_COLUMNS, assert_near
 from torch import Tensor
 
+from lab.evidence.source import ROOT
 from lab.kernels.launch import Configuration
 from lab.kernels.softmax import (
     softmax,
@@ -104,7 +110,10 @@ def test_each_choice_gives_the_same_result(columns: int, device: str) -> None:
 
 
 def test_a_row_is_held_whole_as_far_as_registers_go() -> None:
-    held = {N: softmax_rule((64, N), 2)["BLOCK"] >= N for N in (1, 1000, 16_384, 16_385, 32_768, 32_769, 262_144)}
+    held = {
+        N: "ROWS" in dict(softmax_rule((64, N), 2).constants)
+        for N in (1, 1000, 16_384, 16_385, 32_768, 32_769, 262_144)
+    }
     assert [N for N, whole in held.items() if whole] == [1, 1000, 16_384, 16_385, 32_768]
 
 
@@ -139,6 +148,30 @@ def test_what_it_refuses(device: str) -> None:
 def test_the_least_traffic_is_one_read_and_one_write() -> None:
     traffic = softmax_traffic((4096, 8192), itemsize=2)
     assert (traffic.read_bytes, traffic.written_bytes, traffic.flops) == (2**26, 2**26, 5 * 2**25)
+
+
+FOR_AN_H100 = """
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+from lab.kernels.softmax import _softmax_kernel as kernel
+
+constants = dict(x_stride=1000, N=1000, ROWS=1, BLOCK=1024, MASKED=True, PAST_CACHE=False)
+signature = dict(x_ptr="*bf16", y_ptr="*bf16", M="i32") | dict.fromkeys(constants, "constexpr")
+aligned = {(place,): [["tt.divisibility", 16]] for place in (0, 1)}
+source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
+print(compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 2}).asm["ptx"])
+"""
+
+
+def test_rows_of_a_multiple_of_eight_are_loaded_16_bytes_at_a_time(tmp_path: Path) -> None:
+    """In a process of its own: in this one kernels are interpreted."""
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    ptx = subprocess.run(
+        [sys.executable, "-c", FOR_AN_H100], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    accesses = re.findall(r"(?:ld|st)\.global\S*", ptx)
+    assert len(accesses) == 4  # of 1024 columns by 64 threads: two loads, two stores
+    assert all(access.endswith(".v4.b32") for access in accesses)
 
 
 @pytest.mark.gpu

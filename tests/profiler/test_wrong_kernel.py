@@ -10,7 +10,10 @@ from lab.evidence.record import Compiled, Kernel
 from lab.profiler.wrong_kernel import wrong_kernel
 
 Made = dict[str, Sequence[Compiled]]
-KERNELS = {"plain": None, "fast": {"doubling": "_double"}, "twin": {"doubling": "_double"}, "library": None}
+KERNELS = {
+    "plain": None, "fast": {"doubling": "_double"}, "twin": {"doubling": "_double"}, "library": None,
+    "wide": {"doubling": "_double or _double_wide"},
+}  # fmt: skip
 
 
 def launch(name: str, registers: float | None = 32, threads: str = "(256, 1, 1)") -> Kernel:
@@ -21,7 +24,7 @@ def launch(name: str, registers: float | None = 32, threads: str = "(256, 1, 1)"
 
 
 def asked(subject: str, kernels: Sequence[Kernel], made: Made | None = None) -> str:
-    """What is found of `subject`, of four profiles of which `fast` and its `twin` name the kernel _double."""
+    """What is found of `subject`, of five profiles of which `fast` and its `twin` name the kernel _double."""
     profiles = tuple(profile(name, kernels=kernels) for name, kernels in KERNELS.items())
     claims = (dataclasses.replace(FAST_BEATS_PLAIN, subject=profiles[1], baseline=profiles[0]),)
     whole = small_experiment(profiles=profiles, claims=claims, headlines=claims)
@@ -36,6 +39,16 @@ def test_the_profiles_own_kernel_must_be_among_those_captured() -> None:
     assert asked("fast", [launch("_double")]) == ""
     assert asked("fast", [launch("flush"), launch("_double"), launch("cast")]) == ""
     assert asked("fast", [launch("flush"), launch("flush")]) == "_double is not among the captured ['flush']"
+
+
+def test_of_two_kernels_that_a_profile_names_one_is_enough() -> None:
+    assert asked("wide", [launch("_double_wide")]) == ""
+    assert asked("wide", [launch("_double")]) == ""
+    assert asked("wide", [launch("flush")]) == "_double or _double_wide is not among the captured ['flush']"
+    made = {"wide": [triton_kernel("_double", registers=32, warps=8)]}
+    assert asked("wide", [launch("_double", 40)], made).startswith(
+        "_double or _double_wide was timed with 32 registers"
+    )
 
 
 def test_a_profile_that_names_no_kernel_may_launch_any() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import PlannedCase, PlannedClaim
+from lab.definition.publication import Publication
 from lab.verdict.explained import EXPLAINED_WITHIN
 from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER, WEIGHED, Status
 from lab.website import format
@@ -18,6 +19,7 @@ from lab.website.pages.kernels import kernels_section
 from lab.website.pages.labels import SCOPES, case_label, profile_title, series, shape_label
 from lab.website.pages.limits import limits_section
 from lab.website.pages.moved import traffic_card, traffic_outcome
+from lab.website.pages.replication import publication_of, replication_data, replication_section
 from lab.website.pages.search import search_answer, search_cards, search_cases
 from lab.website.pages.tables import case_view, claim_view, control_rows, gpu_rows, split_rows
 from lab.website.pages.traffic import traffic_groups
@@ -27,9 +29,17 @@ from lab.website.published import experiment_data
 BY_HAND = ("rmsnorm", "layernorm")  # what benchmark-norms computes
 
 
-def experiment_page(shown: Shown, decisions: Sequence[tuple[Decision, Sequence[Standing]]]) -> ExperimentPage:
+def experiment_page(
+    shown: Shown,
+    decisions: Sequence[tuple[Decision, Sequence[Standing]]],
+    publications: Sequence[Publication] = (),
+) -> ExperimentPage:
+    """`publications`: those whose cases an experiment may measure again."""
     plan, run = shown.result.plan, shown.run
     data = experiment_data(shown.result, run, shown.digest)
+    again = publication_of(publications, plan.name)
+    if again:
+        data["replication"] = replication_data(again, shown)
     ledger = Ledger(data)
     found = search_cases(shown, ledger)
     points = () if found else speedup_points(shown, ledger)
@@ -64,6 +74,7 @@ def experiment_page(shown: Shown, decisions: Sequence[tuple[Decision, Sequence[S
         limits=limits_section(shown, ledger),
         ceilings=ceilings_section(shown, ledger),
         traffic=traffic_groups(shown, ledger),
+        replication=replication_section(again, shown, ledger) if again else None,
         kernels=kernels_section(shown, ledger),
         self_test=plan.self_test,
         profiles=plan.profiles,

@@ -5,7 +5,8 @@ from lab.website.pages.views import Shown
 
 TITLES = {
     "rmsnorm": "RMSNorm", "rmsnorm-wide": "RMSNorm of wide rows", "layernorm": "LayerNorm",
-    "copy": "Copy", "read": "Read", "matmul": "Matrix product", "matmul-tf32": "TF32 matrix product",
+    "copy": "Copy", "read": "Read", "matmul": "Matrix product",
+    "matmul-tf32": "TF32 matrix product", "rope": "RoPE", "swiglu": "SwiGLU",
 }  # fmt: skip
 SERIES = ("torch-baseline", "torch-fused", "torch-compile", "liger")  # all others are drawn as the lab's own
 # What a claim's times are of, after "on one GPU".

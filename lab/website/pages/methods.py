@@ -46,6 +46,7 @@ class PublicationView:
     summary: Sentence
     sources: tuple[str, ...]
     rules: tuple[RuleView, ...]
+    replication: str = ""  # the experiment that measures its cases again
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,6 +182,7 @@ def _publication(publication: Publication, ledger: Ledger, kind: str) -> Publica
         title=publication.title,
         source=publication.source,
         about=publication.about,
+        replication=publication.replication.experiment if publication.replication else "",
         summary=(
             _number(ledger, *path, "findings"), " findings by ", _number(ledger, *path, "rules_broken"), " rules; ",
             _number(ledger, *path, "sound_rows"), " of ", _number(ledger, *path, "rows"), " rows raise none.",

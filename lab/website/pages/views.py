@@ -13,6 +13,7 @@ from lab.verdict.results import ExperimentResult, RunResult
 from lab.website.charts.speedups import SpeedupChart
 from lab.website.figure import Figure, Sentence
 from lab.website.pages.hardware_views import CeilingsSection, KernelsSection, LimitsSection, TrafficGroup
+from lab.website.pages.replication_views import ReplicationSection
 from lab.website.promoted import Evidence
 
 
@@ -260,6 +261,7 @@ class ExperimentPage:
     limits: LimitsSection | None  # None where the run did not measure its ceilings
     ceilings: CeilingsSection | None  # on the page of the ceilings themselves
     traffic: tuple[TrafficGroup, ...]
+    replication: ReplicationSection | None  # where published cases are measured again
     kernels: KernelsSection | None  # None where the run was not profiled
     self_test: bool
     profiles: tuple[PlannedProfile, ...]

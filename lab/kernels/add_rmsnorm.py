@@ -1,0 +1,150 @@
+"""Sum of two tensors and the RMSNorm of its rows in one kernel: s = x + r, y = s / sqrt(mean(s²) + eps) · w.
+
+x, r: (…, N)   w: (N,)   y, s: (…, N), float16, bfloat16 or float32. s is rounded once to the dtype of x, and y is the
+norm of the rounded s: what the two calls give one after the other, and what the next layer's residual stream holds. All
+other arithmetic is in float32, and y is rounded once.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from lab.kernels.checks import check_adjacent, check_alike, check_rows, check_tensor, check_vector
+from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
+from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
+from lab.kernels.traffic import Traffic
+from lab.kernels.wide_row import lane_sums, once_more, read_tile, write_tile
+
+PASSES = 4  # over memory: x, r, s, y
+
+
+@triton.jit
+def _add_rmsnorm_kernel(
+    x_ptr, r_ptr, w_ptr, y_ptr, s_ptr, eps, M, x_stride: tl.constexpr, r_stride: tl.constexpr,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+):  # fmt: skip
+    """ROWS rows a program, each held in registers: every tensor crosses memory once."""
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    columns = tl.arange(0, BLOCK)[None, :]
+    mask = (rows < M) & (columns < N) if MASKED else None
+    weight_mask = columns < N if MASKED else None
+    zero = 0.0 if MASKED else None
+    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=zero, eviction_policy="evict_first")
+    r = tl.load(r_ptr + rows * r_stride + columns, mask=mask, other=zero, eviction_policy="evict_first")
+    w = tl.load(w_ptr + columns, mask=weight_mask, other=zero)
+    rounded = (x.to(tl.float32) + r.to(tl.float32)).to(s_ptr.dtype.element_ty)
+    tl.store(s_ptr + rows * N + columns, rounded, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    s = rounded.to(tl.float32)
+    rstd = tl.rsqrt(tl.sum(s * s, axis=1, keep_dims=True) / N + eps)
+    y = (s * rstd * w.to(tl.float32)).to(y_ptr.dtype.element_ty)
+    tl.store(y_ptr + rows * N + columns, y, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+
+
+@triton.jit
+def _add_rmsnorm_wide_kernel(
+    x_ptr, r_ptr, w_ptr, y_ptr, s_ptr, eps, M, x_stride: tl.constexpr, r_stride: tl.constexpr,
+    N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+):  # fmt: skip
+    """One row a program, in tiles of BLOCK columns: of s the first HELD stay in registers, the rest is read back."""
+    LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
+    row = tl.program_id(0).to(tl.int64)
+    x_ptr += row * x_stride
+    r_ptr += row * r_stride
+    y_ptr += row * N
+    s_ptr += row * N
+    squares = tl.zeros((LANES,), tl.float32)
+    held = ()
+    for tile in tl.static_range(HELD):
+        s_new = _sum_of_tiles(x_ptr, r_ptr, tile * BLOCK, s_ptr.dtype.element_ty, N, BLOCK, MASKED)
+        squares += lane_sums(s_new.to(tl.float32) * s_new.to(tl.float32), LANES)
+        held = held + (s_new,)  # type: ignore[assignment]  # noqa: RUF005
+    for start in range(HELD * BLOCK, N, BLOCK):
+        rounded = _sum_of_tiles(x_ptr, r_ptr, start, s_ptr.dtype.element_ty, N, BLOCK, MASKED)
+        write_tile(s_ptr, start, rounded, N, BLOCK, MASKED, False)
+        squares += lane_sums(rounded.to(tl.float32) * rounded.to(tl.float32), LANES)
+    tl.debug_barrier()  # what is read back below may have been written by another thread
+    total = tl.sum(squares, axis=0)
+    rstd = tl.rsqrt(total / N + eps)
+    LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
+    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
+        s = read_tile(s_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
+        w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        write_tile(y_ptr, LAST - back, s * rstd * w, N, BLOCK, MASKED, PAST_CACHE)
+    for tile in tl.static_range(HELD):
+        s_held = once_more(held[tile], total)
+        w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        write_tile(s_ptr, tile * BLOCK, s_held, N, BLOCK, MASKED, PAST_CACHE)
+        write_tile(y_ptr, tile * BLOCK, s_held.to(tl.float32) * rstd * w_held, N, BLOCK, MASKED, PAST_CACHE)
+
+
+@triton.jit
+def _sum_of_tiles(x_ptr, r_ptr, start, dtype: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr):
+    """x + r of one tile, rounded."""
+    x = read_tile(x_ptr, start, N, BLOCK, MASKED, "evict_first").to(tl.float32)
+    r = read_tile(r_ptr, start, N, BLOCK, MASKED, "evict_first").to(tl.float32)
+    return (x + r).to(dtype)
+
+
+def add_rmsnorm(
+    x: Tensor, residual: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Configuration | None = None
+) -> tuple[Tensor, Tensor]:
+    """(y, s): s = x + residual, and the RMSNorm y of the rows of s, in one kernel launch.
+
+    x, residual: (..., N) of one dtype, any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of any
+    accepted dtype. configuration: how to launch, one of `add_rmsnorm_choices`; by default the best that is known here.
+    Returns new contiguous tensors of the shape and dtype of `x`; the inputs stay as they were. Zero rows give empty
+    results. Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
+    NotImplementedError where a gradient would be needed.
+    """
+    launch = _LAUNCHES(x, residual, weight, options=(configuration,))
+    y, s = result_like(x), result_like(x)
+    launch(as_rows(x), as_rows(residual), weight, y, s, float(eps))
+    return y, s
+
+
+def _settle(x: Tensor, residual: Tensor, weight: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
+    check_rows("add_rmsnorm", x, MAXIMUM_COLUMNS)
+    check_tensor("add_rmsnorm", "residual", residual)
+    check_alike("add_rmsnorm", "residual", residual, "x", x)
+    check_adjacent("add_rmsnorm", "residual", residual)
+    check_vector("add_rmsnorm", "weight", weight, x)
+    if x.numel() == 0:
+        return nothing
+    rows = x.reshape(-1, x.shape[-1])
+    r_stride = residual.reshape(-1, x.shape[-1]).stride(0)
+    chosen = configuration or norm_rule(rows.shape, x.itemsize)
+    return row_launch(_add_rmsnorm_kernel, _add_rmsnorm_wide_kernel, rows, chosen, r_stride, passes=PASSES)
+
+
+_LAUNCHES = Launches(_settle)
+
+
+def add_rmsnorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try for (M, N)."""
+    return norm_choices(shape, itemsize)
+
+
+def add_rmsnorm_reference(x: Tensor, residual: Tensor, weight: Tensor, eps: float = 1e-6) -> tuple[Tensor, Tensor]:
+    """(y, s) in float64, on the device of `x`; s as rounded to the dtype of `x`, for y is the norm of that."""
+    s = (x.double() + residual.double()).to(x.dtype).double()
+    return s * torch.rsqrt(s.square().mean(-1, keepdim=True) + eps) * weight.double(), s
+
+
+def add_rmsnorm_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
+    """(x, residual, weight) of normal data for shape (M, N)."""
+    M, N = shape
+    generator = torch.Generator(device).manual_seed(seed)
+    x = torch.randn((M, N), dtype=dtype, device=device, generator=generator)
+    residual = torch.randn((M, N), dtype=dtype, device=device, generator=generator)
+    weight = 1 + 0.5 * torch.randn((N,), dtype=dtype, device=device, generator=generator)
+    return x, residual, weight
+
+
+def add_rmsnorm_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    """Least work for (M, N): read x, r and w once, write s and y once; five operations an element."""
+    M, N = shape
+    return Traffic(read_bytes=(2 * M * N + N) * itemsize, written_bytes=2 * M * N * itemsize, flops=5 * M * N)

@@ -1,0 +1,211 @@
+"""Heads of queries and keys: how they are spread over programs, and what the operators that turn them demand.
+
+q: (B, Hq, S, D)   k: (B, Hk, S, D), adjacent features, any other strides   cos, sin: (S, R/2) or (B, S, R/2), of the
+angles by which pairs of features are turned. A program takes TOKENS positions of HEADS heads, all of q or all of k,
+and loads the angles of its positions once. Two layouts of the pairs are in use: `half-split` takes feature i with
+i + R/2 (GPT-NeoX, Llama, Qwen), `interleaved` takes 2i with 2i + 1 (the paper, GPT-J).
+"""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from lab.kernels.checks import check_adjacent, check_tensor
+from lab.kernels.launch import Configuration
+
+LAYOUTS = ("half-split", "interleaved")
+LOAD_BYTES = 16  # the widest load of a thread
+MOST_HEADS = 4  # that a thread turns with the angles that it holds
+# Below this a GPU has programs for its multiprocessors, but not enough to hide the memory's latency with.
+ENOUGH_PROGRAMS = 1024
+
+
+@triton.jit
+def tile_of_heads(
+    q_ptr, k_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr,
+    S, q_heads, k_heads, cos_batch, cos_token, sin_batch, sin_token,
+    q_batch, q_head, q_token, k_batch, k_head, k_token,
+    q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
+    TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr,
+):  # fmt: skip
+    """Where this program's heads begin: pointers in, pointers out (HEADS, TOKENS, 1), which of them there are, whether
+    they are queries, and pointers to the angles (1, TOKENS, 1) with which of those there are."""
+    q_groups = tl.cdiv(q_heads, HEADS)
+    groups = q_groups + tl.cdiv(k_heads, HEADS)
+    tiles = tl.cdiv(S, TOKENS)
+    program = tl.program_id(0)
+    # Neighbours in time shall be neighbours in memory.
+    if HEADS_FIRST:
+        group = program % groups
+        tile = program // groups % tiles
+    else:
+        tile = program % tiles
+        group = program // tiles % groups
+    batch = (program // (tiles * groups)).to(tl.int64)
+    tokens = tile.to(tl.int64) * TOKENS + tl.arange(0, TOKENS)[None, :, None]
+    is_query = group < q_groups
+    if is_query:
+        first, heads = group * HEADS, q_heads
+        x_ptr, y_ptr = q_ptr + batch * q_batch, q_out_ptr + batch * q_out_batch
+        x_head, x_token, y_head, y_token = q_head, q_token, q_out_head, q_out_token
+    else:
+        first, heads = (group - q_groups) * HEADS, k_heads
+        x_ptr, y_ptr = k_ptr + batch * k_batch, k_out_ptr + batch * k_out_batch
+        x_head, x_token, y_head, y_token = k_head, k_token, k_out_head, k_out_token
+    head = first.to(tl.int64) + tl.arange(0, HEADS)[:, None, None]
+    x = x_ptr + head * x_head + tokens * x_token
+    y = y_ptr + head * y_head + tokens * y_token
+    cos = cos_ptr + batch * cos_batch + tokens * cos_token
+    sin = sin_ptr + batch * sin_batch + tokens * sin_token
+    return x, y, (head < heads) & (tokens < S), is_query, cos, sin, tokens < S
+
+
+@triton.jit
+def load_angles(
+    cos, sin, inside,
+    HALF: tl.constexpr, PAIRS: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """(cos, sin) in float32, PAIRS of each. Before what they turn: a compiler that finds these first brings them into
+    the order of the threads that the heads need, and not the heads, which are many, into theirs."""
+    pairs = tl.arange(0, PAIRS)[None, None, :]
+    mask = inside & (pairs < HALF) if MASKED else None
+    return tl.load(cos + pairs, mask=mask).to(tl.float32), tl.load(sin + pairs, mask=mask).to(tl.float32)
+
+
+@triton.jit
+def load_pairs(
+    starts, inside,
+    HALF: tl.constexpr, PAIRS: tl.constexpr, INTERLEAVED: tl.constexpr, MASKED: tl.constexpr, EVICTION: tl.constexpr,
+):  # fmt: skip
+    """The first and the second of each pair, in float32; zeros where there are none."""
+    zero = 0.0 if MASKED else None
+    if INTERLEAVED:
+        features = tl.arange(0, 2 * PAIRS)[None, None, :]
+        mask = inside & (features < 2 * HALF) if MASKED else None
+        x = tl.load(starts + features, mask=mask, other=zero, eviction_policy=EVICTION).to(tl.float32)
+        a, b = tl.split(tl.reshape(x, (x.shape[0], x.shape[1], PAIRS, 2)))
+    else:
+        pairs = tl.arange(0, PAIRS)[None, None, :]
+        mask = inside & (pairs < HALF) if MASKED else None
+        a = tl.load(starts + pairs, mask=mask, other=zero, eviction_policy=EVICTION).to(tl.float32)
+        b = tl.load(starts + HALF + pairs, mask=mask, other=zero, eviction_policy=EVICTION).to(tl.float32)
+    return a, b
+
+
+@triton.jit
+def store_turned(
+    a, b, cos, sin, starts, inside,
+    HALF: tl.constexpr, PAIRS: tl.constexpr, INTERLEAVED: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+):  # fmt: skip
+    """Each pair (a, b) as (a·cos − b·sin, a·sin + b·cos)."""
+    CACHE: tl.constexpr = ".cs" if PAST_CACHE else ""
+    first = (a * cos - b * sin).to(starts.dtype.element_ty)
+    second = (a * sin + b * cos).to(starts.dtype.element_ty)
+    if INTERLEAVED:
+        features = tl.arange(0, 2 * PAIRS)[None, None, :]
+        mask = inside & (features < 2 * HALF) if MASKED else None
+        y = tl.reshape(tl.join(first, second), (a.shape[0], a.shape[1], 2 * PAIRS))
+        tl.store(starts + features, y, mask=mask, cache_modifier=CACHE)
+    else:
+        pairs = tl.arange(0, PAIRS)[None, None, :]
+        mask = inside & (pairs < HALF) if MASKED else None
+        tl.store(starts + pairs, first, mask=mask, cache_modifier=CACHE)
+        tl.store(starts + HALF + pairs, second, mask=mask, cache_modifier=CACHE)
+
+
+def head_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """TOKENS, HEADS and warps for (B, Hq, Hk, S, R): R features of a head are turned.
+
+    A thread loads 16 bytes of each half of a head, so that a warp has whole lines of both; four warps take TOKENS
+    positions side by side, and every thread HEADS of them one after another, with the same angles.
+    """
+    S, R = shape[3:]
+    pairs = triton.next_power_of_2(R // 2)
+    warp_pairs = 32 * LOAD_BYTES // itemsize
+    tokens = max(1, min(triton.next_power_of_2(S), 4 * warp_pairs // pairs))
+    heads = MOST_HEADS
+    while heads > 1 and _programs(shape, tokens, heads) < ENOUGH_PROGRAMS and tokens * pairs * heads > warp_pairs:
+        heads //= 2
+    num_warps = max(1, min(4, tokens * pairs // warp_pairs))
+    return Configuration.of(TOKENS=tokens, HEADS=heads, num_warps=num_warps)
+
+
+def head_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try for (B, Hq, Hk, S, R): one to eight loads of each half a thread."""
+    _, q_heads, k_heads, S, R = shape
+    pairs = triton.next_power_of_2(R // 2)
+    warp_pairs = 32 * LOAD_BYTES // itemsize
+    most_heads = triton.next_power_of_2(max(q_heads, k_heads))
+    for num_warps in (1, 2, 4, 8):
+        for tokens in (1, 2, 4, 8, 16, 32, 64, 128):
+            for heads in (1, 2, 4, 8, 16):
+                loads = tokens * heads * pairs / (warp_pairs * num_warps)
+                if tokens < 2 * S and heads <= most_heads and 1 <= loads <= 8:
+                    yield Configuration.of(TOKENS=tokens, HEADS=heads, num_warps=num_warps)
+
+
+def _programs(shape: tuple[int, ...], tokens: int, heads: int) -> int:
+    B, q_heads, k_heads, S, _ = shape
+    programs: int = B * triton.cdiv(S, tokens) * (triton.cdiv(q_heads, heads) + triton.cdiv(k_heads, heads))
+    return programs
+
+
+def head_programs(shape: tuple[int, ...], chosen: Configuration) -> int:
+    """How many programs `tile_of_heads` spreads (B, Hq, Hk, S, R) over."""
+    return _programs(shape, chosen["TOKENS"], chosen["HEADS"])
+
+
+def ragged(shape: tuple[int, ...], chosen: Configuration) -> bool:
+    """Whether some tiles are not full, so that lanes have to be masked."""
+    _, q_heads, k_heads, S, R = shape
+    half, heads = R // 2, chosen["HEADS"]
+    return bool(S % chosen["TOKENS"] or q_heads % heads or k_heads % heads or half != triton.next_power_of_2(half))
+
+
+def angle_strides(angles: Tensor) -> tuple[int, int]:
+    """(batch, token) strides of (S, R/2), which all sequences share, or of (B, S, R/2)."""
+    return (0, angles.stride(0)) if angles.dim() == 2 else (angles.stride(0), angles.stride(1))
+
+
+def check_heads(op: str, **heads: Tensor) -> None:
+    """Raise unless all are (B, H, S, D) with adjacent features and alike in all but H."""
+    for name, x in heads.items():
+        check_tensor(op, name, x)
+        if x.dim() != 4 or x.shape[-1] < 2:
+            raise ValueError(f"{op}: {name} has shape {tuple(x.shape)}; accepted is (B, H, S, D) with D from 2")
+        check_adjacent(op, name, x)
+    (first_name, first), *others = heads.items()
+    wanted = _all_but_heads(first)
+    for name, x in others:
+        if (mine := _all_but_heads(x)) != wanted:
+            raise ValueError(
+                f"{op}: {name} has (B, S, D, dtype, device) {mine}; accepted are those of {first_name}, {wanted}"
+            )
+
+
+def _all_but_heads(x: Tensor) -> tuple[int, int, int, torch.dtype, str]:
+    return x.shape[0], x.shape[2], x.shape[3], x.dtype, str(x.device)
+
+
+def check_angles(op: str, cos: Tensor, sin: Tensor, sizes: Sequence[int], device: torch.device) -> None:
+    """Raise unless cos and sin are (S, R/2) or (B, S, R/2) for `sizes` (B, S, D), with R from 2 to D."""
+    B, S, D = sizes
+    for name, angles in (("cos", cos), ("sin", sin)):
+        check_tensor(op, name, angles)
+        fits = angles.shape[:-1] in ((S,), (B, S)) and 1 <= angles.shape[-1] <= D // 2
+        if not fits or angles.shape != cos.shape:
+            raise ValueError(
+                f"{op}: {name} has shape {tuple(angles.shape)}; accepted is ({S}, R/2) or ({B}, {S}, R/2) with R from "
+                f"2 to {D}, the same for cos and sin"
+            )
+        check_adjacent(op, name, angles)
+        if angles.device != device:
+            raise ValueError(f"{op}: {name} is on {angles.device}; accepted is the device of what is turned, {device}")
+
+
+def check_layout(op: str, layout: str) -> None:
+    if layout not in LAYOUTS:
+        raise ValueError(f"{op}: layout is {layout!r}; accepted are {list(LAYOUTS)}")

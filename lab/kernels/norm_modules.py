@@ -1,0 +1,136 @@
+"""RMSNorm and LayerNorm as modules that stand where those of torch.nn stood in a model, for inference.
+
+They take the same arguments, and what torch.nn's modules saved loads into them: parameters have the same names and
+shapes. Since the kernels have no backward, the parameters are made without a gradient; inputs, and parameters that were
+told otherwise, are refused with NotImplementedError where a gradient would be needed.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from lab.kernels.layernorm import layernorm
+from lab.kernels.rmsnorm import rmsnorm
+
+Device = torch.device | str | None
+
+
+class RMSNorm(nn.Module):
+    """y = x / sqrt(mean(x²) + eps) · weight over the last dimension of x: see `rmsnorm`.
+
+    normalized_shape: the columns N, a number or a sequence of one. eps: a number; None, which stands for a machine
+    epsilon in torch.nn, is refused. elementwise_affine: whether there is a weight to load.
+    """
+
+    weight: Tensor
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-6,
+        elementwise_affine: bool = True,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = _columns("RMSNorm", normalized_shape)
+        self.eps = _checked("RMSNorm", eps)
+        self.elementwise_affine = elementwise_affine
+        _add_vector(self, "weight", elementwise_affine, device, dtype)
+        self.reset_parameters()
+
+    @classmethod
+    def from_torch(cls, module: nn.RMSNorm) -> "RMSNorm":
+        """The norm that `module` is, with its weight in the same memory. Without a weight it is on the CPU at first."""
+        norm = cls(module.normalized_shape, _checked("RMSNorm", module.eps), module.elementwise_affine)
+        _take_over(norm, module)
+        return norm
+
+    def reset_parameters(self) -> None:
+        """A weight of ones. Needed after `to_empty`, as with torch.nn's modules."""
+        nn.init.ones_(self.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return rmsnorm(x, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class LayerNorm(nn.Module):
+    """y = (x − mean(x)) / sqrt(var(x) + eps) · weight + bias over the last dimension of x: see `layernorm`.
+
+    normalized_shape: the columns N, a number or a sequence of one. elementwise_affine: whether there is a weight to
+    load, and with `bias` a bias.
+    """
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = _columns("LayerNorm", normalized_shape)
+        self.eps = _checked("LayerNorm", eps)
+        self.elementwise_affine = elementwise_affine
+        _add_vector(self, "weight", elementwise_affine, device, dtype)
+        _add_vector(self, "bias", elementwise_affine and bias, device, dtype)
+        self.reset_parameters()
+
+    @classmethod
+    def from_torch(cls, module: nn.LayerNorm) -> "LayerNorm":
+        """The norm that `module` is, with its parameters in the same memory. Without any it is on the CPU at first."""
+        norm = cls(module.normalized_shape, module.eps, module.elementwise_affine, module.bias is not None)
+        _take_over(norm, module)
+        return norm
+
+    def reset_parameters(self) -> None:
+        """A weight of ones and a bias of zeros. Needed after `to_empty`, as with torch.nn's modules."""
+        nn.init.ones_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return layernorm(x, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+def _columns(norm: str, normalized_shape: int | Sequence[int]) -> tuple[int]:
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if len(shape) != 1:
+        raise ValueError(f"{norm}: normalized_shape is {shape}; accepted is one dimension, the last of x")
+    return shape
+
+
+def _checked(norm: str, eps: float | None) -> float:
+    if eps is None:
+        raise ValueError(f"{norm}: eps is None; accepted is a number")
+    return eps
+
+
+def _add_vector(
+    module: "RMSNorm | LayerNorm", name: str, loaded: bool, device: Device, dtype: torch.dtype | None
+) -> None:
+    """A parameter, or for the kernels a constant instead, which moves with the module and is in no state dict."""
+    vector = torch.empty(module.normalized_shape, device=device, dtype=dtype)
+    if loaded:
+        module.register_parameter(name, nn.Parameter(vector, requires_grad=False))
+    else:
+        module.register_buffer(name, vector, persistent=False)
+
+
+def _take_over(norm: nn.Module, module: nn.Module) -> None:
+    """Give `norm` the parameters of `module`, without their gradients, and its mode."""
+    for name, parameter in module.named_parameters():
+        norm.register_parameter(name, nn.Parameter(parameter.detach(), requires_grad=False))
+        norm.to(parameter.device)  # the constants: of a LayerNorm without bias
+    norm.train(module.training)

@@ -1,0 +1,290 @@
+"""RMSNorm and rotary position embedding in one pass over memory, in the two forms that models have.
+
+`rmsnorm_rope`: x, y: (B, S, H)   w: (H,). The whole row is normalised, y = x / sqrt(mean(x²) + eps) · w, and then each
+of its H/D heads turned by the angles of its position. `qk_norm_rope`: q: (B, Hq, S, D)   k: (B, Hk, S, D)   wq, wk:
+(D,). Every head is normalised by itself and then turned (Qwen3 and others). cos, sin: (S, D/2) or (B, S, D/2). All
+arithmetic in float32, rounded once: what is turned is the norm as it is, not as it would be stored.
+Definitions: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019; Su et al., "RoFormer", 2021.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from lab.kernels.checks import check_adjacent, check_tensor, check_vector
+from lab.kernels.heads import (
+    angle_strides,
+    check_angles,
+    check_heads,
+    check_layout,
+    head_choices,
+    head_programs,
+    head_rule,
+    load_angles,
+    load_pairs,
+    ragged,
+    store_turned,
+    tile_of_heads,
+)
+from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, as_rows, nothing, result_like
+from lab.kernels.rmsnorm import rmsnorm_reference
+from lab.kernels.rope import angle_tables, rope_qk_inputs, rope_qk_traffic, rope_reference
+from lab.kernels.traffic import Traffic
+
+MAXIMUM_COLUMNS = 32_768  # a row is held in the registers of one program
+
+
+@triton.jit
+def _rmsnorm_rope_kernel(
+    x_ptr, w_ptr, cos_ptr, sin_ptr, y_ptr, eps, M, S, x_stride, cos_batch, cos_token, sin_batch, sin_token,
+    D: tl.constexpr, PAIRS: tl.constexpr, H: tl.constexpr, HEADS: tl.constexpr, ROWS: tl.constexpr,
+    INTERLEAVED: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+):  # fmt: skip
+    """ROWS rows a program, each held in registers as the pairs of its heads: x crosses memory once."""
+    HALF: tl.constexpr = D // 2
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None, None]
+    heads = tl.arange(0, HEADS)[None, :, None]
+    columns = heads * D
+    inside = (rows < M) & (columns < H)
+    batch, token = rows // S, rows % S
+    cos, sin = load_angles(
+        cos_ptr + batch * cos_batch + token * cos_token, sin_ptr + batch * sin_batch + token * sin_token, rows < M,
+        HALF, PAIRS, MASKED,
+    )  # fmt: skip
+    a, b = load_pairs(x_ptr + rows * x_stride + columns, inside, HALF, PAIRS, INTERLEAVED, MASKED, "evict_first")
+    wa, wb = load_pairs(w_ptr + columns, columns < H, HALF, PAIRS, INTERLEAVED, MASKED, "")
+    squares = tl.sum(tl.sum(a * a + b * b, axis=2, keep_dims=True), axis=1, keep_dims=True)
+    rstd = tl.rsqrt(squares / H + eps)
+    store_turned(
+        a * rstd * wa, b * rstd * wb, cos, sin, y_ptr + rows * H + columns, inside,
+        HALF, PAIRS, INTERLEAVED, MASKED, PAST_CACHE,
+    )  # fmt: skip
+
+
+@triton.jit
+def _qk_norm_rope_kernel(
+    q_ptr, k_ptr, q_weight_ptr, k_weight_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr, eps,
+    S, q_heads, k_heads, cos_batch, cos_token, sin_batch, sin_token,
+    q_batch, q_head, q_token, k_batch, k_head, k_token,
+    q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
+    D: tl.constexpr, PAIRS: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr,
+    INTERLEAVED: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+):  # fmt: skip
+    """TOKENS positions of HEADS heads a program; a few neighbouring threads hold a head."""
+    HALF: tl.constexpr = D // 2
+    x, y, inside, is_query, cos_ptrs, sin_ptrs, inside_angles = tile_of_heads(
+        q_ptr, k_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr,
+        S, q_heads, k_heads, cos_batch, cos_token, sin_batch, sin_token,
+        q_batch, q_head, q_token, k_batch, k_head, k_token,
+        q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
+        TOKENS, HEADS, HEADS_FIRST,
+    )  # fmt: skip
+    cos, sin = load_angles(cos_ptrs, sin_ptrs, inside_angles, HALF, PAIRS, MASKED)
+    feature = tl.zeros((1, 1, 1), tl.int32)
+    weight = (q_weight_ptr if is_query else k_weight_ptr) + feature
+    wa, wb = load_pairs(weight, feature == 0, HALF, PAIRS, INTERLEAVED, MASKED, "")
+    a, b = load_pairs(x, inside, HALF, PAIRS, INTERLEAVED, MASKED, "evict_first")
+    rstd = tl.rsqrt(tl.sum(a * a + b * b, axis=2, keep_dims=True) / D + eps)
+    store_turned(
+        a * rstd * wa, b * rstd * wb, cos, sin, y, inside, HALF, PAIRS, INTERLEAVED, MASKED, PAST_CACHE
+    )  # fmt: skip
+
+
+def rmsnorm_rope(
+    x: Tensor, weight: Tensor, cos: Tensor, sin: Tensor, eps: float = 1e-6, *,
+    num_heads: int | None = None, layout: str = "half-split", configuration: Configuration | None = None,
+) -> Tensor:  # fmt: skip
+    """RMSNorm of the rows of `x`, then each head turned by the angles of its position, in one kernel launch.
+
+    x: (B, S, H), any distance between rows, H up to 32,768. weight: (H,), contiguous, of any accepted dtype. cos, sin:
+    (S, D/2) or (B, S, D/2), adjacent columns; D is the width of a head, and H a multiple of it. num_heads: where
+    given, H must be that many heads. layout: "half-split" or "interleaved". configuration: how to launch, one of
+    `rmsnorm_rope_choices`; by default the best that is known here. Returns a new contiguous tensor of the shape and
+    dtype of `x`; no elements give an empty result. Raises TypeError or ValueError naming the argument, what it was and
+    what is accepted, and NotImplementedError where a gradient would be needed.
+    """
+    launch = _OF_ROWS(x, weight, cos, sin, options=(num_heads, layout, configuration))
+    y = result_like(x)
+    launch(as_rows(x), weight, cos, sin, y, eps)
+    return y
+
+
+def qk_norm_rope(
+    q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor, cos: Tensor, sin: Tensor, eps: float = 1e-6, *,
+    layout: str = "half-split", configuration: Configuration | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """RMSNorm of every head of `q` and `k`, then turned by the angles of its position, in one kernel launch.
+
+    q: (B, Hq, S, D), k: (B, Hk, S, D), adjacent features, any other strides, D even. q_weight, k_weight: (D,),
+    contiguous, of one accepted dtype. cos, sin: (S, D/2) or (B, S, D/2), adjacent columns. configuration: one of
+    `qk_norm_rope_choices`. Returns (q, k), two new tensors of the shapes, dtype and order in memory of `q` and `k`.
+    Raises as `rmsnorm_rope` does.
+    """
+    launch = _OF_HEADS(q, k, q_weight, k_weight, cos, sin, options=(layout, configuration))
+    yq, yk = torch.empty_like(q), torch.empty_like(k)
+    launch(q, k, q_weight, k_weight, yq, yk, cos, sin, eps)
+    return yq, yk
+
+
+def _settle_rows(
+    x: Tensor, weight: Tensor, cos: Tensor, sin: Tensor,
+    num_heads: int | None, layout: str, configuration: Configuration | None,
+) -> Callable[..., Any]:  # fmt: skip
+    op = "rmsnorm_rope"
+    check_tensor(op, "x", x)
+    if x.dim() != 3 or not 2 <= x.shape[-1] <= MAXIMUM_COLUMNS:
+        raise ValueError(
+            f"{op}: x has shape {tuple(x.shape)}; accepted is (B, S, H) with H from 2 to {MAXIMUM_COLUMNS}"
+        )
+    check_adjacent(op, "x", x)
+    check_vector(op, "weight", weight, x)
+    B, S, H = x.shape
+    check_angles(op, cos, sin, (B, S, H), x.device)
+    D = 2 * cos.shape[-1]
+    if H % D:
+        raise ValueError(
+            f"{op}: x has {H} columns, which are no whole heads of {D}, twice the columns of cos; accepted are "
+            f"multiples of {D}"
+        )
+    if num_heads is not None and num_heads * D != H:
+        raise ValueError(
+            f"{op}: num_heads is {num_heads}; accepted is {H // D}, as x has {H} columns and cos and sin are for heads "
+            f"of {D}"
+        )
+    check_layout(op, layout)
+    if x.numel() == 0:
+        return nothing
+    rows = x.reshape(-1, H)
+    M = len(rows)
+    pairs, heads = triton.next_power_of_2(D // 2), triton.next_power_of_2(H // D)
+    chosen = configuration or _row_rule(2 * pairs * heads, x.itemsize)
+    return Launch(
+        _rmsnorm_rope_kernel, triton.cdiv(M, chosen["ROWS"]), x.get_device(),
+        M, S, rows.stride(0), *angle_strides(cos), *angle_strides(sin),
+        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        D=D, PAIRS=pairs, H=H, HEADS=heads, ROWS=chosen["ROWS"], INTERLEAVED=layout == "interleaved",
+        MASKED=2 * pairs * heads != H or M % chosen["ROWS"] != 0,
+        PAST_CACHE=2 * x.numel() * x.itemsize > CACHED_BYTES,
+    )  # fmt: skip
+
+
+def _settle_heads(
+    q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor, cos: Tensor, sin: Tensor,
+    layout: str, configuration: Configuration | None,
+) -> Callable[..., Any]:  # fmt: skip
+    op = "qk_norm_rope"
+    check_heads(op, q=q, k=k)
+    B, q_heads, S, D = q.shape
+    k_heads = k.shape[1]
+    check_vector(op, "q_weight", q_weight, q)
+    check_vector(op, "k_weight", k_weight, k)
+    if q_weight.dtype != k_weight.dtype:
+        raise ValueError(f"{op}: k_weight has dtype {k_weight.dtype}; accepted is that of q_weight, {q_weight.dtype}")
+    check_angles(op, cos, sin, (B, S, D), q.device)
+    if 2 * cos.shape[-1] != D:
+        raise ValueError(f"{op}: cos has {cos.shape[-1]} columns; accepted is half of D, which is {D}")
+    check_layout(op, layout)
+    sizes = (B, q_heads, k_heads, S, D)
+    if not B * S * (q_heads + k_heads):
+        return nothing
+    chosen = configuration or head_rule(sizes, q.itemsize)
+    results = (torch.empty_like(x, device="meta") for x in (q, k))
+    return Launch(
+        _qk_norm_rope_kernel, head_programs(sizes, chosen), q.get_device(),
+        S, q_heads, k_heads, *angle_strides(cos), *angle_strides(sin),
+        *(step for x in (q, k, *results) for step in x.stride()[:3]),
+        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        D=D, PAIRS=triton.next_power_of_2(D // 2), TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"],
+        HEADS_FIRST=q.stride(1) < q.stride(2), INTERLEAVED=layout == "interleaved", MASKED=ragged(sizes, chosen),
+        PAST_CACHE=2 * B * (q_heads + k_heads) * S * D * q.itemsize > CACHED_BYTES,
+    )  # fmt: skip
+
+
+_OF_ROWS = Launches(_settle_rows)
+_OF_HEADS = Launches(_settle_heads)
+
+
+def _row_rule(block: int, itemsize: int) -> Configuration:
+    """ROWS and warps for rows of `block` lanes: a thread loads 16 bytes of each half of a head, once to twice."""
+    rows = max(1, min(16, 1024 // block))
+    warp_lanes = 2 * 32 * 16 // itemsize
+    return Configuration.of(ROWS=rows, num_warps=max(1, min(32 if block > 16_384 else 16, rows * block // warp_lanes)))
+
+
+def rmsnorm_rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try for (B, S, N, D): several short rows a program, 8 to 64 elements a thread."""
+    N, D = shape[2:]
+    block = 2 * triton.next_power_of_2(D // 2) * triton.next_power_of_2(N)
+    for rows in (1, 2, 4, 8, 16):
+        for num_warps in (1, 2, 4, 8, 16, 32):
+            if rows * block <= max(block, 8_192) and 8 <= rows * block // (32 * num_warps) <= 64:
+                yield Configuration.of(ROWS=rows, num_warps=num_warps)
+
+
+def qk_norm_rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try for (B, Hq, Hk, S, D)."""
+    return head_choices(shape, itemsize)
+
+
+def rmsnorm_rope_reference(
+    x: Tensor, weight: Tensor, cos: Tensor, sin: Tensor, eps: float = 1e-6, *, layout: str = "half-split"
+) -> Tensor:
+    """The float64 truth, on the device of `x`. Same shapes as `rmsnorm_rope`; returns float64."""
+    B, S, H = x.shape
+    D = 2 * cos.shape[-1]
+    heads = rmsnorm_reference(x, weight, eps).view(B, S, H // D, D).transpose(1, 2)
+    return rope_reference(heads, cos, sin, layout).transpose(1, 2).reshape(B, S, H)
+
+
+def qk_norm_rope_reference(
+    q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor, cos: Tensor, sin: Tensor, eps: float = 1e-6, *,
+    layout: str = "half-split",
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The float64 truth of both, on their device."""
+    return (
+        rope_reference(rmsnorm_reference(q, q_weight, eps), cos, sin, layout),
+        rope_reference(rmsnorm_reference(k, k_weight, eps), cos, sin, layout),
+    )
+
+
+def rmsnorm_rope_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
+    """(x, weight, cos, sin) for shape (B, S, N, D), N heads of D: normal data; tables in the dtype of x as models have
+    them."""
+    B, S, N, D = shape
+    generator = torch.Generator(device).manual_seed(seed)
+    x = torch.randn((B, S, N * D), dtype=dtype, device=device, generator=generator)
+    weight = 1 + 0.5 * torch.randn((N * D,), dtype=dtype, device=device, generator=generator)
+    return x, weight, *angle_tables(S, D, dtype=dtype, device=device)
+
+
+def qk_norm_rope_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
+    """(q, k, q_weight, k_weight, cos, sin) for shape (B, Hq, Hk, S, D), q and k as a projection leaves them."""
+    q, k, cos, sin = rope_qk_inputs(shape, dtype, device, seed)
+    generator = torch.Generator(device).manual_seed(seed + 1)
+    q_weight, k_weight = (
+        1 + 0.5 * torch.randn((shape[-1],), dtype=dtype, device=device, generator=generator) for _ in range(2)
+    )
+    return q, k, q_weight, k_weight, cos, sin
+
+
+def rmsnorm_rope_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    """Least work for (B, S, N, D): read x, w, cos and sin once, write y once; seven operations an element."""
+    B, S, N, D = shape
+    elements = B * S * N * D
+    return Traffic(
+        read_bytes=(elements + N * D + S * D) * itemsize, written_bytes=elements * itemsize, flops=7 * elements
+    )
+
+
+def qk_norm_rope_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    """Least work for (B, Hq, Hk, S, D): as of `rope_qk`, and both weights; seven operations an element."""
+    turned = rope_qk_traffic(shape, itemsize)
+    return Traffic(
+        read_bytes=turned.read_bytes + 2 * shape[-1] * itemsize,
+        written_bytes=turned.written_bytes,
+        flops=7 * turned.flops // 3,
+    )

@@ -1,0 +1,286 @@
+"""Rotary position embedding: pairs of features of a head, turned by an angle that grows with the position.
+
+x, y: (B, H, S, D), float16, bfloat16 or float32   cos, sin: (S, R/2), or (B, S, R/2) where sequences are at different
+positions, of the same or another float dtype. The first R features of each head are turned, the others pass. A pair
+(a, b) becomes (a·c − b·s, a·s + b·c), in float32, rounded once; `heads.py` says which features are a pair.
+Definition: Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor, nn
+
+from lab.kernels.heads import (
+    angle_strides,
+    check_angles,
+    check_heads,
+    check_layout,
+    head_choices,
+    head_programs,
+    head_rule,
+    load_angles,
+    load_pairs,
+    ragged,
+    store_turned,
+    tile_of_heads,
+)
+from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, nothing
+from lab.kernels.traffic import Traffic
+
+
+@triton.jit
+def _rope_kernel(
+    q_ptr, k_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr,
+    S, q_heads, k_heads, cos_batch, cos_token, sin_batch, sin_token,
+    q_batch, q_head, q_token, k_batch, k_head, k_token,
+    q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
+    D: tl.constexpr, HALF: tl.constexpr, PAIRS: tl.constexpr, PASS: tl.constexpr,
+    TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr,
+    INTERLEAVED: tl.constexpr, INVERSE: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+):  # fmt: skip
+    """TOKENS positions of HEADS heads a program. Each pair is read and written by one thread, so in place is safe."""
+    x, y, inside, _, cos_ptrs, sin_ptrs, inside_angles = tile_of_heads(
+        q_ptr, k_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr,
+        S, q_heads, k_heads, cos_batch, cos_token, sin_batch, sin_token,
+        q_batch, q_head, q_token, k_batch, k_head, k_token,
+        q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
+        TOKENS, HEADS, HEADS_FIRST,
+    )  # fmt: skip
+    cos, sin = load_angles(cos_ptrs, sin_ptrs, inside_angles, HALF, PAIRS, MASKED)
+    if INVERSE:
+        sin = -sin
+    a, b = load_pairs(x, inside, HALF, PAIRS, INTERLEAVED, MASKED, "evict_first")
+    store_turned(a, b, cos, sin, y, inside, HALF, PAIRS, INTERLEAVED, MASKED, PAST_CACHE)
+    if PASS:
+        rest = 2 * HALF + tl.arange(0, PASS)[None, None, :]
+        mask = inside & (rest < D)
+        tl.store(y + rest, tl.load(x + rest, mask=mask), mask=mask)
+
+
+def rope(
+    x: Tensor, cos: Tensor, sin: Tensor, *,
+    layout: str = "half-split", inverse: bool = False, configuration: Configuration | None = None,
+) -> Tensor:  # fmt: skip
+    """`x` with its heads' features turned, in one kernel launch.
+
+    x: (B, H, S, D), adjacent features, any other strides ((B, S, H, D) comes as `x.transpose(1, 2)`). cos, sin:
+    (S, R/2) or (B, S, R/2), adjacent columns, R at most D; tables that repeat each angle, as Hugging Face has them,
+    come as `cos[..., : R // 2]`. layout: "half-split" or "interleaved". inverse: turn back. configuration: how to
+    launch, one of `rope_choices`; by default the best that is known here. Returns a new tensor of the shape, dtype and
+    order in memory of `x`; no elements give an empty result. Raises TypeError or ValueError naming the argument, what
+    it was and what is accepted, and NotImplementedError where a gradient would be needed.
+    """
+    launch = _OF_ONE(x, cos, sin, options=("rope", layout, inverse, configuration))
+    y = torch.empty_like(x)
+    launch(x, x, y, y, cos, sin)
+    return y
+
+
+def rope_(
+    x: Tensor, cos: Tensor, sin: Tensor, *,
+    layout: str = "half-split", inverse: bool = False, configuration: Configuration | None = None,
+) -> Tensor:  # fmt: skip
+    """As `rope`, in place; returns `x`. No two elements of `x` may share memory."""
+    _OF_ONE(x, cos, sin, options=("rope_", layout, inverse, configuration))(x, x, x, x, cos, sin)
+    return x
+
+
+def rope_qk(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *,
+    layout: str = "half-split", inverse: bool = False, configuration: Configuration | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`rope` of queries (B, Hq, S, D) and keys (B, Hk, S, D), of any two numbers of heads, in one kernel launch.
+
+    configuration: one of `rope_qk_choices`. Returns (q, k) turned, two new tensors.
+    """
+    launch = _OF_BOTH(q, k, cos, sin, options=("rope_qk", layout, inverse, configuration))
+    yq, yk = torch.empty_like(q), torch.empty_like(k)
+    launch(q, k, yq, yk, cos, sin)
+    return yq, yk
+
+
+def rope_qk_(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *,
+    layout: str = "half-split", inverse: bool = False, configuration: Configuration | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """As `rope_qk`, in place; returns `q` and `k`. No two elements of them may share memory."""
+    _OF_BOTH(q, k, cos, sin, options=("rope_qk_", layout, inverse, configuration))(q, k, q, k, cos, sin)
+    return q, k
+
+
+def _settle_one(
+    x: Tensor, cos: Tensor, sin: Tensor, op: str, layout: str, inverse: bool, configuration: Configuration | None
+) -> Callable[..., Any]:
+    check_heads(op, x=x)
+    if op == "rope_":
+        _check_own_memory(op, x=x)
+    return _settle(x, None, cos, sin, op, layout, inverse, configuration)
+
+
+def _settle_both(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor,
+    op: str, layout: str, inverse: bool, configuration: Configuration | None,
+) -> Callable[..., Any]:  # fmt: skip
+    check_heads(op, q=q, k=k)
+    if op == "rope_qk_":
+        _check_own_memory(op, q=q, k=k)
+    return _settle(q, k, cos, sin, op, layout, inverse, configuration)
+
+
+def _check_own_memory(op: str, **heads: Tensor) -> None:
+    for name, x in heads.items():
+        if any(step == 0 and size > 1 for step, size in zip(x.stride(), x.shape, strict=True)):
+            raise ValueError(
+                f"{op}: {name} has strides {x.stride()}, so that elements share memory; accepted in place are "
+                "elements with their own: call .contiguous() first"
+            )
+
+
+def _settle(
+    q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor,
+    op: str, layout: str, inverse: bool, configuration: Configuration | None,
+) -> Callable[..., Any]:  # fmt: skip
+    B, q_heads, S, D = q.shape
+    k_heads = k.shape[1] if k is not None else 0
+    check_angles(op, cos, sin, (B, S, D), q.device)
+    check_layout(op, layout)
+    half = cos.shape[-1]
+    sizes = (B, q_heads, k_heads, S, 2 * half)
+    if not B * S * (q_heads + k_heads):
+        return nothing
+    in_place = op.endswith("_")
+    inputs = (q, q if k is None else k)
+    outputs = inputs if in_place else tuple(torch.empty_like(x, device="meta") for x in inputs)
+    chosen = configuration or head_rule(sizes, q.itemsize)
+    return Launch(
+        _rope_kernel, head_programs(sizes, chosen), q.get_device(),
+        S, q_heads, k_heads, *angle_strides(cos), *angle_strides(sin),
+        *(step for x in (*inputs, *outputs) for step in x.stride()[:3]),
+        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        D=D, HALF=half, PAIRS=triton.next_power_of_2(half),
+        PASS=0 if in_place or 2 * half == D else triton.next_power_of_2(D - 2 * half),
+        TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"], HEADS_FIRST=q.stride(1) < q.stride(2),
+        INTERLEAVED=layout == "interleaved", INVERSE=inverse, MASKED=ragged(sizes, chosen),
+        PAST_CACHE=2 * B * (q_heads + k_heads) * S * D * q.itemsize > CACHED_BYTES,
+    )  # fmt: skip
+
+
+_OF_ONE = Launches(_settle_one)
+_OF_BOTH = Launches(_settle_both)
+
+
+class Rope(nn.Module):
+    """Rotary embedding of a model's queries and keys: its tables, and `rope_qk` with the part of them that is due.
+
+    head_dim: D. max_positions: rows of the tables. base: theta of the rates base^(−2i/R). rotary_dim: R, by default
+    all of D. dtype: of the tables; float32 keeps angles exact at positions where a 16-bit type no longer can. The
+    tables are buffers that go where the module goes and stay out of its state.
+    """
+
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(
+        self, head_dim: int, max_positions: int, base: float = 10_000.0, *,
+        layout: str = "half-split", rotary_dim: int | None = None, dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        rotary_dim = head_dim if rotary_dim is None else rotary_dim
+        check_layout("Rope", layout)
+        if rotary_dim % 2 or not 2 <= rotary_dim <= head_dim:
+            raise ValueError(f"Rope: rotary_dim is {rotary_dim}; accepted are even numbers from 2 to {head_dim}")
+        self.layout = layout
+        self.max_positions = max_positions
+        cos, sin = angle_tables(max_positions, rotary_dim, base, dtype=dtype, device=device)
+        self.register_buffer("cos", cos, persistent=False)
+        self.register_buffer("sin", sin, persistent=False)
+
+    def forward(self, q: Tensor, k: Tensor, offset: int = 0) -> tuple[Tensor, Tensor]:
+        """(q, k) turned, new tensors. q: (B, Hq, S, D), k: (B, Hk, S, D), at positions offset to offset + S − 1."""
+        end = offset + q.shape[-2]
+        if offset < 0 or end > self.max_positions:
+            raise ValueError(
+                f"Rope: positions are {offset} to {end - 1}; accepted are 0 to {self.max_positions - 1}, as the module "
+                f"was made with max_positions={self.max_positions}"
+            )
+        return rope_qk(q, k, self.cos[offset:end], self.sin[offset:end], layout=self.layout)
+
+
+def angle_tables(
+    positions: int, rotary_dim: int, base: float = 10_000.0, *,
+    dtype: torch.dtype = torch.float32, device: torch.device | str | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(cos, sin), each (positions, R/2), of the angles position · base^(−2i/R); computed in float64."""
+    rates = base ** (-torch.arange(0, rotary_dim, 2, dtype=torch.float64, device=device) / rotary_dim)
+    angles = torch.arange(positions, dtype=torch.float64, device=device)[:, None] * rates
+    return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try for (B, H, S, D)."""
+    B, H, S, D = shape
+    return head_choices((B, H, 0, S, D), itemsize)
+
+
+def rope_qk_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try for (B, Hq, Hk, S, D)."""
+    return head_choices(shape, itemsize)
+
+
+def rope_reference(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half-split") -> Tensor:
+    """The float64 truth, on the device of `x`. Same shapes as `rope`; returns float64."""
+    half = cos.shape[-1]
+    x, c, s = x.double(), cos.double(), sin.double()
+    c, s = (c, s) if c.dim() == 2 else (c[:, None], s[:, None])
+    turned, passed = x[..., : 2 * half], x[..., 2 * half :]
+    a, b = (turned[..., ::2], turned[..., 1::2]) if layout == "interleaved" else turned.split(half, dim=-1)
+    pair = (a * c - b * s, a * s + b * c)
+    y = torch.stack(pair, dim=-1).flatten(-2) if layout == "interleaved" else torch.cat(pair, dim=-1)
+    return torch.cat((y, passed), dim=-1)
+
+
+def rope_qk_reference(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str = "half-split"
+) -> tuple[Tensor, Tensor]:
+    """The float64 truth of both, on their device."""
+    return rope_reference(q, cos, sin, layout), rope_reference(k, cos, sin, layout)
+
+
+def rope_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(x, cos, sin) for shape (B, H, S, D): normal data; tables of all pairs, in the dtype of x as models have them."""
+    S, D = shape[2:]
+    generator = torch.Generator(device).manual_seed(seed)
+    x = torch.randn(shape, dtype=dtype, device=device, generator=generator)
+    return x, *angle_tables(S, D // 2 * 2, dtype=dtype, device=device)
+
+
+def rope_qk_inputs(
+    shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(q, k, cos, sin) for shape (B, Hq, Hk, S, D), as a projection leaves them: heads behind tokens in memory."""
+    B, q_heads, k_heads, S, D = shape
+    generator = torch.Generator(device).manual_seed(seed)
+    q, k = (
+        torch.randn((B, S, heads, D), dtype=dtype, device=device, generator=generator).transpose(1, 2)
+        for heads in (q_heads, k_heads)
+    )
+    return q, k, *angle_tables(S, D // 2 * 2, dtype=dtype, device=device)
+
+
+def rope_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    """Least work for (B, H, S, D): read x, cos and sin once, write y once; three operations an element."""
+    B, H, S, D = shape
+    return rope_qk_traffic((B, H, 0, S, D), itemsize)
+
+
+def rope_qk_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    """Least work for (B, Hq, Hk, S, D): as of `rope`, with the angles read once for both."""
+    B, q_heads, k_heads, S, D = shape
+    elements = B * (q_heads + k_heads) * S * D
+    angles = 2 * S * (D // 2)
+    return Traffic(read_bytes=(elements + angles) * itemsize, written_bytes=elements * itemsize, flops=3 * elements)

@@ -1,0 +1,83 @@
+"""What an H100 makes of the kernels for wide rows, compiled without one; and what a search may try of them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import triton
+
+from lab.kernels.rows import norm_choices, norm_rule
+
+CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+# Compiles the wide kernel of a module and prints which accesses of global memory are not 16 bytes wide; in a process of
+# its own, where kernels are not interpreted.
+COMPILING = """
+import importlib, json, re, sys
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+for name, N, held, tile, warps, dtype in json.load(sys.stdin):
+    kernel = getattr(importlib.import_module(f"lab.kernels.{name}"), f"_{name}_wide_kernel")
+    constants = {"N": N, "HELD": held, "BLOCK": tile, "MASKED": N % tile != 0, "PAST_CACHE": True}
+    constants |= {name: N for name in kernel.arg_names if name.endswith("_stride")}
+    types = {"eps": "fp32", "M": "i32"}
+    signature = {n: "constexpr" if n in constants else types.get(n, f"*{dtype}") for n in kernel.arg_names}
+    pointers = [i for i, n in enumerate(kernel.arg_names) if n.endswith("_ptr")]
+    source = ASTSource(kernel, signature, constants, {(i,): [["tt.divisibility", 16]] for i in pointers})
+    made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": warps})
+    open(f"{name}-{N}-{dtype}.cubin", "wb").write(made.asm["cubin"])
+    wide = len(re.findall(r"(?:ld|st)[.]global[^;]*[.]v4[.]", made.asm["ptx"]))
+    print(json.dumps([wide, len(re.findall(r"(?:ld|st)[.]global", made.asm["ptx"]))]))
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[int]]]:
+    """(a folder of cubins, of each: [accesses of global memory of 16 bytes a thread, all accesses])."""
+    folder = tmp_path_factory.mktemp("wide")
+    asked = []
+    for name in ("rmsnorm", "layernorm", "add_rmsnorm"):
+        for columns, dtype, itemsize in ((65_536, "bf16", 2), (131_072, "bf16", 2), (131_072, "fp32", 4)):
+            rule = norm_rule((4, columns), itemsize)
+            asked.append((name, columns, rule["HELD"], rule["BLOCK"], rule.num_warps, dtype))
+    root = Path(__file__).parents[2]
+    told = subprocess.run(
+        [sys.executable, "-c", COMPILING], input=json.dumps(asked), cwd=folder, text=True, capture_output=True,
+        env=os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": str(root)}, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    names = [f"{name}-{columns}-{dtype}.cubin" for name, columns, _, _, _, dtype in asked]
+    return folder, dict(zip(names, map(json.loads, told), strict=True))
+
+
+def test_wide_rows_cross_memory_16_bytes_a_thread(compiled: tuple[Path, dict[str, list[int]]]) -> None:
+    for name, (wide, accesses) in compiled[1].items():
+        assert wide == accesses > 0, name
+
+
+@pytest.mark.skipif(not CUOBJDUMP.exists(), reason="this Triton comes without the tool that tells")
+def test_what_is_held_of_a_wide_row_stays_in_registers(compiled: tuple[Path, dict[str, list[int]]]) -> None:
+    folder, names = compiled
+    for name in names:
+        command = [CUOBJDUMP, "--dump-resource-usage", folder / name]
+        told = subprocess.run(command, text=True, capture_output=True, check=True).stdout
+        spilled = int(told.partition("STACK:")[2].split()[0])
+        assert spilled <= 16, f"{name}: {spilled} bytes a thread"
+
+
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize("columns", [1, 1000, 16_384, 16_385, 32_768, 50_000, 131_072, 262_144])
+def test_what_the_rule_says_is_among_the_choices(columns: int, itemsize: int) -> None:
+    choices = list(norm_choices((64, columns), itemsize))
+    assert norm_rule((64, columns), itemsize) in choices
+    assert len(set(choices)) == len(choices) <= 30
+
+
+def test_no_choice_holds_more_than_a_row_or_a_multiprocessors_registers() -> None:
+    for chosen in norm_choices((64, 50_000), 2):
+        if "HELD" in dict(chosen.constants):
+            assert (chosen["HELD"] - 1) * chosen["BLOCK"] < 50_000
+            assert chosen["HELD"] * chosen["BLOCK"] * 2 <= 196_608

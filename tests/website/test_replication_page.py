@@ -1,0 +1,116 @@
+"""The section on published speed-ups: on a page with evidence and without, each figure with its datum."""
+
+import json
+from pathlib import Path
+
+import pytest
+from factory import plan_of, records_of, write_run
+from test_site import Page
+
+from lab.definition.catalogue import choose_experiments
+from lab.website.charts.published import Told, published_chart
+from lab.website.site import build_preview, build_site
+
+PAGE = "experiments/headline-tables/index.html"
+TIMES = {"torch-baseline": 180e-6, "torch-compile": 25e-6, "triton": 24e-6}
+
+
+def preview(folder: Path, device: str = "cuda", **how: object) -> Path:
+    plan = plan_of(experiments=choose_experiments(["headline-tables"]), device=device, profiling=device == "cuda")
+    directory = write_run(folder / "synthetic", plan, records_of(plan, TIMES, **how))  # type: ignore[arg-type]
+    build_preview(directory)
+    return directory / "preview" / PAGE
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> Path:
+    return preview(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("built")
+    (root / "decisions").mkdir()
+    build_site(root / "site", root / "decisions", root / "none")
+    return root / "site"
+
+
+def section(path: Path) -> str:
+    html = path.read_text()
+    return html[html.index('id="replication"') : html.index('id="boundary"')]
+
+
+def test_every_published_speedup_stands_beside_what_was_measured(page) -> None:
+    found = Page(page)
+    assert {"replication", "published"} <= set(found.ids)
+    data = json.loads(page.with_name("data.json").read_text())["replication"]
+    assert section(page).count('<td class="why') == sum(map(len, data["tables"].values())) == 31
+    for word in ("77.87× = ", "RTX 5090", "1792 GB/s", "3352 GB/s"):
+        assert word in found.text, word
+
+
+def test_every_figure_of_the_section_equals_its_datum_and_none_stands_without(page) -> None:
+    data = json.loads(page.with_name("data.json").read_text())
+    count = 0
+    for value, source in Page(page).figures:
+        if "/replication/" not in source:
+            continue
+        node = data
+        for name in source.partition("#")[2].split("/")[1:]:
+            name = name.replace("~1", "/").replace("~0", "~")
+            node = node[int(name)] if isinstance(node, list) else node[name]
+        assert str(node) == value, source
+        count += 1
+    assert count > 31 * 15
+
+
+def test_factors_multiply_to_the_published_one(page) -> None:
+    data = json.loads(page.with_name("data.json").read_text())["replication"]
+    for cases in data["tables"].values():
+        for case in cases.values():
+            product = 1.0
+            for factor in case["factors"].values():
+                product *= factor
+            assert product == pytest.approx(case["ratio"], rel=1e-5)
+
+
+def test_without_evidence_the_published_figures_stand_alone(empty) -> None:
+    found = Page(empty / PAGE)
+    assert "published" not in found.ids, "a chart of nothing"
+    assert section(empty / PAGE).count("not measured yet") == 31
+    assert "than the 18.73 µs that the memory of the RTX 5090 needs" in " ".join(found.text.split())
+
+
+def test_the_page_on_the_guard_links_to_it(empty) -> None:
+    methods = empty / "methods" / "index.html"
+    assert "../experiments/headline-tables/index.html#replication" in Page(methods).links
+    assert "../../methods/index.html#cuda-kernels" in Page(empty / PAGE).links
+
+
+def test_what_a_cpu_cannot_run_is_said_in_its_place(tmp_path) -> None:
+    skipped = {"triton": ("skipped", "needs a CUDA GPU, and this run measures the CPU")}
+    path = preview(tmp_path, device="cpu", outcomes=skipped)
+    assert section(path).count("skipped: needs a CUDA GPU") == 31
+    assert "published" not in Page(path).ids
+
+
+def test_other_experiments_have_no_such_section(empty) -> None:
+    assert "replication" not in Page(empty / "experiments" / "normalization-fusion" / "index.html").ids
+
+
+def test_a_lane_spans_all_marks_of_its_case_and_the_axis_holds_them_all() -> None:
+    chart = published_chart(
+        [
+            Told(
+                label="a",
+                printed=((77.9, "x"), (8.8, "y")),
+                measured=(("triton", 4.0, "z"), ("torch-compile", 0.9, "w")),
+            )
+        ]
+    )
+    (lane,) = chart.lanes
+    places = [dot.x for dot in lane.dots]
+    assert (lane.left, lane.right) == (min(places), max(places))
+    assert chart.left < lane.left < chart.parity_x < lane.right < chart.right
+    assert [dot.hollow for dot in lane.dots] == [True, True, False, False]
+    assert [tick.text for tick in chart.ticks] == ["1×", "2×", "5×", "10×", "20×", "50×"]
