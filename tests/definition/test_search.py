@@ -1,8 +1,10 @@
 """A search is an experiment whose name says all that it is made of."""
 
 import dataclasses
+import functools
 
 import pytest
+import torch
 
 from lab.definition.catalogue import choose_experiments, experiments_of_run, load_tunables
 from lab.definition.experiment import CEILINGS, Experiment
@@ -19,6 +21,7 @@ from lab.definition.search import (
 from lab.errors import PlanError
 from lab.kernels.launch import Configuration
 from lab.kernels.rows import norm_choices, norm_rule
+from lab.worker.correctness import check_profile
 
 TUNABLES = load_tunables()
 
@@ -104,3 +107,15 @@ def test_what_can_be_tuned_agrees_with_its_experiment(tunable) -> None:
     """Its key is of its operator, and the rule is among the choices at ordinary shapes."""
     assert tunable.tuning.key((64, 896), "float16", "a GPU").operator == tunable.operator.name
     assert tunable.tuning.rule((64, 896), 2) in list(tunable.tuning.choices((64, 896), 2))
+
+
+@pytest.mark.parametrize("tunable", TUNABLES.values(), ids=TUNABLES)
+def test_every_candidate_computes_what_its_operator_says(tunable) -> None:
+    """The first and the last of them, on a small shape."""
+    shape, device = (6, 48), "cuda" if torch.cuda.is_available() else "cpu"
+    held = candidates(tunable, shape, "float16")
+    for configuration in (held[0], held[-1]):
+        inputs = [tunable.operator.inputs(shape, torch.float16, device, seed) for seed in (1, 2, 3)]
+        call = functools.partial(tunable.entry, configuration=configuration)
+        found = check_profile(tunable.operator, call, inputs, (1, 2, 3))
+        assert found.passed, f"{configuration_name(configuration)}: {found.message}"
