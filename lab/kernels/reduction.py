@@ -24,7 +24,7 @@ from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements
 
 STRATEGIES = ("tree", "atomic")
-PROGRAMS = 528  # four of eight warps on each of the 132 multiprocessors of an H100 or H200: as many as run at a time
+PROGRAMS = 528  # four on each of the 132 multiprocessors of an H100 or H200
 
 
 @triton.jit
@@ -119,8 +119,8 @@ def _is_dense(x: Tensor) -> bool:
 
 
 def reduction_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """BLOCK elements of a tile, the most PROGRAMS, and warps: four loads of 16 bytes a thread under way."""
-    return Configuration.of(BLOCK=16_384 // itemsize, PROGRAMS=PROGRAMS, num_warps=8)
+    """BLOCK elements of a tile, the most PROGRAMS, and warps: eight loads of 16 bytes a thread under way."""
+    return Configuration.of(BLOCK=65_536 // itemsize, PROGRAMS=2 * PROGRAMS, num_warps=16)
 
 
 def reduction_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:

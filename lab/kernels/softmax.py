@@ -15,14 +15,14 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
-from lab.kernels.rows import HELD_BYTES, MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, norm_choices, row_launch, row_rule
+from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, norm_choices, row_launch, row_rule
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
 from lab.kernels.wide_row import once_more, read_tile, read_tiles, write_tile
 
 LOG2_E = tl.constexpr(math.log2(math.e))
 WIDEST_WHOLE_ROW = 32_768  # columns that 32 warps hold as float32
-WIDE_TILE = 16_384  # in half as large ones the compiler spills some of what is held
+WIDE_TILE_BYTES = 65_536  # one such tile held is best on an H100; more of smaller ones leave too few registers
 
 
 @triton.jit
@@ -121,14 +121,14 @@ _LAUNCHES = Launches(_settle)
 
 
 def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """As other rows; wider ones on 32 warps, whole as long as these hold them as float32, else in tiles."""
+    """As other rows; wider ones on 32 warps, whole as long as these hold them as float32, else
+    one tile of them."""
     _, N = shape
     if N <= WIDEST_REGISTER_ROW:
         return row_rule(shape, itemsize)
     if N <= WIDEST_WHOLE_ROW:
         return Configuration.of(ROWS=1, BLOCK=WIDEST_WHOLE_ROW, num_warps=32)
-    tiles = min(triton.cdiv(N, WIDE_TILE), HELD_BYTES // (WIDE_TILE * itemsize))
-    return Configuration.of(HELD=tiles, BLOCK=WIDE_TILE, num_warps=32)
+    return Configuration.of(HELD=1, BLOCK=WIDE_TILE_BYTES // itemsize, num_warps=32)
 
 
 def softmax_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
