@@ -1,6 +1,7 @@
 """Every experiment of the lab, in the order of the site. A new file is not run or published until named here."""
 
 from experiments.cheating_kernels import CHEATING_KERNELS
+from experiments.configuration_search import CONFIGURATION_SEARCH
 from experiments.fp8_quantization import FP8_QUANTIZATION
 from experiments.gpu_ceilings import GPU_CEILINGS
 from experiments.headline_tables import HEADLINE_TABLES
@@ -16,12 +17,13 @@ from experiments.swiglu_fusion import SWIGLU_FUSION
 EXPERIMENTS = (
     NORMALIZATION_FUSION,
     SOFTMAX_FUSION,
-    SWIGLU_FUSION,
     ROPE_FUSION,
     RMSNORM_ROPE_FUSION,
+    SWIGLU_FUSION,
     FP8_QUANTIZATION,
     MEMORY_PRIMITIVES,
     HEADLINE_TABLES,
+    CONFIGURATION_SEARCH,
     GPU_CEILINGS,
     PROFILER_VALIDATION,
     MEASUREMENT_VALIDITY,

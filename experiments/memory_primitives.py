@@ -65,6 +65,7 @@ REDUCTION = Operator(
     # tile left out is an error of thousands. Inputs on another scale would need another tolerance.
     tolerance=32,
     scale=2.0**14,
+    output_dtype="float32",
     standard=torch.sum,
     edges=tuple(edge for edge in EDGES if edge != "large-scale"),
 )

@@ -19,15 +19,15 @@ def geglu_tanh_written_out(gate: Tensor, up: Tensor) -> Tensor:
     return F.gelu(gate, approximate="tanh") * up
 
 
-# Two roundings to the storage dtype in the written-out form, half an epsilon each. The scale pays for 1 + tanh, which
-# cancels where the gate is far below zero.
+# Two roundings to the storage dtype in the written-out form, half an epsilon each and a little for one upon the other.
+# The scale pays for 1 + tanh, which cancels where the gate is far below zero.
 SWIGLU = Operator(
     name="swiglu", inputs=glu_inputs, reference=swiglu_reference, traffic=glu_traffic,
-    tolerance=1, scale=2**-7, edges=EDGES,
+    tolerance=1.02, scale=2**-7, edges=EDGES,
 )  # fmt: skip
 GEGLU_TANH = Operator(
     name="geglu-tanh", inputs=glu_inputs, reference=geglu_tanh_reference, traffic=glu_traffic,
-    tolerance=1, scale=2**-7, edges=EDGES,
+    tolerance=1.02, scale=2**-7, edges=EDGES,
 )  # fmt: skip
 
 

@@ -8,13 +8,11 @@ from pathlib import Path
 
 from lab.definition.plan import METRIC_SETS, Plan
 from lab.errors import LabError, MissingPackage, RunError
+from lab.evidence.moment import now
 from lab.evidence.source import ROOT
+from lab.options import add_plan_options, add_tune_options
 
 Command = Callable[[argparse.Namespace], None]
-INCLUDES = {
-    "rmsnorm-shape-sweep": "measure every case of normalization-fusion, not only its first four",
-    "full-validity": "measure every case of measurement-validity: for a GPU, and for many sweeps",
-}
 RUNS = Path(os.environ.get("LAB_RUNS", ROOT / "runs"))
 
 
@@ -68,9 +66,27 @@ def plan(options: argparse.Namespace) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from lab.supervisor.run import run as measure
+    from lab.tune import launch_as_tuned, launch_by_rules
 
+    launch_as_tuned() if options.with_tuned else launch_by_rules()
     measure(_plan(options), RUNS / options.run_id, say)
     say(f"measured: {RUNS / options.run_id}")
+
+
+def tune(options: argparse.Namespace) -> None:
+    from lab.tune import Request, describe_request
+    from lab.tune import tune as search
+    from lab.worker.device import choose_device
+
+    request = Request(
+        operator=options.operator, shapes=tuple(options.shape), dtype=options.dtype, scope=options.scope,
+        sweeps=options.sweeps, budget_seconds=options.budget_seconds,
+        run_id=options.run_id or f"tune-{options.operator}-{now().lower().replace(':', '')}",
+    )  # fmt: skip
+    if not options.dry_run:
+        choose_device("cuda")
+    for line in describe_request(request) if options.dry_run else search(request, RUNS, say):
+        print(line)
 
 
 def track(options: argparse.Namespace) -> None:
@@ -179,9 +195,10 @@ def parser() -> argparse.ArgumentParser:
         ("run", run, "measure and journal only: needs neither network nor MLflow"),
     ):
         sub = add(name, command, about)
-        _add_plan_options(sub)
+        add_plan_options(sub)
         if command is benchmark:
             sub.add_argument("--dry-run", action="store_true", help="show the plan and stop")
+    add_tune_options(add("tune", tune, "search for a faster launch configuration of a kernel, and keep it if it wins"))
     for name, command, about in (
         ("track", track, "fill MLflow from run directories; doing it twice changes nothing"),
         ("judge", judge, "print the verdicts of run directories"),
@@ -198,34 +215,6 @@ def parser() -> argparse.ArgumentParser:
     server.add_argument("--no-browser", dest="browser", action="store_false", help="print the address only")
     add("doctor", doctor, "say what this machine can measure, and what it lacks")
     return top
-
-
-def _add_plan_options(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--run-id", required=True, metavar="X", help="name of the run: a plain slug; names runs/X")
-    sub.add_argument(
-        "--experiment",
-        nargs="+",
-        action="extend",
-        metavar="NAME",
-        help="experiments to measure, or 'all' but the lab's tests of itself (default: on a GPU all, on a CPU the "
-        "first); a GPU's ceilings come with them",
-    )
-    sub.add_argument(
-        "--with-profiling",
-        nargs="?",
-        const=METRIC_SETS[0],
-        choices=METRIC_SETS,
-        metavar="chosen|full",
-        help="Nsight Compute counters after timing, in a pass of its own: the chosen list, which the pages show "
-        "(about 2 s a cell), or all that ncu knows, to be opened in its own viewer (three times as long)",
-    )
-    sub.add_argument("--with-instruments", action="store_true", help="readings by do_bench and nvbench after timing")
-    for flag, about in INCLUDES.items():
-        sub.add_argument(f"--include-{flag}", dest="include", action="append_const", const=flag, help=about)
-    sub.add_argument(
-        "--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: cuda where there is one"
-    )
-    sub.add_argument("--sweeps", type=int, metavar="K", help="fresh processes, 1 to 60 (default: 5; on the CPU 3)")
 
 
 def _plan(options: argparse.Namespace) -> Plan:

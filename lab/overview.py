@@ -7,12 +7,15 @@ from lab.definition.plan import Plan, PlannedCase
 from lab.verdict.ceilings import Ceilings, light
 from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.results import RunResult
+from lab.verdict.search import Search, Trial, compiled_of
+from lab.verdict.statistics import Speedup
 from lab.verdict.validity import SelfComparison, Study
 from lab.website.format import (
     distance,
     gigabytes_per_second,
     megabytes,
     microseconds,
+    ratio_interval,
     share,
     teraflops_per_second,
     verdict_ratio,
@@ -90,6 +93,40 @@ def _cell(case: PlannedCase, cell: CellResult, ceilings: Ceilings | None) -> str
     if size := cell.cache_resident.get(SCOPE):
         told.append(f"cache-resident, working set {megabytes(size)} MB")
     return ", ".join(told)
+
+
+def describe_search(search: Search, control: Speedup | None) -> Iterator[str]:
+    """Every configuration tried, the fastest first, and how stable the win is."""
+    rule = search.rule.latencies.get(search.scope)
+    yield f"{search.case.name}, {search.scope}"
+    yield f"  {'the rule':34} {f'p50 {microseconds(rule.p50_seconds)} µs' if rule else search.rule.outcome}"
+    yield from (f"  {trial.profile.name:34} {_trial(trial, search.scope)}" for trial in search.trials)
+    if control:
+        yield f"  control: the rule under two names, {ratio_interval(control)}"
+    if search.winner is None:
+        yield "  no winner within noise: the rule stays"
+    else:
+        sweeps = len(search.winner.sweep_ratios)
+        yield (
+            f"  winner: {search.winner.profile.name}, {verdict_ratio(search.winner.verdict)} over the rule; ahead of "
+            f"it in {search.winner.sweeps_ahead} of {sweeps} sweeps, fastest of all in {search.sweeps_fastest}"
+        )
+
+
+def _trial(trial: Trial, scope: str) -> str:
+    latency = trial.cell.latencies.get(scope)
+    if latency is None:
+        return f"{trial.cell.outcome}: {trial.cell.reason}"
+    told = [f"p50 {microseconds(latency.p50_seconds)} µs"]
+    if trial.sweep_ratios:
+        told.append(
+            f"{verdict_ratio(trial.verdict)}, ahead in {trial.sweeps_ahead} of {len(trial.sweep_ratios)} sweeps"
+        )
+    if kernel := compiled_of(trial.cell):
+        told.append(f"{kernel.registers_per_thread} registers, {kernel.spills} spills")
+    verdict = trial.verdict
+    told.append(f"{verdict.status}{f' ({verdict.mark})' if verdict.mark else ''}")
+    return ", ".join([*told, verdict.reason] if verdict.reason else told)
 
 
 def describe_validity(study: Study) -> Iterator[str]:

@@ -16,6 +16,9 @@ if not _has_gpu():
     os.environ["TRITON_INTERPRET"] = "1"
 
 
+os.environ["LAB_TUNED"] = ""  # nor may what was tuned on this machine change what is tested
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--gpu", action="store_true", help="also run the tests marked gpu")
 

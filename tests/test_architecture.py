@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import lab
 from lab.evidence.source import ROOT
 
 ROOMS = sorted((ROOT / "lab").rglob("*.py"))
@@ -248,8 +249,7 @@ def test_a_room_does_not_know_the_rooms_that_come_after_it(room: str, forbidden:
 def test_experiments_use_the_labs_public_names_and_kernels() -> None:
     for path in (ROOT / "experiments").glob("*.py"):
         rooms = {module for module in imports(path) if module.partition(".")[0] == "lab"}
-        names = ("EDGES", "Case", "Claim", "Experiment", "Operator", "Output", "Profile")
-        public = {"lab", *(f"lab.{name}" for name in names)}
+        public = {"lab", *(f"lab.{name}" for name in lab.__all__)}
         assert all(module in public or module.startswith("lab.kernels") for module in rooms), f"{path.name}: {rooms}"
 
 

@@ -46,7 +46,7 @@ def test_plan_shows_what_would_be_measured_and_measures_nothing(capsys: pytest.C
     assert main(["plan", *ONE]) == 0
     told = capsys.readouterr().out
     assert "run try on the CPU" in told
-    assert "20 cells x 3 sweeps" in told
+    assert "24 cells x 3 sweeps" in told
     assert "not in this run: rmsnorm-1024x2048-float16," in told
     assert "(--include-rmsnorm-shape-sweep)" in told
     assert not runs.exists()
@@ -55,7 +55,7 @@ def test_plan_shows_what_would_be_measured_and_measures_nothing(capsys: pytest.C
 def test_plan_with_the_sweep_flag_leaves_nothing_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", *ONE, "--include-rmsnorm-shape-sweep"]) == 0
     told = capsys.readouterr().out
-    assert "35 cells x 3 sweeps" in told
+    assert "65 cells x 3 sweeps" in told
     assert "not in this run" not in told
 
 

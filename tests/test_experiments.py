@@ -46,7 +46,8 @@ def test_each_profile_says_its_technique_hypothesis_and_signal(experiment: Exper
 def test_each_profile_is_of_use_at_some_case(experiment: Experiment) -> None:
     operators = {case.operator.name for case in experiment.cases}
     for profile in experiment.profiles:
-        assert set(profile.implementations) <= operators
+        assert operators & set(profile.implementations)
+        assert set(profile.implementations) <= {case.operator.name for each in EXPERIMENTS for case in each.cases}
         assert set(profile.kernels or {}) <= set(profile.implementations)
 
 

@@ -1,9 +1,10 @@
 """The one place where the lab meets the author's experiments, and the publications that it audits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lab.definition.experiment import CEILINGS, Experiment
 from lab.definition.publication import Publication
+from lab.definition.search import Tunable, search_of
 from lab.errors import PlanError
 
 
@@ -13,6 +14,13 @@ def load_experiments() -> tuple[Experiment, ...]:
     return EXPERIMENTS
 
 
+def load_tunables() -> Mapping[str, Tunable]:
+    """By the operator's name, what `lab tune` can search."""
+    from experiments.tunables import TUNABLES
+
+    return {tunable.operator.name: tunable for tunable in TUNABLES}
+
+
 def load_audits() -> tuple[Publication, ...]:
     from experiments.audits import AUDITS
 
@@ -20,13 +28,18 @@ def load_audits() -> tuple[Publication, ...]:
 
 
 def choose_experiments(names: Sequence[str]) -> tuple[Experiment, ...]:
-    """The named experiments in the lab's order; 'all' names every one but the lab's tests of itself."""
+    """The named experiments in the lab's order, then searches; 'all' names every one but the lab's tests of itself.
+
+    A search is not in any list: its name says what it is.
+    """
     experiments = load_experiments()
     known = [experiment.name for experiment in experiments]
+    searches = [name for name in dict.fromkeys(names) if name not in known and name.startswith("tune-")]
     for name in names:
-        if name != "all" and name not in known:
+        if name not in ("all", *known, *searches):
             raise PlanError(f"no experiment {name!r}; accepted are 'all' and {known}")
-    return tuple(e for e in experiments if e.name in names or ("all" in names and not e.self_test))
+    chosen = [e for e in experiments if e.name in names or ("all" in names and not e.self_test)]
+    return (*chosen, *(search_of(name, load_tunables()) for name in searches))
 
 
 def experiments_of_run(names: Sequence[str], device: str) -> tuple[Experiment, ...]:
@@ -39,10 +52,10 @@ def experiments_of_run(names: Sequence[str], device: str) -> tuple[Experiment, .
     """
     chosen = choose_experiments(names or (["all"] if device == "cuda" else [load_experiments()[0].name]))
     if device == "cuda":
-        wanted = {experiment.name for experiment in chosen}
+        wanted = [experiment.name for experiment in chosen]
         if not all(experiment.self_test for experiment in chosen):
-            wanted.add(CEILINGS)
-        return tuple(experiment for experiment in load_experiments() if experiment.name in wanted)
+            wanted.append(CEILINGS)
+        return choose_experiments(wanted)
     if CEILINGS in names:
         raise PlanError(f"{CEILINGS!r} measures what a GPU allows, and this run measures the CPU; ask for another")
     return tuple(experiment for experiment in chosen if experiment.name != CEILINGS)

@@ -14,9 +14,10 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_alike, check_tensor
-from lab.kernels.elements import elements_choices, elements_launch, tile_of_planes
+from lab.kernels.elements import elements_choices, elements_launch, run_rule, tile_of_planes
 from lab.kernels.launch import Configuration, Launches, nothing, result_like
 from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning, by_elements
 
 
 @triton.jit
@@ -77,7 +78,7 @@ def _settle(x: Tensor, y: Tensor, configuration: Configuration | None) -> Callab
     check_alike("add", "y", y, "x", x)
     if x.numel() == 0:
         return nothing
-    return elements_launch("add", _add_kernel, _add_strided_kernel, {"x": x, "y": y}, configuration)
+    return elements_launch(ADD_TUNING, _add_kernel, _add_strided_kernel, {"x": x, "y": y}, configuration)
 
 
 _LAUNCHES = Launches(_settle)
@@ -86,6 +87,9 @@ _LAUNCHES = Launches(_settle)
 def add_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try."""
     return elements_choices(itemsize)
+
+
+ADD_TUNING = Tuning("add", __name__, run_rule, add_choices, by_elements)
 
 
 def add_reference(x: Tensor, y: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from lab.kernels.checks import check_adjacent, check_alike, check_rows, check_te
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning
 from lab.kernels.wide_row import lane_sums, once_more, read_tile, write_tile
 
 PASSES = 4  # over memory: x, r, s, y
@@ -116,7 +117,7 @@ def _settle(x: Tensor, residual: Tensor, weight: Tensor, configuration: Configur
         return nothing
     rows = x.reshape(-1, x.shape[-1])
     r_stride = residual.reshape(-1, x.shape[-1]).stride(0)
-    chosen = configuration or norm_rule(rows.shape, x.itemsize)
+    chosen = configuration or ADD_RMSNORM_TUNING.choose(rows.shape, x)
     return row_launch(_add_rmsnorm_kernel, _add_rmsnorm_wide_kernel, rows, chosen, r_stride, passes=PASSES)
 
 
@@ -126,6 +127,9 @@ _LAUNCHES = Launches(_settle)
 def add_rmsnorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (M, N)."""
     return norm_choices(shape, itemsize)
+
+
+ADD_RMSNORM_TUNING = Tuning("add-rmsnorm", __name__, norm_rule, add_rmsnorm_choices)
 
 
 def add_rmsnorm_reference(x: Tensor, residual: Tensor, weight: Tensor, eps: float = 1e-6) -> tuple[Tensor, Tensor]:

@@ -13,9 +13,10 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_tensor
-from lab.kernels.elements import elements_choices, elements_launch, tile_of_planes
+from lab.kernels.elements import elements_choices, elements_launch, run_rule, tile_of_planes
 from lab.kernels.launch import Configuration, Launches, nothing, result_like
 from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning, by_elements
 
 
 @triton.jit
@@ -68,7 +69,7 @@ def _settle(x: Tensor, configuration: Configuration | None) -> Callable[..., Any
     check_tensor("copy", "x", x)
     if x.numel() == 0:
         return nothing
-    return elements_launch("copy", _copy_kernel, _copy_strided_kernel, {"x": x}, configuration)
+    return elements_launch(COPY_TUNING, _copy_kernel, _copy_strided_kernel, {"x": x}, configuration)
 
 
 _LAUNCHES = Launches(_settle)
@@ -77,6 +78,9 @@ _LAUNCHES = Launches(_settle)
 def copy_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try."""
     return elements_choices(itemsize)
+
+
+COPY_TUNING = Tuning("copy", __name__, run_rule, copy_choices, by_elements)
 
 
 def copy_reference(x: Tensor) -> Tensor:

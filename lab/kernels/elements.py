@@ -13,11 +13,12 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.launch import CACHED_BYTES, Configuration, Launch
+from lab.kernels.tuned import Tuning
 
 MOST_AXES = 3
 
 
-def run_rule(itemsize: int) -> Configuration:
+def run_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """BLOCK, the elements of one program, and its warps, for contiguous tensors.
 
     One load of 16 bytes a thread: on an H100 as fast as any larger share, and ahead of it where the tensor is small.
@@ -38,7 +39,9 @@ def elements_choices(itemsize: int) -> Iterator[Configuration]:
                 yield Configuration.of(BLOCK=block_bytes // itemsize, num_warps=num_warps)
 
 
-def elements_launch(op: str, run: Any, planes: Any, tensors: dict[str, Tensor], chosen: Configuration | None) -> Launch:
+def elements_launch(
+    tuning: Tuning, run: Any, planes: Any, tensors: dict[str, Tensor], chosen: Configuration | None
+) -> Launch:
     """The launch for tensors of one shape: of `run` where all are contiguous, else of `planes`.
 
     `run` ends in elements, BLOCK, PAST_CACHE. `planes` ends in M, N, the three strides of each tensor in turn, ROWS,
@@ -47,12 +50,12 @@ def elements_launch(op: str, run: Any, planes: Any, tensors: dict[str, Tensor], 
     first = next(iter(tensors.values()))
     past_cache = (len(tensors) + 1) * first.numel() * first.itemsize > CACHED_BYTES
     if all(tensor.is_contiguous() for tensor in tensors.values()):
-        chosen = chosen or run_rule(first.itemsize)
+        chosen = chosen or tuning.choose(first.shape, first)
         return Launch(
             run, triton.cdiv(first.numel(), chosen["BLOCK"]), first.get_device(), first.numel(),
             num_warps=chosen.num_warps, num_stages=chosen.num_stages, BLOCK=chosen["BLOCK"], PAST_CACHE=past_cache,
         )  # fmt: skip
-    (P, M, N), strides = _planes(op, tensors)
+    (P, M, N), strides = _planes(tuning.operator, tensors)
     adjacent = all(column_stride == 1 for _, _, column_stride in strides)
     chosen = chosen or planes_rule(adjacent)
     # Where columns are adjacent a tile is as wide as it can be; else square, so that loads can follow the rows.

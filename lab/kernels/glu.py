@@ -20,6 +20,7 @@ from torch import Tensor
 from lab.kernels.checks import check_adjacent, check_alike, check_tensor
 from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, as_rows, nothing, result_like
 from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning, by_elements
 
 LOAD_BYTES = 16  # the widest load of a thread
 # σ(z) = 1 / (1 + 2^(−z log₂e)): the GPU has an instruction for powers of two, and any other exponential is made of it.
@@ -117,8 +118,9 @@ def _glu(launches: Launches, gate: Tensor, up: Tensor, configuration: Configurat
 
 
 def _settle(
-    op: str, activation: triton.JITFunction, gate: Tensor, up: Tensor, configuration: Configuration | None
+    tuning: Tuning, activation: triton.JITFunction, gate: Tensor, up: Tensor, configuration: Configuration | None
 ) -> Callable[..., Any]:
+    op = tuning.operator.replace("-", "_")
     for name, tensor in (("gate", gate), ("up", up)):
         check_tensor(op, name, tensor)
         check_adjacent(op, name, tensor)
@@ -129,18 +131,13 @@ def _settle(
     shape = (1, gate.numel()) if one_run else (-1, gate.shape[-1])
     gate, up = gate.reshape(shape), up.reshape(shape)
     M, N = gate.shape
-    chosen = configuration or glu_rule((M, N), gate.itemsize)
+    chosen = configuration or tuning.choose((M, N), gate)
     return Launch(
         _glu_kernel, M * triton.cdiv(N, chosen["BLOCK"]), gate.get_device(), N, gate.stride(0), up.stride(0),
         num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         ACTIVATION=activation, BLOCK=chosen["BLOCK"], ONE_RUN=one_run,
         PAST_CACHE=3 * M * N * gate.itemsize > CACHED_BYTES,
     )  # fmt: skip
-
-
-_SWIGLU = Launches(partial(_settle, "swiglu", _silu))
-_GEGLU_ERF = Launches(partial(_settle, "geglu_erf", _gelu_erf))
-_GEGLU_TANH = Launches(partial(_settle, "geglu_tanh", _gelu_tanh))
 
 
 def glu_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
@@ -157,6 +154,15 @@ def glu_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration
 
 def _block(num_warps: int, loads: int, itemsize: int) -> int:
     return num_warps * 32 * loads * LOAD_BYTES // itemsize
+
+
+SWIGLU_TUNING = Tuning("swiglu", __name__, glu_rule, glu_choices, by_elements)
+GEGLU_ERF_TUNING = Tuning("geglu-erf", __name__, glu_rule, glu_choices, by_elements)
+GEGLU_TANH_TUNING = Tuning("geglu-tanh", __name__, glu_rule, glu_choices, by_elements)
+
+_SWIGLU = Launches(partial(_settle, SWIGLU_TUNING, _silu))
+_GEGLU_ERF = Launches(partial(_settle, GEGLU_ERF_TUNING, _gelu_erf))
+_GEGLU_TANH = Launches(partial(_settle, GEGLU_TANH_TUNING, _gelu_tanh))
 
 
 def swiglu_reference(gate: Tensor, up: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ alignment. So an operator settles its launch once for each such combination and 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -114,6 +114,20 @@ def _key(tensor: Tensor) -> tuple[Any, ...]:
     return (
         tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(), tensor.data_ptr() % 16, tensor.requires_grad
     )  # fmt: skip
+
+
+@cache
+def gpu_of(index: int) -> str:
+    """The GPU that a launch is chosen for: its name, which tells the model, and how much of it is there."""
+    if index < 0:
+        return "interpreter"
+    properties = torch.cuda.get_device_properties(index)
+    return gpu_name(properties.name, properties.multi_processor_count)
+
+
+def gpu_name(model: str, multiprocessors: int) -> str:
+    """'NVIDIA H100 80GB HBM3, 132 multiprocessors'."""
+    return f"{model}, {multiprocessors} multiprocessors"
 
 
 def nothing(*_: Any) -> None:

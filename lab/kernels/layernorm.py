@@ -16,6 +16,7 @@ from lab.kernels.checks import check_rows, check_vector
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning
 from lab.kernels.wide_row import lane_sums, once_more, read_tile, read_tiles, write_tile
 
 
@@ -122,7 +123,7 @@ def _settle(x: Tensor, weight: Tensor, bias: Tensor, configuration: Configuratio
     if x.numel() == 0:
         return nothing
     rows = x.reshape(-1, x.shape[-1])
-    chosen = configuration or norm_rule(rows.shape, x.itemsize)
+    chosen = configuration or LAYERNORM_TUNING.choose(rows.shape, x)
     return row_launch(_layernorm_kernel, _layernorm_wide_kernel, rows, chosen)
 
 
@@ -132,6 +133,9 @@ _LAUNCHES = Launches(_settle)
 def layernorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (M, N)."""
     return norm_choices(shape, itemsize)
+
+
+LAYERNORM_TUNING = Tuning("layernorm", __name__, norm_rule, layernorm_choices)
 
 
 def layernorm_reference(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:

@@ -21,6 +21,7 @@ from torch import Tensor
 from lab.kernels.checks import check_tensor
 from lab.kernels.launch import Configuration, Launch, Launches
 from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning, by_elements
 
 STRATEGIES = ("tree", "atomic")
 PROGRAMS = 528  # four of eight warps on each of the 132 multiprocessors of an H100 or H200: as many as run at a time
@@ -65,7 +66,7 @@ def _settle(x: Tensor, strategy: str, configuration: Configuration | None) -> Ca
         raise ValueError(f"reduction: strategy is {strategy!r}; accepted are {' and '.join(map(repr, STRATEGIES))}")
     if x.numel() == 0:
         return lambda x: torch.zeros((), device=x.device)
-    chosen = configuration or reduction_rule(tuple(x.shape), x.itemsize)
+    chosen = configuration or REDUCTION_TUNING.choose(x.shape, x)
     programs = min(chosen["PROGRAMS"], triton.cdiv(x.numel(), chosen["BLOCK"]))
     dense = _is_dense(x)
     if strategy == "atomic":
@@ -129,6 +130,9 @@ def reduction_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configu
             for programs in (PROGRAMS // 2, PROGRAMS, 2 * PROGRAMS, 4 * PROGRAMS, 16 * PROGRAMS):
                 if 1 <= block_bytes // (16 * 32 * num_warps) <= 16:
                     yield Configuration.of(BLOCK=block_bytes // itemsize, PROGRAMS=programs, num_warps=num_warps)
+
+
+REDUCTION_TUNING = Tuning("reduction", __name__, reduction_rule, reduction_choices, by_elements)
 
 
 def reduction_reference(x: Tensor) -> Tensor:

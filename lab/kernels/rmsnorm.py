@@ -16,6 +16,7 @@ from lab.kernels.checks import check_rows, check_vector
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning
 from lab.kernels.wide_row import lane_sums, once_more, read_tile, read_tiles, write_tile
 
 
@@ -90,7 +91,7 @@ def _settle(x: Tensor, weight: Tensor, configuration: Configuration | None) -> C
     if x.numel() == 0:
         return nothing
     rows = x.reshape(-1, x.shape[-1])
-    chosen = configuration or norm_rule(rows.shape, x.itemsize)
+    chosen = configuration or RMSNORM_TUNING.choose(rows.shape, x)
     return row_launch(_rmsnorm_kernel, _rmsnorm_wide_kernel, rows, chosen)
 
 
@@ -100,6 +101,9 @@ _LAUNCHES = Launches(_settle)
 def rmsnorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (M, N)."""
     return norm_choices(shape, itemsize)
+
+
+RMSNORM_TUNING = Tuning("rmsnorm", __name__, norm_rule, rmsnorm_choices)
 
 
 def rmsnorm_reference(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:

@@ -22,6 +22,7 @@ from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, as
 from lab.kernels.rmsnorm import rmsnorm_inputs, rmsnorm_reference
 from lab.kernels.rows import MAXIMUM_COLUMNS, row_choices, row_rule
 from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning
 
 
 @triton.jit
@@ -120,7 +121,7 @@ def _settle(x: Tensor, weight: Tensor, dtype: torch.dtype, configuration: Config
         return nothing
     rows = x.reshape(-1, x.shape[-1])
     M, N = rows.shape
-    chosen = configuration or row_rule((M, N), x.itemsize)
+    chosen = configuration or RMSNORM_FP8_TUNING.choose((M, N), x)
     count, block = chosen["ROWS"], chosen["BLOCK"]
     return Launch(
         _rmsnorm_fp8_kernel if block >= N else _rmsnorm_fp8_wide_kernel, triton.cdiv(M, count), x.get_device(),
@@ -137,6 +138,9 @@ _LAUNCHES = Launches(_settle)
 def rmsnorm_fp8_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (M, N)."""
     return row_choices(shape, itemsize)
+
+
+RMSNORM_FP8_TUNING = Tuning("rmsnorm-fp8", __name__, row_rule, rmsnorm_fp8_choices)
 
 
 def rmsnorm_fp8_reference(

@@ -14,9 +14,10 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_tensor
-from lab.kernels.elements import elements_choices, elements_launch, tile_of_planes
+from lab.kernels.elements import elements_choices, elements_launch, run_rule, tile_of_planes
 from lab.kernels.launch import Configuration, Launches, nothing, result_like
 from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning, by_elements
 
 
 @triton.jit
@@ -72,7 +73,7 @@ def _settle(x: Tensor, number: type, configuration: Configuration | None) -> Cal
         raise TypeError(f"scale: factor is a {number.__name__}; accepted is a float or an int")
     if x.numel() == 0:
         return nothing
-    return elements_launch("scale", _scale_kernel, _scale_strided_kernel, {"x": x}, configuration)
+    return elements_launch(SCALE_TUNING, _scale_kernel, _scale_strided_kernel, {"x": x}, configuration)
 
 
 _LAUNCHES = Launches(_settle)
@@ -81,6 +82,9 @@ _LAUNCHES = Launches(_settle)
 def scale_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try."""
     return elements_choices(itemsize)
+
+
+SCALE_TUNING = Tuning("scale", __name__, run_rule, scale_choices, by_elements)
 
 
 def scale_reference(x: Tensor, factor: float) -> Tensor:

@@ -17,6 +17,7 @@ from lab.kernels.checks import check_rows
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.rows import HELD_BYTES, MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, norm_choices, row_launch, row_rule
 from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning
 from lab.kernels.wide_row import once_more, read_tile, read_tiles, write_tile
 
 LOG2_E = tl.constexpr(math.log2(math.e))
@@ -112,9 +113,8 @@ def _settle(x: Tensor, configuration: Configuration | None) -> Callable[..., Any
     if x.numel() == 0:
         return nothing
     rows = x.reshape(-1, x.shape[-1])
-    return row_launch(
-        _softmax_kernel, _softmax_wide_kernel, rows, configuration or softmax_rule(rows.shape, x.itemsize)
-    )
+    chosen = configuration or SOFTMAX_TUNING.choose(rows.shape, x)
+    return row_launch(_softmax_kernel, _softmax_wide_kernel, rows, chosen)
 
 
 _LAUNCHES = Launches(_settle)
@@ -134,6 +134,9 @@ def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 def softmax_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (M, N)."""
     return norm_choices(shape, itemsize)
+
+
+SOFTMAX_TUNING = Tuning("softmax", __name__, softmax_rule, softmax_choices)
 
 
 def softmax_reference(x: Tensor) -> Tensor:

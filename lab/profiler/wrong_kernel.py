@@ -47,7 +47,8 @@ def _otherwise_compiled(own: str, kernels: Sequence[Kernel], made: Sequence[Comp
     seen = {(kernel.registers_per_thread, _threads(kernel)) for kernel in kernels if kernel.name in one_of(own)}
     if not timed or timed & seen or any(None in told for told in seen):
         return ""
-    return f"{own} was timed with {_in_words(timed)}, and captured with {_in_words(seen)}"
+    name = next(kernel.name for kernel in kernels if kernel.name in one_of(own))
+    return f"{name} was timed with {_in_words(timed)}, and captured with {_in_words(seen)}"
 
 
 def _of_another(

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from lab.definition.plan import PlannedCase, PlannedExperiment
+from lab.definition.search import is_search
 from lab.evidence.record import SCHEMA, Round, Watch
 from lab.verdict.cells import CellResult
 from lab.verdict.explained import explain
 from lab.verdict.judge import POLICY_VERSION, WEIGHED, Verdict
 from lab.verdict.results import ExperimentResult, RunResult
+from lab.verdict.search import searches
 from lab.verdict.statistics import Speedup, geometric_mean
 from lab.website.published_counters import compiled_data, counters_data, traffic_data
 from lab.website.published_limits import ceilings_data, limits_data
@@ -61,6 +63,7 @@ def experiment_data(result: ExperimentResult, run: RunResult | None, digest: str
         "gpu": {case.name: _gpu(result.watches.get(case.name, ())) for case in plan.included_cases},
         "splits": {case.name: _splits(result, case.name) for case in plan.included_cases},
         "explained": _explained(result),
+        "searches": _searches(result),
         "against": {
             case.name: {
                 subject.name: {
@@ -211,6 +214,24 @@ def _explained(result: ExperimentResult) -> dict[str, Any]:
             "others": list(row.others),
         }
     return found
+
+
+def _searches(result: ExperimentResult) -> dict[str, Any]:
+    """By case, of a search for launch configurations: how often each was ahead of the rule, and what won."""
+    if not is_search(result.plan):
+        return {}
+    return {
+        search.case.name: {
+            "winner": search.winner.profile.name if search.winner else "",
+            "sweeps_fastest": search.sweeps_fastest,
+            "trials": {
+                trial.profile.name: {"sweeps_ahead": trial.sweeps_ahead, "sweeps": len(trial.sweep_ratios)}
+                for trial in search.trials
+                if trial.sweep_ratios
+            },
+        }
+        for search in searches(result)
+    }
 
 
 def _ratio(found: Speedup | None) -> dict[str, Any] | None:

@@ -97,7 +97,7 @@ def test_the_traffic_is_one_read_and_one_write() -> None:
 @pytest.mark.parametrize("itemsize", [2, 4])
 def test_every_thread_loads_whole_vectors_of_16_bytes(itemsize: int) -> None:
     choices = [*copy_choices((1 << 20,), itemsize)]
-    assert run_rule(itemsize) in choices
+    assert run_rule((1,), itemsize) in choices
     for configuration in choices:
         assert configuration["BLOCK"] * itemsize % (16 * 32 * configuration.num_warps) == 0
 

@@ -71,6 +71,14 @@ def test_several_results_are_poisoned_together() -> None:
     assert torch.equal(pairs[0][1], torch.arange(3))
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+def test_float8_is_poisoned_too(dtype: torch.dtype) -> None:
+    pairs = [(torch.ones(3).to(dtype), torch.ones(1)) for _ in range(2)]
+    CpuClock().block("device_cold", calls(*((lambda pair=pair: pair) for pair in pairs)), 0.0)
+    assert pairs[0][0].float().isnan().all()
+    assert pairs[0][1].isnan().all()
+
+
 def test_each_result_is_poisoned_before_the_next_call() -> None:
     outputs: list[Tensor] = []
 

@@ -32,6 +32,7 @@ STYLE_HASHES = (
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 760.0, 190.0, 24.0, 14.0, 44.0
 LANE, GAP = 15.0, 14.0
 TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
+FINE_TICKS = (0.8, 0.9, 1.0, 1.1, 1.2, 1.3)  # where hardly any of those would stand on the axis
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,9 +125,14 @@ def speedup_chart(points: Sequence[Point], band: float) -> SpeedupChart:
         band_width=round(x(1 + band) - x(1 - band), 2),
         lanes=tuple(lanes),
         marks=tuple(marks),
-        ticks=tuple(Tick(x=x(value), text=f"{value:g}×") for value in TICKS if low <= value <= high),
+        ticks=tuple(Tick(x=x(value), text=f"{value:g}×") for value in _ticks(low, high)),
         series=tuple(dict.fromkeys((point.series, point.profile) for point in points)),
     )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    inside = [value for value in TICKS if low <= value <= high]
+    return inside if len(inside) > 1 else [value for value in FINE_TICKS if low <= value <= high]
 
 
 def speedup_figure(points: Sequence[Point], title: str) -> str:

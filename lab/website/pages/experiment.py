@@ -20,6 +20,7 @@ from lab.website.pages.labels import SCOPES, case_label, profile_title, series, 
 from lab.website.pages.limits import limits_section
 from lab.website.pages.moved import traffic_card, traffic_outcome
 from lab.website.pages.replication import publication_of, replication_data, replication_section
+from lab.website.pages.search import search_answer, search_cards, search_cases
 from lab.website.pages.tables import case_view, claim_view, control_rows, gpu_rows, split_rows
 from lab.website.pages.traffic import traffic_groups
 from lab.website.pages.views import Card, DecisionLink, ExperimentPage, HistoryRow, Shown
@@ -40,7 +41,8 @@ def experiment_page(
     if again:
         data["replication"] = replication_data(again, shown)
     ledger = Ledger(data)
-    points = speedup_points(shown, ledger)
+    found = search_cases(shown, ledger)
+    points = () if found else speedup_points(shown, ledger)
     baseline = profile_title(shown, _chart_baseline(shown)) if points else ""
     return ExperimentPage(
         slug=plan.name,
@@ -49,7 +51,7 @@ def experiment_page(
         project=plan.project,
         focus=plan.focus,
         importance=plan.importance,
-        answer=_answer(shown, ledger),
+        answer=search_answer(shown, found) if found else _answer(shown, ledger),
         state=_state(shown, ledger),
         date=format.day(run.finished_utc or run.start.started_utc) if run else "",
         machine=machine_name(run.machine) if run else "",
@@ -57,10 +59,11 @@ def experiment_page(
         run_shape=_run_shape(ledger),
         samples=_samples(ledger),
         digest=shown.digest,
-        cards=_cards(shown, ledger),
+        cards=search_cards(shown, ledger) if found else _cards(shown, ledger),
         chart=speedup_chart(points, EQUIVALENCE_MARGIN) if points else None,
         chart_baseline=baseline,
         figure_json=speedup_figure(points, f"Speed-up over {baseline}") if points else "",
+        searches=found,
         claims=tuple(claim_view(shown, claim.claim, ledger) for claim in shown.result.claims),
         explained=explained_rows(shown, ledger),
         explained_within=f"{EXPLAINED_WITHIN - 1:.0%}",
@@ -78,8 +81,8 @@ def experiment_page(
         metrics=plan.metrics,
         boundary=boundary(shown, ledger),
         decisions=tuple(
-            decision_link(decision, found)
-            for decision, found in decisions
+            decision_link(decision, standings)
+            for decision, standings in decisions
             if any(support.experiment == plan.name for support in decision.rests_on)
         ),
         live_command=_live_command(shown),

@@ -4,7 +4,8 @@ from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.website.pages.views import Shown
 
 TITLES = {
-    "rmsnorm": "RMSNorm", "layernorm": "LayerNorm", "copy": "Copy", "read": "Read", "matmul": "Matrix product",
+    "rmsnorm": "RMSNorm", "rmsnorm-wide": "RMSNorm of wide rows", "layernorm": "LayerNorm",
+    "copy": "Copy", "read": "Read", "matmul": "Matrix product",
     "matmul-tf32": "TF32 matrix product", "rope": "RoPE", "swiglu": "SwiGLU",
 }  # fmt: skip
 SERIES = ("torch-baseline", "torch-fused", "torch-compile", "liger")  # all others are drawn as the lab's own

@@ -175,6 +175,37 @@ class CaseView:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SearchRow:
+    """One configuration held against the rule."""
+
+    title: str
+    p50: Figure | None
+    ratio: Figure | None
+    interval: Figure | None
+    ahead: Figure | None  # sweeps in which it was faster than the rule
+    sweeps: Figure | None
+    registers: Figure | None
+    spills: Figure | None
+    status: str
+    mark: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchCase:
+    """A search for launch configurations at one case."""
+
+    name: str
+    label: str
+    chart: SpeedupChart | None
+    rule_p50: Figure | None
+    rule_registers: Figure | None
+    rule_spills: Figure | None
+    rows: tuple[SearchRow, ...]
+    outcome: Sentence
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Boundary:
     holds_for: tuple[Sentence, ...]
     does_not_show: tuple[Sentence, ...]  # the author's, registered before measuring, and what the data add
@@ -219,6 +250,7 @@ class ExperimentPage:
     chart: SpeedupChart | None
     chart_baseline: str
     figure_json: str
+    searches: tuple[SearchCase, ...]  # instead of cards and chart, where it is a search for launch configurations
     claims: tuple[ClaimView, ...]
     explained: tuple[ExplainedRow, ...]
     explained_within: str

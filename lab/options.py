@@ -1,0 +1,76 @@
+"""What `lab plan`, `run`, `benchmark` and `tune` accept on the command line."""
+
+import argparse
+
+from lab.definition.plan import ITEMSIZES, METRIC_SETS
+from lab.definition.search import SEARCHED_SCOPES
+
+INCLUDES = {
+    "rmsnorm-shape-sweep": "measure every case of normalization-fusion, not only its first four",
+    "full-validity": "measure every case of measurement-validity: for a GPU, and for many sweeps",
+}
+TUNE = (
+    "Measure the configurations that a kernel can be launched with against the one that its rule chooses, under the "
+    "protocol of every run: fresh processes, interleaved, correctness first, an A/A control. The fastest whose claim "
+    "to be 2 % faster than the rule is supported wins, and is kept for this GPU, class of shapes, dtype, version of "
+    "Triton and source of the kernel; within noise there is no winner, and the rule stays. Where all configurations "
+    "in all sweeps would exceed the budget, one sweep of all comes first and chooses the finalists. The run can be "
+    "judged, previewed and published like any other."
+)
+
+
+def add_plan_options(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--run-id", required=True, metavar="X", help="name of the run: a plain slug; names runs/X")
+    sub.add_argument(
+        "--experiment",
+        nargs="+",
+        action="extend",
+        metavar="NAME",
+        help="experiments to measure, or 'all' but the lab's tests of itself (default: on a GPU all, on a CPU the "
+        "first); a GPU's ceilings come with them",
+    )
+    sub.add_argument(
+        "--with-profiling",
+        nargs="?",
+        const=METRIC_SETS[0],
+        choices=METRIC_SETS,
+        metavar="chosen|full",
+        help="Nsight Compute counters after timing, in a pass of its own: the chosen list, which the pages show "
+        "(about 2 s a cell), or all that ncu knows, to be opened in its own viewer (three times as long)",
+    )
+    sub.add_argument("--with-instruments", action="store_true", help="readings by do_bench and nvbench after timing")
+    sub.add_argument(
+        "--with-tuned",
+        action="store_true",
+        help="launch the lab's kernels as `lab tune` found best on this machine, not by their rules",
+    )
+    for flag, about in INCLUDES.items():
+        sub.add_argument(f"--include-{flag}", dest="include", action="append_const", const=flag, help=about)
+    sub.add_argument(
+        "--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: cuda where there is one"
+    )
+    sub.add_argument("--sweeps", type=int, metavar="K", help="fresh processes, 1 to 60 (default: 5; on the CPU 3)")
+
+
+def add_tune_options(sub: argparse.ArgumentParser) -> None:
+    sub.description = TUNE
+    sub.add_argument("operator", metavar="OPERATOR", help="one of experiments/tunables.py, such as rmsnorm")
+    sub.add_argument("--shape", required=True, action="append", type=_shape, metavar="MxN", help="may be repeated")
+    sub.add_argument("--dtype", required=True, choices=tuple(ITEMSIZES))
+    sub.add_argument("--scope", choices=SEARCHED_SCOPES, default=SEARCHED_SCOPES[0], help="default: %(default)s")
+    sub.add_argument("--sweeps", type=int, default=5, metavar="K", help="default: 5; 3 gives a provisional winner")
+    sub.add_argument("--budget-seconds", type=float, default=600.0, metavar="S", help="about; default: %(default)s")
+    sub.add_argument("--run-id", metavar="X", help="default: made of the operator and the time")
+    sub.add_argument("--dry-run", action="store_true", help="show what would be tried and stop; needs no GPU")
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    try:
+        shape = tuple(int(size) for size in text.split("x"))
+    except ValueError:
+        shape = ()
+    if not shape or min(shape) < 1:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no shape; accepted are sizes from 1 joined by x, as in 4096x4096"
+        )
+    return shape
