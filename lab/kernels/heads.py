@@ -134,10 +134,12 @@ def head_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def head_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (B, Hq, Hk, S, R): one to eight loads of each half a thread.
+    """What a search may try for (B, Hq, Hk, S, R): what the rule says, then one to eight loads of each half a thread.
 
     Positions fill the warps exactly, or are all there are: else a thread would need angles that others have loaded.
     """
+    rule = head_rule(shape, itemsize)
+    yield rule
     _, q_heads, k_heads, S, R = shape
     pairs = triton.next_power_of_2(R // 2)
     warp_pairs = 32 * LOAD_BYTES // itemsize
@@ -146,8 +148,9 @@ def head_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuratio
         tokens = min(triton.next_power_of_2(S), max(1, num_warps * warp_pairs // pairs))
         for heads in (1, 2, 4, 8, 16, 32):
             loads = tokens * heads * pairs / (num_warps * warp_pairs)
-            if heads <= most_heads and 1 <= loads <= 8:
-                yield Configuration.of(TOKENS=tokens, HEADS=heads, num_warps=num_warps)
+            choice = Configuration.of(TOKENS=tokens, HEADS=heads, num_warps=num_warps)
+            if choice != rule and heads <= most_heads and 1 <= loads <= 8:
+                yield choice
 
 
 def _programs(shape: tuple[int, ...], tokens: int, heads: int) -> int:

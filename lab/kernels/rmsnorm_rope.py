@@ -224,13 +224,16 @@ def qk_norm_rope_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def rmsnorm_rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (B, S, N, D): one to four loads of each half a thread, several short rows a program."""
+    """What a search may try for (B, S, N, D): what the rule says, then one to four loads of each half a thread."""
+    rule = rmsnorm_rope_rule(shape, itemsize)
+    yield rule
     block = _lanes(shape)
     for rows in (1, 2, 4, 8, 16):
         for num_warps in (1, 2, 4, 8, 16, 32):
             loads = rows * block * itemsize / (2 * 32 * LOAD_BYTES * num_warps)
-            if rows * block <= max(block, 8_192) and 1 <= loads <= 4:
-                yield Configuration.of(ROWS=rows, num_warps=num_warps)
+            choice = Configuration.of(ROWS=rows, num_warps=num_warps)
+            if choice != rule and rows * block <= max(block, 8_192) and 1 <= loads <= 4:
+                yield choice
 
 
 def _lanes(shape: tuple[int, ...]) -> int:

@@ -1,0 +1,91 @@
+"""What an H100 makes of the kernels that turn heads, compiled without one; and what a search may try of them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import triton
+
+from lab.kernels.heads import head_choices, head_rule
+from lab.kernels.rmsnorm_rope import rmsnorm_rope_choices, rmsnorm_rope_rule
+
+# Compiles kernels and prints of each: accesses of global memory of 16 bytes, all of them, and bytes of shared memory;
+# in a process of its own, where kernels are not interpreted.
+COMPILING = """
+import importlib, json, re, sys
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+for module, name, dtype, warps, constants in json.load(sys.stdin):
+    kernel = getattr(importlib.import_module(f"lab.kernels.{module}"), name)
+    uneven = ("eps", "q_heads", "k_heads")
+    types = {n: f"*{dtype}" if n.endswith("_ptr") else "i32" for n in kernel.arg_names} | {"eps": "fp32"}
+    signature = {n: "constexpr" if n in constants else types[n] for n in kernel.arg_names}
+    aligned = [i for i, n in enumerate(kernel.arg_names) if n not in constants and n not in uneven]
+    source = ASTSource(kernel, signature, constants, {(i,): [["tt.divisibility", 16]] for i in aligned})
+    made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": warps})
+    wide = len(re.findall(r"(?:ld|st)[.]global[^;]*[.]v4[.]", made.asm["ptx"]))
+    print(json.dumps([wide, len(re.findall(r"(?:ld|st)[.]global", made.asm["ptx"])), made.metadata.shared]))
+"""
+EVERY = {"INTERLEAVED": False, "MASKED": False, "PAST_CACHE": True}
+
+
+def turning(module: str, name: str, width: int, dtype: str, **more: int) -> tuple[str, str, str, int, dict[str, int]]:
+    chosen = head_rule((1, 32, 8, 8192, width), 4 if dtype == "fp32" else 2)
+    sizes = {"D": width, "PAIRS": triton.next_power_of_2(width // 2), "HEADS_FIRST": True}
+    return module, name, dtype, chosen.num_warps, dict(chosen.constants) | sizes | EVERY | more
+
+
+def test_heads_cross_memory_16_bytes_a_thread_and_threads_exchange_nothing() -> None:
+    rope = {"PASS": 0, "INVERSE": False}
+    asked = [
+        turning("rope", "_rope_kernel", 128, "bf16", HALF=64, **rope),
+        turning("rope", "_rope_kernel", 64, "fp16", HALF=32, **rope),
+        turning("rope", "_rope_kernel", 128, "fp32", HALF=64, **rope),
+        turning("rope", "_rope_kernel", 96, "bf16", HALF=48, **rope | {"MASKED": True}),
+        turning("rmsnorm_rope", "_qk_norm_rope_kernel", 128, "bf16"),
+    ]
+    for wide, accesses, shared in compiled(asked):
+        assert wide == accesses > 0
+        assert shared == 0
+
+
+@pytest.mark.parametrize(("heads", "width", "masked"), [(64, 64, False), (28, 128, True)])
+def test_rows_cross_memory_16_bytes_a_thread(heads: int, width: int, masked: bool) -> None:
+    chosen = rmsnorm_rope_rule((1, 4096, heads, width), 2)
+    sizes = {"D": width, "PAIRS": width // 2, "H": heads * width, "HEADS": triton.next_power_of_2(heads)}
+    constants = dict(chosen.constants) | sizes | EVERY | {"MASKED": masked}
+    ((wide, accesses, _),) = compiled([("rmsnorm_rope", "_rmsnorm_rope_kernel", "fp16", chosen.num_warps, constants)])
+    assert wide == accesses > 0
+
+
+def compiled(asked: list[tuple[str, str, str, int, dict[str, int]]]) -> list[list[int]]:
+    told = subprocess.run(
+        [sys.executable, "-c", COMPILING], input=json.dumps(asked), text=True, capture_output=True,
+        env=os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": str(Path(__file__).parents[2])}, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    found = [json.loads(line) for line in told]
+    assert len(found) == len(asked)
+    return found
+
+
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize(
+    "shape", [(1, 32, 8, 8192, 128), (64, 28, 4, 1, 128), (1, 32, 0, 512, 64), (1, 2, 1, 3, 8), (2, 7, 7, 100, 2)]
+)
+def test_what_the_rule_says_is_among_the_choices(shape: tuple[int, ...], itemsize: int) -> None:
+    choices = list(head_choices(shape, itemsize))
+    assert head_rule(shape, itemsize) in choices
+    assert len(set(choices)) == len(choices) <= 30
+
+
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize("shape", [(8, 2048, 64, 64), (1, 1, 256, 128), (1, 3, 2, 8), (2, 5, 28, 128)])
+def test_what_the_rule_says_of_rows_is_among_the_choices(shape: tuple[int, ...], itemsize: int) -> None:
+    choices = list(rmsnorm_rope_choices(shape, itemsize))
+    assert rmsnorm_rope_rule(shape, itemsize) in choices
+    assert len(set(choices)) == len(choices) <= 30
