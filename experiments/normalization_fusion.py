@@ -327,11 +327,6 @@ CLAIMS = (
         subject=TRITON_RMSNORM, baseline=QUACK, cases=(*LARGE_RMSNORM_CASES, PROMPT), threshold=KEEPS_UP,
     ),
     Claim(
-        name="triton-layernorm-keeps-up-with-quack",
-        text="The fused Triton LayerNorm is at most 2 % behind quack's, which takes weights in full precision only.",
-        subject=TRITON_LAYERNORM, baseline=QUACK, cases=LAYERNORM_CASES[:1], threshold=KEEPS_UP,
-    ),
-    Claim(
         name="triton-long-row-rmsnorm-beats-compile",
         text="On rows of 131,072 columns the fused Triton RMSNorm is at least 1.35 times as fast as torch.compile.",
         subject=TRITON_RMSNORM, baseline=TORCH_COMPILE, cases=(LONG_ROWS,), threshold=1.35,

@@ -18,7 +18,9 @@ from lab.kernels.launch import Configuration
 
 LAYOUTS = ("half-split", "interleaved")
 LOAD_BYTES = 16  # the widest load of a thread
-MOST_HEADS = 4  # that a thread turns with the angles that it holds
+MOST_HEADS = (
+    2  # that a thread turns with the angles that it holds: with more it needs registers that loads under way want
+)
 # Below this a GPU has programs for its multiprocessors, but not enough to hide the memory's latency with.
 ENOUGH_PROGRAMS = 1024
 
@@ -126,7 +128,7 @@ def head_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     pairs = triton.next_power_of_2(R // 2)
     warp_pairs = 32 * LOAD_BYTES // itemsize
     tokens = max(1, min(triton.next_power_of_2(S), 4 * warp_pairs // pairs))
-    heads = MOST_HEADS
+    heads = max(MOST_HEADS, warp_pairs // (tokens * pairs))
     while heads > 1 and _programs(shape, tokens, heads) < ENOUGH_PROGRAMS and tokens * pairs * heads > warp_pairs:
         heads //= 2
     num_warps = max(1, min(4, tokens * pairs // warp_pairs))

@@ -119,8 +119,8 @@ def _is_dense(x: Tensor) -> bool:
 
 
 def reduction_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """BLOCK elements of a tile, the most PROGRAMS, and warps: eight loads of 16 bytes a thread under way."""
-    return Configuration.of(BLOCK=65_536 // itemsize, PROGRAMS=2 * PROGRAMS, num_warps=16)
+    """BLOCK elements of a tile, the most PROGRAMS, and warps: four loads of 16 bytes a thread under way."""
+    return Configuration.of(BLOCK=16_384 // itemsize, PROGRAMS=PROGRAMS, num_warps=8)
 
 
 def reduction_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:

@@ -134,8 +134,8 @@ def worse(one: Correctness, other: Correctness) -> Correctness:
 def _edge(operator: Operator, function: Callable[..., Any], name: str, arguments: Arguments, in_place: bool) -> Edge:
     try:
         output, pristine, problem = _call(operator, function, arguments, in_place, ())
-    except (TypeError, ValueError, NotImplementedError, RuntimeError, AssertionError) as refusal:
-        if _is_fault(refusal):
+    except Exception as refusal:
+        if not _is_refusal(refusal):
             raise
         first = (str(refusal).strip().splitlines() or [""])[0]
         return Edge(
@@ -153,10 +153,14 @@ def _edge(operator: Operator, function: Callable[..., Any], name: str, arguments
     )
 
 
-def _is_fault(problem: Exception) -> bool:
-    """Whether it is no refusal but the GPU's own complaint, which may have poisoned the process, or want of memory."""
+def _is_refusal(problem: Exception) -> bool:
+    """Whether a profile said no: not the GPU's own complaint, which may have poisoned the process, nor want of memory,
+    nor a slip such as a KeyError. Libraries have exceptions of their own to say no with."""
     faults = (getattr(torch, "AcceleratorError", torch.OutOfMemoryError), torch.OutOfMemoryError)
-    return isinstance(problem, faults) or "CUDA error" in str(problem)
+    if isinstance(problem, faults) or "CUDA error" in str(problem):
+        return False
+    polite = (TypeError, ValueError, NotImplementedError, RuntimeError, AssertionError)
+    return isinstance(problem, polite) or type(problem).__module__ != "builtins"
 
 
 def _call(

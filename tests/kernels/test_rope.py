@@ -226,9 +226,9 @@ def test_every_choice_of_launch_gives_the_same_result(layout: str, device: str) 
 @pytest.mark.parametrize(
     ("shape", "itemsize", "tokens", "heads", "warps"),
     [
-        ((1, 32, 8, 8192, 128), 2, 16, 4, 4),
-        ((1, 32, 8, 8192, 128), 4, 8, 4, 4),
-        ((1, 32, 8, 8192, 64), 2, 32, 4, 4),
+        ((1, 32, 8, 8192, 128), 2, 16, 2, 4),
+        ((1, 32, 8, 8192, 128), 4, 8, 2, 4),
+        ((1, 32, 8, 8192, 64), 2, 32, 2, 4),
         ((1, 32, 8, 512, 128), 2, 16, 1, 4),
         ((64, 28, 4, 1, 128), 2, 1, 4, 1),
         ((1, 28, 4, 1, 128), 2, 1, 4, 1),
@@ -251,7 +251,8 @@ def test_the_module_turns_by_position(rotary: int | None, layout: str, device: s
     for mine, truth in zip(module(q, k, offset=5), wanted, strict=True):
         assert_near(mine, truth)
     one_by_one = [module(q[:, :, [i]], k[:, :, [i]], offset=i)[0] for i in range(6)]
-    assert torch.equal(torch.cat(one_by_one, dim=2), module(q, k)[0])
+    # Another launch for one position than for six: the compiler may fuse the other product with the sum.
+    torch.testing.assert_close(torch.cat(one_by_one, dim=2), module(q, k)[0], rtol=2**-22, atol=2**-22)
 
 
 def test_the_modules_tables_are_not_part_of_its_state(device: str) -> None:

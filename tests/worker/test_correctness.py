@@ -245,6 +245,19 @@ def test_an_edge_that_is_refused_is_told_and_fails_nothing() -> None:
     assert (refused.name, refused.message) == ("strided", "ValueError: x must be contiguous")
 
 
+def test_a_library_may_refuse_with_an_exception_of_its_own() -> None:
+    class LibraryError(Exception):
+        pass
+
+    def refuse(x: Tensor) -> Tensor:
+        if not x.is_contiguous():
+            raise LibraryError("rows must be aligned")
+        return x * 2
+
+    (refused,) = [edge for edge in edged(refuse).edges if edge.outcome == "refused"]
+    assert (refused.name, refused.message) == ("strided", "LibraryError: rows must be aligned")
+
+
 def test_a_refusal_may_speak_of_cuda() -> None:
     def refuse(x: Tensor) -> Tensor:
         if not x.is_contiguous():
