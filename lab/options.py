@@ -7,6 +7,7 @@ from lab.definition.search import SEARCHED_SCOPES
 
 INCLUDES = {
     "rmsnorm-shape-sweep": "measure every case of normalization-fusion, not only its first four",
+    "all-shapes": "measure every case of the other fusion experiments, not only those of their first answers",
     "full-validity": "measure every case of measurement-validity: for a GPU, and for many sweeps",
 }
 TUNE = (
