@@ -17,6 +17,7 @@ from lab.kernels.fp8 import (
     quantize_fp8_reference,
     quantize_fp8_traffic,
 )
+from lab.kernels.launch import Configuration
 
 # The interpreter computes with numpy, which tells of infinities.
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
@@ -188,6 +189,15 @@ def test_every_choice_gives_the_same(columns: int, granularity: str, device: str
         again, again_scale = quantize_fp8(x, granularity, configuration=chosen)
         assert torch.equal(again.view(torch.uint8), q.view(torch.uint8))
         assert torch.equal(again_scale, scale)
+
+
+@pytest.mark.parametrize("constants", [{"ROWS": 1, "BLOCK": 64}, {"HELD": 1, "BLOCK": 4096}], ids=str)
+def test_a_launch_that_holds_no_whole_group_is_refused(constants: dict[str, int], device: str) -> None:
+    chosen = Configuration.of(**constants, num_warps=4)
+    with pytest.raises(
+        ValueError, match=r"^quantize_fp8: configuration is .*; accepted are those that hold a group of"
+    ):
+        quantize_fp8(drawn(2, 256, device=device), "group", configuration=chosen)
 
 
 @pytest.mark.parametrize(
