@@ -99,6 +99,13 @@ def track(options: argparse.Namespace) -> None:
             say(line)
 
 
+def finish(options: argparse.Namespace) -> None:
+    from lab.supervisor.cut_short import cut_short
+
+    last = cut_short(_directory(options.run), options.because)
+    say(f"ended: {_directory(options.run)}, whose last cell was measured at {last}")
+
+
 def judge(options: argparse.Namespace) -> None:
     from lab.overview import describe_verdicts
     from lab.verdict.results import load_run
@@ -207,6 +214,9 @@ def parser() -> argparse.ArgumentParser:
         ("publish", publish, "promote runs into experiments/evidence/ and rebuild site/"),
     ):
         add(name, command, about).add_argument("runs", nargs="+", metavar="RUN", help="a run id, or a run directory")
+    ending = add("finish", finish, "end a run that cannot go on, such as one whose box is gone; what it lacks is shown")
+    ending.add_argument("run", metavar="RUN", help="a run id, or a run directory")
+    ending.add_argument("--because", required=True, metavar="WHY", help="one line, which the run's pages show")
     add("build", build, "rebuild the website from experiments/ and its evidence").add_argument(
         "--out", default=str(ROOT / "site"), help="folder to write (default: site/)"
     )

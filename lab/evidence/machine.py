@@ -35,6 +35,7 @@ def fingerprint(device: str, properties: Mapping[str, Any]) -> Machine:
         "triton": version("triton"),
         "ncu": ncu_version() if device == "cuda" else "",
         "liger": version("liger-kernel"),
+        "quack": version("quack-kernels"),
         "python": platform.python_version(),
         "os": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": cpu_model(),

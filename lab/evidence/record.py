@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from lab.errors import RunError
 
-SCHEMA = 4
+SCHEMA = 5
 OUTCOMES = ("measured", "wrong", "crashed", "failed", "skipped")
 # Why there are no counters.
 BLOCKERS = (
@@ -63,6 +63,7 @@ class Machine:
     cpu: str
     cpu_count: int
     environment: Mapping[str, str]  # an allow-list of variables
+    quack: str = added(5, "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -317,6 +318,7 @@ class RunFinish:
     # None where the run was interrupted and taken up again: what was spent before is not on record.
     wall_seconds: float | None = added(2, 0.0)
     profiling_seconds: float | None = added(2, 0.0)
+    cut_short: str = added(5, "")  # why the run ended before all of its plan was measured
 
 
 Record = (
@@ -374,7 +376,7 @@ def _decode(kind: Any, data: Any, place: str) -> Any:
     if kind is float:
         number = isinstance(data, int | float) and not isinstance(data, bool)
         _expect(number and math.isfinite(data), place, "a finite number", data)
-        return float(data)
+        return data  # a whole one stays 3 and does not become 3.0: what was read has the digest of what was written
     _expect(type(data) is kind, place, f"of type {kind.__name__}", data)
     return data
 

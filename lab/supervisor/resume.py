@@ -15,7 +15,7 @@ from lab.supervisor.ledger import Ledger
 
 # What must not change between the sweeps of one run.
 SAME_MACHINE = (
-    "device", "gpu", "gpu_id", "driver", "cuda", "torch", "triton", "liger", "python", "cpu", "cpu_count",
+    "device", "gpu", "gpu_id", "driver", "cuda", "torch", "triton", "liger", "quack", "python", "cpu", "cpu_count",
     "power_limit_watts", "ecc", "mig", "persistence", "environment",
 )  # fmt: skip
 # What only a measuring process can tell: torch gives the first two, and sets variables of its own.

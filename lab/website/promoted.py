@@ -93,7 +93,10 @@ def _load(directory: Path) -> Evidence:
 
 def _refuse_unfit(run: RunResult, directory: Path) -> None:
     if not run.finished_utc:
-        raise EvidenceError(f"{directory}: the run is unfinished; the command that began it resumes it")
+        raise EvidenceError(
+            f"{directory}: the run is unfinished; the command that began it resumes it, "
+            "and `lab finish` ends it where it cannot go on"
+        )
     if run.damages:
         bad = run.damages[0]
         raise EvidenceError(f"{directory}: journal line {bad.line_number} is damaged: {bad.reason}")

@@ -86,7 +86,7 @@ def _shown(name: str, evidence: Sequence[Evidence]) -> Shown:
     if not holding:
         definition = next(experiment for experiment in load_experiments() if experiment.name == name)
         return Shown(result=unmeasured(planned(definition, EVERYTHING)), run=None)
-    item, result = max(holding, key=lambda pair: _fullness(pair[0].run))
+    item, result = max(holding, key=lambda pair: _fullness(pair[0].run, pair[1]))
     return Shown(
         result=result,
         run=item.run,
@@ -96,8 +96,10 @@ def _shown(name: str, evidence: Sequence[Evidence]) -> Shown:
     )
 
 
-def _fullness(run: RunResult) -> tuple[bool, bool, int, str]:
-    return run.machine.device == "cuda", run.plan.profiling, run.plan.protocol.sweeps, run.finished_utc
+def _fullness(run: RunResult, result: ExperimentResult) -> tuple[bool, bool, int, str]:
+    """Counters that were taken, not that were planned: a run may have been cut short before them."""
+    counted = any(cell.counters for cell in result.cells.values())
+    return run.machine.device == "cuda", counted, run.plan.protocol.sweeps, run.finished_utc
 
 
 def _standings(decision: Decision, shown: Sequence[Shown], evidence: Sequence[Evidence]) -> tuple[Standing, ...]:

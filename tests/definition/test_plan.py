@@ -106,11 +106,20 @@ def test_a_folder_without_a_plan_is_no_run(tmp_path: Path) -> None:
         load_plan(tmp_path)
 
 
+def test_a_threshold_written_as_a_whole_number_keeps_the_plans_digest(tmp_path: Path) -> None:
+    """The journal names its plan by digest: 3 in the definition must not come back as 3.0."""
+    claim = dataclasses.replace(FAST_BEATS_PLAIN, threshold=3)
+    experiment = dataclasses.replace(small_experiment(), claims=(claim,), headlines=(claim,))
+    plan = plan_of(experiments=[experiment])
+    save_plan(plan, tmp_path)
+    assert load_plan(tmp_path).digest == plan.digest
+
+
 def test_a_plan_of_another_schema_is_refused_with_both_numbers(tmp_path: Path) -> None:
     save_plan(plan_of(), tmp_path)
     data = json.loads((tmp_path / "plan.json").read_text())
     (tmp_path / "plan.json").write_text(json.dumps(data | {"schema": 99}))
-    with pytest.raises(RunError, match=r"plan\.json: schema 99; this version of the lab reads schemas 1 to 4"):
+    with pytest.raises(RunError, match=r"plan\.json: schema 99; this version of the lab reads schemas 1 to 5"):
         load_plan(tmp_path)
 
 

@@ -114,7 +114,7 @@ def test_every_part_of_the_page_is_there(preview):
     )
     for anchor in anchors.split():
         assert anchor in page.ids, anchor
-    for word in ("How much does a fused", "Kernel fusion", "7 cases / 6 profiles", "--include-rmsnorm-shape-sweep",
+    for word in ("How much does a fused", "Kernel fusion", "11 cases / 8 profiles", "--include-rmsnorm-shape-sweep",
                  "benchmark-norms --backend all", "The claims do not show", "81.5"):  # fmt: skip
         assert word in page.text, word
 

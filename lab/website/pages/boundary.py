@@ -149,13 +149,15 @@ def provenance(shown: Shown) -> tuple[tuple[str, str], ...]:
     return (
         ("Run", run.plan.run_id),
         ("Measured", f"{run.start.started_utc} to {run.finished_utc or 'unfinished'}"),
+        *((("Ended before its end", run.finish.cut_short),) if run.finish and run.finish.cut_short else ()),
         ("Commit measured", shown.commit or run.start.commit or "not known"),
         ("Source digest", run.start.source_digest),
         ("Plan digest", run.start.plan_digest),
         ("Evidence digest", shown.digest or "a preview: not published"),
         *(gpu if machine.device == "cuda" else ()),
         ("CPU", f"{machine.cpu}, {machine.cpu_count} cores"),
-        ("torch / triton / Liger", f"{machine.torch} / {machine.triton or '–'} / {machine.liger or 'not installed'}"),
+        ("torch / triton", f"{machine.torch} / {machine.triton or '–'}"),
+        ("Liger / quack", f"{machine.liger or 'not installed'} / {machine.quack or 'not installed'}"),
         ("Python / OS", f"{machine.python} / {machine.os}"),
         (
             "Variables",
