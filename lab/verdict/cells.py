@@ -69,7 +69,7 @@ def cell_result(
     key = (plan.name, case.name, profile)
     cells = tuple(r for r in records if isinstance(r, Cell) and (r.experiment, r.case, r.profile) == key)
     counters = next((r for r in records if isinstance(r, Counters) and (r.experiment, r.case, r.profile) == key), None)
-    outcome, reason = _outcome(cells)
+    outcome, reason = _outcome(cells, begun=bool(sweeps))
     if outcome != "measured":
         return CellResult(
             case=case.name, profile=profile, outcome=outcome, reason=reason, cells=cells, counters=counters,
@@ -83,7 +83,7 @@ def launch_floor_seconds(sweeps: Sequence[SweepStart]) -> float:
     return statistics.median_high(sweep.launch_floor_seconds for sweep in sweeps)
 
 
-def _outcome(cells: Sequence[Cell]) -> tuple[str, str]:
+def _outcome(cells: Sequence[Cell], *, begun: bool) -> tuple[str, str]:
     """One outcome for all sweeps: a wrong result anywhere is wrong; one good sweep is a measurement."""
     for outcome in ("wrong", "measured", "crashed", "failed", "skipped"):
         if found := [cell for cell in cells if cell.outcome == outcome]:
@@ -94,7 +94,7 @@ def _outcome(cells: Sequence[Cell]) -> tuple[str, str]:
                     f"{len(cells) - len(found)} of {len(cells)} sweeps {other.outcome}: {other.reason}",
                 )
             return outcome, found[0].reason
-    return "unfinished", "the run was interrupted before this cell"
+    return "unfinished", "the run was interrupted before this cell" if begun else "no run has measured it yet"
 
 
 def _measured(
