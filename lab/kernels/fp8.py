@@ -39,8 +39,8 @@ def _quantize_kernel(
 ):  # fmt: skip
     """ROWS segments a program, each of SEGMENT columns with one scale, held in registers: x crosses memory once."""
     IN_A_ROW: tl.constexpr = (N + SEGMENT - 1) // SEGMENT
-    segment = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
-    row = (segment // IN_A_ROW).to(tl.int64)
+    segment = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    row = segment // IN_A_ROW
     lanes = tl.arange(0, BLOCK)[None, :]
     columns = segment % IN_A_ROW * SEGMENT + lanes
     mask = (segment < segments) & (lanes < SEGMENT) & (columns < N) if MASKED else None

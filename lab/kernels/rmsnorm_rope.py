@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lab.kernels.checks import check_adjacent, check_tensor, check_vector
+from lab.kernels.checks import check_adjacent, check_tensor, check_vector, checked_eps
 from lab.kernels.heads import (
     LOAD_BYTES,
     angle_strides,
@@ -110,7 +110,7 @@ def rmsnorm_rope(
     """
     launch = _OF_ROWS(x, weight, cos, sin, options=(num_heads, layout, configuration))
     y = result_like(x)
-    launch(as_rows(x), weight, cos, sin, y, eps)
+    launch(as_rows(x), weight, cos, sin, y, checked_eps("rmsnorm_rope", eps))
     return y
 
 
@@ -127,7 +127,7 @@ def qk_norm_rope(
     """
     launch = _OF_HEADS(q, k, q_weight, k_weight, cos, sin, options=(layout, configuration))
     yq, yk = torch.empty_like(q), torch.empty_like(k)
-    launch(q, k, q_weight, k_weight, yq, yk, cos, sin, eps)
+    launch(q, k, q_weight, k_weight, yq, yk, cos, sin, checked_eps("qk_norm_rope", eps))
     return yq, yk
 
 
