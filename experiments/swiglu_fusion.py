@@ -8,7 +8,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lab import EDGES, Case, Claim, Experiment, Operator, Profile
-from lab.kernels.glu import geglu_tanh, geglu_tanh_reference, glu_inputs, glu_traffic, swiglu, swiglu_reference
+from lab.kernels.glu import (
+    geglu_erf_reference,
+    geglu_tanh,
+    geglu_tanh_reference,
+    glu_inputs,
+    glu_traffic,
+    swiglu,
+    swiglu_reference,
+)
 
 
 def swiglu_written_out(gate: Tensor, up: Tensor) -> Tensor:
@@ -23,6 +31,10 @@ def geglu_tanh_written_out(gate: Tensor, up: Tensor) -> Tensor:
 # The scale pays for 1 + tanh, which cancels where the gate is far below zero.
 SWIGLU = Operator(
     name="swiglu", inputs=glu_inputs, reference=swiglu_reference, traffic=glu_traffic,
+    tolerance=1.02, scale=2**-7, edges=EDGES,
+)  # fmt: skip
+GEGLU_ERF = Operator(  # of no case here; `lab tune` searches it
+    name="geglu-erf", inputs=glu_inputs, reference=geglu_erf_reference, traffic=glu_traffic,
     tolerance=1.02, scale=2**-7, edges=EDGES,
 )  # fmt: skip
 GEGLU_TANH = Operator(

@@ -56,7 +56,14 @@ def add_plan_options(sub: argparse.ArgumentParser) -> None:
 def add_tune_options(sub: argparse.ArgumentParser) -> None:
     sub.description = TUNE
     sub.add_argument("operator", metavar="OPERATOR", help="one of experiments/tunables.py, such as rmsnorm")
-    sub.add_argument("--shape", required=True, action="append", type=_shape, metavar="MxN", help="may be repeated")
+    sub.add_argument(
+        "--shape",
+        required=True,
+        action="append",
+        type=_shape,
+        metavar="MxN",
+        help="in the form that the operator takes, for rope BxHxSxD; may be repeated",
+    )
     sub.add_argument("--dtype", required=True, choices=tuple(ITEMSIZES))
     sub.add_argument("--scope", choices=SEARCHED_SCOPES, default=SEARCHED_SCOPES[0], help="default: %(default)s")
     sub.add_argument("--sweeps", type=int, default=5, metavar="K", help="default: 5; 3 gives a provisional winner")

@@ -233,7 +233,20 @@ def test_what_is_no_shape(capsys: pytest.CaptureFixture[str], shape: str) -> Non
 
 def test_a_shape_of_another_operators_kind(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "rmsnorm", "--shape", "4096", "--dtype", "float16", "--dry-run"]) == 2
-    assert "rmsnorm of shape (4096,), float16: is no shape that its inputs can have" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "rmsnorm of shape (4096,), float16: is no shape that its inputs can have; accepted is MxN" in told
+
+
+def test_a_dry_run_of_heads_needs_no_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["tune", "--dry-run", "rope", "--shape", "1x32x512x128", "--dtype", "bfloat16"]
+    assert main(asked) == 0
+    first, *others, _ = capsys.readouterr().out.splitlines()
+    assert first == f"tune-rope-1x32x512x128-bfloat16: the rule and {len(others)} others"
+    assert "  tokens-16-heads-4-warps-4" in others
+    assert main([*asked, "--shape", "512x128"]) == 2
+    assert "rope of shape (512, 128), bfloat16: is no shape that its inputs can have; accepted is BxHxSxD" in (
+        capsys.readouterr().err
+    )
 
 
 def test_the_help_explains_what_wins_and_what_is_kept(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,12 +32,14 @@ class Configuration(Protocol):
 
 
 class Tuning(Protocol):
-    """lab.kernels.tuned.Tuning: rule and choices take (shape, itemsize)."""
+    """lab.kernels.tuned.Tuning: rule and choices take (shape, itemsize); form is empty where any shape will do."""
 
     @property
     def rule(self) -> Callable[[Shape, int], Any]: ...
     @property
     def choices(self) -> Callable[[Shape, int], Iterable[Any]]: ...
+    @property
+    def form(self) -> str: ...
     def key(self, shape: Shape, dtype: str, gpu: str) -> Any: ...
 
 
@@ -100,10 +102,13 @@ def candidates(tunable: Tunable, shape: Shape, dtype: str) -> list[Any]:
     """All configurations that a search may try beside the rule's. PlanError where there are none, or the
     shape is not of the operator's kind."""
     place, itemsize = f"{tunable.operator.name} of shape {shape}, {dtype}", ITEMSIZES[dtype]
+    form = tunable.tuning.form
+    if form and len(shape) != len(form.split("x")):
+        raise PlanError(f"{place}: is no shape that its inputs can have; accepted is {form}")
     try:
         rule = tunable.tuning.rule(shape, itemsize)
         found = [choice for choice in tunable.tuning.choices(shape, itemsize) if choice != rule]
-    except (ValueError, TypeError, IndexError) as problem:
+    except ValueError as problem:
         raise PlanError(f"{place}: is no shape that its inputs can have: {problem}") from None
     if not found:
         raise PlanError(f"{place}: the rule's configuration is the only one to try")

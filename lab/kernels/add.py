@@ -89,7 +89,7 @@ def add_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration
     return elements_choices(itemsize)
 
 
-ADD_TUNING = Tuning("add", __name__, run_rule, add_choices, by_elements)
+ADD_TUNING = Tuning("add", __name__, run_rule, add_choices, by_elements, form="")
 
 
 def add_reference(x: Tensor, y: Tensor) -> Tensor:

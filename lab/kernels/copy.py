@@ -80,7 +80,7 @@ def copy_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuratio
     return elements_choices(itemsize)
 
 
-COPY_TUNING = Tuning("copy", __name__, run_rule, copy_choices, by_elements)
+COPY_TUNING = Tuning("copy", __name__, run_rule, copy_choices, by_elements, form="")
 
 
 def copy_reference(x: Tensor) -> Tensor:

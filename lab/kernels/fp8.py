@@ -13,6 +13,7 @@ all else that shares the scale 0. What has another scale never notices.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 
 import torch
 import triton
@@ -22,8 +23,10 @@ from torch import Tensor
 from lab.kernels.checks import check_rows
 from lab.kernels.float8 import LARGEST, SMALLEST_SCALE, magnitude_bits, scale_of, to_float8
 from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, as_rows, multiprocessors
-from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, row_choices, row_rule
+from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, norm_choices, norm_rule, row_choices
 from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning, by_elements, by_rows
+from lab.kernels.wide_row import lane_maxima, once_more, read_tile, read_tiles
 
 GRANULARITIES = ("row", "group", "tensor")
 GROUP = 128
@@ -58,31 +61,50 @@ def _quantize_kernel(
 
 @triton.jit
 def _quantize_wide_kernel(
-    x_ptr, q_ptr, scale_ptr, segments, x_stride,
-    N: tl.constexpr, SEGMENT: tl.constexpr, LARGEST: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    x_ptr, q_ptr, scale_ptr, columns, x_stride,
+    N: tl.constexpr, LARGEST: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr,
     MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
 ):  # fmt: skip
-    """One row a program, too wide for registers: read twice, the second time from L2."""
+    """One row a program, in tiles of BLOCK columns: the first HELD stay in registers, the rest is read twice.
+
+    columns: N once more, as a number that the compiler does not know. Where it knows how long the loops are it unrolls
+    them, and brings more loads ahead than there are registers left for.
+    """
+    LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     q_ptr += row * N
-    lanes = tl.arange(0, BLOCK)
-    largest = tl.zeros((BLOCK,), tl.int32)
-    for start in range(0, N, BLOCK):
-        columns = start + lanes
-        mask = columns < N if MASKED else None
-        x = tl.load(x_ptr + columns, mask=mask, other=0.0 if MASKED else None, eviction_policy="evict_last")
-        largest = tl.maximum(largest, magnitude_bits(x.to(tl.float32)))
+    held = read_tiles(x_ptr, N, HELD, BLOCK, MASKED)
+    largest = tl.zeros((LANES,), tl.int32)
+    for tile in tl.static_range(HELD):
+        largest = tl.maximum(largest, lane_maxima(magnitude_bits(held[tile].to(tl.float32)), LANES))
+    for start in range(HELD * BLOCK, columns, BLOCK):
+        x = read_tile(x_ptr, start, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        largest = tl.maximum(largest, lane_maxima(magnitude_bits(x), LANES))
     scale = scale_of(tl.max(largest, axis=0), LARGEST)
     tl.store(scale_ptr + row, scale)
     reciprocal = tl.div_rn(1.0, scale)
-    for start in range(0, N, BLOCK):
-        columns = start + lanes
-        mask = columns < N if MASKED else None
-        x = tl.load(x_ptr + columns, mask=mask, eviction_policy="evict_first").to(tl.float32)
-        q = to_float8(x * reciprocal, q_ptr.dtype.element_ty)
-        place = tl.max_contiguous(q_ptr + columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
-        tl.store(place, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    AT_ONCE: tl.constexpr = BLOCK // LANES
+    LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
+    for back in range(0, columns - HELD * BLOCK, BLOCK):  # the last tile first: the likeliest to be in the cache still
+        x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
+        write_float8_tile(q_ptr, LAST - back, x * reciprocal, N, BLOCK, AT_ONCE, MASKED, PAST_CACHE)
+    for tile in tl.static_range(HELD):
+        x_held = once_more(held[tile], scale).to(tl.float32)
+        write_float8_tile(q_ptr, tile * BLOCK, x_held * reciprocal, N, BLOCK, AT_ONCE, MASKED, PAST_CACHE)
+
+
+@triton.jit
+def write_float8_tile(
+    row_ptr, start, y,
+    N: tl.constexpr, BLOCK: tl.constexpr, AT_ONCE: tl.constexpr, MASKED: tl.constexpr, STREAM: tl.constexpr,
+):  # fmt: skip
+    """BLOCK columns of the row from `start`, rounded to its dtype; past the cache with STREAM. AT_ONCE: neighbours that
+    a thread takes, as in `_quantize_kernel`."""
+    columns = start + tl.arange(0, BLOCK)
+    mask = columns < N if MASKED else None
+    place = tl.max_contiguous(row_ptr + columns, AT_ONCE)
+    tl.store(place, to_float8(y, row_ptr.dtype.element_ty), mask=mask, cache_modifier=".cs" if STREAM else "")
 
 
 @triton.jit
@@ -163,11 +185,17 @@ def _settle(
     if granularity == "tensor":
         return _Settled((), _tensor_launch(x, dtype, configuration))
     N = x.shape[-1]
-    if granularity == "group" and not 1 <= group <= WIDEST_REGISTER_ROW:
-        raise ValueError(f"quantize_fp8: group is {group}; accepted are 1 to {WIDEST_REGISTER_ROW} columns")
+    if granularity == "group" and not (isinstance(group, int) and 1 <= group <= WIDEST_REGISTER_ROW):
+        raise ValueError(f"quantize_fp8: group is {group!r}; accepted are 1 to {WIDEST_REGISTER_ROW} columns")
     width = min(group, N) if granularity == "group" else N
     shape = (*x.shape[:-1], triton.cdiv(N, width))
-    return _Settled(shape, _segments_launch(x, width, dtype, configuration))
+    if x.numel() == 0:
+        return _Settled(shape, _nothing)
+    chosen = configuration or quantize_fp8_tuning(granularity, group).choose((x.numel() // N, N), x)
+    whole = chosen["BLOCK"] >= width and "HELD" not in dict(chosen.constants)
+    if granularity == "group" and not whole:
+        raise ValueError(f"quantize_fp8: configuration is {chosen}; accepted are those that hold a group of {width}")
+    return _Settled(shape, (_segments_launch if whole else _wide_launch)(x, width, dtype, chosen))
 
 
 def check_float8(op: str, dtype: torch.dtype) -> None:
@@ -176,24 +204,27 @@ def check_float8(op: str, dtype: torch.dtype) -> None:
         raise TypeError(f"{op}: dtype is {dtype}; accepted are {', '.join(map(str, LARGEST))}")
 
 
-def _segments_launch(
-    x: Tensor, width: int, dtype: torch.dtype, configuration: Configuration | None
-) -> Callable[..., None]:
-    if x.numel() == 0:
-        return _nothing
+def _segments_launch(x: Tensor, width: int, dtype: torch.dtype, chosen: Configuration) -> Callable[..., None]:
     # Where all segments lie behind one another each is a row of its own, and no place has to be divided.
     rows = x.view(-1, width) if x.is_contiguous() and x.shape[-1] % width == 0 else x.reshape(-1, x.shape[-1])
     M, N = rows.shape
     segments = M * triton.cdiv(N, width)
-    chosen = configuration or row_rule((segments, width), x.itemsize)
     count, block = chosen["ROWS"], chosen["BLOCK"]
-    whole = block >= width
     return Launch(
-        _quantize_kernel if whole else _quantize_wide_kernel, triton.cdiv(segments, count), x.get_device(),
-        segments, rows.stride(0),
+        _quantize_kernel, triton.cdiv(segments, count), x.get_device(), segments, rows.stride(0),
         num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         N=N, SEGMENT=width, LARGEST=LARGEST[dtype], ROWS=count, BLOCK=block,
         MASKED=width % block != 0 or N % width != 0 or segments % count != 0,
+        PAST_CACHE=x.numel() * (x.itemsize + 1) > CACHED_BYTES,
+    )  # fmt: skip
+
+
+def _wide_launch(x: Tensor, width: int, dtype: torch.dtype, chosen: Configuration) -> Callable[..., None]:
+    rows = x.reshape(-1, width)
+    return Launch(
+        _quantize_wide_kernel, len(rows), x.get_device(), width, rows.stride(0),
+        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        N=width, LARGEST=LARGEST[dtype], **dict(chosen.constants), MASKED=width % chosen["BLOCK"] != 0,
         PAST_CACHE=x.numel() * (x.itemsize + 1) > CACHED_BYTES,
     )  # fmt: skip
 
@@ -203,7 +234,7 @@ def _tensor_launch(x: Tensor, dtype: torch.dtype, configuration: Configuration |
         return lambda _, q, scale: scale.fill_(SMALLEST_SCALE)
     rows = x.view(1, -1) if x.is_contiguous() else x.reshape(-1, x.shape[-1])
     M, N = rows.shape
-    chosen = configuration or _tensor_rule(x.itemsize)
+    chosen = configuration or quantize_fp8_tuning("tensor").choose(tuple(x.shape), x)
     block, device = chosen["BLOCK"], x.get_device()
     in_a_row = triton.cdiv(N, block)
     tiles = M * in_a_row
@@ -231,8 +262,13 @@ def _nothing(*_: Tensor) -> None:
 _LAUNCHES = Launches(_settle)
 
 
-def _tensor_rule(itemsize: int) -> Configuration:
-    return _tensor_choice(16, 1, PROGRAMS_PER_MULTIPROCESSOR, itemsize)
+def quantize_fp8_rule(
+    shape: tuple[int, ...], itemsize: int, granularity: str = "row", group: int = GROUP
+) -> Configuration:
+    """For (M, N): of a tensor BLOCK, PROGRAMS and warps, of rows and groups as of other rows."""
+    if granularity == "tensor":
+        return _tensor_choice(16, 1, PROGRAMS_PER_MULTIPROCESSOR, itemsize)
+    return norm_rule(_segments(shape, granularity, group), itemsize)
 
 
 def _tensor_choice(num_warps: int, loads: int, programs: int, itemsize: int) -> Configuration:
@@ -244,16 +280,35 @@ def quantize_fp8_choices(
     shape: tuple[int, ...], itemsize: int, granularity: str = "row", group: int = GROUP
 ) -> Iterator[Configuration]:
     """What a search may try for (M, N). PROGRAMS, which only a whole tensor's have, are those of a multiprocessor."""
-    M, N = shape
     if granularity == "tensor":
         for num_warps, programs in ((8, 4), (8, 8), (16, 2), (16, 4), (32, 2)):
             for loads in (1, 2, 4):
                 yield _tensor_choice(num_warps, loads, programs, itemsize)
-        return
+    else:
+        choices = norm_choices if granularity == "row" else row_choices
+        yield from choices(_segments(shape, granularity, group), itemsize)
+
+
+def _segments(shape: tuple[int, ...], granularity: str, group: int) -> tuple[int, int]:
+    """How many parts of (M, N) have a scale of their own, and their width."""
+    M, N = shape
     width = min(group, N) if granularity == "group" else N
-    for chosen in row_choices((M * triton.cdiv(N, width), width), itemsize):
-        if granularity == "row" or chosen["BLOCK"] >= width:
-            yield chosen
+    return M * triton.cdiv(N, width), width
+
+
+@cache
+def quantize_fp8_tuning(granularity: str = "row", group: int = GROUP) -> Tuning:
+    """Of groups one for each width: what is found for one holds for all rows of as many groups, however long."""
+
+    def parts(shape: tuple[int, ...]) -> str:
+        return by_elements(shape) if granularity == "tensor" else by_rows(_segments(shape, granularity, group))
+
+    return Tuning(
+        f"fp8-group-{group}" if granularity == "group" else f"fp8-{granularity}", __name__,
+        partial(quantize_fp8_rule, granularity=granularity, group=group),
+        partial(quantize_fp8_choices, granularity=granularity, group=group),
+        parts,
+    )  # fmt: skip
 
 
 def quantize_fp8_reference(

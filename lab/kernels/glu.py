@@ -158,9 +158,9 @@ def _block(num_warps: int, loads: int, itemsize: int) -> int:
     return num_warps * 32 * loads * LOAD_BYTES // itemsize
 
 
-SWIGLU_TUNING = Tuning("swiglu", __name__, glu_rule, glu_choices, by_elements)
-GEGLU_ERF_TUNING = Tuning("geglu-erf", __name__, glu_rule, glu_choices, by_elements)
-GEGLU_TANH_TUNING = Tuning("geglu-tanh", __name__, glu_rule, glu_choices, by_elements)
+SWIGLU_TUNING = Tuning("swiglu", __name__, glu_rule, glu_choices, by_elements, form="")
+GEGLU_ERF_TUNING = Tuning("geglu-erf", __name__, glu_rule, glu_choices, by_elements, form="")
+GEGLU_TANH_TUNING = Tuning("geglu-tanh", __name__, glu_rule, glu_choices, by_elements, form="")
 
 _SWIGLU = Launches(partial(_settle, SWIGLU_TUNING, _silu))
 _GEGLU_ERF = Launches(partial(_settle, GEGLU_ERF_TUNING, _gelu_erf))

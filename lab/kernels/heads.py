@@ -125,6 +125,8 @@ def head_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     positions side by side, and every thread HEADS of them one after another, with the same angles.
     """
     S, R = shape[3:]
+    if R < 2:
+        raise ValueError(f"a head has {R} features; accepted are 2 or more")
     pairs = triton.next_power_of_2(R // 2)
     warp_pairs = 32 * LOAD_BYTES // itemsize
     tokens = max(1, min(triton.next_power_of_2(S), 4 * warp_pairs // pairs))

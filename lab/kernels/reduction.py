@@ -132,7 +132,7 @@ def reduction_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configu
                     yield Configuration.of(BLOCK=block_bytes // itemsize, PROGRAMS=programs, num_warps=num_warps)
 
 
-REDUCTION_TUNING = Tuning("reduction", __name__, reduction_rule, reduction_choices, by_elements)
+REDUCTION_TUNING = Tuning("reduction", __name__, reduction_rule, reduction_choices, by_elements, form="")
 
 
 def reduction_reference(x: Tensor) -> Tensor:

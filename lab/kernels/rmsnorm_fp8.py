@@ -17,12 +17,13 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows, check_vector, checked_eps
 from lab.kernels.float8 import LARGEST, magnitude_bits, scale_of, to_float8
-from lab.kernels.fp8 import check_float8, quantize_fp8_reference
+from lab.kernels.fp8 import check_float8, quantize_fp8_reference, write_float8_tile
 from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, as_rows, nothing
 from lab.kernels.rmsnorm import rmsnorm_inputs, rmsnorm_reference
-from lab.kernels.rows import MAXIMUM_COLUMNS, row_choices, row_rule
+from lab.kernels.rows import MAXIMUM_COLUMNS, TILE_BYTES, WIDEST_REGISTER_ROW, held_rule, norm_choices, norm_rule
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
+from lab.kernels.wide_row import lane_maxima, lane_sums, once_more, read_tile, read_tiles
 
 
 @triton.jit
@@ -52,41 +53,48 @@ def _rmsnorm_fp8_kernel(
 
 @triton.jit
 def _rmsnorm_fp8_wide_kernel(
-    x_ptr, w_ptr, q_ptr, scale_ptr, eps, M, x_stride,
-    N: tl.constexpr, LARGEST: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
+    x_ptr, w_ptr, q_ptr, scale_ptr, eps, columns, x_stride,
+    N: tl.constexpr, LARGEST: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
     PAST_CACHE: tl.constexpr,
 ):  # fmt: skip
-    """One row a program, too wide for registers: read twice, the second time from L2.
+    """One row a program, in tiles of BLOCK columns: the first HELD stay in registers, the rest is read twice.
 
-    The largest |x · w| is known before the norm is; the norm scales it as it does every other.
+    The largest |x · w| is known before the norm is; the norm scales it as it does every other. columns: N once more, as
+    in `_quantize_wide_kernel`.
     """
+    LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     q_ptr += row * N
-    lanes = tl.arange(0, BLOCK)
-    squares = tl.zeros((BLOCK,), tl.float32)
-    largest = tl.zeros((BLOCK,), tl.int32)
-    for start in range(0, N, BLOCK):
-        columns = start + lanes
-        mask = columns < N if MASKED else None
-        zero = 0.0 if MASKED else None
-        x = tl.load(x_ptr + columns, mask=mask, other=zero, eviction_policy="evict_last").to(tl.float32)
-        w = tl.load(w_ptr + columns, mask=mask, other=zero).to(tl.float32)
-        squares += x * x
-        largest = tl.maximum(largest, magnitude_bits(x * w))
-    rstd = tl.rsqrt(tl.sum(squares, axis=0) / N + eps)
+    held = read_tiles(x_ptr, N, HELD, BLOCK, MASKED)
+    squares = tl.zeros((LANES,), tl.float32)
+    largest = tl.zeros((LANES,), tl.int32)
+    for tile in tl.static_range(HELD):
+        x_held = held[tile].to(tl.float32)
+        w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        squares += lane_sums(x_held * x_held, LANES)
+        largest = tl.maximum(largest, lane_maxima(magnitude_bits(x_held * w_held), LANES))
+    for start in range(HELD * BLOCK, columns, BLOCK):
+        x = read_tile(x_ptr, start, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        w = read_tile(w_ptr, start, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        squares += lane_sums(x * x, LANES)
+        largest = tl.maximum(largest, lane_maxima(magnitude_bits(x * w), LANES))
+    total = tl.sum(squares, axis=0)
+    rstd = tl.rsqrt(total / N + eps)
     weighted = tl.max(largest, axis=0).to(tl.float32, bitcast=True)
     scale = scale_of(magnitude_bits(weighted * rstd), LARGEST)
     tl.store(scale_ptr + row, scale)
     reciprocal = tl.div_rn(1.0, scale)
-    for start in range(0, N, BLOCK):
-        columns = start + lanes
-        mask = columns < N if MASKED else None
-        x = tl.load(x_ptr + columns, mask=mask, eviction_policy="evict_first").to(tl.float32)
-        w = tl.load(w_ptr + columns, mask=mask).to(tl.float32)
-        q = to_float8(x * w * rstd * reciprocal, q_ptr.dtype.element_ty)
-        place = tl.max_contiguous(q_ptr + columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
-        tl.store(place, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    AT_ONCE: tl.constexpr = BLOCK // LANES
+    LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
+    for back in range(0, columns - HELD * BLOCK, BLOCK):  # the last tile first: the likeliest to be in the cache still
+        x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
+        w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        write_float8_tile(q_ptr, LAST - back, x * w * rstd * reciprocal, N, BLOCK, AT_ONCE, MASKED, PAST_CACHE)
+    for tile in tl.static_range(HELD):
+        w_again = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        y = once_more(held[tile], total).to(tl.float32) * w_again * rstd * reciprocal
+        write_float8_tile(q_ptr, tile * BLOCK, y, N, BLOCK, AT_ONCE, MASKED, PAST_CACHE)
 
 
 def rmsnorm_fp8(
@@ -122,12 +130,14 @@ def _settle(x: Tensor, weight: Tensor, dtype: torch.dtype, configuration: Config
     rows = x.reshape(-1, x.shape[-1])
     M, N = rows.shape
     chosen = configuration or RMSNORM_FP8_TUNING.choose((M, N), x)
-    count, block = chosen["ROWS"], chosen["BLOCK"]
+    constants = dict(chosen.constants)
+    count, block = constants.get("ROWS", 1), constants["BLOCK"]
+    whole = block >= N and "HELD" not in constants
     return Launch(
-        _rmsnorm_fp8_kernel if block >= N else _rmsnorm_fp8_wide_kernel, triton.cdiv(M, count), x.get_device(),
-        M, rows.stride(0),
+        _rmsnorm_fp8_kernel if whole else _rmsnorm_fp8_wide_kernel, triton.cdiv(M, count), x.get_device(),
+        M if whole else N, rows.stride(0),
         num_warps=chosen.num_warps, num_stages=chosen.num_stages,
-        N=N, LARGEST=LARGEST[dtype], ROWS=count, BLOCK=block, MASKED=N % block != 0 or M % count != 0,
+        N=N, LARGEST=LARGEST[dtype], **constants, MASKED=N % block != 0 or M % count != 0,
         PAST_CACHE=M * N * (x.itemsize + 1) > CACHED_BYTES,
     )  # fmt: skip
 
@@ -135,12 +145,19 @@ def _settle(x: Tensor, weight: Tensor, dtype: torch.dtype, configuration: Config
 _LAUNCHES = Launches(_settle)
 
 
+def rmsnorm_fp8_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """As of other norms of (M, N), but of wide rows always in the larger tiles: of many small ones the compiler would
+    have more of w under way than registers are left for."""
+    _, N = shape
+    return norm_rule(shape, itemsize) if N <= WIDEST_REGISTER_ROW else held_rule(N, itemsize, 2 * TILE_BYTES)
+
+
 def rmsnorm_fp8_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (M, N)."""
-    return row_choices(shape, itemsize)
+    return norm_choices(shape, itemsize)
 
 
-RMSNORM_FP8_TUNING = Tuning("rmsnorm-fp8", __name__, row_rule, rmsnorm_fp8_choices)
+RMSNORM_FP8_TUNING = Tuning("rmsnorm-fp8", __name__, rmsnorm_fp8_rule, rmsnorm_fp8_choices)
 
 
 def rmsnorm_fp8_reference(

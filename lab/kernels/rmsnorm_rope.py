@@ -35,6 +35,7 @@ from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, as
 from lab.kernels.rmsnorm import rmsnorm_reference
 from lab.kernels.rope import angle_tables, rope_qk_inputs, rope_qk_traffic, rope_reference
 from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning, by_heads
 
 MAXIMUM_COLUMNS = 32_768  # a row is held in the registers of one program
 
@@ -153,8 +154,8 @@ def _settle_rows(
         )
     if num_heads is not None and num_heads * D != H:
         raise ValueError(
-            f"{op}: num_heads is {num_heads}; accepted is {H // D}, as x has {H} columns and cos and sin are for heads "
-            f"of {D}"
+            f"{op}: num_heads is {num_heads!r}; accepted is {H // D}, as x has {H} columns and cos and sin are for "
+            f"heads of {D}"
         )
     check_layout(op, layout)
     if x.numel() == 0:
@@ -162,7 +163,7 @@ def _settle_rows(
     rows = x.reshape(-1, H)
     M = len(rows)
     pairs, heads = triton.next_power_of_2(D // 2), triton.next_power_of_2(H // D)
-    chosen = configuration or rmsnorm_rope_rule((B, S, H // D, D), x.itemsize)
+    chosen = configuration or RMSNORM_ROPE_TUNING.choose((B, S, H // D, D), x)
     return Launch(
         _rmsnorm_rope_kernel, triton.cdiv(M, chosen["ROWS"]), x.get_device(),
         M, S, rows.stride(0), *angle_strides(cos), *angle_strides(sin),
@@ -192,7 +193,7 @@ def _settle_heads(
     sizes = (B, q_heads, k_heads, S, D)
     if not B * S * (q_heads + k_heads):
         return nothing
-    chosen = configuration or qk_norm_rope_rule(sizes, q.itemsize)
+    chosen = configuration or QK_NORM_ROPE_TUNING.choose(sizes, q)
     results = (torch.empty_like(x, device="meta") for x in (q, k))
     return Launch(
         _qk_norm_rope_kernel, head_programs(sizes, chosen), q.get_device(),
@@ -220,7 +221,13 @@ def rmsnorm_rope_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 def qk_norm_rope_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """TOKENS, HEADS and warps for (B, Hq, Hk, S, D)."""
+    _check_pairs(shape[-1])
     return head_rule(shape, itemsize)
+
+
+def _check_pairs(features: int) -> None:
+    if features < 2 or features % 2:
+        raise ValueError(f"a head has {features} features; accepted are even numbers from 2")
 
 
 def rmsnorm_rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
@@ -239,6 +246,7 @@ def rmsnorm_rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Conf
 def _lanes(shape: tuple[int, ...]) -> int:
     """Of a row that is held as (heads, 2, pairs), each a power of two."""
     N, D = shape[2:]
+    _check_pairs(D)
     lanes: int = 2 * triton.next_power_of_2(D // 2) * triton.next_power_of_2(N)
     return lanes
 
@@ -246,6 +254,20 @@ def _lanes(shape: tuple[int, ...]) -> int:
 def qk_norm_rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (B, Hq, Hk, S, D)."""
     return head_choices(shape, itemsize)
+
+
+def _by_heads_of_rows(shape: tuple[int, ...]) -> str:
+    """The class of (B, S, N, D): exactly these heads, and the power of two that holds the rows of all sequences."""
+    B, S, N, D = shape
+    return f"{N} heads of {D}, up to {triton.next_power_of_2(B * S)} rows"
+
+
+RMSNORM_ROPE_TUNING = Tuning(
+    "rmsnorm-rope", __name__, rmsnorm_rope_rule, rmsnorm_rope_choices, _by_heads_of_rows, form="BxSxNxD"
+)
+QK_NORM_ROPE_TUNING = Tuning(
+    "qk-norm-rope", __name__, qk_norm_rope_rule, qk_norm_rope_choices, by_heads, form="BxHqxHkxSxD"
+)
 
 
 def rmsnorm_rope_reference(

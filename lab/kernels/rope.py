@@ -31,6 +31,7 @@ from lab.kernels.heads import (
 )
 from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, nothing
 from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning, by_heads
 
 
 @triton.jit
@@ -165,9 +166,9 @@ def _settle(
     inputs = (q, q if k is None else k)
     outputs = inputs if in_place else tuple(torch.empty_like(x, device="meta") for x in inputs)
     if k is None:
-        chosen = configuration or rope_rule((B, q_heads, S, 2 * half), q.itemsize)
+        chosen = configuration or ROPE_TUNING.choose((B, q_heads, S, 2 * half), q)
     else:
-        chosen = configuration or rope_qk_rule(sizes, q.itemsize)
+        chosen = configuration or ROPE_QK_TUNING.choose(sizes, q)
     return Launch(
         _rope_kernel, head_programs(sizes, chosen), q.get_device(),
         S, q_heads, k_heads, *angle_strides(cos), *angle_strides(sin),
@@ -265,6 +266,11 @@ def rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuratio
 def rope_qk_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (B, Hq, Hk, S, D)."""
     return head_choices(shape, itemsize)
+
+
+# What is found holds in place too, and in either layout.
+ROPE_TUNING = Tuning("rope", __name__, rope_rule, rope_choices, by_heads, form="BxHxSxD")
+ROPE_QK_TUNING = Tuning("rope-qk", __name__, rope_qk_rule, rope_qk_choices, by_heads, form="BxHqxHkxSxD")
 
 
 def rope_reference(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half-split") -> Tensor:

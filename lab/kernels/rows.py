@@ -9,23 +9,20 @@ from torch import Tensor
 from lab.kernels.launch import CACHED_BYTES, Configuration, Launch
 
 MAXIMUM_COLUMNS = 262_144
-WIDEST_REGISTER_ROW = 16_384  # columns that one program holds in registers; of a wider row it reads tiles, twice
-WIDE_BLOCK = 8_192
+WIDEST_REGISTER_ROW = 16_384  # columns that one program holds in registers by rule; a wider row it reads in tiles
 TILE_BYTES = 16_384
 HELD_BYTES = 131_072  # of a wide row that 32 warps hold without spilling: half of a multiprocessor's registers
 MOST_HELD_BYTES = 196_608  # that 16 warps hold, with twice the registers for each thread
 
 
 def row_rule(shape: tuple[int, ...], itemsize: int, *, loads: int = 2) -> Configuration:
-    """ROWS, BLOCK and warps for (M, N), M rows of N columns: `loads` of 16 bytes a thread where a program has four
-    warps or more. BLOCK below N: the row is read in tiles.
+    """ROWS, BLOCK and warps for (M, N), M rows of N columns that registers hold: `loads` of 16 bytes a thread where a
+    program has four warps or more.
 
     Measured on an H100: two loads are best from rows of 2 KB to 16 KB; and several short rows a program, as long as
     every multiprocessor has work.
     """
     M, N = shape
-    if N > WIDEST_REGISTER_ROW:
-        return Configuration.of(ROWS=1, BLOCK=WIDE_BLOCK, num_warps=32)
     block = triton.next_power_of_2(N)
     rows = max(1, min(16, 2048 // block, triton.next_power_of_2(M // 256 + 1) // 2))
     num_warps = rows * block * itemsize // (32 * 16 * loads)
@@ -33,14 +30,9 @@ def row_rule(shape: tuple[int, ...], itemsize: int, *, loads: int = 2) -> Config
 
 
 def row_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N): whole rows where registers hold them, and tiles of wide ones."""
+    """What a search may try for (M, N): whole rows, where registers hold them."""
     _, N = shape
     block = triton.next_power_of_2(N)
-    if N > WIDEST_REGISTER_ROW // 2:
-        for tile in (4_096, 8_192, 16_384, 32_768):
-            for num_warps in (8, 16, 32):
-                if tile < N and 4 <= tile // (32 * num_warps) <= 64:
-                    yield Configuration.of(ROWS=1, BLOCK=tile, num_warps=num_warps)
     if block <= 2 * WIDEST_REGISTER_ROW:
         for rows in (1, 2, 4, 8, 16):
             for num_warps in (1, 2, 4, 8, 16, 32):
@@ -56,9 +48,13 @@ def norm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     _, N = shape
     if N <= WIDEST_REGISTER_ROW:
         return row_rule(shape, itemsize)
-    tile = (2 if N * itemsize > HELD_BYTES else 1) * TILE_BYTES // itemsize
-    tiles = min(triton.cdiv(N, tile), HELD_BYTES // (tile * itemsize))
-    return Configuration.of(HELD=tiles, BLOCK=tile, num_warps=32)
+    return held_rule(N, itemsize, (2 if N * itemsize > HELD_BYTES else 1) * TILE_BYTES)
+
+
+def held_rule(N: int, itemsize: int, tile_bytes: int) -> Configuration:
+    """HELD, BLOCK and warps for wide rows of N columns: as many tiles in registers as these hold."""
+    tile = tile_bytes // itemsize
+    return Configuration.of(HELD=min(triton.cdiv(N, tile), HELD_BYTES // tile_bytes), BLOCK=tile, num_warps=32)
 
 
 def norm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
@@ -66,11 +62,7 @@ def norm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuratio
     _, N = shape
     rule = norm_rule(shape, itemsize)
     yield rule
-    yield from (
-        chosen
-        for chosen in (*row_choices(shape, itemsize), *_held_choices(N, itemsize))
-        if chosen != rule and ("HELD" in dict(chosen.constants) or chosen["BLOCK"] >= N)
-    )
+    yield from (chosen for chosen in (*row_choices(shape, itemsize), *_held_choices(N, itemsize)) if chosen != rule)
 
 
 def _held_choices(N: int, itemsize: int) -> Iterator[Configuration]:

@@ -84,7 +84,7 @@ def scale_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configurati
     return elements_choices(itemsize)
 
 
-SCALE_TUNING = Tuning("scale", __name__, run_rule, scale_choices, by_elements)
+SCALE_TUNING = Tuning("scale", __name__, run_rule, scale_choices, by_elements, form="")
 
 
 def scale_reference(x: Tensor, factor: float) -> Tensor:

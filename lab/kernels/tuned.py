@@ -53,12 +53,21 @@ def by_elements(shape: Shape) -> str:
     return f"up to {triton.next_power_of_2(math.prod(shape))} elements"
 
 
+def by_heads(shape: Shape) -> str:
+    """The class of an operator on heads, (B, H, S, D) or (B, Hq, Hk, S, D): exactly these heads, and the powers of two
+    that hold the positions and the batch. The last feature of an odd D is not turned, and counts for nothing."""
+    B, *heads, S, D = shape
+    positions, batch = triton.next_power_of_2(S), triton.next_power_of_2(B)
+    return f"{' and '.join(map(str, heads))} heads of {D // 2 * 2}, up to {positions} positions, batch up to {batch}"
+
+
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """An operator as a search for configurations sees it, and as its kernel asks what the search has found.
 
     module: where its kernels are. rule and choices take (shape, itemsize): what is launched where nothing was found,
-    and all that a search may try. shapes gives the class of shapes that a finding at one of them is kept for.
+    and all that a search may try. shapes gives the class of shapes that a finding at one of them is kept for. form: the
+    sizes of a shape by name, joined by x; empty where any number of sizes will do.
     """
 
     operator: str
@@ -66,6 +75,7 @@ class Tuning:
     rule: Callable[[Shape, int], Configuration]
     choices: Callable[[Shape, int], Iterable[Configuration]]
     shapes: Callable[[Shape], str] = by_rows
+    form: str = "MxN"
 
     def choose(self, shape: Shape, x: Tensor) -> Configuration:
         """What was found here for a call on `x`, of this shape to the operator, else what the rule says.

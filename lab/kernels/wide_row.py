@@ -47,8 +47,15 @@ def lane_sums(x, LANES: tl.constexpr):
 
 
 @triton.jit
+def lane_maxima(x, LANES: tl.constexpr):
+    """As `lane_sums`, the largest of neighbouring elements."""
+    return tl.max(tl.reshape(x, (LANES, x.shape[0] // LANES)), axis=1)
+
+
+@triton.jit
 def once_more(x, total):
-    """`x` again, `total` being a sum of squares or of exponentials: never below −1, so that nothing is changed.
+    """`x` again, `total` being a sum of squares or of exponentials, or a scale: never below −1, so that nothing is
+    changed.
 
     The compiler cannot know. If it did, it would keep the float32 values that it made for `total`, twice the registers
     of those they were made of, rather than make them again.

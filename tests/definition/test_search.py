@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from lab.definition.experiment import CEILINGS, Experiment
 from lab.definition.plan import planned
 from lab.definition.search import (
     RULE,
+    Tunable,
     candidates,
     configuration_name,
     configuration_title,
@@ -19,11 +22,21 @@ from lab.definition.search import (
     search_of,
 )
 from lab.errors import PlanError
-from lab.kernels.launch import Configuration
+from lab.kernels.launch import Configuration, Launch, gpu_of
+from lab.kernels.rope import ROPE_TUNING, rope, rope_, rope_inputs
 from lab.kernels.rows import norm_choices, norm_rule
+from lab.kernels.tuned import keep
 from lab.worker.correctness import check_profile
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TUNABLES = load_tunables()
+every_tunable = pytest.mark.parametrize("tunable", TUNABLES.values(), ids=TUNABLES)
+
+
+def shape_for(tunable: Tunable, rows: int, columns: int) -> tuple[int, ...]:
+    """In the form that the operator takes: so many rows, or so many positions of a few heads."""
+    heads = {"BxHxSxD": (2, 3, rows), "BxHqxHkxSxD": (2, 4, 2, rows), "BxSxNxD": (2, rows, 3)}
+    return (*heads.get(tunable.tuning.form, (rows,)), columns)
 
 
 def search(name: str) -> Experiment:
@@ -102,20 +115,91 @@ def test_a_search_can_be_run_by_name_and_is_not_part_of_all() -> None:
     assert not [e for e in choose_experiments(["all"]) if e.name.startswith("tune-")]
 
 
-@pytest.mark.parametrize("tunable", TUNABLES.values(), ids=TUNABLES)
+@every_tunable
 def test_what_can_be_tuned_agrees_with_its_experiment(tunable) -> None:
     """Its key is of its operator, and the rule is among the choices at ordinary shapes."""
-    assert tunable.tuning.key((64, 896), "float16", "a GPU").operator == tunable.operator.name
-    assert tunable.tuning.rule((64, 896), 2) in list(tunable.tuning.choices((64, 896), 2))
+    shape = shape_for(tunable, 64, 896)
+    assert tunable.tuning.key(shape, "float16", "a GPU").operator == tunable.operator.name
+    assert tunable.tuning.rule(shape, 2) in list(tunable.tuning.choices(shape, 2))
 
 
-@pytest.mark.parametrize("tunable", TUNABLES.values(), ids=TUNABLES)
+@every_tunable
+def test_a_shape_of_too_few_or_too_many_sizes_is_told_the_form(tunable) -> None:
+    if form := tunable.tuning.form:
+        shape = shape_for(tunable, 64, 896)
+        for wrong in (shape[1:], (1, *shape)):
+            with pytest.raises(PlanError, match=f"is no shape that its inputs can have; accepted is {form}$"):
+                candidates(tunable, wrong, "float16")
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "accepted"),
+    [
+        ("rope", 1, "2 or more"),
+        ("rope-qk", 1, "2 or more"),
+        ("rmsnorm-rope", 1, "even numbers from 2"),
+        ("rmsnorm-rope", 33, "even numbers from 2"),
+        ("qk-norm-rope", 33, "even numbers from 2"),
+    ],
+)
+def test_a_head_that_is_no_pairs_is_refused(name: str, features: int, accepted: str) -> None:
+    with pytest.raises(PlanError, match=f"a head has {features} features; accepted are {accepted}$"):
+        candidates(TUNABLES[name], shape_for(TUNABLES[name], 4, features), "float16")
+
+
+@every_tunable
 def test_every_candidate_computes_what_its_operator_says(tunable) -> None:
     """The first and the last of them, on a small shape."""
-    shape, device = (6, 48), "cuda" if torch.cuda.is_available() else "cpu"
+    shape = shape_for(tunable, 6, 48)
     held = candidates(tunable, shape, "float16")
     for configuration in (held[0], held[-1]):
-        inputs = [tunable.operator.inputs(shape, torch.float16, device, seed) for seed in (1, 2, 3)]
+        inputs = [tunable.operator.inputs(shape, torch.float16, DEVICE, seed) for seed in (1, 2, 3)]
         call = functools.partial(tunable.entry, configuration=configuration)
         found = check_profile(tunable.operator, call, inputs, (1, 2, 3))
         assert found.passed, f"{configuration_name(configuration)}: {found.message}"
+
+
+@every_tunable
+def test_what_was_found_is_what_its_entry_launches(tunable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a shape that is settled here for the first time."""
+    launched = noting_launches(monkeypatch)
+    monkeypatch.setenv("LAB_TUNED", str(tmp_path / "tuned.json"))
+    shape = shape_for(tunable, 5, 208)
+    inputs = tunable.operator.inputs(shape, torch.bfloat16, DEVICE, 1)
+    found = candidates(tunable, shape, "bfloat16")[-1]
+    assert found != tunable.tuning.rule(shape, 2)
+    keep(tmp_path / "tuned.json", tunable.tuning.key(shape, "bfloat16", gpu_of(inputs[0].get_device())), found, {})
+    tunable.entry(*inputs)
+    wanted = {"num_warps": found.num_warps, **dict(found.constants)}
+    wanted.pop("PROGRAMS", None)  # not as it is: times the multiprocessors
+    assert any(wanted.items() <= each.items() for each in launched)
+
+
+@pytest.mark.parametrize("how", [{}, {"layout": "interleaved"}, {"inverse": True}], ids=str)
+@pytest.mark.parametrize("entry", [rope, rope_])
+def test_what_was_found_for_rope_holds_in_place_and_in_every_layout(
+    entry: Any, how: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched = noting_launches(monkeypatch)
+    monkeypatch.setenv("LAB_TUNED", str(tmp_path / "tuned.json"))
+    shape = (1, 3, 5, 80)
+    inputs = rope_inputs(shape, torch.bfloat16, DEVICE, 1)
+    found = candidates(TUNABLES["rope"], shape, "bfloat16")[-1]
+    keep(tmp_path / "tuned.json", ROPE_TUNING.key(shape, "bfloat16", gpu_of(inputs[0].get_device())), found, {})
+    entry(*inputs, **how)
+    assert [(each["TOKENS"], each["HEADS"], each["num_warps"]) for each in launched] == [
+        (found["TOKENS"], found["HEADS"], found.num_warps)
+    ]
+
+
+def noting_launches(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What is named of each launch that is settled from here on."""
+    noted: list[dict[str, Any]] = []
+    original = Launch.__init__
+
+    def noting(self: Launch, *arguments: Any, **named: Any) -> None:
+        noted.append(named)
+        original(self, *arguments, **named)
+
+    monkeypatch.setattr(Launch, "__init__", noting)
+    return noted

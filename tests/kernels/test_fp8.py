@@ -17,6 +17,7 @@ from lab.kernels.fp8 import (
     quantize_fp8_reference,
     quantize_fp8_traffic,
 )
+from lab.kernels.launch import Configuration
 
 # The interpreter computes with numpy, which tells of infinities.
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
@@ -190,6 +191,15 @@ def test_every_choice_gives_the_same(columns: int, granularity: str, device: str
         assert torch.equal(again_scale, scale)
 
 
+@pytest.mark.parametrize("constants", [{"ROWS": 1, "BLOCK": 64}, {"HELD": 1, "BLOCK": 4096}], ids=str)
+def test_a_launch_that_holds_no_whole_group_is_refused(constants: dict[str, int], device: str) -> None:
+    chosen = Configuration.of(**constants, num_warps=4)
+    with pytest.raises(
+        ValueError, match=r"^quantize_fp8: configuration is .*; accepted are those that hold a group of"
+    ):
+        quantize_fp8(drawn(2, 256, device=device), "group", configuration=chosen)
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
@@ -278,3 +288,10 @@ def test_on_a_gpu_more_than_two_to_the_31_scales_are_addressed_right() -> None:
     for row, value in ((0, 1), (-1, 2)):
         assert q[row].float().eq(448).all()
         assert scale[row].mul(448).sub(value).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("group", [None, "4", 2.5], ids=repr)
+def test_a_group_that_is_no_number_of_columns_is_refused(group: Any, device: str) -> None:
+    message = f"quantize_fp8: group is {group!r}; accepted are 1 to 16384 columns"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        quantize_fp8(torch.ones(2, 8, device=device), "group", group=group)

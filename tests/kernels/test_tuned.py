@@ -13,11 +13,12 @@ from torch import Tensor
 
 from lab.evidence.source import ROOT
 from lab.kernels import rmsnorm as module
+from lab.kernels.fp8 import quantize_fp8_tuning
 from lab.kernels.launch import Configuration, gpu_of
 from lab.kernels.layernorm import LAYERNORM_TUNING
 from lab.kernels.rmsnorm import RMSNORM_TUNING, rmsnorm, rmsnorm_choices, rmsnorm_inputs, rmsnorm_reference
 from lab.kernels.rows import norm_rule
-from lab.kernels.tuned import Key, by_elements, by_rows, drop, keep, read_tuned, source_digest, tuned_file
+from lab.kernels.tuned import Key, by_elements, by_heads, by_rows, drop, keep, read_tuned, source_digest, tuned_file
 
 SHAPE = (40, 500)
 FOUND = {"run_id": "tune", "ratio": 1.05}
@@ -73,6 +74,20 @@ def test_classes_of_shapes() -> None:
     assert by_rows((4096, 8192)) != by_rows((4096, 8193))
     assert by_elements((1024, 1000)) == by_elements((2**20,)) == "up to 1048576 elements"
     assert by_elements((2**20 + 1,)) == "up to 2097152 elements"
+    assert by_heads((1, 32, 500, 128)) == "32 heads of 128, up to 512 positions, batch up to 1"
+    assert by_heads((3, 32, 8, 257, 128)) == "32 and 8 heads of 128, up to 512 positions, batch up to 4"
+    assert by_heads((1, 2, 8, 33)) == by_heads((1, 2, 8, 32))
+    for other in ((1, 31, 500, 128), (1, 32, 500, 64), (1, 32, 513, 128), (2, 32, 500, 128), (500, 32, 1, 128)):
+        assert by_heads(other) != by_heads((1, 32, 500, 128))
+
+
+def test_groups_share_what_was_found_for_as_many_and_tensors_for_as_many_elements() -> None:
+    groups, tensor = quantize_fp8_tuning("group"), quantize_fp8_tuning("tensor")
+    assert (groups.operator, tensor.operator) == ("fp8-group-128", "fp8-tensor")
+    assert groups.shapes((4096, 4096)) == groups.shapes((1024, 16_384)) == "128 columns, up to 131072 rows"
+    assert groups.shapes((4096, 100)) == "100 columns, up to 4096 rows"
+    assert tensor.shapes((4096, 4096)) == "up to 16777216 elements"
+    assert quantize_fp8_tuning("group", 64).operator == "fp8-group-64"
 
 
 def test_it_is_used_for_its_dtype_and_operator_only(file: Path, device: str) -> None:

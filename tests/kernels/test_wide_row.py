@@ -5,34 +5,47 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import triton
 
+from lab.kernels.fp8 import quantize_fp8_choices, quantize_fp8_rule
+from lab.kernels.rmsnorm_fp8 import rmsnorm_fp8_choices, rmsnorm_fp8_rule
 from lab.kernels.rows import norm_choices, norm_rule
 
 CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
-# Compiles the wide kernel of a module and prints which accesses of global memory are not 16 bytes wide; in a process of
-# its own, where kernels are not interpreted.
+# Compiles a wide kernel of a module and prints how many accesses of global memory are 16 bytes wide, and how many there
+# are; in a process of its own, where kernels are not interpreted. Where a kernel quantises only loads count: a thread
+# stores a byte for each element that it loads.
 COMPILING = """
 import importlib, json, re, sys
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-for name, N, held, tile, warps, dtype in json.load(sys.stdin):
-    kernel = getattr(importlib.import_module(f"lab.kernels.{name}"), f"_{name}_wide_kernel")
-    constants = {"N": N, "HELD": held, "BLOCK": tile, "MASKED": N % tile != 0, "PAST_CACHE": True}
+for name, kernel, N, held, tile, warps, dtype in json.load(sys.stdin):
+    kernel = getattr(importlib.import_module(f"lab.kernels.{name}"), kernel)
+    constants = {"N": N, "HELD": held, "BLOCK": tile, "MASKED": N % tile != 0, "PAST_CACHE": True, "LARGEST": 448.0}
     constants |= {name: N for name in kernel.arg_names if name.endswith("_stride")}
-    types = {"eps": "fp32", "M": "i32"}
+    constants = {name: value for name, value in constants.items() if name in kernel.arg_names}
+    types = {"eps": "fp32", "M": "i32", "columns": "i32", "q_ptr": "*fp8e4nv", "scale_ptr": "*fp32"}
     signature = {n: "constexpr" if n in constants else types.get(n, f"*{dtype}") for n in kernel.arg_names}
     pointers = [i for i, n in enumerate(kernel.arg_names) if n.endswith("_ptr")]
     source = ASTSource(kernel, signature, constants, {(i,): [["tt.divisibility", 16]] for i in pointers})
     made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": warps})
     open(f"{name}-{N}-{dtype}.cubin", "wb").write(made.asm["cubin"])
-    wide = len(re.findall(r"(?:ld|st)[.]global[^;]*[.]v4[.]", made.asm["ptx"]))
-    print(json.dumps([wide, len(re.findall(r"(?:ld|st)[.]global", made.asm["ptx"]))]))
+    counted = "ld" if "q_ptr" in kernel.arg_names else "(?:ld|st)"
+    wide = len(re.findall(rf"{counted}[.]global[^;]*[.]v4[.]", made.asm["ptx"]))
+    print(json.dumps([wide, len(re.findall(rf"{counted}[.]global", made.asm["ptx"]))]))
 """
+KERNELS = {
+    "rmsnorm": ("_rmsnorm_wide_kernel", norm_rule),
+    "layernorm": ("_layernorm_wide_kernel", norm_rule),
+    "add_rmsnorm": ("_add_rmsnorm_wide_kernel", norm_rule),
+    "fp8": ("_quantize_wide_kernel", quantize_fp8_rule),
+    "rmsnorm_fp8": ("_rmsnorm_fp8_wide_kernel", rmsnorm_fp8_rule),
+}
 
 
 @pytest.fixture(scope="module")
@@ -40,16 +53,16 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     """(a folder of cubins, of each: [accesses of global memory of 16 bytes a thread, all accesses])."""
     folder = tmp_path_factory.mktemp("wide")
     asked = []
-    for name in ("rmsnorm", "layernorm", "add_rmsnorm"):
+    for name, (kernel, rule) in KERNELS.items():
         for columns, dtype, itemsize in ((65_536, "bf16", 2), (131_072, "bf16", 2), (131_072, "fp32", 4)):
-            rule = norm_rule((4, columns), itemsize)
-            asked.append((name, columns, rule["HELD"], rule["BLOCK"], rule.num_warps, dtype))
+            chosen = rule((4, columns), itemsize)
+            asked.append((name, kernel, columns, chosen["HELD"], chosen["BLOCK"], chosen.num_warps, dtype))
     root = Path(__file__).parents[2]
     told = subprocess.run(
         [sys.executable, "-c", COMPILING], input=json.dumps(asked), cwd=folder, text=True, capture_output=True,
         env=os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": str(root)}, check=True,
     ).stdout.splitlines()  # fmt: skip
-    names = [f"{name}-{columns}-{dtype}.cubin" for name, columns, _, _, _, dtype in asked]
+    names = [f"{name}-{columns}-{dtype}.cubin" for name, _, columns, _, _, _, dtype in asked]
     return folder, dict(zip(names, map(json.loads, told), strict=True))
 
 
@@ -70,9 +83,17 @@ def test_what_is_held_of_a_wide_row_stays_in_registers(compiled: tuple[Path, dic
 
 @pytest.mark.parametrize("itemsize", [2, 4])
 @pytest.mark.parametrize("columns", [1, 1000, 16_384, 16_385, 32_768, 50_000, 131_072, 262_144])
-def test_what_the_rule_says_is_among_the_choices(columns: int, itemsize: int) -> None:
-    choices = list(norm_choices((64, columns), itemsize))
-    assert norm_rule((64, columns), itemsize) in choices
+@pytest.mark.parametrize(
+    ("rule", "of"),
+    [
+        (norm_rule, norm_choices),
+        (quantize_fp8_rule, quantize_fp8_choices),
+        (rmsnorm_fp8_rule, rmsnorm_fp8_choices),
+    ],
+)
+def test_what_the_rule_says_is_among_the_choices(rule: Any, of: Any, columns: int, itemsize: int) -> None:
+    choices = list(of((64, columns), itemsize))
+    assert rule((64, columns), itemsize) in choices
     assert len(set(choices)) == len(choices) <= 30
 
 
