@@ -125,6 +125,7 @@ TORCH_COMPILE = Profile(
         "fp8-tensor": lambda: compiled(tensor_written_out),
         "rmsnorm-fp8": lambda: compiled(norm_then_rows),
     },
+    recompiles=True,
 )
 TRITON_PAIR = Profile(
     name="triton-unfused",

@@ -123,6 +123,7 @@ COMPILED = Profile(
         "rope": lambda: torch.compile(rope_decomposed, dynamic=False, mode="max-autotune-no-cudagraphs"),
         "swiglu": lambda: torch.compile(swiglu_decomposed, dynamic=False, mode="max-autotune-no-cudagraphs"),
     },
+    recompiles=True,
 )
 TRITON = Profile(
     name="triton",

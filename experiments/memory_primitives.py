@@ -124,7 +124,7 @@ TRITON = Profile(
     name="triton",
     title="Triton",
     technique=(
-        "One kernel an operator: 16 bytes a thread, programs of 2 KiB, stores past the cache. The sum is a tree: each "
+        "One kernel an operator: 16 bytes a thread, programs of 2 KiB. The sum is a tree: each "
         "of 528 programs goes through the tensor in strides, and a second launch adds up what they found."
     ),
     hypothesis="Level with PyTorch on runs of memory, as nothing but memory limits either; ahead on the transpose.",

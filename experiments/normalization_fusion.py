@@ -193,6 +193,7 @@ TORCH_COMPILE = Profile(
         "layernorm": lambda: compiled(layernorm_fused),
         "add-rmsnorm": lambda: compiled(add_rmsnorm_fused),
     },
+    recompiles=True,
 )
 TRITON_RMSNORM = Profile(
     name="triton-fused-rmsnorm",

@@ -109,6 +109,7 @@ TORCH_COMPILE = Profile(
         "rmsnorm-rope": load_compiled(rmsnorm_rope_unfused),
         "qk-norm-rope": load_compiled(qk_norm_rope_unfused),
     },
+    recompiles=True,
 )
 TRITON_UNFUSED = Profile(
     name="triton-unfused",

@@ -109,6 +109,7 @@ TORCH_COMPILE = Profile(
     hypothesis="The strongest rival: element-wise, so generated code comes near the memory's limit.",
     signal="One or two generated kernels; DRAM bytes near the least traffic.",
     implementations={"rope": load_compiled(rope_decomposed), "rope-qk": load_compiled(rope_qk_decomposed)},
+    recompiles=True,
 )
 LIGER = Profile(
     name="liger",

@@ -97,6 +97,7 @@ TORCH_COMPILE = Profile(
     hypothesis="A close rival where the generated kernel keeps a row on chip; far behind where it does not.",
     signal="One or two generated kernels; in the wide case two reads of the tensor.",
     implementations=dict.fromkeys(EVERYWHERE, load_compiled_softmax),
+    recompiles=True,
 )
 LIGER = Profile(
     name="liger",

@@ -100,6 +100,7 @@ TORCH_COMPILE = Profile(
         "swiglu": lambda: compiled(swiglu_written_out),
         "geglu-tanh": lambda: compiled(geglu_tanh_written_out),
     },
+    recompiles=True,
 )
 LIGER = Profile(
     name="liger",

@@ -99,7 +99,8 @@ class Profile:
     launch, through Triton and not from a graph of the profile's own; where that depends on the shape,
     "one_kernel or another_kernel". `package` names an optional import, without which the profile's
     cells are skipped. `in_place`: the function overwrites its first argument, or several, and returns
-    what it overwrote.
+    what it overwrote. `recompiles`: it is code made for the case's shapes and strides; others get code of their own,
+    so that edge inputs of other sizes or strides are not asked: what they test is not what is timed.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Profile:
     devices: tuple[str, ...] = ("cuda", "cpu")
     package: str = ""
     in_place: bool = False
+    recompiles: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -80,6 +80,7 @@ class PlannedProfile:
     devices: tuple[str, ...]
     package: str
     in_place: bool = added(2, False)
+    recompiles: bool = added(5, False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -292,6 +293,7 @@ def _profile(profile: Profile) -> PlannedProfile:
         devices=profile.devices,
         package=profile.package,
         in_place=profile.in_place,
+        recompiles=profile.recompiles,
     )
 
 

@@ -21,7 +21,7 @@ from lab.kernels.tuned import Tuning, by_elements
 
 
 @triton.jit
-def _add_kernel(x_ptr, y_ptr, z_ptr, elements, BLOCK: tl.constexpr, PAST_CACHE: tl.constexpr):
+def _add_kernel(x_ptr, y_ptr, z_ptr, elements, BLOCK: tl.constexpr):
     """BLOCK elements a program. Only the last one asks how many are left: a mask would narrow every load."""
     start = tl.program_id(0).to(tl.int64) * BLOCK
     left = elements - start
@@ -30,31 +30,29 @@ def _add_kernel(x_ptr, y_ptr, z_ptr, elements, BLOCK: tl.constexpr, PAST_CACHE: 
     y_ptr += start + offsets
     z_ptr += start + offsets
     if left >= BLOCK:
-        _add_at(x_ptr, y_ptr, z_ptr, None, PAST_CACHE)
+        _add_at(x_ptr, y_ptr, z_ptr, None)
     else:
-        _add_at(x_ptr, y_ptr, z_ptr, offsets < left, PAST_CACHE)
+        _add_at(x_ptr, y_ptr, z_ptr, offsets < left)
 
 
 @triton.jit
 def _add_strided_kernel(
     x_ptr, y_ptr, z_ptr, M, N, x_plane, x_row, x_column, y_plane, y_row, y_column,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PAST_CACHE: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """A tile of ROWS × COLUMNS elements of one plane a program."""
     plane, rows, columns, inside = tile_of_planes(M, N, ROWS, COLUMNS)
     x_ptr += plane * x_plane + rows * x_row + columns * x_column
     y_ptr += plane * y_plane + rows * y_row + columns * y_column
     z_ptr += plane * M * N + rows * N + columns
-    _add_at(x_ptr, y_ptr, z_ptr, inside, PAST_CACHE)
+    _add_at(x_ptr, y_ptr, z_ptr, inside)
 
 
 @triton.jit
-def _add_at(x_ptr, y_ptr, z_ptr, mask, PAST_CACHE: tl.constexpr):
+def _add_at(x_ptr, y_ptr, z_ptr, mask):
     x = tl.load(x_ptr, mask=mask, eviction_policy="evict_first")
     y = tl.load(y_ptr, mask=mask, eviction_policy="evict_first")
-    tl.store(
-        z_ptr, (x.to(tl.float32) + y.to(tl.float32)).to(x.dtype), mask=mask, cache_modifier=".cs" if PAST_CACHE else ""
-    )
+    tl.store(z_ptr, (x.to(tl.float32) + y.to(tl.float32)).to(x.dtype), mask=mask)
 
 
 def add(x: Tensor, y: Tensor, *, configuration: Configuration | None = None) -> Tensor:

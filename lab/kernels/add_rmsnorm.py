@@ -20,13 +20,11 @@ from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
 from lab.kernels.wide_row import lane_sums, once_more, read_tile, write_tile
 
-PASSES = 4  # over memory: x, r, s, y
-
 
 @triton.jit
 def _add_rmsnorm_kernel(
     x_ptr, r_ptr, w_ptr, y_ptr, s_ptr, eps, M, x_stride: tl.constexpr, r_stride: tl.constexpr,
-    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program, each held in registers: every tensor crosses memory once."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
@@ -38,17 +36,17 @@ def _add_rmsnorm_kernel(
     r = tl.load(r_ptr + rows * r_stride + columns, mask=mask, other=zero, eviction_policy="evict_first")
     w = tl.load(w_ptr + columns, mask=weight_mask, other=zero)
     rounded = (x.to(tl.float32) + r.to(tl.float32)).to(s_ptr.dtype.element_ty)
-    tl.store(s_ptr + rows * N + columns, rounded, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    tl.store(s_ptr + rows * N + columns, rounded, mask=mask)
     s = rounded.to(tl.float32)
     rstd = tl.rsqrt(tl.sum(s * s, axis=1, keep_dims=True) / N + eps)
     y = (s * rstd * w.to(tl.float32)).to(y_ptr.dtype.element_ty)
-    tl.store(y_ptr + rows * N + columns, y, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    tl.store(y_ptr + rows * N + columns, y, mask=mask)
 
 
 @triton.jit
 def _add_rmsnorm_wide_kernel(
     x_ptr, r_ptr, w_ptr, y_ptr, s_ptr, eps, M, x_stride: tl.constexpr, r_stride: tl.constexpr,
-    N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """One row a program, in tiles of BLOCK columns: of s the first HELD stay in registers, the rest is read back."""
     LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
@@ -65,7 +63,7 @@ def _add_rmsnorm_wide_kernel(
         held = held + (s_new,)  # type: ignore[assignment]  # noqa: RUF005
     for start in range(HELD * BLOCK, N, BLOCK):
         rounded = _sum_of_tiles(x_ptr, r_ptr, start, s_ptr.dtype.element_ty, N, BLOCK, MASKED)
-        write_tile(s_ptr, start, rounded, N, BLOCK, MASKED, False)
+        write_tile(s_ptr, start, rounded, N, BLOCK, MASKED)
         squares += lane_sums(rounded.to(tl.float32) * rounded.to(tl.float32), LANES)
     tl.debug_barrier()  # what is read back below may have been written by another thread
     total = tl.sum(squares, axis=0)
@@ -74,12 +72,12 @@ def _add_rmsnorm_wide_kernel(
     for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
         s = read_tile(s_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        write_tile(y_ptr, LAST - back, s * rstd * w, N, BLOCK, MASKED, PAST_CACHE)
+        write_tile(y_ptr, LAST - back, s * rstd * w, N, BLOCK, MASKED)
     for tile in tl.static_range(HELD):
         s_held = once_more(held[tile], total)
         w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        write_tile(s_ptr, tile * BLOCK, s_held, N, BLOCK, MASKED, PAST_CACHE)
-        write_tile(y_ptr, tile * BLOCK, s_held.to(tl.float32) * rstd * w_held, N, BLOCK, MASKED, PAST_CACHE)
+        write_tile(s_ptr, tile * BLOCK, s_held, N, BLOCK, MASKED)
+        write_tile(y_ptr, tile * BLOCK, s_held.to(tl.float32) * rstd * w_held, N, BLOCK, MASKED)
 
 
 @triton.jit
@@ -118,7 +116,7 @@ def _settle(x: Tensor, residual: Tensor, weight: Tensor, configuration: Configur
     rows = x.reshape(-1, x.shape[-1])
     r_stride = residual.reshape(-1, x.shape[-1]).stride(0)
     chosen = configuration or ADD_RMSNORM_TUNING.choose(rows.shape, x)
-    return row_launch(_add_rmsnorm_kernel, _add_rmsnorm_wide_kernel, rows, chosen, r_stride, passes=PASSES)
+    return row_launch(_add_rmsnorm_kernel, _add_rmsnorm_wide_kernel, rows, chosen, r_stride)
 
 
 _LAUNCHES = Launches(_settle)

@@ -20,7 +20,7 @@ from lab.kernels.tuned import Tuning, by_elements
 
 
 @triton.jit
-def _copy_kernel(x_ptr, y_ptr, elements, BLOCK: tl.constexpr, PAST_CACHE: tl.constexpr):
+def _copy_kernel(x_ptr, y_ptr, elements, BLOCK: tl.constexpr):
     """BLOCK elements a program. Only the last one asks how many are left: a mask would narrow every load."""
     start = tl.program_id(0).to(tl.int64) * BLOCK
     left = elements - start
@@ -28,27 +28,27 @@ def _copy_kernel(x_ptr, y_ptr, elements, BLOCK: tl.constexpr, PAST_CACHE: tl.con
     x_ptr += start + offsets
     y_ptr += start + offsets
     if left >= BLOCK:
-        _copy_at(x_ptr, y_ptr, None, PAST_CACHE)
+        _copy_at(x_ptr, y_ptr, None)
     else:
-        _copy_at(x_ptr, y_ptr, offsets < left, PAST_CACHE)
+        _copy_at(x_ptr, y_ptr, offsets < left)
 
 
 @triton.jit
 def _copy_strided_kernel(
     x_ptr, y_ptr, M, N, x_plane, x_row, x_column,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PAST_CACHE: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """A tile of ROWS × COLUMNS elements of one plane a program."""
     plane, rows, columns, inside = tile_of_planes(M, N, ROWS, COLUMNS)
     x_ptr += plane * x_plane + rows * x_row + columns * x_column
     y_ptr += plane * M * N + rows * N + columns
-    _copy_at(x_ptr, y_ptr, inside, PAST_CACHE)
+    _copy_at(x_ptr, y_ptr, inside)
 
 
 @triton.jit
-def _copy_at(x_ptr, y_ptr, mask, PAST_CACHE: tl.constexpr):
+def _copy_at(x_ptr, y_ptr, mask):
     x = tl.load(x_ptr, mask=mask, eviction_policy="evict_first")
-    tl.store(y_ptr, x, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    tl.store(y_ptr, x, mask=mask)
 
 
 def copy(x: Tensor, *, configuration: Configuration | None = None) -> Tensor:

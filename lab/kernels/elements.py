@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_sign
-from lab.kernels.launch import CACHED_BYTES, Configuration, Launch
+from lab.kernels.launch import Configuration, Launch
 from lab.kernels.tuned import Tuning
 
 MOST_AXES = 3
@@ -45,16 +45,15 @@ def elements_launch(
 ) -> Callable[..., None]:
     """The launch for tensors of one shape: of `run` where all are contiguous, else of `planes`.
 
-    `run` ends in elements, BLOCK, PAST_CACHE. `planes` ends in M, N, the three strides of each tensor in turn, ROWS,
-    COLUMNS, PAST_CACHE. ValueError where more than three axes do not merge.
+    `run` ends in elements, BLOCK. `planes` ends in M, N, the three strides of each tensor in turn, ROWS,
+    COLUMNS. ValueError where more than three axes do not merge.
     """
     first = next(iter(tensors.values()))
-    past_cache = (len(tensors) + 1) * first.numel() * first.itemsize > CACHED_BYTES
     if all(tensor.is_contiguous() for tensor in tensors.values()):
         chosen = chosen or tuning.choose(first.shape, first)
         return Launch(
             run, triton.cdiv(first.numel(), chosen["BLOCK"]), first.get_device(), first.numel(),
-            num_warps=chosen.num_warps, num_stages=chosen.num_stages, BLOCK=chosen["BLOCK"], PAST_CACHE=past_cache,
+            num_warps=chosen.num_warps, num_stages=chosen.num_stages, BLOCK=chosen["BLOCK"],
         )  # fmt: skip
     (P, M, N), strides = _planes(tuning.operator, tensors)
     adjacent = all(column_stride == 1 for _, _, column_stride in strides)
@@ -66,7 +65,7 @@ def elements_launch(
     launch = Launch(
         planes, P * triton.cdiv(M, rows) * triton.cdiv(N, columns), first.get_device(),
         M, N, *[stride for of_tensor in strides for stride in of_tensor],
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages, ROWS=rows, COLUMNS=columns, PAST_CACHE=past_cache,
+        num_warps=chosen.num_warps, num_stages=chosen.num_stages, ROWS=rows, COLUMNS=columns,
     )  # fmt: skip
     names = [*tensors]
 

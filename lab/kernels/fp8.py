@@ -22,7 +22,7 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows
 from lab.kernels.float8 import LARGEST, SMALLEST_SCALE, magnitude_bits, scale_of, to_float8
-from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, as_rows, multiprocessors
+from lab.kernels.launch import Configuration, Launch, Launches, as_rows, multiprocessors
 from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, norm_choices, norm_rule, row_choices
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements, by_rows
@@ -38,7 +38,7 @@ PROGRAMS_PER_MULTIPROCESSOR = 4  # of those that share a whole tensor
 def _quantize_kernel(
     x_ptr, q_ptr, scale_ptr, segments, x_stride,
     N: tl.constexpr, SEGMENT: tl.constexpr, LARGEST: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-    MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    MASKED: tl.constexpr,
 ):  # fmt: skip
     """ROWS segments a program, each of SEGMENT columns with one scale, held in registers: x crosses memory once."""
     IN_A_ROW: tl.constexpr = (N + SEGMENT - 1) // SEGMENT
@@ -56,14 +56,14 @@ def _quantize_kernel(
     # A thread takes as many neighbours as it loads at once. Left to itself Triton gives it as many as it could store
     # at once, which are twice or four times as many, and the loads of neighbouring threads would leave gaps.
     place = tl.max_contiguous(q_ptr + row * N + columns, [1, 128 // x_ptr.dtype.element_ty.primitive_bitwidth])
-    tl.store(place, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    tl.store(place, q, mask=mask)
 
 
 @triton.jit
 def _quantize_wide_kernel(
     x_ptr, q_ptr, scale_ptr, columns, x_stride,
     N: tl.constexpr, LARGEST: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr,
-    MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    MASKED: tl.constexpr,
 ):  # fmt: skip
     """One row a program, in tiles of BLOCK columns: the first HELD stay in registers, the rest is read twice.
 
@@ -88,23 +88,23 @@ def _quantize_wide_kernel(
     LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
     for back in range(0, columns - HELD * BLOCK, BLOCK):  # the last tile first: the likeliest to be in the cache still
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
-        write_float8_tile(q_ptr, LAST - back, x * reciprocal, N, BLOCK, AT_ONCE, MASKED, PAST_CACHE)
+        write_float8_tile(q_ptr, LAST - back, x * reciprocal, N, BLOCK, AT_ONCE, MASKED)
     for tile in tl.static_range(HELD):
         x_held = once_more(held[tile], scale).to(tl.float32)
-        write_float8_tile(q_ptr, tile * BLOCK, x_held * reciprocal, N, BLOCK, AT_ONCE, MASKED, PAST_CACHE)
+        write_float8_tile(q_ptr, tile * BLOCK, x_held * reciprocal, N, BLOCK, AT_ONCE, MASKED)
 
 
 @triton.jit
 def write_float8_tile(
     row_ptr, start, y,
-    N: tl.constexpr, BLOCK: tl.constexpr, AT_ONCE: tl.constexpr, MASKED: tl.constexpr, STREAM: tl.constexpr,
+    N: tl.constexpr, BLOCK: tl.constexpr, AT_ONCE: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """BLOCK columns of the row from `start`, rounded to its dtype; past the cache with STREAM. AT_ONCE: neighbours that
-    a thread takes, as in `_quantize_kernel`."""
+    """BLOCK columns of the row from `start`, rounded to its dtype. AT_ONCE: neighbours that a thread takes, as
+    in `_quantize_kernel`."""
     columns = start + tl.arange(0, BLOCK)
     mask = columns < N if MASKED else None
     place = tl.max_contiguous(row_ptr + columns, AT_ONCE)
-    tl.store(place, to_float8(y, row_ptr.dtype.element_ty), mask=mask, cache_modifier=".cs" if STREAM else "")
+    tl.store(place, to_float8(y, row_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
@@ -123,7 +123,7 @@ def _largest_kernel(x_ptr, largest_ptr, tiles, N, x_stride, TILES_IN_A_ROW, BLOC
 @triton.jit
 def _quantize_tensor_kernel(
     x_ptr, q_ptr, scale_ptr, largest_ptr, tiles, N, x_stride, TILES_IN_A_ROW, programs,
-    BLOCK: tl.constexpr, PROGRAMS: tl.constexpr, LARGEST: tl.constexpr, PAST_CACHE: tl.constexpr,
+    BLOCK: tl.constexpr, PROGRAMS: tl.constexpr, LARGEST: tl.constexpr,
 ):  # fmt: skip
     """As `_largest_kernel` goes, but from the last tile on: what was read last may still be in the cache."""
     found = tl.arange(0, PROGRAMS)
@@ -139,7 +139,7 @@ def _quantize_tensor_kernel(
         x = tl.load(x_ptr + row * x_stride + columns, mask=columns < N, eviction_policy="evict_first").to(tl.float32)
         q = to_float8(x * reciprocal, q_ptr.dtype.element_ty)
         place = tl.max_contiguous(q_ptr + row * N + columns, 128 // x_ptr.dtype.element_ty.primitive_bitwidth)
-        tl.store(place, q, mask=columns < N, cache_modifier=".cs" if PAST_CACHE else "")
+        tl.store(place, q, mask=columns < N)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,6 @@ def _segments_launch(x: Tensor, width: int, dtype: torch.dtype, chosen: Configur
         num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         N=N, SEGMENT=width, LARGEST=LARGEST[dtype], ROWS=count, BLOCK=block,
         MASKED=width % block != 0 or N % width != 0 or segments % count != 0,
-        PAST_CACHE=x.numel() * (x.itemsize + 1) > CACHED_BYTES,
     )  # fmt: skip
 
 
@@ -225,7 +224,6 @@ def _wide_launch(x: Tensor, width: int, dtype: torch.dtype, chosen: Configuratio
         _quantize_wide_kernel, len(rows), x.get_device(), width, rows.stride(0),
         num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         N=width, LARGEST=LARGEST[dtype], **dict(chosen.constants), MASKED=width % chosen["BLOCK"] != 0,
-        PAST_CACHE=x.numel() * (x.itemsize + 1) > CACHED_BYTES,
     )  # fmt: skip
 
 
@@ -244,7 +242,6 @@ def _tensor_launch(x: Tensor, dtype: torch.dtype, configuration: Configuration |
     quantize = Launch(
         _quantize_tensor_kernel, programs, device, tiles, N, rows.stride(0), in_a_row, programs, **how,
         BLOCK=block, PROGRAMS=triton.next_power_of_2(programs), LARGEST=LARGEST[dtype],
-        PAST_CACHE=x.numel() * (x.itemsize + 1) > CACHED_BYTES,
     )  # fmt: skip
 
     def both(x: Tensor, q: Tensor, scale: Tensor) -> None:

@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_adjacent, check_alike, check_tensor
-from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, as_rows, nothing, result_like
+from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements
 
@@ -48,7 +48,7 @@ def _gelu_tanh(g):
 @triton.jit
 def _glu_kernel(
     gate_ptr, up_ptr, y_ptr, N, gate_stride, up_stride,
-    ACTIVATION: tl.constexpr, BLOCK: tl.constexpr, ONE_RUN: tl.constexpr, PAST_CACHE: tl.constexpr,
+    ACTIVATION: tl.constexpr, BLOCK: tl.constexpr, ONE_RUN: tl.constexpr,
 ):  # fmt: skip
     """BLOCK columns of one row a program. Only the last of a row asks how many are left: a mask would narrow loads.
 
@@ -63,18 +63,17 @@ def _glu_kernel(
         y_ptr += row * N
     start = tile.to(tl.int64) * BLOCK
     offsets = start + tl.arange(0, BLOCK)
-    past: tl.constexpr = ".cs" if PAST_CACHE else ""
     if N - start >= BLOCK:
         gate = tl.load(gate_ptr + offsets, eviction_policy="evict_first")
         up = tl.load(up_ptr + offsets, eviction_policy="evict_first")
         y = ACTIVATION(gate.to(tl.float32)) * up.to(tl.float32)
-        tl.store(y_ptr + offsets, y.to(y_ptr.dtype.element_ty), cache_modifier=past)
+        tl.store(y_ptr + offsets, y.to(y_ptr.dtype.element_ty))
     else:
         inside = offsets < N
         gate = tl.load(gate_ptr + offsets, mask=inside, eviction_policy="evict_first")
         up = tl.load(up_ptr + offsets, mask=inside, eviction_policy="evict_first")
         y = ACTIVATION(gate.to(tl.float32)) * up.to(tl.float32)
-        tl.store(y_ptr + offsets, y.to(y_ptr.dtype.element_ty), mask=inside, cache_modifier=past)
+        tl.store(y_ptr + offsets, y.to(y_ptr.dtype.element_ty), mask=inside)
 
 
 def swiglu(gate: Tensor, up: Tensor, *, configuration: Configuration | None = None) -> Tensor:
@@ -138,7 +137,6 @@ def _settle(
         _glu_kernel, M * triton.cdiv(N, chosen["BLOCK"]), gate.get_device(), N, gate.stride(0), up.stride(0),
         num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         ACTIVATION=activation, BLOCK=chosen["BLOCK"], ONE_RUN=one_run,
-        PAST_CACHE=3 * M * N * gate.itemsize > CACHED_BYTES,
     )  # fmt: skip
 
 

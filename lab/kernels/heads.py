@@ -100,22 +100,21 @@ def load_pairs(
 @triton.jit
 def store_turned(
     a, b, cos, sin, starts, inside,
-    HALF: tl.constexpr, PAIRS: tl.constexpr, INTERLEAVED: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    HALF: tl.constexpr, PAIRS: tl.constexpr, INTERLEAVED: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """Each pair (a, b) as (a·cos − b·sin, a·sin + b·cos)."""
-    CACHE: tl.constexpr = ".cs" if PAST_CACHE else ""
     first = (a * cos - b * sin).to(starts.dtype.element_ty)
     second = (a * sin + b * cos).to(starts.dtype.element_ty)
     if INTERLEAVED:
         features = tl.arange(0, 2 * PAIRS)[None, None, :]
         mask = inside & (features < 2 * HALF) if MASKED else None
         y = tl.reshape(tl.join(first, second), (a.shape[0], a.shape[1], 2 * PAIRS))
-        tl.store(starts + features, y, mask=mask, cache_modifier=CACHE)
+        tl.store(starts + features, y, mask=mask)
     else:
         pairs = tl.arange(0, PAIRS)[None, None, :]
         mask = inside & (pairs < HALF) if MASKED else None
-        tl.store(starts + pairs, first, mask=mask, cache_modifier=CACHE)
-        tl.store(starts + HALF + pairs, second, mask=mask, cache_modifier=CACHE)
+        tl.store(starts + pairs, first, mask=mask)
+        tl.store(starts + HALF + pairs, second, mask=mask)
 
 
 def head_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:

@@ -23,7 +23,7 @@ from lab.kernels.wide_row import lane_sums, once_more, read_tile, read_tiles, wr
 @triton.jit
 def _layernorm_kernel(
     x_ptr, w_ptr, b_ptr, y_ptr, eps, M, x_stride: tl.constexpr,
-    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program, each held in registers: x crosses memory once."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
@@ -41,13 +41,13 @@ def _layernorm_kernel(
         centred = tl.where(columns < N, centred, 0.0)
     rstd = tl.rsqrt(tl.sum(centred * centred, axis=1, keep_dims=True) / N + eps)
     y = (centred * rstd * w.to(tl.float32) + b.to(tl.float32)).to(y_ptr.dtype.element_ty)
-    tl.store(y_ptr + rows * N + columns, y, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    tl.store(y_ptr + rows * N + columns, y, mask=mask)
 
 
 @triton.jit
 def _layernorm_wide_kernel(
     x_ptr, w_ptr, b_ptr, y_ptr, eps, M, x_stride: tl.constexpr,
-    N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """One row a program, in tiles of BLOCK columns: the first HELD stay in registers, the rest is read twice.
 
@@ -82,12 +82,12 @@ def _layernorm_wide_kernel(
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         b = read_tile(b_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        write_tile(y_ptr, LAST - back, (x - origin - distance) * rstd * w + b, N, BLOCK, MASKED, PAST_CACHE)
+        write_tile(y_ptr, LAST - back, (x - origin - distance) * rstd * w + b, N, BLOCK, MASKED)
     for tile in tl.static_range(HELD):
         w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         b_held = read_tile(b_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         centred = once_more(held[tile], total).to(tl.float32) - origin - distance
-        write_tile(y_ptr, tile * BLOCK, centred * rstd * w_held + b_held, N, BLOCK, MASKED, PAST_CACHE)
+        write_tile(y_ptr, tile * BLOCK, centred * rstd * w_held + b_held, N, BLOCK, MASKED)
 
 
 @triton.jit

@@ -23,7 +23,7 @@ from lab.kernels.wide_row import lane_sums, once_more, read_tile, read_tiles, wr
 @triton.jit
 def _rmsnorm_kernel(
     x_ptr, w_ptr, y_ptr, eps, M, x_stride: tl.constexpr,
-    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program, each held in registers: x crosses memory once."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
@@ -36,13 +36,13 @@ def _rmsnorm_kernel(
     x = x.to(tl.float32)
     rstd = tl.rsqrt(tl.sum(x * x, axis=1, keep_dims=True) / N + eps)
     y = (x * rstd * w.to(tl.float32)).to(y_ptr.dtype.element_ty)
-    tl.store(y_ptr + rows * N + columns, y, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    tl.store(y_ptr + rows * N + columns, y, mask=mask)
 
 
 @triton.jit
 def _rmsnorm_wide_kernel(
     x_ptr, w_ptr, y_ptr, eps, M, x_stride: tl.constexpr,
-    N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """One row a program, in tiles of BLOCK columns: the first HELD stay in registers, the rest is read twice."""
     LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
@@ -63,11 +63,11 @@ def _rmsnorm_wide_kernel(
     for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        write_tile(y_ptr, LAST - back, x * rstd * w, N, BLOCK, MASKED, PAST_CACHE)
+        write_tile(y_ptr, LAST - back, x * rstd * w, N, BLOCK, MASKED)
     for tile in tl.static_range(HELD):
         w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         y_held = once_more(held[tile], total).to(tl.float32) * rstd * w_held
-        write_tile(y_ptr, tile * BLOCK, y_held, N, BLOCK, MASKED, PAST_CACHE)
+        write_tile(y_ptr, tile * BLOCK, y_held, N, BLOCK, MASKED)
 
 
 def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Configuration | None = None) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor
 from lab.kernels.checks import check_rows, check_vector, checked_eps
 from lab.kernels.float8 import LARGEST, magnitude_bits, scale_of, to_float8
 from lab.kernels.fp8 import check_float8, quantize_fp8_reference, write_float8_tile
-from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, as_rows, nothing
+from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
 from lab.kernels.rmsnorm import rmsnorm_inputs, rmsnorm_reference
 from lab.kernels.rows import MAXIMUM_COLUMNS, TILE_BYTES, WIDEST_REGISTER_ROW, held_rule, norm_choices, norm_rule
 from lab.kernels.traffic import Traffic
@@ -30,7 +30,6 @@ from lab.kernels.wide_row import lane_maxima, lane_sums, once_more, read_tile, r
 def _rmsnorm_fp8_kernel(
     x_ptr, w_ptr, q_ptr, scale_ptr, eps, M, x_stride,
     N: tl.constexpr, LARGEST: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
-    PAST_CACHE: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program, each held in registers: x crosses memory once."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
@@ -48,14 +47,13 @@ def _rmsnorm_fp8_kernel(
     q = to_float8(y * tl.div_rn(1.0, scale), q_ptr.dtype.element_ty)
     # As in quantize_fp8: a thread takes as many neighbours as it loads at once.
     place = tl.max_contiguous(q_ptr + rows * N + columns, [1, 128 // x_ptr.dtype.element_ty.primitive_bitwidth])
-    tl.store(place, q, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    tl.store(place, q, mask=mask)
 
 
 @triton.jit
 def _rmsnorm_fp8_wide_kernel(
     x_ptr, w_ptr, q_ptr, scale_ptr, eps, columns, x_stride,
     N: tl.constexpr, LARGEST: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
-    PAST_CACHE: tl.constexpr,
 ):  # fmt: skip
     """One row a program, in tiles of BLOCK columns: the first HELD stay in registers, the rest is read twice.
 
@@ -90,11 +88,11 @@ def _rmsnorm_fp8_wide_kernel(
     for back in range(0, columns - HELD * BLOCK, BLOCK):  # the last tile first: the likeliest to be in the cache still
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        write_float8_tile(q_ptr, LAST - back, x * w * rstd * reciprocal, N, BLOCK, AT_ONCE, MASKED, PAST_CACHE)
+        write_float8_tile(q_ptr, LAST - back, x * w * rstd * reciprocal, N, BLOCK, AT_ONCE, MASKED)
     for tile in tl.static_range(HELD):
         w_again = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         y = once_more(held[tile], total).to(tl.float32) * w_again * rstd * reciprocal
-        write_float8_tile(q_ptr, tile * BLOCK, y, N, BLOCK, AT_ONCE, MASKED, PAST_CACHE)
+        write_float8_tile(q_ptr, tile * BLOCK, y, N, BLOCK, AT_ONCE, MASKED)
 
 
 def rmsnorm_fp8(
@@ -138,7 +136,6 @@ def _settle(x: Tensor, weight: Tensor, dtype: torch.dtype, configuration: Config
         M if whole else N, rows.stride(0),
         num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         N=N, LARGEST=LARGEST[dtype], **constants, MASKED=N % block != 0 or M % count != 0,
-        PAST_CACHE=M * N * (x.itemsize + 1) > CACHED_BYTES,
     )  # fmt: skip
 
 

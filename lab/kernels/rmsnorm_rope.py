@@ -31,7 +31,7 @@ from lab.kernels.heads import (
     store_turned,
     tile_of_heads,
 )
-from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, as_rows, nothing, result_like
+from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
 from lab.kernels.rmsnorm import rmsnorm_reference
 from lab.kernels.rope import angle_tables, rope_qk_inputs, rope_qk_traffic, rope_reference
 from lab.kernels.traffic import Traffic
@@ -44,7 +44,7 @@ MAXIMUM_COLUMNS = 32_768  # a row is held in the registers of one program
 def _rmsnorm_rope_kernel(
     x_ptr, w_ptr, cos_ptr, sin_ptr, y_ptr, eps, M, S, x_stride, cos_batch, cos_token, sin_batch, sin_token,
     D: tl.constexpr, PAIRS: tl.constexpr, H: tl.constexpr, HEADS: tl.constexpr, ROWS: tl.constexpr,
-    INTERLEAVED: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    INTERLEAVED: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program, each held in registers as the pairs of its heads: x crosses memory once."""
     HALF: tl.constexpr = D // 2
@@ -63,7 +63,7 @@ def _rmsnorm_rope_kernel(
     rstd = tl.rsqrt(squares / H + eps)
     store_turned(
         a * rstd * wa, b * rstd * wb, cos, sin, y_ptr + rows * H + columns, inside,
-        HALF, PAIRS, INTERLEAVED, MASKED, PAST_CACHE,
+        HALF, PAIRS, INTERLEAVED, MASKED,
     )  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def _qk_norm_rope_kernel(
     q_batch, q_head, q_token, k_batch, k_head, k_token,
     q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
     D: tl.constexpr, PAIRS: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr,
-    INTERLEAVED: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    INTERLEAVED: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """TOKENS positions of HEADS heads a program; a few neighbouring threads hold a head."""
     HALF: tl.constexpr = D // 2
@@ -92,7 +92,7 @@ def _qk_norm_rope_kernel(
     a, b = load_pairs(x, inside, HALF, PAIRS, INTERLEAVED, MASKED, "evict_first")
     rstd = tl.rsqrt(tl.sum(a * a + b * b, axis=2, keep_dims=True) / D + eps)
     store_turned(
-        a * rstd * wa, b * rstd * wb, cos, sin, y, inside, HALF, PAIRS, INTERLEAVED, MASKED, PAST_CACHE
+        a * rstd * wa, b * rstd * wb, cos, sin, y, inside, HALF, PAIRS, INTERLEAVED, MASKED
     )  # fmt: skip
 
 
@@ -170,7 +170,6 @@ def _settle_rows(
         num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         D=D, PAIRS=pairs, H=H, HEADS=heads, ROWS=chosen["ROWS"], INTERLEAVED=layout == "interleaved",
         MASKED=2 * pairs * heads != H or M % chosen["ROWS"] != 0,
-        PAST_CACHE=2 * x.numel() * x.itemsize > CACHED_BYTES,
     )  # fmt: skip
 
 
@@ -202,7 +201,6 @@ def _settle_heads(
         num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         D=D, PAIRS=triton.next_power_of_2(D // 2), TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"],
         HEADS_FIRST=q.stride(1) < q.stride(2), INTERLEAVED=layout == "interleaved", MASKED=ragged(sizes, chosen),
-        PAST_CACHE=2 * B * (q_heads + k_heads) * S * D * q.itemsize > CACHED_BYTES,
     )  # fmt: skip
 
 

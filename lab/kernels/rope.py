@@ -29,7 +29,7 @@ from lab.kernels.heads import (
     store_turned,
     tile_of_heads,
 )
-from lab.kernels.launch import CACHED_BYTES, Configuration, Launch, Launches, nothing
+from lab.kernels.launch import Configuration, Launch, Launches, nothing
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_heads
 
@@ -42,7 +42,7 @@ def _rope_kernel(
     q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
     D: tl.constexpr, HALF: tl.constexpr, PAIRS: tl.constexpr, PASS: tl.constexpr,
     TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr,
-    INTERLEAVED: tl.constexpr, INVERSE: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    INTERLEAVED: tl.constexpr, INVERSE: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """TOKENS positions of HEADS heads a program. Each pair is read and written by one thread, so in place is safe."""
     x, y, inside, _, cos_ptrs, sin_ptrs, inside_angles = tile_of_heads(
@@ -56,7 +56,7 @@ def _rope_kernel(
     if INVERSE:
         sin = -sin
     a, b = load_pairs(x, inside, HALF, PAIRS, INTERLEAVED, MASKED, "evict_first")
-    store_turned(a, b, cos, sin, y, inside, HALF, PAIRS, INTERLEAVED, MASKED, PAST_CACHE)
+    store_turned(a, b, cos, sin, y, inside, HALF, PAIRS, INTERLEAVED, MASKED)
     if PASS:
         rest = 2 * HALF + tl.arange(0, PASS)[None, None, :]
         mask = inside & (rest < D)
@@ -178,7 +178,6 @@ def _settle(
         PASS=0 if in_place or 2 * half == D else triton.next_power_of_2(D - 2 * half),
         TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"], HEADS_FIRST=q.stride(1) < q.stride(2),
         INTERLEAVED=layout == "interleaved", INVERSE=inverse, MASKED=ragged(sizes, chosen),
-        PAST_CACHE=2 * B * (q_heads + k_heads) * S * D * q.itemsize > CACHED_BYTES,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import triton
 from torch import Tensor
 
-from lab.kernels.launch import CACHED_BYTES, Configuration, Launch
+from lab.kernels.launch import Configuration, Launch
 
 MAXIMUM_COLUMNS = 262_144
 WIDEST_REGISTER_ROW = 16_384  # columns that one program holds in registers by rule; a wider row it reads in tiles
@@ -75,12 +75,11 @@ def _held_choices(N: int, itemsize: int) -> Iterator[Configuration]:
                 yield Configuration.of(HELD=held, BLOCK=tile, num_warps=num_warps)
 
 
-def row_launch(whole: Any, tiled: Any, x: Tensor, chosen: Configuration, *strides: int, passes: int = 2) -> Launch:
+def row_launch(whole: Any, tiled: Any, x: Tensor, chosen: Configuration, *strides: int) -> Launch:
     """The launch for the rows of `x`, (M, N): of `whole`, whose programs take whole rows, or of `tiled`.
 
     Both kernels end in M, x_stride, the other `strides`, N, the constants of the configuration (ROWS and BLOCK, or of
-    a `tiled` one that holds some of its tiles, HELD and BLOCK), MASKED, PAST_CACHE. passes: how often the call crosses
-    memory with as much as `x`.
+    a `tiled` one that holds some of its tiles, HELD and BLOCK), MASKED.
     """
     M, N = x.shape
     constants = dict(chosen.constants)
@@ -90,5 +89,4 @@ def row_launch(whole: Any, tiled: Any, x: Tensor, chosen: Configuration, *stride
         whole if rows_whole else tiled, triton.cdiv(M, rows) if rows_whole else M, x.get_device(),
         M, x.stride(0), *strides, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         N=N, **constants, MASKED=N % block != 0 or (rows_whole and M % rows != 0),
-        PAST_CACHE=passes * M * N * x.itemsize > CACHED_BYTES,
     )  # fmt: skip

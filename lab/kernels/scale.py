@@ -21,7 +21,7 @@ from lab.kernels.tuned import Tuning, by_elements
 
 
 @triton.jit
-def _scale_kernel(x_ptr, y_ptr, factor, elements, BLOCK: tl.constexpr, PAST_CACHE: tl.constexpr):
+def _scale_kernel(x_ptr, y_ptr, factor, elements, BLOCK: tl.constexpr):
     """BLOCK elements a program. Only the last one asks how many are left: a mask would narrow every load."""
     start = tl.program_id(0).to(tl.int64) * BLOCK
     left = elements - start
@@ -29,27 +29,27 @@ def _scale_kernel(x_ptr, y_ptr, factor, elements, BLOCK: tl.constexpr, PAST_CACH
     x_ptr += start + offsets
     y_ptr += start + offsets
     if left >= BLOCK:
-        _scale_at(x_ptr, y_ptr, factor, None, PAST_CACHE)
+        _scale_at(x_ptr, y_ptr, factor, None)
     else:
-        _scale_at(x_ptr, y_ptr, factor, offsets < left, PAST_CACHE)
+        _scale_at(x_ptr, y_ptr, factor, offsets < left)
 
 
 @triton.jit
 def _scale_strided_kernel(
     x_ptr, y_ptr, factor, M, N, x_plane, x_row, x_column,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PAST_CACHE: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """A tile of ROWS × COLUMNS elements of one plane a program."""
     plane, rows, columns, inside = tile_of_planes(M, N, ROWS, COLUMNS)
     x_ptr += plane * x_plane + rows * x_row + columns * x_column
     y_ptr += plane * M * N + rows * N + columns
-    _scale_at(x_ptr, y_ptr, factor, inside, PAST_CACHE)
+    _scale_at(x_ptr, y_ptr, factor, inside)
 
 
 @triton.jit
-def _scale_at(x_ptr, y_ptr, factor, mask, PAST_CACHE: tl.constexpr):
+def _scale_at(x_ptr, y_ptr, factor, mask):
     x = tl.load(x_ptr, mask=mask, eviction_policy="evict_first")
-    tl.store(y_ptr, (x.to(tl.float32) * factor).to(x.dtype), mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    tl.store(y_ptr, (x.to(tl.float32) * factor).to(x.dtype), mask=mask)
 
 
 def scale(x: Tensor, factor: float, *, configuration: Configuration | None = None) -> Tensor:

@@ -28,7 +28,7 @@ WIDE_TILE_BYTES = 65_536  # one such tile held is best on an H100; more of small
 @triton.jit
 def _softmax_kernel(
     x_ptr, y_ptr, M, x_stride: tl.constexpr,
-    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program, each held in registers: x crosses memory once.
 
@@ -44,13 +44,13 @@ def _softmax_kernel(
     powers = tl.exp2((x - tl.max(x, axis=1, keep_dims=True)) * LOG2_E)
     y = powers * (1 / tl.sum(powers, axis=1, keep_dims=True))
     y = y.to(y_ptr.dtype.element_ty)
-    tl.store(y_ptr + rows * N + columns, y, mask=mask, cache_modifier=".cs" if PAST_CACHE else "")
+    tl.store(y_ptr + rows * N + columns, y, mask=mask)
 
 
 @triton.jit
 def _softmax_wide_kernel(
     x_ptr, y_ptr, M, x_stride: tl.constexpr,
-    N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PAST_CACHE: tl.constexpr,
+    N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """One row a program, in tiles of BLOCK columns: the first HELD stay in registers, the rest is read twice.
 
@@ -77,10 +77,10 @@ def _softmax_wide_kernel(
     LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
     for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
-        write_tile(y_ptr, LAST - back, tl.exp2((x - top) * LOG2_E) * scale, N, BLOCK, MASKED, PAST_CACHE)
+        write_tile(y_ptr, LAST - back, tl.exp2((x - top) * LOG2_E) * scale, N, BLOCK, MASKED)
     for tile in tl.static_range(HELD):
         x_held = once_more(held[tile], sum_of_powers).to(tl.float32)
-        write_tile(y_ptr, tile * BLOCK, tl.exp2((x_held - top) * LOG2_E) * scale, N, BLOCK, MASKED, PAST_CACHE)
+        write_tile(y_ptr, tile * BLOCK, tl.exp2((x_held - top) * LOG2_E) * scale, N, BLOCK, MASKED)
 
 
 @triton.jit

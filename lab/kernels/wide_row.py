@@ -20,12 +20,12 @@ def read_tile(
 
 
 @triton.jit
-def write_tile(row_ptr, start, y, N: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, STREAM: tl.constexpr):
-    """BLOCK columns of the row from `start`, rounded to its dtype; past the cache with STREAM."""
+def write_tile(row_ptr, start, y, N: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr):
+    """BLOCK columns of the row from `start`, rounded to its dtype."""
     columns = start + tl.arange(0, BLOCK)
     mask = columns < N if MASKED else None
     y = y.to(row_ptr.dtype.element_ty)
-    tl.store(row_ptr + columns, y, mask=mask, cache_modifier=".cs" if STREAM else "")
+    tl.store(row_ptr + columns, y, mask=mask)
 
 
 @triton.jit

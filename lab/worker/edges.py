@@ -13,15 +13,21 @@ LARGE_MEAN = {torch.float16: 100.0, torch.bfloat16: 100.0, torch.float32: 1000.0
 LARGE_SCALE = 1e3
 TINY_SCALE = 1e-3
 LARGEST_ODD = 501
+OF_ANOTHER_FORM = ("odd-sizes", "strided")  # not of the case's own sizes and strides
 Arguments = tuple[Any, ...]
 Change = Callable[[Tensor], Tensor]
 
 
 def edge_inputs(
-    operator: Operator, shape: tuple[int, ...], dtype: torch.dtype, device: str
+    operator: Operator, shape: tuple[int, ...], dtype: torch.dtype, device: str, *, own_form: bool = False
 ) -> Iterator[tuple[str, Arguments]]:
-    """(name, arguments) of each edge that the operator names; each made when it is asked for."""
+    """(name, arguments) of each edge that the operator names; each made when it is asked for.
+
+    own_form: only those of the shape and strides given.
+    """
     for name in operator.edges:
+        if own_form and name in OF_ANOTHER_FORM:
+            continue
         if name == "odd-sizes":
             yield name, operator.inputs(tuple(_odd(size) for size in shape), dtype, device, SEED)
         else:

@@ -216,7 +216,8 @@ class SweepCase(Witness):
         """Answered once a run: new shapes and strides have to be compiled for, and what they test stays the same."""
         if (self.planned.name, self.case.name, profile.name) not in self.bench.edges:
             return ()
-        return edge_inputs(self.case.operator, self.case.shape, getattr(torch, self.case.dtype), self.clock.device)
+        dtype = getattr(torch, self.case.dtype)
+        return edge_inputs(self.case.operator, self.case.shape, dtype, self.clock.device, own_form=profile.recompiles)
 
     def _time(self, ready: Mapping[str, Ready], ring: Ring) -> CaseTimings:
         subjects = {name: item.subject for name, item in ready.items()}

@@ -31,7 +31,7 @@ for module, name, dtype, warps, constants in json.load(sys.stdin):
     wide = len(re.findall(r"(?:ld|st)[.]global[^;]*[.]v4[.]", made.asm["ptx"]))
     print(json.dumps([wide, len(re.findall(r"(?:ld|st)[.]global", made.asm["ptx"])), made.metadata.shared]))
 """
-EVERY = {"INTERLEAVED": False, "MASKED": False, "PAST_CACHE": True}
+EVERY = {"INTERLEAVED": False, "MASKED": False}
 
 
 def turning(module: str, name: str, width: int, dtype: str, **more: int) -> tuple[str, str, str, int, dict[str, int]]:

@@ -26,7 +26,7 @@ from triton.compiler import ASTSource
 
 for name, kernel, N, held, tile, warps, dtype in json.load(sys.stdin):
     kernel = getattr(importlib.import_module(f"lab.kernels.{name}"), kernel)
-    constants = {"N": N, "HELD": held, "BLOCK": tile, "MASKED": N % tile != 0, "PAST_CACHE": True, "LARGEST": 448.0}
+    constants = {"N": N, "HELD": held, "BLOCK": tile, "MASKED": N % tile != 0, "LARGEST": 448.0}
     constants |= {name: N for name in kernel.arg_names if name.endswith("_stride")}
     constants = {name: value for name, value in constants.items() if name in kernel.arg_names}
     types = {"eps": "fp32", "M": "i32", "columns": "i32", "q_ptr": "*fp8e4nv", "scale_ptr": "*fp32"}

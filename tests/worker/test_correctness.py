@@ -233,6 +233,14 @@ def test_an_edge_that_comes_out_wrong_fails_the_gate(function: Callable[..., Any
     assert found.message.startswith(f"edge input {edge}: ")
 
 
+def test_code_made_for_one_shape_is_not_asked_for_another() -> None:
+    operator = dataclasses.replace(DOUBLING, edges=EDGES)
+    asked = [name for name, _ in edge_inputs(operator, (8, 16), torch.float32, "cpu", own_form=True)]
+    assert asked == [name for name in EDGES if name not in ("odd-sizes", "strided")]
+    for _, arguments in edge_inputs(operator, (8, 16), torch.float32, "cpu", own_form=True):
+        assert (arguments[0].shape, arguments[0].stride()) == ((8, 16), (16, 1))
+
+
 def test_an_edge_that_is_refused_is_told_and_fails_nothing() -> None:
     def refuse(x: Tensor) -> Tensor:
         if not x.is_contiguous():
