@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lab.kernels.checks import check_adjacent, check_alike, check_rows, check_tensor, check_vector
+from lab.kernels.checks import check_adjacent, check_alike, check_rows, check_tensor, check_vector, checked_eps
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
@@ -101,7 +101,7 @@ def add_rmsnorm(
     """
     launch = _LAUNCHES(x, residual, weight, options=(configuration,))
     y, s = result_like(x), result_like(x)
-    launch(as_rows(x), as_rows(residual), weight, y, s, float(eps))
+    launch(as_rows(x), as_rows(residual), weight, y, s, checked_eps("add_rmsnorm", eps))
     return y, s
 
 

@@ -1,9 +1,11 @@
 """What every row-wise entry point demands of its tensors, and how it says no."""
 
+import math
 import os
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -66,8 +68,35 @@ def check_tensor(op: str, name: str, tensor: Tensor) -> None:
             f"{op}: {name} is on {tensor.device}; accepted is a CUDA device "
             "(or the CPU under TRITON_INTERPRET=1, set before Python starts)"
         )
+    if tensor.layout != torch.strided or tensor.is_nested:
+        layout = "nested" if tensor.is_nested else tensor.layout
+        raise ValueError(f"{op}: {name} has layout {layout}; accepted is torch.strided")
+    check_sign(op, name, tensor)
+    if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
+        raise NotImplementedError(f"{op}: {name} has a tangent, and this kernel has no derivative; take its primal")
     if tensor.requires_grad and torch.is_grad_enabled():
         raise NotImplementedError(
             f"{op}: {name} requires grad, and this kernel has no backward; "
             "call it under torch.no_grad() or detach the tensor"
         )
+
+
+def check_sign(op: str, name: str, tensor: Tensor) -> None:
+    """Raise where `tensor` stands for the negative of what lies in its memory, as `z.conj().imag` does."""
+    if tensor.is_neg():
+        raise ValueError(
+            f"{op}: {name} is a view of the negative of its memory; accepted are the numbers themselves: "
+            "call .resolve_neg() first"
+        )
+
+
+def checked_eps(op: str, eps: float) -> float:
+    """`eps` as a float: Triton would compile an integer into the kernel. Raise unless it is a number from 0.
+
+    Asked at every call, unlike the rest, which follows from the tensors.
+    """
+    if not isinstance(eps, (float, int)):
+        raise TypeError(f"{op}: eps is a {type(eps).__name__}; accepted is a float or an int")
+    if not 0 <= eps < math.inf:
+        raise ValueError(f"{op}: eps is {eps}; accepted are finite numbers from 0")
+    return float(eps)

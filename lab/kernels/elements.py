@@ -5,13 +5,14 @@ axes that do not lie behind one another in memory: rows of a wider buffer, a tra
 tensor.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from lab.kernels.checks import check_sign
 from lab.kernels.launch import Configuration, Launch
 from lab.kernels.tuned import Tuning
 
@@ -41,7 +42,7 @@ def elements_choices(itemsize: int) -> Iterator[Configuration]:
 
 def elements_launch(
     tuning: Tuning, run: Any, planes: Any, tensors: dict[str, Tensor], chosen: Configuration | None
-) -> Launch:
+) -> Callable[..., None]:
     """The launch for tensors of one shape: of `run` where all are contiguous, else of `planes`.
 
     `run` ends in elements, BLOCK. `planes` ends in M, N, the three strides of each tensor in turn, ROWS,
@@ -61,11 +62,20 @@ def elements_launch(
     block = chosen["BLOCK"]
     columns = min(block, triton.next_power_of_2(N)) if adjacent else 1 << block.bit_length() // 2
     rows = block // columns
-    return Launch(
+    launch = Launch(
         planes, P * triton.cdiv(M, rows) * triton.cdiv(N, columns), first.get_device(),
         M, N, *[stride for of_tensor in strides for stride in of_tensor],
         num_warps=chosen.num_warps, num_stages=chosen.num_stages, ROWS=rows, COLUMNS=columns,
     )  # fmt: skip
+    names = [*tensors]
+
+    def signed(*arguments: Any) -> None:
+        """Parts of complex numbers are strided alike, whether they stand for themselves or for their negatives."""
+        for name, tensor in zip(names, arguments, strict=False):
+            check_sign(tuning.operator, name, tensor)
+        launch(*arguments)
+
+    return signed
 
 
 def _planes(op: str, tensors: dict[str, Tensor]) -> tuple[list[int], list[list[int]]]:

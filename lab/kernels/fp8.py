@@ -42,8 +42,8 @@ def _quantize_kernel(
 ):  # fmt: skip
     """ROWS segments a program, each of SEGMENT columns with one scale, held in registers: x crosses memory once."""
     IN_A_ROW: tl.constexpr = (N + SEGMENT - 1) // SEGMENT
-    segment = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
-    row = (segment // IN_A_ROW).to(tl.int64)
+    segment = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    row = segment // IN_A_ROW
     lanes = tl.arange(0, BLOCK)[None, :]
     columns = segment % IN_A_ROW * SEGMENT + lanes
     mask = (segment < segments) & (lanes < SEGMENT) & (columns < N) if MASKED else None
@@ -185,8 +185,8 @@ def _settle(
     if granularity == "tensor":
         return _Settled((), _tensor_launch(x, dtype, configuration))
     N = x.shape[-1]
-    if granularity == "group" and not 1 <= group <= WIDEST_REGISTER_ROW:
-        raise ValueError(f"quantize_fp8: group is {group}; accepted are 1 to {WIDEST_REGISTER_ROW} columns")
+    if granularity == "group" and not (isinstance(group, int) and 1 <= group <= WIDEST_REGISTER_ROW):
+        raise ValueError(f"quantize_fp8: group is {group!r}; accepted are 1 to {WIDEST_REGISTER_ROW} columns")
     width = min(group, N) if granularity == "group" else N
     shape = (*x.shape[:-1], triton.cdiv(N, width))
     if x.numel() == 0:

@@ -101,8 +101,10 @@ def geglu_tanh(gate: Tensor, up: Tensor, *, configuration: Configuration | None 
 def halves(packed: Tensor) -> tuple[Tensor, Tensor]:
     """(gate, up) of a packed tensor (..., 2N), gate first, as views: `swiglu(*halves(packed))` copies nothing.
 
-    ValueError where the last dimension is odd.
+    TypeError where it is no tensor, ValueError where the last dimension is odd.
     """
+    if not isinstance(packed, Tensor):
+        raise TypeError(f"halves: packed is a {type(packed).__name__}; accepted is a torch.Tensor")
     if packed.dim() < 1 or packed.shape[-1] % 2:
         raise ValueError(f"halves: packed has shape {tuple(packed.shape)}; accepted is (..., 2N)")
     N = packed.shape[-1] // 2

@@ -186,6 +186,11 @@ def check_heads(op: str, **heads: Tensor) -> None:
         if x.dim() != 4 or x.shape[-1] < 2:
             raise ValueError(f"{op}: {name} has shape {tuple(x.shape)}; accepted is (B, H, S, D) with D from 2")
         check_adjacent(op, name, x)
+        if torch.empty_like(x, device="meta").stride(-1) != 1:  # as the result's, which is in the same order
+            raise ValueError(
+                f"{op}: {name} has strides {x.stride()}, so that heads overlap; accepted are heads of features with "
+                "their own memory: call .contiguous() first"
+            )
     (first_name, first), *others = heads.items()
     wanted = _all_but_heads(first)
     for name, x in others:

@@ -10,12 +10,15 @@ store leaves in the cache is written later, and the next kernel may find it ther
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
+from torch.compiler import is_compiling
 from triton.knobs import runtime
 from triton.runtime import driver
 
@@ -66,6 +69,12 @@ class Launch:
         self._compiled: tuple[Any, ...] = ()
 
     def __call__(self, *arguments: Any) -> None:
+        if is_compiling():
+            _untraced(self._launch, *arguments)
+        else:
+            self._launch(*arguments)
+
+    def _launch(self, *arguments: Any) -> None:
         # Who listens to Triton's launches hears of these too, by Triton's own way of launching.
         if self._run is None or runtime.launch_enter_hook.calls or torch.cuda.current_device() != self._device:
             self._launch_by_triton(arguments)
@@ -97,11 +106,21 @@ class Launches:
         self._known: dict[Any, Any] = {}
 
     def __call__(self, *tensors: Tensor, options: tuple[Any, ...] = ()) -> Any:
+        if is_compiling():
+            return _untraced(self._of, tensors, options)
+        return self._of(tensors, options)
+
+    def _of(self, tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> Any:
+        if forward_ad._current_level >= 0:  # tangents, which are in no key, for settle to refuse
+            return self._settle(*tensors, *options)
         try:
             key = (options, torch.is_grad_enabled(), *[_key(tensor) for tensor in tensors])
-        except AttributeError:  # not all are tensors: settle says so
+            known = self._known.get(key)
+        except (AttributeError, TypeError):  # no tensor, or an option that no key can hold: settle says so
             return self._settle(*tensors, *options)
-        known = self._known.get(key)
+        except RuntimeError:  # a tensor without strides or memory: settle says so, else PyTorch does
+            self._settle(*tensors, *options)
+            raise
         if known is None:
             known = self._settle(*tensors, *options)
             if len(self._known) >= MOST_KEPT:
@@ -115,6 +134,12 @@ def _key(tensor: Tensor) -> tuple[Any, ...]:
     return (
         tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(), tensor.data_ptr() % 16, tensor.requires_grad
     )  # fmt: skip
+
+
+@torch.compiler.disable
+def _untraced(call: Callable[..., Any], *arguments: Any) -> Any:
+    """For torch.compile, which would otherwise follow a launch into Triton, and keep one that holds for one key."""
+    return call(*arguments)
 
 
 @cache
@@ -143,6 +168,11 @@ def as_rows(x: Tensor) -> Tensor:
 def result_like(x: Tensor) -> Tensor:
     """A new contiguous tensor of the shape, dtype and device of `x`."""
     return torch.empty_like(x) if x.is_contiguous() else torch.empty(x.shape, dtype=x.dtype, device=x.device)
+
+
+def on_device_of(x: Tensor) -> AbstractContextManager[Any]:
+    """Where Triton is to launch a kernel on `x`: by itself it takes the current GPU."""
+    return torch.cuda.device_of(x)
 
 
 def multiprocessors(device: int) -> int:

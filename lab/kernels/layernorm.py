@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lab.kernels.checks import check_rows, check_vector
+from lab.kernels.checks import check_rows, check_vector, checked_eps
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
@@ -112,7 +112,7 @@ def layernorm(
     """
     launch = _LAUNCHES(x, weight, bias, options=(configuration,))
     y = result_like(x)
-    launch(as_rows(x), weight, bias, y, float(eps))
+    launch(as_rows(x), weight, bias, y, checked_eps("layernorm", eps))
     return y
 
 

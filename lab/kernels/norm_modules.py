@@ -101,7 +101,8 @@ class LayerNorm(nn.Module):
         return layernorm(x, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        has_bias = "bias" in self._parameters
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, bias={has_bias}"
 
 
 def _columns(norm: str, normalized_shape: int | Sequence[int]) -> tuple[int]:

@@ -65,7 +65,7 @@ def _settle(x: Tensor, strategy: str, configuration: Configuration | None) -> Ca
     if strategy not in STRATEGIES:
         raise ValueError(f"reduction: strategy is {strategy!r}; accepted are {' and '.join(map(repr, STRATEGIES))}")
     if x.numel() == 0:
-        return lambda x: torch.zeros((), device=x.device)
+        return lambda x: torch.zeros((), dtype=torch.float32, device=x.device)
     chosen = configuration or REDUCTION_TUNING.choose(x.shape, x)
     programs = min(chosen["PROGRAMS"], triton.cdiv(x.numel(), chosen["BLOCK"]))
     dense = _is_dense(x)

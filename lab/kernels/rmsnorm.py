@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lab.kernels.checks import check_rows, check_vector
+from lab.kernels.checks import check_rows, check_vector, checked_eps
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
@@ -81,7 +81,7 @@ def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Conf
     """
     launch = _LAUNCHES(x, weight, options=(configuration,))
     y = result_like(x)
-    launch(as_rows(x), weight, y, float(eps))
+    launch(as_rows(x), weight, y, checked_eps("rmsnorm", eps))
     return y
 
 

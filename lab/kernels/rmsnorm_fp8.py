@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lab.kernels.checks import check_rows, check_vector
+from lab.kernels.checks import check_rows, check_vector, checked_eps
 from lab.kernels.float8 import LARGEST, magnitude_bits, scale_of, to_float8
 from lab.kernels.fp8 import check_float8, quantize_fp8_reference, write_float8_tile
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
@@ -115,7 +115,7 @@ def rmsnorm_fp8(
     launch = _LAUNCHES(x, weight, options=(dtype, configuration))
     q = torch.empty(x.shape, dtype=dtype, device=x.device)
     scale = torch.empty((*x.shape[:-1], 1), dtype=torch.float32, device=x.device)
-    launch(as_rows(x), weight, q, scale, float(eps))
+    launch(as_rows(x), weight, q, scale, checked_eps("rmsnorm_fp8", eps))
     return q, scale
 
 

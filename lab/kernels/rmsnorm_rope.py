@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lab.kernels.checks import check_adjacent, check_tensor, check_vector
+from lab.kernels.checks import check_adjacent, check_tensor, check_vector, checked_eps
 from lab.kernels.heads import (
     LOAD_BYTES,
     angle_strides,
@@ -111,7 +111,7 @@ def rmsnorm_rope(
     """
     launch = _OF_ROWS(x, weight, cos, sin, options=(num_heads, layout, configuration))
     y = result_like(x)
-    launch(as_rows(x), weight, cos, sin, y, float(eps))
+    launch(as_rows(x), weight, cos, sin, y, checked_eps("rmsnorm_rope", eps))
     return y
 
 
@@ -128,7 +128,7 @@ def qk_norm_rope(
     """
     launch = _OF_HEADS(q, k, q_weight, k_weight, cos, sin, options=(layout, configuration))
     yq, yk = torch.empty_like(q), torch.empty_like(k)
-    launch(q, k, q_weight, k_weight, yq, yk, cos, sin, float(eps))
+    launch(q, k, q_weight, k_weight, yq, yk, cos, sin, checked_eps("qk_norm_rope", eps))
     return yq, yk
 
 
@@ -154,8 +154,8 @@ def _settle_rows(
         )
     if num_heads is not None and num_heads * D != H:
         raise ValueError(
-            f"{op}: num_heads is {num_heads}; accepted is {H // D}, as x has {H} columns and cos and sin are for heads "
-            f"of {D}"
+            f"{op}: num_heads is {num_heads!r}; accepted is {H // D}, as x has {H} columns and cos and sin are for "
+            f"heads of {D}"
         )
     check_layout(op, layout)
     if x.numel() == 0:

@@ -13,6 +13,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 
 from lab.kernels.heads import (
     angle_strides,
@@ -87,6 +88,7 @@ def rope_(
 ) -> Tensor:  # fmt: skip
     """As `rope`, in place; returns `x`. No two elements of `x` may share memory."""
     _OF_ONE(x, cos, sin, options=("rope_", layout, inverse, configuration))(x, x, x, x, cos, sin)
+    increment_version(x)  # autograd may have kept it for another gradient, and has to know that it is no longer that
     return x
 
 
@@ -110,6 +112,7 @@ def rope_qk_(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """As `rope_qk`, in place; returns `q` and `k`. No two elements of them may share memory."""
     _OF_BOTH(q, k, cos, sin, options=("rope_qk_", layout, inverse, configuration))(q, k, q, k, cos, sin)
+    increment_version((q, k))
     return q, k
 
 
@@ -134,7 +137,13 @@ def _settle_both(
 
 def _check_own_memory(op: str, **heads: Tensor) -> None:
     for name, x in heads.items():
-        if any(step == 0 and size > 1 for step, size in zip(x.stride(), x.shape, strict=True)):
+        reach = 0  # the farthest element of the axes so far, which the next has to step over
+        shared = False
+        for step, size in sorted(zip(x.stride(), x.shape, strict=True)):
+            if size > 1:
+                shared |= step <= reach
+                reach += step * (size - 1)
+        if shared and x.numel():
             raise ValueError(
                 f"{op}: {name} has strides {x.stride()}, so that elements share memory; accepted in place are "
                 "elements with their own: call .contiguous() first"
@@ -199,9 +208,21 @@ class Rope(nn.Module):
             raise ValueError(f"Rope: rotary_dim is {rotary_dim}; accepted are even numbers from 2 to {head_dim}")
         self.layout = layout
         self.max_positions = max_positions
+        self.base = base
+        self.rotary_dim = rotary_dim
         cos, sin = angle_tables(max_positions, rotary_dim, base, dtype=dtype, device=device)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
+
+    def reset_parameters(self) -> None:
+        """The tables anew. Needed after `to_empty`, for they are in no state dict."""
+        cos, sin = angle_tables(
+            self.max_positions, self.rotary_dim, self.base, dtype=self.cos.dtype, device=self.cos.device
+        )
+        self.cos, self.sin = cos, sin
+
+    def extra_repr(self) -> str:
+        return f"{self.rotary_dim}, max_positions={self.max_positions}, base={self.base}, layout={self.layout!r}"
 
     def forward(self, q: Tensor, k: Tensor, offset: int = 0) -> tuple[Tensor, Tensor]:
         """(q, k) turned, new tensors. q: (B, Hq, S, D), k: (B, Hk, S, D), at positions offset to offset + S − 1."""

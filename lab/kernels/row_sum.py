@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_tensor
+from lab.kernels.launch import on_device_of
 from lab.kernels.traffic import Traffic
 
 WIDEST = 16_384  # elements of a row that one program reads
@@ -49,7 +50,8 @@ def row_sum(x: Tensor) -> Tensor:
     if x.numel() == 0:
         return torch.zeros(x.shape[:-1], dtype=x.dtype, device=x.device)
     y = torch.empty(x.shape[:-1], dtype=x.dtype, device=x.device)
-    _sum_into(y.view(-1), x.reshape(-1, x.shape[-1]))
+    with on_device_of(x):
+        _sum_into(y.view(-1), x.reshape(-1, x.shape[-1]))
     return y
 
 

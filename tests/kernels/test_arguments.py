@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
+from lab.kernels.add import add
+from lab.kernels.add_rmsnorm import add_rmsnorm
+from lab.kernels.copy import copy
+from lab.kernels.glu import halves
 from lab.kernels.layernorm import layernorm
 from lab.kernels.rmsnorm import rmsnorm
+from lab.kernels.rmsnorm_fp8 import rmsnorm_fp8
+from lab.kernels.rmsnorm_rope import qk_norm_rope, rmsnorm_rope
+from lab.kernels.rope import angle_tables, rope
 
 Norm = Callable[..., Tensor]
 
@@ -132,3 +140,71 @@ def test_a_gradient_that_would_be_lost(norm: Norm, name: str, vector: str, x: Te
 def test_no_gradient_is_lost_under_no_grad(norm: Norm, name: str, vector: str, x: Tensor, good: Tensor) -> None:
     with torch.no_grad():
         assert not norm(x.clone().requires_grad_(), good).requires_grad
+
+
+@every_norm
+def test_a_tangent_that_would_be_lost(norm: Norm, name: str, vector: str, x: Tensor, good: Tensor) -> None:
+    norm(x, good)  # what is known of such tensors must not answer for one with a tangent
+    with forward_ad.dual_level():
+        norm(x, good)
+        with refused(NotImplementedError, f"{name}: x has a tangent, and this kernel has no derivative"):
+            norm(forward_ad.make_dual(x, torch.ones_like(x)), good)
+        with refused(NotImplementedError, f"{name}: {vector} has a tangent"):
+            norm(x, forward_ad.make_dual(good, torch.ones_like(good)))
+    with refused(NotImplementedError, f"{name}: x "):
+        torch.func.jvp(lambda x: norm(x, good), (x,), (x,))
+    with refused(NotImplementedError, f"{name}: x requires grad"):
+        torch.func.grad(lambda x: norm(x, good).sum())(x)
+
+
+@every_norm
+def test_tensors_that_do_not_lie_in_memory_by_strides(
+    norm: Norm, name: str, vector: str, x: Tensor, good: Tensor
+) -> None:
+    with refused(ValueError, f"{name}: x has layout torch.sparse_coo; accepted is torch.strided"):
+        norm(x.to_sparse(), good)
+    with refused(ValueError, f"{name}: {vector} has layout torch.sparse_coo; accepted is torch.strided"):
+        norm(x, good.to_sparse())
+
+
+NORMS_BY_EPS = {
+    "rmsnorm": lambda x, eps: rmsnorm(x, x[0], eps),
+    "layernorm": lambda x, eps: layernorm(x, x[0], x[0], eps),
+    "add_rmsnorm": lambda x, eps: add_rmsnorm(x, x, x[0], eps)[0],
+    "rmsnorm_fp8": lambda x, eps: rmsnorm_fp8(x, x[0], eps)[1],
+    "rmsnorm_rope": lambda x, eps: rmsnorm_rope(x[None], x[0], *angle_tables(4, 8, device=x.device), eps),
+    "qk_norm_rope": lambda x, eps: qk_norm_rope(
+        x[None, None], x[None, None], x[0], x[0], *angle_tables(4, 8, device=x.device), eps
+    )[0],
+}
+
+
+@pytest.mark.parametrize("name", NORMS_BY_EPS)
+def test_an_eps_that_is_none(name: str, x: Tensor) -> None:
+    for eps in (None, "1e-6", torch.tensor(1e-6)):
+        with refused(TypeError, f"{name}: eps is a {type(eps).__name__}; accepted is a float or an int"):
+            NORMS_BY_EPS[name](x, eps)
+    for eps in (-1e-6, float("nan"), float("inf")):
+        with refused(ValueError, f"{name}: eps is {eps}; accepted are finite numbers from 0"):
+            NORMS_BY_EPS[name](x, eps)
+
+
+def test_a_view_that_stands_for_the_negative_of_its_memory(device: str) -> None:
+    z = torch.randn(4, 8, dtype=torch.complex64, device=device)
+    assert torch.equal(copy(z.imag), z.imag)  # strided alike
+    negative = z.conj().imag
+    for call, name in ((copy, "x"), (lambda x: add(z.imag, x), "y")):
+        with pytest.raises(ValueError, match=f"{name} is a view of the negative of its memory; accepted are"):
+            call(negative)
+    assert torch.equal(copy(negative.resolve_neg()), negative)
+
+
+def test_an_option_that_no_key_can_hold(device: str) -> None:
+    x = torch.ones(1, 1, 4, 8, device=device)
+    with refused(ValueError, "rope: layout is ['half-split']; accepted are ['half-split', 'interleaved']"):
+        rope(x, *angle_tables(4, 8, device=device), layout=["half-split"])  # type: ignore[arg-type]
+
+
+def test_halves_of_what_is_no_tensor() -> None:
+    with refused(TypeError, "halves: packed is a list; accepted is a torch.Tensor"):
+        halves([1.0, 2.0])  # type: ignore[arg-type]

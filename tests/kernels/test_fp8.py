@@ -278,3 +278,20 @@ def test_on_a_gpu_more_than_two_to_the_31_elements_are_addressed_right(granulari
         assert_nearest(q[-3:], last)
     assert q[0, :8].float().eq(448).all()
     assert scale.flatten()[0].item() == pytest.approx(1 / 448)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_more_than_two_to_the_31_scales_are_addressed_right() -> None:
+    x = torch.ones((2**31 // 65_536 + 1, 65_536), dtype=torch.float16, device="cuda")
+    x[-1] = 2
+    q, scale = quantize_fp8(x, "group", group=1)
+    for row, value in ((0, 1), (-1, 2)):
+        assert q[row].float().eq(448).all()
+        assert scale[row].mul(448).sub(value).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("group", [None, "4", 2.5], ids=repr)
+def test_a_group_that_is_no_number_of_columns_is_refused(group: Any, device: str) -> None:
+    message = f"quantize_fp8: group is {group!r}; accepted are 1 to 16384 columns"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        quantize_fp8(torch.ones(2, 8, device=device), "group", group=group)

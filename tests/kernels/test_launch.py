@@ -11,6 +11,7 @@ from torch import Tensor
 from lab.kernels import launch as launching
 from lab.kernels.launch import Configuration, Launch, Launches
 from lab.kernels.rmsnorm import rmsnorm, rmsnorm_inputs
+from lab.kernels.rope import rope_, rope_qk_inputs
 
 
 @triton.jit
@@ -195,3 +196,18 @@ def test_on_two_gpus_a_launch_goes_to_that_of_its_tensors() -> None:
     with torch.cuda.device(1):
         assert torch.equal(rmsnorm(*away).cpu(), expected)
         assert torch.equal(rmsnorm(x, weight).cpu(), expected)
+
+
+def test_a_compiled_model_calls_kernels_as_they_are(device: str) -> None:
+    """torch.compile would else follow the call into Triton, and take what was settled for a constant."""
+    x, cos, sin = rope_qk_inputs((1, 2, 1, 5, 8), torch.float32, device, seed=9)[1:]
+    _, weight = rmsnorm_inputs((1, 8), torch.float32, device, seed=9)
+
+    def model(x: Tensor) -> Tensor:
+        y = rmsnorm(x * 2, weight) + 1
+        return rope_(y * 3, cos[: x.shape[-2]], sin[: x.shape[-2]]) - 1
+
+    compiled = torch.compile(model, backend="aot_eager")
+    for heads in (x, x + 1, x[:, :, :3], x.transpose(1, 2).contiguous().transpose(1, 2)):
+        torch.testing.assert_close(compiled(heads), model(heads))
+    torch.compiler.reset()

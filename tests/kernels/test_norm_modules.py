@@ -105,4 +105,5 @@ def test_more_than_one_dimension_and_no_eps_are_refused() -> None:
 
 
 def test_it_prints_as_theirs_does() -> None:
-    assert repr(LayerNorm(8)) == "LayerNorm((8,), eps=1e-05, elementwise_affine=True)"
+    assert repr(LayerNorm(8)) == "LayerNorm((8,), eps=1e-05, elementwise_affine=True, bias=True)"
+    assert repr(LayerNorm(8, bias=False)) == "LayerNorm((8,), eps=1e-05, elementwise_affine=True, bias=False)"

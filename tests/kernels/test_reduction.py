@@ -166,3 +166,13 @@ def test_on_a_gpu_a_captured_graph_replays_on_new_data(strategy: str) -> None:
         x.fill_(value)
         graph.replay()
         assert y.item() == value * (1 << 22)
+
+
+@every_strategy
+def test_nothing_sums_to_float32_whatever_the_default_type_is(strategy: str, device: str) -> None:
+    x = torch.empty(0, dtype=torch.float16, device=device)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert reduction(x, strategy=strategy).dtype == torch.float32
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -142,6 +142,37 @@ def test_one_head_may_stand_for_many_but_not_in_place(device: str) -> None:
         rope_(repeated, cos, sin)
 
 
+@pytest.mark.parametrize("strides", [(40, 40, 4, 1), (40, 12, 8, 1)], ids=str)
+def test_elements_that_overlap_are_refused_in_place(strides: tuple[int, ...], device: str) -> None:
+    _, cos, sin = rope_inputs((1, 2, 5, 8), torch.float32, device, seed=20)
+    x = torch.randn(100, device=device).as_strided((1, 2, 5, 8), strides)
+    assert_near(rope(x, cos, sin), rope_reference(x, cos, sin))
+    with refused(f"rope_: x has strides {strides}, so that elements share memory; accepted in place are"):
+        rope_(x, cos, sin)
+
+
+def test_windows_that_slide_by_one_feature_are_refused(device: str) -> None:
+    """A result in their order in memory would have its features apart."""
+    x, cos, sin = rope_inputs((1, 2, 5, 8), torch.float32, device, seed=20)
+    windows = torch.randn(100, device=device).as_strided(x.shape, (40, 40, 1, 1))
+    with refused("rope: x has strides (40, 40, 1, 1), so that heads overlap; accepted are heads of features"):
+        rope(windows, cos, sin)
+    with refused("rope_qk: k has strides (40, 40, 1, 1), so that heads overlap; accepted are heads of features"):
+        rope_qk(x, windows, cos, sin)
+
+
+@pytest.mark.parametrize("in_place", [rope_, lambda x, cos, sin: rope_qk_(x.clone(), x, cos, sin)], ids=["one", "qk"])
+def test_autograd_knows_that_what_it_kept_was_turned_in_place(in_place: Callable[..., Any], device: str) -> None:
+    x, cos, sin = rope_inputs((1, 2, 5, 8), torch.float32, device, seed=20)
+    weight = torch.ones_like(x, requires_grad=True)
+    loss = (weight * x).sum()  # whose gradient is x as it was
+    in_place(x, cos, sin)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    with torch.inference_mode():
+        rope_(x.clone(), cos, sin)
+
+
 def test_an_unaligned_start_is_read_right(device: str) -> None:
     flat, cos, sin = rope_inputs((1, 1, 13, 16), torch.float16, device, seed=21)
     x = flat.flatten()[1 : 1 + 2 * 6 * 16].view(1, 2, 6, 16)
@@ -260,6 +291,17 @@ def test_the_modules_tables_are_not_part_of_its_state(device: str) -> None:
     assert not module.state_dict()
     assert module.cos.dtype == torch.float16
     assert dict(module.named_buffers()).keys() == {"cos", "sin"}
+
+
+def test_the_modules_tables_can_be_made_anew(device: str) -> None:
+    """As a model needs that was made without memory and then loaded."""
+    made = Rope(8, 12, base=500.0, rotary_dim=4, device=device)
+    empty = Rope(8, 12, base=500.0, rotary_dim=4, device="meta").to_empty(device=device)
+    empty.reset_parameters()
+    assert torch.equal(empty.cos, made.cos)
+    assert torch.equal(empty.sin, made.sin)
+    assert not empty.state_dict()
+    assert repr(made) == "Rope(4, max_positions=12, base=500.0, layout='half-split')"
 
 
 def test_positions_that_the_module_has_no_angles_for_are_refused(device: str) -> None:

@@ -100,3 +100,10 @@ def test_elements_beyond_two_to_the_31st_are_summed() -> None:
     x[:, -4099:] = 0.25
     assert row_sum(x).tolist() == [4099 / 4] * 2
     assert row_sum(x.view(-1)).item() == 4099 / 2
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_on_two_gpus_it_runs_on_that_of_its_tensor() -> None:
+    (x,) = row_sum_inputs((32, 500), torch.float16, "cuda:0", seed=8)
+    assert torch.equal(row_sum(x.to("cuda:1")).cpu(), row_sum(x).cpu())  # while cuda:0 is the current one
