@@ -136,13 +136,13 @@ def test_loading_what_compiles_replaces_nothing() -> None:
 
 
 def test_the_insides_of_the_judges_are_watched() -> None:
-    original, code = correctness._error, correctness._kind.__code__
+    original, code = correctness._difference, correctness._kind.__code__
     guard = watched.make_guard()
-    correctness._error = lambda *_: (0.0, 0.0, False)
+    correctness._difference = lambda *_: (0.0, 0.0, False)
     correctness._kind.__code__ = (lambda tensor: tensor).__code__
     torch.Tensor.double = lambda self: self  # type: ignore[method-assign, assignment]
     found = guard.broken().removeprefix("replaced ").split(", ")
-    assert set(found) == {"lab.worker.correctness._error", "Tensor.double", "the code of _kind"}
-    assert correctness._error is original
+    assert set(found) == {"lab.worker.correctness._difference", "Tensor.double", "the code of _kind"}
+    assert correctness._difference is original
     assert correctness._kind.__code__ is code
     assert torch.ones(1).double().dtype == torch.float64
