@@ -23,7 +23,7 @@ from torch import Tensor
 from lab.kernels.checks import check_rows
 from lab.kernels.float8 import LARGEST, SMALLEST_SCALE, magnitude_bits, scale_of, to_float8
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, multiprocessors
-from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, norm_choices, norm_rule, row_choices
+from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, check_held, norm_choices, norm_rule, row_choices
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements, by_rows
 from lab.kernels.wide_row import lane_maxima, once_more, read_tile, read_tiles
@@ -192,6 +192,7 @@ def _settle(
     if x.numel() == 0:
         return _Settled(shape, _nothing)
     chosen = configuration or quantize_fp8_tuning(granularity, group).choose((x.numel() // N, N), x)
+    check_held(chosen, width)
     whole = chosen["BLOCK"] >= width and "HELD" not in dict(chosen.constants)
     if granularity == "group" and not whole:
         raise ValueError(f"quantize_fp8: configuration is {chosen}; accepted are those that hold a group of {width}")

@@ -20,7 +20,15 @@ from lab.kernels.float8 import LARGEST, magnitude_bits, scale_of, to_float8
 from lab.kernels.fp8 import check_float8, quantize_fp8_reference, write_float8_tile
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
 from lab.kernels.rmsnorm import rmsnorm_inputs, rmsnorm_reference
-from lab.kernels.rows import MAXIMUM_COLUMNS, TILE_BYTES, WIDEST_REGISTER_ROW, held_rule, norm_choices, norm_rule
+from lab.kernels.rows import (
+    MAXIMUM_COLUMNS,
+    TILE_BYTES,
+    WIDEST_REGISTER_ROW,
+    check_held,
+    held_rule,
+    norm_choices,
+    norm_rule,
+)
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
 from lab.kernels.wide_row import lane_maxima, lane_sums, once_more, read_tile, read_tiles
@@ -128,6 +136,7 @@ def _settle(x: Tensor, weight: Tensor, dtype: torch.dtype, configuration: Config
     rows = x.reshape(-1, x.shape[-1])
     M, N = rows.shape
     chosen = configuration or RMSNORM_FP8_TUNING.choose((M, N), x)
+    check_held(chosen, N)
     constants = dict(chosen.constants)
     count, block = constants.get("ROWS", 1), constants["BLOCK"]
     whole = block >= N and "HELD" not in constants

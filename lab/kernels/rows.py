@@ -75,6 +75,17 @@ def _held_choices(N: int, itemsize: int) -> Iterator[Configuration]:
                 yield Configuration.of(HELD=held, BLOCK=tile, num_warps=num_warps)
 
 
+def check_held(chosen: Configuration, N: int) -> None:
+    """ValueError where a configuration holds more tiles than a row of N columns has: it would write past the row."""
+    constants = dict(chosen.constants)
+    tiles = triton.cdiv(N, constants["BLOCK"])
+    if not 1 <= constants.get("HELD", 1) <= tiles:
+        raise ValueError(
+            f"configuration: HELD is {constants['HELD']}; accepted are 1 to {tiles}, the tiles of {constants['BLOCK']} "
+            f"columns in a row of {N}"
+        )
+
+
 def row_launch(whole: Any, tiled: Any, x: Tensor, chosen: Configuration, *strides: int) -> Launch:
     """The launch for the rows of `x`, (M, N): of `whole`, whose programs take whole rows, or of `tiled`.
 
@@ -82,6 +93,7 @@ def row_launch(whole: Any, tiled: Any, x: Tensor, chosen: Configuration, *stride
     a `tiled` one that holds some of its tiles, HELD and BLOCK), MASKED.
     """
     M, N = x.shape
+    check_held(chosen, N)
     constants = dict(chosen.constants)
     rows, block = constants.get("ROWS", 1), constants["BLOCK"]
     rows_whole = "HELD" not in constants and block >= N

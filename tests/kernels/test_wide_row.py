@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import triton
 
-from lab.kernels.fp8 import quantize_fp8_choices, quantize_fp8_rule
-from lab.kernels.rmsnorm_fp8 import rmsnorm_fp8_choices, rmsnorm_fp8_rule
+from lab.kernels.fp8 import quantize_fp8, quantize_fp8_choices, quantize_fp8_rule
+from lab.kernels.launch import Configuration
+from lab.kernels.rmsnorm import rmsnorm
+from lab.kernels.rmsnorm_fp8 import rmsnorm_fp8, rmsnorm_fp8_choices, rmsnorm_fp8_rule
 from lab.kernels.rows import norm_choices, norm_rule
+from lab.kernels.softmax import softmax
 
 CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 # Compiles a wide kernel of a module and prints how many accesses of global memory are 16 bytes wide, and how many there
@@ -102,3 +106,20 @@ def test_no_choice_holds_more_than_a_row_or_a_multiprocessors_registers() -> Non
         if "HELD" in dict(chosen.constants):
             assert (chosen["HELD"] - 1) * chosen["BLOCK"] < 50_000
             assert chosen["HELD"] * chosen["BLOCK"] * 2 <= 196_608
+
+
+@pytest.mark.parametrize("held", [0, 5, 1000])
+def test_more_tiles_than_a_row_has_are_refused(held: int, device: str) -> None:
+    """Where the tiles divide the row nothing masks them: such a launch would write into the next row."""
+    rows = torch.randn(2, 4 * 8192, dtype=torch.float16, device=device)
+    weight = torch.ones(4 * 8192, dtype=torch.float16, device=device)
+    chosen = Configuration.of(HELD=held, BLOCK=8192, num_warps=32)
+    refused = rf"configuration: HELD is {held}; accepted are 1 to 4, the tiles of 8192 columns in a row of 32768"
+    for call in (
+        lambda: rmsnorm(rows, weight, configuration=chosen),
+        lambda: softmax(rows, configuration=chosen),
+        lambda: quantize_fp8(rows, configuration=chosen),
+        lambda: rmsnorm_fp8(rows, weight, configuration=chosen),
+    ):
+        with pytest.raises(ValueError, match=refused):
+            call()
