@@ -18,8 +18,8 @@ from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS, Case, Claim, Experiment, Operator, Profile, one_of
 from lab.definition.plan import Plan, PlannedCase, Protocol, make_plan, planned, save_plan
 from lab.evidence import journal
+from lab.evidence.codec import SCHEMA
 from lab.evidence.record import (
-    SCHEMA,
     Canary,
     Cell,
     Compiled,

@@ -8,7 +8,7 @@ from lab.definition.catalogue import choose_experiments, experiments_of_run, loa
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import ITEMSIZES, planned
 from lab.errors import PlanError
-from lab.evidence.record import from_data, to_data
+from lab.evidence.codec import from_data, to_data
 from lab.worker.correctness import check_profile
 
 EXPERIMENTS = load_experiments()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lab.definition.experiment import SLUG, SLUG_RULE, Case, Claim, Experiment, Profile
 from lab.errors import PlanError, RunError
-from lab.evidence.record import SCHEMA, added, digest, from_data, to_data
+from lab.evidence.codec import SCHEMA, added, digest, from_data, to_data
 from lab.kernels.traffic import Traffic
 
 NAME = "plan.json"

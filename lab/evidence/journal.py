@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import RunError
-from lab.evidence.record import KINDS, Record, canonical, from_data, to_data
+from lab.evidence.codec import canonical, from_data, to_data
+from lab.evidence.record import KINDS, Record
 
 NAME = "journal.jsonl"
 

@@ -24,7 +24,8 @@ from triton.testing import do_bench
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import Case, Experiment, Profile
 from lab.definition.plan import load_plan
-from lab.evidence.record import Reading, to_data
+from lab.evidence.codec import to_data
+from lab.evidence.record import Reading
 from lab.profiler.nvbench import Answer, cold_medians
 from lab.profiler.readings import DIRTY_FLUSH, DO_BENCH, NVBENCH, Item
 from lab.supervisor.channel import send

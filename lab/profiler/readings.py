@@ -18,7 +18,8 @@ from typing import Any
 
 from lab.definition.plan import Plan, PlannedExperiment
 from lab.errors import RunError
-from lab.evidence.record import Reading, from_data
+from lab.evidence.codec import from_data
+from lab.evidence.record import Reading
 from lab.evidence.source import OWN_MODULE, child_environment
 from lab.supervisor.channel import Garbled, Reader
 from lab.supervisor.orphan import mark_parent

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from lab.errors import RunError
-from lab.evidence.record import KINDS, Canary, Cell, Control, Record, Rounds, SweepFinish, SweepStart, Watch, from_data
+from lab.evidence.codec import from_data
+from lab.evidence.record import KINDS, Canary, Cell, Control, Record, Rounds, SweepFinish, SweepStart, Watch
 from lab.supervisor.channel import Garbled
 from lab.supervisor.ledger import Key
 from lab.supervisor.watch import Watcher

@@ -8,8 +8,9 @@ from lab.definition.plan import NAME as PLAN_NAME
 from lab.definition.plan import Plan, load_plan, save_plan
 from lab.errors import RunError
 from lab.evidence import journal
+from lab.evidence.codec import SCHEMA, to_data
 from lab.evidence.moment import now
-from lab.evidence.record import SCHEMA, Machine, Record, RunFinish, RunStart, to_data
+from lab.evidence.record import Machine, Record, RunFinish, RunStart
 from lab.evidence.source import head, source_digest
 from lab.supervisor.ledger import Ledger
 

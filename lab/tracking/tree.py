@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lab.definition.plan import PlannedCase
-from lab.evidence.record import digest, to_data
+from lab.evidence.codec import digest, to_data
 from lab.tracking.measures import Measure, cell_measures, curves, headlines, last_utc
 from lab.tracking.report import describe_cell, describe_run, summary_table, write_report
 from lab.verdict.cells import CellResult

@@ -13,7 +13,7 @@ from typing import Any
 from lab.definition import plan
 from lab.errors import EvidenceError
 from lab.evidence import journal
-from lab.evidence.record import SCHEMA, digest
+from lab.evidence.codec import SCHEMA, digest
 from lab.evidence.source import ROOT, commit_of
 from lab.verdict.results import RunResult, load_run
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.definition.search import is_search
-from lab.evidence.record import SCHEMA, Round, Watch
+from lab.evidence.codec import SCHEMA
+from lab.evidence.record import Round, Watch
 from lab.verdict.cells import CellResult
 from lab.verdict.explained import explain
 from lab.verdict.judge import POLICY_VERSION, WEIGHED, Verdict

@@ -12,8 +12,9 @@ import torch
 
 from lab.definition.experiment import Case, Experiment, Profile, one_of
 from lab.definition.plan import Plan, PlannedCase, PlannedExperiment
+from lab.evidence.codec import to_data
 from lab.evidence.moment import now
-from lab.evidence.record import Cell, Control, Correctness, Rounds, to_data
+from lab.evidence.record import Cell, Control, Correctness, Rounds
 from lab.worker.clock import Clock
 from lab.worker.compiled import Making, making_of
 from lab.worker.correctness import Check, check_output, check_profile, verdict, worse

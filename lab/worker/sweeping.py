@@ -7,9 +7,10 @@ import torch
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.plan import Plan, case_order
+from lab.evidence.codec import to_data
 from lab.evidence.machine import fingerprint
 from lab.evidence.moment import now
-from lab.evidence.record import Canary, SweepFinish, SweepStart, to_data
+from lab.evidence.record import Canary, SweepFinish, SweepStart
 from lab.worker.device import make_clock
 from lab.worker.guard import Guard, Tampering
 from lab.worker.stages import Stages

@@ -10,7 +10,7 @@ import time
 
 import torch
 
-from lab.evidence import record
+from lab.evidence import codec, record
 from lab.worker import (
     clock,
     compiled,
@@ -28,8 +28,8 @@ from lab.worker import (
 )
 
 ROOMS = (
-    clock, compiled, correctness, cpu, deferred, device, draws, guard, launches, measure, record, ring, sweep_case,
-    tensors,
+    clock, codec, compiled, correctness, cpu, deferred, device, draws, guard, launches, measure, record, ring,
+    sweep_case, tensors,
 )  # fmt: skip
 USED_OF = (builtins, gc, math, random, random.Random, random.SystemRandom, secrets, statistics, time, torch.Tensor)
 OPERATORS = tuple(f"__{name}__" for name in ("eq", "or", "and", "mul", "add", "getitem", "bool", "float"))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lab.evidence import machine
+from lab.evidence.codec import canonical, to_data
 from lab.evidence.machine import fingerprint
-from lab.evidence.record import canonical, to_data
 
 
 @pytest.fixture

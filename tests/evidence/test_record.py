@@ -10,7 +10,8 @@ from factory import cell, machine, plan_of, records_of, timing
 
 from lab.definition.plan import Protocol
 from lab.errors import RunError
-from lab.evidence.record import KINDS, Cell, Counters, Record, SweepStart, canonical, digest, from_data, to_data
+from lab.evidence.codec import canonical, digest, from_data, to_data
+from lab.evidence.record import KINDS, Cell, Counters, Record, SweepStart
 
 RECORDS = records_of(
     plan_of(sweeps=1, profiling=True, instruments=True),

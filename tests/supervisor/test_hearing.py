@@ -8,7 +8,8 @@ import pytest
 from factory import canary, cell, machine, timing
 
 from lab.definition.plan import Protocol
-from lab.evidence.record import Cell, Control, Record, SweepFinish, SweepStart, Watch, to_data
+from lab.evidence.codec import to_data
+from lab.evidence.record import Cell, Control, Record, SweepFinish, SweepStart, Watch
 from lab.supervisor.channel import Garbled
 from lab.supervisor.hearing import Hearing
 from lab.supervisor.watch import Watcher

@@ -4,7 +4,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from lab.evidence.record import SCHEMA, Timing
+from lab.evidence.codec import SCHEMA
+from lab.evidence.record import Timing
 from lab.profiler.readings import DIRTY_FLUSH, DO_BENCH, NVBENCH
 from lab.verdict.cells import SCOPE
 from lab.verdict.judge import POLICY_VERSION

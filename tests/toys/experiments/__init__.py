@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from lab import EDGES, Case, Claim, Experiment, Operator, Profile
-from lab.evidence.record import Cell, to_data
+from lab.evidence.codec import to_data
+from lab.evidence.record import Cell
 from lab.kernels.traffic import Traffic
 from lab.supervisor.channel import send
 
