@@ -51,7 +51,7 @@ class Machine:
     cpu: str
     cpu_count: int
     environment: Mapping[str, str]  # an allow-list of variables
-    quack: str = added(5, "")
+    quack: str = added(5, "not on record")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
