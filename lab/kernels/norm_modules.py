@@ -42,7 +42,15 @@ class RMSNorm(nn.Module):
 
     @classmethod
     def from_torch(cls, module: nn.RMSNorm) -> "RMSNorm":
-        """The norm that `module` is, with its weight in the same memory. Without a weight it is on the CPU at first."""
+        """The norm that `module` is, with its weight in the same memory. Without a weight it is on the CPU at first.
+
+        ValueError where its eps is None: PyTorch then takes the machine epsilon of each input's dtype, and this none.
+        """
+        if module.eps is None:
+            raise ValueError(
+                "RMSNorm.from_torch: the module's eps is None, for which PyTorch takes the machine epsilon of each "
+                "input's dtype; accepted is a number: set the module's eps first"
+            )
         norm = cls(module.normalized_shape, _checked("RMSNorm", module.eps), module.elementwise_affine)
         _take_over(norm, module)
         return norm
