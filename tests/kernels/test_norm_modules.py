@@ -99,7 +99,7 @@ def test_it_works_as_it_is_outside_no_grad_and_refuses_to_lose_a_gradient(x: Ten
 def test_more_than_one_dimension_and_no_eps_are_refused() -> None:
     with pytest.raises(ValueError, match=r"LayerNorm: normalized_shape is \(2, 3\); accepted is one dimension"):
         LayerNorm((2, 3))
-    with pytest.raises(ValueError, match="the module.s eps is None, for which PyTorch takes the machine epsilon"):
+    with pytest.raises(ValueError, match=r"the module's eps is None, for which PyTorch takes the machine epsilon"):
         RMSNorm.from_torch(nn.RMSNorm(8))
     assert RMSNorm([8]).normalized_shape == RMSNorm(8).normalized_shape == (8,)
 
