@@ -76,13 +76,14 @@ def _held_choices(N: int, itemsize: int) -> Iterator[Configuration]:
 
 
 def check_held(chosen: Configuration, N: int) -> None:
-    """ValueError where a configuration holds more tiles than a row of N columns has: it would write past the row."""
+    """ValueError where a configuration would write past a row of N columns: it holds more tiles than the row has, and
+    nothing masks them because they divide it."""
     constants = dict(chosen.constants)
-    tiles = triton.cdiv(N, constants["BLOCK"])
-    if not 1 <= constants.get("HELD", 1) <= tiles:
+    held, block = constants.get("HELD", 1), constants["BLOCK"]
+    if held < 1 or (N % block == 0 and held > N // block):
         raise ValueError(
-            f"configuration: HELD is {constants['HELD']}; accepted are 1 to {tiles}, the tiles of {constants['BLOCK']} "
-            f"columns in a row of {N}"
+            f"configuration: HELD is {held}; accepted are 1 to {triton.cdiv(N, block)}, the tiles of {block} columns in a "
+            f"row of {N}"
         )
 
 
