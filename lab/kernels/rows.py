@@ -82,8 +82,8 @@ def check_held(chosen: Configuration, N: int) -> None:
     held, block = constants.get("HELD", 1), constants["BLOCK"]
     if held < 1 or (N % block == 0 and held > N // block):
         raise ValueError(
-            f"configuration: HELD is {held}; accepted are 1 to {triton.cdiv(N, block)}, the tiles of {block} columns in a "
-            f"row of {N}"
+            f"configuration: HELD is {held}; accepted are 1 to {triton.cdiv(N, block)}, the tiles of {block} columns "
+            f"in a row of {N}"
         )
 
 
