@@ -109,7 +109,7 @@ def test_it_follows_pytorchs_own_formula(granularity: str, device: str) -> None:
     x = drawn(16, 512, dtype=torch.bfloat16, device=device)
     wide = x.float() if granularity != "group" else x.float().view(-1, 128)
     amax = wide.abs().amax() if granularity == "tensor" else wide.abs().amax(-1, keepdim=True)
-    scale = amax / 448
+    scale = amax / torch.tensor(448.0, device=device)  # by a number, PyTorch multiplies on a GPU with 1 / 448
     plain = (wide / scale).clamp(-448, 448).to(E4M3).view(x.shape)
     q, found = quantize_fp8(x, granularity)
     assert torch.equal(found.flatten(), scale.flatten())
