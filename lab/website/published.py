@@ -5,7 +5,7 @@ from typing import Any
 
 from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.definition.search import is_search
-from lab.evidence.codec import SCHEMA
+from lab.evidence.codec import SCHEMA, to_data
 from lab.evidence.record import Round, Watch
 from lab.verdict.cells import CellResult
 from lab.verdict.explained import explain
@@ -20,14 +20,19 @@ from lab.website.rounding import rounded
 TRAFFIC_FIELDS = ("ratio", "low", "high", "subject_bytes", "baseline_bytes")
 
 
-def experiment_data(result: ExperimentResult, run: RunResult | None, digest: str) -> dict[str, Any]:
-    """Plain JSON values; SI units; the unit in the key."""
+def experiment_data(
+    result: ExperimentResult, run: RunResult | None, digest: str = "", commit: str = ""
+) -> dict[str, Any]:
+    """Plain JSON values; SI units; the unit in the key. `commit` is the one whose source was measured."""
     plan = result.plan
     return {
         "schema": SCHEMA,
         "policy_version": POLICY_VERSION,
         "experiment": plan.name,
-        "evidence": _evidence(result, run, digest) if run else None,
+        "title": plan.title,
+        "question": plan.question,
+        "evidence": _evidence(result, run, digest, commit) if run else None,
+        "machine": to_data(run.machine) if run else None,
         "ceilings": ceilings_data(run) if run else None,
         "limits": limits_data(result, run) if run else None,
         "counts": _counts(plan, result),
@@ -79,11 +84,14 @@ def experiment_data(result: ExperimentResult, run: RunResult | None, digest: str
     }
 
 
-def _evidence(result: ExperimentResult, run: RunResult, digest: str) -> dict[str, Any]:
+def _evidence(result: ExperimentResult, run: RunResult, digest: str, commit: str) -> dict[str, Any]:
     protocol = run.plan.protocol
     return {
         "digest": digest,
+        "commit": commit or run.start.commit,
         "run_id": run.plan.run_id,
+        "schema_of_run": run.start.schema,
+        "cut_short": run.finish.cut_short if run.finish else "",
         "source_digest": run.start.source_digest,
         "plan_digest": run.start.plan_digest,
         "policy_version_of_run": run.plan.policy_version,
@@ -95,7 +103,8 @@ def _evidence(result: ExperimentResult, run: RunResult, digest: str) -> dict[str
         "rounds": protocol.rounds,
         "block": protocol.block,
         "launch_floor_seconds": rounded(run.sweeps[0].launch_floor_seconds),
-        "damaged_lines": [damage.line_number for damage in run.damages],
+        "empty_seconds": rounded(run.sweeps[0].empty_seconds),
+        "damages": {str(damage.line_number): damage.reason for damage in run.damages},
     }
 
 

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from lab.errors import LabError
 from lab.evidence.source import ROOT
 from lab.website.charts.speedups import STYLE_HASHES, plotly_script
+from lab.website.outputs import Document
 from lab.website.pages.site import Site
 
 TEMPLATES = ROOT / "site_templates"
@@ -89,6 +90,11 @@ def _render(site: Site, out: Path) -> None:
         _write(out / folder / "data.json", json.dumps(experiment.data, indent=1, sort_keys=True) + "\n")
     for decision in site.decisions:
         page("decision.html", f"decisions/{decision.slug}/index.html", decision=decision)
+    for output in site.outputs:
+        if isinstance(output, Document):
+            page(output.template, output.path, **output.view)
+        else:
+            _write(out / output.path, output.content)
     _write(out / "assets" / plotly_name, plotly_code)
     for name in ASSETS:
         (out / "assets").mkdir(exist_ok=True)
@@ -100,6 +106,6 @@ def _json_in_script(text: str) -> Markup:
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="\n")
+    path.write_bytes(content.encode() if isinstance(content, str) else content)

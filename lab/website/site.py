@@ -1,7 +1,7 @@
 """Definitions + evidence + decisions → the whole site: gather everything first, then write it at once."""
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,8 @@ from lab.evidence.source import ROOT
 from lab.verdict.results import ClaimResult, ExperimentResult, RunResult, load_run, unmeasured
 from lab.verdict.validity import study
 from lab.website.decisions import Decision, Standing, check_claims, load_decisions, refuse_unacknowledged, standings
+from lab.website.judged import Judged, judged
+from lab.website.outputs import Gathered, Output
 from lab.website.pages.experiment import decision_link, experiment_page
 from lab.website.pages.methods import methods_page
 from lab.website.pages.site import Site, decision_page, policy_page
@@ -21,6 +23,8 @@ from lab.website.refusal import as_publication, refuse
 from lab.website.render import write_site
 
 DECISIONS = ROOT / "experiments" / "decisions"
+# Each makes one kind of page, or of file, of all that was gathered.
+ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = ()
 EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
 
 
@@ -41,7 +45,9 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
     site = _site("", shown, records, found, trust)
     own = [as_publication(item, page.data) for item, page in zip(shown, site.experiments, strict=True)]
     refuse(own)
-    files = write_site(replace(site, methods=methods_page(load_audits(), own, shown)), out)
+    gathered = _gathered(site, shown, [item for each in evidence for item in judged(each)], records, found)
+    outputs = tuple(output for room in ROOMS for output in room(gathered))
+    files = write_site(replace(site, methods=methods_page(load_audits(), own, shown), outputs=outputs), out)
     return f"{out}: {len(shown)} experiments, {len(records)} decisions, {files} files"
 
 
@@ -74,6 +80,23 @@ def _site(
         decision_links=tuple(decision_link(decision, standing) for decision, standing in pairs),
         policy=policy_page(),
         trust=trust,
+    )
+
+
+def _gathered(
+    site: Site,
+    shown: Sequence[Shown],
+    published: Sequence[Judged],
+    records: Sequence[Decision],
+    found: Mapping[str, Sequence[Standing]],
+) -> Gathered:
+    return Gathered(
+        label=site.label,
+        current=tuple(
+            Judged(plan=item.result.plan, data=page.data) for item, page in zip(shown, site.experiments, strict=True)
+        ),
+        published=tuple(published),
+        decisions=tuple((decision, found[decision.slug]) for decision in records),
     )
 
 

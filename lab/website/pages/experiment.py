@@ -36,7 +36,7 @@ def experiment_page(
 ) -> ExperimentPage:
     """`publications`: those whose cases an experiment may measure again."""
     plan, run = shown.result.plan, shown.run
-    data = experiment_data(shown.result, run, shown.digest)
+    data = experiment_data(shown.result, run, shown.digest, shown.commit)
     again = publication_of(publications, plan.name)
     if again:
         data["replication"] = replication_data(again, shown)

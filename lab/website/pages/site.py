@@ -14,6 +14,7 @@ from lab.verdict.results import ClaimResult
 from lab.verdict.statistics import Latency
 from lab.website.decisions import Decision, Standing, freshness
 from lab.website.format import ratio_interval
+from lab.website.outputs import Output
 from lab.website.pages.methods import MethodsPage
 from lab.website.pages.trust import TrustPage
 from lab.website.pages.views import DecisionLink, ExperimentPage
@@ -67,6 +68,7 @@ class Site:
     policy: PolicyPage
     trust: TrustPage | None  # a preview of one run has none
     methods: MethodsPage | None = None  # nor this
+    outputs: tuple[Output, ...] = ()  # all other pages and files
 
 
 def decision_page(decision: Decision, found: Sequence[Standing]) -> DecisionPage:
