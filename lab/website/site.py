@@ -1,6 +1,5 @@
 """Definitions + evidence + decisions → the whole site: gather everything first, then write it at once."""
 
-import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,23 +7,27 @@ from pathlib import Path
 from lab.definition.catalogue import load_audits, load_experiments
 from lab.definition.plan import planned
 from lab.evidence.source import ROOT
-from lab.verdict.results import ClaimResult, ExperimentResult, RunResult, load_run, unmeasured
+from lab.verdict.results import ExperimentResult, RunResult, load_run, unmeasured
 from lab.verdict.validity import study
-from lab.website.decisions import Decision, Standing, check_claims, load_decisions, refuse_unacknowledged, standings
+from lab.website.decision_records import check_records, load_decisions
+from lab.website.decisions import Decision, Standing, refuse_unacknowledged, standings, today_of
 from lab.website.judged import Judged, judged
 from lab.website.outputs import Gathered, Output
-from lab.website.pages.experiment import decision_link, experiment_page
+from lab.website.pages.decisions import decision_pages
+from lab.website.pages.experiment import experiment_page
 from lab.website.pages.methods import methods_page
-from lab.website.pages.site import Site, decision_page, policy_page
+from lab.website.pages.site import Site, policy_page
 from lab.website.pages.trust import TrustPage, trust_page
 from lab.website.pages.views import Shown
 from lab.website.promoted import EVIDENCE, Evidence, load_evidence
+from lab.website.published import experiment_data
 from lab.website.refusal import as_publication, refuse
 from lab.website.render import write_site
 
 DECISIONS = ROOT / "experiments" / "decisions"
 # Each makes one kind of page, or of file, of all that was gathered.
-ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = ()
+READING: tuple[Callable[[Gathered], Iterable[Output]], ...] = (decision_pages,)  # a preview has these too
+ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = (*READING,)
 EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
 
 
@@ -36,16 +39,17 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
     evidence = load_evidence(promoted)
     shown = [_shown(experiment.name, evidence) for experiment in load_experiments()]
     records = load_decisions(decisions)
-    known = {item.result.plan.name: [claim.claim.name for claim in item.result.claims] for item in shown}
-    check_claims(records, known, [item.digest for item in evidence])
-    found = {decision.slug: _standings(decision, shown, evidence) for decision in records}
+    check_records(records, [item.digest for item in evidence])
+    published = [item for each in evidence for item in judged(each)]
+    current = [_current(item, published) for item in shown]
+    found = _standings(records, current, published)
     for decision in records:
-        refuse_unacknowledged(decision, found[decision.slug])
+        refuse_unacknowledged(decision, found[decision.slug], current)
     trust = trust_page(study([item.run for item in evidence]), evidence)
     site = _site("", shown, records, found, trust)
     own = [as_publication(item, page.data) for item, page in zip(shown, site.experiments, strict=True)]
     refuse(own)
-    gathered = _gathered(site, shown, [item for each in evidence for item in judged(each)], records, found)
+    gathered = _gathered(site, shown, published, records, found)
     outputs = tuple(output for room in ROOMS for output in room(gathered))
     files = write_site(replace(site, methods=methods_page(load_audits(), own, shown), outputs=outputs), out)
     return f"{out}: {len(shown)} experiments, {len(records)} decisions, {files} files"
@@ -58,10 +62,13 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     shown = [Shown(result=result, run=run, history=evidence) for result in run.experiments]
     names = {item.result.plan.name for item in shown}
     records = [r for r in load_decisions(decisions) if {s.experiment for s in r.rests_on} <= names]
-    found = {decision.slug: _standings(decision, shown, evidence) for decision in records}
+    current = [_current(item, ()) for item in shown]
+    found = _standings(records, current, [item for each in evidence for item in judged(each)])
     out = directory / "preview"
     label = f"Preview of run {run.plan.run_id}, not published" + (": CPU evidence" if shown[0].on_cpu else "")
-    write_site(_site(label, shown, records, found, None), out)
+    site = _site(label, shown, records, found, None)
+    gathered = _gathered(site, shown, (), records, found)
+    write_site(replace(site, outputs=tuple(output for room in READING for output in room(gathered))), out)
     return out / "experiments" / shown[0].result.plan.name / "index.html"
 
 
@@ -76,8 +83,6 @@ def _site(
     return Site(
         label=label,
         experiments=tuple(experiment_page(item, pairs, load_audits()) for item in shown),
-        decisions=tuple(decision_page(decision, standing) for decision, standing in pairs),
-        decision_links=tuple(decision_link(decision, standing) for decision, standing in pairs),
         policy=policy_page(),
         trust=trust,
     )
@@ -125,24 +130,16 @@ def _fullness(run: RunResult, result: ExperimentResult) -> tuple[bool, bool, int
     return run.machine.device == "cuda", counted, run.plan.protocol.sweeps, run.finished_utc
 
 
-def _standings(decision: Decision, shown: Sequence[Shown], evidence: Sequence[Evidence]) -> tuple[Standing, ...]:
-    def lookup(experiment: str, claim: str, digest: str) -> ClaimResult | None:
-        if not digest:
-            results: list[ExperimentResult] = [item.result for item in shown if item.run]
-        else:
-            results = [r for item in evidence if item.digest.startswith(digest) for r in item.run.experiments]
-        for result in results:
-            for found in result.claims:
-                if (result.plan.name, found.claim.name) == (experiment, claim):
-                    return found
-        return None
-
-    return standings(decision, lookup, _today(shown, decision))
+def _current(item: Shown, published: Sequence[Judged]) -> Judged:
+    """What the page of an experiment shows, out of what was published where it was."""
+    plan = item.result.plan
+    for held in published:
+        if held.digest == item.digest and held.plan.name == plan.name:
+            return held
+    return Judged(plan=plan, data=experiment_data(item.result, item.run, item.digest, item.commit))
 
 
-def _today(shown: Sequence[Shown], decision: Decision) -> datetime.date:
-    """The day of the newest evidence: the site must not change by itself while nothing was measured."""
-    days = [
-        datetime.date.fromisoformat(item.run.finished_utc[:10]) for item in shown if item.run and item.run.finished_utc
-    ]
-    return max([*days, decision.date])
+def _standings(
+    records: Sequence[Decision], current: Sequence[Judged], published: Sequence[Judged]
+) -> dict[str, Sequence[Standing]]:
+    return {each.slug: standings(each, current, published, today_of(current, each)) for each in records}
