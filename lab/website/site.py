@@ -5,28 +5,35 @@ from dataclasses import replace
 from pathlib import Path
 
 from lab.definition.catalogue import load_audits, load_experiments
+from lab.definition.experiment import Experiment
 from lab.definition.plan import planned
 from lab.evidence.source import ROOT
-from lab.verdict.results import ExperimentResult, RunResult, load_run, unmeasured
-from lab.verdict.validity import study
+from lab.verdict.results import load_run
 from lab.website.decision_records import check_records, load_decisions
 from lab.website.decisions import Decision, Standing, refuse_unacknowledged, standings, today_of
-from lab.website.judged import Judged, judged
+from lab.website.judged import Judged, judged_run, not_measured
+from lab.website.kept import judged, trust
 from lab.website.outputs import Gathered, Output
 from lab.website.pages.decisions import decision_pages
 from lab.website.pages.experiment import experiment_page
+from lab.website.pages.finder import search_pages
+from lab.website.pages.front import front_pages
+from lab.website.pages.glossary import glossary_pages
 from lab.website.pages.methods import methods_page
 from lab.website.pages.site import Site, policy_page
 from lab.website.pages.trust import TrustPage, trust_page
-from lab.website.pages.views import Shown
 from lab.website.promoted import EVIDENCE, Evidence, load_evidence
-from lab.website.published import experiment_data
 from lab.website.refusal import as_publication, refuse
 from lab.website.render import write_site
 
 DECISIONS = ROOT / "experiments" / "decisions"
 # Each makes one kind of page, or of file, of all that was gathered.
-READING: tuple[Callable[[Gathered], Iterable[Output]], ...] = (decision_pages,)  # a preview has these too
+READING: tuple[Callable[[Gathered], Iterable[Output]], ...] = (  # a preview has these too
+    front_pages,
+    decision_pages,
+    glossary_pages,
+    search_pages,
+)
 ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = (*READING,)
 EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
 
@@ -36,21 +43,18 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
 
     EvidenceError where a figure that is about to be published breaks a rule of the guard.
     """
-    evidence = load_evidence(promoted)
-    shown = [_shown(experiment.name, evidence) for experiment in load_experiments()]
+    evidence, published = _published(promoted)
+    shown = [_shown(experiment, published) for experiment in load_experiments()]
     records = load_decisions(decisions)
     check_records(records, [item.digest for item in evidence])
-    published = [item for each in evidence for item in judged(each)]
-    current = [_current(item, published) for item in shown]
-    found = _standings(records, current, published)
+    found = _standings(records, shown, published)
     for decision in records:
-        refuse_unacknowledged(decision, found[decision.slug], current)
-    trust = trust_page(study([item.run for item in evidence]), evidence)
-    site = _site("", shown, records, found, trust)
-    own = [as_publication(item, page.data) for item, page in zip(shown, site.experiments, strict=True)]
+        refuse_unacknowledged(decision, found[decision.slug], shown)
+    own = [as_publication(item) for item in shown]
     refuse(own)
-    gathered = _gathered(site, shown, published, records, found)
+    gathered = _gathered("", shown, published, records, found)
     outputs = tuple(output for room in ROOMS for output in room(gathered))
+    site = _site(gathered, trust_page(trust(evidence)))
     files = write_site(replace(site, methods=methods_page(load_audits(), own, shown), outputs=outputs), out)
     return f"{out}: {len(shown)} experiments, {len(records)} decisions, {files} files"
 
@@ -58,88 +62,70 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
 def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     """Pages of one run as they would look if it were published; returns the first page to open."""
     run = load_run(directory)
-    evidence = load_evidence()
-    shown = [Shown(result=result, run=run, history=evidence) for result in run.experiments]
-    names = {item.result.plan.name for item in shown}
+    _, published = _published(EVIDENCE)
+    shown = judged_run(run)
+    names = {item.plan.name for item in shown}
     records = [r for r in load_decisions(decisions) if {s.experiment for s in r.rests_on} <= names]
-    current = [_current(item, ()) for item in shown]
-    found = _standings(records, current, [item for each in evidence for item in judged(each)])
+    found = _standings(records, shown, published)
     out = directory / "preview"
     label = f"Preview of run {run.plan.run_id}, not published" + (": CPU evidence" if shown[0].on_cpu else "")
-    site = _site(label, shown, records, found, None)
-    gathered = _gathered(site, shown, (), records, found)
-    write_site(replace(site, outputs=tuple(output for room in READING for output in room(gathered))), out)
-    return out / "experiments" / shown[0].result.plan.name / "index.html"
+    gathered = _gathered(label, shown, published, records, found)
+    outputs = tuple(output for room in READING for output in room(gathered))
+    write_site(replace(_site(gathered, None), outputs=outputs), out)
+    return out / "experiments" / shown[0].plan.name / "index.html"
 
 
-def _site(
-    label: str,
-    shown: Sequence[Shown],
-    records: Sequence[Decision],
-    found: Mapping[str, Sequence[Standing]],
-    trust: TrustPage | None,
-) -> Site:
-    pairs = [(decision, found[decision.slug]) for decision in records]
+def _published(promoted: Path) -> tuple[list[Evidence], list[Judged]]:
+    """Published runs, and their experiments; the oldest first."""
+    held = [(item, judged(item)) for item in load_evidence(promoted)]
+    held.sort(key=lambda pair: (pair[1][0].evidence["finished_utc"], pair[1][0].evidence["run_id"]))
+    return [item for item, _ in held], [each for _, judgements in held for each in judgements]
+
+
+def _site(gathered: Gathered, trust: TrustPage | None) -> Site:
+    audits = load_audits()
     return Site(
-        label=label,
-        experiments=tuple(experiment_page(item, pairs, load_audits()) for item in shown),
+        label=gathered.label,
+        experiments=tuple(
+            experiment_page(item, gathered.decisions, audits, gathered.history(item.plan.name))
+            for item in gathered.current
+        ),
         policy=policy_page(),
         trust=trust,
     )
 
 
 def _gathered(
-    site: Site,
-    shown: Sequence[Shown],
+    label: str,
+    shown: Sequence[Judged],
     published: Sequence[Judged],
     records: Sequence[Decision],
     found: Mapping[str, Sequence[Standing]],
 ) -> Gathered:
     return Gathered(
-        label=site.label,
-        current=tuple(
-            Judged(plan=item.result.plan, data=page.data) for item, page in zip(shown, site.experiments, strict=True)
-        ),
+        label=label,
+        current=tuple(shown),
         published=tuple(published),
         decisions=tuple((decision, found[decision.slug]) for decision in records),
     )
 
 
-def _shown(name: str, evidence: Sequence[Evidence]) -> Shown:
+def _shown(definition: Experiment, published: Sequence[Judged]) -> Judged:
     """The fullest evidence of an experiment, and of such the newest; else its definition alone.
 
     A GPU's before a CPU's, with counters before without, more sweeps before fewer.
     """
-    holding = [(item, result) for item in evidence for result in item.run.experiments if result.plan.name == name]
-    if not holding:
-        definition = next(experiment for experiment in load_experiments() if experiment.name == name)
-        return Shown(result=unmeasured(planned(definition, EVERYTHING)), run=None)
-    item, result = max(holding, key=lambda pair: _fullness(pair[0].run, pair[1]))
-    return Shown(
-        result=result,
-        run=item.run,
-        digest=item.digest,
-        commit=item.commit,
-        history=tuple(held for held, _ in holding),
-    )
+    holding = [item for item in published if item.plan.name == definition.name]
+    return max(holding, key=_fullness) if holding else not_measured(planned(definition, EVERYTHING))
 
 
-def _fullness(run: RunResult, result: ExperimentResult) -> tuple[bool, bool, int, str]:
+def _fullness(item: Judged) -> tuple[bool, bool, int, str]:
     """Counters that were taken, not that were planned: a run may have been cut short before them."""
-    counted = any(cell.counters for cell in result.cells.values())
-    return run.machine.device == "cuda", counted, run.plan.protocol.sweeps, run.finished_utc
-
-
-def _current(item: Shown, published: Sequence[Judged]) -> Judged:
-    """What the page of an experiment shows, out of what was published where it was."""
-    plan = item.result.plan
-    for held in published:
-        if held.digest == item.digest and held.plan.name == plan.name:
-            return held
-    return Judged(plan=plan, data=experiment_data(item.result, item.run, item.digest, item.commit))
+    counted = any("counters" in cell for cells in item.data["cells"].values() for cell in cells.values())
+    return not item.on_cpu, counted, item.evidence["sweeps"], item.evidence["finished_utc"]
 
 
 def _standings(
-    records: Sequence[Decision], current: Sequence[Judged], published: Sequence[Judged]
+    records: Sequence[Decision], shown: Sequence[Judged], published: Sequence[Judged]
 ) -> dict[str, Sequence[Standing]]:
-    return {each.slug: standings(each, current, published, today_of(current, each)) for each in records}
+    return {each.slug: standings(each, shown, published, today_of(shown, each)) for each in records}
