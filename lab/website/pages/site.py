@@ -21,6 +21,7 @@ PROTOCOL = make_protocol(5, "cuda")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PolicyPage:
     version: int
+    history: tuple[tuple[int, str], ...]
     rules: tuple[tuple[str, str], ...]
     traffic_rules: tuple[tuple[str, str], ...]
     example: tuple[str, ...]
@@ -43,6 +44,7 @@ def policy_page() -> PolicyPage:
     """The rules as the judge applies them, from its own constants."""
     return PolicyPage(
         version=judge.POLICY_VERSION,
+        history=tuple(sorted(judge.POLICY_HISTORY.items(), reverse=True)),
         rules=tuple((str(status), text) for status, text in RULES.items()),
         traffic_rules=tuple((str(status), text) for status, text in judge_traffic.TRAFFIC_RULES.items()),
         example=tuple(_example()),
