@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from markdown_it import MarkdownIt
 
 from lab.website import format
-from lab.website.decisions import WORST_FIRST, Decision, Freshness, Held, Standing, freshness
+from lab.website.decisions import GATED, WORST_FIRST, Decision, Freshness, Held, Standing, freshness
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.outputs import Document, Gathered
 from lab.website.pages.labels import case_label
@@ -137,9 +137,19 @@ def _row(decision: Decision, found: Sequence[Standing]) -> DecisionRow:
         review_by=decision.review_by.isoformat(),
         claims=len(found),
         acknowledged=decision.acknowledged,
-        why=tuple(f"{s.support.experiment}/{s.support.claim} {s.why}" for s in found if s.freshness is state and s.why),
+        why=_why(found, state),
         attention=not decision.closed and state is not Freshness.FRESH,
     )
+
+
+def _why(found: Sequence[Standing], state: Freshness) -> tuple[str, ...]:
+    """Claim by claim where somebody has to answer for it; else what they have in common."""
+    those = [standing for standing in found if standing.freshness is state]
+    if state in GATED:
+        return tuple(f"{s.support.experiment}/{s.support.claim} {s.why}" for s in those)
+    if state is Freshness.DRIFTED:
+        return (f"{len(those)} of {len(found)} claims hold at another value than was decided on",)
+    return tuple(dict.fromkeys(standing.why for standing in those if standing.why))
 
 
 def _sections(body: str) -> tuple[Section, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from lab.definition.experiment import CEILINGS, USUAL_THRESHOLD
 from lab.definition.plan import make_protocol
 from lab.verdict import cells, judge, judge_traffic, roofline, statistics
+from lab.website.judged import Judged
 from lab.website.outputs import Document, Gathered
 
 PROTOCOL = make_protocol(judge.FULL_SWEEPS, "cuda")
@@ -14,11 +15,15 @@ DECISIONS = ("decisions/index.html", "the decisions")
 TRUST = ("trust/index.html", "how far to trust the lab")
 CEILINGS_PAGE = f"experiments/{CEILINGS}/index.html"
 EXPERIMENTS = ("index.html#experiments", "all experiments")
+# Where the first experiment that was measured uses the word; "" stands for its page.
+EXAMPLE = ("", "")
+LIMITS = ("#limits", "how far from the limit")
+BOUNDARY = ("#boundary", "a boundary")
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """`used` is an address on the site, relative to its root, and what to call it."""
+    """`used`: an address relative to the site's root, or a part of an experiment's page; and what to call it."""
 
     anchor: str
     name: str
@@ -36,28 +41,28 @@ QUESTIONS = Chapter("What is asked", (
     Term("experiment", "experiment", "One question about GPU kernels, with the cases, profiles and claims that are to "
          "answer it.", EXPERIMENTS),
     Term("case", "case", "One problem to compute: an operator, a shape, a data type and flags, and nothing about how.",
-         EXPERIMENTS),
+         ("search/cases/index.html", "all cases")),
     Term("profile", "profile", "One implementation of a case's operator: PyTorch's own, a compiler's, a library's or "
-         "the lab's.", EXPERIMENTS),
-    Term("cell", "cell", "One profile at one case: the smallest thing that is measured.", EXPERIMENTS),
+         "the lab's.", ("search/profiles/index.html", "all profiles")),
+    Term("cell", "cell", "One profile at one case: the smallest thing that is measured.", LIMITS),
     Term("claim", "claim", "A sentence that is registered before anything is measured: this profile is at least so "
          f"many times as fast as that one, at these cases and in this scope; where nothing else is said, "
-         f"{USUAL_THRESHOLD:.2f}×.", POLICY),
+         f"{USUAL_THRESHOLD:.2f}×.", ("search/claims/index.html", "all claims")),
     Term("headline", "headline claim", "A claim that the answer of an experiment is about; the others stand below it.",
-         EXPERIMENTS),
-    Term("baseline", "baseline", "The profile that a claim compares with.", EXPERIMENTS),
+         EXAMPLE),
+    Term("baseline", "baseline", "The profile that a claim compares with.", EXAMPLE),
     Term("self-test", "self-test", "An experiment on the lab itself, where the right answer is known beforehand and "
          "a sound instrument must find it.", ("index.html#self-tests", "the self-tests")),
 ))  # fmt: skip
 SCOPES = Chapter("What the clock covers", (
-    Term("scope", "scope", "What a time covers; times of two scopes are never compared.", EXPERIMENTS),
+    Term("scope", "scope", "What a time covers; times of two scopes are never compared.", LIMITS),
     Term("device_cold", "device_cold", "Time on the GPU with nothing in its cache: the scope of most claims.",
-         EXPERIMENTS),
+         LIMITS),
     Term("device_warm", "device_warm", "Time on the GPU with the inputs still in its cache, as far as they fit.",
-         EXPERIMENTS),
+         LIMITS),
     Term("graph", "graph", "A call's share of a replayed CUDA graph, in which no launch waits for Python.",
-         EXPERIMENTS),
-    Term("eager", "eager", "What a caller waits who launches from Python and waits for the result.", EXPERIMENTS),
+         LIMITS),
+    Term("eager", "eager", "What a caller waits who launches from Python and waits for the result.", LIMITS),
 ))  # fmt: skip
 MEASURING = Chapter("How it is measured", (
     Term("sample", "sample", "One timed call.", POLICY),
@@ -76,26 +81,26 @@ MEASURING = Chapter("How it is measured", (
          "or a canary was off; no time of a profile is looked at for it.", POLICY),
 ))  # fmt: skip
 NUMBERS = Chapter("How it is summed up", (
-    Term("p50", "p50 and p95", "The time that half of the samples, or 95 in 100 of them, do not exceed.", EXPERIMENTS),
+    Term("p50", "p50 and p95", "The time that half of the samples, or 95 in 100 of them, do not exceed.", EXAMPLE),
     Term("noise-ratio", "noise ratio", f"p95 over p50; from {judge.NOISY_RATIO:.2f} on a cell is too noisy to judge.",
          POLICY),
     Term("speed-up", "speed-up", "How many times as fast the subject of a claim is as its baseline: above 1 it is "
-         "faster.", EXPERIMENTS),
+         "faster.", EXAMPLE),
     Term("interval", "interval", f"The range that holds the true speed-up with {statistics.CONFIDENCE:.0%} "
          "confidence, from how much it differs between sweeps.", POLICY),
-    Term("floor", "floor", "The time of a kernel that does nothing: no launch takes less.", POLICY),
+    Term("floor", "floor", "The time of a kernel that does nothing: no launch takes less.", LIMITS),
     Term("ceiling", "ceiling", "What this GPU was measured to do at most, in copying and in multiplying; other "
          "results are held against it.", (CEILINGS_PAGE, "the measured ceilings")),
     Term("launch-bound", "launch-bound", f"Said of a cell whose time is below {roofline.NEAR_FLOOR:g} times the floor: "
-         "it tells of the launch and not of the memory.", EXPERIMENTS),
+         "it tells of the launch and not of the memory.", LIMITS),
     Term("host-bound", "host-bound", "Said of a cell whose eager caller waits for Python rather than for the GPU: the "
-         f"call takes more than {cells.EAGER_PENALTY:g} times its share of a replayed graph.", EXPERIMENTS),
+         f"call takes more than {cells.EAGER_PENALTY:g} times its share of a replayed graph.", LIMITS),
     Term("cache-resident", "cache-resident", "Said of a time in which not all of the data can have crossed the memory, "
-         "because part of it lay in the cache.", EXPERIMENTS),
+         "because part of it lay in the cache.", LIMITS),
     Term("least-traffic", "least traffic", "The bytes that any implementation of a case must read and write, the same "
-         "for every profile.", POLICY),
+         "for every profile.", LIMITS),
     Term("attained", "attained", "How near a cell came to the ceiling: the least time that the ceiling allows, over "
-         "p50.", EXPERIMENTS),
+         "p50.", LIMITS),
 ))  # fmt: skip
 VERDICTS = Chapter("What is said of it", (
     Term("verdict", "verdict", "What a rule, and no person, says of a claim at a case, and of the claim as a whole.",
@@ -122,11 +127,11 @@ VERDICTS = Chapter("What is said of it", (
 ))  # fmt: skip
 EVIDENCE = Chapter("What it is worth", (
     Term("evidence", "evidence", "A run that was promoted for publication: it is never changed, and its digest is its "
-         "address.", EXPERIMENTS),
+         "address.", EXAMPLE),
     Term("digest", "digest", "The beginning of the SHA-256 of what was published; other content would have another.",
-         EXPERIMENTS),
+         EXAMPLE),
     Term("boundary", "evidence boundary", "What the evidence holds for, what it does not show, what was not measured, "
-         "and what was left out and why.", EXPERIMENTS),
+         "and what was left out and why.", BOUNDARY),
     Term("decision", "decision", "A record of what people chose, which rests on claims.", DECISIONS),
     Term("freshness", "freshness", "Whether the claims under a decision still say what it was decided on; the worst "
          "of them counts, and no person sets it.", DECISIONS),
@@ -149,9 +154,18 @@ def glossary_pages(gathered: Gathered) -> Iterator[Document]:
         absent.add(CEILINGS_PAGE)
     if gathered.label:
         absent.add(TRUST[0])
-    chapters = [Chapter(held.title, tuple(_linked(term, absent) for term in held.terms)) for held in CHAPTERS]
+    example = next((item for item in gathered.current if item.evidence and not item.plan.self_test), None)
+    chapters = [Chapter(held.title, tuple(_linked(term, absent, example) for term in held.terms)) for held in CHAPTERS]
     yield Document(path="glossary/index.html", template="glossary.html", view={"chapters": chapters})
 
 
-def _linked(term: Term, absent: set[str]) -> Term:
-    return Term(term.anchor, term.name, term.text, EXPERIMENTS) if term.used[0] in absent else term
+def _linked(term: Term, absent: set[str], example: Judged | None) -> Term:
+    address, label = term.used
+    if address and not address.startswith("#"):
+        used = EXPERIMENTS if address in absent else term.used
+    elif example is None:
+        used = EXPERIMENTS
+    else:
+        title = example.plan.title
+        used = (f"experiments/{example.plan.name}/index.html{address}", f"{label}, in {title}" if label else title)
+    return Term(term.anchor, term.name, term.text, used)
