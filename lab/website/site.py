@@ -14,8 +14,10 @@ from lab.website.decisions import Decision, Standing, check_claims, load_decisio
 from lab.website.judged import Judged, judged_run, not_measured
 from lab.website.kept import judged, trust
 from lab.website.outputs import Gathered, Output
+from lab.website.pages.case import case_pages
 from lab.website.pages.experiment import decision_link, experiment_page
 from lab.website.pages.methods import methods_page
+from lab.website.pages.profile import profile_pages
 from lab.website.pages.site import Site, decision_page, policy_page
 from lab.website.pages.trust import TrustPage, trust_page
 from lab.website.promoted import EVIDENCE, Evidence, load_evidence
@@ -24,7 +26,11 @@ from lab.website.render import write_site
 
 DECISIONS = ROOT / "experiments" / "decisions"
 # Each makes one kind of page, or of file, of all that was gathered.
-ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = ()
+ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = (
+    case_pages,
+    profile_pages,
+)
+PREVIEWED = (case_pages, profile_pages)  # of these, what a run shows before it is published
 EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
 
 
@@ -60,7 +66,9 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     found = {decision.slug: _standings(decision, shown, published) for decision in records}
     out = directory / "preview"
     label = f"Preview of run {run.plan.run_id}, not published" + (": CPU evidence" if shown[0].on_cpu else "")
-    write_site(_site(_gathered(label, shown, published, records, found), None), out)
+    gathered = _gathered(label, shown, published, records, found)
+    outputs = tuple(output for room in PREVIEWED for output in room(gathered))
+    write_site(replace(_site(gathered, None), outputs=outputs), out)
     return out / "experiments" / shown[0].plan.name / "index.html"
 
 
