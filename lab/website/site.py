@@ -14,12 +14,14 @@ from lab.website.decisions import Decision, Standing, refuse_unacknowledged, sta
 from lab.website.judged import Judged, judged_run, not_measured
 from lab.website.kept import judged, trust
 from lab.website.outputs import Gathered, Output
+from lab.website.pages.case import case_pages
 from lab.website.pages.decisions import decision_pages
 from lab.website.pages.experiment import experiment_page
 from lab.website.pages.finder import search_pages
 from lab.website.pages.front import front_pages
 from lab.website.pages.glossary import glossary_pages
 from lab.website.pages.methods import methods_page
+from lab.website.pages.profile import profile_pages
 from lab.website.pages.site import Site, policy_page
 from lab.website.pages.trust import TrustPage, trust_page
 from lab.website.promoted import EVIDENCE, Evidence, load_evidence
@@ -28,13 +30,15 @@ from lab.website.render import write_site
 
 DECISIONS = ROOT / "experiments" / "decisions"
 # Each makes one kind of page, or of file, of all that was gathered.
-READING: tuple[Callable[[Gathered], Iterable[Output]], ...] = (  # a preview has these too
+PREVIEWED: tuple[Callable[[Gathered], Iterable[Output]], ...] = (  # what a run shows before it is published
     front_pages,
     decision_pages,
     glossary_pages,
     search_pages,
+    case_pages,
+    profile_pages,
 )
-ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = (*READING,)
+ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = (*PREVIEWED,)
 EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
 
 
@@ -70,7 +74,7 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     out = directory / "preview"
     label = f"Preview of run {run.plan.run_id}, not published" + (": CPU evidence" if shown[0].on_cpu else "")
     gathered = _gathered(label, shown, published, records, found)
-    outputs = tuple(output for room in READING for output in room(gathered))
+    outputs = tuple(output for room in PREVIEWED for output in room(gathered))
     write_site(replace(_site(gathered, None), outputs=outputs), out)
     return out / "experiments" / shown[0].plan.name / "index.html"
 

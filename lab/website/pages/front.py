@@ -12,9 +12,9 @@ from lab.website.charts.verdicts import verdict_bar
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.judged import Judged
 from lab.website.outputs import Attachment, Document, Gathered, Output
+from lab.website.pages.answer import answer
 from lab.website.pages.decisions import decision_rows
 from lab.website.pages.established import established
-from lab.website.pages.experiment import _answer
 from lab.website.pages.news import news
 from lab.website.pages.paging import leaves
 from lab.website.pages.search import search_answer, search_cases
@@ -67,13 +67,12 @@ def front_pages(gathered: Gathered) -> Iterator[Output]:
 
 def _row(item: Judged) -> ExperimentRow:
     ledger = Ledger(item.data)
-    searched = search_cases(item, ledger)
     statuses = Counter(claim["status"] for claim in item.data["claims"].values())
     return ExperimentRow(
         slug=item.plan.name,
         title=item.plan.title,
         question=item.plan.question,
-        answer=search_answer(item, searched) if searched else _answer(item, ledger),
+        answer=search_answer(item, ledger) if search_cases(item, ledger) else answer(item, ledger),
         counts=tuple((str(status), statuses[status]) for status in READING_ORDER if statuses[status]),
         machine=item.machine_name,
         date=format.day(item.measured_utc),
