@@ -90,6 +90,20 @@ def megabytes(value: float) -> str:
     return significant(value / 1e6, 3)
 
 
+def gigabytes(value: float) -> str:
+    return significant(value / 1e9, 3)
+
+
+def megahertz(value: float) -> str:
+    return f"{value / 1e6:.0f}"
+
+
+def duration(seconds: float) -> str:
+    """'41.2 s', '18.0 min', '2.51 h'."""
+    scale, unit = (1, "s") if seconds < 120 else (60, "min") if seconds < 7200 else (3600, "h")
+    return f"{significant(seconds / scale, 3)} {unit}"
+
+
 def kilobytes(value: float) -> str:
     return significant(value / 1e3, 3)
 

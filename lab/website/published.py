@@ -15,6 +15,7 @@ from lab.verdict.search import searches
 from lab.verdict.statistics import Speedup, geometric_mean
 from lab.website.published_counters import compiled_data, counters_data, traffic_data
 from lab.website.published_limits import ceilings_data, limits_data
+from lab.website.published_run import run_data
 from lab.website.rounding import rounded
 
 TRAFFIC_FIELDS = ("ratio", "low", "high", "subject_bytes", "baseline_bytes")
@@ -105,6 +106,7 @@ def _evidence(result: ExperimentResult, run: RunResult, digest: str, commit: str
         "launch_floor_seconds": rounded(run.sweeps[0].launch_floor_seconds),
         "empty_seconds": rounded(run.sweeps[0].empty_seconds),
         "damages": {str(damage.line_number): damage.reason for damage in run.damages},
+        **run_data(run),
     }
 
 

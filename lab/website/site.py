@@ -12,7 +12,7 @@ from lab.verdict.results import ClaimResult, ExperimentResult, RunResult, load_r
 from lab.verdict.validity import study
 from lab.website.decisions import Decision, Standing, check_claims, load_decisions, refuse_unacknowledged, standings
 from lab.website.judged import Judged, judged
-from lab.website.outputs import Gathered, Output
+from lab.website.outputs import Gathered, Output, Published
 from lab.website.pages.experiment import decision_link, experiment_page
 from lab.website.pages.methods import methods_page
 from lab.website.pages.site import Site, decision_page, policy_page
@@ -45,7 +45,7 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
     site = _site("", shown, records, found, trust)
     own = [as_publication(item, page.data) for item, page in zip(shown, site.experiments, strict=True)]
     refuse(own)
-    gathered = _gathered(site, shown, [item for each in evidence for item in judged(each)], records, found)
+    gathered = _gathered(site, shown, evidence, records, found)
     outputs = tuple(output for room in ROOMS for output in room(gathered))
     files = write_site(replace(site, methods=methods_page(load_audits(), own, shown), outputs=outputs), out)
     return f"{out}: {len(shown)} experiments, {len(records)} decisions, {files} files"
@@ -86,7 +86,7 @@ def _site(
 def _gathered(
     site: Site,
     shown: Sequence[Shown],
-    published: Sequence[Judged],
+    evidence: Sequence[Evidence],
     records: Sequence[Decision],
     found: Mapping[str, Sequence[Standing]],
 ) -> Gathered:
@@ -95,8 +95,9 @@ def _gathered(
         current=tuple(
             Judged(plan=item.result.plan, data=page.data) for item, page in zip(shown, site.experiments, strict=True)
         ),
-        published=tuple(published),
+        published=tuple(item for each in evidence for item in judged(each)),
         decisions=tuple((decision, found[decision.slug]) for decision in records),
+        files=tuple(Published(digest=item.digest, directory=item.directory) for item in evidence),
     )
 
 
