@@ -28,7 +28,7 @@ PROTOCOL = {
 KINDS = {"gpu": GPU, "host": HOST, "software": SOFTWARE, "source": SOURCE, "protocol": PROTOCOL}
 OF_MACHINE = ("gpu", "host", "software")
 VARIABLES = ("machine", "environment")
-UNKNOWN = ("", 0, 0.0, None, "not on record")
+UNKNOWN = ("", 0, None, "not on record")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +46,12 @@ class Difference:
         """Whether both runs say what they had. A variable that is not set is known not to be."""
         if self.path[:-1] == VARIABLES:
             return True
-        return self.older not in UNKNOWN and self.newer not in UNKNOWN
+        return is_known(self.older) and is_known(self.newer)
+
+
+def is_known(value: Any) -> bool:
+    """Whether a field of a record says anything: "no" does, where the question was whether."""
+    return isinstance(value, bool) or value not in UNKNOWN
 
 
 def differences(older: Judged, newer: Judged) -> tuple[Difference, ...]:

@@ -149,6 +149,11 @@ def day(utc: str) -> str:
     return utc[:10]
 
 
+def minute(utc: str) -> str:
+    """'2026-11-21 06:34 UTC' of an ISO time."""
+    return f"{utc[:10]} {utc[11:16]} UTC"
+
+
 def amount(value: float, unit: str) -> str:
     """A figure of an audit with its unit: '13.31 µs', '4930 GB/s', '26.64 %', '9.4×'."""
     if unit == "count":

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.website import format
-from lab.website.differences import UNKNOWN, VARIABLES, fields_of
+from lab.website.differences import VARIABLES, fields_of, is_known
 from lab.website.figure import Figure, Ledger
 from lab.website.judged import Judged
 
 NOT_KNOWN = "not known"
 SHOWS: Mapping[str, Callable[[Any], str]] = {
+    "profiling": lambda v: "yes" if v else "no",
     "device": lambda v: "a CPU" if v == "cpu" else "a GPU",
     "memory_bytes": lambda v: f"{format.gigabytes(v)} GB",
     "l2_bytes": lambda v: f"{format.megabytes(v)} MB",
@@ -43,7 +44,7 @@ def field_figure(ledger: Ledger, path: tuple[str, ...]) -> Figure | None:
 
 def _shown(field: str) -> Callable[[Any], str]:
     show = SHOWS.get(field, str)
-    return lambda value: NOT_KNOWN if value in UNKNOWN else show(value)
+    return lambda value: show(value) if is_known(value) else NOT_KNOWN
 
 
 def _variable(value: str) -> str:

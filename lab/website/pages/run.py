@@ -36,6 +36,7 @@ class ExperimentSection:
     defined: bool  # whether the lab still has the experiment
     current: bool
     cells: Sentence
+    counts: tuple[StatusCount, ...]
     claims: tuple[ClaimRow, ...]
     left_out: tuple[Sentence, ...]
 
@@ -65,7 +66,7 @@ class RunPage:
     environment: tuple[Fact, ...]
     experiments: tuple[ExperimentSection, ...]
     pairs: tuple[Pair, ...]
-    sizes: tuple[tuple[str, str], ...]  # of the files beside the page: name, and what it holds
+    files: tuple[tuple[str, str], ...]  # beside the page: name, and what it holds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,15 +112,13 @@ def run_pages(gathered: Gathered) -> Iterator[Output]:
     )
 
 
-def _page(
-    run: Sequence[Judged], current: set[tuple[str, str]], defined: set[str], pairs: tuple[Pair, ...]
-) -> RunPage:
+def _page(run: Sequence[Judged], current: set[tuple[str, str]], defined: set[str], pairs: tuple[Pair, ...]) -> RunPage:
     first = run[0]
     evidence, ledger = first.evidence, Ledger(first.data)
     return RunPage(
         run_id=evidence["run_id"],
         digest=first.digest,
-        date=format.day(evidence["finished_utc"]),
+        date=format.minute(evidence["finished_utc"]),
         started_utc=evidence["started_utc"],
         finished_utc=evidence["finished_utc"],
         gpu=first.machine_name,
@@ -138,7 +137,7 @@ def _page(
         environment=environment(first, ledger),
         experiments=tuple(_section(item, current, defined) for item in run),
         pairs=pairs,
-        sizes=FILES,
+        files=FILES,
     )
 
 
@@ -176,6 +175,7 @@ def _section(item: Judged, current: set[tuple[str, str]], defined: set[str]) -> 
         defined=item.plan.name in defined,
         current=(item.plan.name, item.digest) in current,
         cells=(measured or "no", " cells measured at ", cases or "no", " cases"),
+        counts=status_counts([item]),
         claims=tuple(_claim(item, claim.name, claim.text, ledger) for claim in item.plan.claims),
         left_out=boundary(item, ledger).excluded,
     )
@@ -197,7 +197,7 @@ def _row(run: Sequence[Judged]) -> RunRow:
         folder=short(first.digest),
         run_id=first.evidence["run_id"],
         digest=short(first.digest),
-        date=format.day(first.evidence["finished_utc"]),
+        date=format.minute(first.evidence["finished_utc"]),
         gpu=first.machine_name,
         gpu_folder="" if first.on_cpu else gpu_folder(first.machine["gpu"]),
         on_cpu=first.on_cpu,
