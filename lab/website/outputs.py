@@ -44,7 +44,7 @@ class Gathered:
     current: tuple[Judged, ...]  # every experiment with the evidence that its page shows, in their order
     published: tuple[Judged, ...]  # every experiment of every published run, oldest first
     decisions: tuple[tuple[Decision, Sequence[Standing]], ...]
-    files: tuple[Published, ...]  # of every published run, oldest first
+    files: tuple[Published, ...]  # of every published run, oldest first; none in a preview
 
     def history(self, experiment: str) -> tuple[Judged, ...]:
         """Every published run of an experiment, oldest first."""
