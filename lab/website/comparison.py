@@ -37,17 +37,19 @@ def shared(older: Sequence[Judged], newer: Sequence[Judged]) -> tuple[tuple[Judg
 def comparison_data(older: Sequence[Judged], newer: Sequence[Judged]) -> dict[str, Any]:
     """Plain JSON values: by experiment, case and profile how much longer a call took in the newer run."""
     comparable = one_machine(older[0], newer[0])
+    experiments = {
+        after.plan.name: {
+            "times": _times(before, after) if comparable else {},
+            "verdicts": _verdicts(before, after),
+        }
+        for before, after in shared(older, newer)
+    }
     return {
         "older": older[0].digest,
         "newer": newer[0].digest,
         "one_machine": comparable,
-        "experiments": {
-            after.plan.name: {
-                "times": _times(before, after) if comparable else {},
-                "verdicts": {name: list(both) for name, both in _verdicts(before, after).items()},
-            }
-            for before, after in shared(older, newer)
-        },
+        "counts": _counts(experiments),
+        "experiments": experiments,
     }
 
 
@@ -83,6 +85,18 @@ def _shift(older: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str, Any]
     return {name: rounded(value) for name, value in dataclasses.asdict(found).items()} | {"moved": moved}
 
 
-def _verdicts(older: Judged, newer: Judged) -> dict[str, tuple[str, str]]:
+def _verdicts(older: Judged, newer: Judged) -> dict[str, dict[str, str]]:
+    """Of each claim that both have."""
     before, after = older.data["claims"], newer.data["claims"]
-    return {name: (before[name]["status"], after[name]["status"]) for name in after if name in before}
+    return {name: {"older": before[name]["status"], "newer": after[name]["status"]} for name in after if name in before}
+
+
+def _counts(experiments: Mapping[str, Any]) -> dict[str, int]:
+    verdicts = [both for found in experiments.values() for both in found["verdicts"].values()]
+    times = [time for found in experiments.values() for cells in found["times"].values() for time in cells.values()]
+    return {
+        "claims": len(verdicts),
+        "changed": sum(both["older"] != both["newer"] for both in verdicts),
+        "cells": len(times),
+        "moved": sum(time["moved"] for time in times),
+    }

@@ -20,7 +20,12 @@ SOFTWARE = {
     "driver": "Driver", "cuda": "CUDA", "torch": "torch", "triton": "triton", "liger": "Liger", "quack": "quack",
     "ncu": "Nsight Compute", "python": "Python", "os": "OS",
 }  # fmt: skip
-SOURCE = {"commit": "Commit", "source_digest": "Source digest", "policy_version_of_run": "Policy when measured"}
+SOURCE = {
+    "commit": "Commit measured",
+    "source_digest": "Source digest",
+    "policy_version_of_run": "Policy when measured",
+}
+PROVENANCE = {"started_utc": "Began", "finished_utc": "Ended", "digest": "Evidence digest", **SOURCE}
 PROTOCOL = {
     "sweeps": "Sweeps asked for", "rounds": "Rounds a sweep", "block": "Samples a round, at most",
     "profiling": "Counters asked for",

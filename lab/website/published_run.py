@@ -16,7 +16,6 @@ def run_data(run: RunResult) -> dict[str, Any]:
     return {
         "profiling": run.plan.profiling,
         "instruments": run.plan.instruments,
-        "dirty": run.start.dirty,
         "processes": len({(sweep.sweep, sweep.process) for sweep in run.sweeps}),
         # 0 is what a record says that never asked; None what an interrupted run does not know.
         "wall_seconds": rounded(finish.wall_seconds) or None if finish else None,

@@ -9,7 +9,7 @@ from lab.website import format
 from lab.website.addresses import experiment_folder, pair_folder, short, verdict_folder
 from lab.website.comparison import comparison_data, run_pairs, shared
 from lab.website.differences import OF_MACHINE, Difference, differences, one_machine, redefined
-from lab.website.figure import Figure, Ledger
+from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.judged import Judged
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.labels import case_label
@@ -99,6 +99,7 @@ class ExperimentPair:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComparePage:
     pair: Pair
+    outcome: Sentence
     older_data: str
     newer_data: str
     machine: tuple[FieldRow, ...]
@@ -170,12 +171,24 @@ def _page(pair: Pair, older: Sequence[Judged], newer: Sequence[Judged], ledger: 
     rows = [(each, _field(each, before, after)) for each in differences(before, after)]
     return ComparePage(
         pair=pair,
+        outcome=_outcome(ledger),
         older_data=_data(before),
         newer_data=_data(after),
         machine=tuple(row for each, row in rows if each.kind in OF_MACHINE),
         rest=tuple(row for each, row in rows if each.kind not in OF_MACHINE),
         experiments=tuple(_experiment(before, after, ledger) for before, after in both),
     )
+
+
+def _outcome(ledger: Ledger) -> Sentence:
+    """How many verdicts and times came out otherwise."""
+    claims, changed, cells, moved = (
+        ledger.figure("counts", name) or "–" for name in ("claims", "changed", "cells", "moved")
+    )
+    said: Sentence = ("Of ", claims, " claims that both judged, ", changed, " came out otherwise")
+    if ledger.value("counts", "cells"):
+        said = (*said, "; of ", cells, " times, ", moved, " moved")
+    return (*said, ".")
 
 
 def _data(item: Judged) -> str:

@@ -35,6 +35,12 @@ def environment(item: Judged, ledger: Ledger, *kinds: str) -> tuple[Fact, ...]:
     return tuple(Fact(name=name, value=value) for name, value in found if value and value.text != NOT_KNOWN)
 
 
+def evidence_facts(ledger: Ledger, fields: Mapping[str, str]) -> tuple[Fact, ...]:
+    """Fields of the run's evidence, by what a reader calls them."""
+    found = ((name, field_figure(ledger, ("evidence", field))) for field, name in fields.items())
+    return tuple(Fact(name=name, value=value) for name, value in found if value)
+
+
 def field_figure(ledger: Ledger, path: tuple[str, ...]) -> Figure | None:
     """A field of the machine or of the evidence, with its unit; None where the data lack it."""
     variable = path[:-1] == VARIABLES

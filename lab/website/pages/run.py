@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from lab.website import format
 from lab.website.addresses import experiment_folder, gpu_folder, run_folder, short
-from lab.website.differences import PROTOCOL, SOURCE
+from lab.website.differences import PROTOCOL, PROVENANCE
 from lab.website.downloads import run_files
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.judged import Judged
 from lab.website.outputs import Document, Gathered, Output
 from lab.website.pages.boundary import boundary
 from lab.website.pages.compare import Pair, pairs_of
-from lab.website.pages.machine import Fact, environment, field_figure
+from lab.website.pages.machine import Fact, environment, evidence_facts
 from lab.website.pages.tallies import StatusCount, status_counts
 
 
@@ -48,14 +48,11 @@ class RunPage:
     run_id: str
     digest: str
     date: str
-    started_utc: str
     finished_utc: str
     gpu: str
     gpu_folder: str  # empty where a CPU was measured
     on_cpu: bool
-    commit: str
     cut_short: str
-    dirty: bool
     damages: tuple[tuple[str, str], ...]
     counts: tuple[StatusCount, ...]
     data: str
@@ -119,31 +116,23 @@ def _page(run: Sequence[Judged], current: set[tuple[str, str]], defined: set[str
         run_id=evidence["run_id"],
         digest=first.digest,
         date=format.minute(evidence["finished_utc"]),
-        started_utc=evidence["started_utc"],
         finished_utc=evidence["finished_utc"],
         gpu=first.machine_name,
         gpu_folder="" if first.on_cpu else gpu_folder(first.machine["gpu"]),
         on_cpu=first.on_cpu,
-        commit=evidence["commit"],
         cut_short=evidence["cut_short"],
-        dirty=evidence["dirty"],
         damages=tuple(sorted(evidence["damages"].items(), key=lambda pair: int(pair[0]))),
         counts=status_counts(run),
         data=f"{experiment_folder(first.plan.name)}/data.json",
-        protocol=_facts(ledger, PROTOCOL),
+        protocol=evidence_facts(ledger, PROTOCOL),
         cost=_cost(ledger),
         stages=_stages(ledger),
-        provenance=_facts(ledger, SOURCE),
+        provenance=evidence_facts(ledger, PROVENANCE),
         environment=environment(first, ledger),
         experiments=tuple(_section(item, current, defined) for item in run),
         pairs=pairs,
         files=FILES,
     )
-
-
-def _facts(ledger: Ledger, fields: dict[str, str]) -> tuple[Fact, ...]:
-    found = ((name, field_figure(ledger, ("evidence", field))) for field, name in fields.items())
-    return tuple(Fact(name=name, value=value) for name, value in found if value)
 
 
 def _cost(ledger: Ledger) -> tuple[Fact, ...]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from lab.definition.plan import PlannedClaim
 from lab.website import format
 from lab.website.addresses import gpu_folder, run_folder, verdict_folder
+from lab.website.differences import PROVENANCE
 from lab.website.figure import Figure, Ledger, Sentence, pointer
 from lab.website.judged import Judged
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.boundary import boundary
 from lab.website.pages.labels import baseline_title, case_label, profile_title
-from lab.website.pages.machine import Fact, environment
+from lab.website.pages.machine import Fact, environment, evidence_facts
 from lab.website.pages.tallies import StatusCount, status_counts
 from lab.website.pages.views import Boundary
 from lab.website.verdict_log import Change, changes
@@ -96,7 +97,6 @@ class VerdictPage:
     gpu: str
     gpu_folder: str
     on_cpu: bool
-    commit: str
     cut_short: str
     samples: Sentence
     policy: Figure | None
@@ -144,7 +144,6 @@ def _page(
         gpu=item.machine_name,
         gpu_folder="" if item.on_cpu else gpu_folder(item.machine["gpu"]),
         on_cpu=item.on_cpu,
-        commit=evidence["commit"],
         cut_short=evidence["cut_short"],
         samples=_samples(ledger),
         policy=ledger.figure("policy_version"),
@@ -153,7 +152,7 @@ def _page(
         claims=tuple(_claim(item, claim, moved.get(claim.name), ledger) for claim in item.plan.claims),
         cases=_cases(item, ledger),
         boundary=boundary(item, ledger),
-        environment=environment(item, ledger),
+        environment=(*environment(item, ledger), *evidence_facts(ledger, PROVENANCE)),
     )
 
 
