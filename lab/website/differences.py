@@ -20,7 +20,12 @@ SOFTWARE = {
     "driver": "Driver", "cuda": "CUDA", "torch": "torch", "triton": "triton", "liger": "Liger", "quack": "quack",
     "ncu": "Nsight Compute", "python": "Python", "os": "OS",
 }  # fmt: skip
-SOURCE = {"commit": "Commit", "source_digest": "Source digest", "policy_version_of_run": "Policy when measured"}
+SOURCE = {
+    "commit": "Commit measured",
+    "source_digest": "Source digest",
+    "policy_version_of_run": "Policy when measured",
+}
+PROVENANCE = {"started_utc": "Began", "finished_utc": "Ended", "digest": "Evidence digest", **SOURCE}
 PROTOCOL = {
     "sweeps": "Sweeps asked for", "rounds": "Rounds a sweep", "block": "Samples a round, at most",
     "profiling": "Counters asked for",
@@ -28,7 +33,7 @@ PROTOCOL = {
 KINDS = {"gpu": GPU, "host": HOST, "software": SOFTWARE, "source": SOURCE, "protocol": PROTOCOL}
 OF_MACHINE = ("gpu", "host", "software")
 VARIABLES = ("machine", "environment")
-UNKNOWN = ("", 0, 0.0, None, "not on record")
+UNKNOWN = ("", 0, None, "not on record")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +51,12 @@ class Difference:
         """Whether both runs say what they had. A variable that is not set is known not to be."""
         if self.path[:-1] == VARIABLES:
             return True
-        return self.older not in UNKNOWN and self.newer not in UNKNOWN
+        return is_known(self.older) and is_known(self.newer)
+
+
+def is_known(value: Any) -> bool:
+    """Whether a field of a record says anything: "no" does, where the question was whether."""
+    return isinstance(value, bool) or value not in UNKNOWN
 
 
 def differences(older: Judged, newer: Judged) -> tuple[Difference, ...]:

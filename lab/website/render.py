@@ -16,7 +16,7 @@ from lab.website.outputs import Document
 from lab.website.pages.site import Site
 
 TEMPLATES = ROOT / "site_templates"
-ASSETS = ("style.css", "explore.js", "search.js", "icon.svg")
+ASSETS = ("style.css", "explore.js", "search.js", "compare.js", "icon.svg")
 A_SITE = ("index.html", "policy/index.html", "assets/style.css")  # what every site that was built holds
 
 

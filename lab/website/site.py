@@ -13,17 +13,21 @@ from lab.website.decision_records import check_records, load_decisions
 from lab.website.decisions import Decision, Standing, refuse_unacknowledged, standings, today_of
 from lab.website.judged import Judged, judged_run, not_measured
 from lab.website.kept import judged, trust
-from lab.website.outputs import Gathered, Output
+from lab.website.outputs import Gathered, Output, Published
 from lab.website.pages.case import case_pages
+from lab.website.pages.compare import compare_pages
 from lab.website.pages.decisions import decision_pages
 from lab.website.pages.experiment import experiment_page
 from lab.website.pages.finder import search_pages
 from lab.website.pages.front import front_pages
 from lab.website.pages.glossary import glossary_pages
+from lab.website.pages.gpu import gpu_pages
 from lab.website.pages.methods import methods_page
 from lab.website.pages.profile import profile_pages
+from lab.website.pages.run import run_pages
 from lab.website.pages.site import Site, policy_page
 from lab.website.pages.trust import TrustPage, trust_page
+from lab.website.pages.verdicts import verdict_pages
 from lab.website.promoted import EVIDENCE, Evidence, load_evidence
 from lab.website.refusal import as_publication, refuse
 from lab.website.render import write_site
@@ -38,7 +42,13 @@ PREVIEWED: tuple[Callable[[Gathered], Iterable[Output]], ...] = (  # what a run 
     case_pages,
     profile_pages,
 )
-ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = (*PREVIEWED,)
+ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = (
+    *PREVIEWED,
+    run_pages,
+    verdict_pages,
+    gpu_pages,
+    compare_pages,
+)
 EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
 
 
@@ -56,7 +66,7 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
         refuse_unacknowledged(decision, found[decision.slug], shown)
     own = [as_publication(item) for item in shown]
     refuse(own)
-    gathered = _gathered("", shown, published, records, found)
+    gathered = _gathered("", shown, published, records, found, evidence)
     outputs = tuple(output for room in ROOMS for output in room(gathered))
     site = _site(gathered, trust_page(trust(evidence)))
     files = write_site(replace(site, methods=methods_page(load_audits(), own, shown), outputs=outputs), out)
@@ -105,12 +115,14 @@ def _gathered(
     published: Sequence[Judged],
     records: Sequence[Decision],
     found: Mapping[str, Sequence[Standing]],
+    evidence: Sequence[Evidence] = (),
 ) -> Gathered:
     return Gathered(
         label=label,
         current=tuple(shown),
         published=tuple(published),
         decisions=tuple((decision, found[decision.slug]) for decision in records),
+        files=tuple(Published(digest=item.digest, directory=item.directory) for item in evidence),
     )
 
 
