@@ -18,10 +18,10 @@
     index.decisions.forEach(function (line) { var f = line.split("\t"); add("decision", f[0], f[1], f[2]); });
     index.profiles.forEach(function (line) { var f = line.split("\t"); add("profile", f[0], f[1], f[2]); });
     index.experiments.forEach(function (line) {
-      var f = line.split("\t"), page = "experiments/" + f[0] + "/index.html", form = index.forms[f[3]];
+      var f = line.split("\t"), folder = "experiments/" + f[0] + "/", page = folder + "index.html", form = index.forms[f[3]];
       add("experiment", page, f[1], f[2]);
       form.claims.forEach(function (c) { c = c.split("\t"); add("claim", page + "#claim-" + c[0], c[1], f[1]); });
-      form.cases.forEach(function (c) { c = c.split("\t"); add("case", page + "#case-" + c[0], c[1], f[1]); });
+      form.cases.forEach(function (c) { c = c.split("\t"); add("case", folder + "cases/" + c[0] + "/index.html", c[1], f[1]); });
     });
     return found;
   }

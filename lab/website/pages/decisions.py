@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from markdown_it import MarkdownIt
 
 from lab.website import format
+from lab.website.addresses import verdict_folder
 from lab.website.decisions import GATED, WORST_FIRST, Decision, Freshness, Held, Standing, freshness
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.outputs import Document, Gathered
@@ -176,7 +177,7 @@ def _markdown(text: str) -> str:
 def _support(standing: Standing, preview: bool) -> SupportView:
     support, now, then = standing.support, standing.now, standing.then
     here = f"../../experiments/{support.experiment}/"
-    pinned = f"../../runs/{then.judged.digest[:12]}/{support.experiment}/" if then and not preview else ""
+    pinned = f"../../{verdict_folder(then.judged.digest, support.experiment)}/" if then and not preview else ""
     held = now or then
     return SupportView(
         experiment=support.experiment,
@@ -199,7 +200,7 @@ def _value(held: Held, folder: str) -> Value:
         status=held.status,
         span=_span(held) if folder else (),
         digest=held.judged.digest[:12],
-        href=f"{folder}index.html" if folder else "",
+        href=f"{folder}index.html#claim-{held.claim}" if folder else "",
         data=f"{folder}data.json" if folder else "",
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from lab.verdict.judge import READING_ORDER
 from lab.website import format
+from lab.website.addresses import gpu_folder
 from lab.website.charts.verdicts import verdict_bar
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.judged import Judged
@@ -18,6 +19,7 @@ from lab.website.pages.established import established
 from lab.website.pages.news import news
 from lab.website.pages.paging import leaves
 from lab.website.pages.search import search_answer, search_cases
+from lab.website.pages.tallies import StatusCount, status_counts
 
 DATA = "data.json"
 
@@ -28,8 +30,9 @@ class ExperimentRow:
     title: str
     question: str
     answer: Sentence
-    counts: tuple[tuple[str, int], ...]
+    counts: tuple[StatusCount, ...]
     machine: str
+    gpu: str  # address of its page, relative to the site; empty where there is none
     date: str  # empty: not measured yet
     on_cpu: bool
     self_test: bool
@@ -43,7 +46,9 @@ class Count:
 
 def front_pages(gathered: Gathered) -> Iterator[Output]:
     """index.html with the first experiments, experiments/page-2/index.html and so on, and the counts behind them."""
-    rows = sorted((_row(item) for item in gathered.current), key=lambda row: row.self_test)
+    rows = sorted(
+        (_row(item, preview=bool(gathered.label)) for item in gathered.current), key=lambda row: row.self_test
+    )
     data = _data(gathered)
     ledger = Ledger(data)
     counts = {status: count for status, count in data["verdicts"].items() if count}
@@ -65,16 +70,18 @@ def front_pages(gathered: Gathered) -> Iterator[Output]:
     yield Attachment(path=DATA, content=json.dumps(data, indent=1, sort_keys=True) + "\n")
 
 
-def _row(item: Judged) -> ExperimentRow:
+def _row(item: Judged, preview: bool) -> ExperimentRow:
     ledger = Ledger(item.data)
-    statuses = Counter(claim["status"] for claim in item.data["claims"].values())
     return ExperimentRow(
         slug=item.plan.name,
         title=item.plan.title,
         question=item.plan.question,
         answer=search_answer(item, ledger) if search_cases(item, ledger) else answer(item, ledger),
-        counts=tuple((str(status), statuses[status]) for status in READING_ORDER if statuses[status]),
+        counts=status_counts([item]),
         machine=item.machine_name,
+        gpu=f"{gpu_folder(item.machine['gpu'])}/index.html"
+        if item.evidence and not item.on_cpu and not preview
+        else "",
         date=format.day(item.measured_utc),
         on_cpu=item.on_cpu,
         self_test=item.plan.self_test,

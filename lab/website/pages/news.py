@@ -62,7 +62,7 @@ def news(published: Sequence[Judged]) -> News | None:
                 text=next(c.text for c in held[each.experiment].plan.claims if c.name == each.claim),
                 was=each.was,
                 now=each.now,
-                href=f"{verdict_folder(each.digest, each.experiment)}/index.html",
+                href=f"{verdict_folder(each.digest, each.experiment)}/index.html#claim-{each.claim}",
             )
             for each in changed[:MOST_CHANGES]
         ),
