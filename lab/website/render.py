@@ -16,7 +16,7 @@ from lab.website.outputs import Document
 from lab.website.pages.site import Site
 
 TEMPLATES = ROOT / "site_templates"
-ASSETS = ("style.css", "explore.js")
+ASSETS = ("style.css", "explore.js", "compare.js")
 A_SITE = ("index.html", "policy/index.html", "assets/style.css")  # what every site that was built holds
 
 

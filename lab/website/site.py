@@ -13,13 +13,17 @@ from lab.verdict.results import ClaimResult, load_run
 from lab.website.decisions import Decision, Standing, check_claims, load_decisions, refuse_unacknowledged, standings
 from lab.website.judged import Judged, judged_run, not_measured
 from lab.website.kept import judged, trust
-from lab.website.outputs import Gathered, Output
+from lab.website.outputs import Gathered, Output, Published
 from lab.website.pages.case import case_pages
+from lab.website.pages.compare import compare_pages
 from lab.website.pages.experiment import decision_link, experiment_page
+from lab.website.pages.gpu import gpu_pages
 from lab.website.pages.methods import methods_page
 from lab.website.pages.profile import profile_pages
+from lab.website.pages.run import run_pages
 from lab.website.pages.site import Site, decision_page, policy_page
 from lab.website.pages.trust import TrustPage, trust_page
+from lab.website.pages.verdicts import verdict_pages
 from lab.website.promoted import EVIDENCE, Evidence, load_evidence
 from lab.website.refusal import as_publication, refuse
 from lab.website.render import write_site
@@ -29,6 +33,10 @@ DECISIONS = ROOT / "experiments" / "decisions"
 ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = (
     case_pages,
     profile_pages,
+    run_pages,
+    verdict_pages,
+    gpu_pages,
+    compare_pages,
 )
 PREVIEWED = (case_pages, profile_pages)  # of these, what a run shows before it is published
 EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
@@ -49,7 +57,7 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
         refuse_unacknowledged(decision, found[decision.slug])
     own = [as_publication(item) for item in shown]
     refuse(own)
-    gathered = _gathered("", shown, published, records, found)
+    gathered = _gathered("", shown, published, records, found, evidence)
     outputs = tuple(output for room in ROOMS for output in room(gathered))
     site = _site(gathered, trust_page(trust(evidence)))
     files = write_site(replace(site, methods=methods_page(load_audits(), own, shown), outputs=outputs), out)
@@ -100,12 +108,14 @@ def _gathered(
     published: Sequence[Judged],
     records: Sequence[Decision],
     found: Mapping[str, Sequence[Standing]],
+    evidence: Sequence[Evidence] = (),
 ) -> Gathered:
     return Gathered(
         label=label,
         current=tuple(shown),
         published=tuple(published),
         decisions=tuple((decision, found[decision.slug]) for decision in records),
+        files=tuple(Published(digest=item.digest, directory=item.directory) for item in evidence),
     )
 
 
