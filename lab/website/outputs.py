@@ -35,6 +35,7 @@ class Gathered:
     current: tuple[Judged, ...]  # every experiment with the evidence that its page shows, in their order
     published: tuple[Judged, ...]  # every experiment of every published run, oldest first
     decisions: tuple[tuple[Decision, Sequence[Standing]], ...]
+    base_url: str = ""  # where the site will stand, with a slash at its end; empty where nobody said
 
     def history(self, experiment: str) -> tuple[Judged, ...]:
         """Every published run of an experiment, oldest first."""

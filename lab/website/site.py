@@ -10,7 +10,11 @@ from lab.definition.plan import planned
 from lab.evidence.source import ROOT
 from lab.verdict.results import ClaimResult, ExperimentResult, RunResult, load_run, unmeasured
 from lab.verdict.validity import study
+from lab.website.badges import badges_room
+from lab.website.csv_tables import csv_room
 from lab.website.decisions import Decision, Standing, check_claims, load_decisions, refuse_unacknowledged, standings
+from lab.website.feed import feed_room
+from lab.website.inventory import checked_base_url
 from lab.website.judged import Judged, judged
 from lab.website.outputs import Gathered, Output
 from lab.website.pages.experiment import decision_link, experiment_page
@@ -21,14 +25,20 @@ from lab.website.pages.views import Shown
 from lab.website.promoted import EVIDENCE, Evidence, load_evidence
 from lab.website.refusal import as_publication, refuse
 from lab.website.render import write_site
+from lab.website.schemas import schemas_room
 
 DECISIONS = ROOT / "experiments" / "decisions"
 # Each makes one kind of page, or of file, of all that was gathered.
-ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = ()
+ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = (
+    badges_room,
+    csv_room,
+    feed_room,
+    schemas_room,
+)
 EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
 
 
-def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE) -> str:
+def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE, base_url: str = "") -> str:
     """Rebuild the published site from what is committed; says what it wrote.
 
     EvidenceError where a figure that is about to be published breaks a rule of the guard.
@@ -42,7 +52,7 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
     for decision in records:
         refuse_unacknowledged(decision, found[decision.slug])
     trust = trust_page(study([item.run for item in evidence]), evidence)
-    site = _site("", shown, records, found, trust)
+    site = replace(_site("", shown, records, found, trust), base_url=checked_base_url(base_url))
     own = [as_publication(item, page.data) for item, page in zip(shown, site.experiments, strict=True)]
     refuse(own)
     gathered = _gathered(site, shown, [item for each in evidence for item in judged(each)], records, found)
@@ -97,6 +107,7 @@ def _gathered(
         ),
         published=tuple(published),
         decisions=tuple((decision, found[decision.slug]) for decision in records),
+        base_url=site.base_url,
     )
 
 

@@ -69,6 +69,7 @@ class Site:
     trust: TrustPage | None  # a preview of one run has none
     methods: MethodsPage | None = None  # nor this
     outputs: tuple[Output, ...] = ()  # all other pages and files
+    base_url: str = ""  # where it will stand; empty where nobody said
 
 
 def decision_page(decision: Decision, found: Sequence[Standing]) -> DecisionPage:
