@@ -73,7 +73,7 @@ def _of_history(history: Sequence[Judged]) -> Iterator[Entry]:
     """Each run against the one before it on a machine of the same name: no verdict is carried from one to another."""
     before: dict[str, Judged] = {}
     for item in history:
-        machine = _machine(item)
+        machine = item.machine_name
         if machine in before:
             yield from _changes(before[machine], item)
         else:
@@ -87,7 +87,7 @@ def _first(item: Judged) -> Entry:
     return Entry(
         about=f"{item.plan.name}/first/{item.digest[:12]}",
         updated=_moment(item),
-        title=f"{item.plan.title}: first evidence on {_machine(item)}",
+        title=f"{item.plan.title}: first evidence on {item.machine_name}",
         summary=f"{item.plan.question} Claims: {tally or 'none'}.",
         link=f"experiments/{item.plan.name}/index.html",
     )
@@ -102,7 +102,7 @@ def _changes(older: Judged, newer: Judged) -> Iterator[Entry]:
                 updated=_moment(newer),
                 title=f"{newer.plan.title}: {was['status']} → {now['status']}: {claim.text}",
                 summary=(
-                    f"Run {newer.evidence['run_id']} on {_machine(newer)} finds the claim {now['status']}; "
+                    f"Run {newer.evidence['run_id']} on {newer.machine_name} finds the claim {now['status']}; "
                     f"run {older.evidence['run_id']} before it found it {was['status']}."
                 ),
                 link=f"experiments/{newer.plan.name}/index.html#claim-{claim.name}",
@@ -132,10 +132,6 @@ def _when(decision: Decision, state: Freshness, shown: Sequence[Judged]) -> str:
     if state is Freshness.EXPIRED:
         return f"{decision.review_by + datetime.timedelta(days=1)}T00:00:00Z"
     return max([f"{decision.date}T00:00:00Z", *(_moment(item) for item in shown)])
-
-
-def _machine(item: Judged) -> str:
-    return f"CPU {item.machine.get('cpu', '')}" if item.on_cpu else str(item.machine.get("gpu", ""))
 
 
 def _moment(item: Judged) -> str:
