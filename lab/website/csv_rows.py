@@ -26,11 +26,12 @@ INTERVAL = ("ratio", "low", "high")
 CLAIM = ("measure", "scope", "threshold", "expected")
 VERDICT = ("status", "mark", "reason", *INTERVAL, "subject_bytes", "baseline_bytes")
 PARTS = ("end_to_end", "device", "launch")
+CONTROL = ("profile", "spoiled_share", "spoiled_because")
 LIMIT = ("limit", "seconds")
 LIMITED = ("device_cold", "graph")
 WATCHED = (
     "rounds", "lowest_spin_hertz", "lowest_sm_hertz", "largest_power_watts", "largest_temperature_celsius",
-    "energy_joules_per_sweep",
+    "energy_joules_per_sweep", "power_capped",
 )  # fmt: skip
 KERNEL = (
     "name", "grid", "block", "duration_seconds", "dram_read_bytes", "dram_written_bytes", "dram_percent",
@@ -83,7 +84,7 @@ def _cases(item: Judged) -> Iterator[list[Any]]:
         yield [
             case, *_values(known, CASE), limits.get("flops_per_byte"),
             *(value for scope in LIMITED for value in _values(_in(limits, "scopes", scope), LIMIT)),
-            control.get("profile"), control.get("spoiled_share"),
+            *_values(control, CONTROL),
             *(value for scope in SCOPES for value in _values(_in(scopes, scope), INTERVAL)),
             *_values(_in(data["gpu"], case), WATCHED),
         ]  # fmt: skip
@@ -161,8 +162,8 @@ TABLES: Mapping[str, tuple[tuple[str, ...], Rows]] = {
     ),
     "cases": (
         (
-            "case", *CASE, "flops_per_byte", *_by(LIMITED, ("limit", "limit_seconds")), "control_profile", "spoiled_share",
-            *_named("control", _by(SCOPES, INTERVAL)), *WATCHED,
+            "case", *CASE, "flops_per_byte", *_by(LIMITED, ("limit", "limit_seconds")),
+            *_named("control", CONTROL), *_named("control", _by(SCOPES, INTERVAL)), *WATCHED,
         ),
         _cases,
     ),

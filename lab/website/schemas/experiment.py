@@ -2,7 +2,20 @@
 
 from lab.verdict.judge import READING_ORDER
 from lab.website.schemas.words import (
-    NUMBER, TEXT, TRUTH, WHOLE, Schema, all_of, by, choice, document, listing, maybe, record, ref, said,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    WHOLE,
+    Schema,
+    all_of,
+    by,
+    choice,
+    document,
+    listing,
+    maybe,
+    record,
+    ref,
+    said,
 )  # fmt: skip
 
 SCOPE = "scope"
@@ -36,7 +49,7 @@ EVIDENCE = record(
         "digest": {"type": "string", "pattern": "^([0-9a-f]{64})?$"},
         **all_of(TEXT, "commit run_id cut_short source_digest plan_digest started_utc finished_utc"),
         **all_of(WHOLE, "schema_of_run policy_version_of_run sweeps fewest_sweeps most_sweeps rounds block"),
-        **all_of(NUMBER, "launch_floor_seconds empty_seconds"),
+        **all_of(NUMBER, "launch_floor_seconds empty_seconds median_launch_floor_seconds median_empty_seconds"),
         "damages": by("line of the journal", TEXT, "Why it was not used."),
     },
     about="Which run it is, how it measured, and what it is addressed by; of a preview the digest is empty.",
@@ -137,6 +150,7 @@ CELL = record(
         "scopes": by(SCOPE, ref("scope_times")),
         "unmeasured": by(SCOPE, TEXT, "Why it has no time."),
         **all_of(TRUTH, "launch_bound host_bound"),
+        "impossible": by(SCOPE, TEXT, "Why no honest time can be so short."),
         **all_of(ANY_NUMBER, "worst_absolute_error worst_tolerance_share"),
         "edges": by("edge input", TEXT),
         "counters": COUNTERS,
@@ -166,24 +180,39 @@ CLAIM = record(
     about="Smallest, largest and mean are of the ratios that were fit to be weighed.",
 )
 CONTROL = record(
-    {"profile": TEXT, "spoiled_share": NUMBER, "scopes": by(SCOPE, ref("interval"))},
+    {
+        "profile": TEXT,
+        "scopes": by(SCOPE, ref("interval")),
+        "spoiled_share": said(NUMBER, "Of the rounds: those left out, as a share of 1."),
+        "spoiled_because": listing(TEXT),
+    },
     about="One profile against itself under another name: the lab's own error at this case.",
 )
 WATCHED = record(
     {
         "rounds": WHOLE,
+        "power_capped": TRUTH,
         **all_of(ANY_NUMBER, "lowest_spin_hertz lowest_sm_hertz largest_power_watts largest_temperature_celsius "
                  "energy_joules_per_sweep"),
         "blind": listing(TEXT, "Why nothing was told, where nothing was."),
     },
     about="What the GPU went through while a case was timed.",
 )  # fmt: skip
+PLACE = record(
+    {"profile": TEXT, "rank": WHOLE, "times_fastest": NUMBER, **all_of(TRUTH, "level proven")},
+    about="`level`: no slower than the fastest, as far as the interval tells; `proven`: slower than the one before.",
+)
 SPLIT = record(all_of(maybe(ref("interval")), "end_to_end device launch"))
 EXPLAINED = record(
     {"fastest": TEXT, **all_of(ANY_NUMBER, "time_ratio bytes_ratio"), "explained": TRUTH, "others": listing(TEXT)}
 )
 SEARCH = record(
-    {"winner": TEXT, "sweeps_fastest": WHOLE, "trials": by("profile", record(all_of(WHOLE, "sweeps_ahead sweeps")))}
+    {
+        **all_of(TEXT, "winner scope"),
+        "sweeps_fastest": WHOLE,
+        "claims": listing(TEXT, "Those of the trials, the fastest first."),
+        "trials": by("profile", record(all_of(WHOLE, "sweeps_ahead sweeps"))),
+    }
 )
 LIMITED_GPU = record({"gpu": TEXT, "bytes_per_second": ANY_NUMBER, "cache_bytes": ANY_NUMBER})
 REPLICATION = record(
@@ -213,8 +242,11 @@ BODY = record(
         "machine": maybe(MACHINE),
         "ceilings": maybe(CEILINGS),
         "limits": maybe(LIMITS),
+        "clock_step_seconds": by(SCOPE, NUMBER, "In seconds, the least that the clock tells apart."),
         "counts": by("outcome of a cell; and of cases, registered cases and profiles", WHOLE),
         "cases": by("case", CASE),
+        "places": by("case", by(SCOPE, listing(PLACE, "The fastest first."))),
+        "measured": by("case", listing(TEXT), "The profiles that any sweep measured, also where the result is wrong."),
         "cells": by("case", by("profile", CELL)),
         "claims": by("claim", CLAIM),
         "controls": by("case", CONTROL),

@@ -1,7 +1,17 @@
 """The schema of trust/data.json: how far the lab itself can be trusted."""
 
 from lab.website.schemas.words import (
-    NUMBER, TEXT, TRUTH, WHOLE, all_of, by, document, listing, maybe, record, ref,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    WHOLE,
+    all_of,
+    by,
+    document,
+    listing,
+    maybe,
+    record,
+    ref,
 )  # fmt: skip
 
 SOME = maybe(NUMBER)
