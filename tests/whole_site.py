@@ -28,15 +28,15 @@ POLICY = ("default-src 'none'", "connect-src 'none'", "form-action 'none'", "bas
 ELSEWHERE = frozenset({"github.com"})
 LARGEST_BADGE = 1536
 
-BLOCKS = frozenset(
-    "address article aside blockquote details div dl fieldset figure footer form h1 h2 h3 h4 h5 h6 header hr main nav "
-    "ol p pre section table ul".split()
-)
+BLOCKS = frozenset({
+    "address", "article", "aside", "blockquote", "details", "div", "dl", "fieldset", "figure", "footer", "form",
+    "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "main", "nav", "ol", "p", "pre", "section", "table", "ul",
+})  # fmt: skip
 # What may hold text and marks on text alone; a link or an insertion may hold what its parent may.
-PHRASING = frozenset(
-    "abbr b button cite code data dfn em h1 h2 h3 h4 h5 h6 i kbd label mark p pre q s samp small span strong sub sup "
-    "time u var".split()
-)
+PHRASING = frozenset({
+    "abbr", "b", "button", "cite", "code", "data", "dfn", "em", "h1", "h2", "h3", "h4", "h5", "h6", "i", "kbd",
+    "label", "mark", "p", "pre", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "u", "var",
+})  # fmt: skip
 CHILDREN = {
     "ul": {"li", "script", "template"}, "ol": {"li", "script", "template"},
     "dl": {"dt", "dd", "div", "script", "template"},
@@ -45,7 +45,9 @@ CHILDREN = {
 }  # fmt: skip
 PARENTS = {"li": {"ul", "ol"}, "dt": {"dl", "div"}, "dd": {"dl", "div"}, "figcaption": {"figure"},
            "summary": {"details"}, "legend": {"fieldset"}}  # fmt: skip
-INTERACTIVE = frozenset("a button details input label select textarea".split())
+INTERACTIVE = frozenset({
+    "a", "button", "details", "input", "label", "select", "textarea",
+})  # fmt: skip
 REFERRING = ("aria-labelledby", "aria-describedby", "aria-controls", "for", "headers", "list")
 
 
@@ -81,14 +83,17 @@ class Page:
 
 
 class Whole:
-    """A built site, read once."""
+    """A built site, read once. Pages that are as those of a site `like` it are not read again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, like: "Whole | None" = None) -> None:
         self.folder = folder
-        self.files = sorted(
-            path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
-        )
-        self.pages = {name: Page(folder / name, folder) for name in self.files if name.endswith(".html")}
+        self.files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        known = like.pages if like else {}
+        self.pages = {
+            name: known[name] if name in known and known[name].text == self.read(name) else Page(folder / name, folder)
+            for name in self.files
+            if name.endswith(".html")
+        }
 
     def read(self, name: str) -> str:
         return (self.folder / name).read_text(encoding="utf-8")
@@ -148,7 +153,7 @@ def html_that_is_not_valid(site: Whole) -> Complaints:
         yield from (f"{name}: {error}" for error in page.errors)
         yield from (f"{name}: {error}" for error in _misplaced(page))
         for tag in ("main", "h1", "title"):
-            count = len([found for found in page.each(tag)])
+            count = len(page.each(tag))
             if count != 1:
                 yield f"{name}: holds {count} <{tag}>"
         if page.tree.get("lang") != "en":
@@ -164,7 +169,7 @@ def pages_without_a_policy(site: Whole) -> Complaints:
         if "unsafe-" in policy or "http" in policy:
             yield f"{name}: its policy is {policy}"
         for element in page.elements:
-            yield from (f"{name}: <{element.tag} {key}>" for key in element.keys() if re.match("on|style$", key))
+            yield from (f"{name}: <{element.tag} {key}>" for key in element.attrib if re.match("on|style$", key))
 
 
 def pages_that_the_sitemap_lacks(site: Whole) -> Complaints:
@@ -228,13 +233,15 @@ def badges_that_claim_too_much(site: Whole) -> Complaints:
         text = site.read(name)
         root = ET.fromstring(text)
         data = json.loads(site.read(f"{name.split('/badges/')[0]}/data.json"))
-        said = " ".join("".join(found.itertext()) for found in root.iter("{http://www.w3.org/2000/svg}text"))
+        said = ": ".join("".join(found.itertext()) for found in root.iter("{http://www.w3.org/2000/svg}text"))
         claim = data["claims"][Path(name).stem]
         if len(text.encode()) > LARGEST_BADGE:
             yield f"{name}: has {len(text.encode())} bytes"
         if re.search(r"(?:href|src|url)\s*[=(]", text.replace("data-src=", "")):
             yield f"{name}: loads something"
-        if not root.findtext("{http://www.w3.org/2000/svg}title") or claim["status"] not in said:
+        if root.findtext("{http://www.w3.org/2000/svg}title") != said:
+            yield f"{name}: is called something else than it shows"
+        if f": {claim['status']}" not in said:
             yield f"{name}: does not say that it is {claim['status']}"
         if claim["status"] != "no-evidence":
             yield from (f"{name}: {problem}" for problem in _beyond(said, claim, data))
