@@ -58,7 +58,7 @@ def front_pages(gathered: Gathered) -> Iterator[Output]:
         "bar": verdict_bar(counts),
         "counts": tuple(_count(ledger, "verdicts", status) for status in counts),
         "claims": ledger.figure("claims"),
-        "news": news(gathered.published),
+        "news": None if gathered.label else news(gathered.published),
         "attention": tuple(row for row in decision_rows(gathered) if row.attention),
         "decisions": len(gathered.decisions),
     }
