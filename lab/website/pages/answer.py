@@ -94,6 +94,10 @@ def _outcome(item: Judged, claim: PlannedClaim, ledger: Ledger, *, again: bool, 
     operator = operator_of(item, claim)
     about = f"for {operator}, " if operator else ""
     ends = _ends(item, claim, ledger)
+    if not ends and claim.measure == "traffic":
+        if ledger.value(*path, "status") == Status.REJECTED:
+            return (f"the claim about the bytes that {subject} moves was rejected",)
+        return (f"the bytes that {subject} moves could not be judged",)
     if not ends:
         if ledger.value(*path, "status") == Status.REJECTED:
             return (f"{about}the claim that {subject} beats {baseline} was rejected",)

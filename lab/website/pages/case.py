@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
@@ -64,6 +65,7 @@ class CasePage:
     distribution: Distribution | None
     limit_scopes: tuple[str, ...]
     limit: LimitGroup | None
+    ceilings: str  # where on the experiment's page
     traffic: TrafficGroup | None
     kernels: KernelsSection | None
     edges: tuple[str, ...]
@@ -130,6 +132,7 @@ def _page(
         distribution=distribution(item, case, ledger) if measured else None,
         limit_scopes=limit_scopes(item),
         limit=limit_group(item, case, ledger) if limited else None,
+        ceilings="ceilings" if plan.name == CEILINGS else "limits",
         traffic=traffic_group(item, case, ledger),
         kernels=_of_case(kernels, case.name),
         edges=edges,
