@@ -105,6 +105,20 @@ def megabytes(value: float) -> str:
     return significant(value / 1e6, 3)
 
 
+def gigabytes(value: float) -> str:
+    return significant(value / 1e9, 3)
+
+
+def megahertz(value: float) -> str:
+    return f"{value / 1e6:.0f}"
+
+
+def duration(seconds: float) -> str:
+    """'41.2 s', '18.0 min', '2.51 h'."""
+    scale, unit = (1, "s") if seconds < 120 else (60, "min") if seconds < 7200 else (3600, "h")
+    return f"{significant(seconds / scale, 3)} {unit}"
+
+
 def kilobytes(value: float) -> str:
     return significant(value / 1e3, 3)
 
@@ -153,6 +167,11 @@ def percent(value: float) -> str:
 def day(utc: str) -> str:
     """The date of an ISO time."""
     return utc[:10]
+
+
+def minute(utc: str) -> str:
+    """'2026-11-21 06:34 UTC' of an ISO time."""
+    return f"{utc[:10]} {utc[11:16]} UTC"
 
 
 def amount(value: float, unit: str) -> str:

@@ -22,7 +22,7 @@ def item_of(times: dict[tuple[str, str], float], run_id: str = "synthetic", swee
 
 
 def page_of(item: Judged, *published: Judged, case: str = SMALL.name, label: str = "") -> CasePage:
-    gathered = Gathered(label=label, current=(item,), published=published, decisions=())
+    gathered = Gathered(label=label, current=(item,), published=published, decisions=(), files=())
     pages = {document.path: document.view["page"] for document in case_pages(gathered)}
     page = pages[f"experiments/doubling/cases/{case}/index.html"]
     assert isinstance(page, CasePage)

@@ -22,7 +22,7 @@ def pages_of(**how: object) -> dict[str, ProfilePage]:
                    include=("large-sweep",))  # fmt: skip
     item = judged_run(judge_run(plan, records_of(plan, TIMES, noise=0.001, **how)))[0]  # type: ignore[arg-type]
     gathered = Gathered(
-        label="", current=(item, not_measured(plan.experiments[1])), published=(), decisions=()
+        label="", current=(item, not_measured(plan.experiments[1])), published=(), decisions=(), files=()
     )  # fmt: skip
     found = {}
     for document in profile_pages(gathered):
@@ -72,7 +72,7 @@ def test_its_claims_stand_with_their_verdicts_and_its_part_in_them() -> None:
 
 def test_where_nothing_was_published_it_says_so() -> None:
     item = not_measured(plan_of(experiments=[small_experiment()]).experiments[0])
-    (page, _) = (d.view["page"] for d in profile_pages(Gathered(label="", current=(item,), published=(), decisions=())))
+    (page, _) = (d.view["page"] for d in profile_pages(Gathered(label="", current=(item,), published=(), decisions=(), files=())))
     assert isinstance(page, ProfilePage)
     assert page.lede == "In one experiment; no run that measured it has been published yet."
     assert page.appearances[0].machine == ""

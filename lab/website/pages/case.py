@@ -8,6 +8,7 @@ from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
+from lab.website.addresses import experiment_folder
 from lab.website.figure import Figure, Ledger, Sentence, pointer
 from lab.website.judged import Judged
 from lab.website.outputs import Document, Gathered
@@ -87,7 +88,7 @@ def case_pages(gathered: Gathered) -> Iterator[Document]:
         for number, case in enumerate(item.plan.cases):
             page = _page(item, case, number, ledger, published, kernels)
             yield Document(
-                path=f"experiments/{item.plan.name}/cases/{case.name}/index.html",
+                path=f"experiments/{item.plan.name}/cases/{experiment_folder(case.name)}/index.html",
                 template="case.html",
                 view={"page": page},
             )
