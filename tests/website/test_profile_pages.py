@@ -72,7 +72,9 @@ def test_its_claims_stand_with_their_verdicts_and_its_part_in_them() -> None:
 
 def test_where_nothing_was_published_it_says_so() -> None:
     item = not_measured(plan_of(experiments=[small_experiment()]).experiments[0])
-    (page, _) = (d.view["page"] for d in profile_pages(Gathered(label="", current=(item,), published=(), decisions=(), files=())))
+    (page, _) = (
+        d.view["page"] for d in profile_pages(Gathered(label="", current=(item,), published=(), decisions=(), files=()))
+    )
     assert isinstance(page, ProfilePage)
     assert page.lede == "In one experiment; no run that measured it has been published yet."
     assert page.appearances[0].machine == ""

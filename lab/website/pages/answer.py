@@ -103,7 +103,8 @@ def _outcome(item: Judged, claim: PlannedClaim, ledger: Ledger, *, again: bool, 
             return (f"{about}the claim that {subject} beats {baseline} was rejected",)
         return (f"{about}{subject} could not be judged against {baseline}",)
     span = _span(ends, brief=brief)
-    verdict: Sentence = (" (", *_tally(claim, ledger), ")")
+    tally = _tally(claim, ledger)
+    verdict: Sentence = (" (", *(tally[:-1] if brief else tally), ")")
     if claim.measure == "speedup":
         ran = "" if again else f"{about}{subject} ran "
         return (ran, *span, f" as fast as {baseline}", *verdict)

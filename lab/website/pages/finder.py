@@ -69,7 +69,11 @@ def _claims(item: Judged) -> Iterator[Entry]:
 
 def _cases(item: Judged) -> Iterator[Entry]:
     for case in item.plan.cases:
-        yield Entry(case_label(case), f"experiments/{item.plan.name}/cases/{experiment_folder(case.name)}/index.html", item.plan.title)
+        yield Entry(
+            case_label(case),
+            f"experiments/{item.plan.name}/cases/{experiment_folder(case.name)}/index.html",
+            item.plan.title,
+        )
 
 
 def _profiles(current: Iterable[Judged]) -> Iterator[Entry]:

@@ -79,7 +79,9 @@ def profile_pages(gathered: Gathered) -> Iterator[Document]:
     for name, held in found.items():
         appearances = tuple(_appearance(item, profile) for item, profile in held)
         page = ProfilePage(name=name, title=held[0][1].title, lede=_lede(appearances), appearances=appearances)
-        yield Document(path=f"profiles/{experiment_folder(name)}/index.html", template="profile.html", view={"page": page})
+        yield Document(
+            path=f"profiles/{experiment_folder(name)}/index.html", template="profile.html", view={"page": page}
+        )
 
 
 def _lede(appearances: Sequence[Appearance]) -> str:
