@@ -17,7 +17,7 @@ from lab.website.pages.site import Site
 from lab.website.schemas import data_text
 
 TEMPLATES = ROOT / "site_templates"
-ASSETS = ("style.css", "explore.js")
+ASSETS = ("style.css", "explore.js", "search.js", "compare.js", "icon.svg")
 A_SITE = ("index.html", "policy/index.html", "assets/style.css")  # what every site that was built holds
 
 
@@ -76,9 +76,7 @@ def _render(site: Site, out: Path) -> None:
         text = templates.get_template(template).render(site=site, root=up, plotly=plotly_name, **view)
         _write(out / path, text)
 
-    page("index.html", "index.html")
     page("policy.html", "policy/index.html", policy=site.policy)
-    page("decisions.html", "decisions/index.html")
     if site.trust:
         page("trust.html", "trust/index.html", trust=site.trust)
         _write(out / "trust" / "data.json", data_text(site.trust.data, "trust/data.json", "trust"))
@@ -89,8 +87,6 @@ def _render(site: Site, out: Path) -> None:
         folder = f"experiments/{experiment.slug}"
         page("experiment.html", f"{folder}/index.html", page=experiment)
         _write(out / folder / "data.json", data_text(experiment.data, f"{folder}/data.json", "experiment"))
-    for decision in site.decisions:
-        page("decision.html", f"decisions/{decision.slug}/index.html", decision=decision)
     for output in site.outputs:
         if isinstance(output, Document):
             page(output.template, output.path, **output.view)
