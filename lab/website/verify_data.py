@@ -1,63 +1,46 @@
 """The data files of a site, made afresh from runs that were judged anew: path → what must stand there."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lab.definition.catalogue import load_audits, load_experiments
 from lab.definition.plan import planned
-from lab.verdict.results import unmeasured
 from lab.verdict.validity import study
+from lab.website.judged import Judged, judged_run, not_measured
 from lab.website.pages.methods import methods_page
-from lab.website.pages.replication import publication_of, replication_data
-from lab.website.pages.trust_data import trust_data
-from lab.website.pages.views import Shown
 from lab.website.promoted import Evidence
-from lab.website.published import experiment_data
+from lab.website.published_trust import trust_data
 from lab.website.refusal import as_publication
 from lab.website.site import EVERYTHING
 from lab.website.verify_files import read_json
 
+TRUST = "trust/data.json"
+METHODS = "methods/data.json"
+
 
 def data_files(root: Path, evidence: Sequence[Evidence]) -> dict[str, Any]:
     """Of the data files that the site holds, those that follow from samples and from this code."""
-    current = list(_current(root, evidence))
-    found = {f"experiments/{item.result.plan.name}/data.json": _experiment(item) for item in current}
-    found |= {
-        path: _experiment(Shown(result=result, run=item.run, digest=item.digest, commit=item.commit))
-        for item in evidence
-        for result in item.run.experiments
-        if (root / (path := f"runs/{item.digest[:12]}/{result.plan.name}/data.json")).is_file()
-    }
-    if (root / "trust" / "data.json").is_file():
-        found["trust/data.json"] = trust_data(study([item.run for item in evidence]), evidence)
-    if (root / "methods" / "data.json").is_file():
-        own = [as_publication(item, found[f"experiments/{item.result.plan.name}/data.json"]) for item in current]
-        found["methods/data.json"] = dict(methods_page(load_audits(), own, current).data)
-    return found
+    found = [each for item in evidence for each in judged_run(item.run, item.digest, item.commit)]
+    shown = _shown(root, found)
+    made: dict[str, Any] = {f"experiments/{item.plan.name}/data.json": item.data for item in shown}
+    made |= {f"runs/{item.digest[:12]}/{item.plan.name}/data.json": item.data for item in found}
+    if (root / TRUST).is_file():
+        runs = [item.run for item in evidence]
+        made[TRUST] = trust_data(study(runs), runs)
+    if (root / METHODS).is_file():
+        made[METHODS] = methods_page(load_audits(), [as_publication(item) for item in shown], shown).data
+    return {path: data for path, data in made.items() if (root / path).is_file()}
 
 
-def _current(root: Path, evidence: Sequence[Evidence]) -> Iterator[Shown]:
-    """Each experiment that has a page, with the run that its data name; unmeasured where they name none."""
+def _shown(root: Path, found: Sequence[Judged]) -> list[Judged]:
+    """Each experiment that has a page, from the run that its data name; unmeasured where they name none."""
+    held = {(item.digest, item.plan.name): item for item in found}
+    shown = []
     for experiment in load_experiments():
-        if not (root / "experiments" / experiment.name / "data.json").is_file():
-            continue
-        told = read_json(root, f"experiments/{experiment.name}/data.json").get("evidence") or {}
-        held = [
-            (item, result)
-            for item in evidence
-            for result in item.run.experiments
-            if item.digest == told.get("digest") and result.plan.name == experiment.name
-        ]
-        if held:
-            item, result = held[0]
-            yield Shown(result=result, run=item.run, digest=item.digest, commit=item.commit)
-        else:
-            yield Shown(result=unmeasured(planned(experiment, EVERYTHING)), run=None)
-
-
-def _experiment(shown: Shown) -> dict[str, Any]:
-    data = experiment_data(shown.result, shown.run, shown.digest, shown.commit)
-    if again := publication_of(load_audits(), shown.result.plan.name):
-        data["replication"] = replication_data(again, shown)
-    return data
+        path = f"experiments/{experiment.name}/data.json"
+        if (root / path).is_file():
+            told = read_json(root, path).get("evidence") or {}
+            of_run = held.get((told.get("digest", ""), experiment.name))
+            shown.append(of_run or not_measured(planned(experiment, EVERYTHING)))
+    return shown

@@ -11,7 +11,6 @@ from typing import Any
 from lab.definition import plan
 from lab.errors import EvidenceError, LabError
 from lab.evidence import journal
-from lab.verdict.results import load_run
 from lab.website.promoted import NAME, Evidence, address_of
 from lab.website.verify_files import Difference, read_json
 
@@ -49,7 +48,6 @@ def _load(root: Path, name: str, unpacked: Path) -> tuple[Evidence, list[Differe
         directory=unpacked,
         digest=_text(manifest, "digest", name),
         commit=_text(manifest, "commit", name),
-        run=load_run(unpacked),
     )
     return evidence, list(_misaddressed(manifest, files, evidence, name))
 
