@@ -90,6 +90,14 @@ def megabytes(value: float) -> str:
     return significant(value / 1e6, 3)
 
 
+def gibibytes(value: float) -> str:
+    return f"{value / 2**30:.0f} GiB"
+
+
+def mebibytes(value: float) -> str:
+    return f"{value / 2**20:.0f} MiB"
+
+
 def kilobytes(value: float) -> str:
     return significant(value / 1e3, 3)
 

@@ -19,6 +19,9 @@ from lab.website.pages.methods import methods_page
 from lab.website.pages.site import Site, decision_page, policy_page
 from lab.website.pages.trust import TrustPage, trust_page
 from lab.website.promoted import EVIDENCE, Evidence, load_evidence
+from lab.website.prose import check_definitions, cited, cited_plan
+from lab.website.quoted import Quotable
+from lab.website.references import References
 from lab.website.refusal import as_publication, refuse
 from lab.website.render import write_site
 
@@ -34,8 +37,12 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
     EvidenceError where a figure that is about to be published breaks a rule of the guard.
     """
     evidence, published = _published(promoted)
-    shown = [_shown(experiment, published) for experiment in load_experiments()]
-    records = load_decisions(decisions)
+    definitions = load_experiments()
+    shown = [_shown(experiment, published) for experiment in definitions]
+    references = References({item.plan.name: item.data for item in shown})
+    check_definitions(definitions, references)
+    shown = [cited_plan(item, references) for item in shown]
+    records = [cited(decision, references) for decision in load_decisions(decisions)]
     known = {item.plan.name: list(item.data["claims"]) for item in shown}
     check_claims(records, known, [item.digest for item in evidence])
     found = {decision.slug: _standings(decision, shown, published) for decision in records}
@@ -56,7 +63,9 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     _, published = _published(EVIDENCE)
     shown = judged_run(run)
     names = {item.plan.name for item in shown}
-    records = [r for r in load_decisions(decisions) if {s.experiment for s in r.rests_on} <= names]
+    held = [r for r in load_decisions(decisions) if {s.experiment for s in r.rests_on} <= names]
+    references = References({item.plan.name: item.data for item in shown}, lenient=True)
+    records = [cited(decision, references) for decision in held]
     found = {decision.slug: _standings(decision, shown, published) for decision in records}
     out = directory / "preview"
     label = f"Preview of run {run.plan.run_id}, not published" + (": CPU evidence" if shown[0].on_cpu else "")
@@ -83,6 +92,7 @@ def _site(gathered: Gathered, trust: TrustPage | None) -> Site:
         decision_links=tuple(decision_link(decision, standing) for decision, standing in gathered.decisions),
         policy=policy_page(),
         trust=trust,
+        quotable=Quotable([*gathered.current, *gathered.published]),
     )
 
 

@@ -82,7 +82,7 @@ def experiment_page(
         ),
         live_command=_live_command(shown),
         local_command=next((_local_command(case) for case in reversed(plan.cases) if case.op in BY_HAND), ""),
-        provenance=provenance(shown),
+        provenance=provenance(shown, ledger),
         history=_history(shown, history),
         data=shown.data,
     )

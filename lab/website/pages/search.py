@@ -105,7 +105,8 @@ def _outcome(case: PlannedCase, trials: list[Trial], ledger: Ledger) -> Sentence
         return ("nothing could be compared with the rule",)
     if not winner:
         return (
-            f"no configuration was 2 % faster than the rule beyond noise ({profile.title}, the nearest, ran ",
+            "no configuration was faster than the rule by as much as its claim asks ",
+            f"({profile.title}, the nearest, ran ",
             ratio, " ", interval, " as fast)",
         )  # fmt: skip
     fastest = ledger.figure(*place, "sweeps_fastest")

@@ -18,6 +18,7 @@ from lab.website.outputs import Output
 from lab.website.pages.methods import MethodsPage
 from lab.website.pages.trust import TrustPage
 from lab.website.pages.views import DecisionLink, ExperimentPage
+from lab.website.quoted import Quotable
 
 PROTOCOL = make_protocol(5, "cuda")
 
@@ -67,6 +68,7 @@ class Site:
     decision_links: tuple[DecisionLink, ...]
     policy: PolicyPage
     trust: TrustPage | None  # a preview of one run has none
+    quotable: Quotable  # what pages may quote without a pointer
     methods: MethodsPage | None = None  # nor this
     outputs: tuple[Output, ...] = ()  # all other pages and files
 

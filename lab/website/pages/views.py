@@ -253,7 +253,7 @@ class ExperimentPage:
     decisions: tuple[DecisionLink, ...]
     live_command: str
     local_command: str
-    provenance: tuple[tuple[str, str], ...]
+    provenance: tuple[tuple[str, Sentence], ...]
     history: tuple[HistoryRow, ...]
     data: Mapping[str, Any]
 
