@@ -7,4 +7,4 @@ UNITS = (
     r"|°C)"
 )
 # 4096×8192 is a shape and no factor: there a digit follows.
-FIGURE = re.compile(rf"\d[ \u00a0\u202f]?{UNITS}(?![\w/])")
+FIGURE = re.compile(rf"(?:\d[\d.,]*)?\d[ \u00a0\u202f]?{UNITS}(?![\w/])")
