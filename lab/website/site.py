@@ -14,6 +14,7 @@ from lab.website.decisions import Decision, Standing, check_claims, load_decisio
 from lab.website.judged import Judged, judged_run, not_measured
 from lab.website.kept import judged, trust
 from lab.website.outputs import Gathered, Output
+from lab.website.outside import refuse_outside, said_in_badges, said_on
 from lab.website.pages.experiment import decision_link, experiment_page
 from lab.website.pages.methods import methods_page
 from lab.website.pages.site import Site, decision_page, policy_page
@@ -53,6 +54,8 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
     gathered = _gathered("", shown, published, records, found)
     outputs = tuple(output for room in ROOMS for output in room(gathered))
     site = _site(gathered, trust_page(trust(evidence)))
+    for item, page in zip(shown, site.experiments, strict=True):
+        refuse_outside(item, [*said_on(page), *said_in_badges(outputs, item.plan.name)])
     files = write_site(replace(site, methods=methods_page(load_audits(), own, shown), outputs=outputs), out)
     return f"{out}: {len(shown)} experiments, {len(records)} decisions, {files} files"
 
