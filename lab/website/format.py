@@ -129,7 +129,7 @@ def share(value: float) -> str:
 def distance(seconds: float) -> str:
     """A difference of times in µs, in three digits but no less than a hundredth: '387', '−0.31'."""
     value = seconds * 1e6  # rounded once only: 34.749 is 34.7, and by way of 34.75 it would be 34.8
-    text = significant(value, 3) if round(abs(value), 2) >= 1 else f"{value:.2f}"
+    text = significant(value, 3) if abs(value) >= 1 else f"{value:.2f}"
     return text.replace("-", "−") if float(text) else text.lstrip("-")  # of no difference there is no minus
 
 
