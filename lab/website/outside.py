@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator
 from lab.errors import EvidenceError
 from lab.website.figure import Sentence
 from lab.website.judged import Judged
+from lab.website.naming import DTYPES
 from lab.website.outputs import Attachment, Output
 from lab.website.pages import labels
 from lab.website.pages.views import ExperimentPage
 
 GPU = re.compile(r"\b(?:G?[BH]\d{3}|A\d{2,3}[A-Z]?|[PV]100|L40?S?|T4|MI\d{3}[A-Z]?|(?:RTX|GTX|Radeon) \w+)\b")
-DTYPE = re.compile(r"\b(?:b?float\d+(?:_e\dm\d\w*)?|bf16|fp\d+|int\d+)\b")
+DTYPE = re.compile(r"\b(?:b?float\d+(?:_e\dm\d\w*)?|b?f\d+|fp\d+|int\d+)\b")
 SHAPE = re.compile(r"\b\d+(?:[×x]\d+)+\b")
 TAGS = re.compile(r"<[^>]*>")
 Said = tuple[str, str]  # where, and the text
@@ -54,7 +55,7 @@ def _outside(item: Judged, text: str) -> Iterator[tuple[str, str]]:
         text = text.replace(name, " ")
     cases = item.plan.included_cases if item.evidence else ()
     gpu = str(item.machine.get("gpu", "")) if item.machine.get("device") == "cuda" else ""
-    dtypes = {case.dtype for case in cases}
+    dtypes = {name for case in cases for name in (case.dtype, DTYPES.get(case.dtype))}  # in full, and short
     shapes = {"×".join(map(str, case.shape)) for case in cases}
     yield from (("GPU", name) for name in GPU.findall(text) if not re.search(rf"\b{name}\b", gpu))
     yield from (("data type", name) for name in DTYPE.findall(text) if name not in dtypes)
@@ -65,10 +66,11 @@ def _outside(item: Judged, text: str) -> Iterator[tuple[str, str]]:
 
 
 def _registered(item: Judged) -> list[str]:
-    """Names of profiles and operators, longest first."""
+    """Names of profiles and operators, and claims, longest first."""
     operators = {case.op for case in item.plan.cases}
     titles = {labels.TITLES[name] for name in operators if name in labels.TITLES}
-    return sorted({profile.title for profile in item.plan.profiles} | operators | titles, key=len, reverse=True)
+    claims = {claim.text for claim in item.plan.claims}
+    return sorted({each.title for each in item.plan.profiles} | operators | titles | claims, key=len, reverse=True)
 
 
 def _text(sentence: Sentence) -> str:

@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from lab.verdict.results import ExperimentResult
 from lab.website.promoted import Evidence
 from lab.website.verify_again import reckoned_again
-from lab.website.verify_data import data_files
-from lab.website.verify_evidence import load_published
+from lab.website.verify_data import data_files, parsed
+from lab.website.verify_evidence import RUNS, load_published
 from lab.website.verify_figures import Data, check_page, count_figures
-from lab.website.verify_files import Difference, apart, check_manifest, opened, read_json
+from lab.website.verify_files import Difference, apart, check_manifest, opened
 
 Say = Callable[[str], None]
 
@@ -42,8 +40,8 @@ def verify(site: Path, say: Say) -> Verified:
         evidence = load_published(root, Path(scratch), found, say)
         say("comparing data with what the samples give")
         computed = data_files(root, evidence)
-        for name, data in computed.items():
-            found += apart(read_json(root, name), json.loads(json.dumps(data)), f"{name}#")
+        for name, text in computed.items():
+            found += _differences(root, name, text)
         say("reckoning times and speed-ups a second time")
         found += _again(computed, evidence)
         pages = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.html"))
@@ -62,14 +60,23 @@ def verify(site: Path, say: Say) -> Verified:
         )
 
 
-def _again(computed: Mapping[str, Any], evidence: Sequence[Evidence]) -> Iterator[Difference]:
-    """The second reckoning of every data file that holds an experiment's result."""
-    results: dict[tuple[str, str], ExperimentResult] = {
-        (item.digest, result.plan.name): result for item in evidence for result in item.run.experiments
-    }
-    done = set()
-    for name, data in computed.items():
-        key = ((data.get("evidence") or {}).get("digest", ""), data.get("experiment", ""))
-        if key in results and key not in done:
-            done.add(key)
-            yield from reckoned_again(results[key], data, name)
+def _differences(root: Path, name: str, computed: str) -> Iterator[Difference]:
+    """In which values, or lines, a file of the site differs from what was computed."""
+    try:
+        published = (root / name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        yield Difference(name, "cannot be read; it follows from the samples")
+        return
+    if published != computed:
+        try:
+            yield from apart(parsed(published), parsed(computed), f"{name}#")
+        except ValueError as problem:
+            yield Difference(name, f"is damaged: {problem}")
+
+
+def _again(computed: Mapping[str, str], evidence: Sequence[Evidence]) -> Iterator[Difference]:
+    """The second reckoning of every result of every run."""
+    for item in evidence:
+        for result in item.run.experiments:
+            name = f"{RUNS}/{item.digest[:12]}/{result.plan.name}/data.json"
+            yield from reckoned_again(result, json.loads(computed[name]), name)

@@ -1,6 +1,5 @@
 """Every figure on every page: it has a datum, the datum's value, and a text that says that value."""
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from html.parser import HTMLParser
@@ -12,9 +11,9 @@ from lab.errors import EvidenceError
 from lab.website.verify_files import Difference, read_json
 
 NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
-AFTER = re.compile(r"[ \u00a0\u202f]?([µmn]?s|[kMGT]?(?:B|FLOP)(?:/s)?|[KMG]iB|[kMG]?Hz|%|×)?")
+AFTER = re.compile(r"[ \u00a0\u202f]?([µmn]?s|min|h|[kMGT]?(?:B|FLOP)(?:/s)?|[KMG]iB|[kMG]?Hz|%|×)?")
 UNITS: Mapping[str, tuple[float, ...]] = {
-    "s": (1.0,), "ms": (1e3,), "µs": (1e6,), "ns": (1e9,),
+    "h": (1 / 3600,), "min": (1 / 60,), "s": (1.0,), "ms": (1e3,), "µs": (1e6,), "ns": (1e9,),
     "B": (1.0,), "kB": (1e-3,), "MB": (1e-6,), "GB": (1e-9,), "TB": (1e-12,),
     "KiB": (2.0**-10,), "MiB": (2.0**-20,), "GiB": (2.0**-30,),
     "B/s": (1.0,), "kB/s": (1e-3,), "MB/s": (1e-6,), "GB/s": (1e-9,), "TB/s": (1e-12,),
@@ -32,6 +31,7 @@ QUANTITIES: tuple[tuple[str, tuple[float, ...]], ...] = (
     ("stage_seconds", (1.0,)),
     ("wall_seconds", (1.0,)),
     ("profiling_seconds", (1.0,)),
+    ("prepare_seconds", (1.0,)),
     ("compile_seconds", (1.0,)),
     ("autotune_seconds", (1.0,)),
     ("seconds_per_cell_and_sweep", (1.0,)),
@@ -42,10 +42,15 @@ QUANTITIES: tuple[tuple[str, tuple[float, ...]], ...] = (
     ("hertz", (1e-6, 1e-9)),
     ("flops", (1.0, 1e-6, 1e-9)),
     ("share", (100.0, 1.0)),
+    ("between_sweep_spread", (100.0,)),
     ("peak_share", (100.0,)),
     ("attained", (100.0,)),
 )
 PLAIN = (1.0,)
+# Values that are no numbers, as pages word them; any other stands as it is, or begins as the text does.
+WORDED: Mapping[Any, str] = {
+    True: "yes", False: "no", "cuda": "a GPU", "cpu": "a CPU", "": "set to nothing", "not on record": "not known",
+}  # fmt: skip
 VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"})
 
 
@@ -147,7 +152,8 @@ def misread(text: str, nodes: list[Any], pointer: str) -> str:
     value, around = nodes[-1], nodes[-2] if len(nodes) > 1 else None
     keys = [part for part in reversed(pointer.split("/")) if part and not part.isdecimal()][:2]
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return "" if text and str(value).startswith(text) else f"says {text!r}, and its datum is {value!r}"
+        right = (text and str(value).startswith(text)) or WORDED.get(value) == text
+        return "" if right else f"says {text!r}, and its datum is {value!r}"
     numbers = list(NUMBER.finditer(text))
     if not numbers:
         return f"says {text!r}, and its datum is {value!r}"
@@ -177,8 +183,6 @@ def _scales(text: str, number: re.Match[str], keys: Sequence[str]) -> tuple[floa
 def _says(number: str, value: float) -> bool:
     """Whether a printed number is the value, rounded to the decimals that are printed."""
     plain = number.replace("−", "-").replace(",", "")
-    places = len(plain.partition(".")[2]) if "e" not in plain else 0
-    shown = float(plain)
-    if "e" in plain:
-        return math.isclose(shown, value, rel_tol=1e-2)
-    return abs(shown - value) <= 0.5 * 10.0**-places * (1 + 1e-6) + abs(value) * 1e-12
+    mantissa, _, exponent = plain.partition("e")
+    step = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))  # of the last digit that is printed
+    return abs(float(plain) - value) <= 0.5 * step * (1 + 1e-6) + abs(value) * 1e-12
