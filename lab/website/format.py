@@ -69,6 +69,16 @@ def verdict_ratio(verdict: Verdict) -> str:
     return ratio_interval(verdict.speedup) if verdict.speedup else ""
 
 
+def brief_ratio(value: float, low: float, high: float) -> str:
+    """`ratio` for running text: three decimals at most."""
+    return f"{value:.{min(3, ratio_places(low, high))}f}×"
+
+
+def brief_interval(low: float, high: float) -> str:
+    places = min(3, ratio_places(low, high))
+    return f"[{low:.{places}f}, {high:.{places}f}]"
+
+
 def threshold(value: float) -> str:
     """'1.02×', and below parity '0.134×'."""
     return f"{value:.2f}×" if value >= 1 else times(value)
@@ -76,6 +86,11 @@ def threshold(value: float) -> str:
 
 def noise(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
+
+
+def error(value: float) -> str:
+    """An absolute error in two digits: '0.0039', and '3.4e-07' where it would be a row of noughts."""
+    return f"{value:.1e}" if 0 < value < 1e-4 or value >= 1e6 else significant(value, 2)
 
 
 def gigabytes_per_second(value: float) -> str:
@@ -130,6 +145,11 @@ def intensity(value: float) -> str:
 def share(value: float) -> str:
     """A share in per cent: '92.4'."""
     return percent(100 * value)
+
+
+def tenths_of_percent(value: float) -> str:
+    """A share with its sign: '99.9%'."""
+    return f"{value:.1%}"
 
 
 def distance(seconds: float) -> str:

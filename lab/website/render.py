@@ -16,7 +16,7 @@ from lab.website.outputs import Document
 from lab.website.pages.site import Site
 
 TEMPLATES = ROOT / "site_templates"
-ASSETS = ("style.css", "explore.js", "compare.js")
+ASSETS = ("style.css", "explore.js", "search.js", "compare.js", "icon.svg")
 A_SITE = ("index.html", "policy/index.html", "assets/style.css")  # what every site that was built holds
 
 
@@ -75,9 +75,7 @@ def _render(site: Site, out: Path) -> None:
         text = templates.get_template(template).render(site=site, root=up, plotly=plotly_name, **view)
         _write(out / path, text)
 
-    page("index.html", "index.html")
     page("policy.html", "policy/index.html", policy=site.policy)
-    page("decisions.html", "decisions/index.html")
     if site.trust:
         page("trust.html", "trust/index.html", trust=site.trust)
         _write(out / "trust" / "data.json", json.dumps(site.trust.data, indent=1, sort_keys=True) + "\n")
@@ -88,8 +86,6 @@ def _render(site: Site, out: Path) -> None:
         folder = f"experiments/{experiment.slug}"
         page("experiment.html", f"{folder}/index.html", page=experiment)
         _write(out / folder / "data.json", json.dumps(experiment.data, indent=1, sort_keys=True) + "\n")
-    for decision in site.decisions:
-        page("decision.html", f"decisions/{decision.slug}/index.html", decision=decision)
     for output in site.outputs:
         if isinstance(output, Document):
             page(output.template, output.path, **output.view)

@@ -50,6 +50,19 @@ def boundary(shown: Judged, ledger: Ledger) -> Boundary:
     )
 
 
+def boundary_line(shown: Judged) -> str:
+    """What the evidence holds for in one line, and that it ends there."""
+    if not shown.evidence:
+        return "Nothing is measured yet."
+    cases, machine = shown.plan.included_cases, shown.machine
+    dtypes = " and ".join(sorted({case.dtype for case in cases}))
+    count = "one shape" if len(cases) == 1 else f"{len(cases)} shapes"
+    return (
+        f"Holds for one {shown.machine_name}, {count} in {dtypes}, torch {machine['torch']}, and for nothing else. "
+        f"It does not show: {shown.plan.does_not_show[0]}"
+    )
+
+
 def _scope_sentence(shown: Judged) -> str:
     if shown.on_cpu:
         return "Wall time of one call on the CPU, its last-level cache flushed before each."

@@ -129,10 +129,21 @@ class LimitGroup:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LimitLine:
+    """A case on one line: its limit, and how much of it each profile attained; the case's page has the rest."""
+
+    case: str
+    anchor: str
+    limit: Sentence
+    intensity: Figure | None
+    cells: tuple[Attained | None, ...]  # by profile of the section; None where it was not measured
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LimitsSection:
     ceilings: Sentence  # what the cells are held against
-    scopes: tuple[str, ...]
-    groups: tuple[LimitGroup, ...]
+    profiles: tuple[str, ...]
+    lines: tuple[LimitLine, ...]
     chart: RooflineChart | None
     figure_json: str
     undrawn: str  # what the chart leaves out, or why there is none

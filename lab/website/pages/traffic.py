@@ -10,16 +10,14 @@ from lab.website.pages.labels import case_label
 
 def traffic_groups(shown: Judged, ledger: Ledger) -> tuple[TrafficGroup, ...]:
     """By case, a row for each cell whose bytes the profiler counted."""
-    plan = shown.plan
-    groups = [
-        TrafficGroup(
-            case=case_label(case),
-            least=ledger.figure("cases", case.name, "least_bytes", show=format.megabytes),
-            rows=tuple(row for profile in plan.profiles_of(case) if (row := _row(case, profile, ledger))),
-        )
-        for case in plan.included_cases
-    ]
-    return tuple(group for group in groups if group.rows)
+    return tuple(group for case in shown.plan.included_cases if (group := traffic_group(shown, case, ledger)))
+
+
+def traffic_group(shown: Judged, case: PlannedCase, ledger: Ledger) -> TrafficGroup | None:
+    """None where the profiler counted nothing of the case."""
+    rows = tuple(row for profile in shown.plan.profiles_of(case) if (row := _row(case, profile, ledger)))
+    least = ledger.figure("cases", case.name, "least_bytes", show=format.megabytes)
+    return TrafficGroup(case=case_label(case), least=least, rows=rows) if rows else None
 
 
 def _row(case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> TrafficRow | None:
