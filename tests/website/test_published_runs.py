@@ -132,8 +132,8 @@ def test_a_verdict_keeps_the_data_of_its_run(world):
 
 def test_a_verdict_page_has_claims_boundary_environment_and_policy(page):
     found = page(f"runs/{{again}}/{NORMS}")
-    assert {"claims", "claim-triton-rmsnorm-beats-torch-fused", "boundary", "cells", "environment"} <= set(found.ids)
-    for word in ("Holds for", "this one machine", "policy 3, today's", "torch", "2.12.0", "refuted"):
+    assert {"claims", "claim-triton-rmsnorm-beats-torch-fused", "boundary", "provenance"} <= set(found.ids)
+    for word in ("Holds for", "this one machine", "policy 3, today's", "torch 2.12.0", "refuted"):
         assert word in found.text, word
 
 

@@ -146,7 +146,7 @@ def compare_pages(gathered: Gathered) -> Iterator[Output]:
 def pairs_of(gathered: Gathered) -> tuple[Pair, ...]:
     """Every pair of runs that has a page, the newest last."""
     runs = {run[0].digest: run for run in gathered.runs()}
-    return tuple(_pair(runs[older], runs[newer]) for older, newer in run_pairs(gathered.published))
+    return tuple(_pair(runs[older], runs[newer]) for older, newer in run_pairs(gathered.histories().values()))
 
 
 def _pair(older: Sequence[Judged], newer: Sequence[Judged]) -> Pair:
@@ -277,9 +277,10 @@ def _cell(older: Judged, newer: Judged, case: str, profile: str, title: str, led
 def _groups(gathered: Gathered, pairs: Sequence[Pair]) -> Iterator[PairGroup]:
     """By experiment, in the order of the site; then those that are no longer defined."""
     plans = {item.plan.name: item.plan for item in (*gathered.current, *gathered.published)}
-    holding = {name: {item.digest for item in gathered.history(name)} for name in plans}
+    holding = {name: {item.digest for item in history} for name, history in gathered.histories().items()}
     for name, plan in plans.items():
-        mine = tuple(pair for pair in reversed(pairs) if {pair.older, pair.newer} <= holding[name])
+        runs = holding.get(name, set())
+        mine = tuple(pair for pair in reversed(pairs) if {pair.older, pair.newer} <= runs)
         if mine:
             yield PairGroup(title=plan.title, slug=experiment_folder(name), pairs=mine)
 
