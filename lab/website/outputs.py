@@ -45,6 +45,7 @@ class Gathered:
     published: tuple[Judged, ...]  # every experiment of every published run, oldest first
     decisions: tuple[tuple[Decision, Sequence[Standing]], ...]
     files: tuple[Published, ...]  # of every published run, oldest first; none in a preview
+    base_url: str = ""  # where the site will stand, with a slash at its end; empty where nobody said
 
     def history(self, experiment: str) -> tuple[Judged, ...]:
         """Every published run of an experiment, oldest first."""

@@ -1,6 +1,5 @@
 """Pages → files. The only room that knows of Jinja; it decides nothing and computes nothing."""
 
-import json
 import os
 import shutil
 import tempfile
@@ -12,8 +11,10 @@ from markupsafe import Markup
 from lab.errors import LabError
 from lab.evidence.source import ROOT
 from lab.website.charts.speedups import STYLE_HASHES, plotly_script
+from lab.website.inventory import write_inventory
 from lab.website.outputs import Document
 from lab.website.pages.site import Site
+from lab.website.schemas import data_text
 
 TEMPLATES = ROOT / "site_templates"
 ASSETS = ("style.css", "explore.js", "search.js", "compare.js", "icon.svg")
@@ -78,14 +79,14 @@ def _render(site: Site, out: Path) -> None:
     page("policy.html", "policy/index.html", policy=site.policy)
     if site.trust:
         page("trust.html", "trust/index.html", trust=site.trust)
-        _write(out / "trust" / "data.json", json.dumps(site.trust.data, indent=1, sort_keys=True) + "\n")
+        _write(out / "trust" / "data.json", data_text(site.trust.data, "trust/data.json", "trust"))
     if site.methods:
         page("methods.html", "methods/index.html", methods=site.methods)
-        _write(out / "methods" / "data.json", json.dumps(site.methods.data, indent=1, sort_keys=True) + "\n")
+        _write(out / "methods" / "data.json", data_text(site.methods.data, "methods/data.json", "methods"))
     for experiment in site.experiments:
         folder = f"experiments/{experiment.slug}"
         page("experiment.html", f"{folder}/index.html", page=experiment)
-        _write(out / folder / "data.json", json.dumps(experiment.data, indent=1, sort_keys=True) + "\n")
+        _write(out / folder / "data.json", data_text(experiment.data, f"{folder}/data.json", "experiment"))
     for output in site.outputs:
         if isinstance(output, Document):
             page(output.template, output.path, **output.view)
@@ -95,6 +96,7 @@ def _render(site: Site, out: Path) -> None:
     for name in ASSETS:
         (out / "assets").mkdir(exist_ok=True)
         shutil.copyfile(TEMPLATES / name, out / "assets" / name)
+    write_inventory(out, site.base_url)
 
 
 def _json_in_script(text: str) -> Markup:

@@ -9,8 +9,12 @@ from lab.definition.experiment import Experiment
 from lab.definition.plan import planned
 from lab.evidence.source import ROOT
 from lab.verdict.results import load_run
+from lab.website.badges import badges_room
+from lab.website.csv_tables import csv_room
 from lab.website.decision_records import check_records, load_decisions
 from lab.website.decisions import Decision, Standing, refuse_unacknowledged, standings, today_of
+from lab.website.feed import feed_room
+from lab.website.inventory import checked_base_url
 from lab.website.judged import Judged, judged_run, not_measured
 from lab.website.kept import judged, trust
 from lab.website.outputs import Gathered, Output, Published
@@ -31,6 +35,7 @@ from lab.website.pages.verdicts import verdict_pages
 from lab.website.promoted import EVIDENCE, Evidence, load_evidence
 from lab.website.refusal import as_publication, refuse
 from lab.website.render import write_site
+from lab.website.schemas import schemas_room
 
 DECISIONS = ROOT / "experiments" / "decisions"
 # Each makes one kind of page, or of file, of all that was gathered.
@@ -41,6 +46,8 @@ PREVIEWED: tuple[Callable[[Gathered], Iterable[Output]], ...] = (  # what a run 
     search_pages,
     case_pages,
     profile_pages,
+    csv_room,
+    schemas_room,
 )
 ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = (
     *PREVIEWED,
@@ -48,11 +55,13 @@ ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = (
     verdict_pages,
     gpu_pages,
     compare_pages,
+    badges_room,
+    feed_room,
 )
 EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
 
 
-def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE) -> str:
+def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE, base_url: str = "") -> str:
     """Rebuild the published site from what is committed; says what it wrote.
 
     EvidenceError where a figure that is about to be published breaks a rule of the guard.
@@ -66,7 +75,7 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
         refuse_unacknowledged(decision, found[decision.slug], shown)
     own = [as_publication(item) for item in shown]
     refuse(own)
-    gathered = _gathered("", shown, published, records, found, evidence)
+    gathered = replace(_gathered("", shown, published, records, found, evidence), base_url=checked_base_url(base_url))
     outputs = tuple(output for room in ROOMS for output in room(gathered))
     site = _site(gathered, trust_page(trust(evidence)))
     files = write_site(replace(site, methods=methods_page(load_audits(), own, shown), outputs=outputs), out)
@@ -106,6 +115,7 @@ def _site(gathered: Gathered, trust: TrustPage | None) -> Site:
         ),
         policy=policy_page(),
         trust=trust,
+        base_url=gathered.base_url,
     )
 
 

@@ -8,7 +8,7 @@ from lab.verdict.judge import WEIGHED, Status
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.judged import Judged
-from lab.website.pages.labels import SCOPES, TITLES, baseline_title, profile_title, shape_label
+from lab.website.pages.labels import SCOPES, TITLES, baseline_title, listed, profile_title, shape_label
 
 MOST_WITH_INTERVALS = 2  # headline claims; of more, the sentence would be too long to read
 
@@ -80,7 +80,7 @@ def operator_of(item: Judged, claim: PlannedClaim) -> str:
     alike = [name for name in item.plan.headlines if (*_titles(item, claims[name]), claims[name].measure) == told]
     ops = {case.name: case.op for case in item.plan.cases}
     names = dict.fromkeys(TITLES.get(ops[case], ops[case]) for case in claim.cases)
-    return " and ".join(names) if len(alike) > 1 else ""
+    return listed(tuple(names)) if len(alike) > 1 else ""
 
 
 def _titles(item: Judged, claim: PlannedClaim) -> tuple[str, str]:

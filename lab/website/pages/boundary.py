@@ -6,7 +6,7 @@ from typing import Any
 from lab.website import format
 from lab.website.figure import Ledger, Sentence
 from lab.website.judged import Judged
-from lab.website.pages.labels import case_label, shape_label
+from lab.website.pages.labels import case_label, listed, shape_label
 from lab.website.pages.views import Boundary
 
 RUN_TO_RUN = (
@@ -55,8 +55,8 @@ def boundary_line(shown: Judged) -> str:
     if not shown.evidence:
         return "Nothing is measured yet."
     cases, machine = shown.plan.included_cases, shown.machine
-    dtypes = " and ".join(sorted({case.dtype for case in cases}))
-    count = "one shape" if len(cases) == 1 else f"{len(cases)} shapes"
+    dtypes = listed(sorted({case.dtype for case in cases}))
+    count = "one case" if len(cases) == 1 else f"{len(cases)} cases"
     return (
         f"Holds for one {shown.machine_name}, {count} in {dtypes}, torch {machine['torch']}, and for nothing else. "
         f"It does not show: {shown.plan.does_not_show[0]}"

@@ -23,13 +23,13 @@ from lab.website.pages.case_views import (
 from lab.website.pages.correctness import correctness_rows
 from lab.website.pages.hardware_views import KernelsSection, LimitGroup, TrafficGroup
 from lab.website.pages.kernels import kernels_section
-from lab.website.pages.labels import TITLES, case_label
+from lab.website.pages.labels import TITLES, case_label, listed
 from lab.website.pages.limits import limit_group, limit_scopes
 from lab.website.pages.past import run_link
 from lab.website.pages.sweeps import distribution
-from lab.website.pages.tables import control_row, gpu_row
+from lab.website.pages.tables import control_row, gpu_row, split_rows
 from lab.website.pages.traffic import traffic_group
-from lab.website.pages.views import ControlRow, GpuRow
+from lab.website.pages.views import ControlRow, GpuRow, SplitRow
 
 ROOT = "../../../../"  # from a case's page to the site's root
 MOST_PAIRS = 16  # profiles; the table of all pairs grows with their square
@@ -59,6 +59,7 @@ class CasePage:
     cells: tuple[CaseCell, ...]
     scopes: tuple[str, ...]
     pairs: tuple[PairRow, ...]
+    splits: tuple[SplitRow, ...]
     claims: tuple[CaseClaim, ...]
     distribution: Distribution | None
     limit_scopes: tuple[str, ...]
@@ -107,7 +108,7 @@ def _page(
         operator=TITLES.get(case.op, case.op),
         shape="×".join(map(str, case.shape)),
         dtype=case.dtype,
-        description=case.description,
+        description=case.description[:1].upper() + case.description[1:],
         experiment=plan.name,
         title=plan.title,
         included=measured,
@@ -124,6 +125,7 @@ def _page(
         cells=tuple(_cell(item, case, profile, ledger) for profile in plan.profiles_of(case)) if measured else (),
         scopes=plan.scopes,
         pairs=_pairs(item, case, ledger) if measured else (),
+        splits=split_rows(item, case, ledger),
         claims=_claims(item, case, ledger) if measured else (),
         distribution=distribution(item, case, ledger) if measured else None,
         limit_scopes=limit_scopes(item),
@@ -157,16 +159,12 @@ def _answer(item: Judged, case: PlannedCase, ledger: Ledger) -> Sentence:
     elif not places[first].proven:
         who = (f"{names[first]} had the shortest p50, ", p50, " µs a call, by too few sweeps to say that it is faster")
     elif tied:
-        who = (f"{names[first]} shared the first place with {_listed(tied)}, at ", p50, " µs a call")
+        who = (f"{names[first]} shared the first place with {listed(tied)}, at ", p50, " µs a call")
     path = ("against", case.name, first, behind) if behind else ()
     ratio, interval = (ledger.ratio(*path), ledger.interval(*path)) if path else (None, None)
     if behind and ratio and interval:
         return (*who, ": ", ratio, " ", interval, f" as fast as {names[behind]}, the next.")
     return (*who, ".")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
 def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> CaseCell:

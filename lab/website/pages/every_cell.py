@@ -26,7 +26,6 @@ class CaseLine:
 
     name: str
     label: str
-    description: str
     included: bool
     least: Figure | None
     times: tuple[Time, ...]
@@ -67,7 +66,6 @@ def _row(item: Judged, case: PlannedCase, ledger: Ledger) -> CaseLine:
     return CaseLine(
         name=case.name,
         label=case_label(case),
-        description=case.description,
         included=measured,
         least=ledger.figure("cases", case.name, "least_bytes", show=format.megabytes),
         times=tuple(_time(item, case, profile, first, measured, ledger) for profile in item.plan.profiles),

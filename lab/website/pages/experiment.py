@@ -26,11 +26,12 @@ from lab.website.pages.moved import traffic_card
 from lab.website.pages.past import run_link
 from lab.website.pages.replication import replication_section
 from lab.website.pages.search import search_answer, search_cards, search_cases
-from lab.website.pages.tables import claim_view, control_row, split_rows
-from lab.website.pages.traffic import traffic_groups
+from lab.website.pages.tables import claim_view, control_row
+from lab.website.pages.traffic import traffic_section
 from lab.website.pages.views import Card, DecisionLink, ExperimentPage
 
 ROOT = "../../"  # from an experiment's page to the site's root
+MOST_ROWS = 64  # of a chart whose rows are labelled
 BY_HAND = ("rmsnorm", "layernorm")  # what benchmark-norms computes
 
 
@@ -44,6 +45,7 @@ def experiment_page(
     plan, ledger = shown.plan, Ledger(shown.data)
     found = search_cases(shown, ledger)
     points = () if found else speedup_points(shown, ledger)
+    labelled = not told_apart(points)
     baseline = profile_title(shown, _chart_baseline(shown)) if points else ""
     resting = tuple(
         decision_link(decision, standings)
@@ -71,7 +73,7 @@ def experiment_page(
         commit=shown.evidence.get("commit", ""),
         policy_version=shown.data["policy_version"],
         cards=search_cards(shown, ledger) if found else _cards(shown, ledger),
-        chart=speedup_chart(points, EQUIVALENCE_MARGIN) if points else None,
+        chart=speedup_chart(points, EQUIVALENCE_MARGIN, labelled) if points else None,
         chart_baseline=baseline,
         figure_json=speedup_figure(points, f"Speed-up over {baseline}") if points else "",
         searches=found,
@@ -79,11 +81,10 @@ def experiment_page(
         explained=explained_rows(shown, ledger),
         explained_within=f"{EXPLAINED_WITHIN - 1:.0%}",
         every_cell=every_cell(shown, ledger),
-        splits=split_rows(shown, ledger),
         controls=tuple(row for case in plan.included_cases if (row := control_row(shown, case, ledger))),
         limits=limits_section(shown, ledger),
         ceilings=ceilings_section(shown, ledger),
-        traffic=traffic_groups(shown, ledger),
+        traffic=traffic_section(shown, ledger),
         replication=replication_section(publications, shown, ledger),
         hypotheses=hypotheses(shown, ledger),
         profiled=is_profiled(shown),
@@ -106,7 +107,11 @@ def decision_link(decision: Decision, found: Sequence[Standing]) -> DecisionLink
 
 
 def speedup_points(shown: Judged, ledger: Ledger) -> tuple[Point, ...]:
-    """Every measured profile against the first baseline of a speed-up, the headlines' before others, case by case."""
+    """Every measured profile against the first baseline of a speed-up, the headlines' before others, case by case.
+
+    Where marks cannot tell the profiles apart, rows must be labelled: then only the cases of the headlines, and none
+    where they would still be too many to read.
+    """
     baseline = _chart_baseline(shown)
     points = []
     for case in shown.plan.included_cases:
@@ -122,11 +127,16 @@ def speedup_points(shown: Judged, ledger: Ledger) -> tuple[Point, ...]:
                         text=f"{ratio.text} {interval.text}",
                     )
                 )  # fmt: skip
-    return tuple(points) if _told_apart(points) else ()
+    if told_apart(points):
+        return tuple(points)
+    headlines = {case for claim in shown.plan.claims if claim.name in shown.plan.headlines for case in claim.cases}
+    labels = {case_label(case) for case in shown.plan.cases if case.name in headlines}
+    fewer = tuple(point for point in points if point.case in labels)
+    return fewer if len(fewer) <= MOST_ROWS else ()
 
 
-def _told_apart(points: Sequence[Point]) -> bool:
-    """Whether no two profiles of a case would have the same colour and marker; else tables must do."""
+def told_apart(points: Sequence[Point]) -> bool:
+    """Whether no two profiles of a case would have the same colour and marker."""
     return len({(point.case, point.series) for point in points}) == len(points)
 
 

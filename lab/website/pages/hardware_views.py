@@ -100,6 +100,22 @@ class TrafficGroup:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TrafficLine:
+    """A case on one line: (bytes over the least, state) of each profile of the section; None where not counted."""
+
+    case: str
+    anchor: str
+    least: Figure | None
+    cells: tuple[tuple[Figure | None, str] | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrafficSection:
+    profiles: tuple[str, ...]
+    lines: tuple[TrafficLine, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Attained:
     """How near a cell came to its limit in one scope, or why that cannot be said."""
 

@@ -1,5 +1,7 @@
 """Names of cases, profiles and machines as a reader sees them."""
 
+from collections.abc import Sequence
+
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.website.judged import Judged
 
@@ -23,6 +25,11 @@ SCOPES = {
     "graph": "in replayed CUDA graphs",
     "eager": "as an eager caller waits",
 }
+
+
+def listed(names: Sequence[str]) -> str:
+    """'a, b and c'."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
 def series(profile: str) -> str:

@@ -117,7 +117,7 @@ def _row(case: PlannedCase, trial: Trial, ledger: Ledger) -> SearchRow:
 
 
 def _chosen(case: PlannedCase, trials: list[Trial], ledger: Ledger) -> tuple[str, Figure, Figure] | None:
-    """The winner, or the fastest where none won: its title, ratio and interval; None where nothing could be compared."""
+    """The winner, or the fastest where none won: title, ratio, interval; None where nothing could be compared."""
     winner = ledger.value("searches", case.name, "winner")
     claim, profile = next((trial for trial in trials if trial[1].name == winner), trials[0])
     ratio, interval = ledger.ratio(*_verdict(case, claim)), ledger.interval(*_verdict(case, claim))

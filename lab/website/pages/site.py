@@ -38,6 +38,7 @@ class Site:
     trust: TrustPage | None  # a preview of one run has none
     methods: MethodsPage | None = None  # nor this
     outputs: tuple[Output, ...] = ()  # all other pages and files
+    base_url: str = ""  # where it will stand; empty where nobody said
 
 
 def policy_page() -> PolicyPage:

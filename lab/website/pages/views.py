@@ -13,7 +13,7 @@ from lab.website.figure import Figure, Sentence
 from lab.website.pages.answer import Glance
 from lab.website.pages.correctness import Worst
 from lab.website.pages.every_cell import EveryCell
-from lab.website.pages.hardware_views import CeilingsSection, LimitsSection, TrafficGroup
+from lab.website.pages.hardware_views import CeilingsSection, LimitsSection, TrafficSection
 from lab.website.pages.history import HistorySection
 from lab.website.pages.hypotheses import Hypothesis
 from lab.website.pages.replication_views import ReplicationSection
@@ -96,7 +96,6 @@ class SplitRow:
     """One eager speed-up and its two parts, each with its interval."""
 
     at: str
-    case: str
     pair: str
     parts: tuple[tuple[Figure | None, Figure | None], ...]  # end to end, device, launch
 
@@ -208,11 +207,10 @@ class ExperimentPage:
     explained: tuple[ExplainedRow, ...]
     explained_within: str
     every_cell: EveryCell
-    splits: tuple[SplitRow, ...]
     controls: tuple[ControlRow, ...]
     limits: LimitsSection | None  # None where the run did not measure its ceilings
     ceilings: CeilingsSection | None  # on the page of the ceilings themselves
-    traffic: tuple[TrafficGroup, ...]
+    traffic: TrafficSection | None  # None where the run was not profiled
     replication: ReplicationSection | None  # where published cases are measured again
     hypotheses: tuple[Hypothesis, ...]
     profiled: bool
