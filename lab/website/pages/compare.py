@@ -1,6 +1,5 @@
 """Two published runs side by side: what differs between their machines first, then verdicts, then times."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from lab.website.judged import Judged
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.labels import case_label
 from lab.website.pages.machine import field_figure
+from lab.website.schemas import data_text
 
 Runs = Mapping[str, tuple[Judged, ...]]  # by digest
 
@@ -135,7 +135,8 @@ def compare_pages(gathered: Gathered) -> Iterator[Output]:
             template="compare.html",
             view={"compare": _page(pair, older, newer, Ledger(data))},
         )
-        yield Attachment(path=f"{pair.folder}/data.json", content=json.dumps(data, indent=1, sort_keys=True) + "\n")
+        path = f"{pair.folder}/data.json"
+        yield Attachment(path=path, content=data_text(data, path, "comparison"))
     yield Document(
         path="compare/index.html",
         template="compare_index.html",

@@ -1,6 +1,5 @@
 """An experiment as one run has it: verdicts at an address that stays, whatever is measured later."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from lab.website.pages.labels import baseline_title, case_label, profile_title
 from lab.website.pages.machine import Fact, evidence_facts
 from lab.website.pages.tallies import StatusCount, status_counts
 from lab.website.pages.views import Boundary
+from lab.website.schemas import data_text
 from lab.website.verdict_log import Change, changes
 
 
@@ -99,8 +99,8 @@ def verdict_pages(gathered: Gathered) -> Iterator[Output]:
             folder = verdict_folder(item.digest, name)
             page = _page(item, shown.get(name), around, {c.claim: c for c in log if c.digest == item.digest and c.was})
             yield Document(path=f"{folder}/index.html", template="verdicts.html", view={"page": page})
-            text = json.dumps(item.data, separators=(",", ":"), sort_keys=True)
-            yield Attachment(path=f"{folder}/data.json", content=text + "\n")
+            path = f"{folder}/data.json"
+            yield Attachment(path=path, content=data_text(item.data, path, "experiment"))
 
 
 def _page(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lab.website.outputs import Attachment, Gathered
+from lab.website.schemas.comparison import COMPARISON
 from lab.website.schemas.experiment import EXPERIMENT
 from lab.website.schemas.manifest import MANIFEST
 from lab.website.schemas.methods import METHODS
@@ -12,6 +13,7 @@ from lab.website.schemas.trust import TRUST
 
 SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "experiment": EXPERIMENT, "trust": TRUST, "methods": METHODS, "manifest": MANIFEST,
+    "comparison": COMPARISON,
 }  # fmt: skip
 
 

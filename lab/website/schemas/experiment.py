@@ -51,6 +51,10 @@ EVIDENCE = record(
         **all_of(WHOLE, "schema_of_run policy_version_of_run sweeps fewest_sweeps most_sweeps rounds block"),
         **all_of(NUMBER, "launch_floor_seconds empty_seconds median_launch_floor_seconds median_empty_seconds"),
         "damages": by("line of the journal", TEXT, "Why it was not used."),
+        **all_of(TRUTH, "profiling instruments"),
+        "processes": said(WHOLE, "How many began to measure: more than there were sweeps, where some died."),
+        **all_of(maybe(NUMBER), "wall_seconds profiling_seconds"),
+        "stage_seconds": by("stage", NUMBER, "In seconds, over all processes."),
     },
     about="Which run it is, how it measured, and what it is addressed by; of a preview the digest is empty.",
 )
