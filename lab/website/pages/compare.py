@@ -13,6 +13,7 @@ from lab.website.judged import Judged
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.labels import case_label
 from lab.website.pages.machine import field_figure
+from lab.website.pages.paging import leaves
 from lab.website.schemas import data_text
 
 Runs = Mapping[str, tuple[Judged, ...]]  # by digest
@@ -118,10 +119,11 @@ class PairGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choice:
-    """A run to choose in the list of all that have a page with another."""
+    """A run to choose, of those that have a page with another; `newer` are the runs after it that it has one with."""
 
     digest: str
     label: str
+    newer: tuple[str, ...]
 
 
 def compare_pages(gathered: Gathered) -> Iterator[Output]:
@@ -137,11 +139,9 @@ def compare_pages(gathered: Gathered) -> Iterator[Output]:
         )
         path = f"{pair.folder}/data.json"
         yield Attachment(path=path, content=data_text(data, path, "comparison"))
-    yield Document(
-        path="compare/index.html",
-        template="compare_index.html",
-        view={"groups": tuple(_groups(gathered, pairs)), "choices": tuple(_choices(runs, pairs))},
-    )
+    choices = tuple(_choices(runs, pairs))
+    for leaf in leaves(list(_groups(gathered, pairs)), "compare"):
+        yield Document(path=leaf.path, template="compare_index.html", view={"leaf": leaf, "choices": choices})
 
 
 def pairs_of(gathered: Gathered) -> tuple[Pair, ...]:
@@ -287,8 +287,12 @@ def _groups(gathered: Gathered, pairs: Sequence[Pair]) -> Iterator[PairGroup]:
 
 
 def _choices(runs: Runs, pairs: Sequence[Pair]) -> Iterator[Choice]:
-    paired = {digest for pair in pairs for digest in (pair.older, pair.newer)}
+    newer: dict[str, list[str]] = {}
+    for pair in pairs:
+        newer.setdefault(pair.older, []).append(short(pair.newer))
+        newer.setdefault(pair.newer, [])
     for digest, run in runs.items():
-        if digest in paired:
-            day = format.minute(run[0].evidence["finished_utc"])
-            yield Choice(digest=short(digest), label=f"{day} {run[0].evidence['run_id']}, {run[0].machine_name}")
+        if digest in newer:
+            when = format.minute(run[0].evidence["finished_utc"])
+            label = f"{when} {run[0].evidence['run_id']}, {run[0].machine_name}"
+            yield Choice(digest=short(digest), label=label, newer=tuple(newer[digest]))
