@@ -99,8 +99,8 @@ def verdict_pages(gathered: Gathered) -> Iterator[Output]:
             folder = verdict_folder(item.digest, name)
             page = _page(item, shown.get(name), around, {c.claim: c for c in log if c.digest == item.digest and c.was})
             yield Document(path=f"{folder}/index.html", template="verdicts.html", view={"page": page})
-            path = f"{folder}/data.json"
-            yield Attachment(path=path, content=data_text(item.data, path, "experiment"))
+            data = f"{folder}/data.json"
+            yield Attachment(path=data, content=data_text(item.data, data, "experiment", indent=None))
 
 
 def _page(

@@ -1,6 +1,7 @@
 """The schema of compare/OLDER-NEWER/data.json: two published runs side by side."""
 
-from lab.website.schemas.words import NUMBER, SHA256, TEXT, TRUTH, WHOLE, all_of, by, document, record, said
+from lab.website.schemas.experiment import STATUS
+from lab.website.schemas.words import NUMBER, SHA256, TRUTH, WHOLE, all_of, by, document, record, said
 
 TIME = record(
     {
@@ -10,7 +11,7 @@ TIME = record(
     about="Time in the newer run over that in the older, of the geometric means of the sweeps' medians, with Welch's "
     "interval over sweeps; above 1 the newer took longer.",
 )
-VERDICTS = record(all_of(TEXT, "older newer"), about="Verdicts of both runs, judged by the rules of today.")
+VERDICTS = record(all_of(STATUS, "older newer"), about="Verdicts of both runs, judged by the rules of today.")
 BODY = record(
     {
         **all_of(SHA256, "older newer"),
@@ -20,7 +21,12 @@ BODY = record(
         ),
         "experiments": by(
             "experiment",
-            record({"times": by("case", by("profile", TIME)), "verdicts": by("claim", VERDICTS)}),
+            record(
+                {
+                    "times": by("case", by("profile", TIME), "Empty where they had different cards."),
+                    "verdicts": by("claim", VERDICTS),
+                }
+            ),
             "Those that both runs have.",
         ),
     }
