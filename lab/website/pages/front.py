@@ -1,6 +1,5 @@
 """The front page: what was established, what changed, what needs attention, and every experiment with its answer."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from lab.website.pages.news import news
 from lab.website.pages.paging import leaves
 from lab.website.pages.search import search_answer, search_cases
 from lab.website.pages.tallies import StatusCount, status_counts
+from lab.website.schemas import data_text
 
 DATA = "data.json"
 PER_PAGE = 100  # an answer has many figures
@@ -68,7 +68,7 @@ def front_pages(gathered: Gathered) -> Iterator[Output]:
             template="experiments.html" if leaf.previous else "index.html",
             view={"leaf": leaf} if leaf.previous else {"leaf": leaf, "front": front},
         )
-    yield Attachment(path=DATA, content=json.dumps(data, indent=1, sort_keys=True) + "\n")
+    yield Attachment(path=DATA, content=data_text(data, DATA, "overview"))
 
 
 def _row(item: Judged, preview: bool) -> ExperimentRow:
