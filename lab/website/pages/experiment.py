@@ -97,7 +97,7 @@ def experiment_page(
         decision_state=_decision_state(resting),
         live_command=_live_command(shown),
         local_command=next((_local_command(case) for case in reversed(plan.cases) if case.op in BY_HAND), ""),
-        provenance=provenance(shown),
+        provenance=provenance(shown, ledger),
         history=history_section(shown, history, ROOT) if shown.digest else None,
         data=shown.data,
     )

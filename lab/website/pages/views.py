@@ -223,7 +223,7 @@ class ExperimentPage:
     decision_state: str
     live_command: str
     local_command: str
-    provenance: tuple[tuple[str, str], ...]
+    provenance: tuple[tuple[str, Sentence], ...]
     history: HistorySection | None  # None in a preview
     data: Mapping[str, Any]
 
