@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from lab.errors import LabError
 from lab.evidence.source import ROOT
+from lab.website.addresses import experiment_folder
 from lab.website.charts.speedups import STYLE_HASHES, plotly_script
 from lab.website.inventory import write_inventory
 from lab.website.lint import refuse_untraced
@@ -64,6 +65,7 @@ def environment() -> Environment:
     )
     # A decision's body comes from markdown-it with raw HTML off: the one string that is already markup.
     made.filters["rendered_markdown"] = Markup
+    made.filters["folder"] = experiment_folder  # a name of evidence as part of an address
     made.filters["safe_json"] = _json_in_script
     made.globals["plotly_styles"] = Markup(" ".join(STYLE_HASHES))
     return made

@@ -196,6 +196,7 @@ class ExperimentPage:
     samples: Sentence
     digest: str
     run_link: str  # empty in a preview
+    verdict_link: str
     commit: str
     policy_version: int
     cards: tuple[Card, ...]
