@@ -22,6 +22,7 @@ from lab.website.pages.tallies import StatusCount, status_counts
 from lab.website.schemas import data_text
 
 DATA = "data.json"
+PER_PAGE = 100  # an answer has many figures
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,11 +58,11 @@ def front_pages(gathered: Gathered) -> Iterator[Output]:
         "bar": verdict_bar(counts),
         "counts": tuple(_count(ledger, "verdicts", status) for status in counts),
         "claims": ledger.figure("claims"),
-        "news": news(gathered.published),
+        "news": None if gathered.label else news(gathered.published),
         "attention": tuple(row for row in decision_rows(gathered) if row.attention),
         "decisions": len(gathered.decisions),
     }
-    for leaf in leaves(rows, "experiments", first="index.html"):
+    for leaf in leaves(rows, "experiments", first="index.html", per_page=PER_PAGE):
         yield Document(
             path=leaf.path,
             template="experiments.html" if leaf.previous else "index.html",
