@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from lab.website.addresses import experiment_folder
 from lab.website.judged import Judged
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.decisions import decision_rows
@@ -68,7 +69,11 @@ def _claims(item: Judged) -> Iterator[Entry]:
 
 def _cases(item: Judged) -> Iterator[Entry]:
     for case in item.plan.cases:
-        yield Entry(case_label(case), f"experiments/{item.plan.name}/cases/{case.name}/index.html", item.plan.title)
+        yield Entry(
+            case_label(case),
+            f"experiments/{item.plan.name}/cases/{experiment_folder(case.name)}/index.html",
+            item.plan.title,
+        )
 
 
 def _profiles(current: Iterable[Judged]) -> Iterator[Entry]:
@@ -78,7 +83,7 @@ def _profiles(current: Iterable[Judged]) -> Iterator[Entry]:
         for profile in item.plan.profiles:
             if profile.name not in seen:
                 seen.add(profile.name)
-                yield Entry(profile.title, f"profiles/{profile.name}/index.html", profile.technique)
+                yield Entry(profile.title, f"profiles/{experiment_folder(profile.name)}/index.html", profile.technique)
 
 
 def _index(current: Iterable[Judged], kinds: Iterable[Kind]) -> str:

@@ -197,6 +197,7 @@ class ExperimentPage:
     digest: str
     run_link: str  # empty in a preview
     tables: tuple[tuple[str, str], ...]  # each CSV beside the page, and what it holds
+    verdict_link: str
     commit: str
     policy_version: int
     cards: tuple[Card, ...]
@@ -223,7 +224,7 @@ class ExperimentPage:
     decision_state: str
     live_command: str
     local_command: str
-    provenance: tuple[tuple[str, str], ...]
+    provenance: tuple[tuple[str, Sentence], ...]
     history: HistorySection | None  # None in a preview
     data: Mapping[str, Any]
 
