@@ -1,26 +1,20 @@
-"""What the website knows of an experiment: its plan, and the data behind every page about it.
+"""What the website knows of an experiment: its plan, and the data behind every page about it."""
 
-Judging raw samples takes seconds and always comes out the same, so what was judged is kept, by the digest of the
-evidence and that of the code that judges. Pages are made of plan and data alone.
-"""
-
-import hashlib
-import json
-import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from lab.definition.plan import PlannedExperiment
-from lab.evidence.codec import from_data, to_data
-from lab.evidence.source import ROOT
-from lab.website.promoted import Evidence
+from lab.definition.catalogue import load_audits
+from lab.definition.plan import PlannedExperiment, PlannedProfile
+from lab.evidence.codec import from_data
+from lab.evidence.record import Machine
+from lab.verdict.judge import Status, Verdict
+from lab.verdict.ranking import Place
+from lab.verdict.results import ClaimResult, RunResult, unmeasured
+from lab.verdict.statistics import Speedup
+from lab.verdict.traffic import TrafficRatio
+from lab.website.naming import machine_name
 from lab.website.published import experiment_data
-
-KEPT = ROOT / ".cache" / "judged"
-JUDGING = ("verdict", "evidence", "definition", "website/published*.py", "website/rounding.py", "website/judged.py")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,44 +39,69 @@ class Judged:
         return self.data["machine"] or {}
 
     @property
+    def machine_name(self) -> str:
+        """Empty where there is no run."""
+        return machine_name(from_data(Machine, self.machine)) if self.machine else ""
+
+    @property
     def on_cpu(self) -> bool:
         return self.machine.get("device") == "cpu"
 
+    @property
+    def measured_utc(self) -> str:
+        """When its run ended, or began where it did not end; empty where there is none."""
+        return str(self.evidence.get("finished_utc") or self.evidence.get("started_utc", ""))
 
-def judged(evidence: Evidence, kept: Path = KEPT) -> tuple[Judged, ...]:
-    """Every experiment of a published run, in its plan's order."""
-    path = kept / _rules() / f"{evidence.digest}.json"
-    if not path.is_file():
-        _keep(path, evidence)
-    held = json.loads(path.read_text(encoding="utf-8"))
-    return tuple(Judged(plan=from_data(PlannedExperiment, item["plan"]), data=item["data"]) for item in held)
+    def cell(self, case: str, profile: str) -> Mapping[str, Any]:
+        """lab.website.published_cells.cell_data."""
+        found: Mapping[str, Any] = self.data["cells"][case][profile]
+        return found
+
+    def measured_profiles(self, case: str) -> list[PlannedProfile]:
+        return [p for p in self.plan.profiles if self.data["cells"][case][p.name]["outcome"] == "measured"]
+
+    def places(self, case: str, scope: str) -> dict[str, Place]:
+        """The place of each profile timed in a scope, fastest first; empty where none was."""
+        held = self.data["places"].get(case, {}).get(scope, ())
+        return {
+            each["profile"]: Place(
+                rank=each["rank"], times_fastest=each["times_fastest"], level=each["level"], proven=each["proven"]
+            )
+            for each in held
+        }
+
+    def claim(self, name: str) -> ClaimResult | None:
+        """A claim with its verdicts; None where the plan has none of that name."""
+        planned = next((claim for claim in self.plan.claims if claim.name == name), None)
+        if planned is None:
+            return None
+        found = self.data["claims"][name]
+        verdicts = {case: _verdict(verdict) for case, verdict in found["cases"].items()}
+        return ClaimResult(claim=planned, status=Status(found["status"]), verdicts=verdicts)
 
 
-def _keep(path: Path, evidence: Evidence) -> None:
-    run = evidence.run
-    held = [
-        {"plan": to_data(result.plan), "data": experiment_data(result, run, evidence.digest, evidence.commit)}
+def judged_run(run: RunResult, digest: str = "", commit: str = "") -> tuple[Judged, ...]:
+    """Every experiment of a run, in its plan's order."""
+    return tuple(
+        Judged(plan=result.plan, data=experiment_data(result, run, digest, commit, load_audits()))
         for result in run.experiments
-    ]
-    for stale in path.parents[1].glob("*"):
-        if stale != path.parent:
-            shutil.rmtree(stale, ignore_errors=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".part")
-    fresh.write_text(json.dumps(held, separators=(",", ":")), encoding="utf-8")
-    fresh.replace(path)
+    )
 
 
-@cache
-def _rules() -> str:
-    """A digest of the code that judges."""
-    said = hashlib.sha256()
-    for path in sorted(_sources()):
-        said.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return said.hexdigest()[:16]
+def not_measured(plan: PlannedExperiment) -> Judged:
+    """An experiment that no evidence speaks of yet."""
+    return Judged(plan=plan, data=experiment_data(unmeasured(plan), None, publications=load_audits()))
 
 
-def _sources() -> Iterable[Path]:
-    for place in JUDGING:
-        found = ROOT / "lab" / place
-        yield from found.rglob("*.py") if found.is_dir() else found.parent.glob(found.name)
+def _verdict(found: Mapping[str, Any]) -> Verdict:
+    """What `published` wrote of a verdict, read back."""
+    interval = {name: found[name] for name in ("ratio", "low", "high") if name in found}
+    speedup = traffic = None
+    if "subject_bytes" in found:
+        moved = {name: found[name] for name in ("subject_bytes", "baseline_bytes")}
+        traffic = TrafficRatio(**interval, **moved)
+    elif interval:
+        speedup = Speedup(**interval, sweep_ratios=tuple(found["sweep_ratios"]))
+    return Verdict(
+        status=Status(found["status"]), mark=found["mark"], reason=found["reason"], speedup=speedup, traffic=traffic
+    )

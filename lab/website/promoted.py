@@ -7,6 +7,7 @@ import shutil
 import socket
 import tempfile
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,18 @@ FILES = (plan.NAME, journal.NAME)
 PRIVATE = re.compile(r"/(?:home|root|Users)/[\w.-]+|/tmp/[\w.-]+")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """A published run: where it lies, what it is addressed by, which commit it measured, and its result."""
+    """A published run: where it lies, what it is addressed by, and which commit it measured."""
 
     directory: Path
     digest: str
     commit: str
-    run: RunResult
+
+    @cached_property
+    def run(self) -> RunResult:
+        """Its result, judged when it is first asked for, which takes seconds."""
+        return load_run(self.directory)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,9 +81,8 @@ def promote(directory: Path, evidence: Path = EVIDENCE, root: Path = ROOT) -> Pr
 
 
 def load_evidence(evidence: Path = EVIDENCE) -> tuple[Evidence, ...]:
-    """All published runs, oldest first. EvidenceError where a file is not what was published."""
-    found = [_load(path.parent) for path in sorted(evidence.glob(f"*/{NAME}"))]
-    return tuple(sorted(found, key=lambda item: (item.run.finished_utc, item.run.plan.run_id)))
+    """All published runs, by name. EvidenceError where a file is not what was published."""
+    return tuple(_load(path.parent) for path in sorted(evidence.glob(f"*/{NAME}")))
 
 
 def _load(directory: Path) -> Evidence:
@@ -88,7 +92,7 @@ def _load(directory: Path) -> Evidence:
         raise EvidenceError(f"{directory / altered[0]}: is not the file that was published; restore it from git")
     if address_of(str(manifest["run_id"]), str(manifest["commit"]), hashes) != manifest["digest"]:
         raise EvidenceError(f"{directory / NAME}: its digest is not that of what it lists; restore it from git")
-    return Evidence(directory=directory, digest=manifest["digest"], commit=manifest["commit"], run=load_run(directory))
+    return Evidence(directory=directory, digest=manifest["digest"], commit=manifest["commit"])
 
 
 def _refuse_unfit(run: RunResult, directory: Path) -> None:

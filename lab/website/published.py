@@ -1,30 +1,40 @@
 """An experiment's result as the data behind its page: every figure that a reader sees is one of these values."""
 
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from lab.definition.plan import PlannedCase, PlannedExperiment
+from lab.definition.plan import PlannedExperiment
+from lab.definition.publication import Publication
 from lab.definition.search import is_search
 from lab.evidence.codec import SCHEMA, to_data
 from lab.evidence.record import Round, Watch
-from lab.verdict.cells import CellResult
 from lab.verdict.explained import explain
 from lab.verdict.judge import POLICY_VERSION, WEIGHED, Verdict
 from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.search import searches
 from lab.verdict.statistics import Speedup, geometric_mean
-from lab.website.published_counters import compiled_data, counters_data, traffic_data
+from lab.website.published_cells import cell_data, measured_data, places_data
 from lab.website.published_limits import ceilings_data, limits_data
+from lab.website.published_replication import publication_of, replication_data
 from lab.website.rounding import rounded
 
 TRAFFIC_FIELDS = ("ratio", "low", "high", "subject_bytes", "baseline_bytes")
 
 
 def experiment_data(
-    result: ExperimentResult, run: RunResult | None, digest: str = "", commit: str = ""
+    result: ExperimentResult,
+    run: RunResult | None,
+    digest: str = "",
+    commit: str = "",
+    publications: Sequence[Publication] = (),
 ) -> dict[str, Any]:
-    """Plain JSON values; SI units; the unit in the key. `commit` is the one whose source was measured."""
+    """Plain JSON values; SI units; the unit in the key. `commit` is the one whose source was measured.
+
+    `publications`: those whose cases an experiment may measure again.
+    """
     plan = result.plan
+    again = publication_of(publications, plan.name)
     return {
         "schema": SCHEMA,
         "policy_version": POLICY_VERSION,
@@ -35,6 +45,7 @@ def experiment_data(
         "machine": to_data(run.machine) if run else None,
         "ceilings": ceilings_data(run) if run else None,
         "limits": limits_data(result, run) if run else None,
+        "clock_step_seconds": {scope: rounded(step) for scope, step in result.step_seconds.items()},
         "counts": _counts(plan, result),
         "cases": {
             case.name: {
@@ -47,9 +58,13 @@ def experiment_data(
             }
             for case in plan.cases
         },
+        "places": {
+            case.name: {scope: places_data(result, case.name, scope) for scope in plan.scopes}
+            for case in plan.included_cases
+        },
         "cells": {
             case.name: {
-                profile.name: _cell(case, result.cells[case.name, profile.name], run) for profile in plan.profiles
+                profile.name: cell_data(case, result.cells[case.name, profile.name], run) for profile in plan.profiles
             }
             for case in plan.cases
         },
@@ -66,7 +81,11 @@ def experiment_data(
             for claim in result.claims
         },
         "controls": {case.name: _control(result, case.name) for case in plan.included_cases},
-        "gpu": {case.name: _gpu(result.watches.get(case.name, ())) for case in plan.included_cases},
+        "gpu": {
+            case.name: _gpu(result.watches.get(case.name, ()))
+            | {"power_capped": (plan.name, case.name) in result.spoiled.power_capped}
+            for case in plan.included_cases
+        },
         "splits": {case.name: _splits(result, case.name) for case in plan.included_cases},
         "explained": _explained(result),
         "searches": _searches(result),
@@ -81,6 +100,8 @@ def experiment_data(
             }
             for case in plan.included_cases
         },
+        "measured": measured_data(plan.name, run) if run else {},
+        **({"replication": replication_data(again, result, run)} if again else {}),
     }
 
 
@@ -104,6 +125,8 @@ def _evidence(result: ExperimentResult, run: RunResult, digest: str, commit: str
         "block": protocol.block,
         "launch_floor_seconds": rounded(run.sweeps[0].launch_floor_seconds),
         "empty_seconds": rounded(run.sweeps[0].empty_seconds),
+        "median_launch_floor_seconds": rounded(statistics.median(s.launch_floor_seconds for s in run.sweeps)),
+        "median_empty_seconds": rounded(statistics.median(s.empty_seconds for s in run.sweeps)),
         "damages": {str(damage.line_number): damage.reason for damage in run.damages},
     }
 
@@ -126,53 +149,6 @@ def _counts(plan: PlannedExperiment, result: ExperimentResult) -> dict[str, int]
     }
 
 
-def _cell(case: PlannedCase, cell: CellResult, run: RunResult | None) -> dict[str, Any]:
-    data: dict[str, Any] = {"outcome": cell.outcome, "reason": cell.reason}
-    if cell.latency:
-        data |= {
-            "p50_seconds": rounded(cell.latency.p50_seconds),
-            "p95_seconds": rounded(cell.latency.p95_seconds),
-            "noise_ratio": rounded(cell.latency.noise_ratio),
-            "between_sweep_spread": rounded(cell.latency.between_sweep_spread),
-            "sweep_p50_seconds": [rounded(value) for value in cell.latency.sweep_p50_seconds],
-            "samples": cell.latency.samples,
-            "sweeps": len(cell.latency.sweep_p50_seconds),
-            "scopes": {scope: _latency(cell, scope) for scope in cell.latencies},
-            "unmeasured": dict(cell.unmeasured),
-            "void_share": rounded(cell.void_share),
-            "bytes_per_second": rounded(cell.bytes_per_second),
-            "enqueue_seconds": rounded(cell.enqueue_seconds),
-            "prepare_seconds": rounded(cell.prepare_seconds),
-            "launch_bound": cell.launch_bound,
-            "host_bound": cell.host_bound,
-        }
-    if cell.correctness:
-        data |= {
-            "worst_absolute_error": rounded(max(c.worst_absolute_error for c in cell.correctness)),
-            "worst_tolerance_share": rounded(max(c.worst_tolerance_share for c in cell.correctness)),
-            "edges": {edge.name: edge.outcome for c in cell.correctness for edge in c.edges},
-            "correctness_checks": sum(len(c.seeds) + 1 for c in cell.correctness),
-        }
-    if cell.counters:
-        data["counters"] = counters_data(cell.counters)
-    if run and (traffic := traffic_data(case, cell, run.machine)):
-        data["traffic"] = traffic
-    if compiled := compiled_data(cell):
-        data["compiled"] = compiled
-    return data
-
-
-def _latency(cell: CellResult, scope: str) -> dict[str, Any]:
-    found = cell.latencies[scope]
-    return {
-        "p50_seconds": rounded(found.p50_seconds),
-        "p95_seconds": rounded(found.p95_seconds),
-        "noise_ratio": rounded(found.noise_ratio),
-        "samples": found.samples,
-        "void_share": rounded(cell.void_shares.get(scope, 0.0)),
-    }
-
-
 def _control(result: ExperimentResult, case: str) -> dict[str, Any]:
     """The A/A control of a case by scope, and how much of the case was left out."""
     held = result.controls.get(case, ())
@@ -181,7 +157,19 @@ def _control(result: ExperimentResult, case: str) -> dict[str, Any]:
         "profile": held[0].profile if held else "",
         "scopes": {scope: found for scope, found in scopes.items() if found},
         "spoiled_share": rounded(result.spoiled_share(case)),
+        "spoiled_because": _spoiled_because(result, case),
     }
+
+
+def _spoiled_because(result: ExperimentResult, case: str) -> list[str]:
+    """The reasons for which rounds of a case were left out; figures in them are those of single rounds."""
+    reasons = {
+        reason.partition(" was off by")[0]
+        for place, rounds in result.spoiled.by_round.items()
+        if place[2:] == (result.plan.name, case)
+        for reason in rounds.values()
+    }
+    return sorted(reasons)
 
 
 def _gpu(watches: Sequence[Watch]) -> dict[str, Any]:
@@ -227,13 +215,18 @@ def _explained(result: ExperimentResult) -> dict[str, Any]:
 
 
 def _searches(result: ExperimentResult) -> dict[str, Any]:
-    """By case, of a search for launch configurations: how often each was ahead of the rule, and what won."""
+    """By case, of a search for launch configurations: how often each was ahead of the rule, and what won.
+
+    `claims`: those of the trials, the fastest first.
+    """
     if not is_search(result.plan):
         return {}
     return {
         search.case.name: {
             "winner": search.winner.profile.name if search.winner else "",
+            "scope": search.scope,
             "sweeps_fastest": search.sweeps_fastest,
+            "claims": [trial.claim for trial in search.trials],
             "trials": {
                 trial.profile.name: {"sweeps_ahead": trial.sweeps_ahead, "sweeps": len(trial.sweep_ratios)}
                 for trial in search.trials

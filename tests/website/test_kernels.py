@@ -8,9 +8,10 @@ from factory import LARGE, plan_of, records_of, small_experiment, triton_kernel
 from lab.evidence.record import Cell, Counters, Kernel, Record, RunStart
 from lab.verdict.results import judge_run
 from lab.website.figure import Figure, Sentence
+from lab.website.judged import judged_run
 from lab.website.pages.experiment import experiment_page
 from lab.website.pages.hardware_views import KernelsSection, ProfiledCase
-from lab.website.pages.views import ExperimentPage, Shown
+from lab.website.pages.views import ExperimentPage
 
 TIMES = {(LARGE.name, "plain"): 90e-6, (LARGE.name, "fast"): 60e-6}
 LONG = Kernel(
@@ -31,7 +32,7 @@ def page_of(change: Change = lambda record: record, profiling: bool = True) -> E
     """The page of a run of the large case, with each of its records changed."""
     plan = plan_of(experiments=[small_experiment()], include=["large-sweep"], sweeps=3, profiling=profiling)
     run = judge_run(plan, [change(record) for record in records_of(plan, TIMES)])
-    return experiment_page(Shown(run=run, result=run.experiments[0]), [])
+    return experiment_page(judged_run(run)[0], [])
 
 
 def counted(profile: str, **changes: object) -> Change:
@@ -170,7 +171,7 @@ def test_code_that_differs_between_sweeps_is_told() -> None:
 def test_what_was_compiled_is_shown_without_a_profiler_too() -> None:
     plan = plan_of(experiments=[small_experiment()], include=["large-sweep"], sweeps=3)
     run = judge_run(plan, [compiled(record) for record in records_of(plan, TIMES)])
-    case = large_of(experiment_page(Shown(run=run, result=run.experiments[0]), []))
+    case = large_of(experiment_page(judged_run(run)[0], []))
     assert (case.calls, len(case.compiled)) == ((), 1)
 
 

@@ -10,9 +10,10 @@ from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS, Case, Experiment
 from lab.verdict.results import RunResult, judge_run
 from lab.website.figure import Sentence
+from lab.website.judged import judged_run
 from lab.website.pages.experiment import experiment_page
 from lab.website.pages.hardware_views import LimitGroup, LimitsSection
-from lab.website.pages.views import ExperimentPage, Shown
+from lab.website.pages.views import ExperimentPage
 
 MIB = 1 << 20
 COPY_SECONDS = 3e-6 + 128 * MIB / 3e12  # LARGE moves 128 MiB
@@ -27,7 +28,7 @@ def run_of(times: dict[Any, float], experiment: Experiment | None = None, ceilin
 
 
 def pages_of(run: RunResult) -> tuple[ExperimentPage, ...]:
-    return tuple(experiment_page(Shown(run=run, result=result), []) for result in run.experiments)
+    return tuple(experiment_page(item, []) for item in judged_run(run))
 
 
 def limits_of(times: dict[Any, float], experiment: Experiment | None = None) -> LimitsSection:

@@ -11,16 +11,17 @@ from lab.definition.experiment import Claim
 from lab.verdict.judge_traffic import TRAFFIC_MARGIN, TRAFFIC_RULES
 from lab.verdict.results import RunResult
 from lab.website.figure import Sentence
+from lab.website.judged import judged_run
 from lab.website.pages.experiment import experiment_page
 from lab.website.pages.site import policy_page
-from lab.website.pages.views import ExperimentPage, Shown
+from lab.website.pages.views import ExperimentPage
 from lab.website.site import build_preview
 
 BEATS = dataclasses.replace(FAST_BEATS_PLAIN, cases=(LARGE,))
 
 
 def page_of(run: RunResult) -> ExperimentPage:
-    return experiment_page(Shown(run=run, result=run.experiments[0]), [])
+    return experiment_page(judged_run(run)[0], [])
 
 
 def told(sentence: Sentence) -> str:

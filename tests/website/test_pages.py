@@ -6,8 +6,9 @@ from factory import FAST, LARGE, PLAIN, SMALL, plan_of, profile, records_of, sma
 
 from lab.evidence.record import Cell, Record
 from lab.verdict.results import judge_run
+from lab.website.judged import judged_run
 from lab.website.pages.experiment import experiment_page
-from lab.website.pages.views import ExperimentPage, Shown
+from lab.website.pages.views import ExperimentPage
 
 TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6, (LARGE.name, "plain"): 60e-6}
 
@@ -23,7 +24,7 @@ def page_of(scope: str = "device_cold", sweeps: int = 5, of_small: int = 5) -> E
         return not (isinstance(record, Cell) and record.case == SMALL.name and record.sweep >= of_small)
 
     run = judge_run(plan, [record for record in records_of(plan, TIMES, noise=0.001) if kept(record)])
-    return experiment_page(Shown(run=run, result=run.experiments[0]), [])
+    return experiment_page(judged_run(run)[0], [])
 
 
 def test_a_claims_table_shows_the_times_of_its_own_scope() -> None:
@@ -57,5 +58,5 @@ def test_no_chart_is_drawn_of_profiles_that_it_could_not_tell_apart() -> None:
     third = profile("third")
     plan = plan_of(experiments=[small_experiment(profiles=(PLAIN, FAST, third))], include=())
     run = judge_run(plan, records_of(plan, {**TIMES, (SMALL.name, "third"): 50e-6}))
-    page = experiment_page(Shown(run=run, result=run.experiments[0]), [])
+    page = experiment_page(judged_run(run)[0], [])
     assert (page.chart, page.figure_json) == (None, "")

@@ -13,8 +13,7 @@ from lab.definition.publication import Aggregate, Headline, Selection
 from lab.errors import EvidenceError
 from lab.evidence.record import SweepStart
 from lab.verdict.results import judge_run
-from lab.website.pages.views import Shown
-from lab.website.published import experiment_data
+from lab.website.judged import Judged, judged_run
 from lab.website.refusal import as_publication, refuse
 from lab.website.site import build_preview, build_site
 
@@ -22,19 +21,20 @@ CASE, PROFILE = "rmsnorm-4096x4096-float16", "triton-fused-rmsnorm"
 Data = dict[str, Any]
 
 
-def shown(device: str = "cuda", **how: Any) -> tuple[Shown, Data]:
-    """The page's data of a run that measured all profiles, and what it is of."""
-    plan = plan_of("try", device=device, profiling=True)
-    run = judge_run(plan, records_of(plan, TIMES, **how))
-    item = Shown(result=run.experiments[0], run=run, digest="d" * 64)
-    return item, experiment_data(item.result, run, item.digest)
+def shown(spoil: Callable[[Data], None] = lambda data: None) -> Judged:
+    """A run that measured all profiles; `spoil` changes what was made of it."""
+    plan = plan_of("try", device="cuda", profiling=True)
+    item = judged_run(judge_run(plan, records_of(plan, TIMES)), "d" * 64)[0]
+    data = copy.deepcopy(dict(item.data))
+    spoil(data)
+    return replace(item, data=data)
 
 
 def test_a_sound_page_is_let_through() -> None:
-    item, data = shown()
-    found = as_publication(item, data)
+    item = shown()
+    found = as_publication(item)
     refuse([found])
-    assert {table.title for table in found.tables} == set(item.result.plan.scopes)
+    assert {table.title for table in found.tables} == set(item.plan.scopes)
     assert sum(len(table.rows) for table in found.tables) > 100
     assert {type(statement) for statement in found.statements} == {Aggregate, Headline, Selection}
 
@@ -102,18 +102,15 @@ def unlisted(data: Data) -> None:
     ],
 )
 def test_a_page_that_breaks_a_rule_is_refused_with_its_place(spoil: Callable[[Data], None], rule: str) -> None:
-    item, data = shown()
-    spoilt = copy.deepcopy(data)
-    spoil(spoilt)
+    item = shown(spoil)
     with pytest.raises(EvidenceError, match=rf"Normalization Fusion: .* breaks '{rule}'"):
-        refuse([as_publication(item, spoilt)])
+        refuse([as_publication(item)])
 
 
 def test_the_refusal_names_page_table_row_and_figures() -> None:
-    item, data = shown()
-    too_much(data)
+    item = shown(too_much)
     with pytest.raises(EvidenceError) as refusal:
-        refuse([as_publication(item, data)])
+        refuse([as_publication(item)])
     for word in ("Normalization Fusion", "device_cold", "RMSNorm 4096×4096 float16", "above-memory-peak", "3352 GB/s"):
         assert word in str(refusal.value), word
 
@@ -122,15 +119,15 @@ def test_a_rejected_cell_may_be_shown_as_rejected() -> None:
     """5 µs for 67 MB: judged impossible, and shown so."""
     plan = plan_of("try", device="cuda")
     run = judge_run(plan, records_of(plan, {**TIMES, (CASE, PROFILE): 5e-6}))
-    item = Shown(result=run.experiments[0], run=run)
-    assert item.result.cells[CASE, PROFILE].impossible["device_cold"]
-    refuse([as_publication(item, experiment_data(item.result, run, ""))])
+    item = judged_run(run)[0]
+    assert item.cell(CASE, PROFILE)["impossible"]["device_cold"]
+    refuse([as_publication(item)])
 
 
 def test_of_a_cpu_only_the_statements_are_asked() -> None:
     plan = plan_of("try", device="cpu")
     run = judge_run(plan, records_of(plan, {"torch-baseline": 6e-3, "torch-fused": 5e-3}))
-    found = as_publication(item := Shown(result=run.experiments[0], run=run), experiment_data(item.result, run, ""))
+    found = as_publication(judged_run(run)[0])
     assert found.tables == ()
     assert found.statements
 
@@ -172,5 +169,5 @@ def test_what_the_driver_does_not_tell_refuses_nothing(unknown: dict[str, Any]) 
         for record in records_of(plan, TIMES)
     ]
     run = judge_run(plan, records)
-    item = Shown(result=run.experiments[0], run=run, digest="d" * 64)
-    refuse([as_publication(item, experiment_data(item.result, run, item.digest))])
+    item = judged_run(run, "d" * 64)[0]
+    refuse([as_publication(item)])

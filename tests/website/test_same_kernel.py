@@ -8,20 +8,20 @@ from lab.definition.catalogue import choose_experiments
 from lab.definition.publication import Publication
 from lab.verdict.results import judge_run
 from lab.website.figure import Ledger
+from lab.website.judged import Judged, judged_run
 from lab.website.pages.same_kernel import PRINTED, same_kernel, same_kernel_data
-from lab.website.pages.views import Shown
 
 EXPERIMENTS = choose_experiments(["normalization-fusion", "profiler-validation"])
 OWN = kernel(33.6e6, 13.2e6, duration_seconds=20e-6, dram_percent=68.2, theoretical_occupancy_percent=75.0)
 THEIRS = next(audit for audit in AUDITS if audit.slug == PRINTED[0])
 
 
-def shown(*launches: object) -> list[Shown]:
+def shown(*launches: object) -> list[Judged]:
     """Runs in which every call of the lab's norm launches these kernels."""
     plan = plan_of(experiments=EXPERIMENTS, include=(), profiling=True, sweeps=1)
     records = recounted(records_of(plan, {"triton-fused-rmsnorm": 2e-5}), {"triton-fused-rmsnorm": launches})  # type: ignore[dict-item]
     run = judge_run(plan, records)
-    return [Shown(result=result, run=run) for result in run.experiments]
+    return list(judged_run(run))
 
 
 def test_the_printed_counters_stand_beside_our_own() -> None:

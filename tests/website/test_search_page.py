@@ -12,8 +12,9 @@ from lab.definition.catalogue import choose_experiments
 from lab.definition.search import RULE
 from lab.verdict.results import judge_run
 from lab.website.figure import Sentence
+from lab.website.judged import judged_run
 from lab.website.pages.experiment import experiment_page
-from lab.website.pages.views import ExperimentPage, Shown
+from lab.website.pages.views import ExperimentPage
 from lab.website.site import build_preview
 
 (EXPERIMENT,) = choose_experiments(["configuration-search"])
@@ -30,7 +31,7 @@ WINS = {(CASES[0], "half-the-warps"): 20e-6}
 def page_of(seconds: Mapping[Any, float], **how: Any) -> ExperimentPage:
     plan = plan_of(experiments=[EXPERIMENT])
     run = judge_run(plan, records_of(plan, seconds, noise=0.002, **how))
-    return experiment_page(Shown(run=run, result=run.experiments[0]), [])
+    return experiment_page(judged_run(run)[0], [])
 
 
 def text(sentence: Sentence) -> str:

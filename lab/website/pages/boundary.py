@@ -1,14 +1,13 @@
 """Where the evidence ends: what it holds for, what it does not show, what was left out and why."""
 
-import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
-from lab.evidence.record import SweepStart
 from lab.website import format
 from lab.website.figure import Ledger, Sentence
-from lab.website.naming import machine_name
+from lab.website.judged import Judged
 from lab.website.pages.labels import case_label, shape_label
-from lab.website.pages.views import Boundary, Shown
+from lab.website.pages.views import Boundary
 
 RUN_TO_RUN = (
     "How much another run, machine or compilation would vary: an interval speaks for the processes of this run."
@@ -20,22 +19,22 @@ TRAFFIC_PASS = (
 )
 
 
-def boundary(shown: Shown, ledger: Ledger) -> Boundary:
-    plan, run = shown.result.plan, shown.run
+def boundary(shown: Judged, ledger: Ledger) -> Boundary:
+    plan, machine = shown.plan, shown.machine
     authored: tuple[Sentence, ...] = tuple((limit,) for limit in plan.does_not_show)
-    if run is None:
+    if not shown.evidence:
         return Boundary(holds_for=(), does_not_show=authored, not_measured=(), excluded=())
-    machine = run.machine
-    versions = f"torch {machine.torch}, triton {machine.triton}"
-    driver = f", driver {machine.driver}, CUDA {machine.cuda}" if machine.device == "cuda" else ""
+    versions = f"torch {machine['torch']}, triton {machine['triton']}"
+    driver = f", driver {machine['driver']}, CUDA {machine['cuda']}" if machine["device"] == "cuda" else ""
     cases = ", ".join(case_label(case) for case in plan.included_cases)
     holds: list[Sentence] = [
-        (f"{machine_name(machine)}: this one machine.",),
-        (f"{versions}{driver}, Python {machine.python}.",),
+        (f"{shown.machine_name}: this one machine.",),
+        (f"{versions}{driver}, Python {machine['python']}.",),
         (f"{cases}.",),
         (_scope_sentence(shown),),
     ]
-    if any(verdict.traffic for claim in shown.result.claims for verdict in claim.verdicts.values()):
+    verdicts = (verdict for claim in shown.data["claims"].values() for verdict in claim["cases"].values())
+    if any("subject_bytes" in verdict for verdict in verdicts):
         holds.append((TRAFFIC_PASS,))
     not_measured: list[Sentence] = [
         (f"{case_label(case)}: not part of this run (--include-{case.only_with}).",)
@@ -51,7 +50,7 @@ def boundary(shown: Shown, ledger: Ledger) -> Boundary:
     )
 
 
-def _scope_sentence(shown: Shown) -> str:
+def _scope_sentence(shown: Judged) -> str:
     if shown.on_cpu:
         return "Wall time of one call on the CPU, its last-level cache flushed before each."
     return (
@@ -60,9 +59,9 @@ def _scope_sentence(shown: Shown) -> str:
     )
 
 
-def _eager(shown: Shown, ledger: Ledger) -> tuple[Sentence, ...]:
+def _eager(shown: Judged, ledger: Ledger) -> tuple[Sentence, ...]:
     """What an eager caller gets of the headline's speed-up, where no claim says so."""
-    if any(claim.scope == "eager" for claim in shown.result.plan.claims):
+    if any(claim.scope == "eager" for claim in shown.plan.claims):
         return ()
     found = [
         (ratio["ratio"], (case, claim))
@@ -84,92 +83,77 @@ def _eager(shown: Shown, ledger: Ledger) -> tuple[Sentence, ...]:
     )  # fmt: skip
 
 
-def _excluded(shown: Shown, ledger: Ledger) -> tuple[Sentence, ...]:
+def _excluded(shown: Judged, ledger: Ledger) -> tuple[Sentence, ...]:
     """Cells without a time, grouped by reason; samples that were void; lines that were damaged."""
     reasons: dict[tuple[str, str], list[str]] = {}
-    for case, profile in shown.result.plan.cells():
-        cell = shown.result.cells[case.name, profile.name]
-        if cell.outcome != "measured" or cell.reason:
-            reasons.setdefault((cell.outcome, cell.reason), []).append(f"{profile.title} at {shape_label(case)}")
+    for case, profile in shown.plan.cells():
+        cell = shown.cell(case.name, profile.name)
+        if cell["outcome"] != "measured" or cell["reason"]:
+            reasons.setdefault((cell["outcome"], cell["reason"]), []).append(f"{profile.title} at {shape_label(case)}")
     found: list[Sentence] = [
         (f"{'; '.join(names)}: {outcome}, {reason}.",) for (outcome, reason), names in reasons.items()
     ]
-    for case in shown.result.plan.included_cases:
-        if shown.result.spoiled_share(case.name):
+    for case in shown.plan.included_cases:
+        if ledger.value("controls", case.name, "spoiled_share"):
+            because = ", ".join(ledger.value("controls", case.name, "spoiled_because"))
             spoiled = ledger.figure("controls", case.name, "spoiled_share", show=lambda v: f"{v:.0%}")
             found.append((f"{shape_label(case)}: ", spoiled or "", " of the rounds, for all profiles: ",
-                          f"{_spoiled_because(shown, case.name)}."))  # fmt: skip
-    for case in shown.result.plan.included_cases:
+                          f"{because}."))  # fmt: skip
+    for case in shown.plan.included_cases:
         for blind in ledger.value("gpu", case.name, "blind") or ():
             if not shown.on_cpu:
                 found.append((f"{shape_label(case)}: the GPU's state is not known throughout: {blind}.",))
     starved = [
-        (case, profile)
-        for case, profile in shown.result.plan.cells()
-        if shown.result.cells[case.name, profile.name].void_share > 0
+        (case, profile) for case, profile in shown.plan.cells() if shown.cell(case.name, profile.name).get("void_share")
     ]
     if starved:
-        worst = max(starved, key=lambda pair: shown.result.cells[pair[0].name, pair[1].name].void_share)
+        worst = max(starved, key=lambda pair: shown.cell(pair[0].name, pair[1].name)["void_share"])
         share = ledger.figure("cells", worst[0].name, worst[1].name, "void_share", show=lambda v: f"{v:.1%}")
         found.append(
             ("Samples that the GPU reached before the host had enqueued them are void; at most ",
              share or "", f" of a cell ({worst[1].title} at {shape_label(worst[0])}).")
         )  # fmt: skip
-    if shown.run and shown.run.damages:
-        found += [(f"Journal line {d.line_number}: {d.reason}.",) for d in shown.run.damages]
+    damages = shown.evidence.get("damages", {})
+    found += [(f"Journal line {number}: {damages[number]}.",) for number in sorted(damages, key=int)]
     return tuple(found)
 
 
-def _spoiled_because(shown: Shown, case: str) -> str:
-    """The reasons for which rounds of a case were left out; figures in them are those of single rounds."""
-    places = shown.result.spoiled.by_round.items()
-    reasons = {
-        reason.partition(" was off by")[0]
-        for place, rounds in places
-        if place[2:] == (shown.result.plan.name, case)
-        for reason in rounds.values()
-    }
-    return ", ".join(sorted(reasons))
-
-
-def provenance(shown: Shown) -> tuple[tuple[str, str], ...]:
-    if shown.run is None:
+def provenance(shown: Judged) -> tuple[tuple[str, str], ...]:
+    evidence, machine = shown.evidence, shown.machine
+    if not evidence:
         return ()
-    run, machine = shown.run, shown.run.machine
     gpu = (
-        ("GPU", f"{machine.gpu}, compute capability {machine.compute_capability}, {machine.multiprocessors} SMs"),
-        ("Clock's floors", _floors(run.sweeps)),
-        ("Memory", f"{machine.memory_bytes / 2**30:.0f} GiB, L2 {machine.l2_bytes / 2**20:.0f} MiB"),
-        ("Peak bandwidth", f"{machine.peak_bytes_per_second / 1e9:.0f} GB/s (memory clock × bus width)"),
-        ("Power limit", f"{machine.power_limit_watts:.0f} W"),
-        ("ECC / MIG / persistence", f"{machine.ecc} / {machine.mig} / {machine.persistence}"),
-        ("Driver / CUDA", f"{machine.driver} / {machine.cuda}"),
-        ("Nsight Compute", machine.ncu or "not installed"),
-    )
+        ("GPU", f"{machine['gpu']}, compute capability {machine['compute_capability']}, "
+                f"{machine['multiprocessors']} SMs"),
+        ("Clock's floors", _floors(evidence)),
+        ("Memory", f"{machine['memory_bytes'] / 2**30:.0f} GiB, L2 {machine['l2_bytes'] / 2**20:.0f} MiB"),
+        ("Peak bandwidth", f"{machine['peak_bytes_per_second'] / 1e9:.0f} GB/s (memory clock × bus width)"),
+        ("Power limit", f"{machine['power_limit_watts']:.0f} W"),
+        ("ECC / MIG / persistence", f"{machine['ecc']} / {machine['mig']} / {machine['persistence']}"),
+        ("Driver / CUDA", f"{machine['driver']} / {machine['cuda']}"),
+        ("Nsight Compute", machine["ncu"] or "not installed"),
+    )  # fmt: skip
+    variables = ", ".join(f"{name}={value}" for name, value in sorted(machine["environment"].items()))
     return (
-        ("Run", run.plan.run_id),
-        ("Measured", f"{run.start.started_utc} to {run.finished_utc or 'unfinished'}"),
-        *((("Ended before its end", run.finish.cut_short),) if run.finish and run.finish.cut_short else ()),
-        ("Commit measured", shown.commit or run.start.commit or "not known"),
-        ("Source digest", run.start.source_digest),
-        ("Plan digest", run.start.plan_digest),
+        ("Run", evidence["run_id"]),
+        ("Measured", f"{evidence['started_utc']} to {evidence['finished_utc'] or 'unfinished'}"),
+        *((("Ended before its end", evidence["cut_short"]),) if evidence["cut_short"] else ()),
+        ("Commit measured", evidence["commit"] or "not known"),
+        ("Source digest", evidence["source_digest"]),
+        ("Plan digest", evidence["plan_digest"]),
         ("Evidence digest", shown.digest or "a preview: not published"),
-        *(gpu if machine.device == "cuda" else ()),
-        ("CPU", f"{machine.cpu}, {machine.cpu_count} cores"),
-        ("torch / triton", f"{machine.torch} / {machine.triton or '–'}"),
-        ("Liger / quack", f"{machine.liger or 'not installed'} / {machine.quack or 'not installed'}"),
-        ("Python / OS", f"{machine.python} / {machine.os}"),
-        (
-            "Variables",
-            ", ".join(f"{k}={v}" for k, v in sorted(machine.environment.items())) or "none of those recorded",
-        ),
-        ("Policy", f"version {run.plan.policy_version} when measured"),
+        *(gpu if machine["device"] == "cuda" else ()),
+        ("CPU", f"{machine['cpu']}, {machine['cpu_count']} cores"),
+        ("torch / triton", f"{machine['torch']} / {machine['triton'] or '–'}"),
+        ("Liger / quack", f"{machine['liger'] or 'not installed'} / {machine['quack'] or 'not installed'}"),
+        ("Python / OS", f"{machine['python']} / {machine['os']}"),
+        ("Variables", variables or "none of those recorded"),
+        ("Policy", f"version {evidence['policy_version_of_run']} when measured"),
     )
 
 
-def _floors(sweeps: Sequence[SweepStart]) -> str:
+def _floors(evidence: Mapping[str, Any]) -> str:
     """What the clock reads at least, as the median of the processes."""
-    kernel = statistics.median(sweep.launch_floor_seconds for sweep in sweeps)
-    events = statistics.median(sweep.empty_seconds for sweep in sweeps)
+    kernel, events = evidence["median_launch_floor_seconds"], evidence["median_empty_seconds"]
     told = f"{format.microseconds(kernel)} µs for a kernel that does nothing"
     return f"{told}, {format.microseconds(events)} µs for two events with nothing between them" if events else told

@@ -6,9 +6,9 @@ from lab.definition.experiment import CEILINGS
 from lab.website import format
 from lab.website.charts.ladder import Rungs, ladder_chart
 from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.judged import Judged
 from lab.website.pages.hardware_views import CeilingRow, CeilingsSection, LadderRow
 from lab.website.pages.labels import profile_title
-from lab.website.pages.views import Shown
 
 KINDS = {"float8_e4m3fn": "float8", "tf32": "TF32"}
 WORK = {"copies": "copy", "reads": "read"}
@@ -31,9 +31,9 @@ def ceilings_sentence(ledger: Ledger) -> Sentence:
     return (*parts, "; an empty kernel in ", floor or "–", " µs")
 
 
-def ceilings_section(shown: Shown, ledger: Ledger) -> CeilingsSection | None:
+def ceilings_section(shown: Judged, ledger: Ledger) -> CeilingsSection | None:
     """For the page of the ceilings themselves; None elsewhere, and where no run measured them."""
-    if shown.result.plan.name != CEILINGS or ledger.value("ceilings") is None:
+    if shown.plan.name != CEILINGS or ledger.value("ceilings") is None:
         return None
     lines = _lines(ledger)
     return CeilingsSection(
@@ -83,7 +83,7 @@ def _ladder(ledger: Ledger) -> tuple[LadderRow, ...]:
     return tuple(LadderRow(size=sizes[size], speeds=tuple(rows[size])) for size in sorted(rows, key=float))
 
 
-def _memory_rows(shown: Shown, ledger: Ledger) -> list[CeilingRow]:
+def _memory_rows(shown: Judged, ledger: Ledger) -> list[CeilingRow]:
     """The largest copy and read of each scope."""
     rows = []
     for work, scope, rungs in _places(ledger):
@@ -102,7 +102,7 @@ def _memory_rows(shown: Shown, ledger: Ledger) -> list[CeilingRow]:
     return rows
 
 
-def _matrix_rows(shown: Shown, ledger: Ledger) -> list[CeilingRow]:
+def _matrix_rows(shown: Judged, ledger: Ledger) -> list[CeilingRow]:
     rates: dict[str, Any] = ledger.value("ceilings", "matrix")
     return [
         CeilingRow(

@@ -11,7 +11,7 @@ from lab.website import format
 from lab.website.charts.speedups import Point, speedup_chart, speedup_figure
 from lab.website.decisions import Decision, Standing, freshness
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.naming import machine_name
+from lab.website.judged import Judged
 from lab.website.pages.boundary import boundary, provenance
 from lab.website.pages.ceilings import ceilings_section
 from lab.website.pages.explained import explained_rows
@@ -19,28 +19,23 @@ from lab.website.pages.kernels import kernels_section
 from lab.website.pages.labels import SCOPES, case_label, profile_title, series, shape_label
 from lab.website.pages.limits import limits_section
 from lab.website.pages.moved import traffic_card, traffic_outcome
-from lab.website.pages.replication import publication_of, replication_data, replication_section
+from lab.website.pages.replication import replication_section
 from lab.website.pages.search import search_answer, search_cards, search_cases
 from lab.website.pages.tables import case_view, claim_view, control_rows, gpu_rows, split_rows
 from lab.website.pages.traffic import traffic_groups
-from lab.website.pages.views import Card, DecisionLink, ExperimentPage, HistoryRow, Shown
-from lab.website.published import experiment_data
+from lab.website.pages.views import Card, DecisionLink, ExperimentPage, HistoryRow
 
 BY_HAND = ("rmsnorm", "layernorm")  # what benchmark-norms computes
 
 
 def experiment_page(
-    shown: Shown,
+    shown: Judged,
     decisions: Sequence[tuple[Decision, Sequence[Standing]]],
     publications: Sequence[Publication] = (),
+    history: Sequence[Judged] = (),
 ) -> ExperimentPage:
-    """`publications`: those whose cases an experiment may measure again."""
-    plan, run = shown.result.plan, shown.run
-    data = experiment_data(shown.result, run, shown.digest, shown.commit)
-    again = publication_of(publications, plan.name)
-    if again:
-        data["replication"] = replication_data(again, shown)
-    ledger = Ledger(data)
+    """`publications`: those whose cases it may measure again; `history`: its published runs, the oldest first."""
+    plan, ledger = shown.plan, Ledger(shown.data)
     found = search_cases(shown, ledger)
     points = () if found else speedup_points(shown, ledger)
     baseline = profile_title(shown, _chart_baseline(shown)) if points else ""
@@ -53,8 +48,8 @@ def experiment_page(
         importance=plan.importance,
         answer=search_answer(shown, found) if found else _answer(shown, ledger),
         state=_state(shown, ledger),
-        date=format.day(run.finished_utc or run.start.started_utc) if run else "",
-        machine=machine_name(run.machine) if run else "",
+        date=format.day(shown.measured_utc),
+        machine=shown.machine_name,
         on_cpu=shown.on_cpu,
         run_shape=_run_shape(ledger),
         samples=_samples(ledger),
@@ -64,7 +59,7 @@ def experiment_page(
         chart_baseline=baseline,
         figure_json=speedup_figure(points, f"Speed-up over {baseline}") if points else "",
         searches=found,
-        claims=tuple(claim_view(shown, claim.claim, ledger) for claim in shown.result.claims),
+        claims=tuple(claim_view(shown, claim, ledger) for claim in plan.claims),
         explained=explained_rows(shown, ledger),
         explained_within=f"{EXPLAINED_WITHIN - 1:.0%}",
         cases=tuple(case_view(shown, case, ledger) for case in plan.cases),
@@ -74,7 +69,7 @@ def experiment_page(
         limits=limits_section(shown, ledger),
         ceilings=ceilings_section(shown, ledger),
         traffic=traffic_groups(shown, ledger),
-        replication=replication_section(again, shown, ledger) if again else None,
+        replication=replication_section(publications, shown, ledger),
         kernels=kernels_section(shown, ledger),
         self_test=plan.self_test,
         profiles=plan.profiles,
@@ -88,8 +83,8 @@ def experiment_page(
         live_command=_live_command(shown),
         local_command=next((_local_command(case) for case in reversed(plan.cases) if case.op in BY_HAND), ""),
         provenance=provenance(shown),
-        history=_history(shown),
-        data=data,
+        history=_history(shown, history),
+        data=shown.data,
     )
 
 
@@ -97,12 +92,12 @@ def decision_link(decision: Decision, found: Sequence[Standing]) -> DecisionLink
     return DecisionLink(slug=decision.slug, title=decision.title, status=decision.status, freshness=freshness(found))
 
 
-def speedup_points(shown: Shown, ledger: Ledger) -> tuple[Point, ...]:
+def speedup_points(shown: Judged, ledger: Ledger) -> tuple[Point, ...]:
     """Every measured profile against the first baseline of a speed-up, the headlines' before others, case by case."""
     baseline = _chart_baseline(shown)
     points = []
-    for case in shown.result.plan.included_cases:
-        for profile in shown.result.measured_profiles(case.name):
+    for case in shown.plan.included_cases:
+        for profile in shown.measured_profiles(case.name):
             path = ("against", case.name, profile.name, baseline)
             ratio, interval = ledger.ratio(*path), ledger.interval(*path)
             if ratio and interval:
@@ -122,22 +117,22 @@ def _told_apart(points: Sequence[Point]) -> bool:
     return len({(point.case, point.series) for point in points}) == len(points)
 
 
-def _chart_baseline(shown: Shown) -> str:
+def _chart_baseline(shown: Judged) -> str:
     """Empty where no claim is about a speed-up."""
-    claims = {claim.name: claim for claim in shown.result.plan.claims}
-    ordered = [*(claims[name] for name in shown.result.plan.headlines), *claims.values()]
+    claims = {claim.name: claim for claim in shown.plan.claims}
+    ordered = [*(claims[name] for name in shown.plan.headlines), *claims.values()]
     return next((claim.baseline for claim in ordered if claim.measure == "speedup"), "")
 
 
-def _answer(shown: Shown, ledger: Ledger) -> Sentence:
+def _answer(shown: Judged, ledger: Ledger) -> Sentence:
     """One sentence: where, and how each headline claim came out."""
-    if shown.run is None:
+    if not shown.evidence:
         return ("No run of this experiment has been published yet.",)
-    claims = {claim.name: claim for claim in shown.result.plan.claims}
-    scopes = dict.fromkeys(_about(claims[name]) for name in shown.result.plan.headlines)
-    where = "On this machine's CPU" if shown.on_cpu else f"On one {shown.run.machine.gpu}, {' and '.join(scopes)}"
+    claims = {claim.name: claim for claim in shown.plan.claims}
+    scopes = dict.fromkeys(_about(claims[name]) for name in shown.plan.headlines)
+    where = "On this machine's CPU" if shown.on_cpu else f"On one {shown.machine['gpu']}, {' and '.join(scopes)}"
     parts: list[Figure | str] = [f"{where}, "]
-    for index, name in enumerate(shown.result.plan.headlines):
+    for index, name in enumerate(shown.plan.headlines):
         parts.append("; " if index else "")
         parts.extend(_outcome_of(shown, name, ledger))
     return (*parts, ".")
@@ -148,8 +143,8 @@ def _about(claim: PlannedClaim) -> str:
     return "in DRAM traffic as the profiler counts it" if claim.measure == "traffic" else SCOPES[claim.scope]
 
 
-def _outcome_of(shown: Shown, name: str, ledger: Ledger) -> Sentence:
-    claim = next(claim for claim in shown.result.plan.claims if claim.name == name)
+def _outcome_of(shown: Judged, name: str, ledger: Ledger) -> Sentence:
+    claim = next(claim for claim in shown.plan.claims if claim.name == name)
     if claim.measure == "traffic":
         return traffic_outcome(shown, claim, ledger)
     subject, baseline = profile_title(shown, claim.subject), profile_title(shown, claim.baseline)
@@ -158,7 +153,7 @@ def _outcome_of(shown: Shown, name: str, ledger: Ledger) -> Sentence:
     most = ledger.figure(*path, "largest_ratio", show=lambda v: f"{v:.2f}×")
     supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
     if least is None or most is None or supported is None or judged is None:
-        status = next(found.status for found in shown.result.claims if found.claim.name == name)
+        status = ledger.value(*path, "status")
         if status == Status.REJECTED:
             return (f"the claim that {subject} beats {baseline} was rejected",)
         return (f"{subject} could not be judged against {baseline}",)
@@ -171,11 +166,11 @@ def _outcome_of(shown: Shown, name: str, ledger: Ledger) -> Sentence:
     )  # fmt: skip
 
 
-def _state(shown: Shown, ledger: Ledger) -> Sentence:
+def _state(shown: Judged, ledger: Ledger) -> Sentence:
     """How many claims have which verdict."""
-    if shown.run is None:
+    if not shown.evidence:
         return ("no evidence",)
-    found = [claim.status for claim in shown.result.claims]
+    found = [claim["status"] for claim in shown.data["claims"].values()]
     return (", ".join(f"{found.count(status)} {status}" for status in READING_ORDER if status in found),)
 
 
@@ -193,20 +188,20 @@ def _samples(ledger: Ledger) -> Sentence:
     return (*sweeps, " sweeps × ", rounds, " rounds × up to ", block, " samples")
 
 
-def _cards(shown: Shown, ledger: Ledger) -> tuple[Card, ...]:
+def _cards(shown: Judged, ledger: Ledger) -> tuple[Card, ...]:
     """The largest ratio of each headline, the easiest rival's, and what the profiler saw."""
-    claims = {claim.name: claim for claim in shown.result.plan.claims}
-    cards = [_card(shown, claims[name], ledger) for name in shown.result.plan.headlines]
-    first = claims[shown.result.plan.headlines[0]]
+    claims = {claim.name: claim for claim in shown.plan.claims}
+    cards = [_card(shown, claims[name], ledger) for name in shown.plan.headlines]
+    first = claims[shown.plan.headlines[0]]
     rivals = [claim for claim in claims.values() if (claim.subject, claim.measure) == (first.subject, first.measure)]
     easiest = max(rivals, key=lambda c: ledger.value("claims", c.name, "largest_ratio") or 0.0)
-    if easiest.name not in shown.result.plan.headlines:
+    if easiest.name not in shown.plan.headlines:
         cards.append(_card(shown, easiest, ledger, " (the easy rival)"))
     cards.append(_counter_card(shown, first.subject, ledger))
     return tuple(card for card in cards if card)
 
 
-def _card(shown: Shown, claim: PlannedClaim, ledger: Ledger, remark: str = "") -> Card | None:
+def _card(shown: Judged, claim: PlannedClaim, ledger: Ledger, remark: str = "") -> Card | None:
     if claim.measure == "traffic":
         return traffic_card(shown, claim, ledger)
     path = ("claims", claim.name, "cases")
@@ -221,7 +216,7 @@ def _card(shown: Shown, claim: PlannedClaim, ledger: Ledger, remark: str = "") -
     )
     if value is None or subject is None or baseline is None:
         return None
-    case = next(c for c in shown.result.plan.cases if c.name == case_name)
+    case = next(c for c in shown.plan.cases if c.name == case_name)
     return Card(
         label=f"{profile_title(shown, claim.subject)}, largest over {profile_title(shown, claim.baseline)}{remark}",
         value=value,
@@ -229,9 +224,9 @@ def _card(shown: Shown, claim: PlannedClaim, ledger: Ledger, remark: str = "") -
     )
 
 
-def _counter_card(shown: Shown, profile: str, ledger: Ledger) -> Card | None:
+def _counter_card(shown: Judged, profile: str, ledger: Ledger) -> Card | None:
     """DRAM throughput and occupancy of the subject's largest profiled case."""
-    for case in reversed(shown.result.plan.included_cases):
+    for case in reversed(shown.plan.included_cases):
         path = ("cells", case.name, profile, "counters")
         dram = ledger.figure(*path, "dram_percent", show=lambda v: f"{format.percent(v)} % DRAM")
         occupancy = ledger.figure(*path, "occupancy_percent", show=format.percent)
@@ -244,10 +239,10 @@ def _counter_card(shown: Shown, profile: str, ledger: Ledger) -> Card | None:
     return None
 
 
-def _live_command(shown: Shown) -> str:
-    flags = sorted({case.only_with for case in shown.result.plan.cases if case.only_with})
+def _live_command(shown: Judged) -> str:
+    flags = sorted({case.only_with for case in shown.plan.cases if case.only_with})
     include = "".join(f" --include-{flag}" for flag in flags)
-    return f"./scripts/benchmark --run-id <run-id> --experiment {shown.result.plan.name}{include} --with-profiling"
+    return f"./scripts/benchmark --run-id <run-id> --experiment {shown.plan.name}{include} --with-profiling"
 
 
 def _local_command(case: PlannedCase) -> str:
@@ -255,14 +250,14 @@ def _local_command(case: PlannedCase) -> str:
     return f".venv/bin/benchmark-norms --backend all --device cuda --rows {rows} --cols {columns} --dtype {case.dtype}"
 
 
-def _history(shown: Shown) -> tuple[HistoryRow, ...]:
+def _history(shown: Judged, history: Sequence[Judged]) -> tuple[HistoryRow, ...]:
     return tuple(
         HistoryRow(
-            run_id=item.run.plan.run_id,
-            date=format.day(item.run.finished_utc),
-            machine=machine_name(item.run.machine),
+            run_id=item.evidence["run_id"],
+            date=format.day(item.evidence["finished_utc"]),
+            machine=item.machine_name,
             digest=item.digest[:12],
             current=item.digest == shown.digest,
         )
-        for item in reversed(shown.history)
+        for item in reversed(history)
     )

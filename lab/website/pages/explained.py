@@ -2,13 +2,14 @@
 
 from lab.website import format
 from lab.website.figure import Ledger, pointer
+from lab.website.judged import Judged
 from lab.website.pages.labels import case_label, profile_title
-from lab.website.pages.views import ExplainedRow, Shown
+from lab.website.pages.views import ExplainedRow
 
 
-def explained_rows(shown: Shown, ledger: Ledger) -> tuple[ExplainedRow, ...]:
+def explained_rows(shown: Judged, ledger: Ledger) -> tuple[ExplainedRow, ...]:
     rows = []
-    for case in shown.result.plan.included_cases:
+    for case in shown.plan.included_cases:
         for profile in ledger.value("explained", case.name) or {}:
             path = ("explained", case.name, profile)
             rows.append(

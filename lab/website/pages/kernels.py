@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from lab.definition.plan import PlannedCase, PlannedProfile
-from lab.verdict.call import call_of
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence, pointer
+from lab.website.judged import Judged
 from lab.website.pages.compiled import compiled_rows
 from lab.website.pages.hardware_views import KernelRow, KernelsSection, ProfiledCall, ProfiledCase
 from lab.website.pages.labels import case_label
-from lab.website.pages.views import Shown
 
 # What Nsight Compute's names of stalls and limits mean.
 STALLS = {
@@ -37,9 +36,9 @@ DETAILED_SINCE = 4  # the schema that has room for limits of occupancy, caches, 
 LIMITS = {"shared_mem": "shared memory"}
 
 
-def kernels_section(shown: Shown, ledger: Ledger) -> KernelsSection | None:
+def kernels_section(shown: Judged, ledger: Ledger) -> KernelsSection | None:
     """None where the run has neither counters nor anything that Triton compiled."""
-    cases = [_case(shown, case, ledger) for case in shown.result.plan.included_cases]
+    cases = [_case(shown, case, ledger) for case in shown.plan.included_cases]
     held = tuple(case for case in cases if case.calls or case.compiled)
     if not held:
         return None
@@ -48,13 +47,13 @@ def kernels_section(shown: Shown, ledger: Ledger) -> KernelsSection | None:
     return KernelsSection(
         about=_about(ledger, path) if path else (),
         report_sha256=ledger.value(*path, "report_sha256") if path else "",
-        detailed=shown.run is not None and shown.run.start.schema >= DETAILED_SINCE,
+        detailed=shown.evidence.get("schema_of_run", 0) >= DETAILED_SINCE,
         cases=held,
     )
 
 
-def _case(shown: Shown, case: PlannedCase, ledger: Ledger) -> ProfiledCase:
-    planned = shown.result.plan.profiles_of(case)
+def _case(shown: Judged, case: PlannedCase, ledger: Ledger) -> ProfiledCase:
+    planned = shown.plan.profiles_of(case)
     return ProfiledCase(
         name=case.name,
         label=case_label(case),
@@ -63,9 +62,10 @@ def _case(shown: Shown, case: PlannedCase, ledger: Ledger) -> ProfiledCase:
     )
 
 
-def _profiled(shown: Shown) -> tuple[str, str] | None:
+def _profiled(shown: Judged) -> tuple[str, str] | None:
     """A cell whose kernels were counted; what it tells of the pass holds for all."""
-    return next((place for place, cell in shown.result.cells.items() if call_of(cell.counters)), None)
+    places = ((case.name, profile.name) for case in shown.plan.cases for profile in shown.plan.profiles)
+    return next((place for place in places if shown.cell(*place).get("counters", {}).get("kernels")), None)
 
 
 def _about(ledger: Ledger, path: tuple[str, ...]) -> Sentence:
@@ -79,18 +79,18 @@ def _about(ledger: Ledger, path: tuple[str, ...]) -> Sentence:
     return (f"Nsight Compute {counters['ncu']} counted {metrics}, {caches} and {clocks}.", *report)
 
 
-def _call(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> ProfiledCall | None:
-    counters = shown.result.cells[case.name, profile.name].counters
+def _call(shown: Judged, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> ProfiledCall | None:
+    counters = shown.cell(case.name, profile.name).get("counters")
     if counters is None:
         return None
     path, at = ("cells", case.name, profile.name, "counters"), pointer("cells", case.name, profile.name)
-    if not counters.kernels:
-        kind = f" ({counters.blocker})" if counters.blocker else ""
-        blocked = f"{counters.outcome}{kind}: {counters.reason}"
+    if not counters["kernels"]:
+        kind = f" ({counters['blocker']})" if counters["blocker"] else ""
+        blocked = f"{counters['outcome']}{kind}: {counters['reason']}"
         return ProfiledCall(
             at=at, profile=profile.title, blocked=blocked, essentials=("no counters",), kernels=(), total=None
         )
-    numbers = range(len(counters.kernels))
+    numbers = range(len(counters["kernels"]))
     rows = tuple(_kernel(ledger, (*path, "kernels", str(number))) for number in numbers)
     several = len(rows) > 1
     return ProfiledCall(

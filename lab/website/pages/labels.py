@@ -1,7 +1,7 @@
 """Names of cases, profiles and machines as a reader sees them."""
 
 from lab.definition.plan import PlannedCase, PlannedClaim
-from lab.website.pages.views import Shown
+from lab.website.judged import Judged
 
 TITLES = {
     "rmsnorm": "RMSNorm", "rmsnorm-wide": "RMSNorm of wide rows", "layernorm": "LayerNorm",
@@ -30,10 +30,10 @@ def shape_label(case: PlannedCase) -> str:
     return f"{'×'.join(map(str, case.shape))} {case.dtype}"
 
 
-def profile_title(shown: Shown, profile: str) -> str:
-    return next(p.title for p in shown.result.plan.profiles if p.name == profile)
+def profile_title(shown: Judged, profile: str) -> str:
+    return next(p.title for p in shown.plan.profiles if p.name == profile)
 
 
-def baseline_title(shown: Shown, claim: PlannedClaim) -> str:
+def baseline_title(shown: Judged, claim: PlannedClaim) -> str:
     """What a claim compares with: a profile, or the least that must be moved."""
     return profile_title(shown, claim.baseline) if claim.baseline else "the least"

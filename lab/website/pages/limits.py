@@ -1,19 +1,20 @@
 """How far each cell is from what the hardware allows: the table, and the roofline above it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedCase, PlannedProfile
-from lab.verdict.cells import SCOPE, CellResult
+from lab.verdict.cells import SCOPE
 from lab.verdict.datasheet import MATRIX_KINDS
 from lab.verdict.roofline import GRAPH
 from lab.website import format
 from lab.website.charts.roofline import Roof, Spot, roofline_chart, roofline_figure
 from lab.website.figure import Figure, Ledger, Sentence, pointer
+from lab.website.judged import Judged
 from lab.website.pages.ceilings import KINDS, ceilings_sentence
 from lab.website.pages.hardware_views import Attained, LimitGroup, LimitRow, LimitsSection
 from lab.website.pages.labels import TITLES, case_label, series
-from lab.website.pages.views import Shown
 from lab.website.published_limits import LIMIT_SCOPES
 
 UNDRAWN = "Not drawn, and in the table only: {}."
@@ -22,9 +23,9 @@ LAUNCH_BOUND = "launch-bound cells"
 IMPOSSIBLE = "cells that were rejected for their time"
 
 
-def limits_section(shown: Shown, ledger: Ledger) -> LimitsSection | None:
+def limits_section(shown: Judged, ledger: Ledger) -> LimitsSection | None:
     """None where the run did not measure its ceilings, and on the page of the ceilings themselves."""
-    plan = shown.result.plan
+    plan = shown.plan
     if ledger.value("limits") is None or plan.name == CEILINGS:
         return None
     scopes = tuple(scope for scope in LIMIT_SCOPES if scope in plan.scopes)
@@ -42,7 +43,7 @@ def limits_section(shown: Shown, ledger: Ledger) -> LimitsSection | None:
     )
 
 
-def _group(shown: Shown, case: PlannedCase, scopes: Sequence[str], ledger: Ledger) -> LimitGroup:
+def _group(shown: Judged, case: PlannedCase, scopes: Sequence[str], ledger: Ledger) -> LimitGroup:
     path = ("limits", case.name)
     return LimitGroup(
         case=case_label(case),
@@ -56,7 +57,7 @@ def _group(shown: Shown, case: PlannedCase, scopes: Sequence[str], ledger: Ledge
                 profile=profile.title,
                 scopes=tuple(_attained(shown, case, profile, scope, ledger) for scope in scopes),
             )
-            for profile in shown.result.measured_profiles(case.name)
+            for profile in shown.measured_profiles(case.name)
         ),
     )
 
@@ -67,9 +68,9 @@ def _limit(ledger: Ledger, path: tuple[str, ...]) -> Sentence:
     return (f"{ledger.value(*path, 'limit')}, ", seconds, " µs") if seconds else ("–",)
 
 
-def _attained(shown: Shown, case: PlannedCase, profile: PlannedProfile, scope: str, ledger: Ledger) -> Attained:
+def _attained(shown: Judged, case: PlannedCase, profile: PlannedProfile, scope: str, ledger: Ledger) -> Attained:
     path = ("limits", case.name, "profiles", profile.name, scope)
-    cell = shown.result.cells[case.name, profile.name]
+    cell = shown.cell(case.name, profile.name)
     return Attained(
         share=ledger.figure(*path, "attained", show=format.share),
         distance=ledger.figure(*path, "distance_seconds", show=format.distance),
@@ -78,20 +79,20 @@ def _attained(shown: Shown, case: PlannedCase, profile: PlannedProfile, scope: s
     )
 
 
-def _why_not(cell: CellResult, scope: str) -> str:
+def _why_not(cell: Mapping[str, Any], scope: str) -> str:
     """Why a cell has no fraction of its limit in a scope."""
-    if scope not in cell.latencies:
+    if scope not in cell["scopes"]:
         return "not measured"
-    if cell.impossible.get(scope):
-        return cell.impossible[scope]
-    return "launch-bound" if cell.launch_bound and scope != GRAPH else "no ceiling for as many bytes"
+    if why := cell["impossible"].get(scope):
+        return str(why)
+    return "launch-bound" if cell["launch_bound"] and scope != GRAPH else "no ceiling for as many bytes"
 
 
-def _spots(shown: Shown, ledger: Ledger) -> list[Spot]:
+def _spots(shown: Judged, ledger: Ledger) -> list[Spot]:
     """The cells that the roofline can show: with operations to count, and a time that is not the launch's."""
     spots = []
-    for case in shown.result.plan.included_cases:
-        for profile in shown.result.measured_profiles(case.name):
+    for case in shown.plan.included_cases:
+        for profile in shown.measured_profiles(case.name):
             path = ("limits", case.name, "profiles", profile.name)
             speed = ledger.value(*path, "flops_per_second")
             if speed is not None:
@@ -133,9 +134,9 @@ def _bandwidths(ledger: Ledger) -> list[Roof]:
     return roofs
 
 
-def _rates(shown: Shown, ledger: Ledger) -> list[Roof]:
+def _rates(shown: Judged, ledger: Ledger) -> list[Roof]:
     """Rates of the matrix units for the data types of this experiment."""
-    kinds = dict.fromkeys(MATRIX_KINDS[c.dtype] for c in shown.result.plan.included_cases if c.dtype in MATRIX_KINDS)
+    kinds = dict.fromkeys(MATRIX_KINDS[c.dtype] for c in shown.plan.included_cases if c.dtype in MATRIX_KINDS)
     roofs = []
     for kind in kinds:
         for source, path in (("measured", ("matrix", kind, "flops_per_second")),
@@ -146,20 +147,20 @@ def _rates(shown: Shown, ledger: Ledger) -> list[Roof]:
     return roofs
 
 
-def _undrawn(shown: Shown, spots: Sequence[Spot], drawn: bool) -> str:
+def _undrawn(shown: Judged, spots: Sequence[Spot], drawn: bool) -> str:
     """What the chart leaves out, or why there is none."""
     if not spots:
         return "There is no roofline: no cell has operations to count and a time that is not the launch's."
     if not drawn:
         return "There is no roofline, for some profiles of a case would share a marker; the table holds all of them."
-    included = shown.result.plan.included_cases
-    cells = [cell for case in included for cell in shown.result.measured(case.name)]
+    included = shown.plan.included_cases
+    cells = [shown.cell(case.name, profile.name) for case in included for profile in shown.measured_profiles(case.name)]
     left = [
         what
         for what, any_left in (
             (NO_FLOPS, any(not case.flops for case in included)),
-            (LAUNCH_BOUND, any(cell.launch_bound for cell in cells)),
-            (IMPOSSIBLE, any(cell.impossible.get(SCOPE) for cell in cells)),
+            (LAUNCH_BOUND, any(cell["launch_bound"] for cell in cells)),
+            (IMPOSSIBLE, any(cell["impossible"].get(SCOPE) for cell in cells)),
         )
         if any_left
     ]

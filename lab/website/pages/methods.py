@@ -9,8 +9,8 @@ from lab.verdict.audit.finding import Amount, Finding, Rule
 from lab.verdict.audit.rules import RULES, audit
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.judged import Judged
 from lab.website.pages.same_kernel import SameKernel, same_kernel, same_kernel_data
-from lab.website.pages.views import Shown
 
 OPEN = 8  # lists of so many findings or fewer are unfolded at once
 
@@ -62,7 +62,7 @@ class MethodsPage:
 
 
 def methods_page(
-    publications: Sequence[Publication], own: Sequence[Publication], shown: Sequence[Shown]
+    publications: Sequence[Publication], own: Sequence[Publication], shown: Sequence[Judged]
 ) -> MethodsPage:
     """`own` is what this site publishes itself, after the guard has passed it; `shown` what that was made of."""
     data = {**methods_data(publications, own), "same_kernel": same_kernel_data(publications, shown)}

@@ -4,12 +4,13 @@ from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import WEIGHED, Status
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.judged import Judged
 from lab.website.pages.labels import baseline_title, profile_title, shape_label
-from lab.website.pages.views import Card, Shown, TrafficVerdict
+from lab.website.pages.views import Card, TrafficVerdict
 
 
-def traffic_verdict(shown: Shown, claim: PlannedClaim, case_name: str, ledger: Ledger) -> TrafficVerdict:
-    case = next(c for c in shown.result.plan.cases if c.name == case_name)
+def traffic_verdict(shown: Judged, claim: PlannedClaim, case_name: str, ledger: Ledger) -> TrafficVerdict:
+    case = next(c for c in shown.plan.cases if c.name == case_name)
     path = ("claims", claim.name, "cases", case_name)
     counters = ("cells", case_name, claim.subject, "counters")
     return TrafficVerdict(
@@ -26,7 +27,7 @@ def traffic_verdict(shown: Shown, claim: PlannedClaim, case_name: str, ledger: L
     )
 
 
-def traffic_outcome(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> Sentence:
+def traffic_outcome(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> Sentence:
     """How a claim about traffic came out, as a part of the answer."""
     subject = profile_title(shown, claim.subject)
     path = ("claims", claim.name)
@@ -47,7 +48,7 @@ def traffic_outcome(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> Senten
     return (baseline_title(shown, claim), " moved ", *span, f" the bytes of {subject}", *tally)
 
 
-def traffic_card(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> Card | None:
+def traffic_card(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> Card | None:
     """The largest ratio of bytes; against the least, the smallest share that had to be moved."""
     path = ("claims", claim.name, "cases")
     found = {c: ledger.value(*path, c, "ratio") for c in claim.cases if ledger.value(*path, c, "status") in WEIGHED}
@@ -60,7 +61,7 @@ def traffic_card(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> Card | No
     value = ledger.figure(*path, chosen, "ratio", show=format.times if claim.baseline else _share)
     assert value is not None, "a weighed case has a ratio"
     subject = profile_title(shown, claim.subject)
-    case = next(c for c in shown.result.plan.cases if c.name == chosen)
+    case = next(c for c in shown.plan.cases if c.name == chosen)
     return Card(
         label=f"Bytes of {baseline_title(shown, claim)}, largest over {subject}"
         if claim.baseline

@@ -1,31 +1,18 @@
 """Published speed-ups beside the same cases measured here, and why they differ: a section of an experiment's page."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lab.definition.plan import PlannedCase
-from lab.definition.publication import Publication, Replication
-from lab.verdict.audit.finding import Amount, Words
+from lab.definition.publication import Publication
 from lab.verdict.cells import SCOPE
-from lab.verdict.replication import (
-    FACTORS,
-    Measured,
-    Printed,
-    factors,
-    measured,
-    printed_speedups,
-    reasons,
-    told_by_itself,
-)
-from lab.verdict.roofline import peak_bytes_per_second
-from lab.verdict.statistics import Speedup
+from lab.verdict.replication import FACTORS
 from lab.website import format
 from lab.website.charts.published import PublishedChart, Told, published_chart
 from lab.website.figure import Figure, Ledger, Sentence, pointer
+from lab.website.judged import Judged
 from lab.website.pages.labels import case_label, profile_title
 from lab.website.pages.replication_views import PrintedTable, ReplicationRow, ReplicationSection
-from lab.website.pages.views import Shown
-from lab.website.rounding import rounded
 
 ROOT = "replication"
 RIVAL_SERIES = "torch-compile"  # colour and marker of the fastest other profile, whichever that is
@@ -35,33 +22,14 @@ SIGNS = {
 }  # fmt: skip
 
 
-def publication_of(publications: Sequence[Publication], experiment: str) -> Publication | None:
-    """The one whose cases the experiment measures again."""
-    return next((p for p in publications if p.replication and p.replication.experiment == experiment), None)
-
-
-def replication_data(publication: Publication, shown: Shown) -> dict[str, Any]:
-    """Plain JSON values, SI units; what was measured by case, what was printed by table and case."""
-    replication = publication.replication
-    assert replication is not None, "asked only of a publication that is measured again"
-    included = [case for case in shown.result.plan.cases if case.name in replication.cases.values()]
-    found = {case.name: _found(shown, replication, case) for case in included}
-    tables: dict[str, Any] = {}
-    for printed in printed_speedups(publication, replication):
-        if printed.case in found:
-            tables.setdefault(printed.table, {})[printed.case] = _printed(printed, found[printed.case])
-    return {
-        "publication": publication.slug,
-        "there": _there(publication),
-        "here": _here(shown),
-        "measured": {case: _measured(each) for case, each in found.items()},
-        "tables": tables,
-    }
-
-
-def replication_section(publication: Publication, shown: Shown, ledger: Ledger) -> ReplicationSection:
-    """The view of what `replication_data` put into the page's data."""
-    cases = {case.name: case for case in shown.result.plan.cases}
+def replication_section(
+    publications: Sequence[Publication], shown: Judged, ledger: Ledger
+) -> ReplicationSection | None:
+    """None where the experiment measures no publication's cases again."""
+    publication = next((each for each in publications if each.slug == ledger.value(ROOT, "publication")), None)
+    if publication is None:
+        return None
+    cases = {case.name: case for case in shown.plan.cases}
     tables = tuple(
         PrintedTable(
             title=table.title,
@@ -75,7 +43,7 @@ def replication_section(publication: Publication, shown: Shown, ledger: Ledger) 
     return ReplicationSection(
         publication=publication.title,
         slug=publication.slug,
-        scopes=shown.result.plan.scopes,
+        scopes=shown.plan.scopes,
         rival_series=RIVAL_SERIES,
         machines=_machines(ledger),
         tables=tables,
@@ -83,65 +51,7 @@ def replication_section(publication: Publication, shown: Shown, ledger: Ledger) 
     )
 
 
-def _found(shown: Shown, replication: Replication, case: PlannedCase) -> Measured | str:
-    if shown.run is None:
-        return ""
-    return measured(shown.result, replication, case.name)
-
-
-def _there(publication: Publication) -> dict[str, Any]:
-    limits = publication.tables[0].limits
-    return {"gpu": limits.gpu, "bytes_per_second": limits.bytes_per_second, "cache_bytes": limits.l2_bytes}
-
-
-def _here(shown: Shown) -> dict[str, Any] | None:
-    if shown.run is None or shown.on_cpu:
-        return None
-    machine = shown.run.machine
-    return {
-        "gpu": machine.gpu,
-        "bytes_per_second": rounded(peak_bytes_per_second(machine)),
-        "cache_bytes": machine.l2_bytes,
-    }
-
-
-def _measured(found: Measured | str) -> dict[str, Any]:
-    if isinstance(found, str):
-        return {"outcome": found or "not measured yet"}
-    return {
-        "outcome": "measured",
-        "rival": found.rival.profile,
-        "over_rival": _ratio(found.over_rival),
-        "over_baseline": {scope: _ratio(each) for scope, each in found.over_baseline.items() if each},
-        "loop_ratio": rounded(found.loop_ratio),
-    }
-
-
-def _ratio(found: Speedup) -> dict[str, Any]:
-    return {"ratio": rounded(found.ratio), "low": rounded(found.low), "high": rounded(found.high)}
-
-
-def _printed(printed: Printed, found: Measured | str) -> dict[str, Any]:
-    known = None if isinstance(found, str) else found
-    return {
-        "baseline_seconds": rounded(printed.baseline_seconds),
-        "subject_seconds": rounded(printed.subject_seconds),
-        "ratio": printed.ratio,
-        "factors": {name: rounded(value) for name, value in factors(printed.ratio, known).items()} if known else {},
-        "by_itself": _words(told_by_itself(printed)),
-        "reasons": _words(reasons(printed, known)) if known else [],
-    }
-
-
-def _words(sentences: Iterable[Words]) -> list[list[Any]]:
-    """Sentences as lists of texts and of amounts."""
-    return [
-        [{"value": rounded(word.value), "unit": word.unit} if isinstance(word, Amount) else word for word in words]
-        for words in sentences
-    ]
-
-
-def _row(shown: Shown, table: str, case: PlannedCase, ledger: Ledger) -> ReplicationRow:
+def _row(shown: Judged, table: str, case: PlannedCase, ledger: Ledger) -> ReplicationRow:
     path, here = (ROOT, "tables", table, case.name), (ROOT, "measured", case.name)
     outcome = ledger.value(*here, "outcome")
     rival = ledger.value(*here, "rival")
@@ -154,7 +64,7 @@ def _row(shown: Shown, table: str, case: PlannedCase, ledger: Ledger) -> Replica
         printed=ledger.figure(*path, "ratio", show=lambda value: format.amount(value, "ratio")),
         ratios=tuple(
             (ledger.ratio(*here, "over_baseline", scope), ledger.interval(*here, "over_baseline", scope))
-            for scope in shown.result.plan.scopes
+            for scope in shown.plan.scopes
         ),
         over_rival=(ledger.ratio(*here, "over_rival"), ledger.interval(*here, "over_rival")),
         rival=profile_title(shown, rival) if rival else "",
@@ -205,10 +115,10 @@ def _gigabytes(ledger: Ledger, which: str) -> Figure | str:
     return show or "an unknown bandwidth"
 
 
-def _chart(shown: Shown, ledger: Ledger) -> PublishedChart | None:
+def _chart(shown: Judged, ledger: Ledger) -> PublishedChart | None:
     """None before anything was measured: printed figures alone need no picture."""
     cases = []
-    for case in shown.result.plan.cases:
+    for case in shown.plan.cases:
         here = (ROOT, "measured", case.name)
         ratio, rival = ledger.ratio(*here, "over_baseline", SCOPE), ledger.ratio(*here, "over_rival")
         if not ratio or not rival:

@@ -6,13 +6,12 @@ of both; the page says why, from the counters of both.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median_high
 from typing import Any
 
 from lab.definition.publication import Publication
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.pages.views import Shown
+from lab.website.judged import Judged
 
 # (publication, row): theirs.
 PRINTED = ("cuda-kernel-lab", "rmsnorm 4096×4096 float16, Triton")
@@ -46,7 +45,7 @@ class SameKernel:
     reasons: tuple[Sentence, ...]
 
 
-def same_kernel_data(publications: Sequence[Publication], shown: Sequence[Shown]) -> dict[str, dict[str, Any]]:
+def same_kernel_data(publications: Sequence[Publication], shown: Sequence[Judged]) -> dict[str, dict[str, Any]]:
     """Theirs, the same shape here, and one beyond the cache; empty where one of them has no counters."""
     columns = {"theirs": _printed(publications), "same": _own(shown, *SAME), "beyond": _own(shown, *BEYOND)}
     return columns if all(columns.values()) else {}
@@ -89,29 +88,29 @@ def _printed(publications: Sequence[Publication]) -> dict[str, Any]:
     return {}
 
 
-def _own(shown: Sequence[Shown], experiment: str, case_name: str, profile: str) -> dict[str, Any]:
-    item = next((item for item in shown if item.result.plan.name == experiment), None)
-    case = next((case for case in item.result.plan.cases if case.name == case_name), None) if item else None
-    if not item or not item.run or not case:
+def _own(shown: Sequence[Judged], experiment: str, case_name: str, profile: str) -> dict[str, Any]:
+    item = next((item for item in shown if item.plan.name == experiment), None)
+    case = next((case for case in item.plan.cases if case.name == case_name), None) if item else None
+    if not item or not item.evidence or not case:
         return {}
-    counters = item.result.cells[case.name, profile].counters
-    if not counters or len(counters.kernels) != 1:
+    kernels = item.cell(case.name, profile).get("counters", {}).get("kernels", ())
+    if len(kernels) != 1:
         return {}
-    (kernel,) = counters.kernels
+    (kernel,) = kernels
     return {
-        "gpu": item.run.machine.gpu,
+        "gpu": item.machine["gpu"],
         "shape": "×".join(map(str, case.shape)),
         "least_bytes": case.least_bytes,
-        "read_bytes": kernel.dram_read_bytes,
-        "written_bytes": kernel.dram_written_bytes,
-        "l2_bytes": item.run.machine.l2_bytes,
-        "seconds": kernel.duration_seconds,
-        "dram_share": _share(kernel.dram_percent),
-        "occupancy_share": _share(kernel.occupancy_percent),
-        "occupancy_limit_share": _share(kernel.theoretical_occupancy_percent),
-        "registers_per_thread": kernel.registers_per_thread,
-        "launch_floor_seconds": median_high(sweep.launch_floor_seconds for sweep in item.run.sweeps),
-        "sm_hertz": kernel.sm_hertz,
+        "read_bytes": kernel["dram_read_bytes"],
+        "written_bytes": kernel["dram_written_bytes"],
+        "l2_bytes": item.machine["l2_bytes"],
+        "seconds": kernel["duration_seconds"],
+        "dram_share": _share(kernel["dram_percent"]),
+        "occupancy_share": _share(kernel["occupancy_percent"]),
+        "occupancy_limit_share": _share(kernel["theoretical_occupancy_percent"]),
+        "registers_per_thread": kernel["registers_per_thread"],
+        "launch_floor_seconds": item.evidence["median_launch_floor_seconds"],
+        "sm_hertz": kernel["sm_hertz"],
     }
 
 

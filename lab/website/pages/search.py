@@ -1,119 +1,129 @@
 """A search for launch configurations on its page: every one tried, case by case, and what came of it, in words."""
 
+from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.definition.search import RULE, is_search
 from lab.verdict.judge import EQUIVALENCE_MARGIN
-from lab.verdict.search import Search, Trial, searches
 from lab.website import format
 from lab.website.charts.speedups import Point, speedup_chart
 from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.judged import Judged
 from lab.website.pages.labels import SCOPES, case_label, series
-from lab.website.pages.views import Card, SearchCase, SearchRow, Shown
+from lab.website.pages.views import Card, SearchCase, SearchRow
+
+Trial = tuple[str, PlannedProfile]  # claim, configuration
 
 
-def search_cases(shown: Shown, ledger: Ledger) -> tuple[SearchCase, ...]:
-    """None where the experiment is no search, or none was measured."""
-    if shown.run is None or not is_search(shown.result.plan):
+def search_cases(shown: Judged, ledger: Ledger) -> tuple[SearchCase, ...]:
+    """Empty where the experiment is no search, or none was measured."""
+    if not shown.evidence or not is_search(shown.plan):
         return ()
-    return tuple(_case(search, ledger) for search in searches(shown.result))
+    return tuple(_case(case, _trials(shown, case), ledger) for case in shown.plan.included_cases)
 
 
-def search_answer(shown: Shown, found: tuple[SearchCase, ...]) -> Sentence:
+def search_answer(shown: Judged, found: tuple[SearchCase, ...]) -> Sentence:
     """One sentence: what won where."""
-    assert shown.run is not None, "only what was measured is shown as a search"
-    scopes = dict.fromkeys(SCOPES[claim.scope] for claim in shown.result.plan.claims)
-    where = "On this machine's CPU" if shown.on_cpu else f"On one {shown.run.machine.gpu}, {' and '.join(scopes)}"
+    scopes = dict.fromkeys(SCOPES[claim.scope] for claim in shown.plan.claims)
+    where = "On this machine's CPU" if shown.on_cpu else f"On one {shown.machine['gpu']}, {' and '.join(scopes)}"
     parts: Sentence = (f"{where}: ",)
     for number, case in enumerate(found):
         parts = (*parts, "; " if number else "", f"for {case.label}, ", *case.outcome)
     return (*parts, ".")
 
 
-def search_cards(shown: Shown, ledger: Ledger) -> tuple[Card, ...]:
+def search_cards(shown: Judged, ledger: Ledger) -> tuple[Card, ...]:
     """The fastest rival of each case."""
     cards = []
-    for search in searches(shown.result):
-        best = search.trials[0]
-        ratio = ledger.ratio(*_verdict(search, best))
-        p50, rule_p50 = _p50(search, best.profile.name, ledger), _p50(search, RULE, ledger)
+    for case in shown.plan.included_cases:
+        claim, profile = _trials(shown, case)[0]
+        path = _verdict(case, claim)
+        ratio, status = ledger.ratio(*path), ledger.value(*path, "status")
+        p50, rule_p50 = _p50(case, profile.name, ledger), _p50(case, RULE, ledger)
         if ratio and p50 and rule_p50:
-            label = f"{case_label(search.case)}: {best.profile.title}, the fastest rival, over the rule"
-            context = (p50, " µs against ", rule_p50, f" µs: {best.verdict.status}")
-            cards.append(Card(label=label, value=ratio, context=context))
+            label = f"{case_label(case)}: {profile.title}, the fastest rival, over the rule"
+            cards.append(Card(label=label, value=ratio, context=(p50, " µs against ", rule_p50, f" µs: {status}")))
     return tuple(cards)
 
 
-def _case(search: Search, ledger: Ledger) -> SearchCase:
-    points = [point for trial in search.trials if (point := _point(search, trial, ledger))]
+def _trials(shown: Judged, case: PlannedCase) -> list[Trial]:
+    """Everything that was tried at a case, the fastest first."""
+    subjects = {claim.name: claim.subject for claim in shown.plan.claims}
+    profiles = {profile.name: profile for profile in shown.plan.profiles}
+    return [(claim, profiles[subjects[claim]]) for claim in shown.data["searches"][case.name]["claims"]]
+
+
+def _case(case: PlannedCase, trials: list[Trial], ledger: Ledger) -> SearchCase:
+    points = [point for trial in trials if (point := _point(case, trial, ledger))]
     return SearchCase(
-        name=search.case.name,
-        label=case_label(search.case),
+        name=case.name,
+        label=case_label(case),
         chart=speedup_chart(points, EQUIVALENCE_MARGIN) if points else None,
-        rule_p50=_p50(search, RULE, ledger),
-        rule_registers=_compiled(search, RULE, "registers_per_thread", ledger),
-        rule_spills=_compiled(search, RULE, "spills", ledger),
-        rows=tuple(_row(search, trial, ledger) for trial in search.trials),
-        outcome=_outcome(search, ledger),
+        rule_p50=_p50(case, RULE, ledger),
+        rule_registers=_compiled(case, RULE, "registers_per_thread", ledger),
+        rule_spills=_compiled(case, RULE, "spills", ledger),
+        rows=tuple(_row(case, trial, ledger) for trial in trials),
+        outcome=_outcome(case, trials, ledger),
     )
 
 
-def _point(search: Search, trial: Trial, ledger: Ledger) -> Point | None:
-    path = _verdict(search, trial)
+def _point(case: PlannedCase, trial: Trial, ledger: Ledger) -> Point | None:
+    claim, profile = trial
+    path = _verdict(case, claim)
     ratio, interval = ledger.ratio(*path), ledger.interval(*path)
     if not ratio or not interval:
         return None
     found = ledger.value(*path)
     return Point(
-        case=trial.profile.title, profile="a configuration", series=series(trial.profile.name),
+        case=profile.title, profile="a configuration", series=series(profile.name),
         ratio=found["ratio"], low=found["low"], high=found["high"], text=f"{ratio.text} {interval.text}",
     )  # fmt: skip
 
 
-def _row(search: Search, trial: Trial, ledger: Ledger) -> SearchRow:
-    profile, counts = trial.profile, ("searches", search.case.name, "trials", trial.profile.name)
+def _row(case: PlannedCase, trial: Trial, ledger: Ledger) -> SearchRow:
+    claim, profile = trial
+    path, counts = _verdict(case, claim), ("searches", case.name, "trials", profile.name)
     return SearchRow(
         title=profile.title,
-        p50=_p50(search, profile.name, ledger),
-        ratio=ledger.ratio(*_verdict(search, trial)),
-        interval=ledger.interval(*_verdict(search, trial)),
+        p50=_p50(case, profile.name, ledger),
+        ratio=ledger.ratio(*path),
+        interval=ledger.interval(*path),
         ahead=ledger.figure(*counts, "sweeps_ahead"),
         sweeps=ledger.figure(*counts, "sweeps"),
-        registers=_compiled(search, profile.name, "registers_per_thread", ledger),
-        spills=_compiled(search, profile.name, "spills", ledger),
-        status=trial.verdict.status,
-        mark=trial.verdict.mark,
-        reason=trial.verdict.reason,
+        registers=_compiled(case, profile.name, "registers_per_thread", ledger),
+        spills=_compiled(case, profile.name, "spills", ledger),
+        status=ledger.value(*path, "status"),
+        mark=ledger.value(*path, "mark"),
+        reason=ledger.value(*path, "reason"),
     )
 
 
-def _outcome(search: Search, ledger: Ledger) -> Sentence:
-    trial = search.winner or search.trials[0]
-    ratio, interval = ledger.ratio(*_verdict(search, trial)), ledger.interval(*_verdict(search, trial))
+def _outcome(case: PlannedCase, trials: list[Trial], ledger: Ledger) -> Sentence:
+    place = ("searches", case.name)
+    winner = ledger.value(*place, "winner")
+    claim, profile = next((trial for trial in trials if trial[1].name == winner), trials[0])
+    ratio, interval = ledger.ratio(*_verdict(case, claim)), ledger.interval(*_verdict(case, claim))
     if ratio is None or interval is None:
         return ("nothing could be compared with the rule",)
-    if search.winner is None:
+    if not winner:
         return (
-            f"no configuration was 2 % faster than the rule beyond noise ({trial.profile.title}, the nearest, ran ",
+            f"no configuration was 2 % faster than the rule beyond noise ({profile.title}, the nearest, ran ",
             ratio, " ", interval, " as fast)",
         )  # fmt: skip
-    path = ("searches", search.case.name)
-    fastest, sweeps = (
-        ledger.figure(*path, "sweeps_fastest"),
-        ledger.figure(*path, "trials", trial.profile.name, "sweeps"),
-    )
+    fastest = ledger.figure(*place, "sweeps_fastest")
+    sweeps = ledger.figure(*place, "trials", profile.name, "sweeps")
     return (
-        f"{trial.profile.title} ran ", ratio, " ", interval, " as fast as the rule, the fastest of all in ",
+        f"{profile.title} ran ", ratio, " ", interval, " as fast as the rule, the fastest of all in ",
         fastest or "", " of ", sweeps or "", " sweeps",
     )  # fmt: skip
 
 
-def _verdict(search: Search, trial: Trial) -> tuple[str, ...]:
-    return "claims", trial.claim, "cases", search.case.name
+def _verdict(case: PlannedCase, claim: str) -> tuple[str, ...]:
+    return "claims", claim, "cases", case.name
 
 
-def _p50(search: Search, profile: str, ledger: Ledger) -> Figure | None:
-    path = ("cells", search.case.name, profile, "scopes", search.scope, "p50_seconds")
-    return ledger.figure(*path, show=format.microseconds)
+def _p50(case: PlannedCase, profile: str, ledger: Ledger) -> Figure | None:
+    scope = ledger.value("searches", case.name, "scope")
+    return ledger.figure("cells", case.name, profile, "scopes", scope, "p50_seconds", show=format.microseconds)
 
 
-def _compiled(search: Search, profile: str, what: str, ledger: Ledger) -> Figure | None:
-    return ledger.figure("cells", search.case.name, profile, "compiled", "kernels", "0", what)
+def _compiled(case: PlannedCase, profile: str, what: str, ledger: Ledger) -> Figure | None:
+    return ledger.figure("cells", case.name, profile, "compiled", "kernels", "0", what)

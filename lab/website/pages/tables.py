@@ -5,9 +5,10 @@ from typing import Any
 
 from lab.definition.plan import PlannedCase, PlannedClaim, PlannedProfile
 from lab.verdict.cells import SCOPE
-from lab.verdict.ranking import Place, rank
+from lab.verdict.ranking import Place
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence, pointer
+from lab.website.judged import Judged
 from lab.website.pages.labels import baseline_title, case_label, profile_title, shape_label
 from lab.website.pages.moved import traffic_verdict
 from lab.website.pages.views import (
@@ -18,15 +19,13 @@ from lab.website.pages.views import (
     ControlRow,
     GpuRow,
     ScopeRow,
-    Shown,
     SplitRow,
 )
 
 
-def claim_view(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
-    result = next(found for found in shown.result.claims if found.claim.name == claim.name)
+def claim_view(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
     path = ("claims", claim.name)
-    traffic = claim.measure == "traffic"
+    cases, traffic = ledger.value(*path, "cases"), claim.measure == "traffic"
     supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
     mean = ledger.figure(*path, "geometric_mean", show=format.times if traffic else format.threshold)
     compared = ledger.figure(*path, "compared")
@@ -38,24 +37,24 @@ def claim_view(shown: Shown, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
     return ClaimView(
         name=claim.name,
         text=claim.text,
-        status=result.status,
+        status=ledger.value(*path, "status"),
         subject=profile_title(shown, claim.subject),
         baseline=baseline_title(shown, claim),
         threshold=threshold,
         scope=claim.scope,
         measure=claim.measure,
         tally=tally,
-        rows=() if traffic else tuple(_case_verdict(shown, claim, case, ledger) for case in result.verdicts),
-        traffic_rows=tuple(traffic_verdict(shown, claim, case, ledger) for case in result.verdicts) if traffic else (),
-        headline=claim.name in shown.result.plan.headlines,
+        rows=() if traffic else tuple(_case_verdict(shown, claim, case, ledger) for case in cases),
+        traffic_rows=tuple(traffic_verdict(shown, claim, case, ledger) for case in cases) if traffic else (),
+        headline=claim.name in shown.plan.headlines,
         expected=" or ".join(claim.expected),
     )
 
 
-def _case_verdict(shown: Shown, claim: PlannedClaim, case_name: str, ledger: Ledger) -> CaseVerdict:
-    case = next(c for c in shown.result.plan.cases if c.name == case_name)
+def _case_verdict(shown: Judged, claim: PlannedClaim, case_name: str, ledger: Ledger) -> CaseVerdict:
+    case = next(c for c in shown.plan.cases if c.name == case_name)
     path = ("claims", claim.name, "cases", case_name)
-    places = rank(shown.result, case_name, claim.scope)
+    places = shown.places(case_name, claim.scope)
 
     def timed(profile: str) -> tuple[str, ...]:
         return "cells", case_name, profile, "scopes", claim.scope
@@ -79,40 +78,40 @@ def _case_verdict(shown: Shown, claim: PlannedClaim, case_name: str, ledger: Led
     )
 
 
-def _first(shown: Shown, places: Mapping[str, Place]) -> str:
+def _first(shown: Judged, places: Mapping[str, Place]) -> str:
     """The fastest profile, and whether that is more than the measurement can tell."""
     return next((profile_title(shown, name) + place.doubt for name, place in places.items()), "–")
 
 
-def case_view(shown: Shown, case: PlannedCase, ledger: Ledger) -> CaseView:
-    planned = shown.result.plan.profiles_of(case)
+def case_view(shown: Judged, case: PlannedCase, ledger: Ledger) -> CaseView:
+    planned = shown.plan.profiles_of(case)
     return CaseView(
         name=case.name,
         label=case_label(case),
         description=case.description,
-        included=case.included and shown.run is not None,
+        included=case.included and bool(shown.evidence),
         least_megabytes=ledger.figure("cases", case.name, "least_bytes", show=format.megabytes),
         cells=tuple(_cell(shown, case, profile, ledger) for profile in planned),
-        scopes=shown.result.plan.scopes,
-        power_capped=(shown.result.plan.name, case.name) in shown.result.spoiled.power_capped,
+        scopes=shown.plan.scopes,
+        power_capped=bool(ledger.value("gpu", case.name, "power_capped")),
         scope_rows=tuple(row for profile in planned if (row := _scope_row(shown, case, profile, ledger))),
     )
 
 
-def _scope_row(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> ScopeRow | None:
-    scopes = shown.result.plan.scopes
-    if len(scopes) < 2 or shown.result.cells[case.name, profile.name].outcome != "measured":
+def _scope_row(shown: Judged, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> ScopeRow | None:
+    scopes = shown.plan.scopes
+    if len(scopes) < 2 or shown.cell(case.name, profile.name)["outcome"] != "measured":
         return None
     path = ("cells", case.name, profile.name, "scopes")
     times = tuple(ledger.figure(*path, scope, "p50_seconds", show=format.microseconds) for scope in scopes)
     return ScopeRow(at=pointer(*path), profile=profile.title, times=times)
 
 
-def split_rows(shown: Shown, ledger: Ledger) -> tuple[SplitRow, ...]:
+def split_rows(shown: Judged, ledger: Ledger) -> tuple[SplitRow, ...]:
     """Where the speed-up of an eager call comes from, for each headline claim and case."""
     rows = []
-    for case in shown.result.plan.included_cases:
-        for claim in shown.result.plan.claims:
+    for case in shown.plan.included_cases:
+        for claim in shown.plan.claims:
             path = ("splits", case.name, claim.name)
             if ledger.value(*path):
                 parts = tuple(
@@ -124,9 +123,9 @@ def split_rows(shown: Shown, ledger: Ledger) -> tuple[SplitRow, ...]:
     return tuple(rows)
 
 
-def control_rows(shown: Shown, ledger: Ledger) -> tuple[ControlRow, ...]:
+def control_rows(shown: Judged, ledger: Ledger) -> tuple[ControlRow, ...]:
     rows = []
-    for case in shown.result.plan.included_cases:
+    for case in shown.plan.included_cases:
         path = ("controls", case.name)
         if profile := ledger.value(*path, "profile"):
             rows.append(
@@ -142,14 +141,14 @@ def control_rows(shown: Shown, ledger: Ledger) -> tuple[ControlRow, ...]:
     return tuple(rows)
 
 
-def gpu_rows(shown: Shown, ledger: Ledger) -> tuple[GpuRow, ...]:
+def gpu_rows(shown: Judged, ledger: Ledger) -> tuple[GpuRow, ...]:
     shows: dict[str, Callable[[float], str]] = {
         "lowest_spin_hertz": lambda v: f"{v / 1e6:.0f}", "lowest_sm_hertz": lambda v: f"{v / 1e6:.0f}",
         "largest_power_watts": lambda v: f"{v:.0f}", "largest_temperature_celsius": lambda v: f"{v:.0f}",
         "energy_joules_per_sweep": lambda v: f"{v:.0f}",
     }  # fmt: skip
     rows = []
-    for case in shown.result.plan.included_cases:
+    for case in shown.plan.included_cases:
         path = ("gpu", case.name)
         figures = tuple(ledger.figure(*path, name, show=show) for name, show in shows.items())
         if any(figures):
@@ -157,10 +156,10 @@ def gpu_rows(shown: Shown, ledger: Ledger) -> tuple[GpuRow, ...]:
     return tuple(rows)
 
 
-def _cell(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> CellView:
+def _cell(shown: Judged, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> CellView:
     path = ("cells", case.name, profile.name)
-    cell = shown.result.cells[case.name, profile.name]
-    place = rank(shown.result, case.name).get(profile.name)
+    cell = shown.cell(case.name, profile.name)
+    place = shown.places(case.name, SCOPE).get(profile.name)
 
     def figure(name: str, show: Callable[[Any], str]) -> Figure | None:
         return ledger.figure(*path, name, show=show)
@@ -168,15 +167,15 @@ def _cell(shown: Shown, case: PlannedCase, profile: PlannedProfile, ledger: Ledg
     return CellView(
         at=pointer(*path),
         profile=profile.title,
-        outcome=cell.outcome,
-        reason=cell.reason,
+        outcome=cell["outcome"],
+        reason=cell["reason"],
         place=f"fastest{place.doubt}" if place and place.rank == 1 else "",
-        enqueue=figure("enqueue_seconds", format.microseconds) if cell.enqueue_seconds else None,
-        host_bound=cell.host_bound,
+        enqueue=figure("enqueue_seconds", format.microseconds) if cell.get("enqueue_seconds") else None,
+        host_bound=cell.get("host_bound", False),
         p50=figure("p50_seconds", format.microseconds),
         p95=figure("p95_seconds", format.microseconds),
         noise=figure("noise_ratio", format.noise),
         gigabytes=figure("bytes_per_second", format.gigabytes_per_second),
         error=figure("worst_tolerance_share", lambda v: f"{v:.2f}"),
-        launch_bound=cell.launch_bound,
+        launch_bound=cell.get("launch_bound", False),
     )

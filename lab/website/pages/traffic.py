@@ -3,14 +3,14 @@
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.website import format
 from lab.website.figure import Ledger, pointer
+from lab.website.judged import Judged
 from lab.website.pages.hardware_views import TrafficGroup, TrafficRow
 from lab.website.pages.labels import case_label
-from lab.website.pages.views import Shown
 
 
-def traffic_groups(shown: Shown, ledger: Ledger) -> tuple[TrafficGroup, ...]:
+def traffic_groups(shown: Judged, ledger: Ledger) -> tuple[TrafficGroup, ...]:
     """By case, a row for each cell whose bytes the profiler counted."""
-    plan = shown.result.plan
+    plan = shown.plan
     groups = [
         TrafficGroup(
             case=case_label(case),

@@ -1,15 +1,14 @@
 """How far the lab itself can be trusted: its error rates and cost, as a page and as the data behind it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lab.verdict.spoiled import LARGEST_CANARY_DRIFT
-from lab.verdict.validity import AGREES_WITHIN, AGREES_WITHIN_SECONDS, REPEATED_WITHIN, Study
+from lab.verdict.validity import AGREES_WITHIN, AGREES_WITHIN_SECONDS, REPEATED_WITHIN
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.pages.trust_data import INSTRUMENTS, OTHERS, trust_data
-from lab.website.promoted import Evidence
+from lab.website.published_trust import INSTRUMENTS, OTHERS
 
 Row = tuple[Sentence, ...]
 
@@ -31,11 +30,11 @@ class TableView:
 class TrustPage:
     lede: Sentence
     tables: tuple[TableView, ...]
-    data: dict[str, Any]
+    data: Mapping[str, Any]
 
 
-def trust_page(study: Study, evidence: Sequence[Evidence]) -> TrustPage:
-    data = trust_data(study, evidence)
+def trust_page(data: Mapping[str, Any]) -> TrustPage:
+    """`data`: of lab.website.published_trust."""
     ledger = Ledger(data)
     makers = (_same, _power, _repeats, _instruments, _flush, _canaries, _cost)
     tables = tuple(table for make in makers if (table := make(ledger)).rows)

@@ -9,27 +9,10 @@ from typing import Any
 
 from lab.definition.plan import PlannedProfile
 from lab.verdict.judge import READING_ORDER
-from lab.verdict.results import ExperimentResult, RunResult
 from lab.website.charts.speedups import SpeedupChart
 from lab.website.figure import Figure, Sentence
 from lab.website.pages.hardware_views import CeilingsSection, KernelsSection, LimitsSection, TrafficGroup
 from lab.website.pages.replication_views import ReplicationSection
-from lab.website.promoted import Evidence
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Shown:
-    """An experiment with the evidence that its page shows; `run` is None where there is none."""
-
-    result: ExperimentResult
-    run: RunResult | None
-    digest: str = ""
-    commit: str = ""
-    history: tuple[Evidence, ...] = ()
-
-    @property
-    def on_cpu(self) -> bool:
-        return self.run is not None and self.run.machine.device == "cpu"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,16 +12,14 @@ from lab.verdict.judge import POLICY_VERSION
 from lab.verdict.results import RunResult
 from lab.verdict.spoiled import LARGEST_CANARY_DRIFT, deviations
 from lab.verdict.validity import Repeat, SelfComparison, Study
-from lab.website.promoted import Evidence
 from lab.website.rounding import rounded
 
 INSTRUMENTS = {"dirty_flush": DIRTY_FLUSH, "do_bench": DO_BENCH, "nvbench": NVBENCH}
 OTHERS = ("do_bench", "nvbench")
 
 
-def trust_data(study: Study, evidence: Sequence[Evidence]) -> dict[str, Any]:
+def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
     """Plain JSON values; SI units; the unit in the key."""
-    runs = [item.run for item in evidence]
     return {
         "schema": SCHEMA,
         "policy_version": POLICY_VERSION,
