@@ -12,6 +12,7 @@ from markupsafe import Markup
 from lab.errors import LabError
 from lab.evidence.source import ROOT
 from lab.website.charts.speedups import STYLE_HASHES, plotly_script
+from lab.website.hidden import encoded
 from lab.website.outputs import Document
 from lab.website.pages.site import Site
 
@@ -95,7 +96,7 @@ def _render(site: Site, out: Path) -> None:
             page(output.template, output.path, **output.view)
         else:
             _write(out / output.path, output.content)
-    _write(out / "assets" / plotly_name, plotly_code)
+    _write(out / "assets" / plotly_name, plotly_code.encode())
     for name in ASSETS:
         (out / "assets").mkdir(exist_ok=True)
         shutil.copyfile(TEMPLATES / name, out / "assets" / name)
@@ -108,4 +109,4 @@ def _json_in_script(text: str) -> Markup:
 
 def _write(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    path.write_bytes(encoded(content) if isinstance(content, str) else content)

@@ -10,8 +10,8 @@ MOVING = """[...document.querySelectorAll("*")].filter(element => {
     || style.scrollBehavior === "smooth";
 }).map(element => element.outerHTML.slice(0, 80))"""
 # What a reader of the paper could neither scroll to nor unfold.
-UNPRINTED = """[...document.querySelectorAll("table")].filter(table =>
-    !table.checkVisibility({ contentVisibilityAuto: true }) || getComputedStyle(table.parentElement).overflowX !== "visible"
+UNPRINTED = """[...document.querySelectorAll("table")].filter(table => !table.checkVisibility()
+    || getComputedStyle(table.parentElement).overflowX !== "visible"
   ).map(table => table.parentElement.getAttribute("aria-label"))"""
 PAGE = "experiments/normalization-fusion/index.html"
 

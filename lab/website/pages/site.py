@@ -4,8 +4,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from markdown_it import MarkdownIt
-
 from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import make_protocol
 from lab.verdict import explained, judge, judge_traffic, spoiled, statistics, traffic
@@ -18,6 +16,7 @@ from lab.website.outputs import Output
 from lab.website.pages.methods import MethodsPage
 from lab.website.pages.trust import TrustPage
 from lab.website.pages.views import DecisionLink, ExperimentPage
+from lab.website.prose import prose_html
 
 PROTOCOL = make_protocol(5, "cuda")
 
@@ -80,8 +79,7 @@ def decision_page(decision: Decision, found: Sequence[Standing]) -> DecisionPage
         date=decision.date.isoformat(),
         review_by=decision.review_by.isoformat(),
         acknowledged=decision.acknowledged,
-        # Raw HTML in a record stays text; markdown-it refuses script and data links by itself.
-        body_html=MarkdownIt("commonmark", {"html": False}).render(decision.body),
+        body_html=prose_html(decision.body),
         supports=tuple(_support(standing) for standing in found),
     )
 
