@@ -1,6 +1,7 @@
 """Triton without a GPU runs in its interpreter; tests marked `gpu` need `--gpu`; several processes share the rest."""
 
 import os
+from typing import Any
 
 import pytest
 
@@ -54,3 +55,11 @@ def _turn(item: pytest.Item) -> int:
         return 0
     group = next(item.iter_markers("xdist_group")).args[0]
     return {"measuring": 1, "browser": 2}.get(group, 3)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Nobody shall take a run without a browser for one with it."""
+    reasons = [r.longrepr[2] for r in terminalreporter.stats.get("skipped", ()) if isinstance(r.longrepr, tuple)]
+    if without := [reason for reason in reasons if "no browser: " in reason]:
+        terminalreporter.section("THE SITE WAS NOT TESTED IN A BROWSER", red=True, bold=True)
+        terminalreporter.write_line(f"{len(without)} tests: {without[0]}")
