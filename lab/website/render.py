@@ -1,6 +1,5 @@
 """Pages → files. The only room that knows of Jinja; it decides nothing and computes nothing."""
 
-import json
 import os
 import shutil
 import tempfile
@@ -13,11 +12,13 @@ from lab.errors import LabError
 from lab.evidence.source import ROOT
 from lab.website.charts.speedups import STYLE_HASHES, plotly_script
 from lab.website.hidden import encoded
+from lab.website.inventory import write_inventory
 from lab.website.outputs import Document
 from lab.website.pages.site import Site
+from lab.website.schemas import data_text
 
 TEMPLATES = ROOT / "site_templates"
-ASSETS = ("style.css", "explore.js")
+ASSETS = ("style.css", "explore.js", "search.js", "compare.js", "icon.svg")
 A_SITE = ("index.html", "policy/index.html", "assets/style.css")  # what every site that was built holds
 
 
@@ -76,21 +77,17 @@ def _render(site: Site, out: Path) -> None:
         text = templates.get_template(template).render(site=site, root=up, plotly=plotly_name, **view)
         _write(out / path, text)
 
-    page("index.html", "index.html")
     page("policy.html", "policy/index.html", policy=site.policy)
-    page("decisions.html", "decisions/index.html")
     if site.trust:
         page("trust.html", "trust/index.html", trust=site.trust)
-        _write(out / "trust" / "data.json", json.dumps(site.trust.data, indent=1, sort_keys=True) + "\n")
+        _write(out / "trust" / "data.json", data_text(site.trust.data, "trust/data.json", "trust"))
     if site.methods:
         page("methods.html", "methods/index.html", methods=site.methods)
-        _write(out / "methods" / "data.json", json.dumps(site.methods.data, indent=1, sort_keys=True) + "\n")
+        _write(out / "methods" / "data.json", data_text(site.methods.data, "methods/data.json", "methods"))
     for experiment in site.experiments:
         folder = f"experiments/{experiment.slug}"
         page("experiment.html", f"{folder}/index.html", page=experiment)
-        _write(out / folder / "data.json", json.dumps(experiment.data, indent=1, sort_keys=True) + "\n")
-    for decision in site.decisions:
-        page("decision.html", f"decisions/{decision.slug}/index.html", decision=decision)
+        _write(out / folder / "data.json", data_text(experiment.data, f"{folder}/data.json", "experiment"))
     for output in site.outputs:
         if isinstance(output, Document):
             page(output.template, output.path, **output.view)
@@ -100,6 +97,7 @@ def _render(site: Site, out: Path) -> None:
     for name in ASSETS:
         (out / "assets").mkdir(exist_ok=True)
         shutil.copyfile(TEMPLATES / name, out / "assets" / name)
+    write_inventory(out, site.base_url)
 
 
 def _json_in_script(text: str) -> Markup:

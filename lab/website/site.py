@@ -1,6 +1,5 @@
 """Definitions + evidence + decisions → the whole site: gather everything first, then write it at once."""
 
-import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,26 +8,60 @@ from lab.definition.catalogue import load_audits, load_experiments
 from lab.definition.experiment import Experiment
 from lab.definition.plan import planned
 from lab.evidence.source import ROOT
-from lab.verdict.results import ClaimResult, load_run
-from lab.website.decisions import Decision, Standing, check_claims, load_decisions, refuse_unacknowledged, standings
+from lab.verdict.results import load_run
+from lab.website.badges import badges_room
+from lab.website.csv_tables import csv_room
+from lab.website.decision_records import check_records, load_decisions
+from lab.website.decisions import Decision, Standing, refuse_unacknowledged, standings, today_of
+from lab.website.feed import feed_room
+from lab.website.inventory import checked_base_url
 from lab.website.judged import Judged, judged_run, not_measured
 from lab.website.kept import judged, trust
-from lab.website.outputs import Gathered, Output
-from lab.website.pages.experiment import decision_link, experiment_page
+from lab.website.outputs import Gathered, Output, Published
+from lab.website.pages.case import case_pages
+from lab.website.pages.compare import compare_pages
+from lab.website.pages.decisions import decision_pages
+from lab.website.pages.experiment import experiment_page
+from lab.website.pages.finder import search_pages
+from lab.website.pages.front import front_pages
+from lab.website.pages.glossary import glossary_pages
+from lab.website.pages.gpu import gpu_pages
 from lab.website.pages.methods import methods_page
-from lab.website.pages.site import Site, decision_page, policy_page
+from lab.website.pages.profile import profile_pages
+from lab.website.pages.run import run_pages
+from lab.website.pages.site import Site, policy_page
 from lab.website.pages.trust import TrustPage, trust_page
+from lab.website.pages.verdicts import verdict_pages
 from lab.website.promoted import EVIDENCE, Evidence, load_evidence
 from lab.website.refusal import as_publication, refuse
 from lab.website.render import write_site
+from lab.website.schemas import schemas_room
 
 DECISIONS = ROOT / "experiments" / "decisions"
 # Each makes one kind of page, or of file, of all that was gathered.
-ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = ()
+PREVIEWED: tuple[Callable[[Gathered], Iterable[Output]], ...] = (  # what a run shows before it is published
+    front_pages,
+    decision_pages,
+    glossary_pages,
+    search_pages,
+    case_pages,
+    profile_pages,
+    csv_room,
+    schemas_room,
+)
+ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = (
+    *PREVIEWED,
+    run_pages,
+    verdict_pages,
+    gpu_pages,
+    compare_pages,
+    badges_room,
+    feed_room,
+)
 EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
 
 
-def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE) -> str:
+def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE, base_url: str = "") -> str:
     """Rebuild the published site from what is committed; says what it wrote.
 
     EvidenceError where a figure that is about to be published breaks a rule of the guard.
@@ -36,14 +69,13 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
     evidence, published = _published(promoted)
     shown = [_shown(experiment, published) for experiment in load_experiments()]
     records = load_decisions(decisions)
-    known = {item.plan.name: list(item.data["claims"]) for item in shown}
-    check_claims(records, known, [item.digest for item in evidence])
-    found = {decision.slug: _standings(decision, shown, published) for decision in records}
+    check_records(records, [item.digest for item in evidence])
+    found = _standings(records, shown, published)
     for decision in records:
-        refuse_unacknowledged(decision, found[decision.slug])
+        refuse_unacknowledged(decision, found[decision.slug], shown)
     own = [as_publication(item) for item in shown]
     refuse(own)
-    gathered = _gathered("", shown, published, records, found)
+    gathered = replace(_gathered("", shown, published, records, found, evidence), base_url=checked_base_url(base_url))
     outputs = tuple(output for room in ROOMS for output in room(gathered))
     site = _site(gathered, trust_page(trust(evidence)))
     files = write_site(replace(site, methods=methods_page(load_audits(), own, shown), outputs=outputs), out)
@@ -57,10 +89,12 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     shown = judged_run(run)
     names = {item.plan.name for item in shown}
     records = [r for r in load_decisions(decisions) if {s.experiment for s in r.rests_on} <= names]
-    found = {decision.slug: _standings(decision, shown, published) for decision in records}
+    found = _standings(records, shown, published)
     out = directory / "preview"
     label = f"Preview of run {run.plan.run_id}, not published" + (": CPU evidence" if shown[0].on_cpu else "")
-    write_site(_site(_gathered(label, shown, published, records, found), None), out)
+    gathered = _gathered(label, shown, published, records, found)
+    outputs = tuple(output for room in PREVIEWED for output in room(gathered))
+    write_site(replace(_site(gathered, None), outputs=outputs), out)
     return out / "experiments" / shown[0].plan.name / "index.html"
 
 
@@ -79,10 +113,9 @@ def _site(gathered: Gathered, trust: TrustPage | None) -> Site:
             experiment_page(item, gathered.decisions, audits, gathered.history(item.plan.name))
             for item in gathered.current
         ),
-        decisions=tuple(decision_page(decision, standing) for decision, standing in gathered.decisions),
-        decision_links=tuple(decision_link(decision, standing) for decision, standing in gathered.decisions),
         policy=policy_page(),
         trust=trust,
+        base_url=gathered.base_url,
     )
 
 
@@ -92,12 +125,14 @@ def _gathered(
     published: Sequence[Judged],
     records: Sequence[Decision],
     found: Mapping[str, Sequence[Standing]],
+    evidence: Sequence[Evidence] = (),
 ) -> Gathered:
     return Gathered(
         label=label,
         current=tuple(shown),
         published=tuple(published),
         decisions=tuple((decision, found[decision.slug]) for decision in records),
+        files=tuple(Published(digest=item.digest, directory=item.directory) for item in evidence),
     )
 
 
@@ -116,16 +151,7 @@ def _fullness(item: Judged) -> tuple[bool, bool, int, str]:
     return not item.on_cpu, counted, item.evidence["sweeps"], item.evidence["finished_utc"]
 
 
-def _standings(decision: Decision, shown: Sequence[Judged], published: Sequence[Judged]) -> tuple[Standing, ...]:
-    def lookup(experiment: str, claim: str, digest: str) -> ClaimResult | None:
-        held = [item for item in published if item.digest.startswith(digest)] if digest else shown
-        found = (item.claim(claim) for item in held if item.plan.name == experiment and item.evidence)
-        return next((result for result in found if result), None)
-
-    return standings(decision, lookup, _today(shown, decision))
-
-
-def _today(shown: Sequence[Judged], decision: Decision) -> datetime.date:
-    """The day of the newest evidence: the site must not change by itself while nothing was measured."""
-    finished = [str(item.evidence.get("finished_utc", "")) for item in shown]
-    return max([*(datetime.date.fromisoformat(utc[:10]) for utc in finished if utc), decision.date])
+def _standings(
+    records: Sequence[Decision], shown: Sequence[Judged], published: Sequence[Judged]
+) -> dict[str, Sequence[Standing]]:
+    return {each.slug: standings(each, shown, published, today_of(shown, each)) for each in records}

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from factory import ceiling_seconds, machine, plan_of, records_of, write_run
-from rich_site import CLAIM, FAST, publish
+from factory import ceiling_seconds, machine, plan_of, publish, records_of, write_run
+from rich_site import CLAIM, FAST
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS

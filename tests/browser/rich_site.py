@@ -1,15 +1,11 @@
 """A published site of made-up evidence with something of everything: measured, refuted, noisy, counted, challenged."""
 
-import hashlib
-import json
-import shutil
 from pathlib import Path
 
-from factory import ceiling_seconds, plan_of, records_of, write_run
+from factory import ceiling_seconds, plan_of, publish, records_of, write_run
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS
-from lab.website.promoted import NAME, address_of
 from lab.website.site import build_site
 
 FAST = {
@@ -38,17 +34,6 @@ def rich_site(root: Path) -> Path:
     _decisions(root / "decisions", pinned)
     build_site(root / "site", root / "decisions", evidence)
     return root / "site"
-
-
-def publish(evidence: Path, directory: Path) -> str:
-    """Promote a run without a commit: the site does not ask git. Returns its digest."""
-    target = evidence / directory.name
-    shutil.copytree(directory, target)
-    hashes = {name: hashlib.sha256((target / name).read_bytes()).hexdigest() for name in ("plan.json", "journal.jsonl")}
-    address = address_of(directory.name, "c" * 40, hashes)
-    manifest = {"schema": 1, "run_id": directory.name, "digest": address, "commit": "c" * 40, "files": hashes}
-    (target / NAME).write_text(json.dumps(manifest))
-    return address
 
 
 def _run(root, name, experiments, seconds, outcomes=None, *, device="cuda", profiling=False, noise=0.003) -> Path:

@@ -1,55 +1,27 @@
-"""The pages that belong to no single experiment: front page, decisions, policy."""
+"""The whole site, and the page of its rules."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import make_protocol
 from lab.verdict import explained, judge, judge_traffic, spoiled, statistics, traffic
 from lab.verdict.judge import RULES, Side, judge_case
-from lab.verdict.results import ClaimResult
 from lab.verdict.statistics import Latency
-from lab.website.decisions import Decision, Standing, freshness
 from lab.website.format import ratio_interval
 from lab.website.outputs import Output
 from lab.website.pages.methods import MethodsPage
 from lab.website.pages.trust import TrustPage
-from lab.website.pages.views import DecisionLink, ExperimentPage
-from lab.website.prose import prose_html
+from lab.website.pages.views import ExperimentPage
 
 PROTOCOL = make_protocol(5, "cuda")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SupportView:
-    """One claim that a decision rests on: as expected, when decided, and now."""
-
-    experiment: str
-    claim: str
-    text: str
-    expects: str
-    then: str
-    now: str
-    freshness: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DecisionPage:
-    slug: str
-    title: str
-    status: str
-    freshness: str
-    date: str
-    review_by: str
-    acknowledged: str
-    body_html: str
-    supports: tuple[SupportView, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class PolicyPage:
     version: int
+    history: tuple[tuple[int, str], ...]
     rules: tuple[tuple[str, str], ...]
     traffic_rules: tuple[tuple[str, str], ...]
     example: tuple[str, ...]
@@ -62,32 +34,18 @@ class Site:
 
     label: str
     experiments: tuple[ExperimentPage, ...]
-    decisions: tuple[DecisionPage, ...]
-    decision_links: tuple[DecisionLink, ...]
     policy: PolicyPage
     trust: TrustPage | None  # a preview of one run has none
     methods: MethodsPage | None = None  # nor this
     outputs: tuple[Output, ...] = ()  # all other pages and files
-
-
-def decision_page(decision: Decision, found: Sequence[Standing]) -> DecisionPage:
-    return DecisionPage(
-        slug=decision.slug,
-        title=decision.title,
-        status=decision.status,
-        freshness=freshness(found),
-        date=decision.date.isoformat(),
-        review_by=decision.review_by.isoformat(),
-        acknowledged=decision.acknowledged,
-        body_html=prose_html(decision.body),
-        supports=tuple(_support(standing) for standing in found),
-    )
+    base_url: str = ""  # where it will stand; empty where nobody said
 
 
 def policy_page() -> PolicyPage:
     """The rules as the judge applies them, from its own constants."""
     return PolicyPage(
         version=judge.POLICY_VERSION,
+        history=tuple(sorted(judge.POLICY_HISTORY.items(), reverse=True)),
         rules=tuple((str(status), text) for status, text in RULES.items()),
         traffic_rules=tuple((str(status), text) for status, text in judge_traffic.TRAFFIC_RULES.items()),
         example=tuple(_example()),
@@ -139,20 +97,3 @@ def _made_up(ratios: tuple[float, ...]) -> statistics.Speedup:
     found = statistics.over_sweeps([[math.log(ratio)] for ratio in ratios], floor=0.0)
     assert found is not None, "five sweeps have an interval"
     return found
-
-
-def _support(standing: Standing) -> SupportView:
-    support, now = standing.support, standing.now
-    return SupportView(
-        experiment=support.experiment,
-        claim=support.claim,
-        text=now.claim.text if now else "",
-        expects=support.expects,
-        then=_told(standing.then) if support.evidence else "not pinned",
-        now=_told(now),
-        freshness=standing.freshness,
-    )
-
-
-def _told(result: ClaimResult | None) -> str:
-    return str(result.status) if result else "no evidence"
