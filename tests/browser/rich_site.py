@@ -37,7 +37,8 @@ def rich_site(root: Path) -> Path:
 
 
 def _run(root, name, experiments, seconds, outcomes=None, *, device="cuda", profiling=False, noise=0.003) -> Path:
-    plan = plan_of(name, experiments=choose_experiments(experiments), device=device, profiling=profiling, sweeps=3)
+    chosen = choose_experiments(experiments)
+    plan = plan_of(name, experiments=chosen, device=device, profiling=profiling, sweeps=3, include=())
     return write_run(root / "runs" / name, plan, records_of(plan, seconds, outcomes=outcomes, noise=noise))
 
 

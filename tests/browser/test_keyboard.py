@@ -83,3 +83,29 @@ def _small_enough(site: Path) -> list[str]:
 def _controls(page: Path) -> int:
     text = page.read_text(encoding="utf-8")
     return sum(text.count(mark) for mark in ("<a ", "<button", "<summary", "<input", "<select", 'tabindex="0"'))
+
+
+def test_search_finds_and_opens_by_keyboard(browser, site):
+    """From a folder too, where nothing can be fetched."""
+    with visit(browser, f"file://{site}/search/index.html") as seen:
+        seen.page.keyboard.press("/")
+        assert seen.page.evaluate("document.activeElement.id") == "query"
+        seen.page.keyboard.type("normalization")
+        seen.page.wait_for_selector("#found a")
+        seen.page.keyboard.press("ArrowDown")
+        address = seen.page.evaluate("document.activeElement.href")
+        assert "normalization" in address
+        seen.page.keyboard.press("Enter")
+        seen.page.wait_for_url(address)
+        assert seen.troubles() == []
+
+
+def test_two_runs_are_compared_by_keyboard(browser, site):
+    with visit(browser, f"file://{site}/compare/index.html") as seen:
+        assert seen.page.locator("[data-pair]").count() == 1, "two runs of this site measured the same experiment"
+        for number, digest in enumerate(seen.page.get_attribute("[data-pair]", "data-pair").split("-")):
+            seen.page.locator("[data-compare] select").nth(number).select_option(digest)
+        seen.page.focus("[data-compare] button")
+        seen.page.keyboard.press("Enter")
+        seen.page.wait_for_url("**/compare/*-*/index.html")
+        assert seen.troubles() == []

@@ -159,3 +159,10 @@ def test_the_colours_to_explore_with_are_seen_on_either_paper() -> None:
     for series, colour in COLOURS.items():
         for name in ("light", "dark"):
             assert contrast(colour, theme(name)["paper"]) >= LEAST_OF_MARKS, f"{series} in the {name} theme"
+
+
+def test_a_theme_changes_colours_and_nothing_else() -> None:
+    """So that a page whose structure is accessible in one theme is so in the other."""
+    (dark,) = re.findall(r"@media screen and \(prefers-color-scheme: dark\) \{(.*?\n)\}", STYLE, re.DOTALL)
+    assert re.sub(r"--[\w-]+: #[0-9a-f]{6};|:root|[{}\s]", "", dark) == ""
+    assert STYLE.count("prefers-color-scheme") == 1
