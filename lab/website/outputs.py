@@ -51,6 +51,13 @@ class Gathered:
         """Every published run of an experiment, oldest first."""
         return tuple(item for item in self.published if item.plan.name == experiment)
 
+    def histories(self) -> dict[str, tuple[Judged, ...]]:
+        """The history of every experiment that has one."""
+        found: dict[str, list[Judged]] = {}
+        for item in self.published:
+            found.setdefault(item.plan.name, []).append(item)
+        return {name: tuple(held) for name, held in found.items()}
+
     def runs(self) -> tuple[tuple[Judged, ...], ...]:
         """The experiments of each published run, oldest run first."""
         found: dict[str, list[Judged]] = {}

@@ -10,11 +10,14 @@ from markupsafe import Markup
 
 from lab.errors import LabError
 from lab.evidence.source import ROOT
+from lab.website.addresses import experiment_folder
 from lab.website.charts.speedups import STYLE_HASHES, plotly_script
 from lab.website.hidden import encoded
 from lab.website.inventory import write_inventory
+from lab.website.lint import refuse_untraced
 from lab.website.outputs import Document
 from lab.website.pages.site import Site
+from lab.website.references import words, written
 from lab.website.schemas import data_text
 
 TEMPLATES = ROOT / "site_templates"
@@ -63,6 +66,7 @@ def environment() -> Environment:
     )
     # A decision's body comes from markdown-it with raw HTML off: the one string that is already markup.
     made.filters["rendered_markdown"] = Markup
+    made.filters["folder"] = experiment_folder  # a name of evidence as part of an address
     made.filters["safe_json"] = _json_in_script
     made.globals["plotly_styles"] = Markup(" ".join(STYLE_HASHES))
     return made
@@ -75,6 +79,9 @@ def _render(site: Site, out: Path) -> None:
     def page(template: str, path: str, **view: object) -> None:
         up = "../" * path.count("/")
         text = templates.get_template(template).render(site=site, root=up, plotly=plotly_name, **view)
+        text = written(text, up)
+        if not site.label:  # a preview is no publication, and shows whatever its run holds
+            refuse_untraced(path, text, site.quotable)
         _write(out / path, text)
 
     page("policy.html", "policy/index.html", policy=site.policy)
@@ -92,7 +99,8 @@ def _render(site: Site, out: Path) -> None:
         if isinstance(output, Document):
             page(output.template, output.path, **output.view)
         else:
-            _write(out / output.path, output.content)
+            content = output.content
+            _write(out / output.path, words(content) if isinstance(content, str) else content)
     _write(out / "assets" / plotly_name, plotly_code.encode())
     for name in ASSETS:
         (out / "assets").mkdir(exist_ok=True)

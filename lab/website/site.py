@@ -18,6 +18,7 @@ from lab.website.inventory import checked_base_url
 from lab.website.judged import Judged, judged_run, not_measured
 from lab.website.kept import judged, trust
 from lab.website.outputs import Gathered, Output, Published
+from lab.website.outside import refuse_outside, said_in_badges, said_on
 from lab.website.pages.case import case_pages
 from lab.website.pages.compare import compare_pages
 from lab.website.pages.decisions import decision_pages
@@ -33,6 +34,9 @@ from lab.website.pages.site import Site, policy_page
 from lab.website.pages.trust import TrustPage, trust_page
 from lab.website.pages.verdicts import verdict_pages
 from lab.website.promoted import EVIDENCE, Evidence, load_evidence
+from lab.website.prose import check_definitions, cited, cited_plan
+from lab.website.quoted import Quotable
+from lab.website.references import References
 from lab.website.refusal import as_publication, refuse
 from lab.website.render import write_site
 from lab.website.schemas import schemas_room
@@ -67,8 +71,12 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
     EvidenceError where a figure that is about to be published breaks a rule of the guard.
     """
     evidence, published = _published(promoted)
-    shown = [_shown(experiment, published) for experiment in load_experiments()]
-    records = load_decisions(decisions)
+    definitions = load_experiments()
+    shown = [_shown(experiment, published) for experiment in definitions]
+    references = References({item.plan.name: item.data for item in shown})
+    check_definitions(definitions, references)
+    shown = [cited_plan(item, references) for item in shown]
+    records = [cited(decision, references) for decision in load_decisions(decisions)]
     check_records(records, [item.digest for item in evidence])
     found = _standings(records, shown, published)
     for decision in records:
@@ -78,6 +86,8 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
     gathered = replace(_gathered("", shown, published, records, found, evidence), base_url=checked_base_url(base_url))
     outputs = tuple(output for room in ROOMS for output in room(gathered))
     site = _site(gathered, trust_page(trust(evidence)))
+    for item, page in zip(shown, site.experiments, strict=True):
+        refuse_outside(item, [*said_on(page), *said_in_badges(outputs, item.plan.name)])
     files = write_site(replace(site, methods=methods_page(load_audits(), own, shown), outputs=outputs), out)
     return f"{out}: {len(shown)} experiments, {len(records)} decisions, {files} files"
 
@@ -88,7 +98,9 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     _, published = _published(EVIDENCE)
     shown = judged_run(run)
     names = {item.plan.name for item in shown}
-    records = [r for r in load_decisions(decisions) if {s.experiment for s in r.rests_on} <= names]
+    held = [r for r in load_decisions(decisions) if {s.experiment for s in r.rests_on} <= names]
+    references = References({item.plan.name: item.data for item in shown}, lenient=True)
+    records = [cited(decision, references) for decision in held]
     found = _standings(records, shown, published)
     out = directory / "preview"
     label = f"Preview of run {run.plan.run_id}, not published" + (": CPU evidence" if shown[0].on_cpu else "")
@@ -115,6 +127,7 @@ def _site(gathered: Gathered, trust: TrustPage | None) -> Site:
         ),
         policy=policy_page(),
         trust=trust,
+        quotable=Quotable([*gathered.current, *gathered.published]),
         base_url=gathered.base_url,
     )
 

@@ -69,10 +69,13 @@ def _renamed(record: Any) -> Any:
 
 def _decisions(folder: Path, pinned: str) -> None:
     folder.mkdir()
-    title = json.dumps(HOSTILE.replace("\ud800", ""))  # YAML reads it, and knows no half characters
+    written = HOSTILE.replace(
+        TEMPLATE, ""
+    )  # two braces of an author are a reference, and refused where they lead nowhere
+    title = json.dumps(written.replace("\ud800", ""))  # YAML reads it, and knows no half characters
     (folder / "0001-evil.md").write_text(
         f"---\ntitle: {title}\nstatus: accepted\ndate: 2026-01-01\nreview_by: 2027-01-01\nacknowledged: {title}\n"
         f"rests_on:\n  - {{claim: {CLAIM}, expects: refuted, evidence: {pinned}}}\n---\n"
-        f"## {HOSTILE}\n\n{HOSTILE}\n\n[go](javascript:window.ran=1) ![x](https://example.invalid/x.png)\n\n`{LONG}`\n\n"
+        f"## {written}\n\n{written}\n\n[go](javascript:window.ran=1) ![x](https://example.invalid/x.png)\n\n`{LONG}`\n\n"
         f"- {LONG}\n".replace("\ud800", "")
     )

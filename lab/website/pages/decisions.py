@@ -8,9 +8,9 @@ from lab.website import format
 from lab.website.addresses import verdict_folder
 from lab.website.decisions import GATED, WORST_FIRST, Decision, Freshness, Held, Standing, freshness
 from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.markdown import prose_html
 from lab.website.outputs import Document, Gathered
 from lab.website.pages.labels import case_label
-from lab.website.prose import prose_html
 
 # What a record says, in the order of the page, by the headings it may stand under. Those marked are asked of each.
 SECTIONS = (
@@ -120,9 +120,9 @@ def decision_pages(gathered: Gathered) -> Iterator[Document]:
 
 
 def decision_rows(gathered: Gathered) -> tuple[DecisionRow, ...]:
-    """Every decision, those that need attention first, the worst before the others."""
-    rows = [_row(decision, found) for decision, found in gathered.decisions]
-    return tuple(sorted(rows, key=lambda row: (not row.attention, WORST_FIRST.index(Freshness(row.freshness)))))
+    """Every decision, the worst freshness first, and last those that nobody follows any more."""
+    ordered = sorted(gathered.decisions, key=lambda pair: (pair[0].closed, WORST_FIRST.index(freshness(pair[1]))))
+    return tuple(_row(decision, found) for decision, found in ordered)
 
 
 def _row(decision: Decision, found: Sequence[Standing]) -> DecisionRow:

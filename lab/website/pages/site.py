@@ -14,6 +14,7 @@ from lab.website.outputs import Output
 from lab.website.pages.methods import MethodsPage
 from lab.website.pages.trust import TrustPage
 from lab.website.pages.views import ExperimentPage
+from lab.website.quoted import Quotable
 
 PROTOCOL = make_protocol(5, "cuda")
 
@@ -36,6 +37,7 @@ class Site:
     experiments: tuple[ExperimentPage, ...]
     policy: PolicyPage
     trust: TrustPage | None  # a preview of one run has none
+    quotable: Quotable  # what pages may quote without a pointer
     methods: MethodsPage | None = None  # nor this
     outputs: tuple[Output, ...] = ()  # all other pages and files
     base_url: str = ""  # where it will stand; empty where nobody said

@@ -5,13 +5,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lab.website.outputs import Attachment, Gathered
+from lab.website.schemas.comparison import COMPARISON
 from lab.website.schemas.experiment import EXPERIMENT
 from lab.website.schemas.manifest import MANIFEST
 from lab.website.schemas.methods import METHODS
+from lab.website.schemas.overview import OVERVIEW
 from lab.website.schemas.trust import TRUST
 
 SCHEMAS: Mapping[str, Mapping[str, Any]] = {
-    "experiment": EXPERIMENT, "trust": TRUST, "methods": METHODS, "manifest": MANIFEST,
+    "experiment": EXPERIMENT, "comparison": COMPARISON, "overview": OVERVIEW, "trust": TRUST, "methods": METHODS,
+    "manifest": MANIFEST,
 }  # fmt: skip
 
 
@@ -20,7 +23,8 @@ def schemas_room(gathered: Gathered) -> Iterator[Attachment]:
         yield Attachment(path=f"schemas/{name}.json", content=json.dumps(schema, indent=1) + "\n")
 
 
-def data_text(data: Mapping[str, Any], path: str, schema: str) -> str:
+def data_text(data: Mapping[str, Any], path: str, schema: str, indent: int | None = 1) -> str:
     """The text of a data file that lies at `path`, with the way from there to its schema."""
-    pointer = "../" * path.count("/") + f"schemas/{schema}.json"
-    return json.dumps({"$schema": pointer, **data}, indent=1, sort_keys=True) + "\n"
+    pointed = {"$schema": "../" * path.count("/") + f"schemas/{schema}.json", **data}
+    separators = None if indent else (",", ":")
+    return json.dumps(pointed, indent=indent, sort_keys=True, separators=separators) + "\n"

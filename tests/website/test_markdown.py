@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.website.prose import prose_html
+from lab.website.markdown import prose_html
 
 
 @pytest.mark.parametrize(
