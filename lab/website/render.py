@@ -12,6 +12,7 @@ from lab.errors import LabError
 from lab.evidence.source import ROOT
 from lab.website.addresses import experiment_folder
 from lab.website.charts.speedups import STYLE_HASHES, plotly_script
+from lab.website.hidden import encoded
 from lab.website.inventory import write_inventory
 from lab.website.lint import refuse_untraced
 from lab.website.outputs import Document
@@ -100,7 +101,7 @@ def _render(site: Site, out: Path) -> None:
         else:
             content = output.content
             _write(out / output.path, words(content) if isinstance(content, str) else content)
-    _write(out / "assets" / plotly_name, plotly_code)
+    _write(out / "assets" / plotly_name, plotly_code.encode())
     for name in ASSETS:
         (out / "assets").mkdir(exist_ok=True)
         shutil.copyfile(TEMPLATES / name, out / "assets" / name)
@@ -114,4 +115,4 @@ def _json_in_script(text: str) -> Markup:
 
 def _write(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    path.write_bytes(encoded(content) if isinstance(content, str) else content)

@@ -1,5 +1,6 @@
 """Points → pictures: an SVG's geometry for the page, and the same data as a plotly figure to explore."""
 
+import html
 import json
 import math
 from collections.abc import Sequence
@@ -8,6 +9,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
+
+from lab.website.hidden import visible_data
 
 COLOURS = {
     "torch-baseline": "#7d818b",
@@ -178,7 +181,16 @@ def dump(figure: Any) -> str:
     """A plotly figure as JSON with a fixed order of keys, so that two builds are equal."""
     data = json.loads(figure.to_json())
     data.get("layout", {}).pop("template", None)
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(_literal(visible_data(data)), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _literal(node: Any) -> Any:
+    """Plotly reads texts as markup, with links and styles; all but our own templates are to be shown as they are."""
+    if isinstance(node, dict):
+        return {key: item if key == "hovertemplate" else _literal(item) for key, item in node.items()}
+    if isinstance(node, list):
+        return [_literal(item) for item in node]
+    return html.escape(node, quote=False) if isinstance(node, str) else node
 
 
 def plotly_script() -> tuple[str, str]:
