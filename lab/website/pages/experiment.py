@@ -1,7 +1,8 @@
 """An experiment's page: its answer, cards and chart here; tables and boundary from the rooms beside."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from lab.definition.catalogue import load_audits
 from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.definition.publication import Publication
@@ -12,6 +13,7 @@ from lab.website.charts.speedups import Point, speedup_chart, speedup_figure
 from lab.website.decisions import Decision, Standing, freshness
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.judged import Judged
+from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.boundary import boundary, provenance
 from lab.website.pages.ceilings import ceilings_section
 from lab.website.pages.explained import explained_rows
@@ -26,6 +28,15 @@ from lab.website.pages.traffic import traffic_groups
 from lab.website.pages.views import Card, DecisionLink, ExperimentPage, HistoryRow
 
 BY_HAND = ("rmsnorm", "layernorm")  # what benchmark-norms computes
+
+
+def experiment_pages(gathered: Gathered) -> Iterator[Output]:
+    """experiments/<slug>/index.html and data.json."""
+    for item in gathered.current:
+        history = gathered.history(item.plan.name)
+        page = experiment_page(item, gathered.decisions, load_audits(), history)
+        yield Document(path=f"experiments/{page.slug}/index.html", template="experiment.html", view={"page": page})
+        yield Attachment(path=f"experiments/{page.slug}/data.json", content=item.as_json())
 
 
 def experiment_page(

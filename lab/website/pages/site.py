@@ -14,10 +14,10 @@ from lab.verdict.results import ClaimResult
 from lab.verdict.statistics import Latency
 from lab.website.decisions import Decision, Standing, freshness
 from lab.website.format import ratio_interval
-from lab.website.outputs import Output
-from lab.website.pages.methods import MethodsPage
-from lab.website.pages.trust import TrustPage
-from lab.website.pages.views import DecisionLink, ExperimentPage
+from lab.website.outputs import Document, Gathered, Output
+from lab.website.pages.experiment import decision_link, experiment_page
+from lab.website.pages.trust import trust_page
+from lab.website.pages.views import DecisionLink
 
 PROTOCOL = make_protocol(5, "cuda")
 
@@ -57,18 +57,29 @@ class PolicyPage:
     constants: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Site:
-    """Everything that is rendered. `label` is set on a preview, so that nobody takes it for published."""
+def front_pages(gathered: Gathered) -> Iterator[Output]:
+    """index.html."""
+    pages = [experiment_page(item, ()) for item in gathered.current]
+    view = {"experiments": pages, "decisions": _links(gathered)}
+    yield Document(path="index.html", template="index.html", view=view)
 
-    label: str
-    experiments: tuple[ExperimentPage, ...]
-    decisions: tuple[DecisionPage, ...]
-    decision_links: tuple[DecisionLink, ...]
-    policy: PolicyPage
-    trust: TrustPage | None  # a preview of one run has none
-    methods: MethodsPage | None = None  # nor this
-    outputs: tuple[Output, ...] = ()  # all other pages and files
+
+def decision_pages(gathered: Gathered) -> Iterator[Output]:
+    """The list of decisions, and a page of each."""
+    yield Document(path="decisions/index.html", template="decisions.html", view={"decisions": _links(gathered)})
+    for decision, found in gathered.decisions:
+        page = decision_page(decision, found)
+        yield Document(path=f"decisions/{page.slug}/index.html", template="decision.html", view={"decision": page})
+
+
+def policy_pages(gathered: Gathered) -> Iterator[Output]:
+    """policy/index.html, of the constants of the code."""
+    lede = trust_page(gathered.trust).lede if gathered.trust else ()
+    yield Document(path="policy/index.html", template="policy.html", view={"policy": policy_page(), "lede": lede})
+
+
+def _links(gathered: Gathered) -> list[DecisionLink]:
+    return [decision_link(decision, found) for decision, found in gathered.decisions]
 
 
 def decision_page(decision: Decision, found: Sequence[Standing]) -> DecisionPage:

@@ -1,6 +1,6 @@
 """How far the lab itself can be trusted: its error rates and cost, as a page and as the data behind it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,8 @@ from lab.verdict.spoiled import LARGEST_CANARY_DRIFT
 from lab.verdict.validity import AGREES_WITHIN, AGREES_WITHIN_SECONDS, REPEATED_WITHIN
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.judged import json_text
+from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.published_trust import INSTRUMENTS, OTHERS
 
 Row = tuple[Sentence, ...]
@@ -31,6 +33,14 @@ class TrustPage:
     lede: Sentence
     tables: tuple[TableView, ...]
     data: Mapping[str, Any]
+
+
+def trust_pages(gathered: Gathered) -> Iterator[Output]:
+    """trust/index.html and its data; a preview of one run has none."""
+    if gathered.trust:
+        page = trust_page(gathered.trust)
+        yield Document(path="trust/index.html", template="trust.html", view={"trust": page})
+        yield Attachment(path="trust/data.json", content=json_text(page.data))
 
 
 def trust_page(data: Mapping[str, Any]) -> TrustPage:

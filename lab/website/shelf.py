@@ -1,0 +1,60 @@
+"""Judged experiments that are read when asked for, and forgotten again: thousands do not fit into memory."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, overload
+
+from lab.evidence.codec import digest, to_data
+from lab.website.judged import Judged
+
+AT_HAND = 128  # experiments that stay in memory
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Held:
+    """An experiment that can be loaded. Of two with one `key`, everything is the same."""
+
+    name: str
+    key: str
+    finished_utc: str
+    fullness: tuple[Any, ...]  # the larger, the fuller its evidence
+    load: Callable[[], Judged]
+
+
+def held(item: Judged) -> Held:
+    """One that is in memory."""
+    key = digest([to_data(item.plan), item.as_json()])
+    return Held(name=item.plan.name, key=key, finished_utc=item.finished_utc, fullness=item.fullness, load=lambda: item)
+
+
+@lru_cache(maxsize=AT_HAND)
+def _load(held: Held) -> Judged:
+    return held.load()
+
+
+def named(items: Sequence[Judged], name: str) -> Sequence[Judged]:
+    """Those of one experiment, without loading the others where they are on a shelf."""
+    if isinstance(items, Shelf):
+        return Shelf([held for held in items.held if held.name == name])
+    return tuple(item for item in items if item.plan.name == name)
+
+
+class Shelf(Sequence[Judged]):
+    """Looks like the experiments themselves."""
+
+    def __init__(self, held: Sequence[Held]) -> None:
+        self.held = tuple(held)
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def __iter__(self) -> Iterator[Judged]:
+        return map(_load, self.held)
+
+    @overload
+    def __getitem__(self, index: int) -> Judged: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Shelf": ...
+    def __getitem__(self, index: int | slice) -> "Judged | Shelf":
+        return Shelf(self.held[index]) if isinstance(index, slice) else _load(self.held[index])
