@@ -12,11 +12,12 @@ from typing import Any
 
 from lab.definition.experiment import CEILINGS
 from lab.evidence.codec import digest
+from lab.verdict.audit.rules import audit
 from lab.website.decisions import Decision, Standing
 from lab.website.incremental import Content, Memory, Part
 from lab.website.outputs import Gathered, Output, Room
 from lab.website.pages.methods import guarded
-from lab.website.refusal import as_publication, refuse
+from lab.website.refusal import as_publication, refuse_found
 from lab.website.render import Frame, Renderer, assets
 from lab.website.shelf import Held, Shelf
 from lab.website.sources import digest_of
@@ -81,8 +82,9 @@ class Parts:
             )
             if not narrow.label:
                 page = as_publication(narrow.current[0])
-                refuse([page])
-                yield guarded(page)
+                found = audit(page)
+                refuse_found(page, found)
+                yield guarded(page, found)
             yield from self._files(output for room in self._rooms.of_one for output in room(narrow))
 
         return Part(name=_part_name(held), key=key, make=make)

@@ -46,7 +46,7 @@ def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE
     for decision, standing in found:
         refuse_unacknowledged(decision, standing)
     gathered = Gathered(label="", current=(), published=(), decisions=found, trust=trust(evidence))
-    files = _write(Parts(gathered, ROOMS, current, published), out, remembered)
+    files = write_site(Parts(gathered, ROOMS, current, published), out, remembered)
     return f"{out}: {len(current)} experiments, {len(records)} decisions, {files} files"
 
 
@@ -61,12 +61,12 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     label = f"Preview of run {run.plan.run_id}, not published" + (": CPU evidence" if shown[0].on_cpu else "")
     gathered = Gathered(label=label, current=(), published=(), decisions=found)
     out = directory / "preview"
-    _write(Parts(gathered, ROOMS, [held(item) for item in shown], published), out, REMEMBERED)
+    write_site(Parts(gathered, ROOMS, [held(item) for item in shown], published), out)
     return out / "experiments" / shown[0].plan.name / "index.html"
 
 
-def _write(parts: Parts, out: Path, remembered: Path) -> int:
-    """Returns the number of files. LabError where it cannot be written, or holds anything but a site."""
+def write_site(parts: Parts, out: Path, remembered: Path = REMEMBERED) -> int:
+    """Returns the number of files that the site then has. LabError where it cannot be written, or holds anything but a site."""
     try:
         _refuse_to_replace(out)
         return len(write_parts(parts, out, remembered))

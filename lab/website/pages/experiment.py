@@ -25,7 +25,7 @@ from lab.website.pages.replication import replication_section
 from lab.website.pages.search import search_answer, search_cards, search_cases
 from lab.website.pages.tables import case_view, claim_view, control_rows, gpu_rows, split_rows
 from lab.website.pages.traffic import traffic_groups
-from lab.website.pages.views import Card, DecisionLink, ExperimentPage, HistoryRow
+from lab.website.pages.views import Card, DecisionLink, ExperimentPage, FrontRow, HistoryRow
 
 BY_HAND = ("rmsnorm", "layernorm")  # what benchmark-norms computes
 
@@ -95,7 +95,23 @@ def experiment_page(
         local_command=next((_local_command(case) for case in reversed(plan.cases) if case.op in BY_HAND), ""),
         provenance=provenance(shown),
         history=_history(shown, history),
-        data=shown.data,
+    )
+
+
+def front_row(shown: Judged) -> FrontRow:
+    """What the front page shows of an experiment."""
+    ledger = Ledger(shown.data)
+    found = search_cases(shown, ledger)
+    statuses = [claim["status"] for claim in shown.data["claims"].values()]
+    return FrontRow(
+        slug=shown.plan.name,
+        title=shown.plan.title,
+        question=shown.plan.question,
+        answer=search_answer(shown, found) if found else _answer(shown, ledger),
+        date=format.day(shown.measured_utc),
+        machine=shown.machine_name,
+        on_cpu=shown.on_cpu,
+        counts={status: statuses.count(status) for status in READING_ORDER if status in statuses},
     )
 
 

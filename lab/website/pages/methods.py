@@ -96,13 +96,13 @@ def methods_pages(gathered: Gathered) -> Iterator[Output]:
     yield Attachment(path="methods/data.json", content=json_text(page.data))
 
 
-def guarded(publication: Publication) -> dict[str, Any]:
-    """What the guard says of one page of this site, as plain JSON values."""
+def guarded(publication: Publication, found: Mapping[str, tuple[Finding, ...]]) -> dict[str, Any]:
+    """What the guard found in one page of this site, as plain JSON values."""
     return {
         "slug": publication.slug,
         "title": publication.title,
         "tables": len(publication.tables),
-        "found": _found(publication, audit(publication)),
+        "found": _found(publication, found),
     }
 
 

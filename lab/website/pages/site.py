@@ -15,7 +15,7 @@ from lab.verdict.statistics import Latency
 from lab.website.decisions import Decision, Standing, freshness
 from lab.website.format import ratio_interval
 from lab.website.outputs import Document, Gathered, Output
-from lab.website.pages.experiment import decision_link, experiment_page
+from lab.website.pages.experiment import decision_link, front_row
 from lab.website.pages.trust import trust_page
 from lab.website.pages.views import DecisionLink
 
@@ -59,8 +59,7 @@ class PolicyPage:
 
 def front_pages(gathered: Gathered) -> Iterator[Output]:
     """index.html."""
-    pages = [experiment_page(item, ()) for item in gathered.current]
-    view = {"experiments": pages, "decisions": _links(gathered)}
+    view = {"experiments": [front_row(item) for item in gathered.current], "decisions": _links(gathered)}
     yield Document(path="index.html", template="index.html", view=view)
 
 

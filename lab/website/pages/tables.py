@@ -84,14 +84,17 @@ def _first(shown: Judged, places: Mapping[str, Place]) -> str:
 
 
 def case_view(shown: Judged, case: PlannedCase, ledger: Ledger) -> CaseView:
-    planned = shown.plan.profiles_of(case)
+    planned, places = shown.plan.profiles_of(case), shown.places(case.name, SCOPE)
     return CaseView(
         name=case.name,
         label=case_label(case),
         description=case.description,
         included=case.included and bool(shown.evidence),
         least_megabytes=ledger.figure("cases", case.name, "least_bytes", show=format.megabytes),
-        cells=tuple(_cell(shown, case, profile, ledger) for profile in planned),
+        cells=tuple(
+            _cell(shown.cell(case.name, profile.name), case, profile, places.get(profile.name), ledger)
+            for profile in planned
+        ),
         scopes=shown.plan.scopes,
         power_capped=bool(ledger.value("gpu", case.name, "power_capped")),
         scope_rows=tuple(row for profile in planned if (row := _scope_row(shown, case, profile, ledger))),
@@ -156,10 +159,10 @@ def gpu_rows(shown: Judged, ledger: Ledger) -> tuple[GpuRow, ...]:
     return tuple(rows)
 
 
-def _cell(shown: Judged, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> CellView:
+def _cell(
+    cell: Mapping[str, Any], case: PlannedCase, profile: PlannedProfile, place: Place | None, ledger: Ledger
+) -> CellView:
     path = ("cells", case.name, profile.name)
-    cell = shown.cell(case.name, profile.name)
-    place = shown.places(case.name, SCOPE).get(profile.name)
 
     def figure(name: str, show: Callable[[Any], str]) -> Figure | None:
         return ledger.figure(*path, name, show=show)

@@ -5,10 +5,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from lab.definition.plan import PlannedProfile
-from lab.verdict.judge import READING_ORDER
 from lab.website.charts.speedups import SpeedupChart
 from lab.website.figure import Figure, Sentence
 from lab.website.pages.hardware_views import CeilingsSection, KernelsSection, LimitsSection, TrafficGroup
@@ -255,10 +253,17 @@ class ExperimentPage:
     local_command: str
     provenance: tuple[tuple[str, str], ...]
     history: tuple[HistoryRow, ...]
-    data: Mapping[str, Any]
 
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """How many claims have each verdict, in the order of the rules."""
-        found = [claim.status for claim in self.claims]
-        return {status: found.count(status) for status in READING_ORDER if status in found}
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FrontRow:
+    """An experiment in a list of them. `counts`: how many claims have each verdict, in the order of the rules."""
+
+    slug: str
+    title: str
+    question: str
+    answer: Sentence
+    date: str
+    machine: str
+    on_cpu: bool
+    counts: Mapping[str, int]
