@@ -66,7 +66,10 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
 
 
 def write_site(parts: Parts, out: Path, remembered: Path = REMEMBERED) -> int:
-    """Returns the number of files that the site then has. LabError where it cannot be written, or holds anything but a site."""
+    """Returns the number of files that the site then has.
+
+    LabError where it cannot be written, or where `out` holds anything but a site.
+    """
     try:
         _refuse_to_replace(out)
         return len(write_parts(parts, out, remembered))

@@ -21,6 +21,7 @@ from lab.website.shelf import Held
 from lab.website.site import ROOMS, write_site
 
 SHAPES = tuple((rows, 4096) for rows in (512, 1024, 2048, 4096, 8192, 16384))
+MARKS = {"h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### ", "p": "", "li": "- ", "dt": "", "dd": ": "}
 PROFILES = ("plain", "fused", "compiled", "fast")
 
 
@@ -93,10 +94,11 @@ def _held(folder: Path) -> Held:
 
 
 def _make(size: int, made: Path) -> None:
-    """The same experiment again and again, with other names, times and ratios of times to bandwidths."""
+    """The same experiment again and again, with other names and times."""
     from factory import DOUBLING, plan_of, profile, records_of, small_experiment
 
     from lab.definition.experiment import Case, Claim
+    from lab.evidence.codec import to_data
     from lab.verdict.results import judge_run
     from lab.website.judged import judged_run
 
@@ -114,18 +116,21 @@ def _make(size: int, made: Path) -> None:
     plan = plan_of(experiments=[experiment])
     times = {name: seconds * 1e-6 for name, seconds in zip(PROFILES, (60, 45, 42, 40), strict=True)}
     (item,) = judged_run(judge_run(plan, records_of(plan, times)), "d" * 64, "c" * 40)
-    Drawer(made / "template").put(item)
-    texts = {name: (made / "template" / name).read_text() for name in ("plan.json", "data.json")}
-    for path in (made / "template").iterdir():
-        path.unlink()
-    (made / "template").rmdir()
+    planned, text = json.dumps(to_data(item.plan)), item.as_json()
     for number in range(size):
         folder = made / f"experiment-{number:05d}"
-        folder.mkdir()
-        factor = 1 + number / 1e6
-        for name, text in texts.items():
-            scaled = re.sub(r'(_seconds": )([\d.e-]+)', lambda found: f"{found[1]}{float(found[2]) * factor:.7g}", text)
-            (folder / name).write_text(re.sub("(?<=experiment[- ])number", f"{number:05d}", scaled))
+        folder.mkdir(parents=True)
+        (folder / "plan.json").write_text(_named(planned, number))
+        (folder / "data.json").write_text(_named(_slower(text, 1 + number / 1e6), number))
+
+
+def _named(text: str, number: int) -> str:
+    return re.sub("(?<=experiment[- ])number", f"{number:05d}", text)
+
+
+def _slower(text: str, factor: float) -> str:
+    """All times are so many times as long."""
+    return re.sub(r'(_seconds": )([\d.e-]+)', lambda found: f"{found[1]}{float(found[2]) * factor:.7g}", text)
 
 
 def _mkdocs(site: Path, folder: Path, program: str) -> float:

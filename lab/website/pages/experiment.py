@@ -95,6 +95,7 @@ def experiment_page(
         local_command=next((_local_command(case) for case in reversed(plan.cases) if case.op in BY_HAND), ""),
         provenance=provenance(shown),
         history=_history(shown, history),
+        data=shown.data,
     )
 
 

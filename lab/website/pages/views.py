@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lab.definition.plan import PlannedProfile
 from lab.website.charts.speedups import SpeedupChart
@@ -253,6 +254,7 @@ class ExperimentPage:
     local_command: str
     provenance: tuple[tuple[str, str], ...]
     history: tuple[HistoryRow, ...]
+    data: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
