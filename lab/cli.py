@@ -127,7 +127,7 @@ def build(options: argparse.Namespace) -> None:
     _need("jinja2", "plotly", "markdown_it", "yaml")
     from lab.website.site import build_site
 
-    say(f"site: {build_site(Path(options.out))}")
+    say(f"site: {build_site(Path(options.out), base_url=options.base_url)}")
 
 
 def publish(options: argparse.Namespace) -> None:
@@ -217,8 +217,10 @@ def parser() -> argparse.ArgumentParser:
     ending = add("finish", finish, "end a run that cannot go on, such as one whose box is gone; what it lacks is shown")
     ending.add_argument("run", metavar="RUN", help="a run id, or a run directory")
     ending.add_argument("--because", required=True, metavar="WHY", help="one line, which the run's pages show")
-    add("build", build, "rebuild the website from experiments/ and its evidence").add_argument(
-        "--out", default=str(ROOT / "site"), help="folder to write (default: site/)"
+    website = add("build", build, "rebuild the website from experiments/ and its evidence")
+    website.add_argument("--out", default=str(ROOT / "site"), help="folder to write (default: site/)")
+    website.add_argument(
+        "--base-url", default="", metavar="URL", help="where it will stand; sitemap, feed and badges then say so"
     )
     server = add("ui", ui, "open the MLflow UI on the run store")
     server.add_argument("--port", type=int, default=5000, help="port on 127.0.0.1 (default: 5000)")

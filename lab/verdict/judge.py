@@ -1,8 +1,6 @@
 """Claim + evidence → verdict. Pure: the same evidence gets the same verdict on any machine.
 
-The rules stand in `RULES`, in the order in which they are asked; the policy page prints them.
-Policy history: 1 = first. 2 = controls, spoiled rounds, A/A noise, a family of claims, the launch floor. 3 = results
-that the cache cannot hold, and arithmetic, among what no time can beat; claims about traffic, by rules of their own.
+The rules stand in `RULES`, in the order in which they are asked; the policy page prints them and their history.
 """
 
 import math
@@ -14,7 +12,13 @@ from typing import TypeVar
 from lab.verdict.statistics import Latency, Speedup, holm, p_reaches
 from lab.verdict.traffic import TrafficRatio
 
-POLICY_VERSION = 3
+POLICY_HISTORY = {
+    1: "The first rules.",
+    2: "Controls, spoiled rounds, the noise of the A/A control, claims as one family, and the launch floor.",
+    3: "Results that the cache cannot hold, and arithmetic, among what no time can beat; claims about traffic, by "
+    "rules of their own.",
+}
+POLICY_VERSION = max(POLICY_HISTORY)
 FEWEST_SWEEPS = 3
 FULL_SWEEPS = 5
 NOISY_RATIO = 1.20

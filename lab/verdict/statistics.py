@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import betaincinv, stdtr, stdtrit
 
 CONFIDENCE = 0.95
 SMALLEST_HALF_WIDTH = 0.001
@@ -160,6 +160,13 @@ def quantum(sweeps: Sequence[Rounds]) -> float:
     steps = np.diff(distinct)
     steps = steps[steps > 1e-10]  # below a tenth of a nanosecond is rounding of the record
     return float(steps.min()) if steps.size else 0.0
+
+
+def largest_rate(found: int, trials: int) -> float | None:
+    """The rate that so many in so many trials leave possible, at most: Clopper and Pearson's one-sided bound."""
+    if not trials:
+        return None
+    return 1.0 if found == trials else float(betaincinv(found + 1, trials - found, CONFIDENCE))
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -69,6 +69,16 @@ def verdict_ratio(verdict: Verdict) -> str:
     return ratio_interval(verdict.speedup) if verdict.speedup else ""
 
 
+def brief_ratio(value: float, low: float, high: float) -> str:
+    """`ratio` for running text: three decimals at most."""
+    return f"{value:.{min(3, ratio_places(low, high))}f}×"
+
+
+def brief_interval(low: float, high: float) -> str:
+    places = min(3, ratio_places(low, high))
+    return f"[{low:.{places}f}, {high:.{places}f}]"
+
+
 def threshold(value: float) -> str:
     """'1.02×', and below parity '0.134×'."""
     return f"{value:.2f}×" if value >= 1 else times(value)
@@ -76,6 +86,11 @@ def threshold(value: float) -> str:
 
 def noise(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
+
+
+def error(value: float) -> str:
+    """An absolute error in two digits: '0.0039', and '3.4e-07' where it would be a row of noughts."""
+    return f"{value:.1e}" if 0 < value < 1e-4 or value >= 1e6 else significant(value, 2)
 
 
 def gigabytes_per_second(value: float) -> str:
@@ -88,6 +103,20 @@ def teraflops_per_second(value: float) -> str:
 
 def megabytes(value: float) -> str:
     return significant(value / 1e6, 3)
+
+
+def gigabytes(value: float) -> str:
+    return significant(value / 1e9, 3)
+
+
+def megahertz(value: float) -> str:
+    return f"{value / 1e6:.0f}"
+
+
+def duration(seconds: float) -> str:
+    """'41.2 s', '18.0 min', '2.51 h'."""
+    scale, unit = (1, "s") if seconds < 120 else (60, "min") if seconds < 7200 else (3600, "h")
+    return f"{significant(seconds / scale, 3)} {unit}"
 
 
 def kilobytes(value: float) -> str:
@@ -118,6 +147,11 @@ def share(value: float) -> str:
     return percent(100 * value)
 
 
+def tenths_of_percent(value: float) -> str:
+    """A share with its sign: '99.9%'."""
+    return f"{value:.1%}"
+
+
 def distance(seconds: float) -> str:
     """A difference of times in µs, in three digits but no less than a hundredth: '387', '−0.31'."""
     value = round(seconds * 1e6, 2) + 0.0  # of no difference there is no minus
@@ -133,6 +167,11 @@ def percent(value: float) -> str:
 def day(utc: str) -> str:
     """The date of an ISO time."""
     return utc[:10]
+
+
+def minute(utc: str) -> str:
+    """'2026-11-21 06:34 UTC' of an ISO time."""
+    return f"{utc[:10]} {utc[11:16]} UTC"
 
 
 def amount(value: float, unit: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from lab.website.decisions import Decision, Standing
@@ -30,6 +31,14 @@ Output = Document | Attachment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Published:
+    """The files of a published run: where they lie, and what they are addressed by."""
+
+    digest: str
+    directory: Path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Gathered:
     """All that pages are made of. `label` is set on a preview, so that nobody takes it for published.
 
@@ -40,6 +49,8 @@ class Gathered:
     current: Sequence[Judged]  # every experiment with the evidence that its page shows, in their order
     published: Sequence[Judged]  # every experiment of every published run, oldest first
     decisions: Sequence[tuple[Decision, Sequence[Standing]]]
+    files: Sequence[Published] = ()  # of every published run, oldest first; none in a preview
+    base_url: str = ""  # where the site will stand, with a slash at its end; empty where nobody said
     guarded: Sequence[Mapping[str, Any]] = ()  # by experiment, what the guard said: lab.website.refusal.guarded
     trust: Mapping[str, Any] = field(default_factory=dict)  # lab.website.published_trust; empty on a preview
 
@@ -50,6 +61,13 @@ class Gathered:
     def shown(self, experiment: str) -> Judged | None:
         """An experiment with the evidence that its page shows; None where there is none of that name."""
         return next(iter(named(self.current, experiment)), None)
+
+    def runs(self) -> tuple[tuple[Judged, ...], ...]:
+        """The experiments of each published run, oldest run first."""
+        found: dict[str, list[Judged]] = {}
+        for item in self.published:
+            found.setdefault(item.digest, []).append(item)
+        return tuple(tuple(held) for held in found.values())
 
 
 Room = Callable[[Gathered], Iterable[Output]]

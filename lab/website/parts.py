@@ -15,6 +15,8 @@ from lab.evidence.codec import digest
 from lab.verdict.audit.rules import audit
 from lab.website.decisions import Decision, Standing
 from lab.website.incremental import Content, Memory, Part
+from lab.website.inventory import inventory
+from lab.website.manifest import Listed
 from lab.website.outputs import Gathered, Output, Room
 from lab.website.pages.methods import guarded
 from lab.website.refusal import as_publication, refuse_found
@@ -59,40 +61,51 @@ class Parts:
     def __iter__(self) -> Iterator[Part]:
         yield Part(name="assets", key=self._code, make=lambda before: self._files(assets()))
         keys = []
-        for held in self._current:
-            part = self._of_one(held)
+        shown: dict[str, Held | None] = {held.name: held for held in self._current}
+        for name, held in (dict.fromkeys(self._published) | shown).items():
+            part = self._of_one(name, held)
             keys.append(part.key)
             yield part
-        told = [self._code, keys, [held.key for each in self._published.values() for held in each]]
-        told += [self._told(self._gathered.decisions), digest(dict(self._gathered.trust))]
-        yield Part(name="all", key=digest(told), make=self._make_all)
+        gathered = self._gathered
+        told = [self._code, keys, [each.digest for each in gathered.files], gathered.base_url]
+        whole = digest([*told, self._told(gathered.decisions), digest(dict(gathered.trust))])
+        yield Part(name="all", key=whole, make=self._make_all)
+        yield Part(name="inventory", key=whole, make=self._make_inventory)
 
     @cached_property
     def _renderer(self) -> Renderer:
         return Renderer(self._frame)
 
-    def _of_one(self, held: Held) -> Part:
-        history = self._published.get(held.name, [])
-        decisions = [pair for pair in self._gathered.decisions if held.name in _experiments(pair[0])]
-        key = digest([self._code, held.key, [each.key for each in history], self._told(decisions)])
+    def _of_one(self, name: str, held: Held | None) -> Part:
+        """`held` is None of an experiment that was published once and is no longer defined."""
+        current, history = [held] if held else [], self._published.get(name, [])
+        decisions = [pair for pair in self._gathered.decisions if name in _experiments(pair[0])]
+        keys = [each.key for each in current], [each.key for each in history]
+        key = digest([self._code, *keys, self._told(decisions), self._gathered.base_url])
 
         def make(before: Memory) -> Made:
-            narrow = replace(
-                self._gathered, current=Shelf([held]), published=Shelf(history), decisions=decisions, trust={}
-            )
-            if not narrow.label:
-                page = as_publication(narrow.current[0])
+            shelves = Shelf(current), Shelf(history)
+            narrow = replace(self._gathered, decisions=decisions, trust={}, files=())
+            narrow = replace(narrow, current=shelves[0], published=shelves[1])
+            for item in narrow.current if not narrow.label else ():
+                page = as_publication(item)
                 found = audit(page)
                 refuse_found(page, found)
                 yield guarded(page, found)
             yield from self._files(output for room in self._rooms.of_one for output in room(narrow))
 
-        return Part(name=_part_name(held), key=key, make=make)
+        return Part(name=_part_name(name), key=key, make=make)
 
     def _make_all(self, before: Memory) -> Made:
-        said = [before.notes[_part_name(held)] for held in self._current] if not self._gathered.label else []
+        said = [before.notes[_part_name(held.name)] for held in self._current] if not self._gathered.label else []
         gathered = replace(self._gathered, guarded=said)
         yield from self._files(output for room in self._rooms.of_all for output in room(gathered))
+
+    def _make_inventory(self, before: Memory) -> Made:
+        files = {
+            path: Listed(sha, before.stamps[path][0]) for part in before.files.values() for path, sha in part.items()
+        }
+        yield from inventory(files, self._gathered.base_url)
 
     def _files(self, outputs: Iterable[Output]) -> Iterator[Content]:
         return map(self._renderer.file, outputs)
@@ -107,8 +120,8 @@ class Parts:
         return [[repr(decision) for decision, _ in decisions], keys, max(held.finished_utc for held in self._current)]
 
 
-def _part_name(held: Held) -> str:
-    return f"experiments/{held.name}"
+def _part_name(experiment: str) -> str:
+    return f"experiments/{experiment}"
 
 
 def _experiments(decision: Decision) -> set[str]:

@@ -17,6 +17,7 @@ from lab.verdict.statistics import Speedup, geometric_mean
 from lab.website.published_cells import cell_data, measured_data, places_data
 from lab.website.published_limits import ceilings_data, limits_data
 from lab.website.published_replication import publication_of, replication_data
+from lab.website.published_run import run_data
 from lab.website.rounding import rounded
 
 TRAFFIC_FIELDS = ("ratio", "low", "high", "subject_bytes", "baseline_bytes")
@@ -128,6 +129,7 @@ def _evidence(result: ExperimentResult, run: RunResult, digest: str, commit: str
         "median_launch_floor_seconds": rounded(statistics.median(s.launch_floor_seconds for s in run.sweeps)),
         "median_empty_seconds": rounded(statistics.median(s.empty_seconds for s in run.sweeps)),
         "damages": {str(damage.line_number): damage.reason for damage in run.damages},
+        **run_data(run),
     }
 
 

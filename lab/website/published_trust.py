@@ -11,6 +11,7 @@ from lab.verdict.cells import SCOPE
 from lab.verdict.judge import POLICY_VERSION
 from lab.verdict.results import RunResult
 from lab.verdict.spoiled import LARGEST_CANARY_DRIFT, deviations
+from lab.verdict.statistics import largest_rate
 from lab.verdict.validity import Repeat, SelfComparison, Study
 from lab.website.rounding import rounded
 
@@ -92,9 +93,10 @@ def _agreement_data(study: Study) -> dict[str, int]:
     return data
 
 
-def _counts(found: SelfComparison) -> dict[str, int]:
+def _counts(found: SelfComparison) -> dict[str, Any]:
     return {
         "comparisons": found.comparisons, "supported": found.supported, "excluding_one": found.excluding_one,
+        "largest_supported_rate": rounded(largest_rate(found.supported, found.comparisons)),
     }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from lab.website.marked import near, near_sentence, number, sentence
 from lab.website.outputs import Attachment, Document, Output
 
 TEMPLATES = ROOT / "site_templates"
-ASSETS = ("style.css", "explore.js")
+ASSETS = ("style.css", "explore.js", "search.js", "compare.js", "icon.svg")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

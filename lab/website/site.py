@@ -1,51 +1,82 @@
 """Definitions + evidence + decisions → the whole site: gather everything first, then write what is new of it."""
 
-import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
 from lab.definition.plan import PlannedExperiment
 from lab.errors import LabError
 from lab.evidence.source import ROOT
-from lab.verdict.results import ClaimResult, load_run
-from lab.website.decisions import Decision, Standing, check_claims, load_decisions, refuse_unacknowledged, standings
+from lab.verdict.results import load_run
+from lab.website.badges import badges_room
+from lab.website.csv_tables import csv_room
+from lab.website.decision_records import check_records, load_decisions
+from lab.website.decisions import Decision, Standing, refuse_unacknowledged, standings, today_of
+from lab.website.feed import feed_room
 from lab.website.incremental import REMEMBERED, write_parts
-from lab.website.judged import Judged, judged_run, not_measured
+from lab.website.inventory import checked_base_url
+from lab.website.judged import judged_run, not_measured
 from lab.website.kept import definitions, judged, trust
-from lab.website.outputs import Gathered
+from lab.website.outputs import Gathered, Published
+from lab.website.pages.case import case_pages
+from lab.website.pages.compare import compare_pages
+from lab.website.pages.decisions import decision_pages
 from lab.website.pages.experiment import experiment_pages
+from lab.website.pages.finder import search_pages
+from lab.website.pages.front import front_pages
+from lab.website.pages.glossary import glossary_pages
+from lab.website.pages.gpu import gpu_pages
 from lab.website.pages.methods import methods_pages
-from lab.website.pages.site import decision_pages, front_pages, policy_pages
+from lab.website.pages.profile import profile_pages
+from lab.website.pages.run import run_pages
+from lab.website.pages.site import policy_pages
 from lab.website.pages.trust import trust_pages
+from lab.website.pages.verdicts import verdict_pages
 from lab.website.parts import Parts, Rooms
 from lab.website.promoted import EVIDENCE, Evidence, load_evidence
-from lab.website.shelf import Held, Shelf, held, named
+from lab.website.schemas import schemas_room
+from lab.website.shelf import Held, Shelf, held
 
 DECISIONS = ROOT / "experiments" / "decisions"
 A_SITE = ("index.html", "policy/index.html", "assets/style.css")  # what every site that was built holds
 # Each room makes one kind of page, or of file: of one experiment at a time, which then is all that was gathered; or of
 # all of them together.
+PREVIEWED = Rooms(  # what a run shows before it is published
+    of_one=(experiment_pages, case_pages, csv_room),
+    of_all=(front_pages, decision_pages, glossary_pages, search_pages, profile_pages, policy_pages, schemas_room),
+)
 ROOMS = Rooms(
-    of_one=(experiment_pages,),
-    of_all=(front_pages, decision_pages, policy_pages, trust_pages, methods_pages),
+    of_one=(*PREVIEWED.of_one, verdict_pages, badges_room),
+    of_all=(*PREVIEWED.of_all, run_pages, gpu_pages, compare_pages, feed_room, trust_pages, methods_pages),
 )
 
 
-def build_site(out: Path, decisions: Path = DECISIONS, promoted: Path = EVIDENCE, remembered: Path = REMEMBERED) -> str:
+def build_site(
+    out: Path,
+    decisions: Path = DECISIONS,
+    promoted: Path = EVIDENCE,
+    base_url: str = "",
+    remembered: Path = REMEMBERED,
+) -> str:
     """Rebuild the published site from what is committed; says what it wrote.
 
     EvidenceError where a figure that is about to be published breaks a rule of the guard.
     """
     evidence, published = _published(promoted)
     current = [_shown(definition, published) for definition in definitions()]
-    shown = Shelf(current)
     records = load_decisions(decisions)
-    known = {item.plan.name: list(item.data["claims"]) for item in shown}
-    check_claims(records, known, [item.digest for item in evidence])
-    found = [(decision, _standings(decision, shown, Shelf(published))) for decision in records]
+    check_records(records, [item.digest for item in evidence])
+    found = _standings(records, current, published)
     for decision, standing in found:
-        refuse_unacknowledged(decision, standing)
-    gathered = Gathered(label="", current=(), published=(), decisions=found, trust=trust(evidence))
+        refuse_unacknowledged(decision, standing, Shelf(current))
+    gathered = Gathered(
+        label="",
+        current=(),
+        published=(),
+        decisions=found,
+        files=tuple(Published(digest=item.digest, directory=item.directory) for item in evidence),
+        base_url=checked_base_url(base_url),
+        trust=trust(evidence),
+    )
     files = write_site(Parts(gathered, ROOMS, current, published), out, remembered)
     return f"{out}: {len(current)} experiments, {len(records)} decisions, {files} files"
 
@@ -54,15 +85,15 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     """Pages of one run as they would look if it were published; returns the first page to open."""
     run = load_run(directory)
     _, published = _published(EVIDENCE)
-    shown = judged_run(run)
-    names = {item.plan.name for item in shown}
+    current = [held(item) for item in judged_run(run)]
+    names = {item.name for item in current}
     records = [r for r in load_decisions(decisions) if {s.experiment for s in r.rests_on} <= names]
-    found = [(decision, _standings(decision, shown, Shelf(published))) for decision in records]
-    label = f"Preview of run {run.plan.run_id}, not published" + (": CPU evidence" if shown[0].on_cpu else "")
-    gathered = Gathered(label=label, current=(), published=(), decisions=found)
+    on_cpu = current[0].load().on_cpu
+    label = f"Preview of run {run.plan.run_id}, not published" + (": CPU evidence" if on_cpu else "")
+    gathered = Gathered(label=label, current=(), published=(), decisions=_standings(records, current, published))
     out = directory / "preview"
-    write_site(Parts(gathered, ROOMS, [held(item) for item in shown], published), out)
-    return out / "experiments" / shown[0].plan.name / "index.html"
+    write_site(Parts(gathered, PREVIEWED, current, published), out)
+    return out / "experiments" / current[0].name / "index.html"
 
 
 def write_site(parts: Parts, out: Path, remembered: Path = REMEMBERED) -> int:
@@ -98,16 +129,8 @@ def _shown(definition: PlannedExperiment, published: Sequence[Held]) -> Held:
     return max(holding, key=lambda item: item.fullness) if holding else held(not_measured(definition))
 
 
-def _standings(decision: Decision, shown: Sequence[Judged], published: Sequence[Judged]) -> tuple[Standing, ...]:
-    def lookup(experiment: str, claim: str, digest: str) -> ClaimResult | None:
-        items = named(published if digest else shown, experiment)
-        found = (item.claim(claim) for item in items if item.evidence and item.digest.startswith(digest))
-        return next((result for result in found if result), None)
-
-    return standings(decision, lookup, _today(shown, decision))
-
-
-def _today(shown: Sequence[Judged], decision: Decision) -> datetime.date:
-    """The day of the newest evidence: the site must not change by itself while nothing was measured."""
-    days = [datetime.date.fromisoformat(item.finished_utc[:10]) for item in shown if item.finished_utc]
-    return max([*days, decision.date])
+def _standings(
+    records: Sequence[Decision], current: Sequence[Held], published: Sequence[Held]
+) -> list[tuple[Decision, Sequence[Standing]]]:
+    shelves = Shelf(current), Shelf(published)
+    return [(each, standings(each, *shelves, today_of(shelves[0], each))) for each in records]

@@ -1,15 +1,19 @@
 """Decision records: parsed strictly, tied to claims, and aged by what the evidence says now."""
 
 import datetime
+from functools import cache
 from pathlib import Path
 
 import pytest
 from counting import PLAIN_MOVES_TWICE, counted_run, once
-from factory import measured_run
+from factory import plan_of, records_of
 
 from lab.errors import DefinitionError
-from lab.verdict.results import ClaimResult, load_run
-from lab.website.decisions import Freshness, check_claims, freshness, load_decisions, refuse_unacknowledged, standings
+from lab.verdict.results import RunResult, judge_run
+from lab.website.decision_records import check_records, load_decisions
+from lab.website.decisions import Decision, Freshness, Standing, freshness, refuse_unacknowledged, standings
+from lab.website.judged import Judged
+from lab.website.published import experiment_data
 
 CLAIM = "large-triton-rmsnorm-beats-torch-fused"
 RECORD = """---
@@ -29,59 +33,133 @@ SLOW = {"torch-fused": 30e-6, "triton-fused-rmsnorm": 31e-6}
 
 
 def write(folder: Path, text: str = RECORD, claim: str = CLAIM) -> Path:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "0001-use-fused.md").write_text(text.replace("{claim}", claim))
     return folder
 
 
-def claims_of(parent: Path, seconds: dict[str, float]) -> dict[str, ClaimResult]:
-    run = load_run(measured_run(parent, seconds))
-    return {claim.claim.name: claim for claim in run.experiments[0].claims}
+def judged(run: RunResult, digest: str) -> Judged:
+    (result,) = run.experiments
+    return Judged(plan=result.plan, data=experiment_data(result, run, digest))
 
 
-def state(tmp_path: Path, seconds: dict[str, float], today: datetime.date = TODAY) -> Freshness:
-    (decision,) = load_decisions(write(tmp_path / "decisions"))
-    claims = claims_of(tmp_path, seconds)
-    return freshness(standings(decision, lambda experiment, claim, digest: claims.get(claim), today))
+def evidence_of(seconds: dict[str, float], digest: str = "now") -> Judged:
+    return judged(measured(tuple(seconds.items())), digest)
+
+
+@cache
+def measured(seconds: tuple[tuple[str, float], ...]) -> RunResult:
+    plan = plan_of()
+    return judge_run(plan, records_of(plan, dict(seconds)))
+
+
+def record(tmp_path: Path, text: str = RECORD) -> Decision:
+    (decision,) = load_decisions(write(tmp_path / "decisions", text))
+    return decision
+
+
+def standing(
+    tmp_path: Path, seconds: dict[str, float], text: str = RECORD, today: datetime.date = TODAY
+) -> tuple[Standing, ...]:
+    return standings(record(tmp_path, text), [evidence_of(seconds)], [], today)
+
+
+def gate(tmp_path: Path, seconds: dict[str, float], text: str = RECORD) -> None:
+    now = evidence_of(seconds)
+    decision = record(tmp_path, text)
+    refuse_unacknowledged(decision, standings(decision, [now], [], TODAY), [now])
 
 
 def test_a_decision_whose_claim_is_supported_is_fresh(tmp_path):
-    assert state(tmp_path, FAST) is Freshness.FRESH
+    assert freshness(standing(tmp_path, FAST)) is Freshness.FRESH
 
 
 def test_a_decision_whose_claim_is_refuted_is_challenged_and_must_be_acknowledged(tmp_path):
-    (decision,) = load_decisions(write(tmp_path / "decisions"))
-    claims = claims_of(tmp_path, SLOW)
-    found = standings(decision, lambda experiment, claim, digest: claims[claim], TODAY)
-    assert freshness(found) is Freshness.CHALLENGED
+    assert freshness(standing(tmp_path / "here", SLOW)) is Freshness.CHALLENGED
     with pytest.raises(DefinitionError, match=f"{CLAIM} is refuted, not supported"):
-        refuse_unacknowledged(decision, found)
+        gate(tmp_path, SLOW)
 
 
-def test_an_acknowledged_challenge_may_be_published(tmp_path):
-    text = RECORD.replace("---\nBecause", "acknowledged: being reconsidered\n---\nBecause")
-    (decision,) = load_decisions(write(tmp_path / "decisions", text))
-    claims = claims_of(tmp_path, SLOW)
-    refuse_unacknowledged(decision, standings(decision, lambda e, claim, d: claims[claim], TODAY))
+@pytest.mark.parametrize(
+    ("claim", "seconds"),
+    [pytest.param(CLAIM, SLOW, id="challenged"), pytest.param("no-such-claim", FAST, id="orphaned")],
+)
+def test_what_is_acknowledged_may_be_published(tmp_path, claim, seconds):
+    text = RECORD.replace("---\nBecause", "acknowledged: being reconsidered\n---\nBecause").replace("{claim}", claim)
+    gate(tmp_path, seconds, text)
 
 
 def test_a_decision_past_its_review_date_is_expired(tmp_path):
-    assert state(tmp_path, FAST, datetime.date(2026, 7, 1)) is Freshness.EXPIRED
+    assert freshness(standing(tmp_path, FAST, today=datetime.date(2026, 7, 1))) is Freshness.EXPIRED
+
+
+@pytest.mark.parametrize(
+    ("wanted", "state"),
+    [
+        pytest.param("'<99'", Freshness.FRESH, id="within"),
+        pytest.param("'<2.0'", Freshness.EXPIRED, id="beyond"),
+    ],
+)
+def test_a_decision_expires_where_the_evidence_leaves_its_range_of_software(tmp_path, wanted, state):
+    text = RECORD.replace("rests_on:", f"software: {{torch: {wanted}}}\nrests_on:")
+    (found,) = standing(tmp_path, FAST, text)
+    assert found.freshness is state
+    assert ("rests on evidence whose torch is" in found.why) == (state is Freshness.EXPIRED)
+
+
+def test_software_that_the_evidence_does_not_name_is_outside_of_any_range(tmp_path):
+    decision = record(tmp_path, RECORD.replace("rests_on:", "software: {quack: '>=0'}\nrests_on:"))
+    known = evidence_of(FAST)
+    old = Judged(plan=known.plan, data={**known.data, "machine": {**known.machine, "quack": "not on record"}})
+    (found,) = standings(decision, [old], [], TODAY)
+    assert found.freshness is Freshness.EXPIRED
+    assert "quack is not on record" in found.why
 
 
 def test_a_decision_drifts_when_the_value_moved_and_the_verdict_holds(tmp_path):
     text = RECORD.replace("expects: supported", "expects: supported\n    evidence: abc123")
-    (decision,) = load_decisions(write(tmp_path / "decisions", text))
-    now = claims_of(tmp_path / "now", FAST)
-    then = claims_of(tmp_path / "then", {"torch-fused": 30e-6, "triton-fused-rmsnorm": 18e-6})
-    found = standings(decision, lambda e, claim, digest: (then if digest else now)[claim], TODAY)
-    assert freshness(found) is Freshness.DRIFTED
+    now = evidence_of(FAST)
+    then = evidence_of({"torch-fused": 30e-6, "triton-fused-rmsnorm": 18e-6}, "abc123def")
+    (found,) = standings(record(tmp_path, text), [now], [then, now], TODAY)
+    assert found.freshness is Freshness.DRIFTED
+    assert found.then is not None
+    assert found.then.judged is then
 
 
-def test_a_decision_on_an_unknown_claim_is_an_error_that_lists_the_known_ones(tmp_path):
-    records = load_decisions(write(tmp_path / "decisions", claim="no-such-claim"))
-    with pytest.raises(DefinitionError, match=r"unknown claim normalization-fusion/no-such-claim.*one/a-claim"):
-        check_claims(records, {"one": ["a-claim"]})
+def test_a_decision_on_a_claim_that_nothing_makes_is_orphaned_and_told_which_there_are(tmp_path):
+    text = RECORD.replace("{claim}", "no-such-claim")
+    assert freshness(standing(tmp_path / "here", FAST, text)) is Freshness.ORPHANED
+    with pytest.raises(DefinitionError, match=rf"no-such-claim is an unknown claim.*normalization-fusion/{CLAIM}"):
+        gate(tmp_path, FAST, text)
+
+
+def test_each_claim_that_flips_challenges_exactly_the_decisions_that_rest_on_it(tmp_path):
+    """Every claim of the evidence in turn, under records that rest on one, on two, or on none of those that flip."""
+    now = evidence_of(FAST)
+    names = list(now.data["claims"])
+    expects = {name: now.data["claims"][name]["status"] for name in names}
+    rests = {f"{number:04}-x": (name, names[number - 1]) for number, name in enumerate(names)}
+    for slug, claims in rests.items():
+        (tmp_path / "all").mkdir(exist_ok=True)
+        lines = "".join(
+            f"  - {{claim: normalization-fusion/{claim}, expects: {expects[claim]}}}\n"
+            for claim in dict.fromkeys(claims)
+        )
+        (tmp_path / "all" / f"{slug}.md").write_text(RECORD.split("  - claim")[0] + lines + "---\nSo be it.\n")
+    records = load_decisions(tmp_path / "all")
+    assert {freshness(standings(each, [now], [], TODAY)) for each in records} == {Freshness.FRESH}
+    for flipped in names:
+        other = "refuted" if expects[flipped] != "refuted" else "supported"
+        claims = {**now.data["claims"], flipped: {**now.data["claims"][flipped], "status": other}}
+        mutant = Judged(plan=now.plan, data={**now.data, "claims": claims})
+        found = {each.slug: standings(each, [mutant], [now], TODAY) for each in records}
+        challenged = {slug for slug, each in found.items() if freshness(each) is Freshness.CHALLENGED}
+        assert challenged == {slug for slug, claims_of in rests.items() if flipped in claims_of}
+        assert {freshness(found[slug]) for slug in found.keys() - challenged} == {Freshness.FRESH}
+        for each in records:
+            if each.slug in challenged:
+                with pytest.raises(DefinitionError, match=f"{flipped} is {other}"):
+                    refuse_unacknowledged(each, found[each.slug], [mutant])
 
 
 @pytest.mark.parametrize(
@@ -94,6 +172,9 @@ def test_a_decision_on_an_unknown_claim_is_an_error_that_lists_the_known_ones(tm
         pytest.param("    expects: supported\n", "", "claim, expects", id="no expectation"),
         pytest.param("---\ntitle", "title", "front matter", id="no front matter"),
         pytest.param("status: accepted", "status: [", "not valid YAML", id="broken YAML"),
+        pytest.param("rests_on:", "deciders: [1]\nrests_on:", "must be a list of names", id="a decider without name"),
+        pytest.param("rests_on:", "software: {jax: '<1'}\nrests_on:", "software is 'jax'", id="unknown software"),
+        pytest.param("rests_on:", "software: {torch: new}\nrests_on:", "a range of versions", id="no range"),
     ],
 )
 def test_a_record_that_does_not_fit_is_refused_by_name(tmp_path, old, new, says):
@@ -111,10 +192,33 @@ def test_a_blank_acknowledgement_opens_no_gate(tmp_path, blank):
 
 
 def test_a_superseded_decision_may_be_challenged(tmp_path):
-    text = RECORD.replace("status: accepted", "status: superseded")
-    (decision,) = load_decisions(write(tmp_path / "decisions", text))
-    claims = claims_of(tmp_path, SLOW)
-    refuse_unacknowledged(decision, standings(decision, lambda e, claim, d: claims[claim], TODAY))
+    gate(tmp_path, SLOW, RECORD.replace("status: accepted", "status: superseded"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        pytest.param("superseded", "0002-use-another", "", id="a record that is marked so"),
+        pytest.param("accepted", "0002-use-another", "set it to 'superseded'", id="one that is still in force"),
+        pytest.param("superseded", "0000-before", "not an earlier record", id="a later one"),
+    ],
+)
+def test_a_record_supersedes_an_earlier_one_that_says_so(tmp_path, old, new, says):
+    folder = write(tmp_path / "decisions", RECORD.replace("status: accepted", f"status: {old}"))
+    later = RECORD.replace("rests_on:", "supersedes: 0001-use-fused\nrests_on:").replace("{claim}", CLAIM)
+    (folder / f"{new}.md").write_text(later)
+    records = load_decisions(folder)
+    if not says:
+        check_records(records, [])
+        return
+    with pytest.raises(DefinitionError, match=says):
+        check_records(records, [])
+
+
+def test_a_record_that_supersedes_none_there_is_is_refused(tmp_path):
+    decision = record(tmp_path, RECORD.replace("rests_on:", "supersedes: 0000-none\nrests_on:"))
+    with pytest.raises(DefinitionError, match=r"'0000-none', which is no record; there are \['0001-use-fused'\]"):
+        check_records([decision], [])
 
 
 def test_a_decision_that_rests_on_nothing_is_refused(tmp_path):
@@ -127,7 +231,7 @@ def test_a_pin_to_evidence_that_is_not_published_is_refused(tmp_path):
     text = RECORD.replace("expects: supported", "expects: supported\n    evidence: abc123")
     records = load_decisions(write(tmp_path / "decisions", text))
     with pytest.raises(DefinitionError, match="'abc123', which is not published"):
-        check_claims(records, {"normalization-fusion": [CLAIM]}, ["def456"])
+        check_records(records, ["def456"])
 
 
 @pytest.mark.parametrize(
@@ -142,11 +246,10 @@ def test_a_pin_to_evidence_that_is_not_published_is_refused(tmp_path):
 def test_a_decision_on_traffic_drifts_when_its_bytes_moved_by_more_than_passes_differ(tmp_path, then, state):
     """Plain moves thrice the bytes now."""
     text = RECORD.replace("expects: supported", "expects: supported\n    evidence: abc123")
-    (decision,) = load_decisions(write(tmp_path / "decisions", text))
-    now, before = (
-        {claim.claim.name: claim for claim in counted_run(plain=once(times, times)).experiments[0].claims}
-        for times in (3.0, then)
-    )
     name = PLAIN_MOVES_TWICE.name
-    found = standings(decision, lambda e, c, digest: (before if digest else now)[name], TODAY)
+    now, before = (
+        judged(counted_run(plain=once(times, times)), digest) for times, digest in ((3.0, "now"), (then, "abc123"))
+    )
+    text = text.replace("normalization-fusion/{claim}", f"{now.plan.name}/{name}")
+    found = standings(record(tmp_path, text), [now], [before], TODAY)
     assert freshness(found) is state

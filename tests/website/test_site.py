@@ -7,14 +7,13 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from factory import ceiling_seconds, measured_run, plan_of, records_of, write_run
+from factory import ceiling_seconds, measured_run, plan_of, publish, records_of, write_run
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS
 from lab.errors import DefinitionError
 from lab.evidence import journal
 from lab.evidence.source import ROOT
-from lab.website.promoted import NAME, address_of
 from lab.website.site import build_preview, build_site
 
 EXPERIMENT = "experiments/normalization-fusion/index.html"
@@ -69,19 +68,6 @@ def preview(tmp_path_factory) -> Path:
     directory = write_run(tmp_path_factory.mktemp("runs") / "synthetic", plan, records)
     build_preview(directory)
     return directory / "preview"
-
-
-def publish(folder: Path, directory: Path) -> None:
-    """Promoted evidence without a commit: the site does not ask git."""
-    import hashlib
-    import shutil
-
-    target = folder / directory.name
-    shutil.copytree(directory, target)
-    hashes = {n: hashlib.sha256((target / n).read_bytes()).hexdigest() for n in ("plan.json", "journal.jsonl")}
-    address = address_of(directory.name, "c" * 40, hashes)
-    manifest = {"schema": 1, "run_id": directory.name, "digest": address, "commit": "c" * 40, "files": hashes}
-    (target / NAME).write_text(json.dumps(manifest))
 
 
 def test_two_builds_of_the_same_evidence_are_equal_byte_for_byte(tmp_path):

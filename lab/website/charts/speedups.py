@@ -29,7 +29,7 @@ STYLE_HASHES = (
     "'sha256-ji27qzEtxXZW+7dun6UwjHXJ18e6WAin1VvNtkzIE/o='",
 )
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 760.0, 190.0, 24.0, 14.0, 44.0
-LANE, GAP = 15.0, 14.0
+LANE, GAP, HEADING = 15.0, 14.0, 18.0
 TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
 FINE_TICKS = (0.8, 0.9, 1.0, 1.1, 1.2, 1.3)  # where hardly any of those would stand on the axis
 
@@ -55,6 +55,7 @@ class Mark:
     right: float
     series: str
     title: str
+    label: str  # the profile, where marks alone would not tell; else empty
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,8 +89,11 @@ class SpeedupChart:
     series: tuple[tuple[str, str], ...]  # (series, profile title), in the order of appearance
 
 
-def speedup_chart(points: Sequence[Point], band: float) -> SpeedupChart:
-    """Lay out the points; `band` is the margin around parity that counts as equal."""
+def speedup_chart(points: Sequence[Point], band: float, labelled: bool = False) -> SpeedupChart:
+    """Lay out the points; `band` is the margin around parity that counts as equal.
+
+    `labelled`: each row names its profile, under the name of its case, and there is no key.
+    """
     low = min([point.low for point in points] + [1 - band]) / 1.12
     high = max([point.high for point in points] + [1 + band]) * 1.12
     right = WIDTH - RIGHT
@@ -103,15 +107,18 @@ def speedup_chart(points: Sequence[Point], band: float) -> SpeedupChart:
     y = TOP
     for case in dict.fromkeys(point.case for point in points):
         here = [point for point in points if point.case == case]
+        top, y = y, y + (HEADING if labelled else 0)
         for row, point in enumerate(here):
             marks.append(
                 Mark(
                     x=x(point.ratio), left=x(point.low), right=x(point.high), y=y + LANE * (row + 0.5),
                     series=point.series, title=f"{point.case}, {point.profile}: {point.text}",
+                    label=point.profile if labelled else "",
                 )
             )  # fmt: skip
         height = LANE * len(here)
-        lanes.append(Lane(label=case, y=round(y + height / 2, 2), line_y=round(y + height + GAP / 2, 2)))
+        middle = top + HEADING / 2 if labelled else y + height / 2
+        lanes.append(Lane(label=case, y=round(middle, 2), line_y=round(y + height + GAP / 2, 2)))
         y += height + GAP
     return SpeedupChart(
         width=WIDTH,
@@ -125,7 +132,7 @@ def speedup_chart(points: Sequence[Point], band: float) -> SpeedupChart:
         lanes=tuple(lanes),
         marks=tuple(marks),
         ticks=tuple(Tick(x=x(value), text=f"{value:g}×") for value in _ticks(low, high)),
-        series=tuple(dict.fromkeys((point.series, point.profile) for point in points)),
+        series=() if labelled else tuple(dict.fromkeys((point.series, point.profile) for point in points)),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from lab.website import format
 from lab.website.figure import Ledger, Sentence
 from lab.website.judged import Judged
-from lab.website.pages.labels import case_label, shape_label
+from lab.website.pages.labels import case_label, listed, shape_label
 from lab.website.pages.views import Boundary
 
 RUN_TO_RUN = (
@@ -47,6 +47,19 @@ def boundary(shown: Judged, ledger: Ledger) -> Boundary:
         does_not_show=(*authored, *_eager(shown, ledger), (RUN_TO_RUN,)),
         not_measured=tuple(not_measured),
         excluded=_excluded(shown, ledger),
+    )
+
+
+def boundary_line(shown: Judged) -> str:
+    """What the evidence holds for in one line, and that it ends there."""
+    if not shown.evidence:
+        return "Nothing is measured yet."
+    cases, machine = shown.plan.included_cases, shown.machine
+    dtypes = listed(sorted({case.dtype for case in cases}))
+    count = "one case" if len(cases) == 1 else f"{len(cases)} cases"
+    return (
+        f"Holds for one {shown.machine_name}, {count} in {dtypes}, torch {machine['torch']}, and for nothing else. "
+        f"It does not show: {shown.plan.does_not_show[0]}"
     )
 
 

@@ -3,30 +3,38 @@
 from collections.abc import Iterator, Sequence
 
 from lab.definition.catalogue import load_audits
-from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.definition.publication import Publication
 from lab.verdict.explained import EXPLAINED_WITHIN
-from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER, WEIGHED, Status
+from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER, WEIGHED
 from lab.website import format
 from lab.website.charts.speedups import Point, speedup_chart, speedup_figure
-from lab.website.decisions import Decision, Standing, freshness
-from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.decisions import Decision, Freshness, Standing, freshness
+from lab.website.figure import Ledger, Sentence
 from lab.website.judged import Judged
 from lab.website.outputs import Attachment, Document, Gathered, Output
-from lab.website.pages.boundary import boundary, provenance
+from lab.website.pages.answer import answer, glances
+from lab.website.pages.boundary import boundary, boundary_line, provenance
 from lab.website.pages.ceilings import ceilings_section
+from lab.website.pages.correctness import worst_rows
+from lab.website.pages.every_cell import every_cell
 from lab.website.pages.explained import explained_rows
-from lab.website.pages.kernels import kernels_section
-from lab.website.pages.labels import SCOPES, case_label, profile_title, series, shape_label
+from lab.website.pages.history import history_section
+from lab.website.pages.hypotheses import hypotheses
+from lab.website.pages.kernels import is_profiled
+from lab.website.pages.labels import case_label, profile_title, series, shape_label
 from lab.website.pages.limits import limits_section
-from lab.website.pages.moved import traffic_card, traffic_outcome
+from lab.website.pages.moved import traffic_card
+from lab.website.pages.past import run_link
 from lab.website.pages.replication import replication_section
 from lab.website.pages.search import search_answer, search_cards, search_cases
-from lab.website.pages.tables import case_view, claim_view, control_rows, gpu_rows, split_rows
-from lab.website.pages.traffic import traffic_groups
-from lab.website.pages.views import Card, DecisionLink, ExperimentPage, FrontRow, HistoryRow
+from lab.website.pages.tables import claim_view, control_row
+from lab.website.pages.traffic import traffic_section
+from lab.website.pages.views import Card, DecisionLink, ExperimentPage
+from lab.website.schemas import with_schema
 
+ROOT = "../../"  # from an experiment's page to the site's root
+MOST_ROWS = 64  # of a chart whose rows are labelled
 BY_HAND = ("rmsnorm", "layernorm")  # what benchmark-norms computes
 
 
@@ -35,8 +43,9 @@ def experiment_pages(gathered: Gathered) -> Iterator[Output]:
     for item in gathered.current:
         history = gathered.history(item.plan.name)
         page = experiment_page(item, gathered.decisions, load_audits(), history)
+        data = f"experiments/{page.slug}/data.json"
         yield Document(path=f"experiments/{page.slug}/index.html", template="experiment.html", view={"page": page})
-        yield Attachment(path=f"experiments/{page.slug}/data.json", content=item.as_json())
+        yield Attachment(path=data, content=with_schema(item.as_json(), data, "experiment"))
 
 
 def experiment_page(
@@ -49,7 +58,13 @@ def experiment_page(
     plan, ledger = shown.plan, Ledger(shown.data)
     found = search_cases(shown, ledger)
     points = () if found else speedup_points(shown, ledger)
+    labelled = not told_apart(points)
     baseline = profile_title(shown, _chart_baseline(shown)) if points else ""
+    resting = tuple(
+        decision_link(decision, standings)
+        for decision, standings in decisions
+        if any(support.experiment == plan.name for support in decision.rests_on)
+    )
     return ExperimentPage(
         slug=plan.name,
         title=plan.title,
@@ -57,7 +72,9 @@ def experiment_page(
         project=plan.project,
         focus=plan.focus,
         importance=plan.importance,
-        answer=search_answer(shown, found) if found else _answer(shown, ledger),
+        answer=search_answer(shown, ledger) if found else answer(shown, ledger),
+        glances=() if found else glances(shown, ledger),
+        boundary_line=boundary_line(shown),
         state=_state(shown, ledger),
         date=format.day(shown.measured_utc),
         machine=shown.machine_name,
@@ -65,54 +82,36 @@ def experiment_page(
         run_shape=_run_shape(ledger),
         samples=_samples(ledger),
         digest=shown.digest,
+        run_link=run_link(shown, ROOT) if shown.digest else "",
+        commit=shown.evidence.get("commit", ""),
+        policy_version=shown.data["policy_version"],
         cards=search_cards(shown, ledger) if found else _cards(shown, ledger),
-        chart=speedup_chart(points, EQUIVALENCE_MARGIN) if points else None,
+        chart=speedup_chart(points, EQUIVALENCE_MARGIN, labelled) if points else None,
         chart_baseline=baseline,
         figure_json=speedup_figure(points, f"Speed-up over {baseline}") if points else "",
         searches=found,
         claims=tuple(claim_view(shown, claim, ledger) for claim in plan.claims),
         explained=explained_rows(shown, ledger),
         explained_within=f"{EXPLAINED_WITHIN - 1:.0%}",
-        cases=tuple(case_view(shown, case, ledger) for case in plan.cases),
-        splits=split_rows(shown, ledger),
-        controls=control_rows(shown, ledger),
-        gpu=gpu_rows(shown, ledger),
+        every_cell=every_cell(shown, ledger),
+        controls=tuple(row for case in plan.included_cases if (row := control_row(shown, case, ledger))),
         limits=limits_section(shown, ledger),
         ceilings=ceilings_section(shown, ledger),
-        traffic=traffic_groups(shown, ledger),
+        traffic=traffic_section(shown, ledger),
         replication=replication_section(publications, shown, ledger),
-        kernels=kernels_section(shown, ledger),
+        hypotheses=hypotheses(shown, ledger),
+        profiled=is_profiled(shown),
+        correctness=worst_rows(shown, ledger),
         self_test=plan.self_test,
-        profiles=plan.profiles,
         metrics=plan.metrics,
         boundary=boundary(shown, ledger),
-        decisions=tuple(
-            decision_link(decision, standings)
-            for decision, standings in decisions
-            if any(support.experiment == plan.name for support in decision.rests_on)
-        ),
+        decisions=resting,
+        decision_state=_decision_state(resting),
         live_command=_live_command(shown),
         local_command=next((_local_command(case) for case in reversed(plan.cases) if case.op in BY_HAND), ""),
         provenance=provenance(shown),
-        history=_history(shown, history),
+        history=history_section(shown, history, ROOT) if shown.digest else None,
         data=shown.data,
-    )
-
-
-def front_row(shown: Judged) -> FrontRow:
-    """What the front page shows of an experiment."""
-    ledger = Ledger(shown.data)
-    found = search_cases(shown, ledger)
-    statuses = [claim["status"] for claim in shown.data["claims"].values()]
-    return FrontRow(
-        slug=shown.plan.name,
-        title=shown.plan.title,
-        question=shown.plan.question,
-        answer=search_answer(shown, found) if found else _answer(shown, ledger),
-        date=format.day(shown.measured_utc),
-        machine=shown.machine_name,
-        on_cpu=shown.on_cpu,
-        counts={status: statuses.count(status) for status in READING_ORDER if status in statuses},
     )
 
 
@@ -121,7 +120,11 @@ def decision_link(decision: Decision, found: Sequence[Standing]) -> DecisionLink
 
 
 def speedup_points(shown: Judged, ledger: Ledger) -> tuple[Point, ...]:
-    """Every measured profile against the first baseline of a speed-up, the headlines' before others, case by case."""
+    """Every measured profile against the first baseline of a speed-up, the headlines' before others, case by case.
+
+    Where marks cannot tell the profiles apart, rows must be labelled: then only the cases of the headlines, and none
+    where they would still be too many to read.
+    """
     baseline = _chart_baseline(shown)
     points = []
     for case in shown.plan.included_cases:
@@ -137,11 +140,16 @@ def speedup_points(shown: Judged, ledger: Ledger) -> tuple[Point, ...]:
                         text=f"{ratio.text} {interval.text}",
                     )
                 )  # fmt: skip
-    return tuple(points) if _told_apart(points) else ()
+    if told_apart(points):
+        return tuple(points)
+    headlines = {case for claim in shown.plan.claims if claim.name in shown.plan.headlines for case in claim.cases}
+    labels = {case_label(case) for case in shown.plan.cases if case.name in headlines}
+    fewer = tuple(point for point in points if point.case in labels)
+    return fewer if len(fewer) <= MOST_ROWS else ()
 
 
-def _told_apart(points: Sequence[Point]) -> bool:
-    """Whether no two profiles of a case would have the same colour and marker; else tables must do."""
+def told_apart(points: Sequence[Point]) -> bool:
+    """Whether no two profiles of a case would have the same colour and marker."""
     return len({(point.case, point.series) for point in points}) == len(points)
 
 
@@ -152,46 +160,10 @@ def _chart_baseline(shown: Judged) -> str:
     return next((claim.baseline for claim in ordered if claim.measure == "speedup"), "")
 
 
-def _answer(shown: Judged, ledger: Ledger) -> Sentence:
-    """One sentence: where, and how each headline claim came out."""
-    if not shown.evidence:
-        return ("No run of this experiment has been published yet.",)
-    claims = {claim.name: claim for claim in shown.plan.claims}
-    scopes = dict.fromkeys(_about(claims[name]) for name in shown.plan.headlines)
-    where = "On this machine's CPU" if shown.on_cpu else f"On one {shown.machine['gpu']}, {' and '.join(scopes)}"
-    parts: list[Figure | str] = [f"{where}, "]
-    for index, name in enumerate(shown.plan.headlines):
-        parts.append("; " if index else "")
-        parts.extend(_outcome_of(shown, name, ledger))
-    return (*parts, ".")
-
-
-def _about(claim: PlannedClaim) -> str:
-    """What of the GPU a claim speaks of."""
-    return "in DRAM traffic as the profiler counts it" if claim.measure == "traffic" else SCOPES[claim.scope]
-
-
-def _outcome_of(shown: Judged, name: str, ledger: Ledger) -> Sentence:
-    claim = next(claim for claim in shown.plan.claims if claim.name == name)
-    if claim.measure == "traffic":
-        return traffic_outcome(shown, claim, ledger)
-    subject, baseline = profile_title(shown, claim.subject), profile_title(shown, claim.baseline)
-    path = ("claims", name)
-    least = ledger.figure(*path, "smallest_ratio", show=lambda v: f"{v:.2f}×")
-    most = ledger.figure(*path, "largest_ratio", show=lambda v: f"{v:.2f}×")
-    supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
-    if least is None or most is None or supported is None or judged is None:
-        status = ledger.value(*path, "status")
-        if status == Status.REJECTED:
-            return (f"the claim that {subject} beats {baseline} was rejected",)
-        return (f"{subject} could not be judged against {baseline}",)
-    span: Sentence = (least,) if least.text == most.text else (least, " to ", most)
-    threshold = ledger.figure(*path, "threshold", show=format.threshold) or ""
-    says: Sentence = ("that it is faster",) if claim.threshold == USUAL_THRESHOLD else ("of at least ", threshold)
-    return (
-        f"{subject} ran ", *span, f" as fast as {baseline} wherever that could be judged (the claim ", *says,
-        ": supported at ", supported, " of ", judged, " cases)",
-    )  # fmt: skip
+def _decision_state(links: Sequence[DecisionLink]) -> str:
+    """'2 fresh, 1 drifted': how the decisions that rest on the experiment stand."""
+    found = [link.freshness for link in links]
+    return ", ".join(f"{found.count(state)} {state}" for state in Freshness if state in found) or "none rests on it"
 
 
 def _state(shown: Judged, ledger: Ledger) -> Sentence:
@@ -276,16 +248,3 @@ def _live_command(shown: Judged) -> str:
 def _local_command(case: PlannedCase) -> str:
     rows, columns = case.shape[0], case.shape[-1]
     return f".venv/bin/benchmark-norms --backend all --device cuda --rows {rows} --cols {columns} --dtype {case.dtype}"
-
-
-def _history(shown: Judged, history: Sequence[Judged]) -> tuple[HistoryRow, ...]:
-    return tuple(
-        HistoryRow(
-            run_id=item.evidence["run_id"],
-            date=format.day(item.evidence["finished_utc"]),
-            machine=item.machine_name,
-            digest=item.digest[:12],
-            current=item.digest == shown.digest,
-        )
-        for item in reversed(history)
-    )

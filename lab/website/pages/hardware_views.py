@@ -100,6 +100,22 @@ class TrafficGroup:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TrafficLine:
+    """A case on one line: (bytes over the least, state) of each profile of the section; None where not counted."""
+
+    case: str
+    anchor: str
+    least: Figure | None
+    cells: tuple[tuple[Figure | None, str] | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrafficSection:
+    profiles: tuple[str, ...]
+    lines: tuple[TrafficLine, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Attained:
     """How near a cell came to its limit in one scope, or why that cannot be said."""
 
@@ -129,10 +145,21 @@ class LimitGroup:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LimitLine:
+    """A case on one line: its limit, and how much of it each profile attained; the case's page has the rest."""
+
+    case: str
+    anchor: str
+    limit: Sentence
+    intensity: Figure | None
+    cells: tuple[Attained | None, ...]  # by profile of the section; None where it was not measured
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LimitsSection:
     ceilings: Sentence  # what the cells are held against
-    scopes: tuple[str, ...]
-    groups: tuple[LimitGroup, ...]
+    profiles: tuple[str, ...]
+    lines: tuple[LimitLine, ...]
     chart: RooflineChart | None
     figure_json: str
     undrawn: str  # what the chart leaves out, or why there is none

@@ -62,6 +62,11 @@ def _case(shown: Judged, case: PlannedCase, ledger: Ledger) -> ProfiledCase:
     )
 
 
+def is_profiled(shown: Judged) -> bool:
+    """Whether the profiler counted any kernel of the experiment."""
+    return _profiled(shown) is not None
+
+
 def _profiled(shown: Judged) -> tuple[str, str] | None:
     """A cell whose kernels were counted; what it tells of the pass holds for all."""
     places = ((case.name, profile.name) for case in shown.plan.cases for profile in shown.plan.profiles)
@@ -97,13 +102,13 @@ def _call(shown: Judged, case: PlannedCase, profile: PlannedProfile, ledger: Led
         at=at,
         profile=profile.title,
         blocked="",
-        essentials=_essentials(case, profile, ledger),
+        essentials=essentials(case, profile, ledger),
         kernels=rows,
         total=_row(ledger, path, name=f"all {len(rows)} kernels") if several else None,
     )
 
 
-def _essentials(case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> Sentence:
+def essentials(case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> Sentence:
     """'1 kernel, 1.00× the least bytes, 81.5 % DRAM, 93.2 % occupancy', as far as it was counted."""
     path = ("cells", case.name, profile.name)
     launches = ledger.figure(*path, "counters", "launches")

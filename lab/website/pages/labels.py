@@ -1,5 +1,7 @@
 """Names of cases, profiles and machines as a reader sees them."""
 
+from collections.abc import Sequence
+
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.website.judged import Judged
 
@@ -7,6 +9,13 @@ TITLES = {
     "rmsnorm": "RMSNorm", "rmsnorm-wide": "RMSNorm of wide rows", "layernorm": "LayerNorm",
     "copy": "Copy", "read": "Read", "matmul": "Matrix product",
     "matmul-tf32": "TF32 matrix product", "rope": "RoPE", "swiglu": "SwiGLU",
+    "add-rmsnorm": "Add and RMSNorm", "rmsnorm-rope": "RMSNorm and RoPE", "rmsnorm-fp8": "RMSNorm to FP8",
+    "extreme-rmsnorm": "RMSNorm of extreme values", "row-norms": "Row norms", "qk-norm-rope": "QK norm and RoPE",
+    "rope-qk": "RoPE of Q and K", "softmax": "Softmax", "softmax-wide": "Softmax of wide rows",
+    "softmax-uneven": "Softmax of uneven rows", "geglu-tanh": "GEGLU (tanh)", "fp8-tensor": "FP8 by tensor",
+    "fp8-row": "FP8 by row", "fp8-group-128": "FP8 by groups of 128", "scale": "Scale", "add": "Add",
+    "reduction": "Reduction", "copy-block": "Block copy", "copy-transposed": "Transposed copy", "stream": "Stream",
+    "chain": "Dependent chain",
 }  # fmt: skip
 SERIES = ("torch-baseline", "torch-fused", "torch-compile", "liger")  # all others are drawn as the lab's own
 # What a claim's times are of, after "on one GPU".
@@ -16,6 +25,11 @@ SCOPES = {
     "graph": "in replayed CUDA graphs",
     "eager": "as an eager caller waits",
 }
+
+
+def listed(names: Sequence[str]) -> str:
+    """'a, b and c'."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
 def series(profile: str) -> str:

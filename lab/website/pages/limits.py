@@ -13,7 +13,7 @@ from lab.website.charts.roofline import Roof, Spot, roofline_chart, roofline_fig
 from lab.website.figure import Figure, Ledger, Sentence, pointer
 from lab.website.judged import Judged
 from lab.website.pages.ceilings import KINDS, ceilings_sentence
-from lab.website.pages.hardware_views import Attained, LimitGroup, LimitRow, LimitsSection
+from lab.website.pages.hardware_views import Attained, LimitGroup, LimitLine, LimitRow, LimitsSection
 from lab.website.pages.labels import TITLES, case_label, series
 from lab.website.published_limits import LIMIT_SCOPES
 
@@ -28,23 +28,39 @@ def limits_section(shown: Judged, ledger: Ledger) -> LimitsSection | None:
     plan = shown.plan
     if ledger.value("limits") is None or plan.name == CEILINGS:
         return None
-    scopes = tuple(scope for scope in LIMIT_SCOPES if scope in plan.scopes)
-    groups = tuple(_group(shown, case, scopes, ledger) for case in plan.included_cases)
+    profiles = tuple(p for p in plan.profiles if any(p in shown.measured_profiles(c.name) for c in plan.included_cases))
     spots = _spots(shown, ledger)
     roofs = (_bandwidths(ledger), _rates(shown, ledger))
     drawn = bool(spots and roofs[0]) and _told_apart(spots)
     return LimitsSection(
         ceilings=ceilings_sentence(ledger),
-        scopes=scopes,
-        groups=tuple(group for group in groups if group.rows),
+        profiles=tuple(profile.title for profile in profiles),
+        lines=tuple(_line(shown, case, profiles, ledger) for case in plan.included_cases),
         chart=roofline_chart(spots, *roofs) if drawn else None,
         figure_json=roofline_figure(spots, *roofs, f"{plan.title}: roofline") if drawn else "",
         undrawn=_undrawn(shown, spots, drawn),
     )
 
 
-def _group(shown: Judged, case: PlannedCase, scopes: Sequence[str], ledger: Ledger) -> LimitGroup:
-    path = ("limits", case.name)
+def _line(shown: Judged, case: PlannedCase, profiles: Sequence[PlannedProfile], ledger: Ledger) -> LimitLine:
+    measured = shown.measured_profiles(case.name)
+    return LimitLine(
+        case=case_label(case),
+        anchor=case.name,
+        limit=_limit(ledger, ("limits", case.name, "scopes", SCOPE)),
+        intensity=ledger.figure("limits", case.name, "flops_per_byte", show=format.intensity) if case.flops else None,
+        cells=tuple(_attained(shown, case, each, SCOPE, ledger) if each in measured else None for each in profiles),
+    )
+
+
+def limit_scopes(shown: Judged) -> tuple[str, ...]:
+    """The scopes in which a cell may be held against its limit."""
+    return tuple(scope for scope in LIMIT_SCOPES if scope in shown.plan.scopes)
+
+
+def limit_group(shown: Judged, case: PlannedCase, ledger: Ledger) -> LimitGroup:
+    """What limits a case, and how near each of its profiles came."""
+    path, scopes = ("limits", case.name), limit_scopes(shown)
     return LimitGroup(
         case=case_label(case),
         least=ledger.figure("cases", case.name, "least_bytes", show=format.megabytes),

@@ -10,9 +10,10 @@ from lab.verdict.audit.finding import Amount, Finding, Rule
 from lab.verdict.audit.rules import RULES, audit
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.judged import Judged, json_text
+from lab.website.judged import Judged
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.same_kernel import BEYOND, SAME, SameKernel, same_kernel, same_kernel_data
+from lab.website.schemas import data_text
 
 OPEN = 8  # lists of so many findings or fewer are unfolded at once
 
@@ -93,7 +94,7 @@ def methods_pages(gathered: Gathered) -> Iterator[Output]:
     shown = [item for name in (SAME[0], BEYOND[0]) if (item := gathered.shown(name))]
     page = methods_page(load_audits(), gathered.guarded, shown)
     yield Document(path="methods/index.html", template="methods.html", view={"methods": page})
-    yield Attachment(path="methods/data.json", content=json_text(page.data))
+    yield Attachment(path="methods/data.json", content=data_text(page.data, "methods/data.json", "methods"))
 
 
 def guarded(publication: Publication, found: Mapping[str, tuple[Finding, ...]]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """What an experiment's page says of a claim about DRAM traffic: its table, its card, its part of the answer."""
 
 from lab.definition.plan import PlannedClaim
-from lab.verdict.judge import WEIGHED, Status
+from lab.verdict.judge import WEIGHED
 from lab.website import format
-from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.figure import Figure, Ledger
 from lab.website.judged import Judged
 from lab.website.pages.labels import baseline_title, profile_title, shape_label
 from lab.website.pages.views import Card, TrafficVerdict
@@ -27,27 +27,6 @@ def traffic_verdict(shown: Judged, claim: PlannedClaim, case_name: str, ledger: 
     )
 
 
-def traffic_outcome(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> Sentence:
-    """How a claim about traffic came out, as a part of the answer."""
-    subject = profile_title(shown, claim.subject)
-    path = ("claims", claim.name)
-    shares = not claim.baseline  # the least over what was moved: a share of it
-    least, most = (
-        ledger.figure(*path, name, show=_share if shares else format.times)
-        for name in ("smallest_ratio", "largest_ratio")
-    )
-    supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
-    if least is None or most is None or supported is None or judged is None:
-        if ledger.value(*path, "status") == Status.REJECTED:
-            return (f"the claim about the bytes that {subject} moves was rejected",)
-        return (f"the bytes that {subject} moves could not be judged",)
-    span: Sentence = (least,) if least.text == most.text else (least, " to ", most)
-    tally: Sentence = (" (supported at ", supported, " of ", judged, " cases)")
-    if shares:
-        return (f"of the bytes that {subject} moved, ", *span, " had to be", *tally)
-    return (baseline_title(shown, claim), " moved ", *span, f" the bytes of {subject}", *tally)
-
-
 def traffic_card(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> Card | None:
     """The largest ratio of bytes; against the least, the smallest share that had to be moved."""
     path = ("claims", claim.name, "cases")
@@ -58,7 +37,7 @@ def traffic_card(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> Card | N
     sides = [
         ledger.figure(*path, chosen, f"{side}_bytes", show=format.megabytes) or "" for side in ("baseline", "subject")
     ]
-    value = ledger.figure(*path, chosen, "ratio", show=format.times if claim.baseline else _share)
+    value = ledger.figure(*path, chosen, "ratio", show=format.times if claim.baseline else format.tenths_of_percent)
     assert value is not None, "a weighed case has a ratio"
     subject = profile_title(shown, claim.subject)
     case = next(c for c in shown.plan.cases if c.name == chosen)
@@ -77,7 +56,3 @@ def _bounds(ledger: Ledger, *path: str) -> Figure | None:
     if high is None or high == ledger.value(*path, "low"):
         return None
     return ledger.figure(*path, "low", show=lambda low: f"{format.times(low)} to {format.times(high)}")
-
-
-def _share(ratio: float) -> str:
-    return f"{ratio:.1%}"

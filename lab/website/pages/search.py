@@ -7,6 +7,7 @@ from lab.website import format
 from lab.website.charts.speedups import Point, speedup_chart
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.judged import Judged
+from lab.website.pages.answer import where
 from lab.website.pages.labels import SCOPES, case_label, series
 from lab.website.pages.views import Card, SearchCase, SearchRow
 
@@ -20,14 +21,33 @@ def search_cases(shown: Judged, ledger: Ledger) -> tuple[SearchCase, ...]:
     return tuple(_case(case, _trials(shown, case), ledger) for case in shown.plan.included_cases)
 
 
-def search_answer(shown: Judged, found: tuple[SearchCase, ...]) -> Sentence:
-    """One sentence: what won where."""
-    scopes = dict.fromkeys(SCOPES[claim.scope] for claim in shown.plan.claims)
-    where = "On this machine's CPU" if shown.on_cpu else f"On one {shown.machine['gpu']}, {' and '.join(scopes)}"
-    parts: Sentence = (f"{where}: ",)
-    for number, case in enumerate(found):
-        parts = (*parts, "; " if number else "", f"for {case.label}, ", *case.outcome)
+def search_answer(shown: Judged, ledger: Ledger) -> Sentence:
+    """One sentence: what won where, and where nothing did how near the nearest came."""
+    scopes = tuple(dict.fromkeys(SCOPES[claim.scope] for claim in shown.plan.claims))
+    won: list[Sentence] = []
+    stayed: list[Sentence] = []
+    for case in shown.plan.included_cases:
+        found = _chosen(case, _trials(shown, case), ledger)
+        label = case_label(case)
+        if found is None:
+            won.append((f"at {label} nothing could be compared with the rule",))
+        elif ledger.value("searches", case.name, "winner"):
+            won.append((f"at {label} {found[0]} ran ", found[1], " ", found[2], " as fast as the rule"))
+        else:
+            stayed.append((f"{label} (nearest: {found[0]}, ", found[1], " ", found[2], ")"))
+    parts: list[Figure | str] = [f"{where(shown, scopes)}: ", *_joined(won, "; ")]
+    if stayed:
+        parts += ["; " if won else "", f"no configuration beat the rule by {EQUIVALENCE_MARGIN:.0%} at "]
+        parts += _joined(stayed, ", ")
     return (*parts, ".")
+
+
+def _joined(sentences: list[Sentence], between: str) -> list[Figure | str]:
+    found: list[Figure | str] = []
+    for number, sentence in enumerate(sentences):
+        found += [between] if number else []
+        found += sentence
+    return found
 
 
 def search_cards(shown: Judged, ledger: Ledger) -> tuple[Card, ...]:
@@ -96,22 +116,30 @@ def _row(case: PlannedCase, trial: Trial, ledger: Ledger) -> SearchRow:
     )
 
 
-def _outcome(case: PlannedCase, trials: list[Trial], ledger: Ledger) -> Sentence:
-    place = ("searches", case.name)
-    winner = ledger.value(*place, "winner")
+def _chosen(case: PlannedCase, trials: list[Trial], ledger: Ledger) -> tuple[str, Figure, Figure] | None:
+    """The winner, or the fastest where none won: title, ratio, interval; None where nothing could be compared."""
+    winner = ledger.value("searches", case.name, "winner")
     claim, profile = next((trial for trial in trials if trial[1].name == winner), trials[0])
     ratio, interval = ledger.ratio(*_verdict(case, claim)), ledger.interval(*_verdict(case, claim))
-    if ratio is None or interval is None:
+    return (profile.title, ratio, interval) if ratio and interval else None
+
+
+def _outcome(case: PlannedCase, trials: list[Trial], ledger: Ledger) -> Sentence:
+    place = ("searches", case.name)
+    found = _chosen(case, trials, ledger)
+    if found is None:
         return ("nothing could be compared with the rule",)
+    title, ratio, interval = found
+    winner = ledger.value(*place, "winner")
     if not winner:
         return (
-            f"no configuration was 2 % faster than the rule beyond noise ({profile.title}, the nearest, ran ",
+            f"no configuration was 2 % faster than the rule beyond noise ({title}, the nearest, ran ",
             ratio, " ", interval, " as fast)",
         )  # fmt: skip
     fastest = ledger.figure(*place, "sweeps_fastest")
-    sweeps = ledger.figure(*place, "trials", profile.name, "sweeps")
+    sweeps = ledger.figure(*place, "trials", winner, "sweeps")
     return (
-        f"{profile.title} ran ", ratio, " ", interval, " as fast as the rule, the fastest of all in ",
+        f"{title} ran ", ratio, " ", interval, " as fast as the rule, the fastest of all in ",
         fastest or "", " of ", sweeps or "", " sweeps",
     )  # fmt: skip
 

@@ -1,105 +1,42 @@
-"""The pages that belong to no single experiment: front page, decisions, policy."""
+"""The page of the rules."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-
-from markdown_it import MarkdownIt
 
 from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import make_protocol
 from lab.verdict import explained, judge, judge_traffic, spoiled, statistics, traffic
 from lab.verdict.judge import RULES, Side, judge_case
-from lab.verdict.results import ClaimResult
 from lab.verdict.statistics import Latency
-from lab.website.decisions import Decision, Standing, freshness
 from lab.website.format import ratio_interval
 from lab.website.outputs import Document, Gathered, Output
-from lab.website.pages.experiment import decision_link, front_row
 from lab.website.pages.trust import trust_page
-from lab.website.pages.views import DecisionLink
 
 PROTOCOL = make_protocol(5, "cuda")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SupportView:
-    """One claim that a decision rests on: as expected, when decided, and now."""
-
-    experiment: str
-    claim: str
-    text: str
-    expects: str
-    then: str
-    now: str
-    freshness: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DecisionPage:
-    slug: str
-    title: str
-    status: str
-    freshness: str
-    date: str
-    review_by: str
-    acknowledged: str
-    body_html: str
-    supports: tuple[SupportView, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class PolicyPage:
     version: int
+    history: tuple[tuple[int, str], ...]
     rules: tuple[tuple[str, str], ...]
     traffic_rules: tuple[tuple[str, str], ...]
     example: tuple[str, ...]
     constants: tuple[tuple[str, str], ...]
 
 
-def front_pages(gathered: Gathered) -> Iterator[Output]:
-    """index.html."""
-    view = {"experiments": [front_row(item) for item in gathered.current], "decisions": _links(gathered)}
-    yield Document(path="index.html", template="index.html", view=view)
-
-
-def decision_pages(gathered: Gathered) -> Iterator[Output]:
-    """The list of decisions, and a page of each."""
-    yield Document(path="decisions/index.html", template="decisions.html", view={"decisions": _links(gathered)})
-    for decision, found in gathered.decisions:
-        page = decision_page(decision, found)
-        yield Document(path=f"decisions/{page.slug}/index.html", template="decision.html", view={"decision": page})
-
-
 def policy_pages(gathered: Gathered) -> Iterator[Output]:
-    """policy/index.html, of the constants of the code."""
-    lede = trust_page(gathered.trust).lede if gathered.trust else ()
-    yield Document(path="policy/index.html", template="policy.html", view={"policy": policy_page(), "lede": lede})
-
-
-def _links(gathered: Gathered) -> list[DecisionLink]:
-    return [decision_link(decision, found) for decision, found in gathered.decisions]
-
-
-def decision_page(decision: Decision, found: Sequence[Standing]) -> DecisionPage:
-    return DecisionPage(
-        slug=decision.slug,
-        title=decision.title,
-        status=decision.status,
-        freshness=freshness(found),
-        date=decision.date.isoformat(),
-        review_by=decision.review_by.isoformat(),
-        acknowledged=decision.acknowledged,
-        # Raw HTML in a record stays text; markdown-it refuses script and data links by itself.
-        body_html=MarkdownIt("commonmark", {"html": False}).render(decision.body),
-        supports=tuple(_support(standing) for standing in found),
-    )
+    """policy/index.html, of the constants of the code and the error rates that were seen."""
+    errors = trust_page(gathered.trust).errors if gathered.trust else ()
+    yield Document(path="policy/index.html", template="policy.html", view={"policy": policy_page(), "errors": errors})
 
 
 def policy_page() -> PolicyPage:
     """The rules as the judge applies them, from its own constants."""
     return PolicyPage(
         version=judge.POLICY_VERSION,
+        history=tuple(sorted(judge.POLICY_HISTORY.items(), reverse=True)),
         rules=tuple((str(status), text) for status, text in RULES.items()),
         traffic_rules=tuple((str(status), text) for status, text in judge_traffic.TRAFFIC_RULES.items()),
         example=tuple(_example()),
@@ -151,20 +88,3 @@ def _made_up(ratios: tuple[float, ...]) -> statistics.Speedup:
     found = statistics.over_sweeps([[math.log(ratio)] for ratio in ratios], floor=0.0)
     assert found is not None, "five sweeps have an interval"
     return found
-
-
-def _support(standing: Standing) -> SupportView:
-    support, now = standing.support, standing.now
-    return SupportView(
-        experiment=support.experiment,
-        claim=support.claim,
-        text=now.claim.text if now else "",
-        expects=support.expects,
-        then=_told(standing.then) if support.evidence else "not pinned",
-        now=_told(now),
-        freshness=standing.freshness,
-    )
-
-
-def _told(result: ClaimResult | None) -> str:
-    return str(result.status) if result else "no evidence"

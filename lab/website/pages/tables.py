@@ -1,26 +1,16 @@
 """The tables of an experiment's page: a claim's verdicts case by case, and every cell."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from lab.definition.plan import PlannedCase, PlannedClaim, PlannedProfile
+from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.verdict.cells import SCOPE
 from lab.verdict.ranking import Place
 from lab.website import format
-from lab.website.figure import Figure, Ledger, Sentence, pointer
+from lab.website.figure import Ledger, Sentence, pointer
 from lab.website.judged import Judged
 from lab.website.pages.labels import baseline_title, case_label, profile_title, shape_label
 from lab.website.pages.moved import traffic_verdict
-from lab.website.pages.views import (
-    CaseVerdict,
-    CaseView,
-    CellView,
-    ClaimView,
-    ControlRow,
-    GpuRow,
-    ScopeRow,
-    SplitRow,
-)
+from lab.website.pages.views import CaseVerdict, ClaimView, ControlRow, GpuFigure, GpuRow, SplitRow
 
 
 def claim_view(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
@@ -83,102 +73,59 @@ def _first(shown: Judged, places: Mapping[str, Place]) -> str:
     return next((profile_title(shown, name) + place.doubt for name, place in places.items()), "–")
 
 
-def case_view(shown: Judged, case: PlannedCase, ledger: Ledger) -> CaseView:
-    planned, places = shown.plan.profiles_of(case), shown.places(case.name, SCOPE)
-    return CaseView(
-        name=case.name,
-        label=case_label(case),
-        description=case.description,
-        included=case.included and bool(shown.evidence),
-        least_megabytes=ledger.figure("cases", case.name, "least_bytes", show=format.megabytes),
-        cells=tuple(
-            _cell(shown.cell(case.name, profile.name), case, profile, places.get(profile.name), ledger)
-            for profile in planned
-        ),
-        scopes=shown.plan.scopes,
-        power_capped=bool(ledger.value("gpu", case.name, "power_capped")),
-        scope_rows=tuple(row for profile in planned if (row := _scope_row(shown, case, profile, ledger))),
-    )
-
-
-def _scope_row(shown: Judged, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> ScopeRow | None:
-    scopes = shown.plan.scopes
-    if len(scopes) < 2 or shown.cell(case.name, profile.name)["outcome"] != "measured":
-        return None
-    path = ("cells", case.name, profile.name, "scopes")
-    times = tuple(ledger.figure(*path, scope, "p50_seconds", show=format.microseconds) for scope in scopes)
-    return ScopeRow(at=pointer(*path), profile=profile.title, times=times)
-
-
-def split_rows(shown: Judged, ledger: Ledger) -> tuple[SplitRow, ...]:
-    """Where the speed-up of an eager call comes from, for each headline claim and case."""
+def split_rows(shown: Judged, case: PlannedCase, ledger: Ledger) -> tuple[SplitRow, ...]:
+    """Where the speed-up of an eager call comes from at a case, for each headline claim."""
     rows = []
-    for case in shown.plan.included_cases:
-        for claim in shown.plan.claims:
-            path = ("splits", case.name, claim.name)
-            if ledger.value(*path):
-                parts = tuple(
-                    (ledger.ratio(*path, part), ledger.interval(*path, part))
-                    for part in ("end_to_end", "device", "launch")
-                )
-                pair = f"{profile_title(shown, claim.subject)} over {profile_title(shown, claim.baseline)}"
-                rows.append(SplitRow(at=pointer(*path), case=case_label(case), pair=pair, parts=parts))
-    return tuple(rows)
-
-
-def control_rows(shown: Judged, ledger: Ledger) -> tuple[ControlRow, ...]:
-    rows = []
-    for case in shown.plan.included_cases:
-        path = ("controls", case.name)
-        if profile := ledger.value(*path, "profile"):
-            rows.append(
-                ControlRow(
-                    case=case_label(case),
-                    profile=profile_title(shown, profile),
-                    ratio=ledger.ratio(*path, "scopes", SCOPE),
-                    interval=ledger.interval(*path, "scopes", SCOPE),
-                    spoiled=ledger.figure(*path, "spoiled_share", show=lambda v: f"{v:.0%}"),
-                    sweeps=ledger.figure("cells", case.name, profile, "sweeps"),
-                )
+    for claim in shown.plan.claims:
+        path = ("splits", case.name, claim.name)
+        if ledger.value(*path):
+            parts = tuple(
+                (ledger.ratio(*path, part), ledger.interval(*path, part)) for part in ("end_to_end", "device", "launch")
             )
+            pair = f"{profile_title(shown, claim.subject)} over {profile_title(shown, claim.baseline)}"
+            rows.append(SplitRow(at=pointer(*path), pair=pair, parts=parts))
     return tuple(rows)
 
 
-def gpu_rows(shown: Judged, ledger: Ledger) -> tuple[GpuRow, ...]:
-    shows: dict[str, Callable[[float], str]] = {
-        "lowest_spin_hertz": lambda v: f"{v / 1e6:.0f}", "lowest_sm_hertz": lambda v: f"{v / 1e6:.0f}",
-        "largest_power_watts": lambda v: f"{v:.0f}", "largest_temperature_celsius": lambda v: f"{v:.0f}",
-        "energy_joules_per_sweep": lambda v: f"{v:.0f}",
-    }  # fmt: skip
-    rows = []
-    for case in shown.plan.included_cases:
-        path = ("gpu", case.name)
-        figures = tuple(ledger.figure(*path, name, show=show) for name, show in shows.items())
-        if any(figures):
-            rows.append(GpuRow(at=pointer(*path), case=case_label(case), figures=figures))
-    return tuple(rows)
-
-
-def _cell(
-    cell: Mapping[str, Any], case: PlannedCase, profile: PlannedProfile, place: Place | None, ledger: Ledger
-) -> CellView:
-    path = ("cells", case.name, profile.name)
-
-    def figure(name: str, show: Callable[[Any], str]) -> Figure | None:
-        return ledger.figure(*path, name, show=show)
-
-    return CellView(
-        at=pointer(*path),
-        profile=profile.title,
-        outcome=cell["outcome"],
-        reason=cell["reason"],
-        place=f"fastest{place.doubt}" if place and place.rank == 1 else "",
-        enqueue=figure("enqueue_seconds", format.microseconds) if cell.get("enqueue_seconds") else None,
-        host_bound=cell.get("host_bound", False),
-        p50=figure("p50_seconds", format.microseconds),
-        p95=figure("p95_seconds", format.microseconds),
-        noise=figure("noise_ratio", format.noise),
-        gigabytes=figure("bytes_per_second", format.gigabytes_per_second),
-        error=figure("worst_tolerance_share", lambda v: f"{v:.2f}"),
-        launch_bound=cell.get("launch_bound", False),
+def control_row(shown: Judged, case: PlannedCase, ledger: Ledger) -> ControlRow | None:
+    """None where the case had no control."""
+    path = ("controls", case.name)
+    profile = ledger.value(*path, "profile")
+    if not profile:
+        return None
+    return ControlRow(
+        case=case_label(case),
+        anchor=case.name,
+        profile=profile_title(shown, profile),
+        ratio=ledger.ratio(*path, "scopes", SCOPE),
+        interval=ledger.interval(*path, "scopes", SCOPE),
+        spoiled=ledger.figure(*path, "spoiled_share", show=lambda v: f"{v:.0%}"),
+        sweeps=ledger.figure("cells", case.name, profile, "sweeps"),
     )
+
+
+def gpu_row(case: PlannedCase, ledger: Ledger) -> GpuRow | None:
+    """None where nobody told."""
+    path = ("gpu", case.name)
+    figures = tuple(GpuFigure(name, unit, ledger.figure(*path, key, show=show)) for key, name, unit, show in GPU)
+    if not any(each.figure for each in figures):
+        return None
+    return GpuRow(at=pointer(*path), case=case_label(case), anchor=case.name, figures=figures)
+
+
+def _whole(value: float) -> str:
+    return f"{value:.0f}"
+
+
+def _megahertz(hertz: float) -> str:
+    return f"{hertz / 1e6:.0f}"
+
+
+# In the data; as a heading; its unit; how it is shown.
+GPU = (
+    ("lowest_spin_hertz", "Lowest clock of spins", "MHz", _megahertz),
+    ("lowest_sm_hertz", "Lowest clock of NVML", "MHz", _megahertz),
+    ("largest_power_watts", "Largest power", "W", _whole),
+    ("largest_temperature_celsius", "Highest temperature", "°C", _whole),
+    ("energy_joules_per_sweep", "Energy a sweep", "J", _whole),
+)

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.verdict.spoiled import LARGEST_CANARY_DRIFT
+from lab.verdict.statistics import CONFIDENCE
 from lab.verdict.validity import AGREES_WITHIN, AGREES_WITHIN_SECONDS, REPEATED_WITHIN
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.judged import json_text
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.published_trust import INSTRUMENTS, OTHERS
+from lab.website.schemas import data_text
 
 Row = tuple[Sentence, ...]
 
@@ -31,6 +32,7 @@ class TableView:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrustPage:
     lede: Sentence
+    errors: Sentence  # how often the rule was wrong where nothing was to be found; empty where that was not tested
     tables: tuple[TableView, ...]
     data: Mapping[str, Any]
 
@@ -40,7 +42,7 @@ def trust_pages(gathered: Gathered) -> Iterator[Output]:
     if gathered.trust:
         page = trust_page(gathered.trust)
         yield Document(path="trust/index.html", template="trust.html", view={"trust": page})
-        yield Attachment(path="trust/data.json", content=json_text(page.data))
+        yield Attachment(path="trust/data.json", content=data_text(page.data, "trust/data.json", "trust"))
 
 
 def trust_page(data: Mapping[str, Any]) -> TrustPage:
@@ -48,7 +50,7 @@ def trust_page(data: Mapping[str, Any]) -> TrustPage:
     ledger = Ledger(data)
     makers = (_same, _power, _repeats, _instruments, _flush, _canaries, _cost)
     tables = tuple(table for make in makers if (table := make(ledger)).rows)
-    return TrustPage(lede=_lede(ledger), tables=tables, data=data)
+    return TrustPage(lede=_lede(ledger), errors=_errors(ledger), tables=tables, data=data)
 
 
 def _lede(ledger: Ledger) -> Sentence:
@@ -61,6 +63,23 @@ def _lede(ledger: Ledger) -> Sentence:
         " sessions of five sweeps: ", supported, " of these claims were supported, and ", excluding,
         " intervals excluded 1, where one in twenty may.", *_repeated(ledger),
     )  # fmt: skip
+
+
+def _errors(ledger: Ledger) -> Sentence:
+    """Of the tests and of the controls of all other runs."""
+    parts: list[Figure | str] = []
+    told = {"same": " comparisons of a function with itself in tests", "controls": " in the controls of all other runs"}
+    for place, where in told.items():
+        if not ledger.value(place, "comparisons"):
+            continue
+        count, supported = ledger.figure(place, "comparisons") or "", ledger.figure(place, "supported") or ""
+        excluding = ledger.figure(place, "excluding_one") or ""
+        rate = ledger.figure(place, "largest_supported_rate", show=lambda v: f"{v:.1%}") or "–"
+        parts += [
+            "; of " if parts else "Of ", count, where, ", ", supported, " were supported, so that at most ", rate,
+            " of such claims are (with ", f"{CONFIDENCE:.0%} confidence), and ", excluding, " intervals excluded 1",
+        ]  # fmt: skip
+    return (*parts, f", where {1 - CONFIDENCE:.0%} may.") if parts else ()
 
 
 def _repeated(ledger: Ledger) -> Sentence:

@@ -7,10 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lab.definition.plan import PlannedProfile
+from lab.verdict.judge import READING_ORDER
 from lab.website.charts.speedups import SpeedupChart
 from lab.website.figure import Figure, Sentence
-from lab.website.pages.hardware_views import CeilingsSection, KernelsSection, LimitsSection, TrafficGroup
+from lab.website.pages.answer import Glance
+from lab.website.pages.correctness import Worst
+from lab.website.pages.every_cell import EveryCell
+from lab.website.pages.hardware_views import CeilingsSection, LimitsSection, TrafficSection
+from lab.website.pages.history import HistorySection
+from lab.website.pages.hypotheses import Hypothesis
 from lab.website.pages.replication_views import ReplicationSection
 
 
@@ -87,37 +92,10 @@ class ClaimView:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CellView:
-    at: str
-    profile: str
-    outcome: str
-    reason: str
-    place: str  # 'fastest', 'fastest (tie)' or empty
-    enqueue: Figure | None
-    host_bound: bool
-    p50: Figure | None
-    p95: Figure | None
-    noise: Figure | None
-    gigabytes: Figure | None
-    error: Figure | None
-    launch_bound: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ScopeRow:
-    """p50 of one profile in each scope."""
-
-    at: str
-    profile: str
-    times: tuple[Figure | None, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SplitRow:
     """One eager speed-up and its two parts, each with its interval."""
 
     at: str
-    case: str
     pair: str
     parts: tuple[tuple[Figure | None, Figure | None], ...]  # end to end, device, launch
 
@@ -127,11 +105,19 @@ class ControlRow:
     """The same profile under two names, at one case."""
 
     case: str
+    anchor: str
     profile: str
     ratio: Figure | None
     interval: Figure | None
     spoiled: Figure | None
     sweeps: Figure | None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFigure:
+    name: str
+    unit: str
+    figure: Figure | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,20 +126,8 @@ class GpuRow:
 
     at: str
     case: str
-    figures: tuple[Figure | None, ...]  # clock of the spins, of NVML, power, temperature, energy
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseView:
-    name: str
-    label: str
-    description: str
-    included: bool
-    least_megabytes: Figure | None
-    cells: tuple[CellView, ...]
-    power_capped: bool  # the GPU was at its power limit for part of the time
-    scopes: tuple[str, ...]
-    scope_rows: tuple[ScopeRow, ...]
+    anchor: str
+    figures: tuple[GpuFigure, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,15 +178,6 @@ class DecisionLink:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HistoryRow:
-    run_id: str
-    date: str
-    machine: str
-    digest: str
-    current: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ExperimentPage:
     slug: str
     title: str
@@ -221,6 +186,8 @@ class ExperimentPage:
     focus: str
     importance: str
     answer: Sentence
+    glances: tuple[Glance, ...]
+    boundary_line: str
     state: Sentence
     date: str
     machine: str
@@ -228,6 +195,9 @@ class ExperimentPage:
     run_shape: Sentence
     samples: Sentence
     digest: str
+    run_link: str  # empty in a preview
+    commit: str
+    policy_version: int
     cards: tuple[Card, ...]
     chart: SpeedupChart | None
     chart_baseline: str
@@ -236,36 +206,28 @@ class ExperimentPage:
     claims: tuple[ClaimView, ...]
     explained: tuple[ExplainedRow, ...]
     explained_within: str
-    cases: tuple[CaseView, ...]
-    splits: tuple[SplitRow, ...]
+    every_cell: EveryCell
     controls: tuple[ControlRow, ...]
-    gpu: tuple[GpuRow, ...]
     limits: LimitsSection | None  # None where the run did not measure its ceilings
     ceilings: CeilingsSection | None  # on the page of the ceilings themselves
-    traffic: tuple[TrafficGroup, ...]
+    traffic: TrafficSection | None  # None where the run was not profiled
     replication: ReplicationSection | None  # where published cases are measured again
-    kernels: KernelsSection | None  # None where the run was not profiled
+    hypotheses: tuple[Hypothesis, ...]
+    profiled: bool
+    correctness: tuple[Worst, ...]
     self_test: bool
-    profiles: tuple[PlannedProfile, ...]
     metrics: Mapping[str, tuple[str, ...]]
     boundary: Boundary
     decisions: tuple[DecisionLink, ...]
+    decision_state: str
     live_command: str
     local_command: str
     provenance: tuple[tuple[str, str], ...]
-    history: tuple[HistoryRow, ...]
+    history: HistorySection | None  # None in a preview
     data: Mapping[str, Any]
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FrontRow:
-    """An experiment in a list of them. `counts`: how many claims have each verdict, in the order of the rules."""
-
-    slug: str
-    title: str
-    question: str
-    answer: Sentence
-    date: str
-    machine: str
-    on_cpu: bool
-    counts: Mapping[str, int]
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many claims have each verdict, in the order of the rules."""
+        found = [claim.status for claim in self.claims]
+        return {status: found.count(status) for status in READING_ORDER if status in found}

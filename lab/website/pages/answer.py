@@ -1,0 +1,181 @@
+"""The answer to an experiment's question in one sentence, and the same claim by claim: found in ten seconds."""
+
+from dataclasses import dataclass
+
+from lab.definition.experiment import USUAL_THRESHOLD
+from lab.definition.plan import PlannedClaim
+from lab.verdict.judge import WEIGHED, Status
+from lab.website import format
+from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.judged import Judged
+from lab.website.pages.labels import SCOPES, TITLES, baseline_title, listed, profile_title, shape_label
+
+MOST_WITH_INTERVALS = 2  # headline claims; of more, the sentence would be too long to read
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class End:
+    """The case with the smallest or the largest ratio of a claim."""
+
+    case: str
+    shape: str
+    ratio: Figure | None
+    interval: Figure | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Glance:
+    """One headline claim: its verdict, effect, interval, baseline and scope."""
+
+    claim: str
+    subject: str
+    baseline: str
+    operator: str
+    status: str
+    asks: Sentence
+    tally: Sentence
+    scope: str
+    ends: tuple[End, ...]  # the smallest and the largest ratio, or the only one
+
+
+def glances(item: Judged, ledger: Ledger) -> tuple[Glance, ...]:
+    """The headline claims; none where no run has been published."""
+    if not item.evidence:
+        return ()
+    claims = {claim.name: claim for claim in item.plan.claims}
+    return tuple(_glance(item, claims[name], ledger) for name in item.plan.headlines)
+
+
+def answer(item: Judged, ledger: Ledger) -> Sentence:
+    """Where, and how each headline claim came out."""
+    if not item.evidence:
+        return ("No run of this experiment has been published yet.",)
+    claims = {claim.name: claim for claim in item.plan.claims}
+    headlines = [claims[name] for name in item.plan.headlines]
+    scopes = dict.fromkeys(scope_words(claim) for claim in headlines)
+    parts: list[Figure | str] = [f"{where(item, tuple(scopes))}: "]
+    for index, claim in enumerate(headlines):
+        before = headlines[index - 1] if index else None
+        again = before is not None and (before.subject, before.measure) == (claim.subject, claim.measure)
+        again = again and not operator_of(item, claim)
+        parts.append(", " if again else "; " if index else "")
+        parts.extend(_outcome(item, claim, ledger, again=again, brief=len(headlines) > MOST_WITH_INTERVALS))
+    return (*parts, ".")
+
+
+def where(item: Judged, scopes: tuple[str, ...]) -> str:
+    """'On one NVIDIA H100, in GPU time with nothing cached': of what an answer speaks."""
+    return "On this machine's CPU" if item.on_cpu else f"On one {item.machine['gpu']}, {' and '.join(scopes)}"
+
+
+def scope_words(claim: PlannedClaim) -> str:
+    """What of the GPU a claim speaks of."""
+    return "in DRAM traffic" if claim.measure == "traffic" else SCOPES[claim.scope]
+
+
+def operator_of(item: Judged, claim: PlannedClaim) -> str:
+    """What a claim is about, where other headlines compare profiles of the same names at other operators."""
+    claims = {each.name: each for each in item.plan.claims}
+    told = (*_titles(item, claim), claim.measure)
+    alike = [name for name in item.plan.headlines if (*_titles(item, claims[name]), claims[name].measure) == told]
+    ops = {case.name: case.op for case in item.plan.cases}
+    names = dict.fromkeys(TITLES.get(ops[case], ops[case]) for case in claim.cases)
+    return listed(tuple(names)) if len(alike) > 1 else ""
+
+
+def _titles(item: Judged, claim: PlannedClaim) -> tuple[str, str]:
+    return profile_title(item, claim.subject), baseline_title(item, claim)
+
+
+def _outcome(item: Judged, claim: PlannedClaim, ledger: Ledger, *, again: bool, brief: bool) -> Sentence:
+    """One headline claim. `again`: the subject was named just before; `brief`: without intervals."""
+    path = ("claims", claim.name)
+    subject, baseline = _titles(item, claim)
+    operator = operator_of(item, claim)
+    about = f"for {operator}, " if operator else ""
+    ends = _ends(item, claim, ledger)
+    if not ends:
+        if ledger.value(*path, "status") == Status.REJECTED:
+            return (f"{about}the claim that {subject} beats {baseline} was rejected",)
+        return (f"{about}{subject} could not be judged against {baseline}",)
+    span = _span(ends, brief=brief)
+    verdict: Sentence = (" (", *_tally(claim, ledger), ")")
+    if claim.measure == "speedup":
+        ran = "" if again else f"{about}{subject} ran "
+        return (ran, *span, f" as fast as {baseline}", *verdict)
+    if not claim.baseline:
+        return (f"of the bytes that {subject} moved, ", *span, " had to be", *verdict)
+    return (f"{baseline} moved ", *span, f" the bytes of {subject}", *verdict)
+
+
+def _tally(claim: PlannedClaim, ledger: Ledger) -> Sentence:
+    """'supported at 3 of 3 cases', and 'refuted: supported at 1 of 3 cases'."""
+    path = ("claims", claim.name)
+    status = ledger.value(*path, "status")
+    supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
+    noun = " case" if judged and judged.value == 1 else " cases"
+    return ("" if status == Status.SUPPORTED else f"{status}: ", "supported at ", supported or "", " of ", judged or "",
+            noun)  # fmt: skip
+
+
+def _span(ends: tuple[End, ...], *, brief: bool) -> Sentence:
+    """'1.18× [1.17, 1.19] to 1.53× [1.51, 1.55]'; one of the two where they read alike."""
+    told = [(end.ratio, " ", end.interval) if end.interval and not brief else (end.ratio,) for end in ends]
+    texts = [[part if isinstance(part, str) else part.text for part in each if part] for each in told]
+    parts: list[Figure | str] = []
+    for number, each in enumerate(told if texts[0] != texts[-1] else told[:1]):
+        parts += [" to "] if number else []
+        parts += [part for part in each if part]
+    return tuple(parts)
+
+
+def _ends(item: Judged, claim: PlannedClaim, ledger: Ledger) -> tuple[End, ...]:
+    """The smallest and the largest ratio among the cases that could be judged, or the only one."""
+    path = ("claims", claim.name, "cases")
+    found = {
+        case: ratio
+        for case in claim.cases
+        if ledger.value(*path, case, "status") in WEIGHED and (ratio := ledger.value(*path, case, "ratio")) is not None
+    }
+    if not found:
+        return ()
+    shapes = {case.name: shape_label(case) for case in item.plan.cases}
+    chosen = dict.fromkeys((min(found, key=lambda case: found[case]), max(found, key=lambda case: found[case])))
+    return tuple(
+        End(
+            case=case,
+            shape=shapes[case],
+            ratio=_ratio(claim, (*path, case), ledger),
+            interval=_interval((*path, case), ledger) if claim.measure == "speedup" else None,
+        )
+        for case in chosen
+    )
+
+
+def _ratio(claim: PlannedClaim, path: tuple[str, ...], ledger: Ledger) -> Figure | None:
+    found = ledger.value(*path)
+    if claim.measure == "speedup":
+        return ledger.figure(*path, "ratio", show=lambda v: format.brief_ratio(v, found["low"], found["high"]))
+    return ledger.figure(*path, "ratio", show=format.times if claim.baseline else format.tenths_of_percent)
+
+
+def _interval(path: tuple[str, ...], ledger: Ledger) -> Figure | None:
+    high = ledger.value(*path, "high")
+    return ledger.figure(*path, "low", show=lambda low: format.brief_interval(low, high))
+
+
+def _glance(item: Judged, claim: PlannedClaim, ledger: Ledger) -> Glance:
+    subject, baseline = _titles(item, claim)
+    threshold = ledger.figure("claims", claim.name, "threshold", show=format.threshold) or ""
+    ends = _ends(item, claim, ledger)
+    return Glance(
+        claim=claim.name,
+        subject=subject,
+        baseline=baseline,
+        operator=operator_of(item, claim),
+        status=ledger.value("claims", claim.name, "status"),
+        asks=("faster than",) if claim.threshold == USUAL_THRESHOLD else ("at least ", threshold, " as fast as"),
+        tally=_tally(claim, ledger),
+        scope=scope_words(claim),
+        ends=ends,
+    )

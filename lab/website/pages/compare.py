@@ -1,0 +1,292 @@
+"""Two published runs side by side: what differs between their machines first, then verdicts, then times."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lab.definition.plan import PlannedCase
+from lab.website import format
+from lab.website.addresses import experiment_folder, pair_folder, short, verdict_folder
+from lab.website.comparison import comparison_data, run_pairs, shared
+from lab.website.differences import OF_MACHINE, Difference, differences, one_machine, redefined
+from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.judged import Judged
+from lab.website.outputs import Attachment, Document, Gathered, Output
+from lab.website.pages.labels import case_label
+from lab.website.pages.machine import field_figure
+
+Runs = Mapping[str, tuple[Judged, ...]]  # by digest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pair:
+    """Two runs that have a page together, older first. `folder` is relative to the root of the site."""
+
+    older: str
+    newer: str
+    folder: str
+    older_id: str
+    newer_id: str
+    older_date: str
+    newer_date: str
+    one_machine: bool
+    mixed: bool  # a GPU's run and a CPU's
+    experiments: tuple[str, ...]  # titles of those that both have
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FieldRow:
+    """A field that differs; each figure points into that run's data."""
+
+    name: str
+    older: Figure | None
+    newer: Figure | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Side:
+    """What one run says of a claim: its verdict, the range of its speed-ups, and where its data lie."""
+
+    status: str
+    least: Figure | None
+    most: Figure | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClaimPair:
+    text: str
+    changed: bool
+    older: Side
+    newer: Side
+    redefined: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellPair:
+    """p50 of a cell in both runs; `ratio` and `interval` point into the comparison's own data, where it has any."""
+
+    profile: str
+    older: Figure | None
+    newer: Figure | None
+    older_outcome: str
+    newer_outcome: str
+    ratio: Figure | None
+    interval: Figure | None
+    moved: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CasePair:
+    label: str
+    cells: tuple[CellPair, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExperimentPair:
+    """`older_data` and `newer_data` are relative to the comparison's folder."""
+
+    slug: str
+    title: str
+    older_folder: str
+    newer_folder: str
+    older_data: str
+    newer_data: str
+    claims: tuple[ClaimPair, ...]
+    changed: int
+    cases: tuple[CasePair, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComparePage:
+    pair: Pair
+    outcome: Sentence
+    older_data: str
+    newer_data: str
+    machine: tuple[FieldRow, ...]
+    rest: tuple[FieldRow, ...]
+    experiments: tuple[ExperimentPair, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairGroup:
+    """The comparisons that an experiment is in."""
+
+    title: str
+    slug: str
+    pairs: tuple[Pair, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """A run to choose in the list of all that have a page with another."""
+
+    digest: str
+    label: str
+
+
+def compare_pages(gathered: Gathered) -> Iterator[Output]:
+    runs = {run[0].digest: run for run in gathered.runs()}
+    pairs = pairs_of(gathered)
+    for pair in pairs:
+        older, newer = runs[pair.older], runs[pair.newer]
+        data = comparison_data(older, newer)
+        yield Document(
+            path=f"{pair.folder}/index.html",
+            template="compare.html",
+            view={"compare": _page(pair, older, newer, Ledger(data))},
+        )
+        yield Attachment(path=f"{pair.folder}/data.json", content=json.dumps(data, indent=1, sort_keys=True) + "\n")
+    yield Document(
+        path="compare/index.html",
+        template="compare_index.html",
+        view={"groups": tuple(_groups(gathered, pairs)), "choices": tuple(_choices(runs, pairs))},
+    )
+
+
+def pairs_of(gathered: Gathered) -> tuple[Pair, ...]:
+    """Every pair of runs that has a page, the newest last."""
+    runs = {run[0].digest: run for run in gathered.runs()}
+    return tuple(_pair(runs[older], runs[newer]) for older, newer in run_pairs(gathered.published))
+
+
+def _pair(older: Sequence[Judged], newer: Sequence[Judged]) -> Pair:
+    before, after = older[0], newer[0]
+    return Pair(
+        older=before.digest,
+        newer=after.digest,
+        folder=pair_folder(before.digest, after.digest),
+        older_id=before.evidence["run_id"],
+        newer_id=after.evidence["run_id"],
+        older_date=format.minute(before.evidence["finished_utc"]),
+        newer_date=format.minute(after.evidence["finished_utc"]),
+        one_machine=one_machine(before, after),
+        mixed=before.on_cpu != after.on_cpu,
+        experiments=tuple(item.plan.title for _, item in shared(older, newer)),
+    )
+
+
+def _page(pair: Pair, older: Sequence[Judged], newer: Sequence[Judged], ledger: Ledger) -> ComparePage:
+    both = shared(older, newer)
+    before, after = both[0]
+    rows = [(each, _field(each, before, after)) for each in differences(before, after)]
+    return ComparePage(
+        pair=pair,
+        outcome=_outcome(ledger),
+        older_data=_data(before),
+        newer_data=_data(after),
+        machine=tuple(row for each, row in rows if each.kind in OF_MACHINE),
+        rest=tuple(row for each, row in rows if each.kind not in OF_MACHINE),
+        experiments=tuple(_experiment(before, after, ledger) for before, after in both),
+    )
+
+
+def _outcome(ledger: Ledger) -> Sentence:
+    """How many verdicts and times came out otherwise."""
+    claims, changed, cells, moved = (
+        ledger.figure("counts", name) or "–" for name in ("claims", "changed", "cells", "moved")
+    )
+    said: Sentence = ("Of ", claims, " claims that both judged, ", changed, " came out otherwise")
+    if ledger.value("counts", "cells"):
+        said = (*said, "; of ", cells, " times, ", moved, " moved")
+    return (*said, ".")
+
+
+def _data(item: Judged) -> str:
+    return f"../../{verdict_folder(item.digest, item.plan.name)}/data.json"
+
+
+def _field(difference: Difference, older: Judged, newer: Judged) -> FieldRow:
+    return FieldRow(
+        name=difference.name,
+        older=field_figure(Ledger(older.data), difference.path),
+        newer=field_figure(Ledger(newer.data), difference.path),
+    )
+
+
+def _experiment(older: Judged, newer: Judged, ledger: Ledger) -> ExperimentPair:
+    claims = tuple(
+        _claim(older, newer, claim.name, claim.text)
+        for claim in newer.plan.claims
+        if claim.name in older.data["claims"]
+    )
+    return ExperimentPair(
+        slug=experiment_folder(newer.plan.name),
+        title=newer.plan.title,
+        older_folder=f"../../{verdict_folder(older.digest, older.plan.name)}",
+        newer_folder=f"../../{verdict_folder(newer.digest, newer.plan.name)}",
+        older_data=_data(older),
+        newer_data=_data(newer),
+        claims=tuple(sorted(claims, key=lambda claim: not claim.changed)),
+        changed=sum(claim.changed for claim in claims),
+        cases=tuple(found for case in newer.plan.cases if (found := _case(older, newer, case, ledger)).cells),
+    )
+
+
+def _claim(older: Judged, newer: Judged, name: str, text: str) -> ClaimPair:
+    before, after = _side(older, name), _side(newer, name)
+    return ClaimPair(
+        text=text,
+        changed=before.status != after.status,
+        older=before,
+        newer=after,
+        redefined=redefined(older.plan, newer.plan, name),
+    )
+
+
+def _side(item: Judged, claim: str) -> Side:
+    ledger = Ledger(item.data)
+    return Side(
+        status=item.data["claims"][claim]["status"],
+        least=ledger.figure("claims", claim, "smallest_ratio", show=format.times),
+        most=ledger.figure("claims", claim, "largest_ratio", show=format.times),
+    )
+
+
+def _case(older: Judged, newer: Judged, case: PlannedCase, ledger: Ledger) -> CasePair:
+    """The cells of a case that at least one of the runs measured, and that both know."""
+    before = older.data["cells"].get(case.name, {})
+    after = newer.data["cells"][case.name]
+    profiles = [
+        profile
+        for profile in newer.plan.profiles
+        if profile.name in before and "measured" in (before[profile.name]["outcome"], after[profile.name]["outcome"])
+    ]
+    return CasePair(
+        label=case_label(case),
+        cells=tuple(_cell(older, newer, case.name, profile.name, profile.title, ledger) for profile in profiles),
+    )
+
+
+def _cell(older: Judged, newer: Judged, case: str, profile: str, title: str, ledger: Ledger) -> CellPair:
+    path = ("cells", case, profile)
+    sides = [Ledger(item.data) for item in (older, newer)]
+    p50s = [side.figure(*path, "p50_seconds", show=format.microseconds) for side in sides]
+    moved = ("experiments", newer.plan.name, "times", case, profile)
+    return CellPair(
+        profile=title,
+        older=p50s[0],
+        newer=p50s[1],
+        older_outcome=sides[0].value(*path, "outcome"),
+        newer_outcome=sides[1].value(*path, "outcome"),
+        ratio=ledger.ratio(*moved),
+        interval=ledger.interval(*moved),
+        moved=bool(ledger.value(*moved, "moved")),
+    )
+
+
+def _groups(gathered: Gathered, pairs: Sequence[Pair]) -> Iterator[PairGroup]:
+    """By experiment, in the order of the site; then those that are no longer defined."""
+    plans = {item.plan.name: item.plan for item in (*gathered.current, *gathered.published)}
+    holding = {name: {item.digest for item in gathered.history(name)} for name in plans}
+    for name, plan in plans.items():
+        mine = tuple(pair for pair in reversed(pairs) if {pair.older, pair.newer} <= holding[name])
+        if mine:
+            yield PairGroup(title=plan.title, slug=experiment_folder(name), pairs=mine)
+
+
+def _choices(runs: Runs, pairs: Sequence[Pair]) -> Iterator[Choice]:
+    paired = {digest for pair in pairs for digest in (pair.older, pair.newer)}
+    for digest, run in runs.items():
+        if digest in paired:
+            day = format.minute(run[0].evidence["finished_utc"])
+            yield Choice(digest=short(digest), label=f"{day} {run[0].evidence['run_id']}, {run[0].machine_name}")

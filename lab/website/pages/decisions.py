@@ -1,0 +1,254 @@
+"""Decision records as pages: what was decided, what it rests on, then and now, and what would reverse it."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from markdown_it import MarkdownIt
+
+from lab.website import format
+from lab.website.addresses import verdict_folder
+from lab.website.decisions import GATED, WORST_FIRST, Decision, Freshness, Held, Standing, freshness
+from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.outputs import Document, Gathered
+from lab.website.pages.labels import case_label
+
+# What a record says, in the order of the page, by the headings it may stand under. Those marked are asked of each.
+SECTIONS = (
+    ("outcome", ("Decision", "Decision outcome"), True),
+    ("reversal", ("What would reverse it",), True),
+    ("context", ("Context", "Context and problem statement"), True),
+    ("drivers", ("Decision drivers", "Drivers"), False),
+    ("options", ("Options considered", "Considered options"), True),
+    ("consequences", ("Consequences",), True),
+)
+HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """`html` is empty where the record does not say."""
+
+    anchor: str
+    title: str
+    html: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Value:
+    """What one run says of a claim. `href` and `data` are relative to the decision's page; empty where not at hand."""
+
+    status: str
+    span: Sentence  # the smallest and the largest ratio over its cases
+    digest: str
+    href: str
+    data: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseRow:
+    case: str
+    href: str
+    then: tuple[Figure | None, Figure | None]  # ratio and interval
+    then_status: str
+    now: tuple[Figure | None, Figure | None]
+    now_status: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SupportView:
+    """One claim that a decision rests on: as expected, when decided, and now."""
+
+    experiment: str
+    claim: str
+    text: str
+    href: str  # empty where no experiment makes the claim any more
+    expects: str
+    pinned: str  # the beginning of the digest, or empty
+    then: Value | None
+    now: Value | None
+    freshness: str
+    why: str
+    cases: tuple[CaseRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecisionRow:
+    """A decision in a list."""
+
+    slug: str
+    number: str
+    title: str
+    status: str
+    freshness: str
+    date: str
+    review_by: str
+    claims: int
+    acknowledged: str
+    why: tuple[str, ...]  # what of its claims is not as it was
+    attention: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecisionPage:
+    row: DecisionRow
+    deciders: str
+    software: tuple[tuple[str, str], ...]
+    supersedes: DecisionRow | None
+    superseded_by: tuple[DecisionRow, ...]
+    sections: tuple[Section, ...]
+    supports: tuple[SupportView, ...]
+
+
+def decision_pages(gathered: Gathered) -> Iterator[Document]:
+    """decisions/index.html, and a page for each record."""
+    rows = decision_rows(gathered)
+    yield Document(path="decisions/index.html", template="decisions.html", view={"rows": rows})
+    by_slug = {row.slug: row for row in rows}
+    for decision, found in gathered.decisions:
+        page = DecisionPage(
+            row=by_slug[decision.slug],
+            deciders=", ".join(decision.deciders),
+            software=tuple(decision.software.items()),
+            supersedes=by_slug.get(decision.supersedes),
+            superseded_by=tuple(
+                by_slug[other.slug] for other, _ in gathered.decisions if other.supersedes == decision.slug
+            ),
+            sections=_sections(decision.body),
+            supports=tuple(_support(standing, preview=bool(gathered.label)) for standing in found),
+        )
+        yield Document(path=f"decisions/{decision.slug}/index.html", template="decision.html", view={"decision": page})
+
+
+def decision_rows(gathered: Gathered) -> tuple[DecisionRow, ...]:
+    """Every decision, those that need attention first, the worst before the others."""
+    rows = [_row(decision, found) for decision, found in gathered.decisions]
+    return tuple(sorted(rows, key=lambda row: (not row.attention, WORST_FIRST.index(Freshness(row.freshness)))))
+
+
+def _row(decision: Decision, found: Sequence[Standing]) -> DecisionRow:
+    state = freshness(found)
+    return DecisionRow(
+        slug=decision.slug,
+        number=decision.slug.partition("-")[0],
+        title=decision.title,
+        status=decision.status,
+        freshness=state,
+        date=decision.date.isoformat(),
+        review_by=decision.review_by.isoformat(),
+        claims=len(found),
+        acknowledged=decision.acknowledged,
+        why=_why(found, state),
+        attention=not decision.closed and state is not Freshness.FRESH,
+    )
+
+
+def _why(found: Sequence[Standing], state: Freshness) -> tuple[str, ...]:
+    """Claim by claim where somebody has to answer for it; else what they have in common."""
+    those = [standing for standing in found if standing.freshness is state]
+    if state in GATED:
+        return tuple(f"{s.support.experiment}/{s.support.claim} {s.why}" for s in those)
+    if state is Freshness.DRIFTED:
+        return (f"{len(those)} of {len(found)} claims hold at another value than was decided on",)
+    return tuple(dict.fromkeys(standing.why for standing in those if standing.why))
+
+
+def _sections(body: str) -> tuple[Section, ...]:
+    """In the order of the page; what stands under other headings follows, and what stands under none leads."""
+    preface, *parts = HEADING.split(body)
+    written = dict(zip(parts[::2], parts[1::2], strict=True))
+    found = [Section(anchor="summary", title="", html=_markdown(preface))] if preface.strip() else []
+    for anchor, titles, asked in SECTIONS:
+        title = next((title for title in titles if title in written), titles[0])
+        if asked or title in written:
+            found.append(Section(anchor=anchor, title=title, html=_markdown(written.pop(title, ""))))
+    found += [
+        Section(anchor=f"more-{number}", title=title, html=_markdown(text))
+        for number, (title, text) in enumerate(written.items(), start=1)
+    ]
+    return tuple(found)
+
+
+def _markdown(text: str) -> str:
+    """Raw HTML in a record stays text; markdown-it refuses script and data links by itself."""
+    return str(MarkdownIt("commonmark", {"html": False}).render(text.strip()))
+
+
+def _support(standing: Standing, preview: bool) -> SupportView:
+    support, now, then = standing.support, standing.now, standing.then
+    here = f"../../experiments/{support.experiment}/"
+    pinned = f"../../{verdict_folder(then.judged.digest, support.experiment)}/" if then and not preview else ""
+    held = now or then
+    return SupportView(
+        experiment=support.experiment,
+        claim=support.claim,
+        text=held.text if held else "",
+        href=f"{here}index.html#claim-{support.claim}" if now else "",
+        expects=support.expects,
+        pinned=support.evidence[:12],
+        then=_value(then, pinned) if then else None,
+        now=_value(now, here) if now else None,
+        freshness=standing.freshness,
+        why=standing.why,
+        cases=_cases(now, then if pinned else None),
+    )
+
+
+def _value(held: Held, folder: str) -> Value:
+    """Without figures where there is no folder to point into."""
+    return Value(
+        status=held.status,
+        span=_span(held) if folder else (),
+        digest=held.judged.digest[:12],
+        href=f"{folder}index.html#claim-{held.claim}" if folder else "",
+        data=f"{folder}data.json" if folder else "",
+    )
+
+
+def _span(held: Held) -> Sentence:
+    ledger, path = Ledger(held.judged.data), ("claims", held.claim)
+    show = format.times if held.data["measure"] == "traffic" else _thousandths
+    least = ledger.figure(*path, "smallest_ratio", show=show)
+    most = ledger.figure(*path, "largest_ratio", show=show)
+    if least is None or most is None:
+        return ()
+    return (least,) if least.text == most.text else (least, " to ", most)
+
+
+def _thousandths(ratio: float) -> str:
+    return f"{ratio:.3f}×"
+
+
+def _cases(now: Held | None, then: Held | None) -> tuple[CaseRow, ...]:
+    """Every case of either; in the order of the newer."""
+    names = dict.fromkeys(case for held in (now, then) if held for case in held.data["cases"])
+    labels = {
+        case.name: case_label(case) for held in (then, now) if held for case in held.judged.plan.cases
+    }  # the newer's name for a case wins
+    return tuple(
+        CaseRow(
+            case=labels[name],
+            href=f"../../experiments/{now.judged.plan.name}/index.html#case-{name}"
+            if now and name in now.data["cases"]
+            else "",
+            then=_compared(then, name),
+            then_status=_status(then, name),
+            now=_compared(now, name),
+            now_status=_status(now, name),
+        )
+        for name in names
+    )
+
+
+def _compared(held: Held | None, case: str) -> tuple[Figure | None, Figure | None]:
+    if held is None or held.data["cases"].get(case, {}).get("ratio") is None:
+        return None, None
+    ledger, path = Ledger(held.judged.data), ("claims", held.claim, "cases", case)
+    if held.data["measure"] == "traffic":
+        return ledger.figure(*path, "ratio", show=format.times), None
+    return ledger.ratio(*path), ledger.interval(*path)
+
+
+def _status(held: Held | None, case: str) -> str:
+    found: Mapping[str, str] = held.data["cases"].get(case, {}) if held else {}
+    return found.get("status", "")

@@ -1,0 +1,104 @@
+"""Search: an index that a page loads when it is asked, and the same links as plain lists, for those without scripts."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lab.website.judged import Judged
+from lab.website.outputs import Attachment, Document, Gathered, Output
+from lab.website.pages.decisions import decision_rows
+from lab.website.pages.glossary import CHAPTERS
+from lab.website.pages.labels import case_label
+from lab.website.pages.paging import leaves
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`href` is relative to the site's root."""
+
+    text: str
+    href: str
+    context: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    name: str
+    title: str
+    entries: tuple[Entry, ...]
+
+
+def search_pages(gathered: Gathered) -> Iterator[Output]:
+    """search/index.html, its index beside it, and every link by kind in pages of their own."""
+    kinds = tuple(kind for kind in _kinds(gathered) if kind.entries)
+    yield Document(path="search/index.html", template="search.html", view={"kinds": kinds})
+    yield Attachment(path="search/index.js", content=_index(gathered))
+    for kind in kinds:
+        for leaf in leaves(kind.entries, f"search/{kind.name}"):
+            yield Document(path=leaf.path, template="listing.html", view={"kind": kind, "leaf": leaf})
+
+
+def _kinds(gathered: Gathered) -> Iterator[Kind]:
+    current = gathered.current
+    yield Kind("experiments", "Experiments", tuple(_experiment(item) for item in current))
+    yield Kind("claims", "Claims", tuple(entry for item in current for entry in _claims(item)))
+    yield Kind("cases", "Cases", tuple(entry for item in current for entry in _cases(item)))
+    yield Kind("profiles", "Profiles", tuple(_profiles(current)))
+    decisions = tuple(
+        Entry(row.title, f"decisions/{row.slug}/index.html", f"{row.status}, {row.freshness}")
+        for row in decision_rows(gathered)
+    )
+    yield Kind("decisions", "Decisions", decisions)
+    words = tuple(
+        Entry(term.name, f"glossary/index.html#{term.anchor}", term.text)
+        for chapter in CHAPTERS
+        for term in chapter.terms
+    )
+    yield Kind("words", "Words", words)
+
+
+def _experiment(item: Judged) -> Entry:
+    return Entry(item.plan.title, f"experiments/{item.plan.name}/index.html", item.plan.question)
+
+
+def _claims(item: Judged) -> Iterator[Entry]:
+    for claim in item.plan.claims:
+        yield Entry(claim.text, f"experiments/{item.plan.name}/index.html#claim-{claim.name}", item.plan.title)
+
+
+def _cases(item: Judged) -> Iterator[Entry]:
+    for case in item.plan.cases:
+        yield Entry(case_label(case), f"experiments/{item.plan.name}/cases/{case.name}/index.html", item.plan.title)
+
+
+def _profiles(current: Iterable[Judged]) -> Iterator[Entry]:
+    """Each once, though many experiments measure it."""
+    seen: set[str] = set()
+    for item in current:
+        for profile in item.plan.profiles:
+            if profile.name not in seen:
+                seen.add(profile.name)
+                yield Entry(profile.title, f"profiles/{profile.name}/index.html", profile.technique)
+
+
+def _index(gathered: Gathered) -> str:
+    """A classic script, which works from a file too. What many experiments have in common is in it once: their form."""
+    forms: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
+    rows = []
+    for item in gathered.current:
+        claims = tuple(_line(claim.name, claim.text) for claim in item.plan.claims)
+        cases = tuple(_line(case.name, case_label(case)) for case in item.plan.cases)
+        form = forms.setdefault((claims, cases), len(forms))
+        rows.append(_line(item.plan.name, item.plan.title, item.plan.question, str(form)))
+    rest = {
+        kind.name: [_line(entry.href, entry.text, entry.context) for entry in kind.entries]
+        for kind in _kinds(gathered)
+        if kind.name in ("profiles", "decisions", "words")
+    }
+    held = {"experiments": rows, "forms": [{"claims": claims, "cases": cases} for claims, cases in forms]} | rest
+    return f"window.kernelEvidenceIndex = {json.dumps(held, separators=(',', ':'))};\n"
+
+
+def _line(*fields: str) -> str:
+    """Fields between tabs; any other white space in them is a space."""
+    return "\t".join(" ".join(field.split()) for field in fields)

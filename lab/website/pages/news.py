@@ -1,0 +1,70 @@
+"""What the newest published run changed: experiments that had no evidence before, and verdicts that are others now."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lab.website import format
+from lab.website.addresses import run_folder, verdict_folder
+from lab.website.judged import Judged
+from lab.website.verdict_log import changes
+
+MOST_CHANGES = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewExperiment:
+    slug: str
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangeView:
+    """A claim that got another verdict; `href` leads to the verdict it has now, relative to the site."""
+
+    experiment: str
+    text: str
+    was: str
+    now: str
+    href: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class News:
+    run_id: str
+    date: str
+    machine: str
+    href: str
+    experiments: int
+    new: tuple[NewExperiment, ...]
+    changed: tuple[ChangeView, ...]
+    more: int  # changes beyond those that are listed
+
+
+def news(published: Sequence[Judged]) -> News | None:
+    """Of the run that was published last; None where there is none."""
+    if not published:
+        return None
+    newest = published[-1]
+    held = {item.plan.name: item for item in published if item.digest == newest.digest}
+    before = {item.plan.name for item in published if item.digest != newest.digest}
+    history = [item for item in published if item.plan.name in held]
+    changed = [each for each in changes(history) if each.digest == newest.digest and each.was]
+    return News(
+        run_id=newest.evidence["run_id"],
+        date=format.day(newest.measured_utc),
+        machine=newest.machine_name,
+        href=f"{run_folder(newest.digest)}/index.html",
+        experiments=len(held),
+        new=tuple(NewExperiment(slug=name, title=item.plan.title) for name, item in held.items() if name not in before),
+        changed=tuple(
+            ChangeView(
+                experiment=held[each.experiment].plan.title,
+                text=next(c.text for c in held[each.experiment].plan.claims if c.name == each.claim),
+                was=each.was,
+                now=each.now,
+                href=f"{verdict_folder(each.digest, each.experiment)}/index.html#claim-{each.claim}",
+            )
+            for each in changed[:MOST_CHANGES]
+        ),
+        more=max(0, len(changed) - MOST_CHANGES),
+    )

@@ -1,0 +1,196 @@
+"""A published run on a page of its own, with the files that it left behind; and the list of all runs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lab.website import format
+from lab.website.addresses import experiment_folder, gpu_folder, run_folder, short
+from lab.website.differences import PROTOCOL, PROVENANCE
+from lab.website.downloads import run_files
+from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.judged import Judged
+from lab.website.outputs import Document, Gathered, Output
+from lab.website.pages.boundary import boundary
+from lab.website.pages.compare import Pair, pairs_of
+from lab.website.pages.machine import Fact, environment, evidence_facts
+from lab.website.pages.tallies import StatusCount, status_counts
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClaimRow:
+    """A claim as this run has it: `tally` and `span` point into the experiment's data."""
+
+    name: str
+    text: str
+    status: str
+    tally: Sentence
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExperimentSection:
+    """`folder` holds the verdicts of this run; `current`, whether the experiment's own page shows them."""
+
+    folder: str
+    slug: str
+    title: str
+    defined: bool  # whether the lab still has the experiment
+    current: bool
+    cells: Sentence
+    counts: tuple[StatusCount, ...]
+    claims: tuple[ClaimRow, ...]
+    left_out: tuple[Sentence, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunPage:
+    """Figures about the run as a whole point into the data of its first experiment, `data`."""
+
+    run_id: str
+    digest: str
+    date: str
+    finished_utc: str
+    gpu: str
+    gpu_folder: str  # empty where a CPU was measured
+    on_cpu: bool
+    cut_short: str
+    damages: tuple[tuple[str, str], ...]
+    counts: tuple[StatusCount, ...]
+    data: str
+    protocol: tuple[Fact, ...]
+    cost: tuple[Fact, ...]
+    stages: Sentence
+    provenance: tuple[Fact, ...]
+    environment: tuple[Fact, ...]
+    experiments: tuple[ExperimentSection, ...]
+    pairs: tuple[Pair, ...]
+    files: tuple[tuple[str, str], ...]  # beside the page: name, and what it holds
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunRow:
+    """A run in the list of all."""
+
+    folder: str
+    run_id: str
+    digest: str
+    date: str
+    gpu: str
+    gpu_folder: str
+    on_cpu: bool
+    cut_short: bool
+    experiments: tuple[str, ...]
+    counts: tuple[StatusCount, ...]
+
+
+FILES = (
+    ("evidence.json", "the digest, the commit that was measured, and the SHA-256 of the two files below"),
+    ("plan.json", "what was registered before measuring: cases, profiles, claims, protocol"),
+    ("journal.jsonl.gz", "every record and every raw sample, one checksummed line each, compressed"),
+)
+
+
+def run_pages(gathered: Gathered) -> Iterator[Output]:
+    runs = gathered.runs()
+    current = {(item.plan.name, item.digest) for item in gathered.current}
+    defined = {item.plan.name for item in gathered.current}
+    pairs = pairs_of(gathered)
+    for run in runs:
+        mine = tuple(pair for pair in pairs if run[0].digest in (pair.older, pair.newer))
+        view = _page(run, current, defined, mine)
+        yield Document(
+            path=f"{run_folder(run[0].digest)}/index.html",
+            template="run.html",
+            view={"run": view},
+        )
+    for files in gathered.files:
+        yield from run_files(files)
+    yield Document(
+        path="runs/index.html", template="runs.html", view={"runs": tuple(_row(run) for run in reversed(runs))}
+    )
+
+
+def _page(run: Sequence[Judged], current: set[tuple[str, str]], defined: set[str], pairs: tuple[Pair, ...]) -> RunPage:
+    first = run[0]
+    evidence, ledger = first.evidence, Ledger(first.data)
+    return RunPage(
+        run_id=evidence["run_id"],
+        digest=first.digest,
+        date=format.minute(evidence["finished_utc"]),
+        finished_utc=evidence["finished_utc"],
+        gpu=first.machine_name,
+        gpu_folder="" if first.on_cpu else gpu_folder(first.machine["gpu"]),
+        on_cpu=first.on_cpu,
+        cut_short=evidence["cut_short"],
+        damages=tuple(sorted(evidence["damages"].items(), key=lambda pair: int(pair[0]))),
+        counts=status_counts(run),
+        data=f"{experiment_folder(first.plan.name)}/data.json",
+        protocol=evidence_facts(ledger, PROTOCOL),
+        cost=_cost(ledger),
+        stages=_stages(ledger),
+        provenance=evidence_facts(ledger, PROVENANCE),
+        environment=environment(first, ledger),
+        experiments=tuple(_section(item, current, defined) for item in run),
+        pairs=pairs,
+        files=FILES,
+    )
+
+
+def _cost(ledger: Ledger) -> tuple[Fact, ...]:
+    asked: tuple[tuple[str, Figure | None], ...] = (
+        ("From start to end", ledger.figure("evidence", "wall_seconds", show=format.duration)),
+        ("Of that with the profiler", ledger.figure("evidence", "profiling_seconds", show=format.duration)),
+        ("Processes", ledger.figure("evidence", "processes")),
+    )
+    return tuple(Fact(name=name, value=value) for name, value in asked if value)
+
+
+def _stages(ledger: Ledger) -> Sentence:
+    """Where the time of the processes went, longest first."""
+    stages: dict[str, float] = ledger.value("evidence", "stage_seconds")
+    parts: list[Figure | str] = []
+    for stage in sorted(stages, key=lambda name: -stages[name]):
+        spent = ledger.figure("evidence", "stage_seconds", stage, show=format.duration)
+        parts += [f"{', ' if parts else ''}{stage} ", spent or "–"]
+    return tuple(parts)
+
+
+def _section(item: Judged, current: set[tuple[str, str]], defined: set[str]) -> ExperimentSection:
+    ledger = Ledger(item.data)
+    cases, measured = ledger.figure("counts", "cases"), ledger.figure("counts", "measured")
+    return ExperimentSection(
+        folder=experiment_folder(item.plan.name),
+        slug=item.plan.name,
+        title=item.plan.title,
+        defined=item.plan.name in defined,
+        current=(item.plan.name, item.digest) in current,
+        cells=(measured or "no", " cells measured at ", cases or "no", " cases"),
+        counts=status_counts([item]),
+        claims=tuple(_claim(item, claim.name, claim.text, ledger) for claim in item.plan.claims),
+        left_out=boundary(item, ledger).excluded,
+    )
+
+
+def _claim(item: Judged, name: str, text: str, ledger: Ledger) -> ClaimRow:
+    supported, judged = ledger.figure("claims", name, "supported"), ledger.figure("claims", name, "judged")
+    return ClaimRow(
+        name=name,
+        text=text,
+        status=item.data["claims"][name]["status"],
+        tally=(supported or "–", " of ", judged or "–"),
+    )
+
+
+def _row(run: Sequence[Judged]) -> RunRow:
+    first = run[0]
+    return RunRow(
+        folder=short(first.digest),
+        run_id=first.evidence["run_id"],
+        digest=short(first.digest),
+        date=format.minute(first.evidence["finished_utc"]),
+        gpu=first.machine_name,
+        gpu_folder="" if first.on_cpu else gpu_folder(first.machine["gpu"]),
+        on_cpu=first.on_cpu,
+        cut_short=bool(first.evidence["cut_short"]),
+        experiments=tuple(item.plan.title for item in run),
+        counts=status_counts(run),
+    )

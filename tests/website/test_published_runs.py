@@ -1,0 +1,229 @@
+"""Pages of runs, of their verdicts, of GPUs and of pairs of runs: one small site with five published runs."""
+
+import dataclasses
+import functools
+import gzip
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factory import ceiling_seconds, machine, plan_of, records_of, write_run
+from test_site import TIMES, Page, publish
+
+from lab.definition.catalogue import choose_experiments
+from lab.definition.experiment import CEILINGS
+from lab.evidence import journal
+from lab.evidence.record import Machine, RunFinish
+from lab.evidence.source import ROOT
+from lab.website.site import build_site
+
+NORMS = "normalization-fusion"
+H100 = "gpus/nvidia-h100-80gb-hbm3/index.html"
+SLOWER = TIMES | {"triton-fused-rmsnorm": 1.5 * TIMES["triton-fused-rmsnorm"]}
+CUT = "the box was wanted elsewhere"
+
+
+def run_of(
+    evidence: Path, run_id: str, hour: int, on: Machine, times: dict[Any, float], experiments: Any = None, cut: str = ""
+) -> str:
+    """Publish a run that ended at that hour; returns its digest."""
+    plan = plan_of(run_id, device=on.device, experiments=experiments and choose_experiments(experiments))
+    *records, _ = records_of(plan, times, on=on)
+    end = RunFinish(finished_utc=f"2026-01-02T{hour:02}:30:00Z", wall_seconds=1080.0, cut_short=cut)
+    directory = write_run(evidence.parent / run_id, plan, [*records, end])
+    if cut:
+        path = directory / journal.NAME
+        lines = path.read_text().splitlines()
+        lines[6] = "0" * 16 + lines[6][16:]
+        path.write_text("\n".join(lines) + "\n")
+    publish(evidence, directory)
+    return str(json.loads((evidence / run_id / "evidence.json").read_text())["digest"])
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> tuple[Path, dict[str, str]]:
+    """The site, and the digests of its runs by name."""
+    folder = tmp_path_factory.mktemp("world")
+    evidence, decisions = folder / "evidence", folder / "decisions"
+    decisions.mkdir()
+    digests = {
+        "first": run_of(evidence, "first", 4, machine(), TIMES),
+        "again": run_of(evidence, "again", 5, machine(torch="2.12.0"), SLOWER),
+        "elsewhere": run_of(evidence, "elsewhere", 6, machine(gpu_id="fedcba987654"), TIMES, cut=CUT),
+        "cpu": run_of(evidence, "cpu", 7, machine("cpu"), {"torch-baseline": 60e-3, "torch-fused": 90e-3}),
+        "ceilings": run_of(evidence, "ceilings", 8, machine(), TIMES | ceiling_seconds(), [CEILINGS, "all"]),
+    }
+    build_site(folder / "site", decisions, evidence)
+    return folder / "site", digests
+
+
+@pytest.fixture(scope="module")
+def page(world) -> Callable[..., Page]:
+    """A page by its address; a name of a run in braces stands for twelve characters of its digest."""
+    site, digests = world
+    short = {name: digest[:12] for name, digest in digests.items()}
+    return lambda address: Page(site / address.format(**short) / "index.html")
+
+
+def data(world, address: str) -> Any:
+    site, digests = world
+    return json.loads((site / address.format(**{n: d[:12] for n, d in digests.items()})).read_text())
+
+
+def test_a_run_says_when_where_and_how_it_was_measured(page):
+    text = page("runs/{first}").text
+    for word in ("Run first", "2026-01-02 04:30 UTC", "NVIDIA H100 80GB HBM3", "c" * 40, "18.0 min", "0123456789ab",
+                 "580.159.04", "Sweeps asked for", "load 25.0 s", "lab verify"):  # fmt: skip
+        assert word in text, word
+
+
+def test_a_run_that_was_cut_short_and_its_damaged_lines_say_so(page):
+    text = page("runs/{elsewhere}").text
+    assert "The box was wanted elsewhere." in text
+    assert "Journal line 7: " in text
+    assert "cut short" in page("runs").text
+    assert "Ended before its end" not in page("runs/{first}").text
+
+
+def test_the_files_of_a_run_are_its_own_unchanged(world):
+    site, digests = world
+    folder = site / "runs" / digests["first"][:12]
+    told = json.loads((folder / "evidence.json").read_text())
+    assert told["digest"] == digests["first"]
+    assert hashlib.sha256((folder / "plan.json").read_bytes()).hexdigest() == told["files"]["plan.json"]
+    whole = gzip.decompress((folder / "journal.jsonl.gz").read_bytes())
+    assert hashlib.sha256(whole).hexdigest() == told["files"]["journal.jsonl"]
+    links = Page(folder / "index.html").links
+    assert {"evidence.json", "plan.json", "journal.jsonl.gz"} <= set(links)
+
+
+def test_a_compressed_journal_holds_no_time_of_its_making(tmp_path):
+    from lab.website.downloads import compressed_journal
+    from lab.website.outputs import Published
+
+    (tmp_path / journal.NAME).write_text("line\n" * 100)
+    run = Published(digest="d" * 64, directory=tmp_path)
+    made = compressed_journal(run, tmp_path / "kept")
+    assert made[4:8] == bytes(4)  # where gzip writes the time
+    (tmp_path / journal.NAME).unlink()
+    assert compressed_journal(run, tmp_path / "kept") == made
+
+
+def test_a_verdict_that_is_current_says_so_and_others_lead_to_it(page):
+    assert "Current evidence." in page(f"runs/{{ceilings}}/{NORMS}").text
+    old = page(f"runs/{{first}}/{NORMS}")
+    assert "Not the current evidence." in old.text
+    assert f"../../../experiments/{NORMS}/index.html" in old.links
+    assert any(link.endswith(f"{NORMS}/index.html") and "/runs/" in link for link in old.links)
+
+
+def test_a_verdict_keeps_the_data_of_its_run(world):
+    held = data(world, f"runs/{{again}}/{NORMS}/data.json")
+    assert held["evidence"]["digest"] == world[1]["again"]
+    assert held["machine"]["torch"] == "2.12.0"
+    assert held["claims"]["triton-rmsnorm-beats-torch-fused"]["status"] == "refuted"
+    assert data(world, f"runs/{{first}}/{NORMS}/data.json")["claims"]["triton-rmsnorm-beats-torch-fused"]["status"] == (
+        "supported"
+    )
+
+
+def test_a_verdict_page_has_claims_boundary_environment_and_policy(page):
+    found = page(f"runs/{{again}}/{NORMS}")
+    assert {"claims", "claim-triton-rmsnorm-beats-torch-fused", "boundary", "cells", "environment"} <= set(found.ids)
+    for word in ("Holds for", "this one machine", "policy 3, today's", "torch", "2.12.0", "refuted"):
+        assert word in found.text, word
+
+
+def test_a_changed_verdict_tells_what_else_changed(page):
+    text = page(f"runs/{{again}}/{NORMS}").text
+    assert "Supported in the run before on such a machine" in text
+    assert "torch 2.11.0 → 2.12.0" in text
+
+
+def test_a_gpu_has_its_facts_ceilings_runs_and_experiments(world, page):
+    found = page(H100.removesuffix("/index.html"))
+    for word in ("132", "85.0 GB", "52.4 MB", "700 W", "1980 MHz", "Datasheet", "989", "3.35", "first", "elsewhere",
+                 "Normalization Fusion", "GPU Ceilings"):  # fmt: skip
+        assert word in found.text, word
+    assert world[1]["cpu"][:12] not in " ".join(found.links)
+
+
+def test_times_of_one_card_are_divided_and_those_of_two_are_not(world, page):
+    same, other = page("compare/{first}-{again}"), page("compare/{again}-{elsewhere}")
+    assert "The same card." in same.text
+    assert "Newer / older" in same.text
+    assert "Different machines." in other.text
+    assert "Newer / older" not in other.text
+    assert data(world, "compare/{again}-{elsewhere}/data.json")["experiments"][NORMS]["times"] == {}
+
+
+def test_a_slower_kernel_has_moved_and_the_others_have_not(world):
+    times = data(world, "compare/{first}-{again}/data.json")["experiments"][NORMS]["times"]
+    moved = {profile for cells in times.values() for profile, found in cells.items() if found["moved"]}
+    assert moved == {"triton-fused-rmsnorm"}
+    ratio = times["rmsnorm-4096x4096-float16"]["triton-fused-rmsnorm"]
+    assert ratio["ratio"] == pytest.approx(1.5, rel=0.02)
+
+
+def test_a_pair_shows_only_the_fields_that_differ(page):
+    text = page("compare/{first}-{again}").text
+    assert "2.12.0" in text
+    assert "580.159.04" not in text
+    assert "Changed." in text
+
+
+def test_a_cpu_beside_a_gpu_says_that_nothing_is_comparable(page):
+    text = page("compare/{first}-{cpu}").text
+    assert "A CPU and a GPU." in text
+    assert "Newer / older" not in text
+
+
+def test_every_pair_of_few_runs_is_listed_with_or_without_scripts(page):
+    found = page("compare")
+    pairs = [value for name, value in found.attributes if name == "data-pair"]
+    assert len(set(pairs)) == 10
+    assert ("hidden", "") in found.attributes
+
+
+def test_no_figure_of_these_pages_is_without_its_datum(world):
+    site, _ = world
+    pages = [path for room in ("runs", "gpus", "compare") for path in (site / room).rglob("index.html")]
+    assert len(pages) > 15
+    read = functools.cache(lambda path: json.loads(path.read_text()))
+    for path in pages:
+        for value, source in Page(path).figures:
+            file, _, pointer = source.partition("#")
+            node = read((path.parent / file).resolve())
+            for name in pointer.split("/")[1:]:
+                node = node[int(name)] if isinstance(node, list) else node[name]
+            assert str(node) == value, (path, source)
+
+
+def test_names_that_are_no_slugs_stay_inside_the_site(tmp_path):
+    evidence, decisions = tmp_path / "evidence", tmp_path / "decisions"
+    decisions.mkdir()
+    plan = plan_of("hostile")
+    evil = dataclasses.replace(
+        plan, experiments=(dataclasses.replace(plan.experiments[0], name="../../evil", title="<b>evil</b>"),)
+    )
+    records = records_of(evil, TIMES, on=machine(gpu="../<i>GPU</i>"))
+    publish(evidence, write_run(tmp_path / "hostile", evil, records))
+    build_site(tmp_path / "site", decisions, evidence)
+    assert {path.name for path in tmp_path.iterdir()} == {"evidence", "decisions", "hostile", "site"}
+    (gpu,) = (tmp_path / "site" / "gpus").iterdir()
+    assert gpu.name == "i-gpu-i"
+    (verdict,) = (tmp_path / "site" / "runs").glob("*/*/index.html")
+    assert verdict.parent.name.startswith("evil-")
+    assert "<b>evil</b>" in Page(verdict).text
+    assert "../<i>GPU</i>" in Page(gpu / "index.html").text
+    for path in (gpu / "index.html", verdict):
+        assert not {"b", "i"} & set(Page(path).tags)
+
+
+def test_the_choice_of_two_runs_is_one_small_script():
+    script = (ROOT / "site_templates" / "compare.js").read_bytes()
+    assert len(gzip.compress(script)) < 1000
+    assert b"fetch" not in script

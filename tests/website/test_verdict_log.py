@@ -1,0 +1,104 @@
+"""Each change of a verdict, and what else changed with it."""
+
+import dataclasses
+import itertools
+from typing import Any
+
+from factory import FAST_BEATS_PLAIN, LARGE, SMALL, machine, plan_of, records_of, small_experiment
+
+from lab.evidence.record import RunFinish
+from lab.verdict.results import judge_run
+from lab.website.judged import Judged, judged_run
+from lab.website.verdict_log import CARD, ONLY_DATA, OTHER_CASES, Change, changes
+
+FASTER = {"plain": 200e-6, "fast": 100e-6}
+SLOWER = {"plain": 100e-6, "fast": 200e-6}
+NUMBERS = itertools.count()
+LARGE_TOO = ("large-sweep",)
+
+
+def run(
+    times: dict[Any, float], *, experiment: Any = None, cut_short: str = "", include: Any = (), **how: Any
+) -> Judged:
+    name = f"run-{next(NUMBERS)}"
+    plan = plan_of(
+        name, experiments=[experiment or small_experiment()], include=include, device=how.pop("device", "cuda")
+    )
+    *records, _ = records_of(plan, times, **how)
+    end = RunFinish(finished_utc="2026-01-02T03:30:00Z", cut_short=cut_short)
+    (found,) = judged_run(judge_run(plan, [*records, end]), digest=name)
+    return found
+
+
+def only(*history: Judged) -> Change:
+    """The one change after the first verdict."""
+    (change,) = [found for found in changes(history) if found.was]
+    return change
+
+
+def test_the_first_verdict_is_a_change_from_nothing():
+    (change,) = changes([run(FASTER)])
+    assert (change.was, change.now, change.claim, change.before) == ("", "supported", "fast-beats-plain", "")
+    assert change.attribution == "the first run on this GPU"
+
+
+def test_the_same_verdict_again_is_no_change():
+    assert len(changes([run(FASTER), run(FASTER), run(FASTER)])) == 1
+
+
+def test_a_change_that_nothing_on_record_explains_is_left_to_the_data():
+    older, newer = run(FASTER), run(SLOWER)
+    change = only(older, newer)
+    assert (change.was, change.now, change.before, change.digest) == (
+        "supported", "refuted", older.digest, newer.digest,
+    )  # fmt: skip
+    assert change.moved == (SMALL.name,)
+    assert change.causes == ()
+    assert change.attribution == ONLY_DATA
+
+
+def test_each_thing_that_changed_may_be_the_cause():
+    where = machine(gpu_id="fedcba987654", torch="2.12.0")
+    change = only(run(FASTER), run(SLOWER, on=where, source="e" * 64, commit="f" * 40))
+    assert CARD in change.causes
+    assert "torch 2.11.0 → 2.12.0" in change.causes
+    assert "the lab's source, no commit → fffffff" in change.causes
+    assert change.attribution.startswith("any of these, or chance: ")
+
+
+def test_what_one_of_the_runs_does_not_know_is_no_cause():
+    assert only(run(FASTER, on=machine(liger="")), run(SLOWER)).causes == ()
+
+
+def test_a_variable_that_was_set_is_told():
+    where = machine(environment={"TRITON_ALWAYS_COMPILE": "1"})
+    assert only(run(FASTER), run(SLOWER, on=where)).causes == ("TRITON_ALWAYS_COMPILE not set → 1",)
+
+
+def test_another_threshold_is_told():
+    stricter = dataclasses.replace(FAST_BEATS_PLAIN, threshold=3.0)
+    change = only(
+        run(FASTER), run(FASTER, experiment=small_experiment(claims=(stricter,), headlines=(stricter,)))
+    )  # fmt: skip
+    assert (change.was, change.now) == ("supported", "refuted")
+    assert change.causes == ("the claim's threshold 1.02 → 3.0",)
+
+
+def test_other_cases_are_the_certain_cause_where_the_old_ones_came_out_as_before():
+    times = {(SMALL.name, name): seconds for name, seconds in FASTER.items()}
+    times |= {(LARGE.name, n): seconds for n, seconds in SLOWER.items()}
+    change = only(run(times), run(times, include=LARGE_TOO))
+    assert change.certain
+    assert change.causes == (OTHER_CASES,)
+    assert change.attribution == "other cases were judged: those judged before came out as they did"
+
+
+def test_a_run_that_was_cut_short_is_told():
+    assert only(run(FASTER), run(SLOWER, cut_short="no time")).causes == ("this run was cut short",)
+
+
+def test_a_verdict_of_a_cpu_changes_none_of_a_gpu():
+    history = [run(FASTER), run({"plain": 1e-2, "fast": 2e-2}, device="cpu"), run(FASTER)]
+    assert [(found.gpu, found.was) for found in changes(history)] == [
+        ("NVIDIA H100 80GB HBM3", ""), ("A Processor", ""),
+    ]  # fmt: skip

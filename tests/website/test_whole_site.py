@@ -1,0 +1,148 @@
+"""Every question about a whole site, asked of a made-up site and of the committed one; and that each would complain."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import whole_site
+from factory import measured_run, plan_of, publish, records_of, write_run
+from whole_site import QUESTIONS, Whole
+
+from lab.definition.catalogue import choose_experiments
+from lab.evidence.source import ROOT
+from lab.website import manifest
+from lab.website.inventory import write_inventory
+from lab.website.site import build_preview, build_site
+
+FAST = {
+    "torch-baseline": 230e-6, "torch-fused": 30e-6, "torch-compile": 23e-6,
+    "triton-fused-rmsnorm": 22e-6, "triton-fused-layernorm": 31e-6,
+}  # fmt: skip
+SLOW = FAST | {"triton-fused-rmsnorm": 33e-6}
+ON_CPU = {"torch-baseline": 60e-3, "torch-fused": 90e-3, "torch-compile": 12e-3}
+PAGE = "experiments/normalization-fusion/index.html"
+BADGE = "experiments/normalization-fusion/badges/triton-rmsnorm-beats-torch-fused.svg"
+CELLS = "experiments/normalization-fusion/cells.csv"
+CHALLENGED = """---
+title: Use the kernel
+status: accepted
+date: 2026-01-01
+review_by: 2027-01-01
+acknowledged: It is measured again next week.
+rests_on:
+  - {claim: normalization-fusion/triton-rmsnorm-beats-torch-fused, expects: refuted}
+---
+We use it.
+"""
+
+
+@pytest.fixture(scope="module")
+def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs on a GPU between which a verdict changed, one on a CPU, and a decision that is challenged."""
+    root = tmp_path_factory.mktemp("whole")
+    publish(root / "evidence", measured_run(root / "runs", SLOW, run_id="a-first-look"))
+    publish(root / "evidence", measured_run(root / "runs", FAST, run_id="b-with-counters", profiling=True))
+    plan = plan_of("on-a-cpu", experiments=choose_experiments(["softmax-fusion"]), device="cpu", sweeps=3)
+    publish(root / "evidence", write_run(root / "runs" / "on-a-cpu", plan, records_of(plan, ON_CPU)))
+    (root / "decisions").mkdir()
+    (root / "decisions" / "0001-use-it.md").write_text(CHALLENGED)
+    build_site(root / "site", root / "decisions", root / "evidence")
+    return root / "site"
+
+
+@pytest.fixture(scope="module")
+def sound(made_up: Path) -> Whole:
+    return Whole(made_up)
+
+
+@pytest.fixture(scope="module", params=["made-up", "committed"])
+def whole(request: pytest.FixtureRequest) -> Whole:
+    return Whole(ROOT / "site") if request.param == "committed" else request.getfixturevalue("sound")
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.__name__)
+def test_nothing_is_to_be_said_against_a_site(whole: Whole, question: Callable[[Whole], Iterator[str]]) -> None:
+    complaints = list(question(whole))
+    assert not complaints, f"{len(complaints)}: " + "\n".join(complaints[:20])
+
+
+def test_a_preview_holds_the_tables_and_schemas_and_nothing_to_be_embedded(tmp_path: Path) -> None:
+    directory = measured_run(tmp_path, FAST, sweeps=3)
+    build_preview(directory)
+    preview = Whole(directory / "preview")
+    assert not list(whole_site.data_that_no_schema_allows(preview))
+    assert not list(whole_site.tables_that_are_not_as_shown(preview))
+    assert not list(whole_site.links_that_lead_nowhere(preview))
+    assert preview.named("cells.csv")
+    assert not [name for name in preview.files if "badges" in name or name == "feed.atom"]
+
+
+# What is broken: file, text in it, what stands there instead; and who has to notice.
+BREAKS = {
+    "a link to a page that is gone": (
+        PAGE, 'href="../../policy/index.html"', 'href="../../polity/index.html"', "links_that_lead_nowhere"
+    ),
+    "a fragment that nothing is called": (PAGE, 'href="#kernels"', 'href="#kernel"', "links_that_lead_nowhere"),
+    "a link out of the site": (PAGE, 'href="#kernels"', 'href="../../../x"', "links_that_lead_nowhere"),
+    "a script from elsewhere": (
+        PAGE, '<script src="../../assets/', '<script src="https://github.com/', "links_that_lead_nowhere"
+    ),
+    "a style that loads": ("assets/style.css", "body {", "@import url(x.css); body {", "styles_that_ask_elsewhere"),
+    "an id twice": (PAGE, 'id="boundary"', 'id="results"', "ids_that_are_not_one"),
+    "a title twice": (
+        "policy/index.html", "<title>How verdicts are made", "<title>Decisions", "names_that_are_not_one"
+    ),
+    "no description": (PAGE, '<meta name="description"', '<meta name="descriptor"', "names_that_are_not_one"),
+    "a section that is not closed": (PAGE, "</section>", "", "html_that_is_not_valid"),
+    "a list in a paragraph": (PAGE, '<p class="lede">', '<p class="lede"><ul></ul>', "html_that_is_not_valid"),
+    "a block in a mark": (PAGE, "<h1>", "<h1><div>x</div>", "html_that_is_not_valid"),
+    "an item of no list": (PAGE, '<main id="content">', '<main id="content"><li>x</li>', "html_that_is_not_valid"),
+    "two titles of a page": (PAGE, "<h1>", "<h1>x</h1><h1>", "html_that_is_not_valid"),
+    "a policy that lets forms out": (PAGE, "form-action 'none'; ", "", "pages_without_a_policy"),
+    "a style of one element": (PAGE, "<h1>", '<h1 style="color: red">', "pages_without_a_policy"),
+    "a page that the sitemap lacks": (
+        "sitemap.xml", "<url><loc>policy/index.html</loc></url>\n", "", "pages_that_the_sitemap_lacks"
+    ),
+    "a changed file": (PAGE, "<h1>", "<h1>Not: ", "files_that_the_manifest_denies"),
+    "an unknown datum": (
+        "trust/data.json", '"sessions"', '"session_count": 1, "sessions"', "data_that_no_schema_allows"
+    ),
+    "data without a schema": ("trust/data.json", "schemas/trust.json", "trust.json", "data_that_no_schema_allows"),
+    "a feed that is older than its news": (
+        "feed.atom", "<updated>2026-01-02", "<updated>2025-01-02", "feed_that_is_no_atom"
+    ),
+    "an id of the feed that is an address": (
+        "feed.atom", "<id>tag:kernel-evidence-lab.invalid,2026:", "<id>https://x/", "feed_that_is_no_atom"
+    ),
+    "a badge of another GPU": (BADGE, "H100 80GB HBM3", "H200", "badges_that_claim_too_much"),
+    "a badge of another type": (BADGE, ", f16</text>", ", f16/f32</text>", "badges_that_claim_too_much"),
+    "a badge of another number": (BADGE, 'data-value="', 'data-value="9', "badges_that_claim_too_much"),
+    "a badge of another verdict": (BADGE, ">supported", ">refuted", "badges_that_claim_too_much"),
+    "a table with another number": (CELLS, ",20,", ",21,", "tables_that_are_not_as_shown"),
+    "a table with a row less": (CELLS, "torch-compile", "torch-fused", "tables_that_are_not_as_shown"),
+    "a table for one system only": (CELLS, "\r\n", "\n", "tables_that_no_reader_reads"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "old", "new", "question"), BREAKS.values(), ids=BREAKS)
+def test_what_is_broken_is_noticed(sound: Whole, tmp_path: Path, name: str, old: str, new: str, question: str) -> None:
+    broken = tmp_path / "site"
+    shutil.copytree(sound.folder, broken, copy_function=shutil.copyfile)
+    text = (broken / name).read_bytes().decode()
+    assert old in text, "nothing was broken"
+    (broken / name).write_bytes(text.replace(old, new, 1).encode())
+    assert list(getattr(whole_site, question)(Whole(broken, like=sound)))
+
+
+def test_a_file_that_was_added_is_noticed_and_a_new_inventory_takes_it_in(sound: Whole, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    shutil.copytree(sound.folder, site, copy_function=shutil.copyfile)
+    (site / "more.txt").write_text("more")
+    assert list(manifest.differences(site)) == ["more.txt: is not in the manifest"]
+    (site / "policy" / "index.html").unlink()
+    assert list(manifest.differences(site))[1] == "policy/index.html: is in the manifest, and missing"
+    write_inventory(site)
+    assert not list(manifest.differences(site))
+    assert json.loads((site / "manifest.json").read_text())["files"]["more.txt"]["bytes"] == 4
