@@ -25,10 +25,11 @@ Stamp = tuple[int, int]  # size, time of the last change
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """Some files of a site. `make` is told what the parts before it wrote, and may add a note to its files."""
+    """Some files of a site. `make` is told what the parts before it wrote, and may add a note to its files;
+    the key may depend on that too."""
 
     name: str
-    key: str
+    key: str | Callable[["Memory"], str]
     make: Callable[["Memory"], Iterator[Content | dict[str, Any]]]
 
 
@@ -71,10 +72,10 @@ class _Staged:
         self._made: set[Path] = set()
         folder.mkdir()
 
-    def keeps(self, part: Part) -> bool:
+    def keeps(self, part: str, key: str) -> bool:
         """Whether all that a part would make is there."""
         old = self.old
-        return old.keys.get(part.name) == part.key and all(path in self._sound for path in old.files[part.name])
+        return old.keys.get(part) == key and all(path in self._sound for path in old.files[part])
 
     def stay(self, path: str) -> None:
         if path in self.stamps:
@@ -105,8 +106,9 @@ class _Staged:
 def _write_part(part: Part, staged: _Staged, new: Memory) -> None:
     if part.name in new.keys:
         raise LabError(f"{part.name}: two parts of the site have this name")
-    new.keys[part.name] = part.key
-    if staged.keeps(part):
+    key = part.key if isinstance(part.key, str) else part.key(new)
+    new.keys[part.name] = key
+    if staged.keeps(part.name, key):
         new.files[part.name] = staged.old.files[part.name]
         if part.name in staged.old.notes:
             new.notes[part.name] = staged.old.notes[part.name]

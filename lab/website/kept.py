@@ -5,6 +5,7 @@ of each, the plan and the data as they are published. All of it may be deleted a
 """
 
 import json
+import pickle
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -13,8 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lab.definition.catalogue import load_experiments
+from lab.definition.catalogue import load_audits, load_experiments
 from lab.definition.plan import PlannedExperiment, planned
+from lab.definition.publication import Publication
 from lab.evidence.codec import digest, from_data, to_data
 from lab.evidence.source import ROOT
 from lab.verdict.validity import study
@@ -90,8 +92,17 @@ def definitions(kept: Path = KEPT) -> tuple[PlannedExperiment, ...]:
     """
     path = kept / f"definitions-{digest_of(*DEFINING)[:16]}.json"
     if not path.is_file():
-        _replace(path, json.dumps([to_data(planned(experiment, EVERYTHING)) for experiment in load_experiments()]))
+        _replace(path, json.dumps([to_data(planned(each, EVERYTHING)) for each in load_experiments()]).encode())
     return tuple(from_data(PlannedExperiment, item) for item in json.loads(path.read_text(encoding="utf-8")))
+
+
+def audits(kept: Path = KEPT) -> tuple[Publication, ...]:
+    """The publications that the lab audits; kept because to read them the definitions are loaded too."""
+    path = kept / f"audits-{digest_of(*DEFINING, 'experiments/audits')[:16]}.pickle"
+    if not path.is_file():
+        _replace(path, pickle.dumps(load_audits()))
+    found: tuple[Publication, ...] = pickle.loads(path.read_bytes())
+    return found
 
 
 def trust(evidence: Sequence[Evidence], kept: Path = KEPT) -> dict[str, Any]:
@@ -99,16 +110,16 @@ def trust(evidence: Sequence[Evidence], kept: Path = KEPT) -> dict[str, Any]:
     path = kept / _rules() / f"trust-{digest([item.digest for item in evidence])}.json"
     if not path.is_file():
         runs = [item.run for item in evidence]
-        _replace(path, json.dumps(trust_data(study(runs), runs)))
+        _replace(path, json.dumps(trust_data(study(runs), runs)).encode())
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, content: bytes) -> None:
     """Write it whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".part")
-    fresh.write_text(text, encoding="utf-8")
+    fresh.write_bytes(content)
     fresh.replace(path)
 
 

@@ -18,7 +18,7 @@ from lab.website.incremental import Content, Memory, Part
 from lab.website.inventory import inventory
 from lab.website.manifest import Listed
 from lab.website.outputs import Gathered, Output, Room
-from lab.website.pages.methods import guarded
+from lab.website.pages.methods import SHOWN, guarded, methods_pages
 from lab.website.refusal import as_publication, refuse_found
 from lab.website.render import Frame, Renderer, assets
 from lab.website.shelf import Held, Shelf
@@ -70,6 +70,8 @@ class Parts:
         told = [self._code, keys, [each.digest for each in gathered.files], gathered.base_url]
         whole = digest([*told, self._told(gathered.decisions), digest(dict(gathered.trust))])
         yield Part(name="all", key=whole, make=self._make_all)
+        if not gathered.label:
+            yield Part(name="methods", key=self._guarded, make=self._make_methods)
         yield Part(name="inventory", key=whole, make=self._make_inventory)
 
     @cached_property
@@ -97,9 +99,17 @@ class Parts:
         return Part(name=_part_name(name), key=key, make=make)
 
     def _make_all(self, before: Memory) -> Made:
-        said = [before.notes[_part_name(held.name)] for held in self._current] if not self._gathered.label else []
-        gathered = replace(self._gathered, guarded=said)
-        yield from self._files(output for room in self._rooms.of_all for output in room(gathered))
+        yield from self._files(output for room in self._rooms.of_all for output in room(self._gathered))
+
+    def _guarded(self, before: Memory) -> str:
+        """The guard may say the same of a page that changed."""
+        return digest([self._code, self._said(before), [held.key for held in self._current if held.name in SHOWN]])
+
+    def _make_methods(self, before: Memory) -> Made:
+        yield from self._files(methods_pages(replace(self._gathered, guarded=self._said(before))))
+
+    def _said(self, before: Memory) -> list[dict[str, Any]]:
+        return [before.notes[_part_name(held.name)] for held in self._current]
 
     def _make_inventory(self, before: Memory) -> Made:
         files = {

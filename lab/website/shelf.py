@@ -1,6 +1,6 @@
 """Judged experiments that are read when asked for, and forgotten again: thousands do not fit into memory."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, overload
@@ -36,7 +36,7 @@ def _load(held: Held) -> Judged:
 def named(items: Sequence[Judged], name: str) -> Sequence[Judged]:
     """Those of one experiment, without loading the others where they are on a shelf."""
     if isinstance(items, Shelf):
-        return Shelf([held for held in items.held if held.name == name])
+        return Shelf(items.by_name().get(name, ()))
     return tuple(item for item in items if item.plan.name == name)
 
 
@@ -45,6 +45,13 @@ class Shelf(Sequence[Judged]):
 
     def __init__(self, held: Sequence[Held]) -> None:
         self.held = tuple(held)
+        self._by_name: dict[str, list[Held]] = {}
+
+    def by_name(self) -> Mapping[str, Sequence[Held]]:
+        if not self._by_name:
+            for held in self.held:
+                self._by_name.setdefault(held.name, []).append(held)
+        return self._by_name
 
     def __len__(self) -> int:
         return len(self.held)

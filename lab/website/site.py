@@ -25,7 +25,6 @@ from lab.website.pages.finder import search_pages
 from lab.website.pages.front import front_pages
 from lab.website.pages.glossary import glossary_pages
 from lab.website.pages.gpu import gpu_pages
-from lab.website.pages.methods import methods_pages
 from lab.website.pages.profile import profile_pages
 from lab.website.pages.run import run_pages
 from lab.website.pages.site import policy_pages
@@ -46,7 +45,7 @@ PREVIEWED = Rooms(  # what a run shows before it is published
 )
 ROOMS = Rooms(
     of_one=(*PREVIEWED.of_one, verdict_pages, badges_room),
-    of_all=(*PREVIEWED.of_all, run_pages, gpu_pages, compare_pages, feed_room, trust_pages, methods_pages),
+    of_all=(*PREVIEWED.of_all, run_pages, gpu_pages, compare_pages, feed_room, trust_pages),
 )
 
 

@@ -1,6 +1,7 @@
 """What it costs to build a site of thousands of experiments, next to what MkDocs takes for the same content.
 
-Every experiment is a made-up one with other figures, judged beforehand. Each line below is of a process of its own;
+Every experiment is a made-up one with other figures, judged beforehand; ten at a time share their profiles. There is
+every page but those of runs, of which there are fewer than experiments. Each line below is of a process of its own;
 CPU seconds are user and system together, without what importing took.
 """
 
@@ -22,6 +23,7 @@ from lab.website.site import ROOMS, write_site
 
 SHAPES = tuple((rows, 4096) for rows in (512, 1024, 2048, 4096, 8192, 16384))
 MARKS = {"h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### ", "p": "", "li": "- ", "dt": "", "dd": ": "}
+FAMILY = 10  # experiments that share their profiles
 PROFILES = ("plain", "fused", "compiled", "fast")
 
 
@@ -71,7 +73,7 @@ def _build(made: Path, site: Path) -> dict[str, float]:
     imported, began = time.process_time(), time.monotonic()
     current = [_held(folder) for folder in sorted(made.iterdir())]
     gathered = Gathered(label="", current=(), published=(), decisions=())
-    write_site(Parts(gathered, ROOMS, current, current), site, made.parent / "remembered")
+    write_site(Parts(gathered, ROOMS, current, ()), site, made.parent / "remembered")
     return {
         "cpu_seconds": time.process_time() - imported,
         "wall_seconds": time.monotonic() - began,
@@ -103,7 +105,7 @@ def _make(size: int, made: Path) -> None:
     from lab.website.judged import judged_run
 
     cases = tuple(Case(operator=DOUBLING, shape=s, dtype="float16", description="a shape") for s in SHAPES)
-    profiles = {name: profile(name) for name in PROFILES}
+    profiles = {name: profile(f"{name}-family-number", title=name) for name in PROFILES}
     claims = tuple(
         Claim(name=f"fast-beats-{name}", text=f"Fast is faster than {name}.", subject=profiles["fast"],
               baseline=profiles[name], cases=cases)
@@ -114,7 +116,7 @@ def _make(size: int, made: Path) -> None:
         claims=claims, headlines=claims[:1],
     )  # fmt: skip
     plan = plan_of(experiments=[experiment])
-    times = {name: seconds * 1e-6 for name, seconds in zip(PROFILES, (60, 45, 42, 40), strict=True)}
+    times = {profiles[name].name: t * 1e-6 for name, t in zip(PROFILES, (60, 45, 42, 40), strict=True)}
     (item,) = judged_run(judge_run(plan, records_of(plan, times)), "d" * 64, "c" * 40)
     planned, text = json.dumps(to_data(item.plan)), item.as_json()
     for number in range(size):
@@ -125,7 +127,8 @@ def _make(size: int, made: Path) -> None:
 
 
 def _named(text: str, number: int) -> str:
-    return re.sub("(?<=experiment[- ])number", f"{number:05d}", text)
+    text = re.sub("(?<=experiment[- ])number", f"{number:05d}", text)
+    return re.sub("(?<=family-)number", f"{number // FAMILY:05d}", text)
 
 
 def _slower(text: str, factor: float) -> str:

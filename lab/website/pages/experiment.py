@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from lab.definition.catalogue import load_audits
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.definition.publication import Publication
 from lab.verdict.explained import EXPLAINED_WITHIN
@@ -12,6 +11,7 @@ from lab.website.charts.speedups import Point, speedup_chart, speedup_figure
 from lab.website.decisions import Decision, Freshness, Standing, freshness
 from lab.website.figure import Ledger, Sentence
 from lab.website.judged import Judged
+from lab.website.kept import audits
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.answer import answer, glances
 from lab.website.pages.boundary import boundary, boundary_line, provenance
@@ -42,7 +42,7 @@ def experiment_pages(gathered: Gathered) -> Iterator[Output]:
     """experiments/<slug>/index.html and data.json."""
     for item in gathered.current:
         history = gathered.history(item.plan.name)
-        page = experiment_page(item, gathered.decisions, load_audits(), history)
+        page = experiment_page(item, gathered.decisions, audits() if "replication" in item.data else (), history)
         data = f"experiments/{page.slug}/data.json"
         yield Document(path=f"experiments/{page.slug}/index.html", template="experiment.html", view={"page": page})
         yield Attachment(path=data, content=with_schema(item.as_json(), data, "experiment"))

@@ -4,17 +4,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab.definition.catalogue import load_audits
 from lab.definition.publication import Publication
 from lab.verdict.audit.finding import Amount, Finding, Rule
 from lab.verdict.audit.rules import RULES, audit
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.judged import Judged
+from lab.website.kept import audits
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.same_kernel import BEYOND, SAME, SameKernel, same_kernel, same_kernel_data
 from lab.website.schemas import data_text
 
+SHOWN = (SAME[0], BEYOND[0])  # experiments whose figures the page shows
 OPEN = 8  # lists of so many findings or fewer are unfolded at once
 
 Path = tuple[str, ...]
@@ -88,11 +89,9 @@ def methods_page(
 
 
 def methods_pages(gathered: Gathered) -> Iterator[Output]:
-    """methods/index.html and its data; a preview has none."""
-    if gathered.label:
-        return
-    shown = [item for name in (SAME[0], BEYOND[0]) if (item := gathered.shown(name))]
-    page = methods_page(load_audits(), gathered.guarded, shown)
+    """methods/index.html and its data."""
+    shown = [item for name in SHOWN if (item := gathered.shown(name))]
+    page = methods_page(audits(), gathered.guarded, shown)
     yield Document(path="methods/index.html", template="methods.html", view={"methods": page})
     yield Attachment(path="methods/data.json", content=data_text(page.data, "methods/data.json", "methods"))
 
