@@ -223,7 +223,7 @@ MEASUREMENT_VALIDITY = Experiment(
     importance=(
         "A verdict is worth what the instrument behind it is worth. Here the right answer is known before "
         "anything is measured: some claims compare a function with itself under another name, and others compare "
-        "a kernel with the same kernel that was given 1, 2 or 5 % more work. The first must never be supported, "
+        "a kernel with the same kernel that was given 1, 2 or `5 %` more work. The first must never be supported, "
         "the last must be found, and the intervals must hold the known ratio as often as they say. The cases span "
         "launch-sized and large kernels, bound by latency, memory and arithmetic, in libraries and in Triton."
     ),
@@ -235,7 +235,7 @@ MEASUREMENT_VALIDITY = Experiment(
     does_not_show=(
         "Anything about which implementation is faster: each comparison here is of a kernel with itself.",
         "The error rate on another GPU, driver or host, or in a scope other than device_cold.",
-        "Power below 20 µs of device time, or against differences in the launch rather than in the kernel.",
+        "Power below `20 µs` of device time, or against differences in the launch rather than in the kernel.",
         "Dishonest kernels: they are the question of an experiment of their own.",
         "How well the extra work of the chain and the stream stands for real differences between two "
         "implementations, which also differ in clock, power and use of the cache.",

@@ -165,7 +165,7 @@ def block_profile(block_bytes: int) -> Profile:
         name=f"triton-block-{block_bytes}",
         title=f"Triton, blocks of {block_bytes // 1024} KiB",
         technique=f"The copy again, in programs that take {block_bytes // 1024} KiB: {loads} × 16 bytes a thread.",
-        hypothesis="No faster than 2 KiB: what is under way in all programs together fills the memory's queues anyway.",
+        hypothesis="No faster than `2 KiB`: what is under way in all programs fills the memory's queues anyway.",
         signal="The lab's own kernel; the same DRAM bytes.",
         implementations={"copy-block": lambda: copy_in_blocks(block_bytes)},
         kernels={"copy-block": "_copy_kernel"},
@@ -231,7 +231,7 @@ MEMORY_PRIMITIVES = Experiment(
     claims=CLAIMS,
     headlines=(KEEPS_UP, SUM_KEEPS_UP),
     does_not_show=(
-        "Small tensors: at 1 GiB a launch is a thousandth of the time, at 1 MiB it is most of it.",
+        "Small tensors: at `1 GiB` a launch is a thousandth of the time, at `1 MiB` it is most of it.",
         "What a cache would give: every case is many times as large as the L2.",
         "Strided layouts other than a transposed matrix, and matrices whose sides are no powers of two.",
         "How often a sum by atomics differs in its last bits: that it may is known from how it is made.",

@@ -147,7 +147,7 @@ PROFILER_VALIDATION = Experiment(
         "How much several kernels move when they follow one another with warm caches: their count has bounds only.",
         "Times under the profiler: it runs a pass of its own, at clocks of its own, and no time here comes from it.",
         "Anything about kernels that arithmetic bounds, where bytes do not decide.",
-        "Another GPU: a larger L2 holds back more, and the sizes here were chosen for one of 50 MiB.",
+        "Another GPU: a larger L2 holds back more, and the sizes here were chosen for one of `50 MiB`.",
     ),
     metrics={
         "Traffic": ("DRAM bytes read and written (profiler)", "the least over them", "a rival's over them"),

@@ -12,14 +12,30 @@ from lab.evidence.moment import now
 from lab.evidence.source import ROOT
 from lab.options import add_plan_options, add_tune_options
 
-Command = Callable[[argparse.Namespace], None]
+Command = Callable[[argparse.Namespace], int | None]  # an exit status, where it is not 0
+MOST_TOLD = 20  # differences that `verify` lists
+VERIFYING = """\
+It needs the site and this code, nothing else, and believes neither pages nor data:
+  files      the SHA-256 of each is that of manifest.json, where there is one
+  samples    runs/*/journal.jsonl.gz and plan.json have the digest that the run is addressed by
+  verdicts   each run is judged again, and every value of every data.json is compared
+  statistics medians, percentiles and intervals are reckoned a second time, by other code
+  figures    every number on every page has a datum, and says its value
+
+Exit status: 0 where all agree, 1 with a list of what differs (FILE#POINTER: what is published, what was
+computed), 2 where the site cannot be read. A site that another version of the lab has made may differ because
+the rules have changed: check out the commit that made it.
+
+  lab verify                    the site of this checkout
+  lab verify ~/Downloads/site.zip
+"""
 RUNS = Path(os.environ.get("LAB_RUNS", ROOT / "runs"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
-        options.command(options)
+        status: int = options.command(options) or 0
     except LabError as problem:
         print(f"lab: {problem}", file=sys.stderr)
         return 2
@@ -32,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 130
-    return 0
+    return status
 
 
 def benchmark(options: argparse.Namespace) -> None:
@@ -130,6 +146,23 @@ def build(options: argparse.Namespace) -> None:
     say(f"site: {build_site(Path(options.out), base_url=options.base_url)}")
 
 
+def verify(options: argparse.Namespace) -> int:
+    _need("jinja2", "plotly", "markdown_it", "yaml")
+    from lab.website.verify import verify as compute_again
+
+    found = compute_again(Path(options.site), say)
+    looked_at = (
+        f"{found.runs} runs judged again, {found.data_files} data files made afresh, "
+        f"{found.figures} figures on {found.pages} pages followed"
+    )
+    for difference in found.differences[:MOST_TOLD]:
+        print(difference)
+    if len(found.differences) > MOST_TOLD:
+        print(f"and {len(found.differences) - MOST_TOLD} more")
+    print(f"{options.site}: {looked_at}: {len(found.differences) or 'no'} differences")
+    return 1 if found.differences else 0
+
+
 def publish(options: argparse.Namespace) -> None:
     _need("jinja2", "plotly", "markdown_it", "yaml")
     from lab.website.promoted import promote
@@ -222,6 +255,14 @@ def parser() -> argparse.ArgumentParser:
     website.add_argument(
         "--base-url", default="", metavar="URL", help="where it will stand; sitemap, feed and badges then say so"
     )
+    verifying = add(
+        "verify", verify, "compute every figure and verdict of a published site again, from its raw samples"
+    )
+    verifying.add_argument(
+        "site", nargs="?", default=str(ROOT / "site"), metavar="SITE", help="folder or zip of a site (default: site/)"
+    )
+    verifying.formatter_class = argparse.RawDescriptionHelpFormatter
+    verifying.epilog = VERIFYING
     server = add("ui", ui, "open the MLflow UI on the run store")
     server.add_argument("--port", type=int, default=5000, help="port on 127.0.0.1 (default: 5000)")
     server.add_argument("--no-browser", dest="browser", action="store_false", help="print the address only")

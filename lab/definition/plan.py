@@ -211,14 +211,14 @@ def planned(experiment: Experiment, include: frozenset[str]) -> PlannedExperimen
         name=experiment.name,
         title=experiment.title,
         question=experiment.question,
-        importance=experiment.importance,
+        importance=_plain(experiment.importance),
         project=experiment.project,
-        focus=experiment.focus,
+        focus=_plain(experiment.focus),
         cases=tuple(_case(experiment, case, include) for case in experiment.cases),
         profiles=tuple(_profile(profile) for profile in experiment.profiles),
         claims=tuple(_claim(claim) for claim in experiment.claims),
         headlines=tuple(claim.name for claim in experiment.headlines),
-        does_not_show=experiment.does_not_show,
+        does_not_show=tuple(_plain(limit) for limit in experiment.does_not_show),
         metrics=dict(experiment.metrics),
         scopes=experiment.scopes,
         self_test=experiment.self_test,
@@ -275,6 +275,11 @@ def _case(experiment: Experiment, case: Case, include: frozenset[str]) -> Planne
     )
 
 
+def _plain(prose: str) -> str:
+    """Without the backticks in which authors put definitions: a plan is plain text."""
+    return prose.replace("`", "")
+
+
 def _control(experiment: Experiment, case: Case) -> str:
     """The first profile that a claim of a speed-up takes as its baseline here; none where no claim compares times."""
     speedups = [claim for claim in experiment.claims if case in claim.cases and claim.measure == "speedup"]
@@ -286,7 +291,7 @@ def _profile(profile: Profile) -> PlannedProfile:
         name=profile.name,
         title=profile.title,
         technique=profile.technique,
-        hypothesis=profile.hypothesis,
+        hypothesis=_plain(profile.hypothesis),
         signal=profile.signal,
         ops=tuple(profile.implementations),
         kernels=dict(profile.kernels or {}),

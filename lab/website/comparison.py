@@ -4,7 +4,7 @@ Times of different machines are never divided. A speed-up may stand beside anoth
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lab.verdict.between_runs import shift
@@ -16,16 +16,14 @@ from lab.website.rounding import rounded
 MOST_RUNS_PAIRED = 8  # of an experiment: up to so many, each is held against each
 
 
-def run_pairs(published: Sequence[Judged]) -> tuple[tuple[str, str], ...]:
+def run_pairs(histories: Iterable[Sequence[Judged]]) -> tuple[tuple[str, str], ...]:
     """Digests of the runs to hold against one another, older first: neighbours of an experiment on a GPU model, and
-    all of an experiment that has few."""
-    found: dict[tuple[str, str], None] = {}
-    for experiment in dict.fromkeys(item.plan.name for item in published):
-        history = [item for item in published if item.plan.name == experiment]
+    all of an experiment that has few. `histories`: the runs of each experiment, oldest first."""
+    ended: dict[tuple[str, str], tuple[str, str]] = {}
+    for history in histories:
         for older, newer in _pairs(history):
-            found[older.digest, newer.digest] = None
-    order = {digest: place for place, digest in enumerate(dict.fromkeys(item.digest for item in published))}
-    return tuple(sorted(found, key=lambda pair: (order[pair[1]], order[pair[0]])))
+            ended[older.digest, newer.digest] = (newer.evidence["finished_utc"], older.evidence["finished_utc"])
+    return tuple(sorted(ended, key=lambda pair: (ended[pair], pair)))
 
 
 def shared(older: Sequence[Judged], newer: Sequence[Judged]) -> tuple[tuple[Judged, Judged], ...]:

@@ -12,10 +12,12 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lab.website.addresses import experiment_folder, short, verdict_folder
 from lab.website.decisions import Decision, Freshness, Standing, freshness
 from lab.website.judged import Judged
 from lab.website.outputs import Attachment, Gathered
 from lab.website.plain_text import plain
+from lab.website.verdict_log import Change, changes
 
 TAG = "tag:kernel-evidence-lab.invalid,2026:"
 ATOM = "http://www.w3.org/2005/Atom"
@@ -41,11 +43,10 @@ def feed_room(gathered: Gathered) -> Iterator[Attachment]:
 
 def entries(gathered: Gathered) -> list[Entry]:
     """The newest ones, newest first."""
-    found: list[Entry] = []
-    for item in gathered.current:
-        found += _of_history(gathered.history(item.plan.name))
+    experiments = dict.fromkeys(item.plan.name for item in gathered.published)
+    found = [entry for experiment in experiments for entry in _of_history(gathered.history(experiment))]
     for decision, standings in gathered.decisions:
-        if freshness(standings) is not Freshness.FRESH:
+        if not decision.closed and freshness(standings) is not Freshness.FRESH:
             found.append(_of_decision(decision, standings, gathered.current))
     return sorted(found, key=lambda entry: (entry.updated, entry.about), reverse=True)[:MOST_ENTRIES]
 
@@ -70,68 +71,63 @@ def feed_text(found: Sequence[Entry], base_url: str) -> str:
 
 
 def _of_history(history: Sequence[Judged]) -> Iterator[Entry]:
-    """Each run against the one before it on a machine of the same name: no verdict is carried from one to another."""
-    before: dict[str, Judged] = {}
-    for item in history:
-        machine = item.machine_name
-        if machine in before:
-            yield from _changes(before[machine], item)
+    """First evidence on a kind of GPU is one entry; each change of a claim's verdict after it is another."""
+    runs = {item.digest: item for item in history}
+    first: dict[str, list[Change]] = {}
+    for change in changes(history):
+        if change.was:
+            yield _changed(change, runs[change.digest], runs[change.before])
         else:
-            yield _first(item)
-        before[machine] = item
+            first.setdefault(change.digest, []).append(change)
+    for digest, found in first.items():
+        yield _first(runs[digest], found)
 
 
-def _first(item: Judged) -> Entry:
-    statuses = [str(claim["status"]) for claim in item.data["claims"].values()]
-    tally = ", ".join(f"{statuses.count(status)} {status}" for status in dict.fromkeys(statuses))
+def _first(item: Judged, found: Sequence[Change]) -> Entry:
+    claims = {claim.name: claim.text for claim in item.plan.claims}
     return Entry(
-        about=f"{item.plan.name}/first/{item.digest[:12]}",
+        about=f"{experiment_folder(item.plan.name)}/first/{short(item.digest)}",
         updated=_moment(item),
-        title=f"{item.plan.title}: first evidence on {item.machine_name}",
-        summary=f"{item.plan.question} Claims: {tally or 'none'}.",
-        link=f"experiments/{item.plan.name}/index.html",
+        title=f"{item.plan.title}: first verdicts on {item.machine_name}",
+        summary=f"{item.plan.question} " + " ".join(f"{each.now}: {claims[each.claim]}" for each in found),
+        link=f"{verdict_folder(item.digest, item.plan.name)}/index.html",
     )
 
 
-def _changes(older: Judged, newer: Judged) -> Iterator[Entry]:
-    for claim in newer.plan.claims:
-        was, now = older.data["claims"].get(claim.name), newer.data["claims"][claim.name]
-        if was and was["status"] != now["status"]:
-            yield Entry(
-                about=f"{newer.plan.name}/{claim.name}/{newer.digest[:12]}",
-                updated=_moment(newer),
-                title=f"{newer.plan.title}: {was['status']} → {now['status']}: {claim.text}",
-                summary=(
-                    f"Run {newer.evidence['run_id']} on {newer.machine_name} finds the claim {now['status']}; "
-                    f"run {older.evidence['run_id']} before it found it {was['status']}."
-                ),
-                link=f"experiments/{newer.plan.name}/index.html#claim-{claim.name}",
-            )
+def _changed(change: Change, item: Judged, before: Judged) -> Entry:
+    text = next(claim.text for claim in item.plan.claims if claim.name == change.claim)
+    return Entry(
+        about=f"{experiment_folder(item.plan.name)}/{experiment_folder(change.claim)}/{short(item.digest)}",
+        updated=_moment(item),
+        title=f"{item.plan.title}: {change.was} → {change.now}: {text}",
+        summary=(
+            f"Run {item.evidence['run_id']} on {item.machine_name} finds the claim {change.now}; run "
+            f"{before.evidence['run_id']} before it found it {change.was}. What changed: {change.attribution}."
+        ),
+        link=f"{verdict_folder(item.digest, item.plan.name)}/index.html#claim-{change.claim}",
+    )
 
 
 def _of_decision(decision: Decision, found: Sequence[Standing], current: Sequence[Judged]) -> Entry:
     """One entry a decision and a way of being stale: newer evidence of the same updates it."""
     state = freshness(found)
-    stale = [standing.support for standing in found if standing.freshness is state]
-    shown = {item.plan.name: item for item in current}
+    stale = [standing for standing in found if standing.freshness is state]
+    shown = [standing.now.judged for standing in stale if standing.now] or list(current)
     return Entry(
         about=f"decisions/{decision.slug}/{state}",
-        updated=_when(decision, state, [shown[s.experiment] for s in stale if s.experiment in shown]),
+        updated=_when(decision, state, shown, current),
         title=f"Decision {state}: {decision.title}",
-        summary=" ".join(_of_support(support.experiment, support.claim, support.expects, shown) for support in stale),
+        summary=" ".join(f"{each.support.experiment}/{each.support.claim} {each.why}." for each in stale),
         link=f"decisions/{decision.slug}/index.html",
     )
 
 
-def _of_support(experiment: str, claim: str, expects: str, shown: dict[str, Judged]) -> str:
-    now = shown[experiment].data["claims"].get(claim, {}).get("status") if experiment in shown else None
-    return f"It rests on {experiment}/{claim} being {expects}; today it is {now or 'gone'}."
-
-
-def _when(decision: Decision, state: Freshness, shown: Sequence[Judged]) -> str:
-    if state is Freshness.EXPIRED:
-        return f"{decision.review_by + datetime.timedelta(days=1)}T00:00:00Z"
-    return max([f"{decision.date}T00:00:00Z", *(_moment(item) for item in shown)])
+def _when(decision: Decision, state: Freshness, shown: Sequence[Judged], current: Sequence[Judged]) -> str:
+    """When the evidence that made it stale was taken, but never before it was decided."""
+    overdue = f"{decision.review_by + datetime.timedelta(days=1)}T00:00:00Z"
+    if state is Freshness.EXPIRED and overdue <= max(map(_moment, current), default=NEVER):
+        return overdue
+    return max([f"{decision.date}T00:00:00Z", *map(_moment, shown)])
 
 
 def _moment(item: Judged) -> str:

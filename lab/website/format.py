@@ -105,6 +105,14 @@ def megabytes(value: float) -> str:
     return significant(value / 1e6, 3)
 
 
+def gibibytes(value: float) -> str:
+    return f"{value / 2**30:.0f} GiB"
+
+
+def mebibytes(value: float) -> str:
+    return f"{value / 2**20:.0f} MiB"
+
+
 def gigabytes(value: float) -> str:
     return significant(value / 1e9, 3)
 
@@ -154,9 +162,9 @@ def tenths_of_percent(value: float) -> str:
 
 def distance(seconds: float) -> str:
     """A difference of times in µs, in three digits but no less than a hundredth: '387', '−0.31'."""
-    value = round(seconds * 1e6, 2) + 0.0  # of no difference there is no minus
+    value = seconds * 1e6  # rounded once only: 34.749 is 34.7, and by way of 34.75 it would be 34.8
     text = significant(value, 3) if abs(value) >= 1 else f"{value:.2f}"
-    return text.replace("-", "−")
+    return text.replace("-", "−") if float(text) else text.lstrip("-")  # of no difference there is no minus
 
 
 def percent(value: float) -> str:

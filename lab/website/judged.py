@@ -7,14 +7,9 @@ from typing import Any
 
 from lab.definition.catalogue import load_audits
 from lab.definition.plan import PlannedExperiment, PlannedProfile
-from lab.evidence.codec import from_data
-from lab.evidence.record import Machine
-from lab.verdict.judge import Status, Verdict
 from lab.verdict.ranking import Place
-from lab.verdict.results import ClaimResult, RunResult, unmeasured
-from lab.verdict.statistics import Speedup
-from lab.verdict.traffic import TrafficRatio
-from lab.website.naming import machine_name
+from lab.verdict.results import RunResult, unmeasured
+from lab.website.naming import measured_on
 from lab.website.published import experiment_data
 
 
@@ -43,7 +38,9 @@ class Judged:
     @property
     def machine_name(self) -> str:
         """Empty where there is no run."""
-        return machine_name(from_data(Machine, self.machine)) if self.machine else ""
+        if not self.machine:
+            return ""
+        return measured_on(*(self.machine[name] for name in ("device", "gpu", "cpu", "cpu_count")))
 
     @property
     def on_cpu(self) -> bool:
@@ -90,15 +87,6 @@ class Judged:
             for each in held
         }
 
-    def claim(self, name: str) -> ClaimResult | None:
-        """A claim with its verdicts; None where the plan has none of that name."""
-        planned = next((claim for claim in self.plan.claims if claim.name == name), None)
-        if planned is None:
-            return None
-        found = self.data["claims"][name]
-        verdicts = {case: _verdict(verdict) for case, verdict in found["cases"].items()}
-        return ClaimResult(claim=planned, status=Status(found["status"]), verdicts=verdicts)
-
 
 def json_text(data: Mapping[str, Any]) -> str:
     """Data as they are published: to be read by people too, in the order in which they were made."""
@@ -116,17 +104,3 @@ def judged_run(run: RunResult, digest: str = "", commit: str = "") -> tuple[Judg
 def not_measured(plan: PlannedExperiment) -> Judged:
     """An experiment that no evidence speaks of yet."""
     return Judged(plan=plan, data=experiment_data(unmeasured(plan), None, publications=load_audits()))
-
-
-def _verdict(found: Mapping[str, Any]) -> Verdict:
-    """What `published` wrote of a verdict, read back."""
-    interval = {name: found[name] for name in ("ratio", "low", "high") if name in found}
-    speedup = traffic = None
-    if "subject_bytes" in found:
-        moved = {name: found[name] for name in ("subject_bytes", "baseline_bytes")}
-        traffic = TrafficRatio(**interval, **moved)
-    elif interval:
-        speedup = Speedup(**interval, sweep_ratios=tuple(found["sweep_ratios"]))
-    return Verdict(
-        status=Status(found["status"]), mark=found["mark"], reason=found["reason"], speedup=speedup, traffic=traffic
-    )

@@ -22,6 +22,7 @@ from lab.evidence.source import ROOT
 from lab.verdict.validity import study
 from lab.website.judged import Judged, judged_run
 from lab.website.promoted import Evidence
+from lab.website.prose import check_typed
 from lab.website.published_trust import trust_data
 from lab.website.shelf import Held
 from lab.website.sources import digest_of
@@ -33,7 +34,10 @@ JUDGING = (
     "lab/verdict", "lab/evidence", "lab/definition", "lab/website/published*.py", "lab/website/rounding.py",
     "lab/website/kept.py", "lab/website/judged.py", "experiments/audits",
 )  # fmt: skip
-DEFINING = ("experiments/*.py", "lab/definition", "lab/kernels", "lab/evidence/codec.py")
+DEFINING = (
+    "experiments/*.py", "lab/definition", "lab/kernels", "lab/evidence/codec.py", "lab/website/prose.py",
+    "lab/website/figures_said.py",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,14 +89,16 @@ class Drawer:
 
 
 def definitions(kept: Path = KEPT) -> tuple[PlannedExperiment, ...]:
-    """The experiments that the lab defines, with all their cases.
+    """The experiments that the lab defines, with all their cases, where no prose of theirs types in a figure.
 
     To read the definitions themselves PyTorch and Triton must be loaded, which takes longer than to build a site of
     which nothing has changed.
     """
     path = kept / f"definitions-{digest_of(*DEFINING)[:16]}.json"
     if not path.is_file():
-        _replace(path, json.dumps([to_data(planned(each, EVERYTHING)) for each in load_experiments()]).encode())
+        found = load_experiments()
+        check_typed(found)
+        _replace(path, json.dumps([to_data(planned(each, EVERYTHING)) for each in found]).encode())
     return tuple(from_data(PlannedExperiment, item) for item in json.loads(path.read_text(encoding="utf-8")))
 
 

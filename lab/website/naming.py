@@ -13,7 +13,12 @@ def case_name(case: PlannedCase) -> str:
 
 
 def machine_name(machine: Machine) -> str:
-    return machine.gpu if machine.device == "cuda" else f"CPU: {machine.cpu}, {machine.cpu_count} cores"
+    return measured_on(machine.device, machine.gpu, machine.cpu, machine.cpu_count)
+
+
+def measured_on(device: str, gpu: str, cpu: str, cpu_count: int) -> str:
+    """Of the fields of a Machine: the GPU, or plainly the CPU."""
+    return gpu if device == "cuda" else f"CPU: {cpu}, {cpu_count} cores"
 
 
 def run_title(run: RunResult) -> str:

@@ -62,6 +62,13 @@ class Gathered:
         """An experiment with the evidence that its page shows; None where there is none of that name."""
         return next(iter(named(self.current, experiment)), None)
 
+    def histories(self) -> dict[str, tuple[Judged, ...]]:
+        """The history of every experiment that has one."""
+        found: dict[str, list[Judged]] = {}
+        for item in self.published:
+            found.setdefault(item.plan.name, []).append(item)
+        return {name: tuple(held) for name, held in found.items()}
+
     def runs(self) -> tuple[tuple[Judged, ...], ...]:
         """The experiments of each published run, oldest run first."""
         found: dict[str, list[Judged]] = {}

@@ -18,7 +18,9 @@ from lab.website.incremental import Content, Memory, Part
 from lab.website.inventory import inventory
 from lab.website.manifest import Listed
 from lab.website.outputs import Gathered, Output, Room
+from lab.website.outside import refuse_outside, said
 from lab.website.pages.methods import SHOWN, guarded, methods_pages
+from lab.website.quoted import Quotable
 from lab.website.refusal import as_publication, refuse_found
 from lab.website.render import Frame, Renderer, assets
 from lab.website.shelf import Held, Shelf
@@ -59,7 +61,7 @@ class Parts:
         self._code = digest([digest_of(*MAKING), *map(version, PACKAGES), repr(self._frame)])
 
     def __iter__(self) -> Iterator[Part]:
-        yield Part(name="assets", key=self._code, make=lambda before: self._files(assets()))
+        yield Part(name="assets", key=self._code, make=lambda before: self._files(assets(), Quotable(())))
         keys = []
         shown: dict[str, Held | None] = {held.name: held for held in self._current}
         for name, held in (dict.fromkeys(self._published) | shown).items():
@@ -94,19 +96,23 @@ class Parts:
                 found = audit(page)
                 refuse_found(page, found)
                 yield guarded(page, found)
-            yield from self._files(output for room in self._rooms.of_one for output in room(narrow))
+            quotable = Quotable(Shelf([*current, *history]))
+            for output in (output for room in self._rooms.of_one for output in room(narrow)):
+                if current and not narrow.label:
+                    refuse_outside(narrow.current[0], said(output, name))
+                yield self._renderer.file(output, quotable)
 
         return Part(name=_part_name(name), key=key, make=make)
 
     def _make_all(self, before: Memory) -> Made:
-        yield from self._files(output for room in self._rooms.of_all for output in room(self._gathered))
+        yield from self._files((output for room in self._rooms.of_all for output in room(self._gathered)), self._all)
 
     def _guarded(self, before: Memory) -> str:
         """The guard may say the same of a page that changed."""
         return digest([self._code, self._said(before), [held.key for held in self._current if held.name in SHOWN]])
 
     def _make_methods(self, before: Memory) -> Made:
-        yield from self._files(methods_pages(replace(self._gathered, guarded=self._said(before))))
+        yield from self._files(methods_pages(replace(self._gathered, guarded=self._said(before))), self._all)
 
     def _said(self, before: Memory) -> list[dict[str, Any]]:
         return [before.notes[_part_name(held.name)] for held in self._current]
@@ -117,8 +123,12 @@ class Parts:
         }
         yield from inventory(files, self._gathered.base_url)
 
-    def _files(self, outputs: Iterable[Output]) -> Iterator[Content]:
-        return map(self._renderer.file, outputs)
+    def _files(self, outputs: Iterable[Output], quotable: Quotable) -> Iterator[Content]:
+        return (self._renderer.file(output, quotable) for output in outputs)
+
+    @cached_property
+    def _all(self) -> Quotable:
+        return Quotable(Shelf([*self._current, *(held for each in self._published.values() for held in each)]))
 
     def _told(self, decisions: Sequence[Decided]) -> list[Any]:
         """All that the standing of decisions depends on: their text, their experiments and the newest evidence."""

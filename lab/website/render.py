@@ -8,9 +8,13 @@ from markupsafe import Markup
 
 from lab.errors import LabError
 from lab.evidence.source import ROOT
+from lab.website.addresses import experiment_folder
 from lab.website.charts.speedups import STYLE_HASHES, plotly_script
+from lab.website.lint import refuse_untraced
 from lab.website.marked import near, near_sentence, number, sentence
 from lab.website.outputs import Attachment, Document, Output
+from lab.website.quoted import Quotable
+from lab.website.references import words, written
 
 TEMPLATES = ROOT / "site_templates"
 ASSETS = ("style.css", "explore.js", "search.js", "compare.js", "icon.svg")
@@ -32,17 +36,23 @@ class Renderer:
     def __init__(self, frame: Frame) -> None:
         if not TEMPLATES.is_dir():
             raise LabError(f"{TEMPLATES} is missing: build from a whole checkout")
+        self._label = frame.label
         self._templates = environment()
         self._templates.globals |= {"site": frame, "plotly": plotly_script()[0]}
 
-    def file(self, output: Output) -> tuple[str, bytes]:
-        """Its path and what it holds."""
+    def file(self, output: Output, quotable: Quotable) -> tuple[str, bytes]:
+        """Its path and what it holds; `quotable` is what a page may quote without a pointer."""
         if isinstance(output, Document):
-            template = self._templates.get_template(output.template)
-            content: str | bytes = template.render(root="../" * output.path.count("/"), **output.view)
-        else:
-            content = output.content
-        return output.path, content.encode() if isinstance(content, str) else content
+            return output.path, self._page(output, quotable).encode()
+        content = output.content
+        return output.path, words(content).encode() if isinstance(content, str) else content
+
+    def _page(self, page: Document, quotable: Quotable) -> str:
+        root = "../" * page.path.count("/")
+        text = written(self._templates.get_template(page.template).render(root=root, **page.view), root)
+        if not self._label:  # a preview is no publication, and shows whatever its run holds
+            refuse_untraced(page.path, text, quotable)
+        return text
 
 
 def assets() -> Iterator[Attachment]:
@@ -65,6 +75,7 @@ def environment() -> Environment:
     )
     # A decision's body comes from markdown-it with raw HTML off: the one string that is already markup.
     made.filters["rendered_markdown"] = Markup
+    made.filters["folder"] = experiment_folder  # a name of evidence as part of an address
     made.filters["safe_json"] = _json_in_script
     made.globals["plotly_styles"] = Markup(" ".join(STYLE_HASHES))
     # Figures are most of a page: a macro for each would be most of the work.

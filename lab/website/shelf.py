@@ -40,6 +40,22 @@ def named(items: Sequence[Judged], name: str) -> Sequence[Judged]:
     return tuple(item for item in items if item.plan.name == name)
 
 
+class DataByName(Mapping[str, Mapping[str, Any]]):
+    """The data of experiments, by name; of one only that somebody asks for."""
+
+    def __init__(self, held: Sequence[Held]) -> None:
+        self._held = {each.name: each for each in held}
+
+    def __getitem__(self, name: str) -> Mapping[str, Any]:
+        return _load(self._held[name]).data
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
 class Shelf(Sequence[Judged]):
     """Looks like the experiments themselves."""
 

@@ -1,10 +1,12 @@
 """Definitions + evidence + decisions → the whole site: gather everything first, then write what is new of it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from lab.definition.plan import PlannedExperiment
 from lab.errors import LabError
+from lab.evidence.codec import digest
 from lab.evidence.source import ROOT
 from lab.verdict.results import load_run
 from lab.website.badges import badges_room
@@ -32,8 +34,10 @@ from lab.website.pages.trust import trust_pages
 from lab.website.pages.verdicts import verdict_pages
 from lab.website.parts import Parts, Rooms
 from lab.website.promoted import EVIDENCE, Evidence, load_evidence
+from lab.website.prose import check_references, cited, cited_plan
+from lab.website.references import References
 from lab.website.schemas import schemas_room
-from lab.website.shelf import Held, Shelf, held
+from lab.website.shelf import DataByName, Held, Shelf, held
 
 DECISIONS = ROOT / "experiments" / "decisions"
 A_SITE = ("index.html", "policy/index.html", "assets/style.css")  # what every site that was built holds
@@ -61,8 +65,12 @@ def build_site(
     EvidenceError where a figure that is about to be published breaks a rule of the guard.
     """
     evidence, published = _published(promoted)
-    current = [_shown(definition, published) for definition in definitions()]
-    records = load_decisions(decisions)
+    defined = definitions()
+    current = [_shown(definition, published) for definition in defined]
+    references = References(DataByName(current))
+    check_references(defined, references)
+    current = [_cited(item, references) for item in current]
+    records = [cited(decision, references) for decision in load_decisions(decisions)]
     check_records(records, [item.digest for item in evidence])
     found = _standings(records, current, published)
     for decision, standing in found:
@@ -86,7 +94,9 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     _, published = _published(EVIDENCE)
     current = [held(item) for item in judged_run(run)]
     names = {item.name for item in current}
-    records = [r for r in load_decisions(decisions) if {s.experiment for s in r.rests_on} <= names]
+    references = References(DataByName(current), lenient=True)
+    written = [r for r in load_decisions(decisions) if {s.experiment for s in r.rests_on} <= names]
+    records = [cited(decision, references) for decision in written]
     on_cpu = current[0].load().on_cpu
     label = f"Preview of run {run.plan.run_id}, not published" + (": CPU evidence" if on_cpu else "")
     gathered = Gathered(label=label, current=(), published=(), decisions=_standings(records, current, published))
@@ -126,6 +136,15 @@ def _shown(definition: PlannedExperiment, published: Sequence[Held]) -> Held:
     """The fullest evidence of an experiment, and of such the newest; else its definition alone."""
     holding = [item for item in published if item.name == definition.name]
     return max(holding, key=lambda item: item.fullness) if holding else held(not_measured(definition))
+
+
+def _cited(item: Held, references: References) -> Held:
+    """An experiment whose registered prose shows what it refers to as it is today."""
+    (loaded,) = Shelf([item])
+    plan = (shown := cited_plan(loaded, references)).plan
+    if shown is loaded:
+        return item
+    return replace(item, key=digest([item.key, plan.importance, list(plan.does_not_show)]), load=lambda: shown)
 
 
 def _standings(

@@ -4,7 +4,7 @@ A verdict holds for one kind of GPU, so a run is held against the run before it 
 are judged by the rules of today: a change of the rules never shows as a change of a verdict.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,9 @@ from lab.website.judged import Judged
 # Where no cause can be told apart from chance.
 ONLY_DATA = "nothing on record changed but the samples"
 CARD = "another card of the same model"
-OTHER_CASES = "other cases were judged"
+OTHER_CASES = "other cases were judged, and those judged in both runs came out alike"
+NO_CASE_BEFORE = "no case of the claim had been judged before"
+NO_CASE_NOW = "no case of the claim was judged in this run"
 SILENT = ("ncu",)  # reads no time that a verdict rests on
 
 
@@ -45,7 +47,7 @@ class Change:
         if not self.was:
             return "the first run on this GPU"
         if self.certain:
-            return f"{self.causes[0]}: those judged before came out as they did"
+            return self.causes[0]
         if not self.causes:
             return ONLY_DATA
         return f"{'this' if len(self.causes) == 1 else 'any of these'}, or chance: {'; '.join(self.causes)}"
@@ -81,10 +83,16 @@ def _change(before: Judged | None, item: Judged, claim: str) -> Change:
         was=before.data["claims"][claim]["status"],
         before=before.digest,
         moved=moved,
-        causes=(OTHER_CASES,) if certain else _causes(before, item, claim),
+        causes=(_other_cases(older, newer),) if certain else _causes(before, item, claim),
         certain=certain,
         **known,
     )
+
+
+def _other_cases(older: Mapping[str, Any], newer: Mapping[str, Any]) -> str:
+    if not older:
+        return NO_CASE_BEFORE
+    return OTHER_CASES if newer else NO_CASE_NOW
 
 
 def _causes(older: Judged, newer: Judged, claim: str) -> tuple[str, ...]:

@@ -127,7 +127,9 @@ def test_hostile_text_is_shown_and_nothing_more() -> None:
 @pytest.mark.parametrize("address", ["", "https://example.org/lab/"])
 def test_the_page_of_badges_has_markdown_for_each(address: str) -> None:
     item = claimed(text="It is *fast* [really].")
-    outputs = list(badges_room(Gathered(label="", current=(item,), published=(), decisions=(), base_url=address)))
+    outputs = list(
+        badges_room(Gathered(label="", current=(item,), published=(), decisions=(), files=(), base_url=address))
+    )
     (picture,) = (found for found in outputs if isinstance(found, Attachment))
     (page,) = (found for found in outputs if isinstance(found, Document))
     assert picture.path == "experiments/doubling/badges/fast-beats-plain.svg"
@@ -138,4 +140,4 @@ def test_the_page_of_badges_has_markdown_for_each(address: str) -> None:
 
 
 def test_a_preview_is_not_to_be_embedded() -> None:
-    assert not list(badges_room(Gathered(label="Preview", current=(claimed(),), published=(), decisions=())))
+    assert not list(badges_room(Gathered(label="Preview", current=(claimed(),), published=(), decisions=(), files=())))

@@ -4,13 +4,14 @@ import dataclasses
 import datetime
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 from factory import LARGE, SMALL, machine, plan_of, records_of, small_experiment
 
 from lab.evidence.record import RunFinish
 from lab.verdict.judge import Status
 from lab.verdict.results import judge_run
-from lab.website.decisions import Decision, Freshness, Standing, Support
+from lab.website.decisions import Decision, Freshness, Held, Standing, Support
 from lab.website.feed import MOST_ENTRIES, NEVER, Entry, entries, feed_room, feed_text
 from lab.website.judged import Judged, judged_run
 from lab.website.outputs import Gathered
@@ -33,7 +34,9 @@ def run_of(name: str, times, finished: str, gpu: str = "NVIDIA H100 80GB HBM3") 
 
 
 def gathered(*history: Judged, decisions=(), base_url: str = "") -> Gathered:
-    return Gathered(label="", current=history[-1:], published=history, decisions=tuple(decisions), base_url=base_url)
+    return Gathered(
+        label="", current=history[-1:], published=history, decisions=tuple(decisions), files=(), base_url=base_url
+    )
 
 
 FIRST = run_of("first", FASTER, "2026-01-02T03:30:00Z")
@@ -44,18 +47,19 @@ ELSEWHERE = run_of("elsewhere", FASTER, "2026-04-02T03:30:00Z", gpu="NVIDIA A10G
 
 def test_first_evidence_and_every_change_have_an_entry_and_what_stayed_has_none() -> None:
     change, first = entries(gathered(FIRST, SECOND, THIRD))
-    assert first.title == "Doubling: first evidence on NVIDIA H100 80GB HBM3"
+    assert first.title == "Doubling: first verdicts on NVIDIA H100 80GB HBM3"
     assert (first.updated, first.about) == ("2026-01-02T03:30:00Z", f"doubling/first/{FIRST.digest[:12]}")
     assert change.title == "Doubling: supported → refuted: Fast is faster than plain."
     assert change.updated == "2026-02-02T03:30:00Z"
     assert change.about == f"doubling/fast-beats-plain/{SECOND.digest[:12]}"
-    assert "run second" in change.summary.lower()
-    assert change.link.endswith("#claim-fast-beats-plain")
+    assert "run first before it found it supported" in change.summary
+    assert "What changed: nothing on record" in change.summary
+    assert change.link == f"runs/{SECOND.digest[:12]}/doubling/index.html#claim-fast-beats-plain"
 
 
 def test_no_verdict_is_carried_from_one_gpu_to_another() -> None:
     newest, *_ = entries(gathered(FIRST, SECOND, ELSEWHERE))
-    assert newest.title == "Doubling: first evidence on NVIDIA A10G"
+    assert newest.title == "Doubling: first verdicts on NVIDIA A10G"
 
 
 def test_what_was_said_keeps_its_id_and_its_date_when_more_is_published() -> None:
@@ -67,34 +71,44 @@ def test_what_was_said_keeps_its_id_and_its_date_when_more_is_published() -> Non
     assert ids[0] == ids[1]
 
 
-def decided(state: Freshness, review_by: str = "2026-06-01") -> tuple[Decision, tuple[Standing, ...]]:
+def decided(now: Judged, state: Freshness, **changes: Any) -> tuple[Decision, tuple[Standing, ...]]:
     support = Support(experiment="doubling", claim="fast-beats-plain", expects=Status.SUPPORTED, evidence="")
     decision = Decision(
         slug="0001-use-it", title="Use it", status="accepted", date=datetime.date(2026, 1, 1),
-        review_by=datetime.date.fromisoformat(review_by), rests_on=(support,), acknowledged="", body="",
+        review_by=datetime.date(2026, 1, 15), rests_on=(support,), acknowledged="", body="",
     )  # fmt: skip
-    return decision, (Standing(support=support, now=None, then=None, freshness=state),)
+    held = Held(judged=now, claim="fast-beats-plain")
+    standing = Standing(support=support, now=held, then=None, freshness=state, why="is refuted, not supported")
+    return dataclasses.replace(decision, **changes), (standing,)
+
+
+def of_decisions(*runs: Judged, decision: tuple[Decision, tuple[Standing, ...]]) -> list[Entry]:
+    return [entry for entry in entries(gathered(*runs, decisions=[decision])) if "decisions/" in entry.about]
 
 
 def test_a_stale_decision_has_one_entry_that_newer_evidence_updates() -> None:
     (old,), (new,) = (
-        [
-            entry
-            for entry in entries(gathered(*runs, decisions=[decided(Freshness.CHALLENGED)]))
-            if "decis" in entry.about
-        ]
+        of_decisions(*runs, decision=decided(runs[-1], Freshness.CHALLENGED))
         for runs in ((FIRST, SECOND), (FIRST, SECOND, THIRD))
     )
     assert old.about == new.about == "decisions/0001-use-it/challenged"
     assert (old.updated, new.updated) == ("2026-02-02T03:30:00Z", "2026-03-02T03:30:00Z")
     assert old.title == "Decision challenged: Use it"
-    assert "doubling/fast-beats-plain being supported; today it is refuted" in old.summary
+    assert old.summary == "doubling/fast-beats-plain is refuted, not supported."
     assert old.link == "decisions/0001-use-it/index.html"
 
 
-def test_a_decision_expires_the_day_after_its_review_was_due_and_a_fresh_one_has_no_entry() -> None:
-    found = entries(gathered(FIRST, decisions=[decided(Freshness.EXPIRED), decided(Freshness.FRESH)]))
-    assert [entry.updated for entry in found if "decisions/" in entry.about] == ["2026-06-02T00:00:00Z"]
+def test_a_decision_expires_the_day_after_its_review_was_due_or_when_other_software_was_measured() -> None:
+    (overdue,) = of_decisions(SECOND, decision=decided(SECOND, Freshness.EXPIRED))
+    assert overdue.updated == "2026-01-16T00:00:00Z"
+    later = {"review_by": datetime.date(2026, 6, 1)}
+    (outdated,) = of_decisions(SECOND, decision=decided(SECOND, Freshness.EXPIRED, **later))
+    assert outdated.updated == "2026-02-02T03:30:00Z"
+
+
+def test_what_is_fresh_and_what_nobody_follows_any_more_is_no_news() -> None:
+    assert not of_decisions(SECOND, decision=decided(SECOND, Freshness.FRESH))
+    assert not of_decisions(SECOND, decision=decided(SECOND, Freshness.CHALLENGED, status="superseded"))
 
 
 def test_a_feed_without_entries_is_still_a_feed() -> None:
@@ -112,12 +126,14 @@ def test_the_base_is_said_where_it_is_known_and_links_stay_as_they_are() -> None
 
 
 def test_only_the_newest_entries_are_kept() -> None:
-    many = [dataclasses.replace(FIRST, data=_on(f"GPU {number}")) for number in range(MOST_ENTRIES + 5)]
+    many = [dataclasses.replace(FIRST, data=_on(f"{number:03}")) for number in range(MOST_ENTRIES + 5)]
     assert len(entries(gathered(*many))) == MOST_ENTRIES
 
 
-def _on(gpu: str) -> dict:
-    return {**FIRST.data, "machine": {**FIRST.data["machine"], "gpu": gpu}}
+def _on(gpu: str) -> dict[str, Any]:
+    """The first run, as if on another GPU."""
+    evidence = {**FIRST.evidence, "digest": gpu.encode().hex().ljust(64, "0")}
+    return {**FIRST.data, "evidence": evidence, "machine": {**FIRST.data["machine"], "gpu": gpu}}
 
 
 def test_hostile_text_stays_text() -> None:

@@ -16,7 +16,8 @@ def test_significant_digits_are_counted_after_rounding(value: float, digits: int
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(387.2e-6, "387"), (2.214e-6, "2.21"), (-0.31e-6, "−0.31"), (0.042e-6, "0.04"), (-0.001e-6, "0.00")],
-)
+    [(387.2e-6, "387"), (2.214e-6, "2.21"), (-0.31e-6, "−0.31"), (0.042e-6, "0.04"), (-0.001e-6, "0.00"),
+     (34.74947e-6, "34.7"), (116.5013e-6, "117"), (0.997e-6, "1.00")],
+)  # fmt: skip
 def test_a_distance_has_no_more_decimals_than_a_clock_can_tell(seconds: float, text: str) -> None:
     assert format.distance(seconds) == text

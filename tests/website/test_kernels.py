@@ -5,13 +5,14 @@ from collections.abc import Callable
 
 from factory import LARGE, plan_of, records_of, small_experiment, triton_kernel
 
+from lab.definition.plan import planned
 from lab.evidence.record import Cell, Counters, Kernel, Record, RunStart
 from lab.verdict.results import judge_run
-from lab.website.figure import Figure, Sentence
-from lab.website.judged import judged_run
-from lab.website.pages.experiment import experiment_page
+from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.judged import Judged, judged_run
 from lab.website.pages.hardware_views import KernelsSection, ProfiledCase
-from lab.website.pages.views import ExperimentPage
+from lab.website.pages.kernels import kernels_section
+from lab.website.pages.traffic import traffic_group, traffic_section
 
 TIMES = {(LARGE.name, "plain"): 90e-6, (LARGE.name, "fast"): 60e-6}
 LONG = Kernel(
@@ -28,11 +29,11 @@ SHORT = dataclasses.replace(
 Change = Callable[[Record], Record]
 
 
-def page_of(change: Change = lambda record: record, profiling: bool = True) -> ExperimentPage:
-    """The page of a run of the large case, with each of its records changed."""
+def item_of(change: Change = lambda record: record, profiling: bool = True) -> Judged:
+    """A run of the large case, with each of its records changed, as judged."""
     plan = plan_of(experiments=[small_experiment()], include=["large-sweep"], sweeps=3, profiling=profiling)
     run = judge_run(plan, [change(record) for record in records_of(plan, TIMES)])
-    return experiment_page(judged_run(run)[0], [])
+    return judged_run(run)[0]
 
 
 def counted(profile: str, **changes: object) -> Change:
@@ -45,14 +46,14 @@ def counted(profile: str, **changes: object) -> Change:
     return change
 
 
-def large_of(page: ExperimentPage) -> ProfiledCase:
-    assert page.kernels is not None
-    return next(case for case in page.kernels.cases if case.name == LARGE.name)
+def large_of(item: Judged) -> ProfiledCase:
+    return next(case for case in section_of(item).cases if case.name == LARGE.name)
 
 
-def section_of(page: ExperimentPage) -> KernelsSection:
-    assert page.kernels is not None
-    return page.kernels
+def section_of(item: Judged) -> KernelsSection:
+    section = kernels_section(item, Ledger(item.data))
+    assert section is not None
+    return section
 
 
 def told(sentence: Sentence) -> str:
@@ -64,7 +65,7 @@ def texts(*figures: Figure | None) -> list[str]:
 
 
 def test_every_kernel_of_a_call_is_shown_with_what_the_profiler_told() -> None:
-    call = large_of(page_of(counted("plain", kernels=(LONG, SHORT)))).calls[0]
+    call = large_of(item_of(counted("plain", kernels=(LONG, SHORT)))).calls[0]
     assert [row.name for row in call.kernels] == ["long_kernel", "short_kernel"]
     row = call.kernels[0]
     assert row.launch == "4096 blocks of 32×16"
@@ -76,17 +77,17 @@ def test_every_kernel_of_a_call_is_shown_with_what_the_profiler_told() -> None:
 
 
 def test_the_limiter_of_occupancy_is_named_and_both_where_they_tie() -> None:
-    call = large_of(page_of(counted("plain", kernels=(LONG, SHORT)))).calls[0]
+    call = large_of(item_of(counted("plain", kernels=(LONG, SHORT)))).calls[0]
     assert [row.limiter for row in call.kernels] == ["registers and warps", "shared memory"]
 
 
 def test_the_top_stall_is_told_in_plain_words_and_a_new_one_by_its_name() -> None:
-    call = large_of(page_of(counted("plain", kernels=(LONG, SHORT)))).calls[0]
+    call = large_of(item_of(counted("plain", kernels=(LONG, SHORT)))).calls[0]
     assert [row.stall for row in call.kernels] == ["waiting for memory (long scoreboard)", "new reason"]
 
 
 def test_the_row_of_all_kernels_sums_time_and_bytes_and_weighs_percentages_by_duration() -> None:
-    total = large_of(page_of(counted("plain", kernels=(LONG, SHORT)))).calls[0].total
+    total = large_of(item_of(counted("plain", kernels=(LONG, SHORT)))).calls[0].total
     assert total is not None
     assert total.name == "all 2 kernels"
     assert texts(total.duration, total.read, total.written) == ["4.000", "120", "100"]
@@ -94,18 +95,18 @@ def test_the_row_of_all_kernels_sums_time_and_bytes_and_weighs_percentages_by_du
 
 
 def test_a_call_of_one_kernel_needs_no_row_of_all() -> None:
-    assert large_of(page_of()).calls[0].total is None
+    assert large_of(item_of()).calls[0].total is None
 
 
 def test_the_essentials_of_a_call_stand_in_its_cases_summary() -> None:
-    call = large_of(page_of(counted("plain", kernels=(LONG, SHORT)))).calls[0]
+    call = large_of(item_of(counted("plain", kernels=(LONG, SHORT)))).calls[0]
     assert told(call.essentials) == "2 kernels, 1.64× the least bytes, 50.0 % DRAM, 80.0 % occupancy"
-    assert told(large_of(page_of()).calls[0].essentials).startswith("1 kernel, 1.00× the least bytes")
+    assert told(large_of(item_of()).calls[0].essentials).startswith("1 kernel, 1.00× the least bytes")
 
 
 def test_what_one_kernel_lacks_is_no_number_of_the_call() -> None:
     unread = dataclasses.replace(SHORT, dram_read_bytes=None)
-    call = large_of(page_of(counted("plain", kernels=(LONG, unread)))).calls[0]
+    call = large_of(item_of(counted("plain", kernels=(LONG, unread)))).calls[0]
     assert texts(call.kernels[1].read) == ["–"]
     assert call.total is not None
     assert texts(call.total.read, call.total.written) == ["–", "100"]
@@ -114,19 +115,19 @@ def test_what_one_kernel_lacks_is_no_number_of_the_call() -> None:
 
 def test_blocked_counters_show_their_typed_reason() -> None:
     blocked = {"outcome": "blocked", "blocker": "wrong-kernel", "reason": "it is not its own", "kernels": ()}
-    call = large_of(page_of(counted("plain", **blocked))).calls[0]
+    call = large_of(item_of(counted("plain", **blocked))).calls[0]
     assert call.blocked == "blocked (wrong-kernel): it is not its own"
     assert (call.kernels, call.total, told(call.essentials)) == ((), None, "no counters")
 
 
 def test_the_page_says_who_counted_and_how() -> None:
-    section = section_of(page_of(counted("plain", report_bytes=53_700_000)))
+    section = section_of(item_of(counted("plain", report_bytes=53_700_000)))
     assert told(section.about) == (
         "Nsight Compute 2025.3.1.0 counted the lab's chosen metrics, emptied the caches before each kernel and left "
         "the clocks alone. Its report has 53.7 MB."
     )
     assert section.report_sha256 == "ab" * 32
-    full = section_of(page_of(counted("plain", metric_set="full", cache_control="none", clock_control="base")))
+    full = section_of(item_of(counted("plain", metric_set="full", cache_control="none", clock_control="base")))
     assert told(full.about) == (
         "Nsight Compute 2025.3.1.0 counted its full set of metrics, left the caches alone and held the clocks at their "
         "base."
@@ -134,16 +135,17 @@ def test_the_page_says_who_counted_and_how() -> None:
 
 
 def test_a_run_that_was_not_profiled_shows_no_kernels() -> None:
-    page = page_of(profiling=False)
-    assert (page.kernels, page.traffic) == (None, ())
+    item = item_of(profiling=False)
+    ledger = Ledger(item.data)
+    assert (kernels_section(item, ledger), traffic_section(item, ledger)) == (None, None)
 
 
 def test_an_older_run_is_known_to_lack_the_details() -> None:
     def older(record: Record) -> Record:
         return dataclasses.replace(record, schema=3) if isinstance(record, RunStart) else record
 
-    assert section_of(page_of()).detailed
-    assert not section_of(page_of(older)).detailed
+    assert section_of(item_of()).detailed
+    assert not section_of(item_of(older)).detailed
 
 
 def compiled(record: Record) -> Record:
@@ -157,29 +159,35 @@ def compiled(record: Record) -> Record:
 
 
 def test_tritons_own_metadata_stands_beside_the_kernels() -> None:
-    (row,) = large_of(page_of(compiled)).compiled
+    (row,) = large_of(item_of(compiled)).compiled
     assert (row.profile, row.name, row.configuration, row.code) == ("fast", "a_kernel", "BLOCK=4096", "cdcdcdcdcdcd")
     assert texts(row.registers, row.spills, row.shared, row.warps, row.stages) == ["48", "0", "0.0320", "4", "3"]
     assert texts(row.compile_time, row.autotune_time) == ["1.2", "–"]
 
 
 def test_code_that_differs_between_sweeps_is_told() -> None:
-    (row,) = large_of(page_of(compiled)).compiled
+    (row,) = large_of(item_of(compiled)).compiled
     assert texts(row.variants) == ["2"]
 
 
 def test_what_was_compiled_is_shown_without_a_profiler_too() -> None:
     plan = plan_of(experiments=[small_experiment()], include=["large-sweep"], sweeps=3)
     run = judge_run(plan, [compiled(record) for record in records_of(plan, TIMES)])
-    case = large_of(experiment_page(judged_run(run)[0], []))
+    case = large_of(judged_run(run)[0])
     assert (case.calls, len(case.compiled)) == ((), 1)
 
 
 def test_the_bytes_of_each_call_are_held_against_the_least() -> None:
-    page = page_of(counted("plain", kernels=(LONG, SHORT)))
-    group = next(group for group in page.traffic if "4096×4096" in group.case)
+    item = item_of(counted("plain", kernels=(LONG, SHORT)))
+    ledger = Ledger(item.data)
+    group = traffic_group(item, planned(small_experiment(), frozenset({"large-sweep"})).cases[1], ledger)
+    assert group is not None
     assert texts(group.least) == ["134"]
     plain, fast = group.rows
     assert texts(plain.read, plain.written, plain.ratio) == ["120", "100", "1.64×"]
     assert (plain.state, fast.state) == ("excess", "reconciled")
     assert plain.reason.startswith("moves 1.64× what it must")
+    section = traffic_section(item, ledger)
+    assert section is not None
+    (line,) = (line for line in section.lines if line.anchor == LARGE.name)
+    assert next((cell[0].text, cell[1]) for cell in line.cells if cell and cell[0]) == ("1.64×", "excess")

@@ -9,10 +9,11 @@ from factory import FAST, LARGE, PLAIN, SMALL, ceiling_seconds, plan_of, profile
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS, Case, Experiment
 from lab.verdict.results import RunResult, judge_run
-from lab.website.figure import Sentence
-from lab.website.judged import judged_run
+from lab.website.figure import Ledger, Sentence
+from lab.website.judged import Judged, judged_run
 from lab.website.pages.experiment import experiment_page
 from lab.website.pages.hardware_views import LimitGroup, LimitsSection
+from lab.website.pages.limits import limit_group, limit_scopes, limits_section
 from lab.website.pages.views import ExperimentPage
 
 MIB = 1 << 20
@@ -31,15 +32,24 @@ def pages_of(run: RunResult) -> tuple[ExperimentPage, ...]:
     return tuple(experiment_page(item, []) for item in judged_run(run))
 
 
-def limits_of(times: dict[Any, float], experiment: Experiment | None = None) -> LimitsSection:
-    section = pages_of(run_of(times, experiment))[0].limits
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """A judged run, and what the experiment's page says of its limits."""
+
+    item: Judged
+    section: LimitsSection
+
+
+def limits_of(times: dict[Any, float], experiment: Experiment | None = None) -> Limits:
+    item = judged_run(run_of(times, experiment))[0]
+    section = limits_section(item, Ledger(item.data))
     assert section is not None
-    return section
+    return Limits(item, section)
 
 
-def group_of(section: LimitsSection, case: Case) -> LimitGroup:
-    shape = "×".join(map(str, case.shape))
-    return next(group for group in section.groups if shape in group.case and case.dtype in group.case)
+def group_of(limits: Limits, case: Case) -> LimitGroup:
+    planned = next(each for each in limits.item.plan.cases if each.name == case.name)
+    return limit_group(limits.item, planned, Ledger(limits.item.data))
 
 
 def told(sentence: Sentence) -> str:
@@ -48,9 +58,9 @@ def told(sentence: Sentence) -> str:
 
 def test_a_cell_is_held_against_the_copy_of_as_many_bytes_in_each_scope() -> None:
     """A graph takes 0.95 times as long as a cold call here, of the copy and of the cell alike."""
-    section = limits_of({(LARGE.name, "plain"): 2 * COPY_SECONDS})
-    assert section.scopes == ("device_cold", "graph")
-    group = group_of(section, LARGE)
+    limits = limits_of({(LARGE.name, "plain"): 2 * COPY_SECONDS})
+    assert limit_scopes(limits.item) == ("device_cold", "graph")
+    group = group_of(limits, LARGE)
     assert told(group.limits[0]) == "memory, 47.74 µs"
     cold, graph = group.rows[0].scopes
     assert cold.share is not None
@@ -90,30 +100,30 @@ def test_a_cell_beyond_the_ladder_has_no_ceiling() -> None:
 
 
 def test_an_impossible_time_has_no_fraction_and_is_not_drawn() -> None:
-    section = limits_of({(LARGE.name, "plain"): 15e-6, (LARGE.name, "fast"): 60e-6})
-    cold = group_of(section, LARGE).rows[0].scopes[0]
+    limits = limits_of({(LARGE.name, "plain"): 15e-6, (LARGE.name, "fast"): 60e-6})
+    cold = group_of(limits, LARGE).rows[0].scopes[0]
     assert cold.why_not.startswith("faster than physics")
     assert cold.share is None
-    assert section.chart is not None
-    assert len(section.chart.marks) == 1
-    assert section.undrawn == "Not drawn, and in the table only: cells that were rejected for their time."
+    assert limits.section.chart is not None
+    assert len(limits.section.chart.marks) == 1
+    assert limits.section.undrawn == "Not drawn, and in the table only: cells that were rejected for their time."
 
 
 def test_a_cache_resident_cell_shows_its_working_set_and_is_hollow_on_the_roofline() -> None:
     """Half as many bytes, of which the L2 can keep all that is written: 12 µs are possible, and no DRAM's time."""
     experiment = small_experiment(cases=(SMALL, LARGE, HALF))
-    section = limits_of({(HALF.name, "plain"): 15e-6, (LARGE.name, "plain"): 60e-6}, experiment)
-    resident = group_of(section, HALF).rows[0].scopes[0].resident
+    limits = limits_of({(HALF.name, "plain"): 15e-6, (LARGE.name, "plain"): 60e-6}, experiment)
+    resident = group_of(limits, HALF).rows[0].scopes[0].resident
     assert resident is not None
     assert resident.text == "67.1"
-    assert group_of(section, LARGE).rows[0].scopes[0].resident is None
-    assert section.chart is not None
-    assert {mark.hollow for mark in section.chart.marks} == {True, False}
-    assert [mark.hollow for mark in section.chart.marks if "float16" in mark.title] == [True]
+    assert group_of(limits, LARGE).rows[0].scopes[0].resident is None
+    assert limits.section.chart is not None
+    assert {mark.hollow for mark in limits.section.chart.marks} == {True, False}
+    assert [mark.hollow for mark in limits.section.chart.marks if "float16" in mark.title] == [True]
 
 
 def test_the_roofline_shows_measured_ceilings_and_those_of_the_datasheet() -> None:
-    chart = limits_of({(LARGE.name, "plain"): 60e-6}).chart
+    chart = limits_of({(LARGE.name, "plain"): 60e-6}).section.chart
     assert chart is not None
     assert {(roof.label.text, roof.dashed) for roof in chart.roofs} == {
         ("measured copy, 2.99 TB/s", False), ("datasheet, 3.35 TB/s", True),
@@ -127,28 +137,38 @@ def test_cells_without_operations_are_in_the_table_only_and_the_page_says_so() -
         traffic=lambda shape, itemsize: dataclasses.replace(LARGE.operator.traffic(shape, itemsize), flops=0),
     )
     cases = (SMALL, dataclasses.replace(LARGE, operator=copying))
-    section = limits_of({(LARGE.name, "plain"): 60e-6}, small_experiment(cases=cases))
-    assert group_of(section, LARGE).rows[0].scopes[0].share is not None
-    assert section.chart is None
-    assert "no cell has operations to count" in section.undrawn
+    limits = limits_of({(LARGE.name, "plain"): 60e-6}, small_experiment(cases=cases))
+    assert group_of(limits, LARGE).rows[0].scopes[0].share is not None
+    assert limits.section.chart is None
+    assert "no cell has operations to count" in limits.section.undrawn
 
 
 def test_launch_bound_cells_are_not_drawn_and_the_page_says_so() -> None:
-    section = limits_of({(SMALL.name, "plain"): 5e-6, (LARGE.name, "plain"): 60e-6})
-    assert section.chart is not None
-    assert len(section.chart.marks) == 1
-    assert section.undrawn == "Not drawn, and in the table only: launch-bound cells."
+    limits = limits_of({(SMALL.name, "plain"): 5e-6, (LARGE.name, "plain"): 60e-6})
+    assert limits.section.chart is not None
+    assert len(limits.section.chart.marks) == 1
+    assert limits.section.undrawn == "Not drawn, and in the table only: launch-bound cells."
 
 
-def test_no_roofline_is_drawn_of_profiles_that_it_could_not_tell_apart() -> None:
+def test_of_profiles_that_share_a_marker_the_roofline_shows_the_headlines_subject() -> None:
     experiment = small_experiment(profiles=(PLAIN, FAST, profile("third")))
-    section = limits_of({(LARGE.name, "plain"): 60e-6, (LARGE.name, "third"): 70e-6}, experiment)
-    assert section.chart is None
-    assert "share a marker" in section.undrawn
+    times = {(LARGE.name, "plain"): 60e-6, (LARGE.name, "fast"): 55e-6, (LARGE.name, "third"): 70e-6}
+    limits = limits_of(times, experiment)
+    assert limits.section.chart is not None
+    (mark,) = limits.section.chart.marks
+    assert ", fast:" in mark.title
+    assert "share the marker of another" in limits.section.undrawn
+
+
+def test_a_case_stands_on_one_line_with_what_each_profile_attained() -> None:
+    section = limits_of({(LARGE.name, "plain"): 2 * COPY_SECONDS}).section
+    (line,) = (line for line in section.lines if line.anchor == LARGE.name)
+    assert (section.profiles, told(line.limit)) == (("plain",), "memory, 47.74 µs")
+    assert [cell and cell.share and cell.share.text for cell in line.cells] == ["50.0"]
 
 
 def test_each_page_states_the_ceilings_that_its_cells_are_held_against() -> None:
-    text = told(limits_of({(LARGE.name, "plain"): 60e-6}).ceilings)
+    text = told(limits_of({(LARGE.name, "plain"): 60e-6}).section.ceilings)
     assert text.startswith("a copy of 2147 MB at 2.99 TB/s in device_cold, ")
     assert "dense float8 products at 1200 TFLOP/s" in text
     assert text.endswith("an empty kernel in 2.000 µs")

@@ -95,8 +95,8 @@ def test_an_experiment_without_evidence_says_so(tmp_path):
 def test_every_part_of_the_page_is_there(preview):
     page = Page(preview / EXPERIMENT)
     anchors = (
-        "why results speedups boundary decisions claims limits roofline traffic cases kernels profiles metrics run "
-        "provenance"
+        "why results speedups cases claims boundary explanation profiles kernels limits roofline traffic correctness "
+        "distribution controls decisions metrics reproduce provenance downloads"
     )
     for anchor in anchors.split():
         assert anchor in page.ids, anchor
@@ -121,7 +121,7 @@ def test_every_figure_equals_the_datum_that_it_points_at(preview):
 
 def test_no_number_with_a_unit_stands_without_a_pointer(preview):
     text = (preview / EXPERIMENT).read_text()
-    sections = (("results", "boundary"), ("limits", "traffic"), ("kernels", "profiles"))
+    sections = (("results", "boundary"), ("explanation", "decisions"))
     shown = "".join(text[text.index(f'id="{one}"') : text.index(f'id="{other}"')] for one, other in sections)
     visible = re.sub(r"<(data|script|svg)\b.*?</\1>", "", shown, flags=re.DOTALL)
     visible = re.sub(r"<[^>]+>", " ", visible)

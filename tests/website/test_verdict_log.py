@@ -9,7 +9,7 @@ from factory import FAST_BEATS_PLAIN, LARGE, SMALL, machine, plan_of, records_of
 from lab.evidence.record import RunFinish
 from lab.verdict.results import judge_run
 from lab.website.judged import Judged, judged_run
-from lab.website.verdict_log import CARD, ONLY_DATA, OTHER_CASES, Change, changes
+from lab.website.verdict_log import CARD, NO_CASE_BEFORE, ONLY_DATA, OTHER_CASES, Change, changes
 
 FASTER = {"plain": 200e-6, "fast": 100e-6}
 SLOWER = {"plain": 100e-6, "fast": 200e-6}
@@ -90,7 +90,14 @@ def test_other_cases_are_the_certain_cause_where_the_old_ones_came_out_as_before
     change = only(run(times), run(times, include=LARGE_TOO))
     assert change.certain
     assert change.causes == (OTHER_CASES,)
-    assert change.attribution == "other cases were judged: those judged before came out as they did"
+    assert change.attribution == OTHER_CASES
+
+
+def test_a_claim_whose_cases_were_left_out_before_says_so():
+    claim = dataclasses.replace(FAST_BEATS_PLAIN, cases=(LARGE,))
+    large = small_experiment(claims=(claim,), headlines=(claim,))
+    change = only(run(FASTER, experiment=large), run(FASTER, experiment=large, include=LARGE_TOO))
+    assert (change.was, change.now, change.causes) == ("no-evidence", "supported", (NO_CASE_BEFORE,))
 
 
 def test_a_run_that_was_cut_short_is_told():

@@ -84,8 +84,8 @@ BREAKS = {
     "a link to a page that is gone": (
         PAGE, 'href="../../policy/index.html"', 'href="../../polity/index.html"', "links_that_lead_nowhere"
     ),
-    "a fragment that nothing is called": (PAGE, 'href="#kernels"', 'href="#kernel"', "links_that_lead_nowhere"),
-    "a link out of the site": (PAGE, 'href="#kernels"', 'href="../../../x"', "links_that_lead_nowhere"),
+    "a fragment that nothing is called": (PAGE, 'href="#correctness"', 'href="#correct"', "links_that_lead_nowhere"),
+    "a link out of the site": (PAGE, 'href="#correctness"', 'href="../../../x"', "links_that_lead_nowhere"),
     "a script from elsewhere": (
         PAGE, '<script src="../../assets/', '<script src="https://github.com/', "links_that_lead_nowhere"
     ),
@@ -97,15 +97,15 @@ BREAKS = {
     "no description": (PAGE, '<meta name="description"', '<meta name="descriptor"', "names_that_are_not_one"),
     "a section that is not closed": (PAGE, "</section>", "", "html_that_is_not_valid"),
     "a list in a paragraph": (PAGE, '<p class="lede">', '<p class="lede"><ul></ul>', "html_that_is_not_valid"),
-    "a block in a mark": (PAGE, "<h1>", "<h1><div>x</div>", "html_that_is_not_valid"),
-    "an item of no list": (PAGE, '<main id="content">', '<main id="content"><li>x</li>', "html_that_is_not_valid"),
-    "two titles of a page": (PAGE, "<h1>", "<h1>x</h1><h1>", "html_that_is_not_valid"),
+    "a block in a mark": (PAGE, '<h1 class="question">', "<h1><div>x</div>", "html_that_is_not_valid"),
+    "an item of no list": (PAGE, '<p class="lede">', '<li>x</li><p class="lede">', "html_that_is_not_valid"),
+    "two titles of a page": (PAGE, '<h1 class="question">', "<h1>x</h1><h1>", "html_that_is_not_valid"),
     "a policy that lets forms out": (PAGE, "form-action 'none'; ", "", "pages_without_a_policy"),
-    "a style of one element": (PAGE, "<h1>", '<h1 style="color: red">', "pages_without_a_policy"),
+    "a style of one element": (PAGE, '<h1 class="question">', '<h1 style="color: red">', "pages_without_a_policy"),
     "a page that the sitemap lacks": (
         "sitemap.xml", "<url><loc>policy/index.html</loc></url>\n", "", "pages_that_the_sitemap_lacks"
     ),
-    "a changed file": (PAGE, "<h1>", "<h1>Not: ", "files_that_the_manifest_denies"),
+    "a changed file": (PAGE, '<h1 class="question">', "<h1>Not: ", "files_that_the_manifest_denies"),
     "an unknown datum": (
         "trust/data.json", '"sessions"', '"session_count": 1, "sessions"', "data_that_no_schema_allows"
     ),

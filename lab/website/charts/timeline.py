@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.website.charts.axes import Scale, Text, Tick, spread
-from lab.website.charts.speedups import FINE_TICKS, TICKS
+from lab.website.charts.speedups import TICKS
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760.0, 250.0, 48.0, 220.0, 14.0, 40.0
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760.0, 250.0, 48.0, 260.0, 14.0, 40.0
 LINE = 16.0
+STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # between two ticks, where round values are too few
+MOST_TICKS = 6
 MARGIN = 1.06  # around the farthest ends of intervals, and around parity
-LONGEST_LABEL = 32
+LONGEST_LABEL = 36
+NEAR_PARITY = 1.3  # farther lines are drawn without it, or they would be flat
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +60,7 @@ class TimelineChart:
     right: float
     top: float
     bottom: float
-    parity_y: float
+    parity_y: float | None  # None where it is not drawn
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
     tracks: tuple[Track, ...]
@@ -66,8 +69,10 @@ class TimelineChart:
 def timeline_chart(lines: Sequence[Line], runs: Sequence[str]) -> TimelineChart:
     """Lay out the lines; `runs` are the labels of the runs, oldest first."""
     held = [point for line in lines for point in line.points]
-    low = min([point.low for point in held] + [1.0]) / MARGIN
-    high = max([point.high for point in held] + [1.0]) * MARGIN
+    low, high = min(point.low for point in held), max(point.high for point in held)
+    if low < NEAR_PARITY and high > 1 / NEAR_PARITY:
+        low, high = min(low, 1.0), max(high, 1.0)
+    low, high = low / MARGIN, high * MARGIN
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     y = Scale(low=low, high=high, start=bottom, end=TOP)
     inset = 18.0
@@ -104,7 +109,7 @@ def timeline_chart(lines: Sequence[Line], runs: Sequence[str]) -> TimelineChart:
         right=right,
         top=TOP,
         bottom=bottom,
-        parity_y=y.at(1.0),
+        parity_y=y.at(1.0) if low < 1.0 < high else None,
         x_ticks=tuple(Tick(at=round(LEFT + inset + pace * run, 1), text=label) for run, label in enumerate(runs)),
         y_ticks=tuple(Tick(at=y.at(value), text=f"{value:g}×") for value in _ticks(low, high)),
         tracks=tuple(tracks),
@@ -113,10 +118,11 @@ def timeline_chart(lines: Sequence[Line], runs: Sequence[str]) -> TimelineChart:
 
 def _ticks(low: float, high: float) -> list[float]:
     inside = [value for value in TICKS if low <= value <= high]
-    if len(inside) > 1:
+    if len(inside) > 2:
         return inside
-    fine = [value for value in FINE_TICKS if low <= value <= high]
-    return fine or [value for value in (math.sqrt(low * high),) if value]
+    steps = (step for step in STEPS if 2 <= math.floor(high / step) - math.ceil(low / step) + 1 <= MOST_TICKS)
+    step = next(steps, high - low)
+    return [round(step * number, 6) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _short(label: str) -> str:

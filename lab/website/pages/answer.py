@@ -94,12 +94,17 @@ def _outcome(item: Judged, claim: PlannedClaim, ledger: Ledger, *, again: bool, 
     operator = operator_of(item, claim)
     about = f"for {operator}, " if operator else ""
     ends = _ends(item, claim, ledger)
+    if not ends and claim.measure == "traffic":
+        if ledger.value(*path, "status") == Status.REJECTED:
+            return (f"the claim about the bytes that {subject} moves was rejected",)
+        return (f"the bytes that {subject} moves could not be judged",)
     if not ends:
         if ledger.value(*path, "status") == Status.REJECTED:
             return (f"{about}the claim that {subject} beats {baseline} was rejected",)
         return (f"{about}{subject} could not be judged against {baseline}",)
     span = _span(ends, brief=brief)
-    verdict: Sentence = (" (", *_tally(claim, ledger), ")")
+    tally = _tally(claim, ledger)
+    verdict: Sentence = (" (", *(tally[:-1] if brief else tally), ")")
     if claim.measure == "speedup":
         ran = "" if again else f"{about}{subject} ran "
         return (ran, *span, f" as fast as {baseline}", *verdict)

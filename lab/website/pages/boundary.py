@@ -1,10 +1,10 @@
 """Where the evidence ends: what it holds for, what it does not show, what was left out and why."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lab.website import format
-from lab.website.figure import Ledger, Sentence
+from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.judged import Judged
 from lab.website.pages.labels import case_label, listed, shape_label
 from lab.website.pages.views import Boundary
@@ -131,42 +131,52 @@ def _excluded(shown: Judged, ledger: Ledger) -> tuple[Sentence, ...]:
     return tuple(found)
 
 
-def provenance(shown: Judged) -> tuple[tuple[str, str], ...]:
+def provenance(shown: Judged, ledger: Ledger) -> tuple[tuple[str, Sentence], ...]:
     evidence, machine = shown.evidence, shown.machine
     if not evidence:
         return ()
-    gpu = (
-        ("GPU", f"{machine['gpu']}, compute capability {machine['compute_capability']}, "
-                f"{machine['multiprocessors']} SMs"),
-        ("Clock's floors", _floors(evidence)),
-        ("Memory", f"{machine['memory_bytes'] / 2**30:.0f} GiB, L2 {machine['l2_bytes'] / 2**20:.0f} MiB"),
-        ("Peak bandwidth", f"{machine['peak_bytes_per_second'] / 1e9:.0f} GB/s (memory clock × bus width)"),
-        ("Power limit", f"{machine['power_limit_watts']:.0f} W"),
-        ("ECC / MIG / persistence", f"{machine['ecc']} / {machine['mig']} / {machine['persistence']}"),
-        ("Driver / CUDA", f"{machine['driver']} / {machine['cuda']}"),
-        ("Nsight Compute", machine["ncu"] or "not installed"),
-    )  # fmt: skip
     variables = ", ".join(f"{name}={value}" for name, value in sorted(machine["environment"].items()))
     return (
-        ("Run", evidence["run_id"]),
-        ("Measured", f"{evidence['started_utc']} to {evidence['finished_utc'] or 'unfinished'}"),
-        *((("Ended before its end", evidence["cut_short"]),) if evidence["cut_short"] else ()),
-        ("Commit measured", evidence["commit"] or "not known"),
-        ("Source digest", evidence["source_digest"]),
-        ("Plan digest", evidence["plan_digest"]),
-        ("Evidence digest", shown.digest or "a preview: not published"),
-        *(gpu if machine["device"] == "cuda" else ()),
-        ("CPU", f"{machine['cpu']}, {machine['cpu_count']} cores"),
-        ("torch / triton", f"{machine['torch']} / {machine['triton'] or '–'}"),
-        ("Liger / quack", f"{machine['liger'] or 'not installed'} / {machine['quack'] or 'not installed'}"),
-        ("Python / OS", f"{machine['python']} / {machine['os']}"),
-        ("Variables", variables or "none of those recorded"),
-        ("Policy", f"version {evidence['policy_version_of_run']} when measured"),
+        ("Run", (evidence["run_id"],)),
+        ("Measured", (f"{evidence['started_utc']} to {evidence['finished_utc'] or 'unfinished'}",)),
+        *((("Ended before its end", (evidence["cut_short"],)),) if evidence["cut_short"] else ()),
+        ("Commit measured", (evidence["commit"] or "not known",)),
+        ("Source digest", (evidence["source_digest"],)),
+        ("Plan digest", (evidence["plan_digest"],)),
+        ("Evidence digest", (shown.digest or "a preview: not published",)),
+        *(_gpu(machine, ledger) if machine["device"] == "cuda" else ()),
+        ("CPU", (f"{machine['cpu']}, {machine['cpu_count']} cores",)),
+        ("torch / triton", (f"{machine['torch']} / {machine['triton'] or '–'}",)),
+        ("Liger / quack", (f"{machine['liger'] or 'not installed'} / {machine['quack'] or 'not installed'}",)),
+        ("Python / OS", (f"{machine['python']} / {machine['os']}",)),
+        ("Variables", (variables or "none of those recorded",)),
+        ("Policy", (f"version {evidence['policy_version_of_run']} when measured",)),
     )
 
 
-def _floors(evidence: Mapping[str, Any]) -> str:
+def _gpu(machine: Mapping[str, Any], ledger: Ledger) -> tuple[tuple[str, Sentence], ...]:
+    def told(name: str, show: Callable[[Any], str]) -> Figure | str:
+        return ledger.figure("machine", name, show=show) or "not known"
+
+    return (
+        ("GPU", (f"{machine['gpu']}, compute capability {machine['compute_capability']}, "
+                 f"{machine['multiprocessors']} SMs",)),
+        ("Clock's floors", _floors(ledger)),
+        ("Memory", (told("memory_bytes", format.gibibytes), ", L2 ", told("l2_bytes", format.mebibytes))),
+        ("Peak bandwidth", (told("peak_bytes_per_second", lambda v: f"{v / 1e9:.0f} GB/s"),
+                            " (memory clock × bus width)")),
+        ("Power limit", (told("power_limit_watts", lambda v: f"{v:.0f} W"),)),
+        ("ECC / MIG / persistence", (f"{machine['ecc']} / {machine['mig']} / {machine['persistence']}",)),
+        ("Driver / CUDA", (f"{machine['driver']} / {machine['cuda']}",)),
+        ("Nsight Compute", (machine["ncu"] or "not installed",)),
+    )  # fmt: skip
+
+
+def _floors(ledger: Ledger) -> Sentence:
     """What the clock reads at least, as the median of the processes."""
-    kernel, events = evidence["median_launch_floor_seconds"], evidence["median_empty_seconds"]
-    told = f"{format.microseconds(kernel)} µs for a kernel that does nothing"
-    return f"{told}, {format.microseconds(events)} µs for two events with nothing between them" if events else told
+    kernel, events = (
+        ledger.figure("evidence", f"median_{name}_seconds", show=lambda v: f"{format.microseconds(v)} µs")
+        for name in ("launch_floor", "empty")
+    )
+    told: Sentence = (kernel or "not known", " for a kernel that does nothing")
+    return (*told, ", ", events, " for two events with nothing between them") if events and events.value else told

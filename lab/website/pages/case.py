@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
+from lab.website.addresses import experiment_folder
 from lab.website.figure import Figure, Ledger, Sentence, pointer
 from lab.website.judged import Judged
 from lab.website.outputs import Document, Gathered
@@ -64,6 +66,7 @@ class CasePage:
     distribution: Distribution | None
     limit_scopes: tuple[str, ...]
     limit: LimitGroup | None
+    ceilings: str  # where on the experiment's page
     traffic: TrafficGroup | None
     kernels: KernelsSection | None
     edges: tuple[str, ...]
@@ -85,7 +88,7 @@ def case_pages(gathered: Gathered) -> Iterator[Document]:
         for number, case in enumerate(item.plan.cases):
             page = _page(item, case, number, ledger, published, kernels)
             yield Document(
-                path=f"experiments/{item.plan.name}/cases/{case.name}/index.html",
+                path=f"experiments/{item.plan.name}/cases/{experiment_folder(case.name)}/index.html",
                 template="case.html",
                 view={"page": page},
             )
@@ -130,6 +133,7 @@ def _page(
         distribution=distribution(item, case, ledger) if measured else None,
         limit_scopes=limit_scopes(item),
         limit=limit_group(item, case, ledger) if limited else None,
+        ceilings="ceilings" if plan.name == CEILINGS else "limits",
         traffic=traffic_group(item, case, ledger),
         kernels=_of_case(kernels, case.name),
         edges=edges,

@@ -1,6 +1,5 @@
 """Two published runs side by side: what differs between their machines first, then verdicts, then times."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +13,8 @@ from lab.website.judged import Judged
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.labels import case_label
 from lab.website.pages.machine import field_figure
+from lab.website.pages.paging import leaves
+from lab.website.schemas import data_text
 
 Runs = Mapping[str, tuple[Judged, ...]]  # by digest
 
@@ -118,10 +119,11 @@ class PairGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choice:
-    """A run to choose in the list of all that have a page with another."""
+    """A run to choose, of those that have a page with another; `newer` are the runs after it that it has one with."""
 
     digest: str
     label: str
+    newer: tuple[str, ...]
 
 
 def compare_pages(gathered: Gathered) -> Iterator[Output]:
@@ -135,18 +137,17 @@ def compare_pages(gathered: Gathered) -> Iterator[Output]:
             template="compare.html",
             view={"compare": _page(pair, older, newer, Ledger(data))},
         )
-        yield Attachment(path=f"{pair.folder}/data.json", content=json.dumps(data, indent=1, sort_keys=True) + "\n")
-    yield Document(
-        path="compare/index.html",
-        template="compare_index.html",
-        view={"groups": tuple(_groups(gathered, pairs)), "choices": tuple(_choices(runs, pairs))},
-    )
+        path = f"{pair.folder}/data.json"
+        yield Attachment(path=path, content=data_text(data, path, "comparison"))
+    choices = tuple(_choices(runs, pairs))
+    for leaf in leaves(list(_groups(gathered, pairs)), "compare"):
+        yield Document(path=leaf.path, template="compare_index.html", view={"leaf": leaf, "choices": choices})
 
 
 def pairs_of(gathered: Gathered) -> tuple[Pair, ...]:
     """Every pair of runs that has a page, the newest last."""
     runs = {run[0].digest: run for run in gathered.runs()}
-    return tuple(_pair(runs[older], runs[newer]) for older, newer in run_pairs(gathered.published))
+    return tuple(_pair(runs[older], runs[newer]) for older, newer in run_pairs(gathered.histories().values()))
 
 
 def _pair(older: Sequence[Judged], newer: Sequence[Judged]) -> Pair:
@@ -277,16 +278,21 @@ def _cell(older: Judged, newer: Judged, case: str, profile: str, title: str, led
 def _groups(gathered: Gathered, pairs: Sequence[Pair]) -> Iterator[PairGroup]:
     """By experiment, in the order of the site; then those that are no longer defined."""
     plans = {item.plan.name: item.plan for item in (*gathered.current, *gathered.published)}
-    holding = {name: {item.digest for item in gathered.history(name)} for name in plans}
+    holding = {name: {item.digest for item in history} for name, history in gathered.histories().items()}
     for name, plan in plans.items():
-        mine = tuple(pair for pair in reversed(pairs) if {pair.older, pair.newer} <= holding[name])
+        runs = holding.get(name, set())
+        mine = tuple(pair for pair in reversed(pairs) if {pair.older, pair.newer} <= runs)
         if mine:
             yield PairGroup(title=plan.title, slug=experiment_folder(name), pairs=mine)
 
 
 def _choices(runs: Runs, pairs: Sequence[Pair]) -> Iterator[Choice]:
-    paired = {digest for pair in pairs for digest in (pair.older, pair.newer)}
+    newer: dict[str, list[str]] = {}
+    for pair in pairs:
+        newer.setdefault(pair.older, []).append(short(pair.newer))
+        newer.setdefault(pair.newer, [])
     for digest, run in runs.items():
-        if digest in paired:
-            day = format.minute(run[0].evidence["finished_utc"])
-            yield Choice(digest=short(digest), label=f"{day} {run[0].evidence['run_id']}, {run[0].machine_name}")
+        if digest in newer:
+            when = format.minute(run[0].evidence["finished_utc"])
+            label = f"{when} {run[0].evidence['run_id']}, {run[0].machine_name}"
+            yield Choice(digest=short(digest), label=label, newer=tuple(newer[digest]))

@@ -121,9 +121,9 @@ def decision_pages(gathered: Gathered) -> Iterator[Document]:
 
 
 def decision_rows(gathered: Gathered) -> tuple[DecisionRow, ...]:
-    """Every decision, those that need attention first, the worst before the others."""
-    rows = [_row(decision, found) for decision, found in gathered.decisions]
-    return tuple(sorted(rows, key=lambda row: (not row.attention, WORST_FIRST.index(Freshness(row.freshness)))))
+    """Every decision, the worst freshness first, and last those that nobody follows any more."""
+    ordered = sorted(gathered.decisions, key=lambda pair: (pair[0].closed, WORST_FIRST.index(freshness(pair[1]))))
+    return tuple(_row(decision, found) for decision, found in ordered)
 
 
 def _row(decision: Decision, found: Sequence[Standing]) -> DecisionRow:

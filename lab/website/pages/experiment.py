@@ -25,7 +25,7 @@ from lab.website.pages.kernels import is_profiled
 from lab.website.pages.labels import case_label, profile_title, series, shape_label
 from lab.website.pages.limits import limits_section
 from lab.website.pages.moved import traffic_card
-from lab.website.pages.past import run_link
+from lab.website.pages.past import run_link, verdict_link
 from lab.website.pages.replication import replication_section
 from lab.website.pages.search import search_answer, search_cards, search_cases
 from lab.website.pages.tables import claim_view, control_row
@@ -83,6 +83,7 @@ def experiment_page(
         samples=_samples(ledger),
         digest=shown.digest,
         run_link=run_link(shown, ROOT) if shown.digest else "",
+        verdict_link=verdict_link(shown, ROOT) if shown.digest else "",
         commit=shown.evidence.get("commit", ""),
         policy_version=shown.data["policy_version"],
         cards=search_cards(shown, ledger) if found else _cards(shown, ledger),
@@ -109,7 +110,7 @@ def experiment_page(
         decision_state=_decision_state(resting),
         live_command=_live_command(shown),
         local_command=next((_local_command(case) for case in reversed(plan.cases) if case.op in BY_HAND), ""),
-        provenance=provenance(shown),
+        provenance=provenance(shown, ledger),
         history=history_section(shown, history, ROOT) if shown.digest else None,
         data=shown.data,
     )

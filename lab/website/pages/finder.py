@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from lab.website.addresses import experiment_folder
 from lab.website.judged import Judged
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.decisions import decision_rows
@@ -32,7 +33,7 @@ def search_pages(gathered: Gathered) -> Iterator[Output]:
     """search/index.html, its index beside it, and every link by kind in pages of their own."""
     kinds = tuple(kind for kind in _kinds(gathered) if kind.entries)
     yield Document(path="search/index.html", template="search.html", view={"kinds": kinds})
-    yield Attachment(path="search/index.js", content=_index(gathered))
+    yield Attachment(path="search/index.js", content=_index(gathered.current, kinds))
     for kind in kinds:
         for leaf in leaves(kind.entries, f"search/{kind.name}"):
             yield Document(path=leaf.path, template="listing.html", view={"kind": kind, "leaf": leaf})
@@ -68,7 +69,11 @@ def _claims(item: Judged) -> Iterator[Entry]:
 
 def _cases(item: Judged) -> Iterator[Entry]:
     for case in item.plan.cases:
-        yield Entry(case_label(case), f"experiments/{item.plan.name}/cases/{case.name}/index.html", item.plan.title)
+        yield Entry(
+            case_label(case),
+            f"experiments/{item.plan.name}/cases/{experiment_folder(case.name)}/index.html",
+            item.plan.title,
+        )
 
 
 def _profiles(current: Iterable[Judged]) -> Iterator[Entry]:
@@ -78,25 +83,25 @@ def _profiles(current: Iterable[Judged]) -> Iterator[Entry]:
         for profile in item.plan.profiles:
             if profile.name not in seen:
                 seen.add(profile.name)
-                yield Entry(profile.title, f"profiles/{profile.name}/index.html", profile.technique)
+                yield Entry(profile.title, f"profiles/{experiment_folder(profile.name)}/index.html", profile.technique)
 
 
-def _index(gathered: Gathered) -> str:
+def _index(current: Iterable[Judged], kinds: Iterable[Kind]) -> str:
     """A classic script, which works from a file too. What many experiments have in common is in it once: their form."""
     forms: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
     rows = []
-    for item in gathered.current:
+    for item in current:
         claims = tuple(_line(claim.name, claim.text) for claim in item.plan.claims)
         cases = tuple(_line(case.name, case_label(case)) for case in item.plan.cases)
         form = forms.setdefault((claims, cases), len(forms))
         rows.append(_line(item.plan.name, item.plan.title, item.plan.question, str(form)))
+    held = {kind.name: kind.entries for kind in kinds}
     rest = {
-        kind.name: [_line(entry.href, entry.text, entry.context) for entry in kind.entries]
-        for kind in _kinds(gathered)
-        if kind.name in ("profiles", "decisions", "words")
+        name: [_line(entry.href, entry.text, entry.context) for entry in held.get(name, ())]
+        for name in ("profiles", "decisions", "words")
     }
-    held = {"experiments": rows, "forms": [{"claims": claims, "cases": cases} for claims, cases in forms]} | rest
-    return f"window.kernelEvidenceIndex = {json.dumps(held, separators=(',', ':'))};\n"
+    whole = {"experiments": rows, "forms": [{"claims": claims, "cases": cases} for claims, cases in forms]} | rest
+    return f"window.kernelEvidenceIndex = {json.dumps(whole, separators=(',', ':'))};\n"
 
 
 def _line(*fields: str) -> str:

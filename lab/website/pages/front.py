@@ -1,6 +1,5 @@
 """The front page: what was established, what changed, what needs attention, and every experiment with its answer."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,8 +19,10 @@ from lab.website.pages.news import news
 from lab.website.pages.paging import leaves
 from lab.website.pages.search import search_answer, search_cases
 from lab.website.pages.tallies import StatusCount, status_counts
+from lab.website.schemas import data_text
 
 DATA = "data.json"
+PER_PAGE = 100  # an answer has many figures
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,17 +58,17 @@ def front_pages(gathered: Gathered) -> Iterator[Output]:
         "bar": verdict_bar(counts),
         "counts": tuple(_count(ledger, "verdicts", status) for status in counts),
         "claims": ledger.figure("claims"),
-        "news": news(gathered.published),
+        "news": None if gathered.label else news(gathered.published),
         "attention": tuple(row for row in decision_rows(gathered) if row.attention),
         "decisions": len(gathered.decisions),
     }
-    for leaf in leaves(rows, "experiments", first="index.html"):
+    for leaf in leaves(rows, "experiments", first="index.html", per_page=PER_PAGE):
         yield Document(
             path=leaf.path,
             template="experiments.html" if leaf.previous else "index.html",
             view={"leaf": leaf} if leaf.previous else {"leaf": leaf, "front": front},
         )
-    yield Attachment(path=DATA, content=json.dumps(data, indent=1, sort_keys=True) + "\n")
+    yield Attachment(path=DATA, content=data_text(data, DATA, "overview"))
 
 
 def _row(item: Judged, preview: bool) -> ExperimentRow:

@@ -14,6 +14,7 @@ from lab.website.pages.machine import Fact, field_figure
 from lab.website.pages.tallies import StatusCount, status_counts
 
 ASIDE = ("device", "gpu", "gpu_id")  # told by the page itself, or different from card to card
+MOST_LISTED = 100  # experiments; all are on the front page
 WORKS = (("copies", "copy"), ("reads", "read"))
 
 
@@ -76,6 +77,7 @@ class GpuPage:
     ceilings: Ceilings | None
     runs: tuple[GpuRun, ...]
     current: tuple[CurrentRow, ...]
+    more: int  # how many such experiments are not listed
 
 
 def gpu_pages(gathered: Gathered) -> Iterator[Output]:
@@ -91,6 +93,7 @@ def gpu_pages(gathered: Gathered) -> Iterator[Output]:
 def _page(runs: Sequence[Sequence[Judged]], gathered: Gathered) -> GpuPage:
     newest = runs[0][0]
     name = newest.machine["gpu"]
+    current = [item for item in gathered.current if not item.on_cpu and item.machine.get("gpu") == name]
     return GpuPage(
         name=name,
         data=_data(newest),
@@ -98,17 +101,18 @@ def _page(runs: Sequence[Sequence[Judged]], gathered: Gathered) -> GpuPage:
         cards=tuple(sorted({run[0].machine["gpu_id"] for run in runs})),
         ceilings=_ceilings(runs),
         runs=tuple(_run(run) for run in runs),
-        current=tuple(
-            CurrentRow(
-                slug=item.plan.name,
-                title=item.plan.title,
-                question=item.plan.question,
-                date=format.minute(item.evidence["finished_utc"]),
-                counts=status_counts([item]),
-            )
-            for item in gathered.current
-            if not item.on_cpu and item.machine.get("gpu") == name
-        ),
+        current=tuple(_current(item) for item in current[:MOST_LISTED]),
+        more=max(0, len(current) - MOST_LISTED),
+    )
+
+
+def _current(item: Judged) -> CurrentRow:
+    return CurrentRow(
+        slug=item.plan.name,
+        title=item.plan.title,
+        question=item.plan.question,
+        date=format.minute(item.evidence["finished_utc"]),
+        counts=status_counts([item]),
     )
 
 

@@ -13,7 +13,7 @@ TITLES = {
     "extreme-rmsnorm": "RMSNorm of extreme values", "row-norms": "Row norms", "qk-norm-rope": "QK norm and RoPE",
     "rope-qk": "RoPE of Q and K", "softmax": "Softmax", "softmax-wide": "Softmax of wide rows",
     "softmax-uneven": "Softmax of uneven rows", "geglu-tanh": "GEGLU (tanh)", "fp8-tensor": "FP8 by tensor",
-    "fp8-row": "FP8 by row", "fp8-group-128": "FP8 by groups of 128", "scale": "Scale", "add": "Add",
+    "fp8-row": "FP8 by row", "fp8-group-128": "FP8 by group", "scale": "Scale", "add": "Add",
     "reduction": "Reduction", "copy-block": "Block copy", "copy-transposed": "Transposed copy", "stream": "Stream",
     "chain": "Dependent chain",
 }  # fmt: skip

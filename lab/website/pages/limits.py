@@ -20,6 +20,7 @@ from lab.website.published_limits import LIMIT_SCOPES
 UNDRAWN = "Not drawn, and in the table only: {}."
 NO_FLOPS = "cells without operations to count"
 LAUNCH_BOUND = "launch-bound cells"
+SAME_MARKER = "profiles that would share the marker of another at its case"
 IMPOSSIBLE = "cells that were rejected for their time"
 
 
@@ -29,16 +30,19 @@ def limits_section(shown: Judged, ledger: Ledger) -> LimitsSection | None:
     if ledger.value("limits") is None or plan.name == CEILINGS:
         return None
     profiles = tuple(p for p in plan.profiles if any(p in shown.measured_profiles(c.name) for c in plan.included_cases))
-    spots = _spots(shown, ledger)
+    all_spots = _spots(shown, ledger)
+    spots = _told_apart(shown, all_spots)
     roofs = (_bandwidths(ledger), _rates(shown, ledger))
-    drawn = bool(spots and roofs[0]) and _told_apart(spots)
+    drawn = bool(spots and roofs[0])
     return LimitsSection(
         ceilings=ceilings_sentence(ledger),
         profiles=tuple(profile.title for profile in profiles),
-        lines=tuple(_line(shown, case, profiles, ledger) for case in plan.included_cases),
+        lines=tuple(
+            _line(shown, case, profiles, ledger) for case in plan.included_cases if shown.measured_profiles(case.name)
+        ),
         chart=roofline_chart(spots, *roofs) if drawn else None,
         figure_json=roofline_figure(spots, *roofs, f"{plan.title}: roofline") if drawn else "",
-        undrawn=_undrawn(shown, spots, drawn),
+        undrawn=_undrawn(shown, all_spots, spots, drawn),
     )
 
 
@@ -131,9 +135,14 @@ def _spot_text(ledger: Ledger, path: tuple[str, ...], flops_per_second: float, r
     return text + (f", cache-resident: {resident.text} MB" if resident else "")
 
 
-def _told_apart(spots: Sequence[Spot]) -> bool:
-    """Whether no two cells of a case would have the same colour and marker; else the table must do."""
-    return len({(spot.case, spot.series) for spot in spots}) == len(spots)
+def _told_apart(shown: Judged, spots: Sequence[Spot]) -> list[Spot]:
+    """One of those that would share colour and marker at a case, the subject of a headline before others."""
+    headlines = {claim.subject for claim in shown.plan.claims if claim.name in shown.plan.headlines}
+    titles = {profile.title for profile in shown.plan.profiles if profile.name in headlines}
+    chosen: dict[tuple[str, str], Spot] = {}
+    for spot in sorted(spots, key=lambda spot: spot.profile not in titles):
+        chosen.setdefault((spot.case, spot.series), spot)
+    return [spot for spot in spots if chosen[spot.case, spot.series] is spot]
 
 
 def _bandwidths(ledger: Ledger) -> list[Roof]:
@@ -163,12 +172,12 @@ def _rates(shown: Judged, ledger: Ledger) -> list[Roof]:
     return roofs
 
 
-def _undrawn(shown: Judged, spots: Sequence[Spot], drawn: bool) -> str:
+def _undrawn(shown: Judged, all_spots: Sequence[Spot], spots: Sequence[Spot], drawn: bool) -> str:
     """What the chart leaves out, or why there is none."""
     if not spots:
         return "There is no roofline: no cell has operations to count and a time that is not the launch's."
     if not drawn:
-        return "There is no roofline, for some profiles of a case would share a marker; the table holds all of them."
+        return "There is no roofline: the run measured no copy."
     included = shown.plan.included_cases
     cells = [shown.cell(case.name, profile.name) for case in included for profile in shown.measured_profiles(case.name)]
     left = [
@@ -176,6 +185,7 @@ def _undrawn(shown: Judged, spots: Sequence[Spot], drawn: bool) -> str:
         for what, any_left in (
             (NO_FLOPS, any(not case.flops for case in included)),
             (LAUNCH_BOUND, any(cell["launch_bound"] for cell in cells)),
+            (SAME_MARKER, len(spots) < len(all_spots)),
             (IMPOSSIBLE, any(cell["impossible"].get(SCOPE) for cell in cells)),
         )
         if any_left

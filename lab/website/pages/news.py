@@ -8,7 +8,7 @@ from lab.website.addresses import run_folder, verdict_folder
 from lab.website.judged import Judged
 from lab.website.verdict_log import changes
 
-MOST_CHANGES = 8
+MOST_NEW, MOST_CHANGES = 6, 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +36,7 @@ class News:
     href: str
     experiments: int
     new: tuple[NewExperiment, ...]
+    more_new: int  # beyond those that are listed
     changed: tuple[ChangeView, ...]
     more: int  # changes beyond those that are listed
 
@@ -49,13 +50,15 @@ def news(published: Sequence[Judged]) -> News | None:
     before = {item.plan.name for item in published if item.digest != newest.digest}
     history = [item for item in published if item.plan.name in held]
     changed = [each for each in changes(history) if each.digest == newest.digest and each.was]
+    new = [NewExperiment(slug=name, title=item.plan.title) for name, item in held.items() if name not in before]
     return News(
         run_id=newest.evidence["run_id"],
         date=format.day(newest.measured_utc),
         machine=newest.machine_name,
         href=f"{run_folder(newest.digest)}/index.html",
         experiments=len(held),
-        new=tuple(NewExperiment(slug=name, title=item.plan.title) for name, item in held.items() if name not in before),
+        new=tuple(new[:MOST_NEW]),
+        more_new=max(0, len(new) - MOST_NEW),
         changed=tuple(
             ChangeView(
                 experiment=held[each.experiment].plan.title,

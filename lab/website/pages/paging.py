@@ -21,16 +21,16 @@ class Leaf(Generic[Item]):
     next: str
 
 
-def leaves(items: Sequence[Item], folder: str, first: str = "") -> Iterator[Leaf[Item]]:
+def leaves(items: Sequence[Item], folder: str, first: str = "", per_page: int = PER_PAGE) -> Iterator[Leaf[Item]]:
     """`folder`/index.html (or `first`), then `folder`/page-2/index.html and so on; one page where there is nothing."""
-    count = max(1, -(-len(items) // PER_PAGE))
+    count = max(1, -(-len(items) // per_page))
     paths = [first or f"{folder}/index.html", *(f"{folder}/page-{number}/index.html" for number in range(2, count + 1))]
     for index, path in enumerate(paths):
         yield Leaf(
             number=index + 1,
             of=count,
             path=path,
-            items=tuple(items[index * PER_PAGE : (index + 1) * PER_PAGE]),
+            items=tuple(items[index * per_page : (index + 1) * per_page]),
             total=len(items),
             previous=paths[index - 1] if index else "",
             next=paths[index + 1] if index + 1 < count else "",

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.website import format
+from lab.website.addresses import run_folder, verdict_folder
 from lab.website.judged import Judged
-
-DIGITS = 12  # of a digest, in an address
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,14 +44,14 @@ def finished(run: Judged) -> str:
 
 
 def run_link(run: Judged, root: str) -> str:
-    return f"{root}runs/{run.digest[:DIGITS]}/index.html"
+    return f"{root}{run_folder(run.digest)}/index.html"
 
 
 def verdict_link(run: Judged, root: str) -> str:
     """What a run said of its experiment, for ever."""
-    return f"{root}runs/{run.digest[:DIGITS]}/{run.plan.name}/index.html"
+    return f"{root}{verdict_folder(run.digest, run.plan.name)}/index.html"
 
 
 def source(run: Judged, root: str) -> str:
     """The file with the figures of that page."""
-    return f"{root}runs/{run.digest[:DIGITS]}/{run.plan.name}/data.json"
+    return f"{root}{verdict_folder(run.digest, run.plan.name)}/data.json"

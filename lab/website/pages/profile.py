@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
+from lab.website.addresses import experiment_folder
 from lab.website.figure import Figure, Ledger
 from lab.website.judged import Judged
 from lab.website.outputs import Document, Gathered
@@ -79,7 +80,9 @@ def profile_pages(gathered: Gathered) -> Iterator[Document]:
         page = ProfilePage(
             name=name, title=appearances[0].title, lede=_lede(appearances), appearances=tuple(appearances)
         )  # fmt: skip
-        yield Document(path=f"profiles/{name}/index.html", template="profile.html", view={"page": page})
+        yield Document(
+            path=f"profiles/{experiment_folder(name)}/index.html", template="profile.html", view={"page": page}
+        )
 
 
 def _lede(appearances: Sequence[Appearance]) -> str:

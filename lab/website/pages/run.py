@@ -13,6 +13,7 @@ from lab.website.outputs import Document, Gathered, Output
 from lab.website.pages.boundary import boundary
 from lab.website.pages.compare import Pair, pairs_of
 from lab.website.pages.machine import Fact, environment, evidence_facts
+from lab.website.pages.paging import leaves
 from lab.website.pages.tallies import StatusCount, status_counts
 
 
@@ -61,6 +62,7 @@ class RunPage:
     stages: Sentence
     provenance: tuple[Fact, ...]
     environment: tuple[Fact, ...]
+    in_full: bool  # else claims and what was left out stand on the pages of the verdicts alone
     experiments: tuple[ExperimentSection, ...]
     pairs: tuple[Pair, ...]
     files: tuple[tuple[str, str], ...]  # beside the page: name, and what it holds
@@ -68,7 +70,7 @@ class RunPage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunRow:
-    """A run in the list of all."""
+    """A run in the list of all; folders are relative to the root of the site."""
 
     folder: str
     run_id: str
@@ -82,6 +84,7 @@ class RunRow:
     counts: tuple[StatusCount, ...]
 
 
+MOST_IN_FULL = 50  # experiments of a run whose claims its page lists
 FILES = (
     ("evidence.json", "the digest, the commit that was measured, and the SHA-256 of the two files below"),
     ("plan.json", "what was registered before measuring: cases, profiles, claims, protocol"),
@@ -97,16 +100,11 @@ def run_pages(gathered: Gathered) -> Iterator[Output]:
     for run in runs:
         mine = tuple(pair for pair in pairs if run[0].digest in (pair.older, pair.newer))
         view = _page(run, current, defined, mine)
-        yield Document(
-            path=f"{run_folder(run[0].digest)}/index.html",
-            template="run.html",
-            view={"run": view},
-        )
+        yield Document(path=f"{run_folder(run[0].digest)}/index.html", template="run.html", view={"run": view})
     for files in gathered.files:
         yield from run_files(files)
-    yield Document(
-        path="runs/index.html", template="runs.html", view={"runs": tuple(_row(run) for run in reversed(runs))}
-    )
+    for leaf in leaves([_row(run) for run in reversed(runs)], "runs"):
+        yield Document(path=leaf.path, template="runs.html", view={"leaf": leaf})
 
 
 def _page(run: Sequence[Judged], current: set[tuple[str, str]], defined: set[str], pairs: tuple[Pair, ...]) -> RunPage:
@@ -129,7 +127,8 @@ def _page(run: Sequence[Judged], current: set[tuple[str, str]], defined: set[str
         stages=_stages(ledger),
         provenance=evidence_facts(ledger, PROVENANCE),
         environment=environment(first, ledger),
-        experiments=tuple(_section(item, current, defined) for item in run),
+        in_full=len(run) <= MOST_IN_FULL,
+        experiments=tuple(_section(item, current, defined, len(run) <= MOST_IN_FULL) for item in run),
         pairs=pairs,
         files=FILES,
     )
@@ -154,7 +153,7 @@ def _stages(ledger: Ledger) -> Sentence:
     return tuple(parts)
 
 
-def _section(item: Judged, current: set[tuple[str, str]], defined: set[str]) -> ExperimentSection:
+def _section(item: Judged, current: set[tuple[str, str]], defined: set[str], in_full: bool) -> ExperimentSection:
     ledger = Ledger(item.data)
     cases, measured = ledger.figure("counts", "cases"), ledger.figure("counts", "measured")
     return ExperimentSection(
@@ -165,8 +164,8 @@ def _section(item: Judged, current: set[tuple[str, str]], defined: set[str]) -> 
         current=(item.plan.name, item.digest) in current,
         cells=(measured or "no", " cells measured at ", cases or "no", " cases"),
         counts=status_counts([item]),
-        claims=tuple(_claim(item, claim.name, claim.text, ledger) for claim in item.plan.claims),
-        left_out=boundary(item, ledger).excluded,
+        claims=tuple(_claim(item, claim.name, claim.text, ledger) for claim in item.plan.claims) if in_full else (),
+        left_out=boundary(item, ledger).excluded if in_full else (),
     )
 
 
@@ -183,7 +182,7 @@ def _claim(item: Judged, name: str, text: str, ledger: Ledger) -> ClaimRow:
 def _row(run: Sequence[Judged]) -> RunRow:
     first = run[0]
     return RunRow(
-        folder=short(first.digest),
+        folder=run_folder(first.digest),
         run_id=first.evidence["run_id"],
         digest=short(first.digest),
         date=format.minute(first.evidence["finished_utc"]),

@@ -37,7 +37,7 @@ def search_answer(shown: Judged, ledger: Ledger) -> Sentence:
             stayed.append((f"{label} (nearest: {found[0]}, ", found[1], " ", found[2], ")"))
     parts: list[Figure | str] = [f"{where(shown, scopes)}: ", *_joined(won, "; ")]
     if stayed:
-        parts += ["; " if won else "", f"no configuration beat the rule by {EQUIVALENCE_MARGIN:.0%} at "]
+        parts += ["; " if won else "", "no configuration beat the rule by what its claim asks at "]
         parts += _joined(stayed, ", ")
     return (*parts, ".")
 
@@ -133,7 +133,7 @@ def _outcome(case: PlannedCase, trials: list[Trial], ledger: Ledger) -> Sentence
     winner = ledger.value(*place, "winner")
     if not winner:
         return (
-            f"no configuration was 2 % faster than the rule beyond noise ({title}, the nearest, ran ",
+            f"no configuration was faster than the rule by as much as its claim asks ({title}, the nearest, ran ",
             ratio, " ", interval, " as fast)",
         )  # fmt: skip
     fastest = ledger.figure(*place, "sweeps_fastest")

@@ -1,6 +1,5 @@
 """An experiment as one run has it: verdicts at an address that stays, whatever is measured later."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,9 +12,10 @@ from lab.website.judged import Judged
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.boundary import boundary
 from lab.website.pages.labels import baseline_title, case_label, profile_title
-from lab.website.pages.machine import Fact, environment, evidence_facts
+from lab.website.pages.machine import Fact, evidence_facts
 from lab.website.pages.tallies import StatusCount, status_counts
 from lab.website.pages.views import Boundary
+from lab.website.schemas import data_text
 from lab.website.verdict_log import Change, changes
 
 
@@ -49,23 +49,6 @@ class ClaimVerdicts:
     threshold: Figure | None
     rows: tuple[CaseVerdict, ...]
     change: Change | None  # how it came out otherwise than in the run before
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CellRow:
-    at: str
-    profile: str
-    p50: Figure | None
-    p95: Figure | None
-    noise: Figure | None
-    outcome: str
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseCells:
-    label: str
-    cells: tuple[CellRow, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,23 +86,21 @@ class VerdictPage:
     policy_of_run: Figure | None
     counts: tuple[StatusCount, ...]
     claims: tuple[ClaimVerdicts, ...]
-    cases: tuple[CaseCells, ...]
     boundary: Boundary
-    environment: tuple[Fact, ...]
+    provenance: tuple[Fact, ...]
 
 
 def verdict_pages(gathered: Gathered) -> Iterator[Output]:
     shown = {item.plan.name: item for item in gathered.current}
-    for name in dict.fromkeys(item.plan.name for item in gathered.published):
-        history = gathered.history(name)
+    for name, history in gathered.histories().items():
         log = changes(history)
         for place, item in enumerate(history):
             around = (history[place - 1] if place else None, history[place + 1] if place + 1 < len(history) else None)
             folder = verdict_folder(item.digest, name)
             page = _page(item, shown.get(name), around, {c.claim: c for c in log if c.digest == item.digest and c.was})
             yield Document(path=f"{folder}/index.html", template="verdicts.html", view={"page": page})
-            text = json.dumps(item.data, separators=(",", ":"), sort_keys=True)
-            yield Attachment(path=f"{folder}/data.json", content=text + "\n")
+            data = f"{folder}/data.json"
+            yield Attachment(path=data, content=data_text(item.data, data, "experiment", indent=None))
 
 
 def _page(
@@ -150,9 +131,8 @@ def _page(
         policy_of_run=ledger.figure("evidence", "policy_version_of_run"),
         counts=status_counts([item]),
         claims=tuple(_claim(item, claim, moved.get(claim.name), ledger) for claim in item.plan.claims),
-        cases=_cases(item, ledger),
         boundary=boundary(item, ledger),
-        environment=(*environment(item, ledger), *evidence_facts(ledger, PROVENANCE)),
+        provenance=evidence_facts(ledger, PROVENANCE),
     )
 
 
@@ -220,28 +200,3 @@ def _side(claim: PlannedClaim, case: str, side: str, ledger: Ledger) -> Figure |
 
 def _label(item: Judged, case: str) -> str:
     return next(case_label(each) for each in item.plan.cases if each.name == case)
-
-
-def _cases(item: Judged, ledger: Ledger) -> tuple[CaseCells, ...]:
-    return tuple(
-        CaseCells(
-            label=case_label(case),
-            cells=tuple(
-                _cell(("cells", case.name, profile.name), profile.title, ledger)
-                for profile in item.plan.profiles_of(case)
-            ),
-        )
-        for case in item.plan.included_cases
-    )
-
-
-def _cell(path: tuple[str, ...], title: str, ledger: Ledger) -> CellRow:
-    return CellRow(
-        at=pointer(*path),
-        profile=title,
-        p50=ledger.figure(*path, "p50_seconds", show=format.microseconds),
-        p95=ledger.figure(*path, "p95_seconds", show=format.microseconds),
-        noise=ledger.figure(*path, "noise_ratio", show=format.noise),
-        outcome=ledger.value(*path, "outcome"),
-        reason=ledger.value(*path, "reason"),
-    )

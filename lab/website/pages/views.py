@@ -196,6 +196,7 @@ class ExperimentPage:
     samples: Sentence
     digest: str
     run_link: str  # empty in a preview
+    verdict_link: str
     commit: str
     policy_version: int
     cards: tuple[Card, ...]
@@ -222,7 +223,7 @@ class ExperimentPage:
     decision_state: str
     live_command: str
     local_command: str
-    provenance: tuple[tuple[str, str], ...]
+    provenance: tuple[tuple[str, Sentence], ...]
     history: HistorySection | None  # None in a preview
     data: Mapping[str, Any]
 

@@ -6,13 +6,16 @@ from typing import Any
 
 from lab.website.judged import json_text
 from lab.website.outputs import Attachment, Gathered
+from lab.website.schemas.comparison import COMPARISON
 from lab.website.schemas.experiment import EXPERIMENT
 from lab.website.schemas.manifest import MANIFEST
 from lab.website.schemas.methods import METHODS
+from lab.website.schemas.overview import OVERVIEW
 from lab.website.schemas.trust import TRUST
 
 SCHEMAS: Mapping[str, Mapping[str, Any]] = {
-    "experiment": EXPERIMENT, "trust": TRUST, "methods": METHODS, "manifest": MANIFEST,
+    "experiment": EXPERIMENT, "comparison": COMPARISON, "overview": OVERVIEW, "trust": TRUST, "methods": METHODS,
+    "manifest": MANIFEST,
 }  # fmt: skip
 
 
@@ -21,9 +24,10 @@ def schemas_room(gathered: Gathered) -> Iterator[Attachment]:
         yield Attachment(path=f"schemas/{name}.json", content=json.dumps(schema, indent=1) + "\n")
 
 
-def data_text(data: Mapping[str, Any], path: str, schema: str) -> str:
+def data_text(data: Mapping[str, Any], path: str, schema: str, indent: int | None = 1) -> str:
     """The text of a data file that lies at `path`, with the way from there to its schema."""
-    return with_schema(json_text(data), path, schema)
+    text = json_text(data) if indent else json.dumps(data, separators=(",", ":")) + "\n"
+    return with_schema(text, path, schema)
 
 
 def with_schema(text: str, path: str, schema: str) -> str:

@@ -1,0 +1,116 @@
+"""The answer: short, with verdict, effect, interval and scope, and clear of what each part speaks."""
+
+import dataclasses
+
+from factory import DOUBLING, FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, SMALL, plan_of, records_of, small_experiment
+
+from lab.definition.experiment import Claim, Profile
+from lab.definition.search import is_search
+from lab.verdict.results import judge_run
+from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.judged import Judged, judged_run, not_measured
+from lab.website.kept import judged
+from lab.website.pages.answer import answer, glances
+from lab.website.pages.boundary import boundary_line
+from lab.website.promoted import load_evidence
+
+TIMES = {
+    (SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6,
+    (LARGE.name, "plain"): 60e-6, (LARGE.name, "fast"): 59.9e-6,
+}  # fmt: skip
+LONGEST = 66  # words, of which the place and an interval take many
+OTHER = dataclasses.replace(SMALL, operator=dataclasses.replace(DOUBLING, name="halving"))
+BOTH = {"doubling": lambda: lambda x: x * 2, "halving": lambda: lambda x: x / 2}
+
+
+def item_of(*claims: Claim, profiles: tuple[Profile, ...] = (PLAIN, FAST), **how: object) -> Judged:
+    asked = claims or (FAST_BEATS_PLAIN,)
+    cases = tuple(dict.fromkeys((SMALL, LARGE, *(case for claim in asked for case in claim.cases))))
+    experiment = small_experiment(claims=asked, headlines=asked, cases=cases, profiles=profiles)
+    plan = plan_of(experiments=[experiment], include=("large-sweep",))
+    times = TIMES | {(OTHER.name, "plain"): 60e-6, (OTHER.name, "fast"): 20e-6}
+    return judged_run(judge_run(plan, records_of(plan, times, noise=0.001, **how)))[0]  # type: ignore[arg-type]
+
+
+def told(sentence: Sentence) -> str:
+    return "".join(part if isinstance(part, str) else part.text for part in sentence)
+
+
+def answer_of(item: Judged) -> str:
+    return told(answer(item, Ledger(item.data)))
+
+
+def test_it_says_where_by_how_much_how_surely_and_with_what_verdict() -> None:
+    text = answer_of(item_of())
+    assert text.startswith("On one NVIDIA H100 80GB HBM3, in GPU time with nothing cached: fast ran 1.00")
+    assert text.endswith("] as fast as plain (refuted: supported at 1 of 2 cases).")
+    assert text.count("× [") == 2
+
+
+def test_every_figure_of_it_has_a_source() -> None:
+    item = item_of()
+    figures = [part for part in answer(item, Ledger(item.data)) if isinstance(part, Figure)]
+    for figure in figures:
+        node = item.data
+        for name in figure.source.split("/")[1:]:
+            node = node[name]
+        assert node == figure.value
+    assert len(figures) == 6
+
+
+def test_one_case_is_told_once() -> None:
+    text = answer_of(item_of(dataclasses.replace(FAST_BEATS_PLAIN, cases=(SMALL,))))
+    assert text.count("×") == 1
+    assert " to " not in text
+    assert text.endswith("as fast as plain (supported at 1 of 1 case).")
+
+
+def test_the_operator_is_named_where_profiles_are_called_alike() -> None:
+    both = tuple(dataclasses.replace(each, implementations=BOTH) for each in (PLAIN, FAST))
+    one = dataclasses.replace(FAST_BEATS_PLAIN, cases=(SMALL,), baseline=both[0], subject=both[1])
+    two = dataclasses.replace(one, name="halving-too", cases=(OTHER,))
+    item = item_of(one, two, profiles=both)
+    assert "for doubling, fast ran 1.5" in answer_of(item)
+    assert "; for halving, fast ran " in answer_of(item)
+    assert [glance.operator for glance in glances(item, Ledger(item.data))] == ["doubling", "halving"]
+    alone = item_of(one, profiles=both)
+    assert [glance.operator for glance in glances(alone, Ledger(alone.data))] == [""]
+
+
+def test_a_subject_is_not_named_twice_running() -> None:
+    third = dataclasses.replace(PLAIN, name="third", title="third")
+    more = dataclasses.replace(FAST_BEATS_PLAIN, name="fast-beats-third", baseline=third)
+    text = answer_of(item_of(FAST_BEATS_PLAIN, more, profiles=(PLAIN, FAST, third)))
+    assert text.count("fast ran") == 1
+    item = item_of(FAST_BEATS_PLAIN, more, profiles=(PLAIN, FAST, third))
+    assert [glance.baseline for glance in glances(item, Ledger(item.data))] == ["plain", "third"]
+
+
+def test_a_glance_holds_verdict_effect_interval_and_baseline() -> None:
+    item = item_of()
+    (glance,) = glances(item, Ledger(item.data))
+    assert (glance.status, told(glance.asks), glance.baseline) == ("refuted", "faster than", "plain")
+    assert [end.case for end in glance.ends] == [LARGE.name, SMALL.name]
+    assert all(end.ratio and end.interval for end in glance.ends)
+
+
+def test_the_boundary_in_one_line_names_machine_types_and_what_is_not_shown() -> None:
+    line = boundary_line(item_of())
+    assert line == (
+        "Holds for one NVIDIA H100 80GB HBM3, 2 cases in float32, torch 2.11.0, and for nothing else. "
+        "It does not show: Anything else."
+    )
+
+
+def test_without_evidence_there_is_no_answer_and_no_glance() -> None:
+    item = not_measured(plan_of(experiments=[small_experiment()]).experiments[0])
+    assert answer_of(item) == "No run of this experiment has been published yet."
+    assert glances(item, Ledger(item.data)) == ()
+    assert boundary_line(item) == "Nothing is measured yet."
+
+
+def test_no_answer_of_the_labs_own_evidence_is_long() -> None:
+    for evidence in load_evidence():
+        for item in judged(evidence):
+            if not is_search(item.plan):
+                assert len(answer_of(item).split()) <= LONGEST, item.plan.name

@@ -1,0 +1,70 @@
+"""Which published runs are held against one another, and what is said of them."""
+
+from functools import cache
+
+from factory import FAST_BEATS_PLAIN, SMALL, plan_of, records_of, small_experiment
+
+from lab.verdict.results import judge_run
+from lab.website.comparison import MOST_RUNS_PAIRED, comparison_data, run_pairs, shared
+from lab.website.judged import Judged, judged_run
+
+A, B = "NVIDIA H100 80GB HBM3", "NVIDIA A10G"
+
+
+@cache
+def measured(seed: int = 1) -> Judged:
+    plan = plan_of(experiments=[small_experiment()], include=())
+    (found,) = judged_run(judge_run(plan, records_of(plan, {"plain": 200e-6, "fast": 100e-6}, seed=seed)))
+    return found
+
+
+def run(number: int, gpu: str = A, card: str = "0123456789ab") -> Judged:
+    """The same measurement as if it were that of another run."""
+    known = measured()
+    data = dict(known.data)
+    data["evidence"] = {**known.evidence, "digest": f"{number:064}", "finished_utc": f"2026-01-02T{number:02}:00:00Z"}
+    data["machine"] = {**known.machine, "gpu": gpu, "gpu_id": card}
+    return Judged(plan=known.plan, data=data)
+
+
+def numbers(*histories: list[Judged]) -> list[tuple[int, int]]:
+    return [(int(older), int(newer)) for older, newer in run_pairs(histories)]
+
+
+def test_few_runs_are_all_held_against_one_another_older_first():
+    assert numbers([run(1), run(2, B), run(3)]) == [(1, 2), (1, 3), (2, 3)]
+
+
+def test_of_many_runs_only_neighbours_on_a_gpu_model_are_paired():
+    many = [run(number, (A, B)[number % 2]) for number in range(MOST_RUNS_PAIRED + 1)]
+    assert sorted(numbers(many)) == [(number, number + 2) for number in range(MOST_RUNS_PAIRED - 1)]
+
+
+def test_runs_that_share_two_experiments_are_one_pair():
+    assert numbers([run(1), run(2)], [run(1), run(2)]) == [(1, 2)]
+
+
+def test_only_what_both_runs_have_is_shared():
+    assert shared([run(1)], []) == ()
+    ((older, newer),) = shared([run(1)], [run(2)])
+    assert (int(older.digest), int(newer.digest)) == (1, 2)
+
+
+def test_a_run_beside_itself_has_changed_in_nothing():
+    data = comparison_data([run(1)], [run(2)])
+    assert data["counts"] == {"claims": 1, "changed": 0, "cells": 2, "moved": 0}
+    assert data["experiments"]["doubling"]["times"][SMALL.name]["fast"]["ratio"] == 1
+    assert data["experiments"]["doubling"]["verdicts"][FAST_BEATS_PLAIN.name] == {
+        "older": "supported", "newer": "supported",
+    }  # fmt: skip
+
+
+def test_times_of_two_cards_of_one_model_are_not_divided():
+    data = comparison_data([run(1)], [run(2, card="fedcba987654")])
+    assert not data["one_machine"]
+    assert data["counts"]["cells"] == 0
+    assert data["experiments"]["doubling"]["times"] == {}
+
+
+def test_nothing_tells_that_two_machines_without_a_card_are_one():
+    assert not comparison_data([run(1, card="")], [run(2, card="")])["one_machine"]

@@ -1,0 +1,80 @@
+"""The page of a profile: everywhere it was measured, where it wins and where it does not."""
+
+import dataclasses
+
+from factory import FAST, LARGE, PLAIN, SMALL, plan_of, profile, records_of, small_experiment
+
+from lab.verdict.results import judge_run
+from lab.website.judged import judged_run, not_measured
+from lab.website.outputs import Gathered
+from lab.website.pages.profile import ProfilePage, profile_pages
+
+TIMES = {
+    (SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6,
+    (LARGE.name, "plain"): 59.9e-6, (LARGE.name, "fast"): 60e-6,
+}  # fmt: skip
+
+
+def pages_of(**how: object) -> dict[str, ProfilePage]:
+    """The pages of the profiles of two experiments, of which the second was never measured."""
+    second = dataclasses.replace(small_experiment(), name="again", title="Again", profiles=(PLAIN, FAST))
+    plan = plan_of(experiments=[small_experiment(profiles=(PLAIN, FAST, profile("third"))), second], sweeps=5,
+                   include=("large-sweep",))  # fmt: skip
+    item = judged_run(judge_run(plan, records_of(plan, TIMES, noise=0.001, **how)))[0]  # type: ignore[arg-type]
+    gathered = Gathered(
+        label="", current=(item, not_measured(plan.experiments[1])), published=(), decisions=(), files=()
+    )  # fmt: skip
+    found = {}
+    for document in profile_pages(gathered):
+        page = document.view["page"]
+        assert isinstance(page, ProfilePage)
+        found[document.path] = page
+    return found
+
+
+def test_every_profile_has_one_page_over_all_experiments() -> None:
+    pages = pages_of()
+    assert list(pages) == [f"profiles/{name}/index.html" for name in ("plain", "fast", "third")]
+    assert [each.experiment for each in pages["profiles/plain/index.html"].appearances] == ["doubling", "again"]
+    assert [each.experiment for each in pages["profiles/third/index.html"].appearances] == ["doubling"]
+
+
+def test_it_says_where_the_profile_is_fastest_level_or_slower() -> None:
+    plain, fast, third = pages_of(outcomes={"third": ("failed", "it broke")}).values()
+    assert [row.standing for row in fast.appearances[0].standings] == ["fastest", "level with the fastest"]
+    assert [row.standing for row in plain.appearances[0].standings] == [
+        "slower than the fastest", "level with the fastest"
+    ]  # fmt: skip
+    assert [row.why_not for row in third.appearances[0].standings] == ["failed: it broke"] * 2
+    assert fast.lede == "In 2 experiments: fastest at 1 case, level with the fastest at 1."
+    assert third.lede == "In one experiment: without a time at 2 cases."
+
+
+def test_its_times_stand_against_the_fastest_other_and_point_into_the_experiments_data() -> None:
+    page = pages_of()["profiles/fast/index.html"].appearances[0]
+    row = page.standings[0]
+    assert page.data == "../../experiments/doubling/data.json"
+    assert row.against == "plain"
+    assert row.ratio is not None
+    assert row.ratio.source == f"/against/{SMALL.name}/fast/plain/ratio"
+    assert abs(float(row.ratio.value) - 1.5) < 0.01
+
+
+def test_its_claims_stand_with_their_verdicts_and_its_part_in_them() -> None:
+    pages = pages_of()
+    (subject,) = pages["profiles/fast/index.html"].appearances[0].claims
+    (baseline,) = pages["profiles/plain/index.html"].appearances[0].claims
+    assert (subject.role, baseline.role) == ("against plain", "as the baseline of fast")
+    assert subject.status == baseline.status == "refuted"
+    (never,) = pages["profiles/fast/index.html"].appearances[1].claims
+    assert never.status == "no-evidence"
+
+
+def test_where_nothing_was_published_it_says_so() -> None:
+    item = not_measured(plan_of(experiments=[small_experiment()]).experiments[0])
+    (page, _) = (
+        d.view["page"] for d in profile_pages(Gathered(label="", current=(item,), published=(), decisions=(), files=()))
+    )
+    assert isinstance(page, ProfilePage)
+    assert page.lede == "In one experiment; no run that measured it has been published yet."
+    assert page.appearances[0].machine == ""

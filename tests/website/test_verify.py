@@ -1,0 +1,293 @@
+"""`lab verify`: a site agrees with its raw samples, or the place where it does not is named."""
+
+import gzip
+import json
+import re
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+from factory import measured_run
+from test_site import EXPERIMENT, TIMES, publish
+
+from lab.cli import MOST_TOLD, main
+from lab.errors import EvidenceError
+from lab.verdict import statistics
+from lab.verdict.results import load_run
+from lab.website.promoted import load_evidence
+from lab.website.published import experiment_data
+from lab.website.site import build_site
+from lab.website.verify import verify
+from lab.website.verify_again import reckoned_again
+from lab.website.verify_figures import misread
+from lab.website.verify_statistics import interval, p50_and_p95, student_quantile
+
+DATA = "experiments/normalization-fusion/data.json"
+CASE = "rmsnorm-4096x4096-float16"
+CELL = ("cells", CASE, "torch-fused")
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A site with the raw samples of its only run."""
+    folder = tmp_path_factory.mktemp("verified")
+    publish(folder / "evidence", measured_run(folder, TIMES, sweeps=3))
+    (folder / "decisions").mkdir()
+    build_site(folder / "site", folder / "decisions", folder / "evidence")
+    for evidence in load_evidence(folder / "evidence"):
+        raw = folder / "site" / "runs" / evidence.digest[:12]
+        if not (raw / "evidence.json").is_file():
+            raw.mkdir(parents=True, exist_ok=True)
+            for name in ("evidence.json", "plan.json"):
+                shutil.copy(evidence.directory / name, raw / name)
+            journal = (evidence.directory / "journal.jsonl").read_bytes()
+            (raw / "journal.jsonl.gz").write_bytes(gzip.compress(journal, mtime=0))
+    return folder / "site"
+
+
+@pytest.fixture
+def site(published, tmp_path):
+    """A copy to spoil."""
+    shutil.copytree(published, tmp_path / "site")
+    return tmp_path / "site"
+
+
+def told(site):
+    """What verifying finds, a line a difference; the manifest, which hashes what a test spoils, apart."""
+    (site / "manifest.json").unlink(missing_ok=True)
+    return [str(difference) for difference in verify(site, lambda _: None).differences]
+
+
+def raw(site, name):
+    return next(site.glob(f"runs/*/{name}"))
+
+
+def change(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_a_site_agrees_with_its_own_samples(published):
+    found = verify(published, lambda _: None)
+    assert found.differences == ()
+    assert found.runs == 1
+    assert found.pages >= 10
+    assert found.figures > 300
+
+
+def test_a_text_that_does_not_say_its_value_is_named(site):
+    page = site / EXPERIMENT
+    source = re.search(r'<data value="[\d.e-]+" data-src="(data\.json#/claims/[^"]+/largest_ratio)">', page.read_text())
+    text = re.sub(rf'(data-src="{re.escape(source[1])}">)[^<]+', r"\g<1>9.99×", page.read_text(), count=1)
+    page.write_text(text)
+    (line,) = told(site)
+    assert line.startswith(f"{EXPERIMENT} → {source[1]}: says '9.99×'")
+
+
+def test_a_value_that_is_changed_in_page_and_data_alike_is_named_by_its_pointer(site):
+    data = json.loads((site / DATA).read_text())
+    cell = data["cells"][CASE]["torch-fused"]
+    was = cell["p50_seconds"]
+    cell["p50_seconds"] = 1e-6
+    (site / DATA).write_text(json.dumps(data))
+    pointer = "/" + "/".join((*CELL, "p50_seconds"))
+    assert f"{DATA}#{pointer}: published is 1e-06, computed {was}" in told(site)
+
+
+def test_a_verdict_that_its_samples_do_not_give_is_named(site):
+    change(site / DATA, '"status": "refuted"', '"status": "supported"')
+    assert any(line.endswith('/status: published is "supported", computed "refuted"') for line in told(site))
+
+
+def test_a_figure_that_points_nowhere_is_named(site):
+    change(site / EXPERIMENT, "data.json#/counts/cases", "data.json#/counts/casks")
+    (line,) = told(site)
+    assert "data.json#/counts/casks: points at nothing" in line
+
+
+def test_samples_that_were_altered_are_named_and_what_follows_from_them_too(site):
+    path = raw(site, "journal.jsonl.gz")
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines(keepends=True)
+    path.write_bytes(gzip.compress("".join(line for line in lines if '"torch-compile"' not in line).encode()))
+    found = told(site)
+    assert any("journal.jsonl: is not the file whose SHA-256 evidence.json gives" in line for line in found)
+    assert any(line.startswith(f"{DATA}#/cells/") and "torch-compile" in line for line in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "says"),
+    [
+        ("journal.jsonl.gz", lambda path: path.write_bytes(path.read_bytes()[:-500]), "cannot be unpacked"),
+        ("journal.jsonl.gz", lambda path: path.write_bytes(b"no gzip"), "cannot be unpacked"),
+        ("journal.jsonl.gz", Path.unlink, "journal.jsonl.gz is missing"),
+        ("plan.json", Path.unlink, "plan.json is missing"),
+        ("plan.json", lambda path: path.write_text("{"), "not valid JSON"),
+        ("evidence.json", lambda path: path.write_text("[]"), "holds no"),
+    ],
+    ids=["torn", "no gzip", "no journal", "no plan", "broken plan", "broken evidence"],
+)
+def test_a_run_that_cannot_be_read_is_named_and_not_passed_over(site, name, spoil, says):
+    spoil(raw(site, name))
+    assert any(line.startswith("runs/") and says in line for line in told(site))
+
+
+def test_a_site_without_samples_cannot_be_verified(site):
+    shutil.rmtree(site / "runs")
+    with pytest.raises(EvidenceError, match="without raw samples nothing can be computed again"):
+        verify(site, lambda _: None)
+
+
+def test_a_figure_out_of_a_file_that_nothing_computes_is_named(site):
+    (site / "other.json").write_text('{"a": 1}')
+    (site / "page.html").write_text('<data value="1" data-src="other.json#/a">1</data>')
+    assert told(site) == ["other.json: figures point here, and nothing computes it"]
+
+
+def test_files_are_held_against_the_manifest(site, tmp_path):
+    change(site / "index.html", "<h1>", "<h1> ")
+    (site / "extra.txt").write_text("x")
+    (site / "manifest.json").write_text(json.dumps({"files": {"index.html": "0" * 64, "gone.html": "0" * 64}}))
+    found = [str(difference) for difference in verify(site, lambda _: None).differences]
+    assert "index.html: is not the file whose SHA-256 manifest.json gives" in found
+    assert "gone.html: is missing; manifest.json lists it" in found
+    assert "extra.txt: is not listed in manifest.json" in found
+
+
+def test_a_zip_is_a_site_too(published, tmp_path, capsys):
+    archive = tmp_path / "site.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for path in published.rglob("*"):
+            packed.write(path, Path("site") / path.relative_to(published))
+    assert main(["verify", str(archive)]) == 0
+    assert "1 runs judged again" in capsys.readouterr().out
+    archive.write_bytes(archive.read_bytes()[:-4000])
+    assert main(["verify", str(archive)]) == 2
+    assert "cannot be unpacked" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["nowhere", "empty"])
+def test_what_is_no_site_is_refused(tmp_path, capsys, name):
+    (tmp_path / "empty").mkdir()
+    assert main(["verify", str(tmp_path / name)]) == 2
+    assert str(tmp_path / name) in capsys.readouterr().err
+
+
+def test_the_command_lists_the_first_differences_and_counts_the_rest(site, capsys):
+    (site / "manifest.json").unlink(missing_ok=True)
+    page = site / EXPERIMENT
+    page.write_text(re.sub(r'(data-src="/p50_seconds">)[^<]+', r"\g<1>0.01", page.read_text()))
+    assert main(["verify", str(site)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == MOST_TOLD + 2
+    assert re.fullmatch(r"and \d+ more", lines[-2])
+    assert re.search(r": \d+ differences$", lines[-1])
+
+
+def test_help_teaches_what_is_compared(capsys):
+    with pytest.raises(SystemExit):
+        main(["verify", "--help"])
+    text = capsys.readouterr().out
+    assert all(word in text for word in ("manifest.json", "journal.jsonl.gz", "Exit status", "site.zip"))
+
+
+# --- the second reckoning -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"),
+    [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (5, 2.571), (8, 2.306), (29, 2.045), (30, 2.042), (120, 1.980)],
+)
+def test_students_quantile_is_that_of_printed_tables(freedom, quantile):
+    assert student_quantile(freedom) == pytest.approx(quantile, abs=5e-4)
+
+
+def test_an_interval_by_hand():
+    """Two sweeps of one round: logarithms 0.2 and 0.3, so a mean of 0.25 and 12.706 × 0.05 beside it."""
+    baseline, subject = [[[1.2214028e-3]], [[1.3498588e-3]]], [[[1e-3]], [[1e-3]]]
+    ratio, low, high = interval(baseline, subject, 0.0)
+    assert (ratio, low, high) == pytest.approx((1.28403, 0.68025, 2.42371), rel=1e-4)
+
+
+def test_the_clocks_step_widens_an_interval_that_is_narrower():
+    """Nothing varies, and a step of a tenth of the shorter time leaves 7.8 % open on either side."""
+    found = interval([[[2e-6]], [[2e-6]]], [[[1e-6]], [[1e-6]]], 1e-7)
+    assert found == pytest.approx((2.0, 2 / 1.078, 2 * 1.078))
+
+
+def test_percentiles_by_hand():
+    p50, p95 = p50_and_p95([[[float(number) for number in range(101)]], [[50.0, 52.0]]])
+    assert (p50, p95) == (50.5, pytest.approx(94.9))
+    assert p50_and_p95([[[1.0, 2.0]]])[1] is None
+
+
+@pytest.fixture(scope="module")
+def run_directory(tmp_path_factory):
+    return measured_run(tmp_path_factory.mktemp("reckoned"), TIMES)
+
+
+def reckoned(directory):
+    run = load_run(directory)
+    (result,) = run.experiments
+    return [str(found) for found in reckoned_again(result, experiment_data(result, run), DATA)]
+
+
+def test_both_reckonings_agree(run_directory):
+    assert reckoned(run_directory) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "bug", "where"),
+    [
+        ("median", lambda values: sorted(values)[len(values) // 2], "p50_seconds"),
+        ("t_half_width", lambda values: 1.96 * float(values.std()) / len(values) ** 0.5, "high"),
+        ("FEWEST_FOR_P95", 10**9, "p95_seconds"),
+    ],
+    ids=["upper median", "normal interval", "no p95"],
+)
+def test_a_bug_in_the_central_statistics_does_not_verify_itself(run_directory, monkeypatch, name, bug, where):
+    monkeypatch.setattr(statistics, name, bug)
+    assert any(
+        f"/{where}: published is" in line and "a second reckoning gives" in line for line in reckoned(run_directory)
+    )
+
+
+# --- texts ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "pointer"),
+    [
+        ("23.61", 2.36123e-5, "/cells/a/p50_seconds"), ("23.61 µs", 2.36123e-5, "/p50_seconds"),
+        ("1.334×", 1.33399, "/ratio"), ("4,930 GB/s", 4.93e12, "/bytes_per_second"), ("989", 9.894e14 - 5e11,
+        "/flops_per_second/float16"), ("3.35", 3.352e12, "/bytes_per_second"), ("92.4", 0.92413, "/attained"),
+        ("91.2 % DRAM", 91.23, "/dram_percent"), ("3%", 0.0312, "/spoiled_share"), ("−0.31", -0.312e-6,
+        "/distance_seconds"), ("1,024", 1024, "/rows"), ("supported", "supported", "/status"),
+        ("17", 17, "/counts/cases"),
+        ("67.1", 67108864, "/least_bytes"), ("1980", 1.98e9, "/lowest_sm_hertz"),
+    ],
+)  # fmt: skip
+def test_a_text_says_its_value(text, value, pointer):
+    assert misread(text, [{}, value], pointer) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "pointer"),
+    [
+        ("23.62", 2.36123e-5, "/cells/a/p50_seconds"), ("23.61 ms", 2.36123e-5, "/p50_seconds"),
+        ("1.335×", 1.33399, "/ratio"), ("133×", 1.33399, "/ratio"), ("0.00", 2e-5, "/p50_seconds"),
+        ("–", 1.0, "/ratio"),
+        ("refuted", "supported", "/status"), ("1.33 to 1.50", 1.33, "/ratio"), ("18", 17, "/counts/cases"),
+    ],
+)  # fmt: skip
+def test_a_text_that_says_something_else(text, value, pointer):
+    assert "its datum" in misread(text, [{}, value], pointer) or "not in its data" in misread(
+        text, [{}, value], pointer
+    )
+
+
+def test_both_ends_of_an_interval_are_held_against_the_data():
+    around = {"low": 1.3312, "high": 1.3371}
+    assert misread("[1.331, 1.337]", [{}, around, 1.3312], "/ratio/low") == ""
+    assert "1.338 is not in its data" in misread("[1.331, 1.338]", [{}, around, 1.3312], "/ratio/low")
