@@ -19,6 +19,7 @@ from lab.errors import LabError
 from lab.evidence.source import ROOT
 
 REMEMBERED = ROOT / ".cache" / "site"
+MOST_SITES = 32  # that are remembered, by their folders; previews come and go
 Content = tuple[str, bytes]  # path in the site, what the file holds
 Stamp = tuple[int, int]  # size, time of the last change
 
@@ -193,3 +194,5 @@ def _remember(memory: Memory, path: Path) -> None:
     held = {"keys": memory.keys, "notes": memory.notes, "files": memory.files, "stamps": memory.stamps}
     fresh.write_text(json.dumps(held, separators=(",", ":")), encoding="utf-8")
     fresh.replace(path)
+    for stale in sorted(path.parent.glob("*.json"), key=lambda found: found.stat().st_mtime_ns)[:-MOST_SITES]:
+        stale.unlink(missing_ok=True)

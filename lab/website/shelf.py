@@ -8,7 +8,7 @@ from typing import Any, overload
 from lab.evidence.codec import digest, to_data
 from lab.website.judged import Judged
 
-AT_HAND = 128  # experiments that stay in memory
+AT_HAND = 1024  # experiments that stay in memory, a third of a megabyte each
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

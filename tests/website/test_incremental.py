@@ -149,7 +149,7 @@ def test_a_site_that_is_built_again_after_evidence_and_decisions_changed_equals_
     decisions.mkdir()
 
     def build(name: str, memory: str) -> Files:
-        build_site(tmp_path / name, decisions, evidence, tmp_path / memory)
+        build_site(tmp_path / name, decisions, evidence, remembered=tmp_path / memory)
         files = {p.relative_to(tmp_path / name): p.read_bytes() for p in (tmp_path / name).rglob("*") if p.is_file()}
         return {path.as_posix(): content.hex() for path, content in files.items()}
 
