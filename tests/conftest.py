@@ -1,8 +1,13 @@
-"""Triton without a GPU runs in its interpreter; tests marked `gpu` need `--gpu`."""
+"""Triton without a GPU runs in its interpreter; tests marked `gpu` need `--gpu`; several processes share the rest."""
 
 import os
+from typing import Any
 
 import pytest
+
+# One of several processes (pytest-xdist) must not take the cores of the others; the libraries read this when imported.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def _has_gpu() -> bool:
@@ -23,12 +28,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--gpu", action="store_true", help="also run the tests marked gpu")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--gpu") and config.getoption("numprocesses", None):
+        raise pytest.UsageError("--gpu: tests that time a GPU run in one process; leave out -n")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    # A kernel that fails in Triton's interpreter leaves the interpreter's functions in the language, for good.
-    items.sort(key=lambda item: "compiles" not in item.keywords)
+    for item in items:
+        if not any(item.iter_markers("xdist_group")):
+            item.add_marker(pytest.mark.xdist_group(item.path.name))  # what a file has built, its tests share
+    items.sort(key=_turn)
     if config.getoption("--gpu"):
         return
     skip = pytest.mark.skip(reason="needs an NVIDIA GPU: give --gpu where there is one")
     for item in items:
         if "gpu" in item.keywords:
             item.add_marker(skip)
+
+
+def _turn(item: pytest.Item) -> int:
+    """A function that Triton interprets leaves the interpreter's in the language, so compiling comes first.
+
+    Where several processes run, what takes longest in one of them begins at once.
+    """
+    if "compiles" in item.keywords:
+        return 0
+    group = next(item.iter_markers("xdist_group")).args[0]
+    return {"measuring": 1, "browser": 2}.get(group, 3)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Nobody shall take a run without a browser for one with it."""
+    reasons = [r.longrepr[2] for r in terminalreporter.stats.get("skipped", ()) if isinstance(r.longrepr, tuple)]
+    if without := [reason for reason in reasons if "no browser: " in reason]:
+        terminalreporter.section("THE SITE WAS NOT TESTED IN A BROWSER", red=True, bold=True)
+        terminalreporter.write_line(f"{len(without)} tests: {without[0]}")

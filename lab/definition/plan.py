@@ -255,7 +255,21 @@ def load_plan(directory: Path) -> Plan:
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema not in range(1, SCHEMA + 1):
         raise RunError(f"{path}: schema {schema!r}; this version of the lab reads schemas 1 to {SCHEMA}")
-    return from_data(Plan, data, str(path))
+    plan = from_data(Plan, data, str(path))
+    for name in _names(plan):
+        if not SLUG.fullmatch(name):
+            raise RunError(f"{path}: the name {name!r} is not a plain slug; accepted are {SLUG_RULE}")
+    return plan
+
+
+def _names(plan: Plan) -> Iterator[str]:
+    """What becomes part of addresses and paths: definitions are checked when written, files when read."""
+    yield plan.run_id
+    for experiment in plan.experiments:
+        yield experiment.name
+        yield from (case.name for case in experiment.cases)
+        yield from (profile.name for profile in experiment.profiles)
+        yield from (claim.name for claim in experiment.claims)
 
 
 def _case(experiment: Experiment, case: Case, include: frozenset[str]) -> PlannedCase:

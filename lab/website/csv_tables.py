@@ -16,6 +16,15 @@ from lab.website.outputs import Attachment, Gathered
 
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes a text for a formula by
+ABOUT = {
+    "cells": "every profile at every case",
+    "claims": "every verdict",
+    "cases": "problems, their limits, controls, and the GPU meanwhile",
+    "comparisons": "every profile against every other",
+    "kernels": "kernels as the profiler saw them",
+    "compiled": "kernels as Triton compiled them",
+    "ceilings": "what the GPU can do at most",
+}
 SOURCE = ("device", "machine", "run_id", "evidence_digest")
 
 
@@ -25,12 +34,17 @@ def csv_room(gathered: Gathered) -> Iterator[Attachment]:
         yield from csv_files(item, f"experiments/{item.plan.name}")
 
 
+def tables_of(item: Judged) -> tuple[tuple[str, str], ...]:
+    """The file names of an experiment's tables, and what each holds, for the page that they lie beside."""
+    return tuple((f"{name}.csv", ABOUT[name]) for name in TABLES if _is_written(item, name))
+
+
 def csv_files(item: Judged, folder: str) -> Iterator[Attachment]:
     """The tables of an experiment that have rows, `cells.csv` and `claims.csv` always."""
     source = _source(item)
     for name, (columns, rows) in TABLES.items():
-        found = [[*row, *source] for row in rows(item)]
-        if found or name in ("cells", "claims"):
+        if _is_written(item, name):
+            found = ([*row, *source] for row in rows(item))
             yield Attachment(path=f"{folder}/{name}.csv", content=csv_text((*columns, *SOURCE), found))
 
 
@@ -40,6 +54,10 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     writer.writerow(columns)
     writer.writerows([_plain(value) for value in row] for row in rows)
     return text.getvalue()
+
+
+def _is_written(item: Judged, name: str) -> bool:
+    return name in ("cells", "claims") or next(TABLES[name][1](item), None) is not None
 
 
 def _source(item: Judged) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from lab.errors import LabError
 from lab.evidence.source import ROOT
 from lab.website.addresses import experiment_folder
 from lab.website.charts.speedups import STYLE_HASHES, plotly_script
+from lab.website.hidden import encoded
 from lab.website.lint import refuse_untraced
 from lab.website.marked import near, near_sentence, number, sentence
 from lab.website.outputs import Attachment, Document, Output
@@ -43,9 +44,9 @@ class Renderer:
     def file(self, output: Output, quotable: Quotable) -> tuple[str, bytes]:
         """Its path and what it holds; `quotable` is what a page may quote without a pointer."""
         if isinstance(output, Document):
-            return output.path, self._page(output, quotable).encode()
+            return output.path, encoded(self._page(output, quotable))
         content = output.content
-        return output.path, words(content).encode() if isinstance(content, str) else content
+        return output.path, encoded(words(content)) if isinstance(content, str) else content
 
     def _page(self, page: Document, quotable: Quotable) -> str:
         root = "../" * page.path.count("/")
@@ -58,7 +59,7 @@ class Renderer:
 def assets() -> Iterator[Attachment]:
     """What pages load: style, scripts, and the library of interactive charts."""
     name, code = plotly_script()
-    yield Attachment(path=f"assets/{name}", content=code)
+    yield Attachment(path=f"assets/{name}", content=code.encode())
     for name in ASSETS:
         yield Attachment(path=f"assets/{name}", content=(TEMPLATES / name).read_bytes())
 

@@ -130,6 +130,18 @@ def test_a_plan_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
         load_plan(tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["cases", "profiles", "claims"])
+@pytest.mark.parametrize("name", ["../../elsewhere", "a/b", "", "<b>", "a\u202eb", "UPPER"])
+def test_a_plan_with_a_name_that_would_leave_its_folder_is_refused(tmp_path: Path, kind: str, name: str) -> None:
+    """Names become addresses of pages and paths of files."""
+    save_plan(plan_of(), tmp_path)
+    data = json.loads((tmp_path / "plan.json").read_text())
+    data["experiments"][0][kind][0]["name"] = name
+    (tmp_path / "plan.json").write_text(json.dumps(data))
+    with pytest.raises(RunError, match=re.escape(f"the name {name!r} is not a plain slug")):
+        load_plan(tmp_path)
+
+
 def test_the_order_of_cases_is_random_by_sweep_and_the_same_when_asked_again() -> None:
     plan = plan_of()
     experiment = plan.experiments[0]

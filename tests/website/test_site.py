@@ -3,6 +3,7 @@
 import html.parser
 import json
 import re
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -60,6 +61,16 @@ class Page(html.parser.HTMLParser):
         self.text += data
 
 
+@cache
+def page_at(path: Path) -> Page:
+    return Page(path)
+
+
+@cache
+def data_at(path: Path) -> object:
+    return json.loads(path.read_text())
+
+
 @pytest.fixture(scope="module")
 def preview(tmp_path_factory) -> Path:
     """A profiled run with the ceilings of its GPU."""
@@ -111,7 +122,7 @@ def test_every_figure_equals_the_datum_that_it_points_at(preview):
     for path in pages:
         for value, source in Page(path).figures:
             file, _, pointer = source.partition("#")
-            node = json.loads((path.parent / file).read_text())
+            node = data_at(path.parent / file)
             for name in pointer.split("/")[1:]:
                 node = node[int(name)] if isinstance(node, list) else node[name]
             assert str(node) == value, (path, pointer)
@@ -163,7 +174,7 @@ def test_links_fragments_and_assets_resolve(preview):
             file = (path.parent / unquote(target.path)) if target.path else path
             assert file.is_file(), f"{path}: {link}"
             if target.fragment and file.suffix == ".html":
-                assert target.fragment in Page(file).ids, f"{path}: {link}"
+                assert target.fragment in page_at(file.resolve()).ids, f"{path}: {link}"
 
 
 def test_pages_are_complete_without_scripts_and_admit_none_but_their_own(preview):

@@ -1,5 +1,6 @@
 """Points → pictures: an SVG's geometry for the page, and the same data as a plotly figure to explore."""
 
+import html
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -7,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
+
+from lab.website.hidden import visible_data
 
 COLOURS = {
     "torch-baseline": "#7d818b",
@@ -179,9 +182,17 @@ def speedup_figure(points: Sequence[Point], title: str) -> str:
 
 def dump(traces: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) -> str:
     """A figure as plotly's JSON, with a fixed order of keys, so that two builds are equal."""
-    return json.dumps(
-        {"data": traces, "layout": layout}, sort_keys=True, separators=(",", ":"), ensure_ascii=False
-    )  # fmt: skip
+    shown = _literal(visible_data({"data": list(traces), "layout": layout}))
+    return json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _literal(node: Any) -> Any:
+    """Plotly reads texts as markup, with links and styles; all but our own templates are to be shown as they are."""
+    if isinstance(node, dict):
+        return {key: item if key == "hovertemplate" else _literal(item) for key, item in node.items()}
+    if isinstance(node, list):
+        return [_literal(item) for item in node]
+    return html.escape(node, quote=False) if isinstance(node, str) else node
 
 
 def plotly_script() -> tuple[str, str]:

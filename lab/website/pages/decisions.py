@@ -4,12 +4,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from markdown_it import MarkdownIt
-
 from lab.website import format
 from lab.website.addresses import verdict_folder
 from lab.website.decisions import GATED, WORST_FIRST, Decision, Freshness, Held, Standing, freshness
 from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.markdown import prose_html
 from lab.website.outputs import Document, Gathered
 from lab.website.pages.labels import case_label
 
@@ -157,21 +156,16 @@ def _sections(body: str) -> tuple[Section, ...]:
     """In the order of the page; what stands under other headings follows, and what stands under none leads."""
     preface, *parts = HEADING.split(body)
     written = dict(zip(parts[::2], parts[1::2], strict=True))
-    found = [Section(anchor="summary", title="", html=_markdown(preface))] if preface.strip() else []
+    found = [Section(anchor="summary", title="", html=prose_html(preface.strip()))] if preface.strip() else []
     for anchor, titles, asked in SECTIONS:
         title = next((title for title in titles if title in written), titles[0])
         if asked or title in written:
-            found.append(Section(anchor=anchor, title=title, html=_markdown(written.pop(title, ""))))
+            found.append(Section(anchor=anchor, title=title, html=prose_html(written.pop(title, "").strip())))
     found += [
-        Section(anchor=f"more-{number}", title=title, html=_markdown(text))
+        Section(anchor=f"more-{number}", title=title, html=prose_html(text.strip()))
         for number, (title, text) in enumerate(written.items(), start=1)
     ]
     return tuple(found)
-
-
-def _markdown(text: str) -> str:
-    """Raw HTML in a record stays text; markdown-it refuses script and data links by itself."""
-    return str(MarkdownIt("commonmark", {"html": False}).render(text.strip()))
 
 
 def _support(standing: Standing, preview: bool) -> SupportView:

@@ -8,6 +8,7 @@ from lab.verdict.explained import EXPLAINED_WITHIN
 from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER, WEIGHED
 from lab.website import format
 from lab.website.charts.speedups import Point, speedup_chart, speedup_figure
+from lab.website.csv_tables import tables_of
 from lab.website.decisions import Decision, Freshness, Standing, freshness
 from lab.website.figure import Ledger, Sentence
 from lab.website.judged import Judged
@@ -83,6 +84,7 @@ def experiment_page(
         samples=_samples(ledger),
         digest=shown.digest,
         run_link=run_link(shown, ROOT) if shown.digest else "",
+        tables=tables_of(shown),
         verdict_link=verdict_link(shown, ROOT) if shown.digest else "",
         commit=shown.evidence.get("commit", ""),
         policy_version=shown.data["policy_version"],

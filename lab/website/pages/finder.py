@@ -11,6 +11,7 @@ from lab.website.pages.decisions import decision_rows
 from lab.website.pages.glossary import CHAPTERS
 from lab.website.pages.labels import case_label
 from lab.website.pages.paging import leaves
+from lab.website.references import words
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,5 +106,5 @@ def _index(current: Iterable[Judged], kinds: Iterable[Kind]) -> str:
 
 
 def _line(*fields: str) -> str:
-    """Fields between tabs; any other white space in them is a space."""
-    return "\t".join(" ".join(field.split()) for field in fields)
+    """Fields between tabs; any other white space in them is a space, and a figure that prose refers to is its text."""
+    return words("\t".join(" ".join(field.split()) for field in fields))

@@ -196,6 +196,7 @@ class ExperimentPage:
     samples: Sentence
     digest: str
     run_link: str  # empty in a preview
+    tables: tuple[tuple[str, str], ...]  # each CSV beside the page, and what it holds
     verdict_link: str
     commit: str
     policy_version: int

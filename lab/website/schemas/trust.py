@@ -12,6 +12,7 @@ from lab.website.schemas.words import (
     maybe,
     record,
     ref,
+    said,
 )  # fmt: skip
 
 SOME = maybe(NUMBER)
@@ -68,7 +69,11 @@ BODY = record(
     }
 )  # fmt: skip
 COUNTS = record(
-    all_of(WHOLE, "comparisons supported excluding_one"), about="Of the same code under two names: how often it won."
+    {
+        **all_of(WHOLE, "comparisons supported excluding_one"),
+        "largest_supported_rate": said(SOME, "With 95 % confidence no more are supported, as a share of 1."),
+    },
+    about="Of the same code under two names: how often it won.",
 )
 TRUST = document(
     "trust", "How far to trust the lab", "Error rates and cost of the lab itself, SI units.", BODY, {"counts": COUNTS}

@@ -1,0 +1,86 @@
+"""Every kind of page in both themes, on a phone and on a desk: axe finds nothing, and nothing sticks out."""
+
+from pathlib import Path
+
+import pytest
+from visits import kinds, visit
+
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+CONTRAST = "color-contrast"
+# The size of targets belongs to wcag22aa, but axe asks for it only by name.
+STRUCTURE = {
+    "runOnly": {"type": "tag", "values": TAGS},
+    "rules": {"target-size": {"enabled": True}, CONTRAST: {"enabled": False}},
+    "resultTypes": ["violations"],
+    "preload": False,  # axe would fetch the style sheet, which the pages' policy forbids
+}
+# What the theme can change: tests/website/test_palette.py holds it to that.
+COLOURS = {"runOnly": {"type": "rule", "values": [CONTRAST, "link-in-text-block"]}, "resultTypes": ["violations"],
+           "preload": False}  # fmt: skip
+STATES = ("normalization-fusion", "gpu-ceilings", "softmax-fusion", "swiglu-fusion", "rmsnorm-rope-fusion")
+PUBLISHED = ("index.html", "trust/index.html", "experiments/rope-fusion/index.html", "decisions/index.html")
+RUN_AXE = """options => axe.run(document, options).then(found => found.violations.map(
+  rule => rule.id + ": " + rule.nodes.slice(0, 3).map(node => node.html.slice(0, 160)).join(" | ")))"""
+OPEN_ALL = "document.querySelectorAll('details').forEach(details => { details.open = true; })"
+# Contrast is most of axe's time, and the same for all that is built alike: two of each kind of row are asked for it.
+THIN_OUT = """() => {
+  const met = new Map();
+  document.querySelectorAll("tr, li, svg g, .scroll").forEach(element => {
+    const shape = element.outerHTML.replace(/>[^<]+/g, ">").replace(/ (?!class=)[-\\w:]+="[^"]*"/g, "");
+    met.set(shape, (met.get(shape) || 0) + 1);
+    if (met.get(shape) > 2) { element.remove(); }
+  });
+}"""
+# The elements that stick out, not what scrolls inside a region of its own.
+STICKING_OUT = """() => document.documentElement.scrollWidth <= document.documentElement.clientWidth ? [] :
+  [...document.querySelectorAll("body *")].filter(element =>
+    element.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5
+    && !element.parentElement.closest(".scroll, pre, svg")
+  ).slice(0, 5).map(element => element.outerHTML.slice(0, 160))"""
+
+
+def representative(site: Path) -> list[str]:
+    """Of every kind of page the largest, and an experiment in each state that it may be in."""
+    pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
+    chosen = {f"experiments/{name}/index.html" for name in STATES}
+    largest = {max(paths, key=lambda path: (site / path).stat().st_size) for paths in kinds(pages).values()}
+    return sorted(chosen | largest)
+
+
+def faults(browser, address: str, paths: list[str], width: int, scheme: str) -> list[str]:
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    found = []
+    for path in paths:
+        with visit(browser, f"{address}/{path}", width=width, color_scheme=scheme) as seen:
+            seen.page.evaluate(OPEN_ALL)
+            seen.page.evaluate(AXE_SCRIPT)
+            found += [f"{path}: sticks out: {element}" for element in seen.page.evaluate(STICKING_OUT)]
+            if scheme == "light":
+                found += [f"{path}: {rule}" for rule in seen.page.evaluate(RUN_AXE, STRUCTURE)]
+            seen.page.evaluate(THIN_OUT)
+            found += [f"{path}: {rule}" for rule in seen.page.evaluate(RUN_AXE, COLOURS)]
+            found += [f"{path}: {trouble}" for trouble in seen.troubles()]
+    return found
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_kind_of_page_is_accessible_and_fits(browser, site, served, width, scheme):
+    assert faults(browser, served, representative(site), width, scheme) == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(320, "dark"), (1280, "light")])
+def test_published_pages_are_accessible_and_fit(browser, published, width, scheme):
+    assert faults(browser, published, [*PUBLISHED], width, scheme) == []
+
+
+def test_the_checks_see_what_they_are_for(browser, tmp_path):
+    """A page with a fault of each kind: otherwise a check that never runs would pass for ever."""
+    (tmp_path / "index.html").write_text(
+        "<!doctype html><html><head><title>t</title></head><body><p style='color:#aaa;width:2000px'>pale</p>"
+        "<script>document.createElement('x'); console.error('said')</script></body></html>"
+    )
+    found = "\n".join(faults(browser, f"file://{tmp_path}", ["index.html"], 320, "light"))
+    for fault in ("color-contrast", "html-has-lang", "sticks out", "console: said"):
+        assert fault in found

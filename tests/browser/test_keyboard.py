@@ -1,0 +1,111 @@
+"""Without a mouse: everything that can be used is reached, in order, and is seen to be."""
+
+from pathlib import Path
+
+from visits import kinds, visit
+
+# Where Tab may stop: what can be used and is shown.
+STOPS = """() => [...document.querySelectorAll(
+    "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
+  .filter(element => element.checkVisibility() && !element.disabled).length"""
+MARK = """() => {
+  const here = document.activeElement;
+  if (here === document.body || here.dataset.reached) { return null; }
+  here.dataset.reached = "yes";
+  const style = getComputedStyle(here), box = here.getBoundingClientRect();
+  return {
+    name: here.outerHTML.slice(0, 120), outlined: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0,
+    shown: box.width > 0 && box.right > 0 && box.bottom > 0 && box.top < innerHeight,
+  };
+}"""
+MISSED = """() => [...document.querySelectorAll(
+    "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
+  .filter(element => element.checkVisibility() && !element.disabled && !element.dataset.reached)
+  .slice(0, 5).map(element => element.outerHTML.slice(0, 120))"""
+MOST_STOPS = 220  # of a page with more than so many, another of its kind is taken
+
+
+def walked(page) -> list[dict]:
+    """Every stop of Tab until it comes round."""
+    stops = []
+    while stop := (page.keyboard.press("Tab"), page.evaluate(MARK))[1]:
+        stops.append(stop)
+    return stops
+
+
+def test_tab_reaches_all_that_can_be_used_on_every_kind_of_page(browser, site, served):
+    for path in _small_enough(site):
+        with visit(browser, f"{served}/{path}", reduced_motion="reduce") as seen:
+            stops = walked(seen.page)
+            assert seen.page.evaluate(MISSED) == [], path
+            assert [stop["name"] for stop in stops if not stop["outlined"]] == [], f"{path}: focus is not seen"
+            assert [stop["name"] for stop in stops if not stop["shown"]] == [], f"{path}: focus is out of sight"
+            assert 'class="skip"' in stops[0]["name"], path
+
+
+def test_the_skip_link_leads_past_the_navigation(browser, served):
+    with visit(browser, f"{served}/decisions/index.html") as seen:
+        seen.page.keyboard.press("Tab")
+        assert seen.page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
+        seen.page.keyboard.press("Enter")
+        seen.page.keyboard.press("Tab")
+        assert seen.page.evaluate("document.getElementById('content').contains(document.activeElement)")
+
+
+def test_a_table_wider_than_a_phone_scrolls_by_keyboard(browser, served):
+    with visit(browser, f"{served}/experiments/normalization-fusion/index.html", width=320) as seen:
+        region = "document.querySelector('.scroll:has(table)')"
+        assert seen.page.evaluate(f"{region}.scrollWidth > {region}.clientWidth")
+        seen.page.evaluate(f"{region}.focus()")
+        seen.page.keyboard.press("ArrowRight")
+        seen.page.wait_for_function(f"{region}.scrollLeft > 0")
+
+
+def test_the_explore_button_works_by_keyboard_and_leads_to_the_chart(browser, served):
+    with visit(browser, f"{served}/experiments/normalization-fusion/index.html") as seen:
+        seen.page.focus("[data-explore='speedups-plot']")
+        seen.page.keyboard.press("Space")
+        seen.page.wait_for_selector("#speedups-plot .main-svg")
+        assert seen.page.evaluate("document.activeElement.id") == "speedups-plot", "focus is lost with the button"
+
+
+def _small_enough(site: Path) -> list[str]:
+    """Of every kind the largest page that is walked in good time."""
+    pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
+    chosen = []
+    for paths in kinds(pages).values():
+        usable = {path: _controls(site / path) for path in paths}
+        fitting = [path for path in paths if usable[path] <= MOST_STOPS] or [min(usable, key=usable.__getitem__)]
+        chosen.append(max(fitting, key=usable.__getitem__))
+    return chosen
+
+
+def _controls(page: Path) -> int:
+    text = page.read_text(encoding="utf-8")
+    return sum(text.count(mark) for mark in ("<a ", "<button", "<summary", "<input", "<select", 'tabindex="0"'))
+
+
+def test_search_finds_and_opens_by_keyboard(browser, site):
+    """From a folder too, where nothing can be fetched."""
+    with visit(browser, f"file://{site}/search/index.html") as seen:
+        seen.page.keyboard.press("/")
+        assert seen.page.evaluate("document.activeElement.id") == "query"
+        seen.page.keyboard.type("normalization")
+        seen.page.wait_for_selector("#found a")
+        seen.page.keyboard.press("ArrowDown")
+        address = seen.page.evaluate("document.activeElement.href")
+        assert "normalization" in address
+        seen.page.keyboard.press("Enter")
+        seen.page.wait_for_url(address)
+        assert seen.troubles() == []
+
+
+def test_two_runs_are_compared_by_keyboard(browser, site):
+    with visit(browser, f"file://{site}/compare/index.html") as seen:
+        assert seen.page.locator("[data-pair]").count() == 1, "two runs of this site measured the same experiment"
+        for number, digest in enumerate(seen.page.get_attribute("[data-pair]", "data-pair").split("-")):
+            seen.page.locator("[data-compare] select").nth(number).select_option(digest)
+        seen.page.focus("[data-compare] button")
+        seen.page.keyboard.press("Enter")
+        seen.page.wait_for_url("**/compare/*-*/index.html")
+        assert seen.troubles() == []

@@ -1,0 +1,48 @@
+"""Readers who ask for less motion, and readers on paper."""
+
+import pytest
+from test_accessible import representative
+from visits import visit
+
+MOVING = """[...document.querySelectorAll("*")].filter(element => {
+  const style = getComputedStyle(element);
+  return [style.animationDuration, style.transitionDuration].some(time => parseFloat(time) > 0)
+    || style.scrollBehavior === "smooth";
+}).map(element => element.outerHTML.slice(0, 80))"""
+# What a reader of the paper could neither scroll to nor unfold.
+UNPRINTED = """[...document.querySelectorAll("table")].filter(table => !table.checkVisibility()
+    || getComputedStyle(table.parentElement).overflowX !== "visible"
+  ).map(table => table.parentElement.getAttribute("aria-label"))"""
+PAGE = "experiments/normalization-fusion/index.html"
+
+
+def test_nothing_moves_for_those_who_ask_for_that(browser, site, served):
+    for path in representative(site):
+        with visit(browser, f"{served}/{path}", reduced_motion="reduce") as seen:
+            assert seen.page.evaluate(MOVING) == [], path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_paper_shows_the_evidence_and_no_controls(browser, served, scheme):
+    with visit(browser, f"{served}/{PAGE}", color_scheme=scheme) as seen:
+        seen.page.emulate_media(media="print", color_scheme=scheme)
+        for gone in ("nav", "button"):
+            assert not any(element.is_visible() for element in seen.page.locator(gone).all()), gone
+        digest = seen.page.locator("dl.facts dd.id").first
+        assert digest.is_visible()
+        assert len(digest.inner_text()) == 12
+        assert seen.page.locator("details").count() > 0
+        assert seen.page.evaluate(UNPRINTED) == []
+
+
+def test_a_page_prints_in_dark_ink_on_white_whatever_the_theme(browser, served):
+    with visit(browser, f"{served}/{PAGE}", color_scheme="dark") as seen:
+        seen.page.emulate_media(media="print", color_scheme="dark")
+        style = "getComputedStyle(document.body)"
+        assert seen.page.evaluate(f"{style}.backgroundColor") == "rgb(255, 255, 255)"
+        assert seen.page.evaluate(f"{style}.color") == "rgb(27, 29, 33)"
+
+
+def test_it_becomes_a_pdf(browser, served):
+    with visit(browser, f"{served}/{PAGE}") as seen:
+        assert seen.page.pdf(format="A4").startswith(b"%PDF-")

@@ -1,0 +1,52 @@
+"""From a web server, from a folder, with scripts and without: the pages say the same, and ask nobody else."""
+
+from pathlib import Path
+
+import pytest
+from test_accessible import OPEN_ALL, representative
+from visits import visit
+
+# What only scripts can offer may be missing without them; whatever says something may not.
+SAYING = "h1, h2, h3, h4, p, li, dt, dd, th, td, caption, figcaption, summary, pre, svg text"
+SAID = """selector => [...document.querySelectorAll(selector)]
+  .filter(element => element.checkVisibility() && !element.closest("form, search, [role=search], [data-explore]"))
+  .filter(element => !element.querySelector("button, input, select"))
+  .map(element => element.tagName + ": " + element.textContent.trim().replace(/\\s+/g, " "))"""
+PICTURES = "[...document.querySelectorAll('svg, table, img')].filter(element => element.checkVisibility()).length"
+
+
+def test_nothing_is_missing_without_javascript(browser, site, served):
+    for path in representative(site):
+        told = {}
+        for scripts in (True, False):
+            with visit(browser, f"{served}/{path}", scripts=scripts) as seen:
+                seen.page.evaluate(OPEN_ALL)
+                told[scripts] = (seen.page.evaluate(SAID, SAYING), seen.page.evaluate(PICTURES))
+        (said, pictures), (said_without, pictures_without) = told[True], told[False]
+        assert set(said) - set(said_without) == set(), path
+        assert pictures <= pictures_without, path
+        assert said_without, path
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_pages_from_a_folder_are_whole_and_silent(browser, site, scripts):
+    for path in representative(site):
+        with visit(browser, f"file://{site}/{path}", scripts=scripts) as seen:
+            styled = seen.page.evaluate("getComputedStyle(document.querySelector('.page')).maxWidth")
+            assert styled != "none", f"{path}: without its style sheet"
+            assert seen.troubles() == [], path
+
+
+def test_a_request_to_another_host_would_be_seen(browser, tmp_path: Path):
+    (tmp_path / "index.html").write_text("<!doctype html><img src='http://example.invalid/x.png' alt=''>")
+    with visit(browser, f"file://{tmp_path}/index.html") as seen:
+        assert any("request to another host: http://example.invalid/x.png" in told for told in seen.troubles())
+
+
+def test_a_breach_of_the_policy_would_be_seen(browser, tmp_path: Path):
+    (tmp_path / "index.html").write_text(
+        "<!doctype html><meta http-equiv='Content-Security-Policy' content=\"default-src 'none'\"><p onclick='x()'>"
+        "<script>x()</script>"
+    )
+    with visit(browser, f"file://{tmp_path}/index.html") as seen:
+        assert any(told.startswith("policy: script-src") for told in seen.troubles())
