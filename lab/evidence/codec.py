@@ -7,7 +7,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeVar
 
 from lab.errors import RunError
@@ -38,7 +38,7 @@ def to_data(value: Any, schema: int = SCHEMA) -> Any:
 
 def from_data(kind: type[T], data: Any, place: str = "record") -> T:
     """The record of type `kind` in parsed JSON; RunError names the field that does not fit."""
-    return typing.cast(T, _decode(kind, data, place))
+    return typing.cast(T, _decoder(typing.cast(Hashable, kind))(data, place))
 
 
 def canonical(data: Any) -> str:
@@ -51,46 +51,80 @@ def digest(data: Any) -> str:
     return hashlib.sha256(canonical(data).encode()).hexdigest()
 
 
-def _decode(kind: Any, data: Any, place: str) -> Any:
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if dataclasses.is_dataclass(kind):
-        return _decode_fields(kind, data, place)
-    if origin in (typing.Union, types.UnionType):
-        if data is None and type(None) in arguments:
-            return None
-        return _decode(next(a for a in arguments if a is not type(None)), data, place)
-    if origin is tuple:
-        _expect(isinstance(data, list | tuple), place, "a list", data)
-        if arguments[0] is float and all(type(item) is float and math.isfinite(item) for item in data):
-            return tuple(data)  # samples, by the million: found right at once
-        return tuple(_decode(arguments[0], item, f"{place}[{i}]") for i, item in enumerate(data))
-    if origin is not None:
-        _expect(isinstance(data, Mapping), place, "an object", data)
-        return {str(key): _decode(arguments[1], item, f"{place}.{key}") for key, item in data.items()}
-    if kind is float:
-        number = isinstance(data, int | float) and not isinstance(data, bool)
-        _expect(number and math.isfinite(data), place, "a finite number", data)
-        return data  # a whole one stays 3 and does not become 3.0: what was read has the digest of what was written
-    _expect(type(data) is kind, place, f"of type {kind.__name__}", data)
-    return data
-
-
-def _decode_fields(kind: Any, data: Any, place: str) -> Any:
-    _expect(isinstance(data, Mapping), place, "an object", data)
-    hints = _hints(kind)
-    if unknown := sorted(set(data) - set(hints)):
-        raise RunError(f"{place}: unknown field {unknown[0]!r}; accepted are {sorted(hints)}")
-    older = {field.name for field in dataclasses.fields(kind) if "added" in field.metadata}
-    if missing := sorted(set(hints) - set(data) - older):
-        raise RunError(f"{place}: field {missing[0]!r} is missing")
-    return kind(**{name: _decode(hints[name], item, f"{place}.{name}") for name, item in data.items()})
+Decoder = Callable[[Any, str], Any]  # parsed JSON and its place → a value of the type
 
 
 @functools.cache
-def _hints(kind: type[Any]) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+def _decoder(kind: Any) -> Decoder:
+    """What reads a value of a type: made once, for a journal holds thousands of the same."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if dataclasses.is_dataclass(kind):
+        return _fields_decoder(kind)
+    if origin in (typing.Union, types.UnionType):
+        some = _decoder(next(a for a in arguments if a is not type(None)))
+        if type(None) not in arguments:
+            return some
+        return lambda data, place: None if data is None else some(data, place)
+    if origin is tuple:
+        return _tuple_decoder(arguments[0])
+    if origin is not None:
+        return _mapping_decoder(_decoder(arguments[1]))
+    return _number if kind is float else _plain_decoder(kind)
 
 
-def _expect(fits: bool, place: str, wanted: str, data: Any) -> None:
-    if not fits:
-        raise RunError(f"{place} is {str(data)[:60]!r}; it must be {wanted}")
+def _tuple_decoder(kind: Any) -> Decoder:
+    each = _decoder(kind)
+
+    def decode(data: Any, place: str) -> Any:
+        if not isinstance(data, list | tuple):
+            _refuse(place, "a list", data)
+        if kind is float and all(type(item) is float and math.isfinite(item) for item in data):
+            return tuple(data)  # samples, by the million: found right at once
+        return tuple([each(item, f"{place}[{i}]") for i, item in enumerate(data)])
+
+    return decode
+
+
+def _mapping_decoder(each: Decoder) -> Decoder:
+    def decode(data: Any, place: str) -> Any:
+        if not isinstance(data, Mapping):
+            _refuse(place, "an object", data)
+        return {str(key): each(item, f"{place}.{key}") for key, item in data.items()}
+
+    return decode
+
+
+def _number(data: Any, place: str) -> Any:
+    number = isinstance(data, int | float) and not isinstance(data, bool)
+    if not (number and math.isfinite(data)):
+        _refuse(place, "a finite number", data)
+    return data  # a whole one stays 3 and does not become 3.0: what was read has the digest of what was written
+
+
+def _plain_decoder(kind: type) -> Decoder:
+    def decode(data: Any, place: str) -> Any:
+        if type(data) is not kind:
+            _refuse(place, f"of type {kind.__name__}", data)
+        return data
+
+    return decode
+
+
+def _fields_decoder(kind: Any) -> Decoder:
+    decoders = {name: _decoder(hint) for name, hint in typing.get_type_hints(kind).items()}
+    needed = {field.name for field in dataclasses.fields(kind) if "added" not in field.metadata}
+
+    def decode(data: Any, place: str) -> Any:
+        if not isinstance(data, Mapping):
+            _refuse(place, "an object", data)
+        if unknown := data.keys() - decoders.keys():
+            raise RunError(f"{place}: unknown field {min(unknown)!r}; accepted are {sorted(decoders)}")
+        if missing := needed - data.keys():
+            raise RunError(f"{place}: field {min(missing)!r} is missing")
+        return kind(**{name: decoders[name](item, f"{place}.{name}") for name, item in data.items()})
+
+    return decode
+
+
+def _refuse(place: str, wanted: str, data: Any) -> typing.NoReturn:
+    raise RunError(f"{place} is {str(data)[:60]!r}; it must be {wanted}")

@@ -33,10 +33,12 @@ class Ledger:
     def value(self, *path: str) -> Any:
         node: Any = self._data
         for name in path:
-            if isinstance(node, list) and name.isdecimal() and int(name) < len(node):
-                node = node[int(name)]
-            elif isinstance(node, Mapping) and name in node:
+            if isinstance(node, dict):  # JSON has no other mapping
+                if name not in node:
+                    return None
                 node = node[name]
+            elif isinstance(node, list) and name.isdecimal() and int(name) < len(node):
+                node = node[int(name)]
             else:
                 return None
         return node
@@ -59,4 +61,7 @@ class Ledger:
 
 def pointer(*path: str) -> str:
     """RFC 6901: '/claims/x/status', and '/kernels/0' for an element of a list."""
+    joined = "/".join(path)
+    if "~" not in joined and joined.count("/") == len(path) - 1:
+        return "/" + joined
     return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in path)

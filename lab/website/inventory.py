@@ -1,18 +1,29 @@
 """The last files of a site, made of all others: its sitemap, then its manifest."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from lab.errors import LabError
 from lab.website import manifest
+from lab.website.manifest import Listed, listed
 from lab.website.sitemap import sitemaps
 
 
-def write_inventory(out: Path, base_url: str = "") -> None:
-    pages = [path.relative_to(out).as_posix() for path in out.rglob("*.html")]
+def inventory(files: Mapping[str, Listed], base_url: str = "") -> Iterator[tuple[str, bytes]]:
+    """Path and content of each, where all other files are `files`."""
+    listing = dict(files)
+    pages = [path for path in files if path.endswith(".html")]
     for name, text in sitemaps(pages, base_url).items():
-        (out / name).write_text(text, encoding="utf-8", newline="")
-    (out / manifest.NAME).write_text(manifest.manifest_text(manifest.read_files(out)), encoding="utf-8", newline="")
+        content = text.encode()
+        listing[name] = listed(content)
+        yield name, content
+    yield manifest.NAME, manifest.manifest_text(listing).encode()
+
+
+def write_inventory(out: Path, base_url: str = "") -> None:
+    for name, content in inventory(manifest.read_files(out), base_url):
+        (out / name).write_bytes(content)
 
 
 def checked_base_url(text: str) -> str:

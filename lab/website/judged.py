@@ -1,5 +1,6 @@
 """What the website knows of an experiment: its plan, and the data behind every page about it."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ class Judged:
 
     plan: PlannedExperiment
     data: Mapping[str, Any]  # lab.website.published.experiment_data
+    text: str = ""  # the same as JSON, where that was at hand
 
     @property
     def evidence(self) -> Mapping[str, Any]:
@@ -49,6 +51,24 @@ class Judged:
         """When its run ended, or began where it did not end; empty where there is none."""
         return str(self.evidence.get("finished_utc") or self.evidence.get("started_utc", ""))
 
+    @property
+    def finished_utc(self) -> str:
+        """Empty where its run did not end, or there is none."""
+        return str(self.evidence.get("finished_utc", ""))
+
+    @property
+    def fullness(self) -> tuple[Any, ...]:
+        """The larger, the fuller its evidence: a GPU's, with counters, of more sweeps, newer.
+
+        Counters that were taken, not that were planned: a run may have been cut short before them.
+        """
+        counted = any("counters" in cell for cells in self.data["cells"].values() for cell in cells.values())
+        return not self.on_cpu, counted, self.evidence.get("sweeps", 0), self.finished_utc
+
+    def as_json(self) -> str:
+        """The published text of the data."""
+        return self.text or json_text(self.data)
+
     def cell(self, case: str, profile: str) -> Mapping[str, Any]:
         """lab.website.published_cells.cell_data."""
         found: Mapping[str, Any] = self.data["cells"][case][profile]
@@ -66,6 +86,11 @@ class Judged:
             )
             for each in held
         }
+
+
+def json_text(data: Mapping[str, Any]) -> str:
+    """Data as they are published: to be read by people too, in the order in which they were made."""
+    return json.dumps(data, indent=1) + "\n"
 
 
 def judged_run(run: RunResult, digest: str = "", commit: str = "") -> tuple[Judged, ...]:

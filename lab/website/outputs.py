@@ -1,11 +1,13 @@
 """What a site consists of: pages made from templates, and files that are written as they are."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from lab.website.decisions import Decision, Standing
 from lab.website.judged import Judged
+from lab.website.shelf import named
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,18 +40,27 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gathered:
-    """All that pages are made of. `label` is set on a preview, so that nobody takes it for published."""
+    """All that pages are made of. `label` is set on a preview, so that nobody takes it for published.
+
+    The sequences load what they hold when it is asked for: go through them once, and keep no more than is shown.
+    """
 
     label: str
-    current: tuple[Judged, ...]  # every experiment with the evidence that its page shows, in their order
-    published: tuple[Judged, ...]  # every experiment of every published run, oldest first
-    decisions: tuple[tuple[Decision, Sequence[Standing]], ...]
-    files: tuple[Published, ...]  # of every published run, oldest first; none in a preview
+    current: Sequence[Judged]  # every experiment with the evidence that its page shows, in their order
+    published: Sequence[Judged]  # every experiment of every published run, oldest first
+    decisions: Sequence[tuple[Decision, Sequence[Standing]]]
+    files: Sequence[Published] = ()  # of every published run, oldest first; none in a preview
     base_url: str = ""  # where the site will stand, with a slash at its end; empty where nobody said
+    guarded: Sequence[Mapping[str, Any]] = ()  # by experiment, what the guard said: lab.website.refusal.guarded
+    trust: Mapping[str, Any] = field(default_factory=dict)  # lab.website.published_trust; empty on a preview
 
     def history(self, experiment: str) -> tuple[Judged, ...]:
         """Every published run of an experiment, oldest first."""
-        return tuple(item for item in self.published if item.plan.name == experiment)
+        return tuple(named(self.published, experiment))
+
+    def shown(self, experiment: str) -> Judged | None:
+        """An experiment with the evidence that its page shows; None where there is none of that name."""
+        return next(iter(named(self.current, experiment)), None)
 
     def histories(self) -> dict[str, tuple[Judged, ...]]:
         """The history of every experiment that has one."""
@@ -64,3 +75,6 @@ class Gathered:
         for item in self.published:
             found.setdefault(item.digest, []).append(item)
         return tuple(tuple(held) for held in found.values())
+
+
+Room = Callable[[Gathered], Iterable[Output]]

@@ -12,7 +12,7 @@ from lab.errors import EvidenceError
 from lab.website.figure import Sentence
 from lab.website.judged import Judged
 from lab.website.naming import DTYPES
-from lab.website.outputs import Attachment, Output
+from lab.website.outputs import Attachment, Document, Output
 from lab.website.pages import labels
 from lab.website.pages.views import ExperimentPage
 
@@ -30,6 +30,13 @@ def refuse_outside(item: Judged, said: Iterable[Said]) -> None:
             raise EvidenceError(
                 f"{item.plan.name}, {place}: speaks of {kind} {name!r}, which its evidence does not hold: {text!r}"
             )
+
+
+def said(output: Output, experiment: str) -> Iterator[Said]:
+    """What states a result in one page or file of an experiment."""
+    if isinstance(output, Document) and isinstance(page := output.view.get("page"), ExperimentPage):
+        yield from said_on(page)
+    yield from said_in_badges([output], experiment)
 
 
 def said_on(page: ExperimentPage) -> Iterator[Said]:

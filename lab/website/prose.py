@@ -10,10 +10,11 @@ runs' address, and its text can no longer be mended.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from lab.definition.experiment import Experiment
+from lab.definition.plan import PlannedExperiment
 from lab.errors import DefinitionError
 from lab.website.decisions import Decision
 from lab.website.figures_said import FIGURE
@@ -33,11 +34,23 @@ def check_prose(text: str, place: str) -> None:
         )
 
 
-def check_definitions(experiments: Iterable[Experiment], references: References) -> None:
+def check_definitions(experiments: Sequence[Experiment], references: References) -> None:
     """Today's definitions, whose plans are still to be registered."""
+    check_typed(experiments)
+    check_references(experiments, references)
+
+
+def check_typed(experiments: Iterable[Experiment]) -> None:
+    """DefinitionError where one types in a figure. Plans are without the backticks that mark a definition."""
     for experiment in experiments:
         for place, text in _argued(experiment):
             check_prose(text, place)
+
+
+def check_references(experiments: Iterable[Experiment | PlannedExperiment], references: References) -> None:
+    """DefinitionError where one refers to what is not there, or where it must not."""
+    for experiment in experiments:
+        for place, text in _argued(experiment):
             references.resolve(text, place)
         for profile in experiment.profiles:
             if REFERENCE.search(profile.hypothesis):
@@ -69,7 +82,7 @@ def cited_plan(item: Judged, references: References) -> Judged:
     return replace(item, plan=replace(plan, importance=importance, does_not_show=limits))
 
 
-def _argued(experiment: Experiment) -> Iterator[tuple[str, str]]:
+def _argued(experiment: Experiment | PlannedExperiment) -> Iterator[tuple[str, str]]:
     yield f"{experiment.name}: importance", experiment.importance
     yield f"{experiment.name}: focus", experiment.focus
     yield from ((f"{experiment.name}: does_not_show", text) for text in experiment.does_not_show)

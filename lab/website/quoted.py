@@ -1,6 +1,6 @@
 """What a page may quote word for word: names and texts of a plan, and sentences that are data themselves."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from lab.definition.plan import PlannedExperiment
@@ -13,8 +13,8 @@ FOLDER = "experiments"
 class Quotable:
     """Looked up as far as a page needs it: a page of an experiment quotes that one, any other page any of them."""
 
-    def __init__(self, experiments: Iterable[Judged]) -> None:
-        self._experiments = tuple(experiments)
+    def __init__(self, experiments: Collection[Judged]) -> None:
+        self._experiments = experiments  # gone through more than once, and not all of them kept
         self._by_name: dict[str, tuple[str, ...]] = {}
 
     def without(self, page: str, text: str) -> str:

@@ -6,20 +6,21 @@ from pathlib import Path
 
 from lab.definition.catalogue import load_audits, load_experiments
 from lab.definition.plan import planned
+from lab.verdict.audit.rules import audit
 from lab.verdict.validity import study
 from lab.website.badges import badges_room
 from lab.website.csv_tables import csv_room
 from lab.website.judged import Judged, judged_run, not_measured
+from lab.website.kept import EVERYTHING
 from lab.website.outputs import Attachment, Gathered, Output
 from lab.website.pages.compare import compare_pages
 from lab.website.pages.front import front_pages
-from lab.website.pages.methods import methods_page
+from lab.website.pages.methods import guarded, methods_page
 from lab.website.pages.verdicts import verdict_pages
 from lab.website.promoted import Evidence
 from lab.website.published_trust import trust_data
 from lab.website.refusal import as_publication
 from lab.website.schemas import data_text
-from lab.website.site import EVERYTHING
 from lab.website.verify_files import read_json
 
 # What of a site follows from samples alone; the feed and the index of the search tell of decisions too.
@@ -50,7 +51,8 @@ def data_files(root: Path, evidence: Sequence[Evidence]) -> dict[str, str]:
         path = f"experiments/{item.plan.name}/data.json"
         made[path] = data_text(item.data, path, "experiment")
     made[TRUST] = data_text(trust_data(study(runs), runs), TRUST, "trust")
-    publications = [as_publication(item) for item in shown]
+    pages = [as_publication(item) for item in shown]
+    publications = [guarded(page, audit(page)) for page in pages]
     made[METHODS] = data_text(methods_page(load_audits(), publications, shown).data, METHODS, "methods")
     return made
 

@@ -78,5 +78,5 @@ def test_a_sentence_beyond_the_evidence_stops_the_build_and_keeps_the_old_site(t
     before = (tmp_path / "site" / "index.html").read_bytes()
     monkeypatch.setattr(experiment, "answer", lambda *_: ("On any GPU from A100 to H100, Triton is faster.",))
     with pytest.raises(EvidenceError, match=f"{NAME}, answer: speaks of GPU 'A100'"):
-        build_site(tmp_path / "site", tmp_path / "decisions", tmp_path / "evidence")
+        build_site(tmp_path / "site", tmp_path / "decisions", tmp_path / "evidence", remembered=tmp_path / "nothing")
     assert (tmp_path / "site" / "index.html").read_bytes() == before

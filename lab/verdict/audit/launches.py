@@ -22,10 +22,10 @@ Placed = tuple[Table, Row]
 
 
 def more_work_in_no_more_time(publication: Publication) -> Iterator[Finding]:
-    for table, row in rows_of(publication):
+    for table, row, alike in _alike(publication):
         if not row.rated or row.launch_bound:
             continue
-        larger = [other for other in table.rows if _outruns(other, row, table)]
+        larger = [other for other in alike if _outruns(other, row, table)]
         if larger and row.seconds is not None:
             other = min(larger, key=lambda found: found.seconds or 0.0)
             yield Finding(
@@ -39,10 +39,10 @@ def more_work_in_no_more_time(publication: Publication) -> Iterator[Finding]:
 
 
 def identical_times(publication: Publication) -> Iterator[Finding]:
-    for table, row in rows_of(publication):
+    for table, row, alike in _alike(publication):
         if not row.rated or row.launch_bound or row.seconds is None:
             continue
-        for other in table.rows:
+        for other in alike:
             if _outruns(row, other, table) and _identical(row.seconds, other.seconds or 0.0, table):
                 yield Finding(
                     table=table.title, row=row.label, printed=Amount(row.seconds, "seconds"), allowed=None,
@@ -54,13 +54,23 @@ def identical_times(publication: Publication) -> Iterator[Finding]:
                 break
 
 
+def _alike(publication: Publication) -> Iterator[tuple[Table, Row, Sequence[Row]]]:
+    """Every row, with the rows of its table that are of the same implementation: none but these can outrun it."""
+    for table in publication.tables:
+        found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        for row in table.rows:
+            found[row.operator, row.profile].append(row)
+        for row in table.rows:
+            yield table, row, found[row.operator, row.profile]
+
+
 def _identical(one: float, other: float, table: Table) -> bool:
     return abs(one - other) <= max(IDENTICAL * other, table.clock_step_seconds / 2)
 
 
 def _outruns(other: Row, row: Row, table: Table) -> bool:
-    """Whether `other` does at least the work of `row` by the same implementation, and more in no more time."""
-    if (other.operator, other.profile) != (row.operator, row.profile) or other is row:
+    """Whether `other`, of the same implementation, does at least the work of `row`, and more in no more time."""
+    if other is row:
         return False
     if other.dtype != row.dtype and not (other.launches == row.launches == 1):
         return False  # several kernels may be other kernels for another data type
@@ -101,8 +111,8 @@ def bandwidth_near_floor(publication: Publication) -> Iterator[Finding]:
 def _floors(publication: Publication) -> Mapping[tuple[str, ...], float]:
     """The time below which an implementation's times do not fall: the least that a larger case took as well."""
     found: dict[tuple[str, ...], float] = {}
-    for table, row in rows_of(publication):
-        for other in table.rows:
+    for table, row, alike in _alike(publication):
+        for other in alike:
             if _outruns(other, row, table) and other.seconds is not None:
                 key = _waits(table, other)
                 found[key] = min(other.seconds, found.get(key, other.seconds))

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import plotly.graph_objects as go
-
 from lab.website.charts.axes import Box, Scale, Text, Tick, box_of, si, spread
 from lab.website.charts.speedups import COLOURS, SHAPES, dump
 
@@ -199,40 +197,41 @@ def _free(box: Box, taken: Sequence[Box]) -> bool:
 
 
 def roofline_figure(spots: Sequence[Spot], bandwidths: Sequence[Roof], rates: Sequence[Roof], title: str) -> str:
-    """The same as plotly's JSON, checked by plotly itself."""
+    """The same as plotly's JSON."""
     x, y = _scales(spots, bandwidths, rates)
-    figure = go.Figure()
+    traces: list[dict[str, Any]] = []
     for series, profile in dict.fromkeys((spot.series, spot.profile) for spot in spots):
         here = [spot for spot in spots if spot.profile == profile]
-        figure.add_scatter(
-            name=profile,
-            x=[spot.flops_per_byte for spot in here],
-            y=[spot.flops_per_second / TERA for spot in here],
-            mode="markers",
-            marker={
-                "color": COLOURS[series], "size": 10,
-                "symbol": [SHAPES[series] + "-open" * spot.hollow for spot in here],
-            },
-            text=[spot.text for spot in here],
-            hovertemplate="%{text}<extra></extra>",
-        )  # fmt: skip
+        symbols = [SHAPES[series] + "-open" * spot.hollow for spot in here]
+        traces.append(
+            {
+                "type": "scatter",
+                "name": profile,
+                "x": [spot.flops_per_byte for spot in here],
+                "y": [spot.flops_per_second / TERA for spot in here],
+                "mode": "markers",
+                "marker": {"color": COLOURS[series], "size": 10, "symbol": symbols},
+                "text": [spot.text for spot in here],
+                "hovertemplate": "%{text}<extra></extra>",
+            }
+        )
     for roof in bandwidths:
         top = min(x.high * roof.per_second, max((rate.per_second for rate in rates), default=y.high))
-        _add_roof(figure, roof, [x.low, top / roof.per_second], [x.low * roof.per_second, top])
+        traces.append(_roof(roof, [x.low, top / roof.per_second], [x.low * roof.per_second, top]))
     for rate in rates:
-        _add_roof(figure, rate, [rate.per_second / bandwidths[0].per_second, x.high], [rate.per_second] * 2)
-    figure.update_layout(
-        title={"text": title},
-        xaxis={"type": "log", "title": {"text": "FLOP per byte of least traffic"}},
-        yaxis={"type": "log", "title": {"text": "TFLOP/s"}, "automargin": True},
-        legend={"orientation": "h", "y": -0.2},
-        margin={"l": 10, "r": 10, "t": 50, "b": 10},
-    )
-    return dump(figure)
+        start = rate.per_second / bandwidths[0].per_second
+        traces.append(_roof(rate, [start, x.high], [rate.per_second] * 2))
+    layout = {
+        "title": {"text": title},
+        "xaxis": {"type": "log", "title": {"text": "FLOP per byte of least traffic"}},
+        "yaxis": {"type": "log", "title": {"text": "TFLOP/s"}, "automargin": True},
+        "legend": {"orientation": "h", "y": -0.2},
+        "margin": {"l": 10, "r": 10, "t": 50, "b": 10},
+    }
+    return dump(traces, layout)
 
 
-def _add_roof(figure: Any, roof: Roof, x: list[float], y: list[float]) -> None:
-    figure.add_scatter(
-        name=roof.label, x=x, y=[speed / TERA for speed in y], mode="lines",
-        line={"color": "gray", "dash": "solid" if roof.measured else "dash", "width": 2},
-    )  # fmt: skip
+def _roof(roof: Roof, x: list[float], y: list[float]) -> dict[str, Any]:
+    line = {"color": "gray", "dash": "solid" if roof.measured else "dash", "width": 2}
+    speeds = [speed / TERA for speed in y]
+    return {"type": "scatter", "name": roof.label, "x": x, "y": speeds, "mode": "lines", "line": line}

@@ -1,6 +1,6 @@
 """An experiment's page: its answer, cards and chart here; tables and boundary from the rooms beside."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.definition.publication import Publication
@@ -12,6 +12,8 @@ from lab.website.csv_tables import tables_of
 from lab.website.decisions import Decision, Freshness, Standing, freshness
 from lab.website.figure import Ledger, Sentence
 from lab.website.judged import Judged
+from lab.website.kept import audits
+from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.answer import answer, glances
 from lab.website.pages.boundary import boundary, boundary_line, provenance
 from lab.website.pages.ceilings import ceilings_section
@@ -30,10 +32,21 @@ from lab.website.pages.search import search_answer, search_cards, search_cases
 from lab.website.pages.tables import claim_view, control_row
 from lab.website.pages.traffic import traffic_section
 from lab.website.pages.views import Card, DecisionLink, ExperimentPage
+from lab.website.schemas import with_schema
 
 ROOT = "../../"  # from an experiment's page to the site's root
 MOST_ROWS = 64  # of a chart whose rows are labelled
 BY_HAND = ("rmsnorm", "layernorm")  # what benchmark-norms computes
+
+
+def experiment_pages(gathered: Gathered) -> Iterator[Output]:
+    """experiments/<slug>/index.html and data.json."""
+    for item in gathered.current:
+        history = gathered.history(item.plan.name)
+        page = experiment_page(item, gathered.decisions, audits() if "replication" in item.data else (), history)
+        data = f"experiments/{page.slug}/data.json"
+        yield Document(path=f"experiments/{page.slug}/index.html", template="experiment.html", view={"page": page})
+        yield Attachment(path=data, content=with_schema(item.as_json(), data, "experiment"))
 
 
 def experiment_page(

@@ -1,6 +1,6 @@
 """What the lab's guard asks of published figures, and what it finds in public ones: the page and its data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,12 @@ from lab.verdict.audit.rules import RULES, audit
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.judged import Judged
-from lab.website.pages.same_kernel import SameKernel, same_kernel, same_kernel_data
+from lab.website.kept import audits
+from lab.website.outputs import Attachment, Document, Gathered, Output
+from lab.website.pages.same_kernel import BEYOND, SAME, SameKernel, same_kernel, same_kernel_data
+from lab.website.schemas import data_text
 
+SHOWN = (SAME[0], BEYOND[0])  # experiments whose figures the page shows
 OPEN = 8  # lists of so many findings or fewer are unfolded at once
 
 Path = tuple[str, ...]
@@ -62,9 +66,9 @@ class MethodsPage:
 
 
 def methods_page(
-    publications: Sequence[Publication], own: Sequence[Publication], shown: Sequence[Judged]
+    publications: Sequence[Publication], own: Sequence[Mapping[str, Any]], shown: Sequence[Judged]
 ) -> MethodsPage:
-    """`own` is what this site publishes itself, after the guard has passed it; `shown` what that was made of."""
+    """`own`: what the guard said of each page of this site, by `guarded`; `shown` is what those pages show."""
     data = {**methods_data(publications, own), "same_kernel": same_kernel_data(publications, shown)}
     ledger = Ledger(data)
     rules = [_rule(rule, ledger.figure("rules", rule.name)) for rule in RULES]
@@ -75,7 +79,7 @@ def methods_page(
     return MethodsPage(
         lede=_lede(ledger),
         own=_own(ledger),
-        own_pages=tuple(_publication(each, ledger, "own_pages") for each in own if audit(each)),
+        own_pages=tuple(_own_page(each, ledger) for each in own if each["found"]["findings"]),
         principles=by_principle,
         publications=tuple(_publication(each, ledger, "publications") for each in publications),
         same_kernel=same_kernel(ledger, "same_kernel"),
@@ -84,21 +88,38 @@ def methods_page(
     )
 
 
-def methods_data(publications: Sequence[Publication], own: Sequence[Publication]) -> dict[str, Any]:
+def methods_pages(gathered: Gathered) -> Iterator[Output]:
+    """methods/index.html and its data."""
+    shown = [item for name in SHOWN if (item := gathered.shown(name))]
+    page = methods_page(audits(), gathered.guarded, shown)
+    yield Document(path="methods/index.html", template="methods.html", view={"methods": page})
+    yield Attachment(path="methods/data.json", content=data_text(page.data, "methods/data.json", "methods"))
+
+
+def guarded(publication: Publication, found: Mapping[str, tuple[Finding, ...]]) -> dict[str, Any]:
+    """What the guard found in one page of this site, as plain JSON values."""
+    return {
+        "slug": publication.slug,
+        "title": publication.title,
+        "tables": len(publication.tables),
+        "found": _found(publication, found),
+    }
+
+
+def methods_data(publications: Sequence[Publication], own: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Plain JSON values; SI units, with the unit beside each value."""
     found = {each.slug: audit(each) for each in publications}
-    found_here = {each.slug: audit(each) for each in own}
     return {
         "rules": {rule.name: sum(len(each.get(rule.name, ())) for each in found.values()) for rule in RULES},
         "rule_count": len(RULES),
         "own": {
             "pages": len(own),
-            "tables": sum(len(publication.tables) for publication in own),
-            "rows": sum(_row_count(publication) for publication in own),
-            "statements": sum(len(publication.statements) for publication in own),
-            "findings": sum(len(findings) for each in found_here.values() for findings in each.values()),
+            "tables": sum(each["tables"] for each in own),
+            "rows": sum(each["found"]["rows"] for each in own),
+            "statements": sum(each["found"]["statements"] for each in own),
+            "findings": sum(each["found"]["findings"] for each in own),
         },
-        "own_pages": {each.slug: _found(each, found_here[each.slug]) for each in own},
+        "own_pages": {each["slug"]: each["found"] for each in own},
         "publication_count": len(publications),
         "rows": sum(_row_count(publication) for publication in publications),
         "findings": sum(len(findings) for each in found.values() for findings in each.values()),
@@ -134,6 +155,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "printed": _amount(finding.printed),
         "allowed": _amount(finding.allowed),
         "words": {str(number): _amount(amount) for number, amount in enumerate(amounts)},
+        "text": [None if isinstance(word, Amount) else word for word in finding.words],
     }
 
 
@@ -176,43 +198,57 @@ def _rule(rule: Rule, count: Figure | None, findings: tuple[FindingView, ...] = 
 
 def _publication(publication: Publication, ledger: Ledger, kind: str) -> PublicationView:
     path = (kind, publication.slug)
-    found = audit(publication)
     return PublicationView(
         slug=publication.slug,
         title=publication.title,
         source=publication.source,
         about=publication.about,
         replication=publication.replication.experiment if publication.replication else "",
-        summary=(
-            _number(ledger, *path, "findings"), " findings by ", _number(ledger, *path, "rules_broken"), " rules; ",
-            _number(ledger, *path, "sound_rows"), " of ", _number(ledger, *path, "rows"), " rows raise none.",
-        ),
+        summary=_summary(ledger, path),
         sources=tuple(dict.fromkeys(each.source for each in (*publication.tables, *publication.statements))),
-        rules=tuple(
-            _rule(
-                rule,
-                ledger.figure(*path, "rules", rule.name, "count"),
-                tuple(
-                    _finding_view(finding, ledger, (*path, "rules", rule.name, "findings", str(number)))
-                    for number, finding in enumerate(found[rule.name])
-                ),
-            )
-            for rule in RULES if rule.name in found
-        ),
+        rules=_broken(ledger, path),
+    )
+
+
+def _own_page(page: Mapping[str, Any], ledger: Ledger) -> PublicationView:
+    """A page of this site of which a rule that is not binding says something."""
+    path = ("own_pages", page["slug"])
+    return PublicationView(
+        slug=page["slug"], title=page["title"], source=page["found"]["source"], about="",
+        summary=_summary(ledger, path), sources=(), rules=_broken(ledger, path),
     )  # fmt: skip
 
 
-def _finding_view(finding: Finding, ledger: Ledger, path: Path) -> FindingView:
+def _summary(ledger: Ledger, path: Path) -> Sentence:
+    return (
+        _number(ledger, *path, "findings"), " findings by ", _number(ledger, *path, "rules_broken"), " rules; ",
+        _number(ledger, *path, "sound_rows"), " of ", _number(ledger, *path, "rows"), " rows raise none.",
+    )  # fmt: skip
+
+
+def _broken(ledger: Ledger, path: Path) -> tuple[RuleView, ...]:
+    """The rules that found something, with what they found."""
+    views = []
+    for rule in RULES:
+        place = (*path, "rules", rule.name)
+        if found := ledger.value(*place, "findings"):
+            findings = tuple(_finding_view(ledger, (*place, "findings", number)) for number in found)
+            views.append(_rule(rule, ledger.figure(*place, "count"), findings))
+    return tuple(views)
+
+
+def _finding_view(ledger: Ledger, path: Path) -> FindingView:
+    table, row = ledger.value(*path, "table"), ledger.value(*path, "row")
     words: list[Figure | str] = []
     number = 0
-    for word in finding.words:
-        if isinstance(word, Amount):
+    for word in ledger.value(*path, "text"):
+        if word is None:
             words.append(_figure(ledger, *path, "words", str(number)) or "–")
             number += 1
         else:
             words.append(word)
     return FindingView(
-        place=f"{finding.table}: {finding.row}" if finding.table else finding.row,
+        place=f"{table}: {row}" if table else row,
         printed=_figure(ledger, *path, "printed"),
         allowed=_figure(ledger, *path, "allowed"),
         words=tuple(words),

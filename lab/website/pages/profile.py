@@ -72,13 +72,14 @@ class ProfilePage:
 
 
 def profile_pages(gathered: Gathered) -> Iterator[Document]:
-    found: dict[str, list[tuple[Judged, PlannedProfile]]] = {}
+    found: dict[str, list[Appearance]] = {}
     for item in gathered.current:
         for profile in item.plan.profiles:
-            found.setdefault(profile.name, []).append((item, profile))
-    for name, held in found.items():
-        appearances = tuple(_appearance(item, profile) for item, profile in held)
-        page = ProfilePage(name=name, title=held[0][1].title, lede=_lede(appearances), appearances=appearances)
+            found.setdefault(profile.name, []).append(_appearance(item, profile))
+    for name, appearances in found.items():
+        page = ProfilePage(
+            name=name, title=appearances[0].title, lede=_lede(appearances), appearances=tuple(appearances)
+        )  # fmt: skip
         yield Document(
             path=f"profiles/{experiment_folder(name)}/index.html", template="profile.html", view={"page": page}
         )

@@ -1,4 +1,4 @@
-"""The whole site, and the page of its rules."""
+"""The page of the rules."""
 
 import math
 from collections.abc import Iterator
@@ -10,11 +10,8 @@ from lab.verdict import explained, judge, judge_traffic, spoiled, statistics, tr
 from lab.verdict.judge import RULES, Side, judge_case
 from lab.verdict.statistics import Latency
 from lab.website.format import ratio_interval
-from lab.website.outputs import Output
-from lab.website.pages.methods import MethodsPage
-from lab.website.pages.trust import TrustPage
-from lab.website.pages.views import ExperimentPage
-from lab.website.quoted import Quotable
+from lab.website.outputs import Document, Gathered, Output
+from lab.website.pages.trust import trust_page
 
 PROTOCOL = make_protocol(5, "cuda")
 
@@ -29,18 +26,10 @@ class PolicyPage:
     constants: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Site:
-    """Everything that is rendered. `label` is set on a preview, so that nobody takes it for published."""
-
-    label: str
-    experiments: tuple[ExperimentPage, ...]
-    policy: PolicyPage
-    trust: TrustPage | None  # a preview of one run has none
-    quotable: Quotable  # what pages may quote without a pointer
-    methods: MethodsPage | None = None  # nor this
-    outputs: tuple[Output, ...] = ()  # all other pages and files
-    base_url: str = ""  # where it will stand; empty where nobody said
+def policy_pages(gathered: Gathered) -> Iterator[Output]:
+    """policy/index.html, of the constants of the code and the error rates that were seen."""
+    errors = trust_page(gathered.trust).errors if gathered.trust else ()
+    yield Document(path="policy/index.html", template="policy.html", view={"policy": policy_page(), "errors": errors})
 
 
 def policy_page() -> PolicyPage:

@@ -1,6 +1,6 @@
 """How far the lab itself can be trusted: its error rates and cost, as a page and as the data behind it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,9 @@ from lab.verdict.statistics import CONFIDENCE
 from lab.verdict.validity import AGREES_WITHIN, AGREES_WITHIN_SECONDS, REPEATED_WITHIN
 from lab.website import format
 from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.published_trust import INSTRUMENTS, OTHERS
+from lab.website.schemas import data_text
 
 Row = tuple[Sentence, ...]
 
@@ -33,6 +35,14 @@ class TrustPage:
     errors: Sentence  # how often the rule was wrong where nothing was to be found; empty where that was not tested
     tables: tuple[TableView, ...]
     data: Mapping[str, Any]
+
+
+def trust_pages(gathered: Gathered) -> Iterator[Output]:
+    """trust/index.html and its data; a preview of one run has none."""
+    if gathered.trust:
+        page = trust_page(gathered.trust)
+        yield Document(path="trust/index.html", template="trust.html", view={"trust": page})
+        yield Attachment(path="trust/data.json", content=data_text(page.data, "trust/data.json", "trust"))
 
 
 def trust_page(data: Mapping[str, Any]) -> TrustPage:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lab.website.judged import json_text
 from lab.website.outputs import Attachment, Gathered
 from lab.website.schemas.comparison import COMPARISON
 from lab.website.schemas.experiment import EXPERIMENT
@@ -25,6 +26,11 @@ def schemas_room(gathered: Gathered) -> Iterator[Attachment]:
 
 def data_text(data: Mapping[str, Any], path: str, schema: str, indent: int | None = 1) -> str:
     """The text of a data file that lies at `path`, with the way from there to its schema."""
-    pointed = {"$schema": "../" * path.count("/") + f"schemas/{schema}.json", **data}
-    separators = None if indent else (",", ":")
-    return json.dumps(pointed, indent=indent, sort_keys=True, separators=separators) + "\n"
+    text = json_text(data) if indent else json.dumps(data, separators=(",", ":")) + "\n"
+    return with_schema(text, path, schema)
+
+
+def with_schema(text: str, path: str, schema: str) -> str:
+    """The same of data that are text already."""
+    pointer = "../" * path.count("/") + f"schemas/{schema}.json"
+    return f'{{\n "$schema": "{pointer}",{text.removeprefix("{")}'

@@ -1,6 +1,6 @@
 """The schema of methods/data.json: what the guard asks, and what it finds here and elsewhere."""
 
-from lab.website.schemas.words import NUMBER, TEXT, WHOLE, all_of, by, document, maybe, record, ref
+from lab.website.schemas.words import NUMBER, TEXT, WHOLE, all_of, by, document, listing, maybe, record, ref
 
 SOME = maybe(NUMBER)
 FINDING = record(
@@ -8,6 +8,7 @@ FINDING = record(
         **all_of(TEXT, "table row"),
         **all_of(maybe(ref("amount")), "printed allowed"),
         "words": by("number", ref("amount"), "The amounts of its sentence, in their order."),
+        "text": listing(maybe(TEXT), "Its sentence, in parts; null is the next of its amounts."),
     }
 )
 PUBLICATION = record(

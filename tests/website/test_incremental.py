@@ -1,0 +1,163 @@
+"""A site that is built again holds what a clean build would, whatever happened to it in between."""
+
+import os
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from factory import measured_run
+from test_site import TIMES, publish
+
+from lab.errors import LabError
+from lab.website.incremental import Memory, Part, write_parts
+from lab.website.site import build_site
+
+Files = dict[str, str]
+
+
+def part(name: str, files: Files, made: list[str] | None = None) -> Part:
+    """A part with these files and a key that names them; tells `made` when it is made."""
+
+    def make(before: Memory) -> Iterator[tuple[str, bytes]]:
+        if made is not None:
+            made.append(name)
+        return iter([(path, text.encode()) for path, text in files.items()])
+
+    return Part(name=name, key=repr(files), make=make)
+
+
+def tree(folder: Path) -> Files:
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+class Site:
+    """A site that is built again and again from the same parts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.out, self.memory = folder, folder / "site", folder / "remembered"
+
+    def build(self, parts: dict[str, Files], made: list[str] | None = None) -> None:
+        write_parts([part(name, files, made) for name, files in parts.items()], self.out, self.memory)
+
+
+@pytest.fixture
+def site(tmp_path) -> Site:
+    return Site(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_after_any_sequence_of_edits_the_site_is_that_of_a_clean_build(site, seed) -> None:
+    dice = random.Random(seed)
+    parts: dict[str, Files] = {}
+    for step in range(25):
+        edit(dice, parts, step)
+        damage(dice, site, step)
+        site.build(parts)
+        assert tree(site.out) == {path: text for files in parts.values() for path, text in files.items()}
+        assert all(any(path.iterdir()) for path in site.out.rglob("*") if path.is_dir()), "an empty folder stayed"
+
+
+def edit(dice: random.Random, parts: dict[str, Files], step: int) -> None:
+    """A part comes, goes, or has other files."""
+    name = f"p{dice.randrange(5)}"
+    if dice.random() < 0.3:
+        parts.pop(name, None)
+    places = dice.sample(["index.html", "a/data.json", "a/b/index.html", "c"], dice.randrange(1, 5))
+    parts[dice.choice([*parts, name])] = {f"{name}-{step}/{path}": f"{step} {path}" for path in places} | {
+        f"{name}/{path}": dice.choice(["x", "y"]) for path in places
+    }
+    taken: set[str] = set()
+    for files in parts.values():  # no two parts write one file
+        for path in [path for path in files if path in taken]:
+            del files[path]
+        taken |= files.keys()
+
+
+def damage(dice: random.Random, site: Site, step: int) -> None:
+    """Somebody writes into the site, deletes from it, or clears what was remembered."""
+    files = [path for path in site.out.rglob("*") if path.is_file()] if site.out.exists() else []
+    what = dice.random()
+    if what < 0.2 and files:
+        dice.choice(files).write_text(f"not what was built, at step {step}")
+    elif what < 0.4 and files:
+        dice.choice(files).unlink()
+    elif what < 0.5 and files:
+        (site.out / f"stray-{step}").mkdir()
+        (site.out / f"stray-{step}" / "file").write_text("nobody built this")
+    elif what < 0.6:
+        shutil.rmtree(site.memory, ignore_errors=True)
+    elif what < 0.7 and site.memory.exists():
+        next(site.memory.iterdir()).write_text('{"keys": 1}')
+    elif what < 0.75:
+        shutil.rmtree(site.out, ignore_errors=True)
+
+
+def test_only_what_changed_is_made_and_written(site) -> None:
+    parts = {"one": {"1/index.html": "1"}, "two": {"2/index.html": "2", "2/data.json": "{}"}}
+    site.build(parts)
+    before = {path: path.stat().st_mtime_ns for path in site.out.rglob("*") if path.is_file()}
+    made: list[str] = []
+    site.build(parts, made)
+    assert made == []
+    parts["two"] = {"2/index.html": "other", "2/data.json": "{}"}
+    site.build(parts, made)
+    assert made == ["two"]
+    changed = {path.name for path, time in before.items() if path.stat().st_mtime_ns != time}
+    assert changed == {"index.html"}, "a file that is made anew and the same is not written"
+
+
+def test_a_build_that_fails_leaves_the_site_as_it_was(site, monkeypatch) -> None:
+    parts = {"one": {"1/index.html": "1"}, "two": {"2/index.html": "2"}, "three": {"3/index.html": "3"}}
+    site.build(parts)
+    before = tree(site.out)
+
+    def fails(before: Memory) -> Iterator[tuple[str, bytes]]:
+        yield "4/index.html", b"4"
+        raise LabError("refused")
+
+    with pytest.raises(LabError, match="refused"):
+        write_parts(
+            [part("one", {"1/index.html": "other"}), Part(name="bad", key="", make=fails)], site.out, site.memory
+        )
+    assert tree(site.out) == before
+
+    moves, replace = [], os.replace
+
+    def breaks(source, target) -> None:
+        moves.append(target)
+        if len(moves) == 4:
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr("os.replace", breaks)
+    with pytest.raises(OSError, match="No space"):
+        site.build({"one": {"1/index.html": "a"}, "two": {"2/index.html": "b"}, "three": {"new/index.html": "c"}})
+    monkeypatch.undo()
+    assert tree(site.out) == before
+    assert [path.name for path in site.folder.iterdir() if path.name.startswith(".")] == []
+
+
+def test_two_parts_may_not_write_one_file(site) -> None:
+    with pytest.raises(LabError, match="two parts"):
+        site.build({"one": {"index.html": "1"}, "two": {"index.html": "2"}})
+
+
+def test_a_site_that_is_built_again_after_evidence_and_decisions_changed_equals_a_clean_one(tmp_path) -> None:
+    evidence, decisions = tmp_path / "evidence", tmp_path / "decisions"
+    decisions.mkdir()
+
+    def build(name: str, memory: str) -> Files:
+        build_site(tmp_path / name, decisions, evidence, remembered=tmp_path / memory)
+        files = {p.relative_to(tmp_path / name): p.read_bytes() for p in (tmp_path / name).rglob("*") if p.is_file()}
+        return {path.as_posix(): content.hex() for path, content in files.items()}
+
+    build("again", "memory")
+    publish(evidence, measured_run(tmp_path, TIMES, run_id="first"))
+    build("again", "memory")
+    (decisions / "0001-x.md").write_text(
+        "---\ntitle: t\nstatus: accepted\ndate: 2026-01-01\nreview_by: 2027-01-01\n"
+        "rests_on:\n  - {claim: normalization-fusion/triton-rmsnorm-beats-decomposed, expects: supported}\n---\nx\n"
+    )
+    assert build("again", "memory") == build("clean", "other")
