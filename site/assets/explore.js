@@ -16,6 +16,8 @@
         window.Plotly.newPlot(target, figure.data, figure.layout, {
           responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: ""
         });
+        target.tabIndex = -1; // the button that held the focus goes
+        target.focus({ preventScroll: true });
         button.hidden = true;
       };
       if (window.Plotly) { draw(); return; }

@@ -11,6 +11,7 @@ SAYING = "h1, h2, h3, h4, p, li, dt, dd, th, td, caption, figcaption, summary, p
 SAID = """selector => [...document.querySelectorAll(selector)]
   .filter(element => element.checkVisibility() && !element.closest("form, search, [role=search], [data-explore]"))
   .filter(element => !element.querySelector("button, input, select"))
+  .filter(element => element.textContent.trim())
   .map(element => element.tagName + ": " + element.textContent.trim().replace(/\\s+/g, " "))"""
 PICTURES = "[...document.querySelectorAll('svg, table, img')].filter(element => element.checkVisibility()).length"
 
