@@ -148,7 +148,7 @@ def build(options: argparse.Namespace) -> None:
 
 def verify(options: argparse.Namespace) -> int:
     _need("jinja2", "plotly", "markdown_it", "yaml")
-    from lab.website.verify import verify as compute_again
+    from lab.website.verification.verify import verify as compute_again
 
     found = compute_again(Path(options.site), say)
     looked_at = (
@@ -165,7 +165,7 @@ def verify(options: argparse.Namespace) -> int:
 
 def publish(options: argparse.Namespace) -> None:
     _need("jinja2", "plotly", "markdown_it", "yaml")
-    from lab.website.promoted import promote
+    from lab.website.data.promoted import promote
     from lab.website.site import build_site
 
     promoted = []

@@ -46,7 +46,7 @@ from lab.evidence.record import (
 from lab.evidence.source import source_digest
 from lab.kernels.traffic import Traffic
 from lab.verdict.judge import POLICY_VERSION
-from lab.website import promoted
+from lab.website.data import promoted
 
 Key = str | tuple[str, str]  # a profile, or a (case, profile)
 LAUNCH_FLOOR_SECONDS = 2e-6

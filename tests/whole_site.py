@@ -17,7 +17,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import html5lib
 import jsonschema
 
-from lab.website import manifest
+from lab.website.files import manifest
 
 Complaints = Iterator[str]
 ATOM = "{http://www.w3.org/2005/Atom}"

@@ -12,7 +12,7 @@ from packaging.version import InvalidVersion, Version
 from lab.errors import DefinitionError
 from lab.verdict.judge import Status
 from lab.verdict.judge_traffic import TRAFFIC_MARGIN
-from lab.website.judged import Judged
+from lab.website.data.judged import Judged
 
 # Fields of a run's machine that a decision may be bound to.
 SOFTWARE = ("driver", "cuda", "torch", "triton", "ncu", "liger", "quack", "python")

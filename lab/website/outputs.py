@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lab.website.data.judged import Judged
+from lab.website.data.shelf import named
 from lab.website.decisions import Decision, Standing
-from lab.website.judged import Judged
-from lab.website.shelf import named
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +52,7 @@ class Gathered:
     files: Sequence[Published] = ()  # of every published run, oldest first; none in a preview
     base_url: str = ""  # where the site will stand, with a slash at its end; empty where nobody said
     guarded: Sequence[Mapping[str, Any]] = ()  # by experiment, what the guard said: lab.website.refusal.guarded
-    trust: Mapping[str, Any] = field(default_factory=dict)  # lab.website.published_trust; empty on a preview
+    trust: Mapping[str, Any] = field(default_factory=dict)  # lab.website.data.published_trust; empty on a preview
 
     def history(self, experiment: str) -> tuple[Judged, ...]:
         """Every published run of an experiment, oldest first."""

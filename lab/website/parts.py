@@ -13,18 +13,18 @@ from typing import Any
 from lab.definition.experiment import CEILINGS
 from lab.evidence.codec import digest
 from lab.verdict.audit.rules import audit
+from lab.website.data.shelf import Held, Shelf
 from lab.website.decisions import Decision, Standing
+from lab.website.files.inventory import inventory
+from lab.website.files.manifest import Listed
 from lab.website.incremental import Content, Memory, Part
-from lab.website.inventory import inventory
-from lab.website.manifest import Listed
 from lab.website.outputs import Gathered, Output, Room
-from lab.website.outside import refuse_outside, said
 from lab.website.pages.methods import SHOWN, guarded, methods_pages
-from lab.website.quoted import Quotable
 from lab.website.refusal import as_publication, refuse_found
 from lab.website.render import Frame, Renderer, assets
-from lab.website.shelf import Held, Shelf
 from lab.website.sources import digest_of
+from lab.website.wording.outside import refuse_outside, said
+from lab.website.wording.quoted import Quotable
 
 MAKING = ("lab/website", "lab/verdict", "lab/definition", "lab/evidence", "experiments/audits", "site_templates")
 PACKAGES = ("jinja2", "markupsafe", "markdown-it-py", "plotly")

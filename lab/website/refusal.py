@@ -26,8 +26,8 @@ from lab.verdict.datasheet import DENSE_FLOPS_PER_CLOCK, MATRIX_KINDS
 from lab.verdict.judge import NOISY_RATIO, WEIGHED, Status
 from lab.verdict.roofline import peak_bytes_per_second
 from lab.website import format
+from lab.website.data.judged import Judged
 from lab.website.figure import Ledger
-from lab.website.judged import Judged
 from lab.website.pages.labels import case_label
 
 COUNTED = ("duration_seconds", "dram_read_bytes", "dram_written_bytes")  # of a kernel

@@ -10,12 +10,12 @@ from lab.errors import LabError
 from lab.evidence.source import ROOT
 from lab.website.addresses import experiment_folder
 from lab.website.charts.speedups import STYLE_HASHES, plotly_script
-from lab.website.hidden import encoded
-from lab.website.lint import refuse_untraced
 from lab.website.marked import near, near_sentence, number, sentence
 from lab.website.outputs import Attachment, Document, Output
-from lab.website.quoted import Quotable
-from lab.website.references import words, written
+from lab.website.wording.hidden import encoded
+from lab.website.wording.lint import refuse_untraced
+from lab.website.wording.quoted import Quotable
+from lab.website.wording.references import words, written
 
 TEMPLATES = ROOT / "site_templates"
 ASSETS = ("style.css", "explore.js", "search.js", "compare.js", "icon.svg")

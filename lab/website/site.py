@@ -9,15 +9,18 @@ from lab.errors import LabError
 from lab.evidence.codec import digest
 from lab.evidence.source import ROOT
 from lab.verdict.results import load_run
-from lab.website.badges import badges_room
-from lab.website.csv_tables import csv_room
+from lab.website.data.judged import judged_run, not_measured
+from lab.website.data.kept import definitions, judged, trust
+from lab.website.data.promoted import EVIDENCE, Evidence, load_evidence
+from lab.website.data.shelf import DataByName, Held, Shelf, held
 from lab.website.decision_records import check_records, load_decisions
 from lab.website.decisions import Decision, Standing, refuse_unacknowledged, standings, today_of
-from lab.website.feed import feed_room
+from lab.website.files.badges import badges_room
+from lab.website.files.csv_tables import csv_room
+from lab.website.files.feed import feed_room
+from lab.website.files.inventory import checked_base_url
+from lab.website.files.schemas import schemas_room
 from lab.website.incremental import REMEMBERED, write_parts
-from lab.website.inventory import checked_base_url
-from lab.website.judged import judged_run, not_measured
-from lab.website.kept import definitions, judged, trust
 from lab.website.outputs import Gathered, Published
 from lab.website.pages.case import case_pages
 from lab.website.pages.compare import compare_pages
@@ -33,11 +36,8 @@ from lab.website.pages.site import policy_pages
 from lab.website.pages.trust import trust_pages
 from lab.website.pages.verdicts import verdict_pages
 from lab.website.parts import Parts, Rooms
-from lab.website.promoted import EVIDENCE, Evidence, load_evidence
-from lab.website.prose import check_references, cited, cited_plan
-from lab.website.references import References
-from lab.website.schemas import schemas_room
-from lab.website.shelf import DataByName, Held, Shelf, held
+from lab.website.wording.prose import check_references, cited, cited_plan
+from lab.website.wording.references import References
 
 DECISIONS = ROOT / "experiments" / "decisions"
 A_SITE = ("index.html", "policy/index.html", "assets/style.css")  # what every site that was built holds

@@ -7,7 +7,7 @@ from hostile_site import LONG, MARKUP, TEMPLATE, hostile_site
 from test_accessible import OPEN_ALL, STICKING_OUT
 from visits import kinds, visit
 
-from lab.website.hidden import HIDDEN
+from lab.website.wording.hidden import HIDDEN
 
 DANGEROUS = """[...document.querySelectorAll("*")].filter(element =>
     [...element.attributes].some(attribute => attribute.name.startsWith("on")

@@ -15,10 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from lab.website.kept import Drawer
+from lab.website.data.kept import Drawer
+from lab.website.data.shelf import Held
 from lab.website.outputs import Gathered
 from lab.website.parts import Parts
-from lab.website.shelf import Held
 from lab.website.site import ROOMS, write_site
 
 SHAPES = tuple((rows, 4096) for rows in (512, 1024, 2048, 4096, 8192, 16384))
@@ -102,7 +102,7 @@ def _make(size: int, made: Path) -> None:
     from lab.definition.experiment import Case, Claim
     from lab.evidence.codec import to_data
     from lab.verdict.results import judge_run
-    from lab.website.judged import judged_run
+    from lab.website.data.judged import judged_run
 
     cases = tuple(Case(operator=DOUBLING, shape=s, dtype="float16", description="a shape") for s in SHAPES)
     profiles = {name: profile(f"{name}-family-number", title=name) for name in PROFILES}

@@ -7,12 +7,12 @@ from factory import DOUBLING, FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, SMALL, plan_
 from lab.definition.experiment import Claim, Profile
 from lab.definition.search import is_search
 from lab.verdict.results import judge_run
+from lab.website.data.judged import Judged, judged_run, not_measured
+from lab.website.data.kept import judged
+from lab.website.data.promoted import load_evidence
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.judged import Judged, judged_run, not_measured
-from lab.website.kept import judged
 from lab.website.pages.answer import answer, glances
 from lab.website.pages.boundary import boundary_line
-from lab.website.promoted import load_evidence
 
 TIMES = {
     (SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6,

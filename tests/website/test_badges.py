@@ -10,8 +10,8 @@ from factory import FAST, LARGE, PLAIN, SMALL, plan_of, records_of, small_experi
 from lab.definition.experiment import Claim
 from lab.verdict.judge import Status
 from lab.verdict.results import judge_run
-from lab.website.badges import COLOURS, LONGEST_WORDS, SHAPES, badge, badges_room, svg
-from lab.website.judged import Judged, judged_run, not_measured
+from lab.website.data.judged import Judged, judged_run, not_measured
+from lab.website.files.badges import COLOURS, LONGEST_WORDS, SHAPES, badge, badges_room, svg
 from lab.website.outputs import Attachment, Document, Gathered
 
 TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6,

@@ -5,8 +5,8 @@ import dataclasses
 from factory import FAST, LARGE, PLAIN, SMALL, machine, plan_of, profile, records_of, small_experiment
 
 from lab.verdict.results import judge_run
+from lab.website.data.judged import Judged, judged_run
 from lab.website.figure import Sentence
-from lab.website.judged import Judged, judged_run
 from lab.website.outputs import Gathered
 from lab.website.pages.case import CasePage, case_pages
 

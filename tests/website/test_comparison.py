@@ -5,8 +5,8 @@ from functools import cache
 from factory import FAST_BEATS_PLAIN, SMALL, plan_of, records_of, small_experiment
 
 from lab.verdict.results import judge_run
-from lab.website.comparison import MOST_RUNS_PAIRED, comparison_data, run_pairs, shared
-from lab.website.judged import Judged, judged_run
+from lab.website.data.comparison import MOST_RUNS_PAIRED, comparison_data, run_pairs, shared
+from lab.website.data.judged import Judged, judged_run
 
 A, B = "NVIDIA H100 80GB HBM3", "NVIDIA A10G"
 

@@ -10,10 +10,10 @@ from factory import plan_of, records_of
 
 from lab.errors import DefinitionError
 from lab.verdict.results import RunResult, judge_run
+from lab.website.data.judged import Judged
+from lab.website.data.published import experiment_data
 from lab.website.decision_records import check_records, load_decisions
 from lab.website.decisions import Decision, Freshness, Standing, freshness, refuse_unacknowledged, standings
-from lab.website.judged import Judged
-from lab.website.published import experiment_data
 
 CLAIM = "large-triton-rmsnorm-beats-torch-fused"
 RECORD = """---

@@ -10,7 +10,7 @@ import pytest
 from factory import measured_run, publish
 
 from lab.evidence.source import ROOT
-from lab.website import manifest
+from lab.website.files import manifest
 
 TIMES = {"torch-baseline": 230e-6, "torch-fused": 30e-6, "torch-compile": 23e-6, "triton-fused-rmsnorm": 22e-6}
 PARTS = ("lab", "experiments", "site_templates")

@@ -9,7 +9,7 @@ from factory import measured_run
 
 from lab.errors import EvidenceError
 from lab.evidence.source import MEASURED, ROOT, source_digest
-from lab.website.promoted import load_evidence, promote
+from lab.website.data.promoted import load_evidence, promote
 
 TIMES = {"torch-baseline": 200e-6, "torch-fused": 30e-6, "triton-fused-rmsnorm": 22e-6}
 

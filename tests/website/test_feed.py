@@ -11,9 +11,9 @@ from factory import LARGE, SMALL, machine, plan_of, records_of, small_experiment
 from lab.evidence.record import RunFinish
 from lab.verdict.judge import Status
 from lab.verdict.results import judge_run
+from lab.website.data.judged import Judged, judged_run
 from lab.website.decisions import Decision, Freshness, Held, Standing, Support
-from lab.website.feed import MOST_ENTRIES, NEVER, Entry, entries, feed_room, feed_text
-from lab.website.judged import Judged, judged_run
+from lab.website.files.feed import MOST_ENTRIES, NEVER, Entry, entries, feed_room, feed_text
 from lab.website.outputs import Gathered
 
 ATOM = "{http://www.w3.org/2005/Atom}"

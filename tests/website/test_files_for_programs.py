@@ -14,12 +14,12 @@ from factory import LARGE, SMALL, plan_of, records_of, small_experiment
 
 from lab.errors import LabError
 from lab.verdict.results import judge_run
-from lab.website import manifest
-from lab.website.csv_tables import csv_files, csv_text
-from lab.website.inventory import checked_base_url, write_inventory
-from lab.website.judged import Judged, judged_run, not_measured
-from lab.website.schemas import SCHEMAS, data_text
-from lab.website.sitemap import sitemaps
+from lab.website.data.judged import Judged, judged_run, not_measured
+from lab.website.files import manifest
+from lab.website.files.csv_tables import csv_files, csv_text
+from lab.website.files.inventory import checked_base_url, write_inventory
+from lab.website.files.schemas import SCHEMAS, data_text
+from lab.website.files.sitemap import sitemaps
 
 TIMES = {(case.name, profile): time for case in (SMALL, LARGE) for profile, time in (("plain", 60e-6), ("fast", 40e-6))}
 SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"

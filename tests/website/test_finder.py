@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from factory import plan_of
 
-from lab.website.judged import Judged, not_measured
+from lab.website.data.judged import Judged, not_measured
 from lab.website.outputs import Attachment, Document, Gathered
 from lab.website.pages.finder import search_pages
 from lab.website.pages.front import front_pages

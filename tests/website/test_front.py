@@ -14,8 +14,8 @@ from lab.evidence.record import RunFinish
 from lab.verdict.judge import NOISY_RATIO, READING_ORDER
 from lab.verdict.results import judge_run
 from lab.website.charts.verdicts import verdict_bar
+from lab.website.data.judged import Judged, judged_run
 from lab.website.decisions import Freshness
-from lab.website.judged import Judged, judged_run
 from lab.website.outputs import Gathered
 from lab.website.pages.decisions import decision_rows
 from lab.website.pages.established import MOST_REFUTED, MOST_SUPPORTED, established

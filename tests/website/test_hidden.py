@@ -6,7 +6,7 @@ import unicodedata
 import pytest
 
 from lab.evidence.source import ROOT
-from lab.website.hidden import HIDDEN, encoded, visible
+from lab.website.wording.hidden import HIDDEN, encoded, visible
 
 WHITE_SPACE = "\t\n\r"
 

@@ -6,7 +6,7 @@ from typing import Any
 from factory import FAST_BEATS_PLAIN, SMALL, machine, plan_of, records_of, small_experiment
 
 from lab.verdict.results import judge_run
-from lab.website.judged import Judged, judged_run
+from lab.website.data.judged import Judged, judged_run
 from lab.website.pages.history import HistorySection, history_section
 
 FASTER = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}

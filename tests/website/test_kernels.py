@@ -8,8 +8,8 @@ from factory import LARGE, plan_of, records_of, small_experiment, triton_kernel
 from lab.definition.plan import planned
 from lab.evidence.record import Cell, Counters, Kernel, Record, RunStart
 from lab.verdict.results import judge_run
+from lab.website.data.judged import Judged, judged_run
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.judged import Judged, judged_run
 from lab.website.pages.hardware_views import KernelsSection, ProfiledCase
 from lab.website.pages.kernels import kernels_section
 from lab.website.pages.traffic import traffic_group, traffic_section

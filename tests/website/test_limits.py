@@ -9,8 +9,8 @@ from factory import FAST, LARGE, PLAIN, SMALL, ceiling_seconds, plan_of, profile
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS, Case, Experiment
 from lab.verdict.results import RunResult, judge_run
+from lab.website.data.judged import Judged, judged_run
 from lab.website.figure import Ledger, Sentence
-from lab.website.judged import Judged, judged_run
 from lab.website.pages.experiment import experiment_page
 from lab.website.pages.hardware_views import LimitGroup, LimitsSection
 from lab.website.pages.limits import limit_group, limit_scopes, limits_section

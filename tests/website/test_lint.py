@@ -11,11 +11,11 @@ from test_site import TIMES, publish
 from lab.errors import DefinitionError
 from lab.verdict.results import load_run
 from lab.website import render
-from lab.website.figures_said import FIGURE
-from lab.website.judged import judged_run
-from lab.website.lint import refuse_untraced, untraced
-from lab.website.quoted import Quotable
+from lab.website.data.judged import judged_run
 from lab.website.site import build_preview, build_site
+from lab.website.wording.figures_said import FIGURE
+from lab.website.wording.lint import refuse_untraced, untraced
+from lab.website.wording.quoted import Quotable
 
 NOTHING = Quotable(())
 PAGE = "experiments/doubling/index.html"

@@ -10,8 +10,8 @@ from factory import FAST_BEATS_PLAIN, LARGE, records_of, write_run
 from lab.definition.experiment import Claim
 from lab.verdict.judge_traffic import TRAFFIC_MARGIN, TRAFFIC_RULES
 from lab.verdict.results import RunResult
+from lab.website.data.judged import judged_run
 from lab.website.figure import Sentence
-from lab.website.judged import judged_run
 from lab.website.pages.experiment import experiment_page
 from lab.website.pages.site import policy_page
 from lab.website.pages.views import ExperimentPage

@@ -8,11 +8,11 @@ from test_site import TIMES, publish
 
 from lab.errors import EvidenceError
 from lab.verdict.results import load_run
-from lab.website.judged import judged_run
+from lab.website.data.judged import judged_run
 from lab.website.outputs import Attachment
-from lab.website.outside import refuse_outside, said_in_badges
 from lab.website.pages import experiment
 from lab.website.site import build_site
+from lab.website.wording.outside import refuse_outside, said_in_badges
 
 NAME = "normalization-fusion"
 

@@ -6,7 +6,7 @@ from factory import FAST, LARGE, PLAIN, SMALL, plan_of, profile, records_of, sma
 
 from lab.evidence.record import Cell, Record
 from lab.verdict.results import judge_run
-from lab.website.judged import judged_run
+from lab.website.data.judged import judged_run
 from lab.website.pages.experiment import experiment_page
 from lab.website.pages.views import ExperimentPage
 

@@ -5,7 +5,7 @@ import dataclasses
 from factory import FAST, LARGE, PLAIN, SMALL, plan_of, profile, records_of, small_experiment
 
 from lab.verdict.results import judge_run
-from lab.website.judged import judged_run, not_measured
+from lab.website.data.judged import judged_run, not_measured
 from lab.website.outputs import Gathered
 from lab.website.pages.profile import ProfilePage, profile_pages
 

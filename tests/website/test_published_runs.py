@@ -101,7 +101,7 @@ def test_the_files_of_a_run_are_its_own_unchanged(world):
 
 
 def test_a_compressed_journal_holds_no_time_of_its_making(tmp_path):
-    from lab.website.downloads import compressed_journal
+    from lab.website.data.downloads import compressed_journal
     from lab.website.outputs import Published
 
     (tmp_path / journal.NAME).write_text("line\n" * 100)

@@ -9,12 +9,12 @@ from factory import FAST, PLAIN, small_experiment
 from lab.definition.catalogue import load_experiments
 from lab.definition.plan import planned
 from lab.errors import DefinitionError
+from lab.website.data.judged import Judged, not_measured
 from lab.website.decision_records import load_decisions
 from lab.website.decisions import Decision
-from lab.website.judged import Judged, not_measured
-from lab.website.prose import check_definitions, check_prose, cited, cited_plan
-from lab.website.references import References, told, words, written
 from lab.website.site import DECISIONS
+from lab.website.wording.prose import check_definitions, check_prose, cited, cited_plan
+from lab.website.wording.references import References, told, words, written
 
 DATA = {
     "doubling": {

@@ -7,8 +7,8 @@ from experiments.audits import AUDITS
 from lab.definition.catalogue import choose_experiments
 from lab.definition.publication import Publication
 from lab.verdict.results import judge_run
+from lab.website.data.judged import Judged, judged_run
 from lab.website.figure import Ledger
-from lab.website.judged import Judged, judged_run
 from lab.website.pages.same_kernel import PRINTED, same_kernel, same_kernel_data
 
 EXPERIMENTS = choose_experiments(["normalization-fusion", "profiler-validation"])

@@ -11,8 +11,8 @@ from factory import plan_of, records_of, write_run
 from lab.definition.catalogue import choose_experiments
 from lab.definition.search import RULE
 from lab.verdict.results import judge_run
+from lab.website.data.judged import judged_run
 from lab.website.figure import Sentence
-from lab.website.judged import judged_run
 from lab.website.pages.experiment import experiment_page
 from lab.website.pages.views import ExperimentPage
 from lab.website.site import build_preview

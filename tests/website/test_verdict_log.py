@@ -8,8 +8,8 @@ from factory import FAST_BEATS_PLAIN, LARGE, SMALL, machine, plan_of, records_of
 
 from lab.evidence.record import RunFinish
 from lab.verdict.results import judge_run
-from lab.website.judged import Judged, judged_run
-from lab.website.verdict_log import CARD, NO_CASE_BEFORE, ONLY_DATA, OTHER_CASES, Change, changes
+from lab.website.data.judged import Judged, judged_run
+from lab.website.data.verdict_log import CARD, NO_CASE_BEFORE, ONLY_DATA, OTHER_CASES, Change, changes
 
 FASTER = {"plain": 200e-6, "fast": 100e-6}
 SLOWER = {"plain": 100e-6, "fast": 200e-6}

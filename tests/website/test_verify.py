@@ -15,13 +15,13 @@ from lab.cli import MOST_TOLD, main
 from lab.errors import EvidenceError
 from lab.verdict import statistics
 from lab.verdict.results import load_run
-from lab.website.promoted import load_evidence
-from lab.website.published import experiment_data
+from lab.website.data.promoted import load_evidence
+from lab.website.data.published import experiment_data
 from lab.website.site import build_site
-from lab.website.verify import verify
-from lab.website.verify_again import reckoned_again
-from lab.website.verify_figures import misread
-from lab.website.verify_statistics import interval, p50_and_p95, student_quantile
+from lab.website.verification.again import reckoned_again
+from lab.website.verification.figures import misread
+from lab.website.verification.statistics import interval, p50_and_p95, student_quantile
+from lab.website.verification.verify import verify
 
 DATA = "experiments/normalization-fusion/data.json"
 CASE = "rmsnorm-4096x4096-float16"

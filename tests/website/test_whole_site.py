@@ -12,8 +12,8 @@ from whole_site import QUESTIONS, Whole
 
 from lab.definition.catalogue import choose_experiments
 from lab.evidence.source import ROOT
-from lab.website import manifest
-from lab.website.inventory import write_inventory
+from lab.website.files import manifest
+from lab.website.files.inventory import write_inventory
 from lab.website.site import build_preview, build_site
 
 FAST = {

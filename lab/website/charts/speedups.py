@@ -9,7 +9,7 @@ from typing import Any
 
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 
-from lab.website.hidden import visible_data
+from lab.website.wording.hidden import visible_data
 
 COLOURS = {
     "torch-baseline": "#7d818b",

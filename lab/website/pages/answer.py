@@ -6,8 +6,8 @@ from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import WEIGHED, Status
 from lab.website import format
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.judged import Judged
 from lab.website.pages.labels import SCOPES, TITLES, baseline_title, listed, profile_title, shape_label
 
 MOST_WITH_INTERVALS = 2  # headline claims; of more, the sentence would be too long to read

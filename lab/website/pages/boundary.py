@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lab.website import format
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.judged import Judged
 from lab.website.pages.labels import case_label, listed, shape_label
 from lab.website.pages.views import Boundary
 

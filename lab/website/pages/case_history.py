@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from lab.definition.plan import PlannedCase
 from lab.website import format
+from lab.website.data.judged import Judged
 from lab.website.figure import Ledger
-from lab.website.judged import Judged
 from lab.website.pages.case_views import CaseHistory, PastTime
 from lab.website.pages.past import comparable, elsewhere, finished, software, source, verdict_link
 

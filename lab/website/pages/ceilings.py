@@ -5,8 +5,8 @@ from typing import Any
 from lab.definition.experiment import CEILINGS
 from lab.website import format
 from lab.website.charts.ladder import Rungs, ladder_chart
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.judged import Judged
 from lab.website.pages.hardware_views import CeilingRow, CeilingsSection, LadderRow
 from lab.website.pages.labels import profile_title
 

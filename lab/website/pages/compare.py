@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from lab.definition.plan import PlannedCase
 from lab.website import format
 from lab.website.addresses import experiment_folder, pair_folder, short, verdict_folder
-from lab.website.comparison import comparison_data, run_pairs, shared
-from lab.website.differences import OF_MACHINE, Difference, differences, one_machine, redefined
+from lab.website.data.comparison import comparison_data, run_pairs, shared
+from lab.website.data.differences import OF_MACHINE, Difference, differences, one_machine, redefined
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.judged import Judged
+from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.labels import case_label
 from lab.website.pages.machine import field_figure
 from lab.website.pages.paging import leaves
-from lab.website.schemas import data_text
 
 Runs = Mapping[str, tuple[Judged, ...]]  # by digest
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.website import format
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, pointer
-from lab.website.judged import Judged
 from lab.website.pages.case_views import CorrectnessRow
 from lab.website.pages.labels import case_label
 

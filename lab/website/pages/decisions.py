@@ -8,9 +8,9 @@ from lab.website import format
 from lab.website.addresses import verdict_folder
 from lab.website.decisions import GATED, WORST_FIRST, Decision, Freshness, Held, Standing, freshness
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.markdown import prose_html
 from lab.website.outputs import Document, Gathered
 from lab.website.pages.labels import case_label
+from lab.website.wording.markdown import prose_html
 
 # What a record says, in the order of the page, by the headings it may stand under. Those marked are asked of each.
 SECTIONS = (

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import Status
 from lab.website import format
+from lab.website.data.judged import Judged
 from lab.website.figure import Ledger, Sentence
-from lab.website.judged import Judged
 from lab.website.pages.labels import SCOPES, TITLES, shape_label
 
 MOST_SUPPORTED, MOST_REFUTED = 6, 4

@@ -8,11 +8,12 @@ from lab.verdict.explained import EXPLAINED_WITHIN
 from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER, WEIGHED
 from lab.website import format
 from lab.website.charts.speedups import Point, speedup_chart, speedup_figure
-from lab.website.csv_tables import tables_of
+from lab.website.data.judged import Judged
+from lab.website.data.kept import audits
 from lab.website.decisions import Decision, Freshness, Standing, freshness
 from lab.website.figure import Ledger, Sentence
-from lab.website.judged import Judged
-from lab.website.kept import audits
+from lab.website.files.csv_tables import tables_of
+from lab.website.files.schemas import with_schema
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.answer import answer, glances
 from lab.website.pages.boundary import boundary, boundary_line, provenance
@@ -32,7 +33,6 @@ from lab.website.pages.search import search_answer, search_cards, search_cases
 from lab.website.pages.tables import claim_view, control_row
 from lab.website.pages.traffic import traffic_section
 from lab.website.pages.views import Card, DecisionLink, ExperimentPage
-from lab.website.schemas import with_schema
 
 ROOT = "../../"  # from an experiment's page to the site's root
 MOST_ROWS = 64  # of a chart whose rows are labelled

@@ -1,8 +1,8 @@
 """What the traffic explains: each profile's time and bytes as multiples of the fastest's, case by case."""
 
 from lab.website import format
+from lab.website.data.judged import Judged
 from lab.website.figure import Ledger, pointer
-from lab.website.judged import Judged
 from lab.website.pages.labels import case_label, profile_title
 from lab.website.pages.views import ExplainedRow
 

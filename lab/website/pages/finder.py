@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lab.website.addresses import experiment_folder
-from lab.website.judged import Judged
+from lab.website.data.judged import Judged
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.decisions import decision_rows
 from lab.website.pages.glossary import CHAPTERS
 from lab.website.pages.labels import case_label
 from lab.website.pages.paging import leaves
-from lab.website.references import words
+from lab.website.wording.references import words
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from lab.verdict.judge import READING_ORDER
 from lab.website import format
 from lab.website.addresses import gpu_folder
 from lab.website.charts.verdicts import verdict_bar
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.judged import Judged
+from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.answer import answer
 from lab.website.pages.decisions import decision_rows
@@ -19,7 +20,6 @@ from lab.website.pages.news import news
 from lab.website.pages.paging import leaves
 from lab.website.pages.search import search_answer, search_cases
 from lab.website.pages.tallies import StatusCount, status_counts
-from lab.website.schemas import data_text
 
 DATA = "data.json"
 PER_PAGE = 100  # an answer has many figures

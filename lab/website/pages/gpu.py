@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from lab.website import format
 from lab.website.addresses import experiment_folder, gpu_folder, run_folder
-from lab.website.differences import GPU
+from lab.website.data.differences import GPU
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger
-from lab.website.judged import Judged
 from lab.website.outputs import Document, Gathered, Output
 from lab.website.pages.ceilings import KINDS
 from lab.website.pages.machine import Fact, field_figure

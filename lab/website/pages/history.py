@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from lab.definition.plan import PlannedClaim
 from lab.website.charts.timeline import Held, Line, TimelineChart, timeline_chart
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger
 from lab.website.format import interval as format_interval
 from lab.website.format import ratio as format_ratio
-from lab.website.judged import Judged
 from lab.website.pages.labels import case_label, series
 from lab.website.pages.past import Elsewhere, comparable, elsewhere, finished, software, source, verdict_link
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.judged import Judged
 from lab.website.pages.kernels import essentials
 from lab.website.pages.labels import case_label
 

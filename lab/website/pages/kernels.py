@@ -5,8 +5,8 @@ from typing import Any
 
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.website import format
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence, pointer
-from lab.website.judged import Judged
 from lab.website.pages.compiled import compiled_rows
 from lab.website.pages.hardware_views import KernelRow, KernelsSection, ProfiledCall, ProfiledCase
 from lab.website.pages.labels import case_label

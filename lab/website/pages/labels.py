@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lab.definition.plan import PlannedCase, PlannedClaim
-from lab.website.judged import Judged
+from lab.website.data.judged import Judged
 
 TITLES = {
     "rmsnorm": "RMSNorm", "rmsnorm-wide": "RMSNorm of wide rows", "layernorm": "LayerNorm",

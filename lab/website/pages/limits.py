@@ -10,12 +10,12 @@ from lab.verdict.datasheet import MATRIX_KINDS
 from lab.verdict.roofline import GRAPH
 from lab.website import format
 from lab.website.charts.roofline import Roof, Spot, roofline_chart, roofline_figure
+from lab.website.data.judged import Judged
+from lab.website.data.published_limits import LIMIT_SCOPES
 from lab.website.figure import Figure, Ledger, Sentence, pointer
-from lab.website.judged import Judged
 from lab.website.pages.ceilings import KINDS, ceilings_sentence
 from lab.website.pages.hardware_views import Attained, LimitGroup, LimitLine, LimitRow, LimitsSection
 from lab.website.pages.labels import TITLES, case_label, series
-from lab.website.published_limits import LIMIT_SCOPES
 
 UNDRAWN = "Not drawn, and in the table only: {}."
 NO_FLOPS = "cells without operations to count"

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.website import format
-from lab.website.differences import VARIABLES, fields_of, is_known
+from lab.website.data.differences import VARIABLES, fields_of, is_known
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger
-from lab.website.judged import Judged
 
 NOT_KNOWN = "not known"
 SHOWS: Mapping[str, Callable[[Any], str]] = {

@@ -8,12 +8,12 @@ from lab.definition.publication import Publication
 from lab.verdict.audit.finding import Amount, Finding, Rule
 from lab.verdict.audit.rules import RULES, audit
 from lab.website import format
+from lab.website.data.judged import Judged
+from lab.website.data.kept import audits
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.judged import Judged
-from lab.website.kept import audits
+from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.same_kernel import BEYOND, SAME, SameKernel, same_kernel, same_kernel_data
-from lab.website.schemas import data_text
 
 SHOWN = (SAME[0], BEYOND[0])  # experiments whose figures the page shows
 OPEN = 8  # lists of so many findings or fewer are unfolded at once

@@ -3,8 +3,8 @@
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import WEIGHED
 from lab.website import format
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger
-from lab.website.judged import Judged
 from lab.website.pages.labels import baseline_title, profile_title, shape_label
 from lab.website.pages.views import Card, TrafficVerdict
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from lab.website import format
 from lab.website.addresses import run_folder, verdict_folder
-from lab.website.judged import Judged
-from lab.website.verdict_log import changes
+from lab.website.data.judged import Judged
+from lab.website.data.verdict_log import changes
 
 MOST_NEW, MOST_CHANGES = 6, 8
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lab.website import format
 from lab.website.addresses import run_folder, verdict_folder
-from lab.website.judged import Judged
+from lab.website.data.judged import Judged
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,8 +7,8 @@ from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.addresses import experiment_folder
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger
-from lab.website.judged import Judged
 from lab.website.outputs import Document, Gathered
 from lab.website.pages.labels import SCOPES, TITLES, baseline_title, case_label, profile_title
 

@@ -9,8 +9,8 @@ from lab.verdict.cells import SCOPE
 from lab.verdict.replication import FACTORS
 from lab.website import format
 from lab.website.charts.published import PublishedChart, Told, published_chart
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence, pointer
-from lab.website.judged import Judged
 from lab.website.pages.labels import case_label, profile_title
 from lab.website.pages.replication_views import PrintedTable, ReplicationRow, ReplicationSection
 

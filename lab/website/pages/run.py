@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from lab.website import format
 from lab.website.addresses import experiment_folder, gpu_folder, run_folder, short
-from lab.website.differences import PROTOCOL, PROVENANCE
-from lab.website.downloads import run_files
+from lab.website.data.differences import PROTOCOL, PROVENANCE
+from lab.website.data.downloads import run_files
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.judged import Judged
 from lab.website.outputs import Document, Gathered, Output
 from lab.website.pages.boundary import boundary
 from lab.website.pages.compare import Pair, pairs_of

@@ -10,8 +10,8 @@ from typing import Any
 
 from lab.definition.publication import Publication
 from lab.website import format
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.judged import Judged
 
 # (publication, row): theirs.
 PRINTED = ("cuda-kernel-lab", "rmsnorm 4096×4096 float16, Triton")

@@ -5,8 +5,8 @@ from lab.definition.search import RULE, is_search
 from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.website import format
 from lab.website.charts.speedups import Point, speedup_chart
+from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.judged import Judged
 from lab.website.pages.answer import where
 from lab.website.pages.labels import SCOPES, case_label, series
 from lab.website.pages.views import Card, SearchCase, SearchRow

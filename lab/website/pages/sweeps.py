@@ -3,8 +3,8 @@
 from lab.definition.plan import PlannedCase
 from lab.website import format
 from lab.website.charts.sweeps import Swept, sweeps_chart
+from lab.website.data.judged import Judged
 from lab.website.figure import Ledger
-from lab.website.judged import Judged
 from lab.website.pages.case_views import Distribution
 from lab.website.pages.labels import series
 

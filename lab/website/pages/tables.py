@@ -6,8 +6,8 @@ from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.verdict.cells import SCOPE
 from lab.verdict.ranking import Place
 from lab.website import format
+from lab.website.data.judged import Judged
 from lab.website.figure import Ledger, Sentence, pointer
-from lab.website.judged import Judged
 from lab.website.pages.labels import baseline_title, case_label, profile_title, shape_label
 from lab.website.pages.moved import traffic_verdict
 from lab.website.pages.views import CaseVerdict, ClaimView, ControlRow, GpuFigure, GpuRow, SplitRow

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lab.verdict.judge import READING_ORDER
-from lab.website.judged import Judged
+from lab.website.data.judged import Judged
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

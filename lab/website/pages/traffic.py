@@ -2,8 +2,8 @@
 
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.website import format
+from lab.website.data.judged import Judged
 from lab.website.figure import Ledger, pointer
-from lab.website.judged import Judged
 from lab.website.pages.hardware_views import TrafficGroup, TrafficLine, TrafficRow, TrafficSection
 from lab.website.pages.labels import case_label
 

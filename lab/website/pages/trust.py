@@ -8,10 +8,10 @@ from lab.verdict.spoiled import LARGEST_CANARY_DRIFT
 from lab.verdict.statistics import CONFIDENCE
 from lab.verdict.validity import AGREES_WITHIN, AGREES_WITHIN_SECONDS, REPEATED_WITHIN
 from lab.website import format
+from lab.website.data.published_trust import INSTRUMENTS, OTHERS
 from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Gathered, Output
-from lab.website.published_trust import INSTRUMENTS, OTHERS
-from lab.website.schemas import data_text
 
 Row = tuple[Sentence, ...]
 
@@ -46,7 +46,7 @@ def trust_pages(gathered: Gathered) -> Iterator[Output]:
 
 
 def trust_page(data: Mapping[str, Any]) -> TrustPage:
-    """`data`: of lab.website.published_trust."""
+    """`data`: of lab.website.data.published_trust."""
     ledger = Ledger(data)
     makers = (_same, _power, _repeats, _instruments, _flush, _canaries, _cost)
     tables = tuple(table for make in makers if (table := make(ledger)).rows)

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from lab.definition.plan import PlannedClaim
 from lab.website import format
 from lab.website.addresses import gpu_folder, run_folder, verdict_folder
-from lab.website.differences import PROVENANCE
+from lab.website.data.differences import PROVENANCE
+from lab.website.data.judged import Judged
+from lab.website.data.verdict_log import Change, changes
 from lab.website.figure import Figure, Ledger, Sentence, pointer
-from lab.website.judged import Judged
+from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.boundary import boundary
 from lab.website.pages.labels import baseline_title, case_label, profile_title
 from lab.website.pages.machine import Fact, evidence_facts
 from lab.website.pages.tallies import StatusCount, status_counts
 from lab.website.pages.views import Boundary
-from lab.website.schemas import data_text
-from lab.website.verdict_log import Change, changes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,100 @@
+"""Two published runs side by side, as data: only what neither run's own data can say. Pure.
+
+Times of different machines are never divided. A speed-up may stand beside another: each is a ratio within its run.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from lab.verdict.between_runs import shift
+from lab.verdict.judge import EQUIVALENCE_MARGIN
+from lab.website.data.differences import one_machine
+from lab.website.data.judged import Judged
+from lab.website.data.rounding import rounded
+
+MOST_RUNS_PAIRED = 8  # of an experiment: up to so many, each is held against each
+
+
+def run_pairs(histories: Iterable[Sequence[Judged]]) -> tuple[tuple[str, str], ...]:
+    """Digests of the runs to hold against one another, older first: neighbours of an experiment on a GPU model, and
+    all of an experiment that has few. `histories`: the runs of each experiment, oldest first."""
+    ended: dict[tuple[str, str], tuple[str, str]] = {}
+    for history in histories:
+        for older, newer in _pairs(history):
+            ended[older.digest, newer.digest] = (newer.evidence["finished_utc"], older.evidence["finished_utc"])
+    return tuple(sorted(ended, key=lambda pair: (ended[pair], pair)))
+
+
+def shared(older: Sequence[Judged], newer: Sequence[Judged]) -> tuple[tuple[Judged, Judged], ...]:
+    """Each experiment that both runs have, in the order of the newer."""
+    before = {item.plan.name: item for item in older}
+    return tuple((before[item.plan.name], item) for item in newer if item.plan.name in before)
+
+
+def comparison_data(older: Sequence[Judged], newer: Sequence[Judged]) -> dict[str, Any]:
+    """Plain JSON values: by experiment, case and profile how much longer a call took in the newer run."""
+    comparable = one_machine(older[0], newer[0])
+    experiments = {
+        after.plan.name: {
+            "times": _times(before, after) if comparable else {},
+            "verdicts": _verdicts(before, after),
+        }
+        for before, after in shared(older, newer)
+    }
+    return {
+        "older": older[0].digest,
+        "newer": newer[0].digest,
+        "one_machine": comparable,
+        "counts": _counts(experiments),
+        "experiments": experiments,
+    }
+
+
+def _pairs(history: Sequence[Judged]) -> Iterator[tuple[Judged, Judged]]:
+    if len(history) <= MOST_RUNS_PAIRED:
+        yield from ((older, newer) for place, newer in enumerate(history) for older in history[:place])
+        return
+    last: dict[tuple[str, str], Judged] = {}
+    for item in history:
+        model = (item.machine["device"], item.machine["gpu"])
+        if model in last:
+            yield last[model], item
+        last[model] = item
+
+
+def _times(older: Judged, newer: Judged) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for case, cells in newer.data["cells"].items():
+        for profile, cell in cells.items():
+            before = older.data["cells"].get(case, {}).get(profile, {})
+            if moved := _shift(before, cell):
+                found.setdefault(case, {})[profile] = moved
+    return found
+
+
+def _shift(older: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str, Any] | None:
+    if "sweep_p50_seconds" not in older or "sweep_p50_seconds" not in newer:
+        return None
+    found = shift(older["sweep_p50_seconds"], newer["sweep_p50_seconds"])
+    if found is None:
+        return None
+    moved = found.low > 1 + EQUIVALENCE_MARGIN or found.high < 1 / (1 + EQUIVALENCE_MARGIN)
+    return {name: rounded(value) for name, value in dataclasses.asdict(found).items()} | {"moved": moved}
+
+
+def _verdicts(older: Judged, newer: Judged) -> dict[str, dict[str, str]]:
+    """Of each claim that both have."""
+    before, after = older.data["claims"], newer.data["claims"]
+    return {name: {"older": before[name]["status"], "newer": after[name]["status"]} for name in after if name in before}
+
+
+def _counts(experiments: Mapping[str, Any]) -> dict[str, int]:
+    verdicts = [both for found in experiments.values() for both in found["verdicts"].values()]
+    times = [time for found in experiments.values() for cells in found["times"].values() for time in cells.values()]
+    return {
+        "claims": len(verdicts),
+        "changed": sum(both["older"] != both["newer"] for both in verdicts),
+        "cells": len(times),
+        "moved": sum(time["moved"] for time in times),
+    }

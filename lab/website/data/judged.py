@@ -1,0 +1,106 @@
+"""What the website knows of an experiment: its plan, and the data behind every page about it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lab.definition.catalogue import load_audits
+from lab.definition.plan import PlannedExperiment, PlannedProfile
+from lab.verdict.ranking import Place
+from lab.verdict.results import RunResult, unmeasured
+from lab.website.data.published import experiment_data
+from lab.website.naming import measured_on
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """An experiment as one run's evidence has it, or as nobody has measured it yet."""
+
+    plan: PlannedExperiment
+    data: Mapping[str, Any]  # lab.website.data.published.experiment_data
+    text: str = ""  # the same as JSON, where that was at hand
+
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """Which run, when and how it measured; empty where there is none."""
+        return self.data["evidence"] or {}
+
+    @property
+    def digest(self) -> str:
+        return str(self.evidence.get("digest", ""))
+
+    @property
+    def machine(self) -> Mapping[str, Any]:
+        """The fields of lab.evidence.record.Machine; empty where there is no run."""
+        return self.data["machine"] or {}
+
+    @property
+    def machine_name(self) -> str:
+        """Empty where there is no run."""
+        if not self.machine:
+            return ""
+        return measured_on(*(self.machine[name] for name in ("device", "gpu", "cpu", "cpu_count")))
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.machine.get("device") == "cpu"
+
+    @property
+    def measured_utc(self) -> str:
+        """When its run ended, or began where it did not end; empty where there is none."""
+        return str(self.evidence.get("finished_utc") or self.evidence.get("started_utc", ""))
+
+    @property
+    def finished_utc(self) -> str:
+        """Empty where its run did not end, or there is none."""
+        return str(self.evidence.get("finished_utc", ""))
+
+    @property
+    def fullness(self) -> tuple[Any, ...]:
+        """The larger, the fuller its evidence: a GPU's, with counters, of more sweeps, newer.
+
+        Counters that were taken, not that were planned: a run may have been cut short before them.
+        """
+        counted = any("counters" in cell for cells in self.data["cells"].values() for cell in cells.values())
+        return not self.on_cpu, counted, self.evidence.get("sweeps", 0), self.finished_utc
+
+    def as_json(self) -> str:
+        """The published text of the data."""
+        return self.text or json_text(self.data)
+
+    def cell(self, case: str, profile: str) -> Mapping[str, Any]:
+        """lab.website.data.published_cells.cell_data."""
+        found: Mapping[str, Any] = self.data["cells"][case][profile]
+        return found
+
+    def measured_profiles(self, case: str) -> list[PlannedProfile]:
+        return [p for p in self.plan.profiles if self.data["cells"][case][p.name]["outcome"] == "measured"]
+
+    def places(self, case: str, scope: str) -> dict[str, Place]:
+        """The place of each profile timed in a scope, fastest first; empty where none was."""
+        held = self.data["places"].get(case, {}).get(scope, ())
+        return {
+            each["profile"]: Place(
+                rank=each["rank"], times_fastest=each["times_fastest"], level=each["level"], proven=each["proven"]
+            )
+            for each in held
+        }
+
+
+def json_text(data: Mapping[str, Any]) -> str:
+    """Data as they are published: to be read by people too, in the order in which they were made."""
+    return json.dumps(data, indent=1) + "\n"
+
+
+def judged_run(run: RunResult, digest: str = "", commit: str = "") -> tuple[Judged, ...]:
+    """Every experiment of a run, in its plan's order."""
+    return tuple(
+        Judged(plan=result.plan, data=experiment_data(result, run, digest, commit, load_audits()))
+        for result in run.experiments
+    )
+
+
+def not_measured(plan: PlannedExperiment) -> Judged:
+    """An experiment that no evidence speaks of yet."""
+    return Judged(plan=plan, data=experiment_data(unmeasured(plan), None, publications=load_audits()))

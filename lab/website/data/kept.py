@@ -1,0 +1,156 @@
+"""Judging raw samples takes seconds and always comes out the same, so what came out is kept.
+
+By the digest of the evidence, and that of the code that judges: a folder a run, with a list of its experiments and,
+of each, the plan and the data as they are published. All of it may be deleted at any time.
+"""
+
+import json
+import pickle
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lab.definition.catalogue import load_audits, load_experiments
+from lab.definition.plan import PlannedExperiment, planned
+from lab.definition.publication import Publication
+from lab.evidence.codec import digest, from_data, to_data
+from lab.evidence.source import ROOT
+from lab.verdict.validity import study
+from lab.website.data.judged import Judged, judged_run
+from lab.website.data.promoted import Evidence
+from lab.website.data.published_trust import trust_data
+from lab.website.data.shelf import Held
+from lab.website.sources import digest_of
+from lab.website.wording.prose import check_typed
+
+KEPT = ROOT / ".cache" / "judged"
+EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
+LIST = "experiments.json"
+JUDGING = (
+    "lab/verdict", "lab/evidence", "lab/definition", "lab/website/data/published*.py", "lab/website/data/rounding.py",
+    "lab/website/data/kept.py", "lab/website/data/judged.py", "experiments/audits",
+)  # fmt: skip
+DEFINING = (
+    "experiments/*.py", "lab/definition", "lab/kernels", "lab/evidence/codec.py", "lab/website/wording/prose.py",
+    "lab/website/wording/figures_said.py",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeptRun:
+    """The experiments of a published run, in its plan's order."""
+
+    finished_utc: str
+    run_id: str
+    experiments: tuple[Held, ...]
+
+
+def judged(evidence: Evidence, kept: Path = KEPT) -> KeptRun:
+    """What is kept of a published run; judged now, where nothing is."""
+    folder = kept / _rules() / evidence.digest
+    if not folder.is_dir():
+        _keep(folder, evidence)
+    listed = json.loads((folder / LIST).read_text(encoding="utf-8"))
+    return KeptRun(
+        finished_utc=listed["finished_utc"],
+        run_id=listed["run_id"],
+        experiments=tuple(
+            Held(
+                name=name,
+                key=f"{folder.parent.name}/{evidence.digest}/{name}",
+                finished_utc=listed["finished_utc"],
+                fullness=tuple(fullness),
+                load=Drawer(folder / name),
+            )
+            for name, fullness in listed["experiments"].items()
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Drawer:
+    """Where the plan and the data of one experiment lie."""
+
+    folder: Path
+
+    def __call__(self) -> Judged:
+        text = (self.folder / "data.json").read_text(encoding="utf-8")
+        planned = json.loads((self.folder / "plan.json").read_bytes())
+        return Judged(plan=from_data(PlannedExperiment, planned), data=json.loads(text), text=text)
+
+    def put(self, item: Judged) -> None:
+        self.folder.mkdir(parents=True)
+        (self.folder / "plan.json").write_text(json.dumps(to_data(item.plan)), encoding="utf-8")
+        (self.folder / "data.json").write_text(item.as_json(), encoding="utf-8")
+
+
+def definitions(kept: Path = KEPT) -> tuple[PlannedExperiment, ...]:
+    """The experiments that the lab defines, with all their cases, where no prose of theirs types in a figure.
+
+    To read the definitions themselves PyTorch and Triton must be loaded, which takes longer than to build a site of
+    which nothing has changed.
+    """
+    path = kept / f"definitions-{digest_of(*DEFINING)[:16]}.json"
+    if not path.is_file():
+        found = load_experiments()
+        check_typed(found)
+        _replace(path, json.dumps([to_data(planned(each, EVERYTHING)) for each in found]).encode())
+    return tuple(from_data(PlannedExperiment, item) for item in json.loads(path.read_text(encoding="utf-8")))
+
+
+def audits(kept: Path = KEPT) -> tuple[Publication, ...]:
+    """The publications that the lab audits; kept because to read them the definitions are loaded too."""
+    path = kept / f"audits-{digest_of(*DEFINING, 'experiments/audits')[:16]}.pickle"
+    if not path.is_file():
+        _replace(path, pickle.dumps(load_audits()))
+    found: tuple[Publication, ...] = pickle.loads(path.read_bytes())
+    return found
+
+
+def trust(evidence: Sequence[Evidence], kept: Path = KEPT) -> dict[str, Any]:
+    """What published runs, oldest first, say of the lab itself: lab.website.data.published_trust."""
+    path = kept / _rules() / f"trust-{digest([item.digest for item in evidence])}.json"
+    if not path.is_file():
+        runs = [item.run for item in evidence]
+        _replace(path, json.dumps(trust_data(study(runs), runs)).encode())
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write it whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".part")
+    fresh.write_bytes(content)
+    fresh.replace(path)
+
+
+def _keep(folder: Path, evidence: Evidence) -> None:
+    """Whole or not at all; what was judged by other rules goes."""
+    for stale in folder.parents[1].glob("*"):
+        if stale.is_dir() and stale != folder.parent:
+            shutil.rmtree(stale, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    found = judged_run(evidence.run, evidence.digest, evidence.commit)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".judging-") as scratch:
+        whole = Path(scratch) / "run"
+        whole.mkdir()
+        for item in found:
+            Drawer(whole / item.plan.name).put(item)
+        listed = {
+            "finished_utc": evidence.run.finished_utc,
+            "run_id": evidence.run.plan.run_id,
+            "experiments": {item.plan.name: item.fullness for item in found},
+        }
+        (whole / LIST).write_text(json.dumps(listed), encoding="utf-8")
+        whole.rename(folder)
+
+
+@cache
+def _rules() -> str:
+    """A digest of the code that judges."""
+    return digest_of(*JUDGING)[:16]

@@ -1,0 +1,281 @@
+"""An experiment's result as the data behind its page: every figure that a reader sees is one of these values."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from lab.definition.plan import PlannedExperiment
+from lab.definition.publication import Publication
+from lab.definition.search import is_search
+from lab.evidence.codec import SCHEMA, to_data
+from lab.evidence.record import Round, Watch
+from lab.verdict.explained import explain
+from lab.verdict.judge import POLICY_VERSION, WEIGHED, Verdict
+from lab.verdict.results import ExperimentResult, RunResult
+from lab.verdict.search import searches
+from lab.verdict.statistics import Speedup, geometric_mean
+from lab.website.data.published_cells import cell_data, measured_data, places_data
+from lab.website.data.published_limits import ceilings_data, limits_data
+from lab.website.data.published_replication import publication_of, replication_data
+from lab.website.data.published_run import run_data
+from lab.website.data.rounding import rounded
+
+TRAFFIC_FIELDS = ("ratio", "low", "high", "subject_bytes", "baseline_bytes")
+
+
+def experiment_data(
+    result: ExperimentResult,
+    run: RunResult | None,
+    digest: str = "",
+    commit: str = "",
+    publications: Sequence[Publication] = (),
+) -> dict[str, Any]:
+    """Plain JSON values; SI units; the unit in the key. `commit` is the one whose source was measured.
+
+    `publications`: those whose cases an experiment may measure again.
+    """
+    plan = result.plan
+    again = publication_of(publications, plan.name)
+    return {
+        "schema": SCHEMA,
+        "policy_version": POLICY_VERSION,
+        "experiment": plan.name,
+        "title": plan.title,
+        "question": plan.question,
+        "evidence": _evidence(result, run, digest, commit) if run else None,
+        "machine": to_data(run.machine) if run else None,
+        "ceilings": ceilings_data(run) if run else None,
+        "limits": limits_data(result, run) if run else None,
+        "clock_step_seconds": {scope: rounded(step) for scope, step in result.step_seconds.items()},
+        "counts": _counts(plan, result),
+        "cases": {
+            case.name: {
+                "op": case.op,
+                "shape": list(case.shape),
+                "dtype": case.dtype,
+                "least_bytes": case.least_bytes,
+                "flops": case.flops,
+                "included": case.included,
+            }
+            for case in plan.cases
+        },
+        "places": {
+            case.name: {scope: places_data(result, case.name, scope) for scope in plan.scopes}
+            for case in plan.included_cases
+        },
+        "cells": {
+            case.name: {
+                profile.name: cell_data(case, result.cells[case.name, profile.name], run) for profile in plan.profiles
+            }
+            for case in plan.cases
+        },
+        "claims": {
+            claim.claim.name: {
+                "status": claim.status,
+                "measure": claim.claim.measure,
+                "threshold": claim.claim.threshold,
+                "scope": claim.claim.scope,
+                "expected": list(claim.claim.expected),
+                "cases": {case: _verdict(verdict) for case, verdict in claim.verdicts.items()},
+                **_summary(list(claim.verdicts.values())),
+            }
+            for claim in result.claims
+        },
+        "controls": {case.name: _control(result, case.name) for case in plan.included_cases},
+        "gpu": {
+            case.name: _gpu(result.watches.get(case.name, ()))
+            | {"power_capped": (plan.name, case.name) in result.spoiled.power_capped}
+            for case in plan.included_cases
+        },
+        "splits": {case.name: _splits(result, case.name) for case in plan.included_cases},
+        "explained": _explained(result),
+        "searches": _searches(result),
+        "against": {
+            case.name: {
+                subject.name: {
+                    baseline.name: _speedup(result, case.name, subject.name, baseline.name)
+                    for baseline in result.measured_profiles(case.name)
+                    if baseline != subject
+                }
+                for subject in result.measured_profiles(case.name)
+            }
+            for case in plan.included_cases
+        },
+        "measured": measured_data(plan.name, run) if run else {},
+        **({"replication": replication_data(again, result, run)} if again else {}),
+    }
+
+
+def _evidence(result: ExperimentResult, run: RunResult, digest: str, commit: str) -> dict[str, Any]:
+    protocol = run.plan.protocol
+    return {
+        "digest": digest,
+        "commit": commit or run.start.commit,
+        "run_id": run.plan.run_id,
+        "schema_of_run": run.start.schema,
+        "cut_short": run.finish.cut_short if run.finish else "",
+        "source_digest": run.start.source_digest,
+        "plan_digest": run.start.plan_digest,
+        "policy_version_of_run": run.plan.policy_version,
+        "started_utc": run.start.started_utc,
+        "finished_utc": run.finished_utc,
+        "sweeps": protocol.sweeps,
+        "fewest_sweeps": min(_sweeps_by_case(result).values(), default=0),
+        "most_sweeps": max(_sweeps_by_case(result).values(), default=0),
+        "rounds": protocol.rounds,
+        "block": protocol.block,
+        "launch_floor_seconds": rounded(run.sweeps[0].launch_floor_seconds),
+        "empty_seconds": rounded(run.sweeps[0].empty_seconds),
+        "median_launch_floor_seconds": rounded(statistics.median(s.launch_floor_seconds for s in run.sweeps)),
+        "median_empty_seconds": rounded(statistics.median(s.empty_seconds for s in run.sweeps)),
+        "damages": {str(damage.line_number): damage.reason for damage in run.damages},
+        **run_data(run),
+    }
+
+
+def _sweeps_by_case(result: ExperimentResult) -> dict[str, int]:
+    """How many sweeps measured a case: more where the first ones left it imprecise."""
+    found = {case.name: [c.latency for c in result.measured(case.name) if c.latency] for case in result.plan.cases}
+    return {
+        case: max(len(each.sweep_p50_seconds) for each in latencies) for case, latencies in found.items() if latencies
+    }
+
+
+def _counts(plan: PlannedExperiment, result: ExperimentResult) -> dict[str, int]:
+    outcomes = [cell.outcome for cell in result.cells.values()]
+    return {
+        "cases": len(plan.included_cases),
+        "registered_cases": len(plan.cases),
+        "profiles": len(plan.profiles),
+        **{outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))},
+    }
+
+
+def _control(result: ExperimentResult, case: str) -> dict[str, Any]:
+    """The A/A control of a case by scope, and how much of the case was left out."""
+    held = result.controls.get(case, ())
+    scopes = {scope: _ratio(result.control(case, scope)) for scope in result.plan.scopes} if held else {}
+    return {
+        "profile": held[0].profile if held else "",
+        "scopes": {scope: found for scope, found in scopes.items() if found},
+        "spoiled_share": rounded(result.spoiled_share(case)),
+        "spoiled_because": _spoiled_because(result, case),
+    }
+
+
+def _spoiled_because(result: ExperimentResult, case: str) -> list[str]:
+    """The reasons for which rounds of a case were left out; figures in them are those of single rounds."""
+    reasons = {
+        reason.partition(" was off by")[0]
+        for place, rounds in result.spoiled.by_round.items()
+        if place[2:] == (result.plan.name, case)
+        for reason in rounds.values()
+    }
+    return sorted(reasons)
+
+
+def _gpu(watches: Sequence[Watch]) -> dict[str, Any]:
+    """What the GPU went through while a case was timed, over all sweeps; None where nobody told."""
+    rounds = [seen for watch in watches for seen in watch.rounds]
+    told = {name: [v for seen in rounds if (v := getattr(seen, name)) is not None] for name in Round.__slots__}
+    joules = [watch.energy_joules for watch in watches if watch.energy_joules is not None]
+    return {
+        "rounds": len(rounds),
+        "lowest_spin_hertz": rounded(min(told["spin_hertz"], default=None)),
+        "lowest_sm_hertz": rounded(min(told["sm_hertz"], default=None)),
+        "largest_power_watts": rounded(max(told["power_watts"], default=None)),
+        "largest_temperature_celsius": rounded(max(told["temperature_celsius"], default=None)),
+        "energy_joules_per_sweep": rounded(sum(joules) / len(joules)) if joules else None,
+        "blind": sorted({watch.blind for watch in watches if watch.blind}),
+    }
+
+
+def _splits(result: ExperimentResult, case: str) -> dict[str, Any]:
+    """The eager speed-up of each headline claim, as device × launch."""
+    found = {}
+    for claim in result.plan.claims:
+        if claim.name in result.plan.headlines and case in claim.cases and claim.measure == "speedup":
+            split = result.split(case, claim.subject, claim.baseline)
+            if split:
+                parts = {"end_to_end": split.end_to_end, "device": split.device, "launch": split.launch}
+                found[claim.name] = {name: _ratio(part) for name, part in parts.items()}
+    return found
+
+
+def _explained(result: ExperimentResult) -> dict[str, Any]:
+    """By case and profile: what the traffic explains of its time beside the fastest."""
+    found: dict[str, Any] = {}
+    for row in explain(result):
+        found.setdefault(row.case, {})[row.profile] = {
+            "fastest": row.fastest,
+            "time_ratio": rounded(row.time_ratio),
+            "bytes_ratio": rounded(row.bytes_ratio),
+            "explained": row.explained,
+            "others": list(row.others),
+        }
+    return found
+
+
+def _searches(result: ExperimentResult) -> dict[str, Any]:
+    """By case, of a search for launch configurations: how often each was ahead of the rule, and what won.
+
+    `claims`: those of the trials, the fastest first.
+    """
+    if not is_search(result.plan):
+        return {}
+    return {
+        search.case.name: {
+            "winner": search.winner.profile.name if search.winner else "",
+            "scope": search.scope,
+            "sweeps_fastest": search.sweeps_fastest,
+            "claims": [trial.claim for trial in search.trials],
+            "trials": {
+                trial.profile.name: {"sweeps_ahead": trial.sweeps_ahead, "sweeps": len(trial.sweep_ratios)}
+                for trial in search.trials
+                if trial.sweep_ratios
+            },
+        }
+        for search in searches(result)
+    }
+
+
+def _ratio(found: Speedup | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {"ratio": rounded(found.ratio), "low": rounded(found.low), "high": rounded(found.high)}
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    data: dict[str, Any] = {"status": verdict.status, "mark": verdict.mark, "reason": verdict.reason}
+    if verdict.speedup:
+        data |= {
+            "ratio": rounded(verdict.speedup.ratio),
+            "low": rounded(verdict.speedup.low),
+            "high": rounded(verdict.speedup.high),
+            "sweep_ratios": [rounded(ratio) for ratio in verdict.speedup.sweep_ratios],
+        }
+    if verdict.traffic:
+        data |= {name: rounded(getattr(verdict.traffic, name)) for name in TRAFFIC_FIELDS}
+    return data
+
+
+def _summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Counts of a claim's verdicts, and range and geometric mean of the ratios that were fit to be judged."""
+    weighed = [verdict for verdict in verdicts if verdict.status in WEIGHED]
+    ratios = [verdict.ratio for verdict in weighed if verdict.ratio is not None]
+    counts: dict[str, Any] = {
+        "judged": len(verdicts),
+        "compared": len(ratios),
+        "supported": sum(verdict.status == "supported" for verdict in verdicts),
+    }
+    if ratios:
+        counts |= {
+            "smallest_ratio": rounded(min(ratios)),
+            "largest_ratio": rounded(max(ratios)),
+            "geometric_mean": rounded(geometric_mean(ratios)),
+        }
+    return counts
+
+
+def _speedup(result: ExperimentResult, case: str, subject: str, baseline: str) -> dict[str, Any] | None:
+    return _ratio(result.compare(case, subject, baseline))

@@ -1,0 +1,1 @@
+"""A published site computed again from its own raw samples."""

@@ -1,0 +1,90 @@
+"""Raw samples that a site publishes → runs, judged again as if nobody had judged them yet."""
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lab.definition import plan
+from lab.errors import EvidenceError, LabError
+from lab.evidence import journal
+from lab.website.data.promoted import NAME, Evidence, address_of
+from lab.website.verification.files import Difference, read_json
+
+RUNS = "runs"
+PACKED = f"{journal.NAME}.gz"
+
+
+def load_published(
+    root: Path, scratch: Path, differences: list[Difference], say: Callable[[str], None]
+) -> tuple[Evidence, ...]:
+    """Every run of the site, oldest first; what is wrong with one is added to `differences`.
+
+    EvidenceError where the site holds no run at all.
+    """
+    folders = sorted(path.parent for path in (root / RUNS).glob(f"*/{NAME}"))
+    if not folders:
+        raise EvidenceError(f"{root}: no {RUNS}/*/{NAME}: without raw samples nothing can be computed again")
+    found = []
+    for number, folder in enumerate(folders, start=1):
+        say(f"judging run {number} of {len(folders)}: {folder.name}")
+        name = folder.relative_to(root).as_posix()
+        try:
+            evidence, wrong = _load(root, name, scratch / folder.name)
+            differences += wrong
+            found.append(evidence)
+        except LabError as problem:
+            differences.append(Difference(name, str(problem).replace(f"{scratch}/", "")))
+    return tuple(sorted(found, key=lambda item: (item.run.finished_utc, item.run.plan.run_id)))
+
+
+def _load(root: Path, name: str, unpacked: Path) -> tuple[Evidence, list[Difference]]:
+    manifest = read_json(root, f"{name}/{NAME}")
+    files = _unpack(root, name, unpacked)
+    evidence = Evidence(
+        directory=unpacked,
+        digest=_text(manifest, "digest", name),
+        commit=_text(manifest, "commit", name),
+    )
+    return evidence, list(_misaddressed(manifest, files, evidence, name))
+
+
+def _unpack(root: Path, name: str, unpacked: Path) -> Mapping[str, bytes]:
+    """Plan and journal of a run, written where the judge reads them."""
+    try:
+        held = {
+            plan.NAME: (root / name / plan.NAME).read_bytes(),
+            journal.NAME: gzip.decompress((root / name / PACKED).read_bytes()),
+        }
+    except FileNotFoundError as missing:
+        raise EvidenceError(f"{Path(str(missing.filename)).name} is missing; publish the site again") from None
+    except (OSError, EOFError, zlib.error) as problem:
+        raise EvidenceError(f"{PACKED} cannot be unpacked ({problem}); publish the site again") from None
+    unpacked.mkdir(parents=True)
+    for file, content in held.items():
+        (unpacked / file).write_bytes(content)
+    return held
+
+
+def _misaddressed(manifest: Any, files: Mapping[str, bytes], evidence: Evidence, name: str) -> Iterator[Difference]:
+    """Where the files are not those of the manifest, or the run is not at the address of its digest."""
+    hashes = {file: hashlib.sha256(content).hexdigest() for file, content in files.items()}
+    for file, computed in hashes.items():
+        if computed != (manifest.get("files") or {}).get(file):
+            yield Difference(f"{name}/{file}", f"is not the file whose SHA-256 {NAME} gives")
+    address = address_of(evidence.run.plan.run_id, evidence.commit, hashes)
+    if address != evidence.digest:
+        yield Difference(f"{name}/{NAME}#/digest", f"published is {evidence.digest[:12]}…, computed {address[:12]}…")
+    if Path(name).name != evidence.digest[:12]:
+        yield Difference(name, f"is not the address of digest {evidence.digest[:12]}…")
+    if manifest.get("run_id") != evidence.run.plan.run_id:
+        yield Difference(f"{name}/{NAME}#/run_id", f"published is {json.dumps(manifest.get('run_id'))}")
+
+
+def _text(manifest: Any, field: str, name: str) -> str:
+    if not isinstance(manifest, dict) or not isinstance(manifest.get(field), str):
+        raise EvidenceError(f"{name}/{NAME}: holds no {field}; publish the site again")
+    return str(manifest[field])

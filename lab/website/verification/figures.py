@@ -1,0 +1,188 @@
+"""Every figure on every page: it has a datum, the datum's value, and a text that says that value."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from html.parser import HTMLParser
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote
+
+from lab.errors import EvidenceError
+from lab.website.verification.files import Difference, read_json
+
+NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+AFTER = re.compile(r"[ \u00a0\u202f]?([µmn]?s|min|h|[kMGT]?(?:B|FLOP)(?:/s)?|[KMG]iB|[kMG]?Hz|%|×)?")
+UNITS: Mapping[str, tuple[float, ...]] = {
+    "h": (1 / 3600,), "min": (1 / 60,), "s": (1.0,), "ms": (1e3,), "µs": (1e6,), "ns": (1e9,),
+    "B": (1.0,), "kB": (1e-3,), "MB": (1e-6,), "GB": (1e-9,), "TB": (1e-12,),
+    "KiB": (2.0**-10,), "MiB": (2.0**-20,), "GiB": (2.0**-30,),
+    "B/s": (1.0,), "kB/s": (1e-3,), "MB/s": (1e-6,), "GB/s": (1e-9,), "TB/s": (1e-12,),
+    "FLOP": (1.0,), "kFLOP": (1e-3,), "MFLOP": (1e-6,), "GFLOP": (1e-9,), "TFLOP": (1e-12,),
+    "FLOP/s": (1.0,), "kFLOP/s": (1e-3,), "MFLOP/s": (1e-6,), "GFLOP/s": (1e-9,), "TFLOP/s": (1e-12,),
+    "Hz": (1.0,), "kHz": (1e-3,), "MHz": (1e-6,), "GHz": (1e-9,),
+    "%": (1.0,), "×": (1.0,),
+}  # fmt: skip
+# Where the unit stands beside the value in the data, the key that it stands for.
+AMOUNTS = {"seconds": "seconds", "bytes": "bytes", "bytes_per_second": "bytes_per_second", "share": "attained"}
+# What a number without a unit of its own may be in, by the end of its key; a heading beside it names the unit.
+QUANTITIES: tuple[tuple[str, tuple[float, ...]], ...] = (
+    ("bytes_per_second", (1e-9, 1e-12)),
+    ("flops_per_second", (1e-9, 1e-12)),
+    ("stage_seconds", (1.0,)),
+    ("wall_seconds", (1.0,)),
+    ("profiling_seconds", (1.0,)),
+    ("prepare_seconds", (1.0,)),
+    ("compile_seconds", (1.0,)),
+    ("autotune_seconds", (1.0,)),
+    ("seconds_per_cell_and_sweep", (1.0,)),
+    ("clock_step_seconds", (1e9,)),
+    ("seconds", (1e6,)),
+    ("bytes", (1.0, 1e-3, 1e-6, 1e-9, 2.0**-10, 2.0**-20, 2.0**-30)),
+    ("bytes_per_block", (1e-3,)),
+    ("hertz", (1e-6, 1e-9)),
+    ("flops", (1.0, 1e-6, 1e-9)),
+    ("share", (100.0, 1.0)),
+    ("between_sweep_spread", (100.0,)),
+    ("peak_share", (100.0,)),
+    ("attained", (100.0,)),
+)
+PLAIN = (1.0,)
+# Values that are no numbers, as pages word them; any other stands as it is, or begins as the text does.
+WORDED: Mapping[Any, str] = {
+    True: "yes", False: "no", "cuda": "a GPU", "cpu": "a CPU", "": "set to nothing", "not on record": "not known",
+}  # fmt: skip
+VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"})
+
+
+class Figures(HTMLParser):
+    """The `data` elements of a page: value, full pointer and text of each."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[tuple[str, str, str]] = []
+        self._around: list[tuple[str, str]] = []  # open elements with the data-at that holds in them
+        self._open: tuple[str, str] | None = None
+        self._text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = {name: value or "" for name, value in attrs}
+        at = attributes.get("data-at", self._around[-1][1] if self._around else "")
+        if tag not in VOID:
+            self._around.append((tag, at))
+        if tag == "data":
+            source = attributes.get("data-src", "")
+            self._open, self._text = (attributes.get("value", ""), source if "#" in source else at + source), ""
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self._text += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "data" and self._open:
+            self.found.append((*self._open, self._text))
+            self._open = None
+        if any(name == tag for name, _ in self._around):
+            while self._around.pop()[0] != tag:
+                pass
+
+
+class Data:
+    """The data files of a site, each read once; `asked` are those that a figure points into."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._held: dict[str, Any] = {}
+        self.asked: set[str] = set()
+
+    def file(self, name: str) -> Any:
+        if name not in self._held:
+            self._held[name] = read_json(self._root, name)
+        return self._held[name]
+
+    def look_up(self, file: str, pointer: str) -> list[Any]:
+        """The values along a JSON pointer, the document first. LookupError where it leads nowhere."""
+        self.asked.add(file)
+        nodes = [self.file(file)]
+        for part in pointer.split("/")[1:]:
+            name = part.replace("~1", "/").replace("~0", "~")
+            node = nodes[-1]
+            nodes.append(node[int(name)] if isinstance(node, list) else node[name])
+        return nodes
+
+
+def check_page(page: str, html: str, data: Data) -> Iterator[Difference]:
+    """Every figure of a page that its data do not bear out."""
+    parser = Figures()
+    parser.feed(html)
+    parser.close()
+    for value, source, text in parser.found:
+        file, _, pointer = source.partition("#")
+        place = f"{page} → {source}"
+        try:
+            nodes = data.look_up(_beside(page, file), pointer)
+        except EvidenceError as problem:
+            yield Difference(place, str(problem))
+            continue
+        except (LookupError, TypeError, ValueError):
+            yield Difference(place, f"points at nothing, and says {text!r}")
+            continue
+        if str(nodes[-1]) != value:
+            yield Difference(place, f"holds the value {value!r}, and its datum is {nodes[-1]!r}")
+        elif wrong := misread(text, nodes, pointer):
+            yield Difference(place, wrong)
+
+
+def count_figures(html: str) -> int:
+    return html.count("<data ")
+
+
+def _beside(page: str, file: str) -> str:
+    """The path of a file, relative to the site, that a page names relative to itself."""
+    parts: list[str] = []
+    for part in (PurePosixPath(page).parent / unquote(file)).parts:
+        if part == "..":
+            parts.pop()
+        else:
+            parts.append(part)
+    return "/".join(parts)
+
+
+def misread(text: str, nodes: list[Any], pointer: str) -> str:
+    """In which way a text does not say the value at the end of `nodes`; empty where it does."""
+    value, around = nodes[-1], nodes[-2] if len(nodes) > 1 else None
+    keys = [part for part in reversed(pointer.split("/")) if part and not part.isdecimal()][:2]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        right = (text and str(value).startswith(text)) or WORDED.get(value) == text
+        return "" if right else f"says {text!r}, and its datum is {value!r}"
+    numbers = list(NUMBER.finditer(text))
+    if not numbers:
+        return f"says {text!r}, and its datum is {value!r}"
+    if isinstance(around, dict) and keys[:1] == ["value"] and around.get("unit") in AMOUNTS:
+        keys = [AMOUNTS[around["unit"]]]
+    scales = _scales(text, numbers[0], keys)
+    if not any(_says(numbers[0][0], value * scale) for scale in scales):
+        return f"says {text!r}, and its datum is {value!r}"
+    for further in numbers[1:]:  # of an interval, or of bounds: the upper end stands beside the lower
+        high = around.get("high") if isinstance(around, dict) and keys[:1] == ["low"] else None
+        if high is None or not any(_says(further[0], high * scale) for scale in scales):
+            return f"says {text!r}, and {further[0]} is not in its data"
+    return ""
+
+
+def _scales(text: str, number: re.Match[str], keys: Sequence[str]) -> tuple[float, ...]:
+    """By what the value may have been multiplied: told by the unit in the text, else by its key or the one above."""
+    match = AFTER.match(text, number.end())
+    unit = match[1] if match else None
+    if unit == "%" and not any(key.endswith("percent") for key in keys):
+        return (100.0,)
+    if unit:
+        return UNITS[unit]
+    return next((scales for key in keys for end, scales in QUANTITIES if key.endswith(end)), PLAIN)
+
+
+def _says(number: str, value: float) -> bool:
+    """Whether a printed number is the value, rounded to the decimals that are printed."""
+    plain = number.replace("−", "-").replace(",", "")
+    mantissa, _, exponent = plain.partition("e")
+    step = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))  # of the last digit that is printed
+    return abs(float(plain) - value) <= 0.5 * step * (1 + 1e-6) + abs(value) * 1e-12

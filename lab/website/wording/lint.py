@@ -1,0 +1,82 @@
+"""A figure on a page without a pointer to its datum fails the build.
+
+Every text of every page is looked at, as it was rendered, just before it is written. A digit with a unit may stand in
+
+- `<data>`, which has the pointer;
+- `<code>`, `<pre>`, `<script>`, `<style>` and `<time>`: commands, definitions and dates;
+- a chart's `<text>`, `<title>` and `<desc>`, and a page's `<title>`: the same figures stand with their pointers in the
+  table beside a chart;
+- an element with `data-constant`: what the code that judges prints of its own constants, and what makers print;
+- an element with `data-authored`: prose of a template or a page's module about how something is measured;
+- what is quoted, word for word, from the plan of a run or from its data: names of GPUs, titles, descriptions and
+  claims as they were registered (authors' figures are another room's business, wording.prose), and the reasons
+  that the judge gave, which are data that `lab verify` computes again.
+
+A marked element holds no element of its own kind. Attributes are not looked at: they repeat what the text says.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from html import unescape
+
+from lab.errors import DefinitionError
+from lab.website.wording.figures_said import FIGURE, UNITS
+from lab.website.wording.quoted import Quotable
+
+MARKS = ("data-constant", "data-authored")
+EXEMPT = frozenset({"data", "code", "pre", "script", "style", "time", "text", "tspan", "title", "desc"})
+# The text of an element up to the next tag, where it holds a figure. A `<data>` is passed over at once: most are.
+TEXT = re.compile(rf">([^<]*[0-9][ \u00a0\u202f]?{UNITS}(?![\w/])[^<]*)<(?!/data>)")
+TAG = re.compile(r"</?([a-zA-Z0-9]+)")
+MOST_TOLD = 10
+
+
+def refuse_untraced(page: str, html: str, quotable: Quotable) -> None:
+    """DefinitionError that names the page, the texts and what to do, where a figure has no pointer."""
+    found = list(dict.fromkeys(untraced(page, html, quotable)))
+    if found:
+        more = f" ({len(found) - MOST_TOLD} more)" if len(found) > MOST_TOLD else ""
+        raise DefinitionError(
+            f"{page}: figures without a pointer to their datum: {'; '.join(map(repr, found[:MOST_TOLD]))}{more}. "
+            "Make each a Figure of the page's Ledger; or mark its element data-constant where the code prints a "
+            "constant of its own, or data-authored where it is prose about the method (lab/website/wording/lint.py)"
+        )
+
+
+def untraced(page: str, html: str, quotable: Quotable) -> Iterator[str]:
+    """Every text of a page that says a figure without a pointer."""
+    marked: list[tuple[int, int]] | None = None
+    for match in TEXT.finditer(html):
+        if _around(html, match.start()) in EXEMPT:
+            continue
+        marked = list(_marked(html)) if marked is None else marked
+        if any(start <= match.start() < end for start, end in marked):
+            continue
+        text = " ".join(unescape(match[1]).split())
+        if FIGURE.search(quotable.without(page, text)):
+            yield text
+
+
+def _around(html: str, position: int) -> str:
+    """The name of the element whose start tag ends here; that of a closed one says nothing of what is around."""
+    start = html.rfind("<", 0, position)
+    match = TAG.match(html, start) if start >= 0 else None
+    return match[1] if match and html[start + 1] != "/" else ""
+
+
+def _marked(html: str) -> Iterator[tuple[int, int]]:
+    """From where to where each marked element goes."""
+    for mark in MARKS:
+        position = html.find(mark)
+        while position >= 0:
+            start = html.rfind("<", 0, position)
+            tag = TAG.match(html, start)
+            end = html.find(f"</{tag[1]}>", position) if tag else -1
+            if start >= 0 and html.find(">", start) > position:  # within a tag, and not a word of the text
+                yield start, end if end >= 0 else len(html)
+            position = html.find(mark, position + 1)
+
+
+def all_untraced(pages: Iterable[tuple[str, str]], quotable: Quotable) -> list[tuple[str, str]]:
+    """(page, text) of everything that would fail a build."""
+    return [(page, text) for page, html in pages for text in untraced(page, html, quotable)]

@@ -1,0 +1,84 @@
+"""No sentence, card or badge speaks of more than was measured: the boundary, kept by a check and not by care.
+
+Looked for in the texts that state a result: names of GPUs, data types, shapes and scopes. Each must be its run's: the
+machine's, and those of the cases that the run included. Names that were registered, such as a profile's, are not
+looked into: they say what was compared and not for what it holds.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from lab.errors import EvidenceError
+from lab.website.data.judged import Judged
+from lab.website.figure import Sentence
+from lab.website.naming import DTYPES
+from lab.website.outputs import Attachment, Document, Output
+from lab.website.pages import labels
+from lab.website.pages.views import ExperimentPage
+
+GPU = re.compile(r"\b(?:G?[BH]\d{3}|A\d{2,3}[A-Z]?|[PV]100|L40?S?|T4|MI\d{3}[A-Z]?|(?:RTX|GTX|Radeon) \w+)\b")
+DTYPE = re.compile(r"\b(?:b?float\d+(?:_e\dm\d\w*)?|b?f\d+|fp\d+|int\d+)\b")
+SHAPE = re.compile(r"\b\d+(?:[×x]\d+)+\b")
+TAGS = re.compile(r"<[^>]*>")
+Said = tuple[str, str]  # where, and the text
+
+
+def refuse_outside(item: Judged, said: Iterable[Said]) -> None:
+    """EvidenceError that names the experiment, the text and what in it the evidence does not hold."""
+    for place, text in said:
+        for kind, name in _outside(item, text):
+            raise EvidenceError(
+                f"{item.plan.name}, {place}: speaks of {kind} {name!r}, which its evidence does not hold: {text!r}"
+            )
+
+
+def said(output: Output, experiment: str) -> Iterator[Said]:
+    """What states a result in one page or file of an experiment."""
+    if isinstance(output, Document) and isinstance(page := output.view.get("page"), ExperimentPage):
+        yield from said_on(page)
+    yield from said_in_badges([output], experiment)
+
+
+def said_on(page: ExperimentPage) -> Iterator[Said]:
+    """The texts of an experiment's page that state its results."""
+    yield "answer", _text(page.answer)
+    for card in page.cards:
+        yield "card", f"{card.label}: {card.value.text}; {_text(card.context)}"
+    for case in page.searches:
+        yield "search", f"{case.label}: {_text(case.outcome)}"
+
+
+def said_in_badges(outputs: Iterable[Output], experiment: str) -> Iterator[Said]:
+    """The texts of an experiment's badges."""
+    for output in outputs:
+        if isinstance(output, Attachment) and output.path.startswith(f"experiments/{experiment}/badges/"):
+            content = output.content if isinstance(output.content, str) else output.content.decode()
+            yield output.path, " ".join(TAGS.sub(" ", content).split())
+
+
+def _outside(item: Judged, text: str) -> Iterator[tuple[str, str]]:
+    """What a text names that its experiment's run did not hold."""
+    for name in _registered(item):
+        text = text.replace(name, " ")
+    cases = item.plan.included_cases if item.evidence else ()
+    gpu = str(item.machine.get("gpu", "")) if item.machine.get("device") == "cuda" else ""
+    dtypes = {name for case in cases for name in (case.dtype, DTYPES.get(case.dtype))}  # in full, and short
+    shapes = {"×".join(map(str, case.shape)) for case in cases}
+    yield from (("GPU", name) for name in GPU.findall(text) if not re.search(rf"\b{name}\b", gpu))
+    yield from (("data type", name) for name in DTYPE.findall(text) if name not in dtypes)
+    yield from (("shape", name) for name in SHAPE.findall(text) if name.replace("x", "×") not in shapes)
+    for scope, words in labels.SCOPES.items():
+        if scope not in item.plan.scopes and (words in text or ("_" in scope and scope in text)):
+            yield "scope", scope
+
+
+def _registered(item: Judged) -> list[str]:
+    """Names of profiles and operators, and claims, longest first."""
+    operators = {case.op for case in item.plan.cases}
+    titles = {labels.TITLES[name] for name in operators if name in labels.TITLES}
+    claims = {claim.text for claim in item.plan.claims}
+    return sorted({each.title for each in item.plan.profiles} | operators | titles | claims, key=len, reverse=True)
+
+
+def _text(sentence: Sentence) -> str:
+    return "".join(part if isinstance(part, str) else part.text for part in sentence)
