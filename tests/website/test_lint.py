@@ -111,7 +111,7 @@ def test_a_figure_typed_into_a_template_fails_the_build_and_keeps_the_old_site(t
     typed_in = made.overlay(loader=_Spoilt(made.loader))
     monkeypatch.setattr(render, "environment", lambda: typed_in)
     with pytest.raises(DefinitionError, match=r"'It is 12\.3 % faster\.'"):
-        build_site(tmp_path / "site", tmp_path / "decisions", tmp_path / "evidence")
+        build_site(tmp_path / "site", tmp_path / "decisions", tmp_path / "evidence", remembered=tmp_path / "nothing")
     assert (tmp_path / "site" / "index.html").read_bytes() == before
     build_preview(directory)  # which is no publication
 

@@ -124,9 +124,10 @@ def trust(evidence: Sequence[Evidence], kept: Path = KEPT) -> dict[str, Any]:
 def _replace(path: Path, content: bytes) -> None:
     """Write it whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".part")
-    fresh.write_bytes(content)
-    fresh.replace(path)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".keeping-") as scratch:
+        fresh = Path(scratch) / path.name
+        fresh.write_bytes(content)
+        fresh.replace(path)
 
 
 def _keep(folder: Path, evidence: Evidence) -> None:
@@ -147,7 +148,11 @@ def _keep(folder: Path, evidence: Evidence) -> None:
             "experiments": {item.plan.name: item.fullness for item in found},
         }
         (whole / LIST).write_text(json.dumps(listed), encoding="utf-8")
-        whole.rename(folder)
+        try:
+            whole.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another build has kept the same meanwhile
+                raise
 
 
 @cache
