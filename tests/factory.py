@@ -47,6 +47,8 @@ from lab.evidence.source import source_digest
 from lab.kernels.traffic import Traffic
 from lab.verdict.judge import POLICY_VERSION
 from lab.website.data import promoted
+from lab.website.files import manifest
+from lab.website.files.inventory import inventory
 
 Key = str | tuple[str, str]  # a profile, or a (case, profile)
 LAUNCH_FLOOR_SECONDS = 2e-6
@@ -398,3 +400,9 @@ def _counters(plan: Plan, seconds: Mapping[Any, float], outcomes: Mapping[Any, t
                 )
             )  # fmt: skip
     return found
+
+
+def take_stock(site: Path) -> None:
+    """Write the sitemap and the manifest of a folder as it is now, as the end of a build would."""
+    for name, content in inventory(manifest.read_files(site)):
+        (site / name).write_bytes(content)

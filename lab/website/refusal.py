@@ -20,7 +20,7 @@ from lab.errors import EvidenceError
 from lab.evidence.codec import from_data
 from lab.evidence.record import Machine
 from lab.verdict.audit.finding import Finding, Words
-from lab.verdict.audit.rules import BINDING, audit
+from lab.verdict.audit.rules import BINDING
 from lab.verdict.cells import SCOPE
 from lab.verdict.datasheet import DENSE_FLOPS_PER_CLOCK, MATRIX_KINDS
 from lab.verdict.judge import NOISY_RATIO, WEIGHED, Status
@@ -33,14 +33,8 @@ from lab.website.pages.labels import case_label
 COUNTED = ("duration_seconds", "dram_read_bytes", "dram_written_bytes")  # of a kernel
 
 
-def refuse(publications: Sequence[Publication]) -> None:
-    """EvidenceError that names page, table, row and rule where what is about to be published breaks a binding one."""
-    for publication in publications:
-        refuse_found(publication, audit(publication))
-
-
 def refuse_found(publication: Publication, found: Mapping[str, Sequence[Finding]]) -> None:
-    """The same of one page, of which the guard was asked already."""
+    """EvidenceError that names page, table, row and rule where what the guard found breaks a binding one."""
     broken = [
         f"{publication.title}: {finding.table + ', ' if finding.table else ''}{finding.row} breaks {rule!r}: "
         f"{told(finding.words)}"

@@ -10,14 +10,14 @@ from typing import Any
 
 import jsonschema
 import pytest
-from factory import LARGE, SMALL, plan_of, records_of, small_experiment
+from factory import LARGE, SMALL, plan_of, records_of, small_experiment, take_stock
 
 from lab.errors import LabError
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run, not_measured
 from lab.website.files import manifest
 from lab.website.files.csv_tables import csv_files, csv_text
-from lab.website.files.inventory import checked_base_url, write_inventory
+from lab.website.files.inventory import checked_base_url
 from lab.website.files.schemas import SCHEMAS, data_text
 from lab.website.files.sitemap import sitemaps
 
@@ -156,7 +156,7 @@ def test_a_manifest_names_every_file_but_itself_in_order(tmp_path: Path) -> None
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "z.txt").write_text("z")
     (tmp_path / "a.html").write_text("<p>a")
-    write_inventory(tmp_path)
+    take_stock(tmp_path)
     told = json.loads((tmp_path / "manifest.json").read_text())
     assert list(told["files"]) == ["a.html", "b/z.txt", "sitemap.xml"]
     sha256 = "594e519ae499312b29433b7dd8a97ff068defcba9755b6d5d00e84c524d67b06"  # echo -n z | sha256sum

@@ -13,7 +13,7 @@ from lab.website.data.judged import Judged, not_measured
 from lab.website.decision_records import load_decisions
 from lab.website.decisions import Decision
 from lab.website.site import DECISIONS
-from lab.website.wording.prose import check_definitions, check_prose, cited, cited_plan
+from lab.website.wording.prose import check_prose, check_references, check_typed, cited, cited_plan
 from lab.website.wording.references import References, told, words, written
 
 DATA = {
@@ -127,8 +127,12 @@ def test_a_title_refers_to_nothing():
     ],
 )  # fmt: skip
 def test_a_definition_that_types_a_figure_in_is_refused(changes, says):
+    def check(experiments):
+        check_typed(experiments)
+        check_references(experiments, REFERENCES)
+
     with pytest.raises(DefinitionError, match=says):
-        check_definitions([small_experiment(**changes)], REFERENCES)
+        check([small_experiment(**changes)])
 
 
 def test_a_plan_is_plain_text_without_the_backticks_of_definitions():
@@ -148,6 +152,7 @@ def test_a_preview_shows_no_value_where_a_reference_leads_to_what_it_does_not_ho
 
 
 def test_the_labs_own_prose_types_no_figure_in():
-    check_definitions(load_experiments(), References({}, lenient=True))
+    check_typed(load_experiments())
+    check_references(load_experiments(), References({}, lenient=True))
     for record in load_decisions(DECISIONS):
         cited(record, References({}, lenient=True))

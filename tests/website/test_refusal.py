@@ -9,16 +9,21 @@ import pytest
 from factory import measured_run, plan_of, records_of
 from test_site import TIMES, Page, publish
 
-from lab.definition.publication import Aggregate, Headline, Selection
+from lab.definition.publication import Aggregate, Headline, Publication, Selection
 from lab.errors import EvidenceError
 from lab.evidence.record import SweepStart
+from lab.verdict.audit.rules import audit
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
-from lab.website.refusal import as_publication, refuse
+from lab.website.refusal import as_publication, refuse_found
 from lab.website.site import build_preview, build_site
 
 CASE, PROFILE = "rmsnorm-4096x4096-float16", "triton-fused-rmsnorm"
 Data = dict[str, Any]
+
+
+def refuse(publication: Publication) -> None:
+    refuse_found(publication, audit(publication))
 
 
 def shown(spoil: Callable[[Data], None] = lambda data: None) -> Judged:
@@ -33,7 +38,7 @@ def shown(spoil: Callable[[Data], None] = lambda data: None) -> Judged:
 def test_a_sound_page_is_let_through() -> None:
     item = shown()
     found = as_publication(item)
-    refuse([found])
+    refuse(found)
     assert {table.title for table in found.tables} == set(item.plan.scopes)
     assert sum(len(table.rows) for table in found.tables) > 100
     assert {type(statement) for statement in found.statements} == {Aggregate, Headline, Selection}
@@ -104,13 +109,13 @@ def unlisted(data: Data) -> None:
 def test_a_page_that_breaks_a_rule_is_refused_with_its_place(spoil: Callable[[Data], None], rule: str) -> None:
     item = shown(spoil)
     with pytest.raises(EvidenceError, match=rf"Normalization Fusion: .* breaks '{rule}'"):
-        refuse([as_publication(item)])
+        refuse(as_publication(item))
 
 
 def test_the_refusal_names_page_table_row_and_figures() -> None:
     item = shown(too_much)
     with pytest.raises(EvidenceError) as refusal:
-        refuse([as_publication(item)])
+        refuse(as_publication(item))
     for word in ("Normalization Fusion", "device_cold", "RMSNorm 4096×4096 float16", "above-memory-peak", "3352 GB/s"):
         assert word in str(refusal.value), word
 
@@ -121,7 +126,7 @@ def test_a_rejected_cell_may_be_shown_as_rejected() -> None:
     run = judge_run(plan, records_of(plan, {**TIMES, (CASE, PROFILE): 5e-6}))
     item = judged_run(run)[0]
     assert item.cell(CASE, PROFILE)["impossible"]["device_cold"]
-    refuse([as_publication(item)])
+    refuse(as_publication(item))
 
 
 def test_of_a_cpu_only_the_statements_are_asked() -> None:
@@ -170,4 +175,4 @@ def test_what_the_driver_does_not_tell_refuses_nothing(unknown: dict[str, Any]) 
     ]
     run = judge_run(plan, records)
     item = judged_run(run, "d" * 64)[0]
-    refuse([as_publication(item)])
+    refuse(as_publication(item))

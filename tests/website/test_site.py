@@ -1,5 +1,6 @@
 """The built site: complete, reproducible, traceable, self-contained, and harmless whatever the text."""
 
+import dataclasses
 import html.parser
 import json
 import re
@@ -14,6 +15,7 @@ from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS
 from lab.errors import DefinitionError
 from lab.evidence import journal
+from lab.evidence.record import RunFinish
 from lab.evidence.source import ROOT
 from lab.website.site import build_preview, build_site
 
@@ -257,6 +259,24 @@ def test_the_newest_gpu_evidence_is_shown_and_the_others_are_listed(tmp_path):
     data = json.loads((tmp_path / "site" / EXPERIMENT).with_name("data.json").read_text())
     assert data["evidence"]["run_id"] == "gpu-run"
     assert "cpu-run" in Page(tmp_path / "site" / EXPERIMENT).text
+
+
+def test_a_newer_run_that_refutes_stands_before_an_older_one_that_was_profiled(tmp_path):
+    evidence, decisions = tmp_path / "evidence", tmp_path / "decisions"
+    decisions.mkdir()
+    slow = TIMES | {"triton-fused-rmsnorm": 60e-6}
+    for run_id, times, profiling, day in (("older", TIMES, True, "2026-11-20"), ("newer", slow, False, "2026-11-21")):
+        plan = plan_of(run_id, profiling=profiling)
+        records = records_of(plan, times)
+        dated = [
+            dataclasses.replace(record, finished_utc=f"{day}T12:00:00Z") if isinstance(record, RunFinish) else record
+            for record in records
+        ]
+        publish(evidence, write_run(tmp_path / run_id, plan, dated))
+    build_site(tmp_path / "site", decisions, evidence)
+    data = json.loads((tmp_path / "site" / EXPERIMENT).with_name("data.json").read_text())
+    assert data["evidence"]["run_id"] == "newer"
+    assert data["claims"]["triton-rmsnorm-beats-torch-fused"]["status"] == "refuted"
 
 
 def test_damaged_journal_lines_are_named_on_the_page(tmp_path):

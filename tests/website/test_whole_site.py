@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 import whole_site
-from factory import measured_run, plan_of, publish, records_of, write_run
+from factory import measured_run, plan_of, publish, records_of, take_stock, write_run
 from whole_site import QUESTIONS, Whole
 
 from lab.definition.catalogue import choose_experiments
 from lab.evidence.source import ROOT
 from lab.website.files import manifest
-from lab.website.files.inventory import write_inventory
 from lab.website.site import build_preview, build_site
 
 FAST = {
@@ -143,6 +142,6 @@ def test_a_file_that_was_added_is_noticed_and_a_new_inventory_takes_it_in(sound:
     assert list(manifest.differences(site)) == ["more.txt: is not in the manifest"]
     (site / "policy" / "index.html").unlink()
     assert list(manifest.differences(site))[1] == "policy/index.html: is in the manifest, and missing"
-    write_inventory(site)
+    take_stock(site)
     assert not list(manifest.differences(site))
     assert json.loads((site / "manifest.json").read_text())["files"]["more.txt"]["bytes"] == 4

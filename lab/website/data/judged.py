@@ -7,6 +7,7 @@ from typing import Any
 
 from lab.definition.catalogue import load_audits
 from lab.definition.plan import PlannedExperiment, PlannedProfile
+from lab.verdict.judge import Status
 from lab.verdict.ranking import Place
 from lab.verdict.results import RunResult, unmeasured
 from lab.website.data.published import experiment_data
@@ -58,12 +59,18 @@ class Judged:
 
     @property
     def fullness(self) -> tuple[Any, ...]:
-        """The larger, the fuller its evidence: a GPU's, with counters, of more sweeps, newer.
+        """The larger, the fuller its evidence: a GPU's, speaking to more claims, at more cases, of more sweeps, newer.
 
-        Counters that were taken, not that were planned: a run may have been cut short before them.
+        Only whether there is evidence counts and never what it says, nor counters that no claim needs: else an older
+        run that was profiled would stand before a newer one that refutes it.
         """
-        counted = any("counters" in cell for cells in self.data["cells"].values() for cell in cells.values())
-        return not self.on_cpu, counted, self.evidence.get("sweeps", 0), self.finished_utc
+        spoken = [
+            sum(verdict["status"] != Status.NO_EVIDENCE for verdict in claim["cases"].values())
+            for claim in self.data["claims"].values()
+        ]
+        claims = sum(cases > 0 for cases in spoken)
+        sweeps, run_id = self.evidence.get("sweeps", 0), self.evidence.get("run_id", "")
+        return not self.on_cpu, claims, sum(spoken), sweeps, self.finished_utc, run_id
 
     def as_json(self) -> str:
         """The published text of the data."""

@@ -1,7 +1,6 @@
 """The last files of a site, made of all others: its sitemap, then its manifest."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from lab.errors import LabError
@@ -19,11 +18,6 @@ def inventory(files: Mapping[str, Listed], base_url: str = "") -> Iterator[tuple
         listing[name] = listed(content)
         yield name, content
     yield manifest.NAME, manifest.manifest_text(listing).encode()
-
-
-def write_inventory(out: Path, base_url: str = "") -> None:
-    for name, content in inventory(manifest.read_files(out), base_url):
-        (out / name).write_bytes(content)
 
 
 def checked_base_url(text: str) -> str:

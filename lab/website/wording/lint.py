@@ -16,7 +16,7 @@ A marked element holds no element of its own kind. Attributes are not looked at:
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from html import unescape
 
 from lab.errors import DefinitionError
@@ -75,8 +75,3 @@ def _marked(html: str) -> Iterator[tuple[int, int]]:
             if start >= 0 and html.find(">", start) > position:  # within a tag, and not a word of the text
                 yield start, end if end >= 0 else len(html)
             position = html.find(mark, position + 1)
-
-
-def all_untraced(pages: Iterable[tuple[str, str]], quotable: Quotable) -> list[tuple[str, str]]:
-    """(page, text) of everything that would fail a build."""
-    return [(page, text) for page, html in pages for text in untraced(page, html, quotable)]

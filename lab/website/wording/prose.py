@@ -10,7 +10,7 @@ runs' address, and its text can no longer be mended.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from lab.definition.experiment import Experiment
@@ -32,12 +32,6 @@ def check_prose(text: str, place: str) -> None:
             f"{place}: says {found[0]!r}. A measured figure must be a reference, {{{{experiment/pointer/into/data}}}}, "
             "which cannot go stale; a size or threshold that is a definition goes in backticks"
         )
-
-
-def check_definitions(experiments: Sequence[Experiment], references: References) -> None:
-    """Today's definitions, whose plans are still to be registered."""
-    check_typed(experiments)
-    check_references(experiments, references)
 
 
 def check_typed(experiments: Iterable[Experiment]) -> None:
