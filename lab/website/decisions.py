@@ -13,6 +13,7 @@ from lab.errors import DefinitionError
 from lab.verdict.judge import Status
 from lab.verdict.judge_traffic import TRAFFIC_MARGIN
 from lab.website.data.judged import Judged
+from lab.website.data.shelf import named
 
 # Fields of a run's machine that a decision may be bound to.
 SOFTWARE = ("driver", "cuda", "torch", "triton", "ncu", "liger", "quack", "python")
@@ -105,10 +106,9 @@ def standings(
     return tuple(_standing(decision, support, current, published, today) for support in decision.rests_on)
 
 
-def today_of(current: Sequence[Judged], decision: Decision) -> datetime.date:
+def today_of(newest: str, decision: Decision) -> datetime.date:
     """The day of the newest evidence: the site must not change by itself while nothing was measured."""
-    days = [str(item.evidence["finished_utc"])[:10] for item in current if item.evidence.get("finished_utc")]
-    return max([*map(datetime.date.fromisoformat, days), decision.date])
+    return max(datetime.date.fromisoformat(newest[:10]), decision.date) if newest else decision.date
 
 
 def freshness(found: Sequence[Standing]) -> Freshness:
@@ -135,8 +135,9 @@ def refuse_unacknowledged(decision: Decision, found: Sequence[Standing], current
 def _standing(
     decision: Decision, support: Support, current: Sequence[Judged], published: Sequence[Judged], today: datetime.date
 ) -> Standing:
-    now = _held(support, current)
-    then = _held(support, [item for item in published if item.digest.startswith(support.evidence)], pinned=True)
+    now = _held(support, named(current, support.experiment))
+    runs = named(published, support.experiment)
+    then = _held(support, [item for item in runs if item.digest.startswith(support.evidence)], pinned=True)
     state, why = _state(decision, support, now, then, today)
     return Standing(support=support, now=now, then=then, freshness=state, why=why)
 
@@ -145,7 +146,7 @@ def _held(support: Support, among: Sequence[Judged], pinned: bool = False) -> He
     if pinned and not support.evidence:
         return None
     for item in among:
-        if item.plan.name == support.experiment and support.claim in item.data["claims"]:
+        if support.claim in item.data["claims"]:
             return Held(judged=item, claim=support.claim)
     return None
 

@@ -1,6 +1,6 @@
 """A number on a page: its text, the value behind it, and the pointer to that value in the page's data.json."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,16 @@ class Figure:
 
 
 Sentence = tuple[Figure | str, ...]
+
+
+def plain_sentence(parts: Sentence) -> list[Any]:
+    """In plain JSON values."""
+    return [part if isinstance(part, str) else [part.text, part.value, part.source] for part in parts]
+
+
+def read_sentence(plain: Sequence[Any]) -> Sentence:
+    """What `plain_sentence` made plain."""
+    return tuple(part if isinstance(part, str) else Figure(*part) for part in plain)
 
 
 class Ledger:

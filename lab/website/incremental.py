@@ -2,8 +2,9 @@
 
 A part names everything that its files are made of in one key: while the key is the same, the files are too, and nobody
 makes them again. What a build wrote is remembered under .cache/; without that memory, or where a file was touched
-since, the part is made anew. Nothing of the old site changes before everything new is made, and what then fails in
-the middle is taken back.
+since, the part is made anew. Parts that have much in common form a group with a key of its own, which saves working
+out theirs. Nothing of the old site changes before everything new is made, and what then fails in the middle is taken
+back.
 """
 
 import hashlib
@@ -11,7 +12,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,44 +22,57 @@ from lab.evidence.source import ROOT
 REMEMBERED = ROOT / ".cache" / "site"
 MOST_SITES = 32  # that are remembered, by their folders; previews come and go
 Content = tuple[str, bytes]  # path in the site, what the file holds
-Stamp = tuple[int, int]  # size, time of the last change
+Stamp = list[int]  # size, time of the last change
+Note = dict[str, Any]  # plain JSON values
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """Some files of a site. `make` is told what the parts before it wrote, and may add a note to its files;
-    the key may depend on that too."""
+    """Some files of a site. `make` yields them, and may add a note for the groups that come after it."""
 
     name: str
-    key: str | Callable[["Memory"], str]
-    make: Callable[["Memory"], Iterator[Content | dict[str, Any]]]
+    key: str
+    make: Callable[[], Iterator[Content | Note]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Parts that are worked out, from what was written before them, where its key is no longer the same."""
+
+    name: str
+    key: str
+    parts: Callable[["Memory"], Iterator[Part]]
 
 
 @dataclass(slots=True)
 class Memory:
     """What a build wrote."""
 
-    keys: dict[str, str] = field(default_factory=dict)  # by part
-    notes: dict[str, Any] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)  # by part, and by group
+    groups: dict[str, list[str]] = field(default_factory=dict)  # the parts of each
+    notes: dict[str, Note] = field(default_factory=dict)  # by part
     files: dict[str, dict[str, str]] = field(default_factory=dict)  # part → path → SHA-256
     stamps: dict[str, Stamp] = field(default_factory=dict)  # by path
 
 
-def write_parts(parts: Iterable[Part], out: Path, remembered: Path = REMEMBERED) -> Mapping[str, str]:
+def write_parts(parts: Iterable[Part | Group], out: Path, remembered: Path = REMEMBERED) -> Mapping[str, str]:
     """Make `out` hold the files of the parts and nothing else; returns the SHA-256 of each."""
     out.parent.mkdir(parents=True, exist_ok=True)
     memory_path = remembered / f"{hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:16]}.json"
     found = dict(_stamps(out))
     old = _recall(memory_path)
-    sound = {path: stamp for path, stamp in found.items() if old.stamps.get(path) == stamp}
+    sound = found if found == old.stamps else {p: stamp for p, stamp in found.items() if old.stamps.get(p) == stamp}
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
         staged = _Staged(Path(scratch) / "fresh", old, sound, new := Memory())
         for part in parts:
-            _write_part(part, staged, new)
+            if isinstance(part, Group):
+                _write_group(part, staged, new)
+            else:
+                _write_part(part, staged, new)
         if staged.count or new.stamps.keys() != found.keys():
             memory_path.unlink(missing_ok=True)
             _move(staged.folder, out, found.keys() - new.stamps.keys(), Path(scratch) / "old")
-        if (new.keys, new.stamps) != (old.keys, old.stamps):
+        if (new.keys, new.stamps) != (old.keys, found):
             _remember(new, memory_path)
     return {path: sha for files in new.files.values() for path, sha in files.items()}
 
@@ -73,20 +87,18 @@ class _Staged:
         self._made: set[Path] = set()
         folder.mkdir()
 
-    def keeps(self, part: str, key: str) -> bool:
-        """Whether all that a part would make is there."""
-        old = self.old
-        return old.keys.get(part) == key and all(path in self._sound for path in old.files[part])
+    def keeps(self, part: str) -> bool:
+        """Whether all files that a part made are as it made them."""
+        return part in self.old.files and all(path in self._sound for path in self.old.files[part])
 
-    def stay(self, path: str) -> None:
-        if path in self.stamps:
-            raise LabError(f"{path}: two parts of the site write this file")
-        self.stamps[path] = self._sound[path]
+    def stay(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._refuse_second(path)
+            self.stamps[path] = self._sound[path]
 
     def write(self, path: str, content: bytes) -> str:
         """Returns the file's SHA-256."""
-        if path in self.stamps:
-            raise LabError(f"{path}: two parts of the site write this file")
+        self._refuse_second(path)
         sha = hashlib.sha256(content).hexdigest()
         if self._same.get(path) == sha:
             self.stamps[path] = self._sound[path]
@@ -99,25 +111,46 @@ class _Staged:
             file.write(content)
             file.flush()
             told = os.fstat(file.fileno())
-        self.stamps[path] = (told.st_size, told.st_mtime_ns)
+        self.stamps[path] = [told.st_size, told.st_mtime_ns]
         self.count += 1
         return sha
+
+    def _refuse_second(self, path: str) -> None:
+        if path in self.stamps:
+            raise LabError(f"{path}: two parts of the site write this file")
+
+
+def _write_group(group: Group, staged: _Staged, new: Memory) -> None:
+    new.keys[group.name] = group.key
+    parts = staged.old.groups.get(group.name, [])
+    if staged.old.keys.get(group.name) == group.key and all(staged.keeps(part) for part in parts):
+        for name in parts:
+            _keep(name, staged, new)
+    else:
+        parts = []
+        for part in group.parts(new):
+            _write_part(part, staged, new)
+            parts.append(part.name)
+    new.groups[group.name] = parts
+
+
+def _keep(part: str, staged: _Staged, new: Memory) -> None:
+    old = staged.old
+    new.keys[part], new.files[part] = old.keys[part], old.files[part]
+    if part in old.notes:
+        new.notes[part] = old.notes[part]
+    staged.stay(new.files[part])
 
 
 def _write_part(part: Part, staged: _Staged, new: Memory) -> None:
     if part.name in new.keys:
         raise LabError(f"{part.name}: two parts of the site have this name")
-    key = part.key if isinstance(part.key, str) else part.key(new)
-    new.keys[part.name] = key
-    if staged.keeps(part.name, key):
-        new.files[part.name] = staged.old.files[part.name]
-        if part.name in staged.old.notes:
-            new.notes[part.name] = staged.old.notes[part.name]
-        for path in new.files[part.name]:
-            staged.stay(path)
+    if staged.old.keys.get(part.name) == part.key and staged.keeps(part.name):
+        _keep(part.name, staged, new)
         return
+    new.keys[part.name] = part.key
     written = new.files[part.name] = {}
-    for made in part.make(new):
+    for made in part.make():
         if isinstance(made, dict):
             new.notes[part.name] = made
         else:
@@ -171,27 +204,22 @@ def _stamps(folder: Path) -> Iterator[tuple[str, Stamp]]:
                     waiting.append((entry.path, f"{prefix}{entry.name}/"))
                 else:
                     told = entry.stat(follow_symlinks=False)
-                    yield f"{prefix}{entry.name}", (told.st_size, told.st_mtime_ns)
+                    yield f"{prefix}{entry.name}", [told.st_size, told.st_mtime_ns]
 
 
 def _recall(path: Path) -> Memory:
     """What was remembered; nothing where that cannot be read."""
     try:
         held = json.loads(path.read_bytes())
-        return Memory(
-            keys=held["keys"],
-            notes=held["notes"],
-            files=held["files"],
-            stamps={name: (stamp[0], stamp[1]) for name, stamp in held["stamps"].items()},
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+        return Memory(**held) if all(isinstance(each, dict) for each in held.values()) else Memory()
+    except (OSError, ValueError, TypeError, AttributeError):
         return Memory()
 
 
 def _remember(memory: Memory, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".part")
-    held = {"keys": memory.keys, "notes": memory.notes, "files": memory.files, "stamps": memory.stamps}
+    held = {each.name: getattr(memory, each.name) for each in fields(memory)}
     fresh.write_text(json.dumps(held, separators=(",", ":")), encoding="utf-8")
     fresh.replace(path)
     for stale in sorted(path.parent.glob("*.json"), key=lambda found: found.stat().st_mtime_ns)[:-MOST_SITES]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.website.data.judged import Judged
+from lab.website.data.outline import Outlines
 from lab.website.data.shelf import named
 from lab.website.decisions import Decision, Standing
 
@@ -53,6 +54,7 @@ class Gathered:
     base_url: str = ""  # where the site will stand, with a slash at its end; empty where nobody said
     guarded: Sequence[Mapping[str, Any]] = ()  # by experiment, what the guard said: lab.website.refusal.guarded
     trust: Mapping[str, Any] = field(default_factory=dict)  # lab.website.data.published_trust; empty on a preview
+    outlines: Outlines | None = None  # of all experiments, where they are at hand: lab.website.pages.outline
 
     def history(self, experiment: str) -> tuple[Judged, ...]:
         """Every published run of an experiment, oldest first."""
@@ -69,12 +71,15 @@ class Gathered:
             found.setdefault(item.plan.name, []).append(item)
         return {name: tuple(held) for name, held in found.items()}
 
-    def runs(self) -> tuple[tuple[Judged, ...], ...]:
-        """The experiments of each published run, oldest run first."""
-        found: dict[str, list[Judged]] = {}
-        for item in self.published:
-            found.setdefault(item.digest, []).append(item)
-        return tuple(tuple(held) for held in found.values())
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sheaf:
+    """Pages that need some experiments whole, made only where what they show is no longer the same."""
+
+    name: str
+    shows: Any  # plain JSON values: the keys of these experiments, and what else the pages are made of
+    make: Callable[[], Iterable[Output]]
 
 
 Room = Callable[[Gathered], Iterable[Output]]
+SheafRoom = Callable[[Gathered], Iterable[Sheaf]]

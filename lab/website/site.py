@@ -23,15 +23,16 @@ from lab.website.files.schemas import schemas_room
 from lab.website.incremental import REMEMBERED, write_parts
 from lab.website.outputs import Gathered, Published
 from lab.website.pages.case import case_pages
-from lab.website.pages.compare import compare_pages
+from lab.website.pages.compare import compare_list, compare_pages
 from lab.website.pages.decisions import decision_pages
 from lab.website.pages.experiment import experiment_pages
 from lab.website.pages.finder import search_pages
 from lab.website.pages.front import front_pages
 from lab.website.pages.glossary import glossary_pages
 from lab.website.pages.gpu import gpu_pages
+from lab.website.pages.methods import methods_pages
 from lab.website.pages.profile import profile_pages
-from lab.website.pages.run import run_pages
+from lab.website.pages.run import run_list, run_pages
 from lab.website.pages.site import policy_pages
 from lab.website.pages.trust import trust_pages
 from lab.website.pages.verdicts import verdict_pages
@@ -41,15 +42,17 @@ from lab.website.wording.references import References
 
 DECISIONS = ROOT / "experiments" / "decisions"
 A_SITE = ("index.html", "policy/index.html", "assets/style.css")  # what every site that was built holds
-# Each room makes one kind of page, or of file: of one experiment at a time, which then is all that was gathered; or of
-# all of them together.
+# Each room makes one kind of page, or of file: of one experiment at a time, which then is all that was gathered; of
+# the outlines of all together; or of some that it needs whole.
 PREVIEWED = Rooms(  # what a run shows before it is published
     of_one=(experiment_pages, case_pages, csv_room),
-    of_all=(front_pages, decision_pages, glossary_pages, search_pages, profile_pages, policy_pages, schemas_room),
+    of_all=(front_pages, decision_pages, glossary_pages, search_pages, policy_pages, schemas_room),
+    of_some=(profile_pages,),
 )
 ROOMS = Rooms(
     of_one=(*PREVIEWED.of_one, verdict_pages, badges_room),
-    of_all=(*PREVIEWED.of_all, run_pages, gpu_pages, compare_pages, feed_room, trust_pages),
+    of_all=(*PREVIEWED.of_all, run_list, compare_list, feed_room, trust_pages),
+    of_some=(*PREVIEWED.of_some, run_pages, gpu_pages, compare_pages, methods_pages),
 )
 
 
@@ -150,5 +153,5 @@ def _cited(item: Held, references: References) -> Held:
 def _standings(
     records: Sequence[Decision], current: Sequence[Held], published: Sequence[Held]
 ) -> list[tuple[Decision, Sequence[Standing]]]:
-    shelves = Shelf(current), Shelf(published)
-    return [(each, standings(each, *shelves, today_of(shelves[0], each))) for each in records]
+    shelves, newest = (Shelf(current), Shelf(published)), max((item.finished_utc for item in current), default="")
+    return [(each, standings(each, *shelves, today_of(newest, each))) for each in records]

@@ -7,6 +7,7 @@ from factory import FAST_BEATS_PLAIN, SMALL, plan_of, records_of, small_experime
 from lab.verdict.results import judge_run
 from lab.website.data.comparison import MOST_RUNS_PAIRED, comparison_data, run_pairs, shared
 from lab.website.data.judged import Judged, judged_run
+from lab.website.pages.outline import past_outlines
 
 A, B = "NVIDIA H100 80GB HBM3", "NVIDIA A10G"
 
@@ -28,7 +29,7 @@ def run(number: int, gpu: str = A, card: str = "0123456789ab") -> Judged:
 
 
 def numbers(*histories: list[Judged]) -> list[tuple[int, int]]:
-    return [(int(older), int(newer)) for older, newer in run_pairs(histories)]
+    return [(int(older), int(newer)) for older, newer in run_pairs([tuple(past_outlines(each)) for each in histories])]
 
 
 def test_few_runs_are_all_held_against_one_another_older_first():

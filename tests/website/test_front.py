@@ -19,6 +19,7 @@ from lab.website.decisions import Freshness
 from lab.website.outputs import Gathered
 from lab.website.pages.decisions import decision_rows
 from lab.website.pages.established import MOST_REFUTED, MOST_SUPPORTED, established
+from lab.website.pages.outline import outline
 from lab.website.site import build_site
 
 TIMES = {
@@ -233,13 +234,14 @@ def measured(times: dict[str, float], finished: str = "") -> Judged:
 
 def test_a_cpu_or_a_test_of_the_lab_establishes_nothing_about_kernels():
     item = measured(TIMES)
-    assert established([item])
-    assert not established([replace(item, data={**item.data, "machine": {**item.machine, "device": "cpu"}})])
-    assert not established([replace(item, plan=replace(item.plan, self_test=True))])
+    assert established([outline(item)])
+    assert not established([outline(replace(item, data={**item.data, "machine": {**item.machine, "device": "cpu"}}))])
+    assert not established([outline(replace(item, plan=replace(item.plan, self_test=True)))])
 
 
 def test_however_many_experiments_there_are_a_few_findings_stand_on_the_front_page():
-    items = [replace(item, plan=replace(item.plan, name=f"x-{n}")) for item in [measured(SLOWER)] for n in range(50)]
+    item = outline(measured(SLOWER))
+    items = [replace(item, name=f"x-{n}") for n in range(50)]
     (group,) = established(items)
     statuses = [finding.status for finding in group.findings]
     assert statuses == ["supported"] * MOST_SUPPORTED + ["refuted"] * MOST_REFUTED

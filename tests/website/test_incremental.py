@@ -11,7 +11,7 @@ from factory import measured_run
 from test_site import TIMES, publish
 
 from lab.errors import LabError
-from lab.website.incremental import Memory, Part, write_parts
+from lab.website.incremental import Part, write_parts
 from lab.website.site import build_site
 
 Files = dict[str, str]
@@ -20,7 +20,7 @@ Files = dict[str, str]
 def part(name: str, files: Files, made: list[str] | None = None) -> Part:
     """A part with these files and a key that names them; tells `made` when it is made."""
 
-    def make(before: Memory) -> Iterator[tuple[str, bytes]]:
+    def make() -> Iterator[tuple[str, bytes]]:
         if made is not None:
             made.append(name)
         return iter([(path, text.encode()) for path, text in files.items()])
@@ -113,7 +113,7 @@ def test_a_build_that_fails_leaves_the_site_as_it_was(site, monkeypatch) -> None
     site.build(parts)
     before = tree(site.out)
 
-    def fails(before: Memory) -> Iterator[tuple[str, bytes]]:
+    def fails() -> Iterator[tuple[str, bytes]]:
         yield "4/index.html", b"4"
         raise LabError("refused")
 

@@ -15,7 +15,7 @@ from lab.website.data.judged import judged_run
 from lab.website.site import build_preview, build_site
 from lab.website.wording.figures_said import FIGURE
 from lab.website.wording.lint import refuse_untraced, untraced
-from lab.website.wording.quoted import Quotable
+from lab.website.wording.quoted import Quotable, Quoted, quoted
 
 NOTHING = Quotable(())
 PAGE = "experiments/doubling/index.html"
@@ -75,13 +75,14 @@ def test_the_refusal_names_page_text_and_remedy():
         refuse_untraced(PAGE, "<p>about 5 µs</p>", NOTHING)
 
 
-def quotable(tmp_path, reason="it ran for 5 s"):
+def quotable(tmp_path, reason="it ran for 5 s", others=()):
     slow = dataclasses.replace(PLAIN, title="2 % more work", hypothesis="It takes 3 % longer.")
     case = dataclasses.replace(SMALL, description="about 20 µs & <b> on an H100")
     changed = small_experiment(profiles=(slow, FAST), cases=(case, LARGE))
     plan = plan_of("small", experiments=[changed])
     records = records_of(plan, {"plain": 2e-5}, outcomes={"fast": ("failed", reason)}, on=machine(gpu="GPU with 80GB"))
-    return Quotable(judged_run(load_run(write_run(tmp_path / "small", plan, records))))
+    found = judged_run(load_run(write_run(tmp_path / "small", plan, records)))
+    return Quotable([*map(quoted, found), *others])
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_what_is_registered_or_is_data_may_be_quoted_word_for_word(tmp_path, tex
 
 
 def test_a_page_of_an_experiment_quotes_no_other(tmp_path):
-    held = quotable(tmp_path)
+    held = quotable(tmp_path, others=[Quoted("other", (), ())])
     assert found("<p>it ran for 5 s</p>", held, "experiments/other/index.html") == ["it ran for 5 s"]
     assert found("<p>GPU with 80GB</p>", held, "experiments/other/index.html") == []
 

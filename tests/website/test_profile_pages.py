@@ -25,7 +25,7 @@ def pages_of(**how: object) -> dict[str, ProfilePage]:
         label="", current=(item, not_measured(plan.experiments[1])), published=(), decisions=(), files=()
     )  # fmt: skip
     found = {}
-    for document in profile_pages(gathered):
+    for document in (document for sheaf in profile_pages(gathered) for document in sheaf.make()):
         page = document.view["page"]
         assert isinstance(page, ProfilePage)
         found[document.path] = page
@@ -72,9 +72,8 @@ def test_its_claims_stand_with_their_verdicts_and_its_part_in_them() -> None:
 
 def test_where_nothing_was_published_it_says_so() -> None:
     item = not_measured(plan_of(experiments=[small_experiment()]).experiments[0])
-    (page, _) = (
-        d.view["page"] for d in profile_pages(Gathered(label="", current=(item,), published=(), decisions=(), files=()))
-    )
+    sheaves = profile_pages(Gathered(label="", current=(item,), published=(), decisions=(), files=()))
+    (page, _) = (document.view["page"] for sheaf in sheaves for document in sheaf.make())
     assert isinstance(page, ProfilePage)
     assert page.lede == "In one experiment; no run that measured it has been published yet."
     assert page.appearances[0].machine == ""

@@ -11,18 +11,19 @@ from lab.verdict.between_runs import shift
 from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.website.data.differences import one_machine
 from lab.website.data.judged import Judged
+from lab.website.data.outline import PastOutline
 from lab.website.data.rounding import rounded
 
 MOST_RUNS_PAIRED = 8  # of an experiment: up to so many, each is held against each
 
 
-def run_pairs(histories: Iterable[Sequence[Judged]]) -> tuple[tuple[str, str], ...]:
+def run_pairs(histories: Iterable[Sequence[PastOutline]]) -> tuple[tuple[str, str], ...]:
     """Digests of the runs to hold against one another, older first: neighbours of an experiment on a GPU model, and
     all of an experiment that has few. `histories`: the runs of each experiment, oldest first."""
     ended: dict[tuple[str, str], tuple[str, str]] = {}
     for history in histories:
         for older, newer in _pairs(history):
-            ended[older.digest, newer.digest] = (newer.evidence["finished_utc"], older.evidence["finished_utc"])
+            ended[older.digest, newer.digest] = (newer.finished_utc, older.finished_utc)
     return tuple(sorted(ended, key=lambda pair: (ended[pair], pair)))
 
 
@@ -34,7 +35,7 @@ def shared(older: Sequence[Judged], newer: Sequence[Judged]) -> tuple[tuple[Judg
 
 def comparison_data(older: Sequence[Judged], newer: Sequence[Judged]) -> dict[str, Any]:
     """Plain JSON values: by experiment, case and profile how much longer a call took in the newer run."""
-    comparable = one_machine(older[0], newer[0])
+    comparable = one_machine(older[0].machine, newer[0].machine)
     experiments = {
         after.plan.name: {
             "times": _times(before, after) if comparable else {},
@@ -51,11 +52,11 @@ def comparison_data(older: Sequence[Judged], newer: Sequence[Judged]) -> dict[st
     }
 
 
-def _pairs(history: Sequence[Judged]) -> Iterator[tuple[Judged, Judged]]:
+def _pairs(history: Sequence[PastOutline]) -> Iterator[tuple[PastOutline, PastOutline]]:
     if len(history) <= MOST_RUNS_PAIRED:
         yield from ((older, newer) for place, newer in enumerate(history) for older in history[:place])
         return
-    last: dict[tuple[str, str], Judged] = {}
+    last: dict[tuple[str, str], PastOutline] = {}
     for item in history:
         model = (item.machine["device"], item.machine["gpu"])
         if model in last:

@@ -1,6 +1,6 @@
 """What differs between two runs besides their samples: machine, software, source and protocol. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,11 +63,9 @@ def differences(older: Judged, newer: Judged) -> tuple[Difference, ...]:
     return tuple(_differences(older, newer))
 
 
-def one_machine(older: Judged, newer: Judged) -> bool:
-    """Whether both measured the same card. Of a machine without one nothing tells that it is the same."""
-    return bool(older.machine["gpu_id"]) and all(
-        older.machine[name] == newer.machine[name] for name in ("device", "gpu_id")
-    )
+def one_machine(older: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
+    """Whether two machines have the same card. Of one without a card nothing tells that it is the same."""
+    return bool(older["gpu_id"]) and all(older[name] == newer[name] for name in ("device", "gpu_id"))
 
 
 def device_name(item: Judged) -> str:

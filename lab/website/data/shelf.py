@@ -8,7 +8,7 @@ from typing import Any, overload
 from lab.evidence.codec import digest, to_data
 from lab.website.data.judged import Judged
 
-AT_HAND = 1024  # experiments that stay in memory, a third of a megabyte each
+AT_HAND = 128  # experiments that stay in memory, a third of a megabyte each
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +31,10 @@ def held(item: Judged) -> Held:
 @lru_cache(maxsize=AT_HAND)
 def _load(held: Held) -> Judged:
     return held.load()
+
+
+def shelf(items: Sequence[Judged]) -> "Shelf":
+    return items if isinstance(items, Shelf) else Shelf(tuple(map(held, items)))
 
 
 def named(items: Sequence[Judged], name: str) -> Sequence[Judged]:

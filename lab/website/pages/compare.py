@@ -1,7 +1,8 @@
 """Two published runs side by side: what differs between their machines first, then verdicts, then times."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 
 from lab.definition.plan import PlannedCase
 from lab.website import format
@@ -9,14 +10,17 @@ from lab.website.addresses import experiment_folder, pair_folder, short, verdict
 from lab.website.data.comparison import comparison_data, run_pairs, shared
 from lab.website.data.differences import OF_MACHINE, Difference, differences, one_machine, redefined
 from lab.website.data.judged import Judged
+from lab.website.data.outline import Outlines, PastOutline
+from lab.website.data.shelf import Held, Shelf, shelf
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.files.schemas import data_text
-from lab.website.outputs import Attachment, Document, Gathered, Output
+from lab.website.outputs import Attachment, Document, Gathered, Output, Sheaf
 from lab.website.pages.labels import case_label
 from lab.website.pages.machine import field_figure
+from lab.website.pages.outline import outlines
 from lab.website.pages.paging import leaves
 
-Runs = Mapping[str, tuple[Judged, ...]]  # by digest
+Runs = Mapping[str, Sequence[PastOutline]]  # by digest, oldest first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,43 +130,70 @@ class Choice:
     newer: tuple[str, ...]
 
 
-def compare_pages(gathered: Gathered) -> Iterator[Output]:
-    runs = {run[0].digest: run for run in gathered.runs()}
-    pairs = pairs_of(gathered)
-    for pair in pairs:
-        older, newer = runs[pair.older], runs[pair.newer]
-        data = comparison_data(older, newer)
-        yield Document(
-            path=f"{pair.folder}/index.html",
-            template="compare.html",
-            view={"compare": _page(pair, older, newer, Ledger(data))},
-        )
-        path = f"{pair.folder}/data.json"
-        yield Attachment(path=path, content=data_text(data, path, "comparison"))
-    choices = tuple(_choices(runs, pairs))
-    for leaf in leaves(list(_groups(gathered, pairs)), "compare"):
+def compare_list(gathered: Gathered) -> Iterator[Document]:
+    """compare/index.html, and the pages after it."""
+    held = outlines(gathered)
+    pairs = pairs_of(held.published)
+    choices = tuple(_choices(runs_of(held.published), pairs))
+    for leaf in leaves(list(_groups(held, pairs)), "compare"):
         yield Document(path=leaf.path, template="compare_index.html", view={"leaf": leaf, "choices": choices})
 
 
-def pairs_of(gathered: Gathered) -> tuple[Pair, ...]:
+def compare_pages(gathered: Gathered) -> Iterator[Sheaf]:
+    """The page of each pair, and its data."""
+    published = outlines(gathered).published
+    runs: dict[str, list[Held]] = {}
+    for held, past in zip(shelf(gathered.published).held, published, strict=True):
+        runs.setdefault(past.digest, []).append(held)
+    for pair in pairs_of(published):
+        older, newer = runs[pair.older], runs[pair.newer]
+        yield Sheaf(
+            name=pair.folder,
+            shows=[asdict(pair), [held.key for held in (*older, *newer)]],
+            make=partial(_pages, pair, Shelf(older), Shelf(newer)),
+        )
+
+
+def _pages(pair: Pair, older: Sequence[Judged], newer: Sequence[Judged]) -> Iterator[Output]:
+    runs = tuple(older), tuple(newer)
+    data = comparison_data(*runs)
+    page = _page(pair, *runs, Ledger(data))
+    yield Document(path=f"{pair.folder}/index.html", template="compare.html", view={"compare": page})
+    path = f"{pair.folder}/data.json"
+    yield Attachment(path=path, content=data_text(data, path, "comparison"))
+
+
+def runs_of(published: Sequence[PastOutline]) -> Runs:
+    """The experiments of each run, oldest run first."""
+    found: dict[str, list[PastOutline]] = {}
+    for item in published:
+        found.setdefault(item.digest, []).append(item)
+    return found
+
+
+def pairs_of(published: Sequence[PastOutline]) -> tuple[Pair, ...]:
     """Every pair of runs that has a page, the newest last."""
-    runs = {run[0].digest: run for run in gathered.runs()}
-    return tuple(_pair(runs[older], runs[newer]) for older, newer in run_pairs(gathered.histories().values()))
+    runs = runs_of(published)
+    histories: dict[str, list[PastOutline]] = {}
+    for item in published:
+        histories.setdefault(item.name, []).append(item)
+    return tuple(_pair(runs[older], runs[newer]) for older, newer in run_pairs(histories.values()))
 
 
-def _pair(older: Sequence[Judged], newer: Sequence[Judged]) -> Pair:
+def _pair(older: Sequence[PastOutline], newer: Sequence[PastOutline]) -> Pair:
     before, after = older[0], newer[0]
+    known = {item.name for item in older}
     return Pair(
         older=before.digest,
         newer=after.digest,
         folder=pair_folder(before.digest, after.digest),
-        older_id=before.evidence["run_id"],
-        newer_id=after.evidence["run_id"],
-        older_date=format.minute(before.evidence["finished_utc"]),
-        newer_date=format.minute(after.evidence["finished_utc"]),
-        one_machine=one_machine(before, after),
+        older_id=before.run_id,
+        newer_id=after.run_id,
+        older_date=format.minute(before.finished_utc),
+        newer_date=format.minute(after.finished_utc),
+        one_machine=one_machine(before.machine, after.machine),
         mixed=before.on_cpu != after.on_cpu,
-        experiments=tuple(item.plan.title for _, item in shared(older, newer)),
+        experiments=tuple(item.title for item in newer if item.name in known),
     )
 
 
@@ -275,15 +306,17 @@ def _cell(older: Judged, newer: Judged, case: str, profile: str, title: str, led
     )
 
 
-def _groups(gathered: Gathered, pairs: Sequence[Pair]) -> Iterator[PairGroup]:
+def _groups(held: Outlines, pairs: Sequence[Pair]) -> Iterator[PairGroup]:
     """By experiment, in the order of the site; then those that are no longer defined."""
-    plans = {item.plan.name: item.plan for item in (*gathered.current, *gathered.published)}
-    holding = {name: {item.digest for item in history} for name, history in gathered.histories().items()}
-    for name, plan in plans.items():
+    titles = {item.name: item.title for item in held.current} | {item.name: item.title for item in held.published}
+    holding: dict[str, set[str]] = {}
+    for item in held.published:
+        holding.setdefault(item.name, set()).add(item.digest)
+    for name, title in titles.items():
         runs = holding.get(name, set())
-        mine = tuple(pair for pair in reversed(pairs) if {pair.older, pair.newer} <= runs)
+        mine = tuple(pair for pair in reversed(pairs) if {pair.older, pair.newer} <= runs) if len(runs) > 1 else ()
         if mine:
-            yield PairGroup(title=plan.title, slug=experiment_folder(name), pairs=mine)
+            yield PairGroup(title=title, slug=experiment_folder(name), pairs=mine)
 
 
 def _choices(runs: Runs, pairs: Sequence[Pair]) -> Iterator[Choice]:
@@ -293,6 +326,6 @@ def _choices(runs: Runs, pairs: Sequence[Pair]) -> Iterator[Choice]:
         newer.setdefault(pair.newer, [])
     for digest, run in runs.items():
         if digest in newer:
-            when = format.minute(run[0].evidence["finished_utc"])
-            label = f"{when} {run[0].evidence['run_id']}, {run[0].machine_name}"
+            when = format.minute(run[0].finished_utc)
+            label = f"{when} {run[0].run_id}, {run[0].machine_name}"
             yield Choice(digest=short(digest), label=label, newer=tuple(newer[digest]))

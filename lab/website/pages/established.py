@@ -3,14 +3,17 @@
 A sentence says what was compared, in which scope, at which cases and on which machine, and nothing of any other.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from typing import Any
 
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import Status
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import Ledger, Sentence
+from lab.website.data.outline import Outline
+from lab.website.figure import Ledger, Sentence, plain_sentence, read_sentence
 from lab.website.pages.labels import SCOPES, TITLES, shape_label
 
 MOST_SUPPORTED, MOST_REFUTED = 6, 4
@@ -39,13 +42,13 @@ class Group:
     findings: tuple[Finding, ...]
 
 
-def established(current: Sequence[Judged]) -> tuple[Group, ...]:
+def established(current: Iterable[Outline]) -> tuple[Group, ...]:
     """The first supported headline of each experiment, then the first refuted ones; the newest evidence first."""
-    newest = sorted((item for item in current if _tells(item)), key=lambda item: item.measured_utc, reverse=True)
+    newest = sorted((item for item in current if item.findings), key=lambda item: item.measured_utc, reverse=True)
     found = [
         finding
         for status, most in ((Status.SUPPORTED, MOST_SUPPORTED), (Status.REFUTED, MOST_REFUTED))
-        for finding in list(_first(newest, status))[:most]
+        for finding in islice(_first(newest, status), most)
     ]
     places = dict.fromkeys((finding.machine, finding.date) for finding in found)
     return tuple(
@@ -54,18 +57,36 @@ def established(current: Sequence[Judged]) -> tuple[Group, ...]:
     )
 
 
+def findings(item: Judged) -> dict[str, dict[str, Any]]:
+    """The first finding of an experiment's headlines with each verdict that is told, as plain JSON values."""
+    if not _tells(item):
+        return {}
+    found = {str(status): _first_of(item, status) for status in (Status.SUPPORTED, Status.REFUTED)}
+    return {
+        status: asdict(finding) | {"measured": plain_sentence(finding.measured)}
+        for status, finding in found.items()
+        if finding
+    }
+
+
 def _tells(item: Judged) -> bool:
     """Whether it speaks of kernels: not of the lab itself, and not of a CPU where GPUs are the subject."""
     return bool(item.evidence) and not item.plan.self_test and not item.on_cpu
 
 
-def _first(items: Iterable[Judged], status: Status) -> Iterator[Finding]:
-    for item in items:
-        claims = {claim.name: claim for claim in item.plan.claims}
-        held = (claims[name] for name in item.plan.headlines if item.data["claims"][name]["status"] == status)
-        finding = next((found for claim in held if (found := _finding(item, claim))), None)
-        if finding:
-            yield finding
+def _first(items: Iterable[Outline], status: Status) -> Iterator[Finding]:
+    return (_read(item.findings[status]) for item in items if status in item.findings)
+
+
+def _read(plain: Mapping[str, Any]) -> Finding:
+    finding = Finding(**plain)
+    return replace(finding, measured=read_sentence(finding.measured))
+
+
+def _first_of(item: Judged, status: Status) -> Finding | None:
+    claims = {claim.name: claim for claim in item.plan.claims}
+    held = (claims[name] for name in item.plan.headlines if item.data["claims"][name]["status"] == status)
+    return next((found for claim in held if (found := _finding(item, claim))), None)
 
 
 def _finding(item: Judged, claim: PlannedClaim) -> Finding | None:

@@ -1,15 +1,15 @@
 """Search: an index that a page loads when it is asked, and the same links as plain lists, for those without scripts."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lab.website.addresses import experiment_folder
-from lab.website.data.judged import Judged
+from lab.website.data.outline import Outline
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.decisions import decision_rows
 from lab.website.pages.glossary import CHAPTERS
-from lab.website.pages.labels import case_label
+from lab.website.pages.outline import outlines
 from lab.website.pages.paging import leaves
 from lab.website.wording.references import words
 
@@ -32,16 +32,19 @@ class Kind:
 
 def search_pages(gathered: Gathered) -> Iterator[Output]:
     """search/index.html, its index beside it, and every link by kind in pages of their own."""
-    kinds = tuple(kind for kind in _kinds(gathered) if kind.entries)
-    yield Document(path="search/index.html", template="search.html", view={"kinds": kinds})
-    yield Attachment(path="search/index.js", content=_index(gathered.current, kinds))
+    current = outlines(gathered).current
+    kinds = tuple(kind for kind in _kinds(gathered, current) if kind.entries)
+    counted = tuple((kind.name, kind.title, len(kind.entries)) for kind in kinds)
+    yield Document(path="search/index.html", template="search.html", view={"kinds": counted})
+    yield Attachment(path="search/index.js", content=_index(current, kinds))
     for kind in kinds:
         for leaf in leaves(kind.entries, f"search/{kind.name}"):
-            yield Document(path=leaf.path, template="listing.html", view={"kind": kind, "leaf": leaf})
+            yield Document(
+                path=leaf.path, template="listing.html", view={"kind": kind.name, "title": kind.title, "leaf": leaf}
+            )
 
 
-def _kinds(gathered: Gathered) -> Iterator[Kind]:
-    current = gathered.current
+def _kinds(gathered: Gathered, current: Sequence[Outline]) -> Iterator[Kind]:
     yield Kind("experiments", "Experiments", tuple(_experiment(item) for item in current))
     yield Kind("claims", "Claims", tuple(entry for item in current for entry in _claims(item)))
     yield Kind("cases", "Cases", tuple(entry for item in current for entry in _cases(item)))
@@ -59,43 +62,39 @@ def _kinds(gathered: Gathered) -> Iterator[Kind]:
     yield Kind("words", "Words", words)
 
 
-def _experiment(item: Judged) -> Entry:
-    return Entry(item.plan.title, f"experiments/{item.plan.name}/index.html", item.plan.question)
+def _experiment(item: Outline) -> Entry:
+    return Entry(item.title, f"experiments/{item.name}/index.html", item.question)
 
 
-def _claims(item: Judged) -> Iterator[Entry]:
-    for claim in item.plan.claims:
-        yield Entry(claim.text, f"experiments/{item.plan.name}/index.html#claim-{claim.name}", item.plan.title)
+def _claims(item: Outline) -> Iterator[Entry]:
+    for name, text in item.claims:
+        yield Entry(text, f"experiments/{item.name}/index.html#claim-{name}", item.title)
 
 
-def _cases(item: Judged) -> Iterator[Entry]:
-    for case in item.plan.cases:
-        yield Entry(
-            case_label(case),
-            f"experiments/{item.plan.name}/cases/{experiment_folder(case.name)}/index.html",
-            item.plan.title,
-        )
+def _cases(item: Outline) -> Iterator[Entry]:
+    for name, label in item.cases:
+        yield Entry(label, f"experiments/{item.name}/cases/{experiment_folder(name)}/index.html", item.title)
 
 
-def _profiles(current: Iterable[Judged]) -> Iterator[Entry]:
+def _profiles(current: Iterable[Outline]) -> Iterator[Entry]:
     """Each once, though many experiments measure it."""
     seen: set[str] = set()
     for item in current:
-        for profile in item.plan.profiles:
-            if profile.name not in seen:
-                seen.add(profile.name)
-                yield Entry(profile.title, f"profiles/{experiment_folder(profile.name)}/index.html", profile.technique)
+        for name, title, technique in item.profiles:
+            if name not in seen:
+                seen.add(name)
+                yield Entry(title, f"profiles/{experiment_folder(name)}/index.html", technique)
 
 
-def _index(current: Iterable[Judged], kinds: Iterable[Kind]) -> str:
+def _index(current: Iterable[Outline], kinds: Iterable[Kind]) -> str:
     """A classic script, which works from a file too. What many experiments have in common is in it once: their form."""
     forms: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
     rows = []
     for item in current:
-        claims = tuple(_line(claim.name, claim.text) for claim in item.plan.claims)
-        cases = tuple(_line(case.name, case_label(case)) for case in item.plan.cases)
+        claims = tuple(_line(*claim) for claim in item.claims)
+        cases = tuple(_line(*case) for case in item.cases)
         form = forms.setdefault((claims, cases), len(forms))
-        rows.append(_line(item.plan.name, item.plan.title, item.plan.question, str(form)))
+        rows.append(_line(item.name, item.title, item.question, str(form)))
     held = {kind.name: kind.entries for kind in kinds}
     rest = {
         name: [_line(entry.href, entry.text, entry.context) for entry in held.get(name, ())]

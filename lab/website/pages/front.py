@@ -1,7 +1,7 @@
 """The front page: what was established, what changed, what needs attention, and every experiment with its answer."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,16 +9,15 @@ from lab.verdict.judge import READING_ORDER
 from lab.website import format
 from lab.website.addresses import gpu_folder
 from lab.website.charts.verdicts import verdict_bar
-from lab.website.data.judged import Judged
-from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.data.outline import Outline
+from lab.website.figure import Figure, Ledger, Sentence, read_sentence
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Gathered, Output
-from lab.website.pages.answer import answer
 from lab.website.pages.decisions import decision_rows
 from lab.website.pages.established import established
 from lab.website.pages.news import news
+from lab.website.pages.outline import outlines
 from lab.website.pages.paging import leaves
-from lab.website.pages.search import search_answer, search_cases
 from lab.website.pages.tallies import StatusCount, status_counts
 
 DATA = "data.json"
@@ -30,13 +29,17 @@ class ExperimentRow:
     slug: str
     title: str
     question: str
-    answer: Sentence
+    told: Sequence[Any]  # lab.website.figure.plain_sentence of its answer
     counts: tuple[StatusCount, ...]
     machine: str
     gpu: str  # address of its page, relative to the site; empty where there is none
     date: str  # empty: not measured yet
     on_cpu: bool
     self_test: bool
+
+    @property
+    def answer(self) -> Sentence:
+        return read_sentence(self.told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +50,17 @@ class Count:
 
 def front_pages(gathered: Gathered) -> Iterator[Output]:
     """index.html with the first experiments, experiments/page-2/index.html and so on, and the counts behind them."""
-    rows = sorted(
-        (_row(item, preview=bool(gathered.label)) for item in gathered.current), key=lambda row: row.self_test
-    )
-    data = _data(gathered)
+    held = outlines(gathered)
+    rows = sorted((_row(item, preview=bool(gathered.label)) for item in held.current), key=lambda row: row.self_test)
+    data = _data(held.current)
     ledger = Ledger(data)
     counts = {status: count for status, count in data["verdicts"].items() if count}
     front = {
-        "groups": established(gathered.current),
+        "groups": established(held.current),
         "bar": verdict_bar(counts),
         "counts": tuple(_count(ledger, "verdicts", status) for status in counts),
         "claims": ledger.figure("claims"),
-        "news": None if gathered.label else news(gathered.published),
+        "news": None if gathered.label else news(held.published),
         "attention": tuple(row for row in decision_rows(gathered) if row.attention),
         "decisions": len(gathered.decisions),
     }
@@ -71,32 +73,27 @@ def front_pages(gathered: Gathered) -> Iterator[Output]:
     yield Attachment(path=DATA, content=data_text(data, DATA, "overview"))
 
 
-def _row(item: Judged, preview: bool) -> ExperimentRow:
-    ledger = Ledger(item.data)
+def _row(item: Outline, preview: bool) -> ExperimentRow:
     return ExperimentRow(
-        slug=item.plan.name,
-        title=item.plan.title,
-        question=item.plan.question,
-        answer=search_answer(item, ledger) if search_cases(item, ledger) else answer(item, ledger),
-        counts=status_counts([item]),
+        slug=item.name,
+        title=item.title,
+        question=item.question,
+        told=item.answer,
+        counts=status_counts([item.counts]),
         machine=item.machine_name,
-        gpu=f"{gpu_folder(item.machine['gpu'])}/index.html"
-        if item.evidence and not item.on_cpu and not preview
-        else "",
+        gpu=f"{gpu_folder(item.gpu)}/index.html" if item.gpu and not preview else "",
         date=format.day(item.measured_utc),
         on_cpu=item.on_cpu,
-        self_test=item.plan.self_test,
+        self_test=item.self_test,
     )
 
 
-def _data(gathered: Gathered) -> Mapping[str, Any]:
+def _data(current: Iterable[Outline]) -> Mapping[str, Any]:
     """Verdicts of the claims on kernels; those of the lab's tests of itself are not to be counted among them."""
-    told = Counter(
-        claim["status"]
-        for item in gathered.current
-        if not item.plan.self_test
-        for claim in item.data["claims"].values()
-    )
+    told: Counter[str] = Counter()
+    for item in current:
+        if not item.self_test:
+            told.update(item.counts)
     return {
         "claims": told.total(),
         "verdicts": {str(status): told[status] for status in READING_ORDER},

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from lab.definition.experiment import CEILINGS, USUAL_THRESHOLD
 from lab.definition.plan import make_protocol
 from lab.verdict import cells, judge, judge_traffic, roofline, statistics
-from lab.website.data.judged import Judged
+from lab.website.data.outline import Outline
 from lab.website.outputs import Document, Gathered
+from lab.website.pages.outline import outlines
 
 PROTOCOL = make_protocol(judge.FULL_SWEEPS, "cuda")
 POLICY = ("policy/index.html", "the rules")
@@ -149,23 +150,24 @@ CHAPTERS = (QUESTIONS, SCOPES, MEASURING, NUMBERS, VERDICTS, EVIDENCE)
 
 def glossary_pages(gathered: Gathered) -> Iterator[Document]:
     """Its links lead only where there is a page: a preview has neither trust nor every experiment."""
-    absent = set() if any(item.plan.self_test for item in gathered.current) else {"index.html#self-tests"}
-    if CEILINGS not in {item.plan.name for item in gathered.current}:
+    current = outlines(gathered).current
+    absent = set() if any(item.self_test for item in current) else {"index.html#self-tests"}
+    if CEILINGS not in {item.name for item in current}:
         absent.add(CEILINGS_PAGE)
     if gathered.label:
         absent.add(TRUST[0])
-    example = next((item for item in gathered.current if item.evidence and not item.plan.self_test), None)
+    example = next((item for item in current if item.measured_utc and not item.self_test), None)
     chapters = [Chapter(held.title, tuple(_linked(term, absent, example) for term in held.terms)) for held in CHAPTERS]
     yield Document(path="glossary/index.html", template="glossary.html", view={"chapters": chapters})
 
 
-def _linked(term: Term, absent: set[str], example: Judged | None) -> Term:
+def _linked(term: Term, absent: set[str], example: Outline | None) -> Term:
     address, label = term.used
     if address and not address.startswith("#"):
         used = EXPERIMENTS if address in absent else term.used
     elif example is None:
         used = EXPERIMENTS
     else:
-        title = example.plan.title
-        used = (f"experiments/{example.plan.name}/index.html{address}", f"{label}, in {title}" if label else title)
+        title = example.title
+        used = (f"experiments/{example.name}/index.html{address}", f"{label}, in {title}" if label else title)
     return Term(term.anchor, term.name, term.text, used)

@@ -1,16 +1,20 @@
 """A model of GPU: what it is, what it reaches beside what is printed of it, and which evidence it gave."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 
 from lab.website import format
 from lab.website.addresses import experiment_folder, gpu_folder, run_folder
 from lab.website.data.differences import GPU
 from lab.website.data.judged import Judged
+from lab.website.data.outline import Outline, PastOutline
+from lab.website.data.shelf import Held, Shelf, shelf
 from lab.website.figure import Figure, Ledger
-from lab.website.outputs import Document, Gathered, Output
+from lab.website.outputs import Document, Gathered, Sheaf
 from lab.website.pages.ceilings import KINDS
 from lab.website.pages.machine import Fact, field_figure
+from lab.website.pages.outline import outlines
 from lab.website.pages.tallies import StatusCount, status_counts
 
 ASIDE = ("device", "gpu", "gpu_id")  # told by the page itself, or different from card to card
@@ -80,39 +84,64 @@ class GpuPage:
     more: int  # how many such experiments are not listed
 
 
-def gpu_pages(gathered: Gathered) -> Iterator[Output]:
-    models: dict[str, list[Sequence[Judged]]] = {}
-    for run in gathered.runs():
-        if not run[0].on_cpu:
-            models.setdefault(gpu_folder(run[0].machine["gpu"]), []).append(run)
+def gpu_pages(gathered: Gathered) -> Iterator[Sheaf]:
+    """A page for each model, of the first experiment of each of its runs and the outlines of all others."""
+    held = outlines(gathered)
+    models: dict[str, dict[str, list[tuple[Held, PastOutline]]]] = {}
+    for each, past in zip(shelf(gathered.published).held, held.published, strict=True):
+        if not past.on_cpu:
+            runs = models.setdefault(gpu_folder(past.machine["gpu"]), {})
+            runs.setdefault(past.digest, []).append((each, past))
     for folder, runs in models.items():
-        page = _page(tuple(reversed(runs)), gathered)
-        yield Document(path=f"{folder}/index.html", template="gpu.html", view={"gpu": page})
+        newest_first = list(reversed(runs.values()))
+        first = [run[0][0] for run in newest_first]
+        counts = [status_counts(past.counts for _, past in run) for run in newest_first]
+        sizes = [len(run) for run in newest_first]
+        name = newest_first[0][0][1].machine["gpu"]
+        current = [_current(item) for item in held.current if item.gpu == name]
+        listed, more = current[:MOST_LISTED], max(0, len(current) - MOST_LISTED)
+        yield Sheaf(
+            name=folder,
+            shows=[[each.key for each in first], repr(counts), sizes, list(map(asdict, listed)), more],
+            make=partial(_pages, folder, Shelf(first), counts, sizes, listed, more),
+        )
 
 
-def _page(runs: Sequence[Sequence[Judged]], gathered: Gathered) -> GpuPage:
-    newest = runs[0][0]
-    name = newest.machine["gpu"]
-    current = [item for item in gathered.current if not item.on_cpu and item.machine.get("gpu") == name]
+def _pages(
+    folder: str,
+    first: Sequence[Judged],
+    counts: Sequence[tuple[StatusCount, ...]],
+    sizes: Sequence[int],
+    current: Sequence[CurrentRow],
+    more: int,
+) -> Iterator[Document]:
+    """`first`: the first experiment of each run, newest run first, with what is counted of all of the run."""
+    runs = tuple(_run(item, size, told) for item, size, told in zip(first, sizes, counts, strict=True))
+    page = _page(first, runs, current, more)
+    yield Document(path=f"{folder}/index.html", template="gpu.html", view={"gpu": page})
+
+
+def _page(first: Sequence[Judged], runs: tuple[GpuRun, ...], current: Sequence[CurrentRow], more: int) -> GpuPage:
+    newest = first[0]
     return GpuPage(
-        name=name,
+        name=newest.machine["gpu"],
         data=_data(newest),
         facts=_facts(newest),
-        cards=tuple(sorted({run[0].machine["gpu_id"] for run in runs})),
-        ceilings=_ceilings(runs),
-        runs=tuple(_run(run) for run in runs),
-        current=tuple(_current(item) for item in current[:MOST_LISTED]),
-        more=max(0, len(current) - MOST_LISTED),
+        cards=tuple(sorted({item.machine["gpu_id"] for item in first})),
+        ceilings=_ceilings(first),
+        runs=runs,
+        current=tuple(current),
+        more=more,
     )
 
 
-def _current(item: Judged) -> CurrentRow:
+def _current(item: Outline) -> CurrentRow:
     return CurrentRow(
-        slug=item.plan.name,
-        title=item.plan.title,
-        question=item.plan.question,
-        date=format.minute(item.evidence["finished_utc"]),
-        counts=status_counts([item]),
+        slug=item.name,
+        title=item.title,
+        question=item.question,
+        date=format.minute(item.finished_utc),
+        counts=status_counts([item.counts]),
     )
 
 
@@ -126,9 +155,9 @@ def _facts(newest: Judged) -> tuple[Fact, ...]:
     return tuple(Fact(name=name, value=value) for name, value in found if value)
 
 
-def _ceilings(runs: Sequence[Sequence[Judged]]) -> Ceilings | None:
+def _ceilings(first: Sequence[Judged]) -> Ceilings | None:
     """None where no run on this GPU measured them."""
-    held = [run[0] for run in runs if run[0].data["ceilings"]]
+    held = [item for item in first if item.data["ceilings"]]
     if not held:
         return None
     newest = Ledger(held[0].data)
@@ -198,8 +227,7 @@ def _percent(share: float) -> str:
     return f"{format.share(share)} %"
 
 
-def _run(run: Sequence[Judged]) -> GpuRun:
-    first = run[0]
+def _run(first: Judged, size: int, counts: tuple[StatusCount, ...]) -> GpuRun:
     ledger = Ledger(first.data)
     card, driver, torch, triton = (
         field_figure(ledger, ("machine", field)) for field in ("gpu_id", "driver", "torch", "triton")
@@ -214,6 +242,6 @@ def _run(run: Sequence[Judged]) -> GpuRun:
         torch=torch,
         triton=triton,
         floor=ledger.figure("evidence", "launch_floor_seconds", show=format.microseconds),
-        experiments=len(run),
-        counts=status_counts(run),
+        experiments=size,
+        counts=counts,
     )

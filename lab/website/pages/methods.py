@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lab.definition.publication import Publication
@@ -10,9 +11,10 @@ from lab.verdict.audit.rules import RULES, audit
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.data.kept import audits
+from lab.website.data.shelf import Shelf, shelf
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.files.schemas import data_text
-from lab.website.outputs import Attachment, Document, Gathered, Output
+from lab.website.outputs import Attachment, Document, Gathered, Output, Sheaf
 from lab.website.pages.same_kernel import BEYOND, SAME, SameKernel, same_kernel, same_kernel_data
 
 SHOWN = (SAME[0], BEYOND[0])  # experiments whose figures the page shows
@@ -88,10 +90,18 @@ def methods_page(
     )
 
 
-def methods_pages(gathered: Gathered) -> Iterator[Output]:
+def methods_pages(gathered: Gathered) -> Iterator[Sheaf]:
     """methods/index.html and its data."""
-    shown = [item for name in SHOWN if (item := gathered.shown(name))]
-    page = methods_page(audits(), gathered.guarded, shown)
+    shown = [held for held in shelf(gathered.current).held if held.name in SHOWN]
+    yield Sheaf(
+        name="methods",
+        shows=[list(gathered.guarded), [held.key for held in shown]],
+        make=partial(_pages, gathered.guarded, Shelf(shown)),
+    )
+
+
+def _pages(guarded: Sequence[Mapping[str, Any]], shown: Sequence[Judged]) -> Iterator[Output]:
+    page = methods_page(audits(), guarded, shown)
     yield Document(path="methods/index.html", template="methods.html", view={"methods": page})
     yield Attachment(path="methods/data.json", content=data_text(page.data, "methods/data.json", "methods"))
 

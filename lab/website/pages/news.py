@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from lab.website import format
 from lab.website.addresses import run_folder, verdict_folder
-from lab.website.data.judged import Judged
-from lab.website.data.verdict_log import changes
+from lab.website.data.outline import PastOutline
 
 MOST_NEW, MOST_CHANGES = 6, 8
 
@@ -41,19 +40,18 @@ class News:
     more: int  # changes beyond those that are listed
 
 
-def news(published: Sequence[Judged]) -> News | None:
+def news(published: Sequence[PastOutline]) -> News | None:
     """Of the run that was published last; None where there is none."""
     if not published:
         return None
     newest = published[-1]
-    held = {item.plan.name: item for item in published if item.digest == newest.digest}
-    before = {item.plan.name for item in published if item.digest != newest.digest}
-    history = [item for item in published if item.plan.name in held]
-    changed = [each for each in changes(history) if each.digest == newest.digest and each.was]
-    new = [NewExperiment(slug=name, title=item.plan.title) for name, item in held.items() if name not in before]
+    held = [item for item in published if item.digest == newest.digest]
+    before = {item.name for item in published if item.digest != newest.digest}
+    changed = [(item, turn) for item in held for turn in item.turned]
+    new = [NewExperiment(slug=item.name, title=item.title) for item in held if item.name not in before]
     return News(
-        run_id=newest.evidence["run_id"],
-        date=format.day(newest.measured_utc),
+        run_id=newest.run_id,
+        date=format.day(newest.finished_utc),
         machine=newest.machine_name,
         href=f"{run_folder(newest.digest)}/index.html",
         experiments=len(held),
@@ -61,13 +59,13 @@ def news(published: Sequence[Judged]) -> News | None:
         more_new=max(0, len(new) - MOST_NEW),
         changed=tuple(
             ChangeView(
-                experiment=held[each.experiment].plan.title,
-                text=next(c.text for c in held[each.experiment].plan.claims if c.name == each.claim),
-                was=each.was,
-                now=each.now,
-                href=f"{verdict_folder(each.digest, each.experiment)}/index.html#claim-{each.claim}",
+                experiment=item.title,
+                text=text,
+                was=was,
+                now=now,
+                href=f"{verdict_folder(item.digest, item.name)}/index.html#claim-{claim}",
             )
-            for each in changed[:MOST_CHANGES]
+            for item, (claim, text, was, now) in changed[:MOST_CHANGES]
         ),
         more=max(0, len(changed) - MOST_CHANGES),
     )

@@ -1,16 +1,19 @@
 """A page for every profile: how it works, what was expected of it, where it was measured, where it wins and loses."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
+from lab.website.data.shelf import Held, Shelf, shelf
 from lab.website.figure import Figure, Ledger
-from lab.website.outputs import Document, Gathered
+from lab.website.outputs import Document, Gathered, Sheaf
 from lab.website.pages.labels import SCOPES, TITLES, baseline_title, case_label, profile_title
+from lab.website.pages.outline import outlines
 
 ROOT = "../../"  # from a profile's page to the site's root
 STANDINGS = ("fastest", "level with the fastest", "slower than the fastest", "without a time")
@@ -71,18 +74,22 @@ class ProfilePage:
     appearances: tuple[Appearance, ...]
 
 
-def profile_pages(gathered: Gathered) -> Iterator[Document]:
-    found: dict[str, list[Appearance]] = {}
-    for item in gathered.current:
-        for profile in item.plan.profiles:
-            found.setdefault(profile.name, []).append(_appearance(item, profile))
-    for name, appearances in found.items():
-        page = ProfilePage(
-            name=name, title=appearances[0].title, lede=_lede(appearances), appearances=tuple(appearances)
-        )  # fmt: skip
-        yield Document(
-            path=f"profiles/{experiment_folder(name)}/index.html", template="profile.html", view={"page": page}
+def profile_pages(gathered: Gathered) -> Iterator[Sheaf]:
+    """profiles/<name>/index.html, each of the experiments that have the profile."""
+    having: dict[str, list[Held]] = {}
+    for held, item in zip(shelf(gathered.current).held, outlines(gathered).current, strict=True):
+        for name, _, _ in item.profiles:
+            having.setdefault(name, []).append(held)
+    for name, found in having.items():
+        yield Sheaf(
+            name=f"profiles/{name}", shows=[held.key for held in found], make=partial(_page, name, Shelf(found))
         )
+
+
+def _page(name: str, items: Iterable[Judged]) -> Iterator[Document]:
+    appearances = [_appearance(item, each) for item in items for each in item.plan.profiles if each.name == name]
+    page = ProfilePage(name=name, title=appearances[0].title, lede=_lede(appearances), appearances=tuple(appearances))
+    yield Document(path=f"profiles/{experiment_folder(name)}/index.html", template="profile.html", view={"page": page})
 
 
 def _lede(appearances: Sequence[Appearance]) -> str:

@@ -1,20 +1,24 @@
 """A published run on a page of its own, with the files that it left behind; and the list of all runs."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 
 from lab.website import format
 from lab.website.addresses import experiment_folder, gpu_folder, run_folder, short
 from lab.website.data.differences import PROTOCOL, PROVENANCE
 from lab.website.data.downloads import run_files
 from lab.website.data.judged import Judged
+from lab.website.data.outline import PastOutline
+from lab.website.data.shelf import Held, Shelf, shelf
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.outputs import Document, Gathered, Output
+from lab.website.outputs import Document, Gathered, Output, Published, Sheaf
 from lab.website.pages.boundary import boundary
-from lab.website.pages.compare import Pair, pairs_of
+from lab.website.pages.compare import Pair, pairs_of, runs_of
 from lab.website.pages.machine import Fact, environment, evidence_facts
+from lab.website.pages.outline import outlines
 from lab.website.pages.paging import leaves
-from lab.website.pages.tallies import StatusCount, status_counts
+from lab.website.pages.tallies import StatusCount, status_counts, verdict_counts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,22 +96,42 @@ FILES = (
 )
 
 
-def run_pages(gathered: Gathered) -> Iterator[Output]:
-    runs = gathered.runs()
-    current = {(item.plan.name, item.digest) for item in gathered.current}
-    defined = {item.plan.name for item in gathered.current}
-    pairs = pairs_of(gathered)
-    for run in runs:
-        mine = tuple(pair for pair in pairs if run[0].digest in (pair.older, pair.newer))
-        view = _page(run, current, defined, mine)
-        yield Document(path=f"{run_folder(run[0].digest)}/index.html", template="run.html", view={"run": view})
-    for files in gathered.files:
-        yield from run_files(files)
-    for leaf in leaves([_row(run) for run in reversed(runs)], "runs"):
+def run_list(gathered: Gathered) -> Iterator[Document]:
+    """runs/index.html, and the pages after it."""
+    runs = runs_of(outlines(gathered).published)
+    for leaf in leaves([_row(run) for run in reversed(tuple(runs.values()))], "runs"):
         yield Document(path=leaf.path, template="runs.html", view={"leaf": leaf})
 
 
-def _page(run: Sequence[Judged], current: set[tuple[str, str]], defined: set[str], pairs: tuple[Pair, ...]) -> RunPage:
+def run_pages(gathered: Gathered) -> Iterator[Sheaf]:
+    """The page of each run, and its files."""
+    held = outlines(gathered)
+    shown = {item.name: item.digest for item in held.current}
+    pairs = pairs_of(held.published)
+    files = {each.digest: each for each in gathered.files}
+    runs: dict[str, list[Held]] = {}
+    for each, past in zip(shelf(gathered.published).held, held.published, strict=True):
+        runs.setdefault(past.digest, []).append(each)
+    for digest, found in runs.items():
+        current = {each.name: shown[each.name] == digest for each in found if each.name in shown}
+        mine = tuple(pair for pair in pairs if digest in (pair.older, pair.newer))
+        yield Sheaf(
+            name=run_folder(digest),
+            shows=[[each.key for each in found], current, list(map(asdict, mine)), digest in files],
+            make=partial(_pages, Shelf(found), current, mine, files.get(digest)),
+        )
+
+
+def _pages(
+    run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[Pair, ...], files: Published | None
+) -> Iterator[Output]:
+    """`current`: of each experiment that is still defined, whether its page shows this run."""
+    view = _page(tuple(run), current, pairs)
+    yield Document(path=f"{run_folder(view.digest)}/index.html", template="run.html", view={"run": view})
+    yield from run_files(files) if files else ()
+
+
+def _page(run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[Pair, ...]) -> RunPage:
     first = run[0]
     evidence, ledger = first.evidence, Ledger(first.data)
     return RunPage(
@@ -120,7 +144,7 @@ def _page(run: Sequence[Judged], current: set[tuple[str, str]], defined: set[str
         on_cpu=first.on_cpu,
         cut_short=evidence["cut_short"],
         damages=tuple(sorted(evidence["damages"].items(), key=lambda pair: int(pair[0]))),
-        counts=status_counts(run),
+        counts=status_counts(map(verdict_counts, run)),
         data=f"{experiment_folder(first.plan.name)}/data.json",
         protocol=evidence_facts(ledger, PROTOCOL),
         cost=_cost(ledger),
@@ -128,7 +152,7 @@ def _page(run: Sequence[Judged], current: set[tuple[str, str]], defined: set[str
         provenance=evidence_facts(ledger, PROVENANCE),
         environment=environment(first, ledger),
         in_full=len(run) <= MOST_IN_FULL,
-        experiments=tuple(_section(item, current, defined, len(run) <= MOST_IN_FULL) for item in run),
+        experiments=tuple(_section(item, current, len(run) <= MOST_IN_FULL) for item in run),
         pairs=pairs,
         files=FILES,
     )
@@ -153,17 +177,17 @@ def _stages(ledger: Ledger) -> Sentence:
     return tuple(parts)
 
 
-def _section(item: Judged, current: set[tuple[str, str]], defined: set[str], in_full: bool) -> ExperimentSection:
+def _section(item: Judged, current: Mapping[str, bool], in_full: bool) -> ExperimentSection:
     ledger = Ledger(item.data)
     cases, measured = ledger.figure("counts", "cases"), ledger.figure("counts", "measured")
     return ExperimentSection(
         folder=experiment_folder(item.plan.name),
         slug=item.plan.name,
         title=item.plan.title,
-        defined=item.plan.name in defined,
-        current=(item.plan.name, item.digest) in current,
+        defined=item.plan.name in current,
+        current=current.get(item.plan.name, False),
         cells=(measured or "no", " cells measured at ", cases or "no", " cases"),
-        counts=status_counts([item]),
+        counts=status_counts([verdict_counts(item)]),
         claims=tuple(_claim(item, claim.name, claim.text, ledger) for claim in item.plan.claims) if in_full else (),
         left_out=boundary(item, ledger).excluded if in_full else (),
     )
@@ -179,17 +203,17 @@ def _claim(item: Judged, name: str, text: str, ledger: Ledger) -> ClaimRow:
     )
 
 
-def _row(run: Sequence[Judged]) -> RunRow:
+def _row(run: Sequence[PastOutline]) -> RunRow:
     first = run[0]
     return RunRow(
         folder=run_folder(first.digest),
-        run_id=first.evidence["run_id"],
+        run_id=first.run_id,
         digest=short(first.digest),
-        date=format.minute(first.evidence["finished_utc"]),
+        date=format.minute(first.finished_utc),
         gpu=first.machine_name,
         gpu_folder="" if first.on_cpu else gpu_folder(first.machine["gpu"]),
         on_cpu=first.on_cpu,
-        cut_short=bool(first.evidence["cut_short"]),
-        experiments=tuple(item.plan.title for item in run),
-        counts=status_counts(run),
+        cut_short=first.cut_short,
+        experiments=tuple(item.title for item in run),
+        counts=status_counts(item.counts for item in run),
     )

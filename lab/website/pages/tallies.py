@@ -1,7 +1,7 @@
 """How many claims have which verdict, as a row of chips."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lab.verdict.judge import READING_ORDER
@@ -14,7 +14,14 @@ class StatusCount:
     claims: int
 
 
-def status_counts(items: Iterable[Judged]) -> tuple[StatusCount, ...]:
-    """Of all claims of these experiments, in the reading order; verdicts that none has are left out."""
-    found = Counter(claim["status"] for item in items for claim in item.data["claims"].values())
+def verdict_counts(item: Judged) -> dict[str, int]:
+    """How many claims of an experiment have which verdict."""
+    return Counter(claim["status"] for claim in item.data["claims"].values())
+
+
+def status_counts(items: Iterable[Mapping[str, int]]) -> tuple[StatusCount, ...]:
+    """All these counts together, in the reading order; verdicts that no claim has are left out."""
+    found: Counter[str] = Counter()
+    for counts in items:
+        found.update(counts)
     return tuple(StatusCount(status=status, claims=found[status]) for status in READING_ORDER if found[status])

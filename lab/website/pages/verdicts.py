@@ -15,7 +15,7 @@ from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.boundary import boundary
 from lab.website.pages.labels import baseline_title, case_label, profile_title
 from lab.website.pages.machine import Fact, evidence_facts
-from lab.website.pages.tallies import StatusCount, status_counts
+from lab.website.pages.tallies import StatusCount, status_counts, verdict_counts
 from lab.website.pages.views import Boundary
 
 
@@ -129,7 +129,7 @@ def _page(
         samples=_samples(ledger),
         policy=ledger.figure("policy_version"),
         policy_of_run=ledger.figure("evidence", "policy_version_of_run"),
-        counts=status_counts([item]),
+        counts=status_counts([verdict_counts(item)]),
         claims=tuple(_claim(item, claim, moved.get(claim.name), ledger) for claim in item.plan.claims),
         boundary=boundary(item, ledger),
         provenance=evidence_facts(ledger, PROVENANCE),

@@ -1,7 +1,7 @@
 """The data of a site, made afresh from runs that were judged anew: path → what must stand there."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lab.definition.catalogue import load_audits, load_experiments
@@ -15,7 +15,7 @@ from lab.website.data.published_trust import trust_data
 from lab.website.files.badges import badges_room
 from lab.website.files.csv_tables import csv_room
 from lab.website.files.schemas import data_text
-from lab.website.outputs import Attachment, Gathered, Output
+from lab.website.outputs import Attachment, Gathered, Output, Room
 from lab.website.pages.compare import compare_pages
 from lab.website.pages.front import front_pages
 from lab.website.pages.methods import guarded, methods_page
@@ -24,13 +24,7 @@ from lab.website.refusal import as_publication
 from lab.website.verification.files import read_json
 
 # What of a site follows from samples alone; the feed and the index of the search tell of decisions too.
-ROOMS: tuple[Callable[[Gathered], Iterable[Output]], ...] = (
-    front_pages,
-    compare_pages,
-    verdict_pages,
-    csv_room,
-    badges_room,
-)
+ROOMS: tuple[Room, ...] = (front_pages, verdict_pages, csv_room, badges_room)
 TRUST = "trust/data.json"
 METHODS = "methods/data.json"
 
@@ -43,8 +37,7 @@ def data_files(root: Path, evidence: Sequence[Evidence]) -> dict[str, str]:
     gathered = Gathered(label="", current=shown, published=found, decisions=(), files=())
     made = {
         output.path: output.content if isinstance(output.content, str) else output.content.decode()
-        for room in ROOMS
-        for output in room(gathered)
+        for output in _outputs(gathered)
         if isinstance(output, Attachment)
     }
     for item in shown:
@@ -55,6 +48,13 @@ def data_files(root: Path, evidence: Sequence[Evidence]) -> dict[str, str]:
     publications = [guarded(page, audit(page)) for page in pages]
     made[METHODS] = data_text(methods_page(load_audits(), publications, shown).data, METHODS, "methods")
     return made
+
+
+def _outputs(gathered: Gathered) -> Iterator[Output]:
+    for room in ROOMS:
+        yield from room(gathered)
+    for pair in compare_pages(gathered):
+        yield from pair.make()
 
 
 def _shown(root: Path, found: Sequence[Judged]) -> tuple[Judged, ...]:

@@ -1,6 +1,7 @@
 """What a page may quote word for word: names and texts of a plan, and sentences that are data themselves."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from lab.definition.plan import PlannedExperiment
@@ -10,12 +11,27 @@ from lab.website.wording.figures_said import FIGURE
 FOLDER = "experiments"
 
 
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """What of one experiment may be quoted, as far as it holds a figure; of its machine on every page."""
+
+    experiment: str
+    phrases: Sequence[str]
+    machine: Sequence[str]
+
+
+def quoted(item: Judged) -> Quoted:
+    return Quoted(item.plan.name, _figures(_phrases(item)), _figures(_machine(item)))
+
+
 class Quotable:
     """Looked up as far as a page needs it: a page of an experiment quotes that one, any other page any of them."""
 
-    def __init__(self, experiments: Collection[Judged]) -> None:
-        self._experiments = experiments  # gone through more than once, and not all of them kept
-        self._by_name: dict[str, tuple[str, ...]] = {}
+    def __init__(self, experiments: Iterable[Quoted]) -> None:
+        self._experiments: dict[str, list[Quoted]] = {}
+        for each in experiments:
+            self._experiments.setdefault(each.experiment, []).append(each)
+        self._by_name: dict[str, Sequence[str]] = {}
 
     def without(self, page: str, text: str) -> str:
         """What is left of a text when everything that it quotes is taken away."""
@@ -31,31 +47,34 @@ class Quotable:
         yield self._machines
         folder, _, rest = page.partition("/")
         name = rest.partition("/")[0]
-        if folder == FOLDER and name:
-            yield self._of(name)
-        else:
-            yield self._all
+        yield self._of(name) if folder == FOLDER and name in self._experiments else self._all
 
     @cached_property
-    def _machines(self) -> tuple[str, ...]:
-        names = {name for item in self._experiments for name in _machine(item)}
-        return _longest_first(names)
+    def _machines(self) -> Sequence[str]:
+        return _longest_first(
+            {phrase for held in self._experiments.values() for each in held for phrase in each.machine}
+        )
 
     @cached_property
-    def _all(self) -> tuple[str, ...]:
-        return _longest_first(phrase for item in self._experiments for phrase in _phrases(item))
+    def _all(self) -> Sequence[str]:
+        return _longest_first({phrase for name in self._experiments for phrase in self._of(name)})
 
-    def _of(self, name: str) -> tuple[str, ...]:
+    def _of(self, name: str) -> Sequence[str]:
         if name not in self._by_name:
-            held = (item for item in self._experiments if item.plan.name == name)
-            self._by_name[name] = _longest_first(phrase for item in held for phrase in _phrases(item))
+            self._by_name[name] = _longest_first(
+                {phrase for each in self._experiments[name] for phrase in each.phrases}
+            )
         return self._by_name[name]
 
 
+def _figures(phrases: Iterable[str]) -> tuple[str, ...]:
+    """Those that hold a figure, without line breaks, as on pages."""
+    return tuple(dict.fromkeys(" ".join(phrase.split()) for phrase in phrases if FIGURE.search(phrase)))
+
+
 def _longest_first(phrases: Iterable[str]) -> tuple[str, ...]:
-    """Those that hold a figure; a shorter one may be part of a longer one. Without line breaks, as on pages."""
-    held = {" ".join(phrase.split()) for phrase in phrases if FIGURE.search(phrase)}
-    return tuple(sorted(held, key=lambda phrase: (-len(phrase), phrase)))
+    """A shorter one may be part of a longer one."""
+    return tuple(sorted(phrases, key=lambda phrase: (-len(phrase), phrase)))
 
 
 def _machine(item: Judged) -> Iterator[str]:
