@@ -11,10 +11,9 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 from lab.errors import LabError
 from lab.evidence.source import ROOT
@@ -23,16 +22,15 @@ REMEMBERED = ROOT / ".cache" / "site"
 MOST_SITES = 32  # that are remembered, by their folders; previews come and go
 Content = tuple[str, bytes]  # path in the site, what the file holds
 Stamp = list[int]  # size, time of the last change
-Note = dict[str, Any]  # plain JSON values
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """Some files of a site. `make` yields them, and may add a note for the groups that come after it."""
+    """Some files of a site. `make` yields them, and may add a note, which is for the groups that come after it."""
 
     name: str
     key: str
-    make: Callable[[], Iterator[Content | Note]]
+    make: Callable[[], Iterator[Content | str]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +48,7 @@ class Memory:
 
     keys: dict[str, str] = field(default_factory=dict)  # by part, and by group
     groups: dict[str, list[str]] = field(default_factory=dict)  # the parts of each
-    notes: dict[str, Note] = field(default_factory=dict)  # by part
+    notes: dict[str, str] = field(default_factory=dict)  # by part
     files: dict[str, dict[str, str]] = field(default_factory=dict)  # part → path → SHA-256
     stamps: dict[str, Stamp] = field(default_factory=dict)  # by path
 
@@ -59,7 +57,7 @@ def write_parts(parts: Iterable[Part | Group], out: Path, remembered: Path = REM
     """Make `out` hold the files of the parts and nothing else; returns the SHA-256 of each."""
     out.parent.mkdir(parents=True, exist_ok=True)
     memory_path = remembered / f"{hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:16]}.json"
-    found = dict(_stamps(out))
+    found = _stamps(out)
     old = _recall(memory_path)
     sound = found if found == old.stamps else {p: stamp for p, stamp in found.items() if old.stamps.get(p) == stamp}
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
@@ -151,13 +149,13 @@ def _write_part(part: Part, staged: _Staged, new: Memory) -> None:
     new.keys[part.name] = part.key
     written = new.files[part.name] = {}
     for made in part.make():
-        if isinstance(made, dict):
+        if isinstance(made, str):
             new.notes[part.name] = made
         else:
             written[made[0]] = staged.write(*made)
 
 
-def _move(fresh: Path, out: Path, orphans: Iterable[str], old: Path) -> None:
+def _move(fresh: Path, out: Path, orphans: Collection[str], old: Path) -> None:
     """Everything in `fresh` into its place and the orphans out; on any failure `out` is as it was."""
     old.mkdir()
     if not out.exists() or not any(out.iterdir()):
@@ -175,7 +173,7 @@ def _move(fresh: Path, out: Path, orphans: Iterable[str], old: Path) -> None:
     try:
         for path in orphans:
             move(out / path, old / path)
-        for path in sorted(path for path, _ in _stamps(fresh)):
+        for path in sorted(_stamps(fresh)):
             if (out / path).exists():
                 move(out / path, old / path)
             move(fresh / path, out / path)
@@ -184,17 +182,14 @@ def _move(fresh: Path, out: Path, orphans: Iterable[str], old: Path) -> None:
             source.parent.mkdir(parents=True, exist_ok=True)
             os.replace(target, source)
         raise
-    _remove_empty(out)
+    for folder in sorted({folder for path in orphans for folder in (out / path).parents}, reverse=True):
+        if folder.is_relative_to(out) and not any(folder.iterdir()):
+            folder.rmdir()
 
 
-def _remove_empty(folder: Path) -> None:
-    for path, folders, files in os.walk(folder, topdown=False):
-        if not files and all(not Path(path, name).exists() for name in folders):
-            Path(path).rmdir()
-
-
-def _stamps(folder: Path) -> Iterator[tuple[str, Stamp]]:
-    """Every file below a folder, by its path from there."""
+def _stamps(folder: Path) -> dict[str, Stamp]:
+    """Of every file below a folder, by its path from there."""
+    found: dict[str, Stamp] = {}
     waiting = [(str(folder), "")] if folder.is_dir() else []
     while waiting:
         place, prefix = waiting.pop()
@@ -204,7 +199,8 @@ def _stamps(folder: Path) -> Iterator[tuple[str, Stamp]]:
                     waiting.append((entry.path, f"{prefix}{entry.name}/"))
                 else:
                     told = entry.stat(follow_symlinks=False)
-                    yield f"{prefix}{entry.name}", [told.st_size, told.st_mtime_ns]
+                    found[prefix + entry.name] = [told.st_size, told.st_mtime_ns]
+    return found
 
 
 def _recall(path: Path) -> Memory:

@@ -6,6 +6,7 @@ rest of the site shows of it goes into a note, as outlines: no list and no count
 """
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -15,20 +16,20 @@ from typing import Any
 from lab.definition.experiment import CEILINGS
 from lab.evidence.codec import digest
 from lab.verdict.audit.rules import audit
-from lab.website.data.outline import Outline, Outlines, PastOutline
+from lab.website.data.outline import Outline, Outlines, PastOutline, plain
 from lab.website.data.shelf import Held, Shelf
 from lab.website.decisions import Decision, Standing
 from lab.website.files.inventory import inventory
 from lab.website.files.manifest import Listed
-from lab.website.incremental import Content, Group, Memory, Note, Part
+from lab.website.incremental import Content, Group, Memory, Part
 from lab.website.outputs import Document, Gathered, Output, Room, Sheaf, SheafRoom
 from lab.website.pages.methods import guarded
-from lab.website.pages.outline import outline_data, past_data
+from lab.website.pages.outline import outlines
 from lab.website.refusal import as_publication, refuse_found
 from lab.website.render import Frame, Renderer, assets
 from lab.website.sources import digest_of
 from lab.website.wording.outside import refuse_outside, said
-from lab.website.wording.quoted import Quotable, quoted
+from lab.website.wording.quoted import Quotable
 
 MAKING = ("lab/website", "lab/verdict", "lab/definition", "lab/evidence", "experiments/audits", "site_templates")
 PACKAGES = ("jinja2", "markupsafe", "markdown-it-py", "plotly")
@@ -93,13 +94,14 @@ class Parts:
         keys = [each.key for each in current], [each.key for each in history]
         key = digest([self._code, *keys, self._told(decisions), self._gathered.base_url])
 
-        def make() -> Iterator[Content | Note]:
+        def make() -> Iterator[Content | str]:
             gathered = replace(
                 self._gathered, decisions=decisions, trust={}, files=(), current=Shelf(current),
                 published=Shelf(history),
             )  # fmt: skip
-            note, quotable = _note(gathered)
-            yield note
+            held = outlines(gathered)
+            yield json.dumps(_note(gathered, held))
+            quotable = Quotable(held.quoted())
             for output in (output for room in self._rooms.of_one for output in room(gathered)):
                 if current and not gathered.label:
                     refuse_outside(gathered.current[0], said(output, name))
@@ -109,19 +111,16 @@ class Parts:
 
     def _of_all(self, whole: str, before: Memory) -> Iterator[Part]:
         gathered = self._gathered
-        notes = [before.notes[_part_name(name)] for name in self._current]
-        past = {
-            (name, held.key): data
-            for name, history in self._published.items()
-            for held, data in zip(history, before.notes[_part_name(name)]["published"], strict=True)
-        }
-        outlines = Outlines(
-            current=[Outline(**note["current"]) for note in notes],
-            published=[PastOutline(**past[held.name, held.key]) for held in self._in_order[1]],
+        names = dict.fromkeys((*self._current, *self._published))
+        notes = {name: json.loads(before.notes[_part_name(name)]) for name in names}
+        past = {name: iter(note["published"]) for name, note in notes.items()}
+        held = Outlines(
+            current=[Outline(**notes[name]["current"]) for name in self._current],
+            published=[PastOutline(**next(past[each.name])) for each in self._in_order[1]],
         )
-        told = [note["guarded"] for note in notes if "guarded" in note]
-        gathered = replace(gathered, outlines=outlines, guarded=told)
-        quotable = Quotable(outlines.quoted())
+        told = [note["guarded"] for note in notes.values() if "guarded" in note]
+        gathered = replace(gathered, outlines=held, guarded=told)
+        quotable = Quotable(held.quoted())
         for output in (output for room in self._rooms.of_all for output in room(gathered)):
             yield Part(name=output.path, key=self._shown(output), make=partial(self._files, (output,), quotable))
         for sheaf in (sheaf for room in self._rooms.of_some for sheaf in room(gathered)):
@@ -165,25 +164,20 @@ class Parts:
         return max(held.finished_utc for held in self._current.values())
 
 
-def _note(gathered: Gathered) -> tuple[Note, Quotable]:
-    """What the rest of the site shows of one experiment, and what its own pages may quote.
+def _note(gathered: Gathered, held: Outlines) -> dict[str, Any]:
+    """What the rest of the site shows of one experiment.
 
     EvidenceError where a figure of its page breaks a rule of the guard.
     """
-    note: Note = {}
-    current, published = tuple(gathered.current), tuple(gathered.published)
-    phrases = {item.digest: quoted(item) for item in published}
-    note["published"] = list(past_data(published, [phrases[item.digest] for item in published]))
-    said = list(phrases.values())
-    for item in current:
-        said.append(quoted(item))
-        note["current"] = outline_data(item, said[-1])
+    note: dict[str, Any] = {"published": [plain(each) for each in held.published]}
+    for item, each in zip(gathered.current, held.current, strict=True):
+        note["current"] = plain(each)
         if not gathered.label:
             page = as_publication(item)
             found = audit(page)
             refuse_found(page, found)
             note["guarded"] = guarded(page, found)
-    return note, Quotable(said)
+    return note
 
 
 def _part_name(experiment: str) -> str:

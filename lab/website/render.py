@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from lab.errors import LabError
@@ -18,6 +18,7 @@ from lab.website.wording.quoted import Quotable
 from lab.website.wording.references import words, written
 
 TEMPLATES = ROOT / "site_templates"
+COMPILED = ROOT / ".cache" / "templates"
 ASSETS = ("style.css", "explore.js", "search.js", "compare.js", "icon.svg")
 
 
@@ -73,6 +74,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         auto_reload=False,
+        bytecode_cache=_compiled(),
     )
     # A decision's body comes from markdown-it with raw HTML off: the one string that is already markup.
     made.filters["rendered_markdown"] = Markup
@@ -82,6 +84,12 @@ def environment() -> Environment:
     # Figures are most of a page: a macro for each would be most of the work.
     made.globals |= {"number": number, "near": near, "sentence": sentence, "near_sentence": near_sentence}
     return made
+
+
+def _compiled() -> FileSystemBytecodeCache:
+    """To compile the templates takes longer than to make the pages of an experiment again."""
+    COMPILED.mkdir(parents=True, exist_ok=True)
+    return FileSystemBytecodeCache(str(COMPILED))
 
 
 def _json_in_script(text: str) -> Markup:

@@ -5,7 +5,7 @@ JSON values: they are remembered from build to build.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from lab.website.wording.quoted import Quoted
@@ -58,6 +58,11 @@ class PastOutline:
         return self.machine["device"] == "cpu"
 
 
+def plain(outline: Outline | PastOutline) -> dict[str, Any]:
+    """Its fields, for JSON."""
+    return {each.name: getattr(outline, each.name) for each in fields(outline)}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outlines:
     """Of every experiment, in their order; and of every experiment of every published run, oldest first."""
@@ -66,6 +71,6 @@ class Outlines:
     published: Sequence[PastOutline]
 
     def quoted(self) -> Iterator[Quoted]:
-        """What pages about several may quote."""
+        """What pages may quote of them."""
         yield from (Quoted(each.name, each.phrases, each.machine_phrases) for each in self.current)
         yield from (Quoted(each.name, each.phrases, each.machine_phrases) for each in self.published)

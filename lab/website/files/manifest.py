@@ -35,8 +35,9 @@ def read_files(site: Path) -> dict[str, Listed]:
 
 def manifest_text(files: Mapping[str, Listed]) -> str:
     """One line a file: two manifests can be compared by eye."""
+    quoted = json.JSONEncoder().encode
     lines = ",\n".join(
-        f'  {json.dumps(name)}: {{"bytes": {found.size_bytes}, "sha256": "{found.sha256}"}}'
+        f'  {quoted(name)}: {{"bytes": {found.size_bytes}, "sha256": "{found.sha256}"}}'
         for name, found in sorted(files.items())
     )
     return f'{{\n "$schema": "schemas/manifest.json",\n "schema": {SCHEMA},\n "files": {{\n{lines}\n }}\n}}\n'

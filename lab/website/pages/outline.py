@@ -1,9 +1,7 @@
 """An experiment, and its published runs → their outlines: all that pages about several experiments show of it."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from lab.website.data.judged import Judged
 from lab.website.data.outline import Outline, Outlines, PastOutline
@@ -16,7 +14,7 @@ from lab.website.pages.established import findings
 from lab.website.pages.labels import case_label
 from lab.website.pages.search import search_answer, search_cases
 from lab.website.pages.tallies import verdict_counts
-from lab.website.wording.quoted import Quoted, quoted
+from lab.website.wording.quoted import quoted
 
 MACHINE = ("device", "gpu", "gpu_id")
 
@@ -34,68 +32,49 @@ def outlines(gathered: Gathered) -> Outlines:
 
 
 def outline(item: Judged) -> Outline:
-    return Outline(**outline_data(item, quoted(item)))
+    ledger, plan, said = Ledger(item.data), item.plan, quoted(item)
+    shown = search_answer(item, ledger) if search_cases(item, ledger) else answer(item, ledger)
+    return Outline(
+        name=plan.name,
+        title=plan.title,
+        question=plan.question,
+        self_test=plan.self_test,
+        digest=item.digest,
+        gpu=item.machine["gpu"] if item.evidence and not item.on_cpu else "",
+        on_cpu=item.on_cpu,
+        machine_name=item.machine_name,
+        measured_utc=item.measured_utc,
+        finished_utc=item.finished_utc,
+        counts=verdict_counts(item),
+        answer=plain_sentence(shown),
+        findings=findings(item),
+        claims=[(claim.name, claim.text) for claim in plan.claims],
+        cases=[(case.name, case_label(case)) for case in plan.cases],
+        profiles=[(profile.name, profile.title, profile.technique) for profile in plan.profiles],
+        phrases=said.phrases,
+        machine_phrases=said.machine,
+    )
 
 
 def past_outlines(history: Sequence[Judged]) -> Iterator[PastOutline]:
     """`history`: the published runs of one experiment, oldest first."""
-    return (PastOutline(**data) for data in past_data(history, list(map(quoted, history))))
-
-
-def outline_data(item: Judged, phrases: Quoted) -> dict[str, Any]:
-    """The fields of an outline, as they are when they have been written and read again."""
-    ledger, plan = Ledger(item.data), item.plan
-    shown = search_answer(item, ledger) if search_cases(item, ledger) else answer(item, ledger)
-    return _as_read(
-        {
-            "name": plan.name,
-            "title": plan.title,
-            "question": plan.question,
-            "self_test": plan.self_test,
-            "digest": item.digest,
-            "gpu": item.machine["gpu"] if item.evidence and not item.on_cpu else "",
-            "on_cpu": item.on_cpu,
-            "machine_name": item.machine_name,
-            "measured_utc": item.measured_utc,
-            "finished_utc": item.finished_utc,
-            "counts": verdict_counts(item),
-            "answer": plain_sentence(shown),
-            "findings": findings(item),
-            "claims": [(claim.name, claim.text) for claim in plan.claims],
-            "cases": [(case.name, case_label(case)) for case in plan.cases],
-            "profiles": [(profile.name, profile.title, profile.technique) for profile in plan.profiles],
-            "phrases": phrases.phrases,
-            "machine_phrases": phrases.machine,
-        }
-    )
-
-
-def past_data(history: Sequence[Judged], phrases: Sequence[Quoted]) -> Iterator[dict[str, Any]]:
-    """The same of each published run."""
     log = changes(history)
     turned = [change for change in log if change.was]
     entries = history_entries(history, log)
-    for item, said in zip(history, phrases, strict=True):
-        texts = {claim.name: claim.text for claim in item.plan.claims}
-        yield _as_read(
-            {
-                "name": item.plan.name,
-                "title": item.plan.title,
-                "digest": item.digest,
-                "run_id": item.evidence["run_id"],
-                "finished_utc": item.finished_utc,
-                "cut_short": bool(item.evidence["cut_short"]),
-                "machine": {name: item.machine[name] for name in MACHINE},
-                "machine_name": item.machine_name,
-                "counts": verdict_counts(item),
-                "turned": [(c.claim, texts[c.claim], c.was, c.now) for c in turned if c.digest == item.digest],
-                "entries": [asdict(entry) for entry in entries.get(item.digest, ())],
-                "phrases": said.phrases,
-                "machine_phrases": said.machine,
-            }
+    for item in history:
+        texts, said = {claim.name: claim.text for claim in item.plan.claims}, quoted(item)
+        yield PastOutline(
+            name=item.plan.name,
+            title=item.plan.title,
+            digest=item.digest,
+            run_id=item.evidence["run_id"],
+            finished_utc=item.finished_utc,
+            cut_short=bool(item.evidence["cut_short"]),
+            machine={name: item.machine[name] for name in MACHINE},
+            machine_name=item.machine_name,
+            counts=verdict_counts(item),
+            turned=[(c.claim, texts[c.claim], c.was, c.now) for c in turned if c.digest == item.digest],
+            entries=[asdict(entry) for entry in entries[item.digest]],
+            phrases=said.phrases,
+            machine_phrases=said.machine,
         )
-
-
-def _as_read(data: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(data))
-    return found
