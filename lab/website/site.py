@@ -46,8 +46,8 @@ A_SITE = ("index.html", "policy/index.html", "assets/style.css")  # what every s
 # the outlines of all together; or of some that it needs whole.
 PREVIEWED = Rooms(  # what a run shows before it is published
     of_one=(experiment_pages, case_pages, csv_room),
-    of_all=(front_pages, decision_pages, glossary_pages, search_pages, policy_pages, schemas_room),
-    of_some=(profile_pages,),
+    of_all=(front_pages, decision_pages, glossary_pages, search_pages, policy_pages),
+    of_some=(profile_pages, schemas_room),
 )
 ROOMS = Rooms(
     of_one=(*PREVIEWED.of_one, verdict_pages, badges_room),
@@ -69,7 +69,8 @@ def build_site(
     """
     evidence, published = _published(promoted)
     defined = definitions()
-    current = [_shown(definition, published) for definition in defined]
+    histories = Shelf(published).by_name()
+    current = [_shown(definition, histories.get(definition.name, ())) for definition in defined]
     references = References(DataByName(current))
     check_references(defined, references)
     current = [_cited(item, references) for item in current]
@@ -135,18 +136,17 @@ def _published(promoted: Path) -> tuple[list[Evidence], list[Held]]:
     return [item for item, _ in kept], [each for _, run in kept for each in run.experiments]
 
 
-def _shown(definition: PlannedExperiment, published: Sequence[Held]) -> Held:
+def _shown(definition: PlannedExperiment, history: Sequence[Held]) -> Held:
     """The fullest evidence of an experiment, and of such the newest; else its definition alone."""
-    holding = [item for item in published if item.name == definition.name]
-    return max(holding, key=lambda item: item.fullness) if holding else held(not_measured(definition))
+    return max(history, key=lambda item: item.fullness) if history else held(not_measured(definition))
 
 
 def _cited(item: Held, references: References) -> Held:
     """An experiment whose registered prose shows what it refers to as it is today."""
-    (loaded,) = Shelf([item])
-    plan = (shown := cited_plan(loaded, references)).plan
-    if shown is loaded:
+    if not item.cites:
         return item
+    shown = cited_plan(Shelf([item])[0], references)
+    plan = shown.plan
     return replace(item, key=digest([item.key, plan.importance, list(plan.does_not_show)]), load=lambda: shown)
 
 

@@ -92,7 +92,7 @@ def _held(folder: Path) -> Held:
     """A file that nobody touched has the same key, as evidence has that is addressed by its digest."""
     told = (folder / "data.json").stat()
     key = f"{folder.name} {told.st_size} {told.st_mtime_ns}"
-    return Held(name=folder.name, key=key, finished_utc="", fullness=(), load=Drawer(folder))
+    return Held(name=folder.name, key=key, finished_utc="", fullness=(), cites=False, load=Drawer(folder))
 
 
 def _make(size: int, made: Path) -> None:

@@ -12,6 +12,7 @@ from lab.verdict.ranking import Place
 from lab.verdict.results import RunResult, unmeasured
 from lab.website.data.published import experiment_data
 from lab.website.naming import measured_on
+from lab.website.wording.references import REFERENCE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +72,11 @@ class Judged:
         claims = sum(cases > 0 for cases in spoken)
         sweeps, run_id = self.evidence.get("sweeps", 0), self.evidence.get("run_id", "")
         return not self.on_cpu, claims, sum(spoken), sweeps, self.finished_utc, run_id
+
+    @property
+    def cites(self) -> bool:
+        """Whether what was registered of it refers to results, which are looked up when its page is made."""
+        return any(REFERENCE.search(text) for text in (self.plan.importance, *self.plan.does_not_show))
 
     def as_json(self) -> str:
         """The published text of the data."""

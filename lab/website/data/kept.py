@@ -32,7 +32,8 @@ EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
 LIST = "experiments.json"
 JUDGING = (
     "lab/verdict", "lab/evidence", "lab/definition", "lab/website/data/published*.py", "lab/website/data/rounding.py",
-    "lab/website/data/kept.py", "lab/website/data/judged.py", "experiments/audits",
+    "lab/website/data/kept.py", "lab/website/data/judged.py", "lab/website/wording/references.py",
+    "experiments/audits",
 )  # fmt: skip
 DEFINING = (
     "experiments/*.py", "lab/definition", "lab/kernels", "lab/evidence/codec.py", "lab/website/wording/prose.py",
@@ -63,10 +64,11 @@ def judged(evidence: Evidence, kept: Path = KEPT) -> KeptRun:
                 name=name,
                 key=f"{folder.parent.name}/{evidence.digest}/{name}",
                 finished_utc=listed["finished_utc"],
-                fullness=tuple(fullness),
+                fullness=tuple(told["fullness"]),
+                cites=told["cites"],
                 load=Drawer(folder / name),
             )
-            for name, fullness in listed["experiments"].items()
+            for name, told in listed["experiments"].items()
         ),
     )
 
@@ -145,7 +147,7 @@ def _keep(folder: Path, evidence: Evidence) -> None:
         listed = {
             "finished_utc": evidence.run.finished_utc,
             "run_id": evidence.run.plan.run_id,
-            "experiments": {item.plan.name: item.fullness for item in found},
+            "experiments": {item.plan.name: {"fullness": item.fullness, "cites": item.cites} for item in found},
         }
         (whole / LIST).write_text(json.dumps(listed), encoding="utf-8")
         try:

@@ -19,13 +19,17 @@ class Held:
     key: str
     finished_utc: str
     fullness: tuple[Any, ...]  # the larger, the fuller its evidence
+    cites: bool  # whether its registered prose refers to results
     load: Callable[[], Judged]
 
 
 def held(item: Judged) -> Held:
     """One that is in memory."""
     key = digest([to_data(item.plan), item.as_json()])
-    return Held(name=item.plan.name, key=key, finished_utc=item.finished_utc, fullness=item.fullness, load=lambda: item)
+    return Held(
+        name=item.plan.name, key=key, finished_utc=item.finished_utc, fullness=item.fullness, cites=item.cites,
+        load=lambda: item,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=AT_HAND)

@@ -69,8 +69,6 @@ def cited(decision: Decision, references: References) -> Decision:
 def cited_plan(item: Judged, references: References) -> Judged:
     """An experiment whose registered prose shows what it refers to as it is today."""
     plan = item.plan
-    if not any(REFERENCE.search(text) for text in (plan.importance, *plan.does_not_show)):
-        return item
     limits = tuple(references.resolve(text, plan.name, lenient=True) for text in plan.does_not_show)
     importance = references.resolve(plan.importance, plan.name, lenient=True)
     return replace(item, plan=replace(plan, importance=importance, does_not_show=limits))

@@ -11,7 +11,7 @@ from lab.website.files.schemas.manifest import MANIFEST
 from lab.website.files.schemas.methods import METHODS
 from lab.website.files.schemas.overview import OVERVIEW
 from lab.website.files.schemas.trust import TRUST
-from lab.website.outputs import Attachment, Gathered
+from lab.website.outputs import Attachment, Gathered, Sheaf
 
 SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "experiment": EXPERIMENT, "comparison": COMPARISON, "overview": OVERVIEW, "trust": TRUST, "methods": METHODS,
@@ -19,7 +19,12 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
 }  # fmt: skip
 
 
-def schemas_room(gathered: Gathered) -> Iterator[Attachment]:
+def schemas_room(gathered: Gathered) -> Iterator[Sheaf]:
+    """schemas/<name>.json: the same whatever was measured."""
+    yield Sheaf(name="schemas", shows=(), make=_files)
+
+
+def _files() -> Iterator[Attachment]:
     for name, schema in SCHEMAS.items():
         yield Attachment(path=f"schemas/{name}.json", content=json.dumps(schema, indent=1) + "\n")
 
