@@ -76,7 +76,7 @@ def test_kernels_know_torch_triton_and_one_another_only() -> None:
         ("mlflow", {"lab.tracking.fill"}),
         ("pynvml", {"lab.evidence.nvml"}),
         ("plotly", {f"lab.website.charts.{chart}" for chart in ("speedups", "overview", "roofline")}),
-        ("jinja2", {"lab.website.render"}),
+        ("jinja2", {"lab.website.templates"}),
         ("experiments", {"lab.definition.catalogue"}),
         ("cuda", {"lab.profiler.nvbench"}),
     ],

@@ -42,11 +42,21 @@ class Ledger:
 
     def value(self, *path: str) -> Any:
         node: Any = self._data
-        for name in path:
-            if isinstance(node, dict):  # JSON has no other mapping
-                if name not in node:
-                    return None
+        try:
+            for name in path:
                 node = node[name]
+        except KeyError:
+            return None
+        except TypeError:  # no object
+            return self._within(path)
+        return node
+
+    def _within(self, path: tuple[str, ...]) -> Any:
+        """The value at a path that leads through a list."""
+        node: Any = self._data
+        for name in path:
+            if isinstance(node, Mapping):
+                node = node.get(name)
             elif isinstance(node, list) and name.isdecimal() and int(name) < len(node):
                 node = node[int(name)]
             else:

@@ -1,24 +1,21 @@
-"""Pages → bytes. The only room that knows of Jinja; it decides nothing and computes nothing."""
+"""Pages → bytes. It decides nothing and computes nothing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from lab.errors import LabError
-from lab.evidence.source import ROOT
 from lab.website.addresses import experiment_folder
 from lab.website.charts.speedups import STYLE_HASHES, plotly_script
 from lab.website.marked import near, near_sentence, number, sentence
 from lab.website.outputs import Attachment, Document, Output
+from lab.website.templates import TEMPLATES, Templates, templates
 from lab.website.wording.hidden import encoded
 from lab.website.wording.lint import refuse_untraced
 from lab.website.wording.quoted import Quotable
 from lab.website.wording.references import words, written
 
-TEMPLATES = ROOT / "site_templates"
-COMPILED = ROOT / ".cache" / "templates"
 ASSETS = ("style.css", "explore.js", "search.js", "compare.js", "icon.svg")
 
 
@@ -65,17 +62,8 @@ def assets() -> Iterator[Attachment]:
         yield Attachment(path=f"assets/{name}", content=(TEMPLATES / name).read_bytes())
 
 
-def environment() -> Environment:
-    made = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        auto_reload=False,
-        bytecode_cache=_compiled(),
-    )
+def environment() -> Templates:
+    made = templates()
     # A decision's body comes from markdown-it with raw HTML off: the one string that is already markup.
     made.filters["rendered_markdown"] = Markup
     made.filters["folder"] = experiment_folder  # a name of evidence as part of an address
@@ -84,12 +72,6 @@ def environment() -> Environment:
     # Figures are most of a page: a macro for each would be most of the work.
     made.globals |= {"number": number, "near": near, "sentence": sentence, "near_sentence": near_sentence}
     return made
-
-
-def _compiled() -> FileSystemBytecodeCache:
-    """To compile the templates takes longer than to make the pages of an experiment again."""
-    COMPILED.mkdir(parents=True, exist_ok=True)
-    return FileSystemBytecodeCache(str(COMPILED))
 
 
 def _json_in_script(text: str) -> Markup:

@@ -78,9 +78,10 @@ def _outruns(other: Row, row: Row, table: Table) -> bool:
         return False
     if other.work.total_bytes < row.work.total_bytes or other.work.flops < row.work.flops:
         return False
-    grown = _least(other, table) >= MORE_WORK * _least(row, table)
+    if row.seconds >= CLEARLY_FASTER * other.seconds:
+        return True
     level = other.seconds <= max(EQUAL_TIMES * row.seconds, row.seconds + table.clock_step_seconds / 2)
-    return (grown and level) or row.seconds >= CLEARLY_FASTER * other.seconds
+    return level and _least(other, table) >= MORE_WORK * _least(row, table)
 
 
 def _least(row: Row, table: Table) -> float:

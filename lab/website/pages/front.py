@@ -8,14 +8,14 @@ from typing import Any
 from lab.verdict.judge import READING_ORDER
 from lab.website import format
 from lab.website.addresses import gpu_folder
-from lab.website.charts.verdicts import verdict_bar
+from lab.website.charts.verdicts import VerdictBar, verdict_bar
 from lab.website.data.outline import Outline
 from lab.website.figure import Figure, Ledger, Sentence, read_sentence
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Gathered, Output
-from lab.website.pages.decisions import decision_rows
-from lab.website.pages.established import established
-from lab.website.pages.news import news
+from lab.website.pages.decisions import DecisionRow, decision_rows
+from lab.website.pages.established import Group, established
+from lab.website.pages.news import News, news
 from lab.website.pages.outline import outlines
 from lab.website.pages.paging import leaves
 from lab.website.pages.tallies import StatusCount, status_counts
@@ -48,6 +48,19 @@ class Count:
     figure: Figure
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FrontPage:
+    """What stands above the experiments; `news` is of the run that was published last."""
+
+    groups: tuple[Group, ...]
+    bar: VerdictBar | None
+    counts: tuple[Count, ...]
+    claims: Figure | None
+    news: News | None
+    attention: tuple[DecisionRow, ...]
+    decisions: int
+
+
 def front_pages(gathered: Gathered) -> Iterator[Output]:
     """index.html with the first experiments, experiments/page-2/index.html and so on, and the counts behind them."""
     held = outlines(gathered)
@@ -55,15 +68,15 @@ def front_pages(gathered: Gathered) -> Iterator[Output]:
     data = _data(held.current)
     ledger = Ledger(data)
     counts = {status: count for status, count in data["verdicts"].items() if count}
-    front = {
-        "groups": established(held.current),
-        "bar": verdict_bar(counts),
-        "counts": tuple(_count(ledger, "verdicts", status) for status in counts),
-        "claims": ledger.figure("claims"),
-        "news": None if gathered.label else news(held.published),
-        "attention": tuple(row for row in decision_rows(gathered) if row.attention),
-        "decisions": len(gathered.decisions),
-    }
+    front = FrontPage(
+        groups=established(held.current),
+        bar=verdict_bar(counts),
+        counts=tuple(_count(ledger, "verdicts", status) for status in counts),
+        claims=ledger.figure("claims"),
+        news=None if gathered.label else news(held.published),
+        attention=tuple(row for row in decision_rows(gathered) if row.attention),
+        decisions=len(gathered.decisions),
+    )
     for leaf in leaves(rows, "experiments", first="index.html", per_page=PER_PAGE):
         yield Document(
             path=leaf.path,
