@@ -30,9 +30,8 @@ def significant(value: float, digits: int) -> str:
     """`value` with that many significant digits and no exponent."""
     if value == 0:
         return "0"
-    near = float(f"{abs(value):.{digits - 1}e}")  # 0.9999 has the decimals of 1
-    places = max(0, digits - 1 - math.floor(math.log10(near)))
-    return f"{value:.{places}f}"
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # 0.9999 has the decimals of 1
+    return f"{value:.{max(0, digits - 1 - exponent)}f}"
 
 
 def ratio_places(low: float, high: float) -> int:

@@ -82,7 +82,7 @@ class _Staged:
         self.folder, self.old, self.stamps, self.count = folder, old, new.stamps, 0
         self._sound = sound
         self._same = {path: sha for files in old.files.values() for path, sha in files.items() if path in sound}
-        self._made: set[Path] = set()
+        self._made: set[str] = set()
         folder.mkdir()
 
     def keeps(self, part: str) -> bool:
@@ -101,11 +101,12 @@ class _Staged:
         if self._same.get(path) == sha:
             self.stamps[path] = self._sound[path]
             return sha
-        target = self.folder / path
-        if target.parent not in self._made:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            self._made.add(target.parent)
-        with target.open("wb") as file:
+        target = f"{self.folder}/{path}"
+        parent = target.rpartition("/")[0]
+        if parent not in self._made:
+            os.makedirs(parent, exist_ok=True)
+            self._made.add(parent)
+        with open(target, "wb") as file:
             file.write(content)
             file.flush()
             told = os.fstat(file.fileno())

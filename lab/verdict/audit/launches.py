@@ -76,12 +76,12 @@ def _outruns(other: Row, row: Row, table: Table) -> bool:
         return False  # several kernels may be other kernels for another data type
     if other.seconds is None or row.seconds is None or other.work is None or row.work is None:
         return False
+    clearly = row.seconds >= CLEARLY_FASTER * other.seconds
+    if not clearly and other.seconds > max(EQUAL_TIMES * row.seconds, row.seconds + table.clock_step_seconds / 2):
+        return False
     if other.work.total_bytes < row.work.total_bytes or other.work.flops < row.work.flops:
         return False
-    if row.seconds >= CLEARLY_FASTER * other.seconds:
-        return True
-    level = other.seconds <= max(EQUAL_TIMES * row.seconds, row.seconds + table.clock_step_seconds / 2)
-    return level and _least(other, table) >= MORE_WORK * _least(row, table)
+    return clearly or _least(other, table) >= MORE_WORK * _least(row, table)
 
 
 def _least(row: Row, table: Table) -> float:

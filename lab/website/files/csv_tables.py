@@ -8,6 +8,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from lab.website.data.judged import Judged
@@ -25,6 +26,7 @@ ABOUT = {
     "compiled": "kernels as Triton compiled them",
     "ceilings": "what the GPU can do at most",
 }
+NUMBERS = (float, int, type(None))  # most of every table
 SOURCE = ("device", "machine", "run_id", "evidence_digest")
 
 
@@ -52,7 +54,7 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(columns)
-    writer.writerows([_plain(value) for value in row] for row in rows)
+    writer.writerows([value if type(value) in NUMBERS else _plain(value) for value in row] for row in rows)
     return text.getvalue()
 
 
@@ -73,7 +75,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         whole = all(isinstance(each, int) for each in value)
         return _plain(("x" if whole else " ").join(map(str, value)))
-    if isinstance(value, str):
-        text = CONTROL.sub("\ufffd", value)
-        return f"'{text}" if text.startswith(FORMULA) else text
-    return value
+    return _harmless(value) if isinstance(value, str) else value
+
+
+@lru_cache(maxsize=1024)
+def _harmless(value: str) -> str:
+    """The same few names stand in every row of a table."""
+    text = CONTROL.sub("\ufffd", value)
+    return f"'{text}" if text.startswith(FORMULA) else text
