@@ -1,14 +1,12 @@
 """A number on a page: its text, the value behind it, and the pointer to that value in the page's data.json."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lab.website import format
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(NamedTuple):
     """`source` is a JSON pointer; the template writes it beside the text, so that a reader or a test can follow it."""
 
     text: str
@@ -32,13 +30,19 @@ def read_sentence(plain: Sequence[Any]) -> Sentence:
 class Ledger:
     """Takes figures out of published data, so that no page shows a number that the data does not hold."""
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
+    def __init__(self, data: Any, at: str = "") -> None:
+        """`at` is the pointer to the data, where they are a part of what was published."""
         self._data = data
+        self._at = at
+
+    def at(self, *path: str) -> "Ledger":
+        """Of what stands at `path`: figures that have the beginning of their pointers in common."""
+        return Ledger(self.value(*path), self._at + pointer(*path))
 
     def figure(self, *path: str, show: Callable[[Any], str] = str) -> Figure | None:
         """The value at `path`, formatted; None where the data has none."""
         value = self.value(*path)
-        return None if value is None else Figure(show(value), value, pointer(*path))
+        return None if value is None else Figure(show(value), value, self._at + pointer(*path))
 
     def value(self, *path: str) -> Any:
         node: Any = self._data
@@ -50,6 +54,13 @@ class Ledger:
         except TypeError:  # no object
             return self._within(path)
         return node
+
+    def figures(self, *path: str, show: Callable[[Any], str] = str) -> tuple[Figure, ...]:
+        """Every value of the list at `path`; none where there is no list."""
+        at = self._at + pointer(*path)
+        return tuple(
+            Figure(show(value), value, f"{at}/{number}") for number, value in enumerate(self.value(*path) or ())
+        )
 
     def _within(self, path: tuple[str, ...]) -> Any:
         """The value at a path that leads through a list."""
@@ -69,14 +80,14 @@ class Ledger:
         if node.get("ratio") is None:
             return None
         text = format.ratio(node["ratio"], node["low"], node["high"])
-        return Figure(text, node["ratio"], pointer(*path, "ratio"))
+        return Figure(text, node["ratio"], f"{self._at}{pointer(*path)}/ratio")
 
     def interval(self, *path: str) -> Figure | None:
         """The interval of a comparison at `path`; its value is the lower end."""
         node = self.value(*path) or {}
         if node.get("low") is None:
             return None
-        return Figure(format.interval(node["low"], node["high"]), node["low"], pointer(*path, "low"))
+        return Figure(format.interval(node["low"], node["high"]), node["low"], f"{self._at}{pointer(*path)}/low")
 
 
 def pointer(*path: str) -> str:

@@ -1,12 +1,12 @@
 """A page for every case of every experiment: what it computes, and all that the run shown knows of it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
+from lab.verdict.ranking import Place
 from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
@@ -125,7 +125,7 @@ def _page(
         date=format.day(item.measured_utc),
         run_id=item.evidence.get("run_id", ""),
         run_link=run_link(item, ROOT) if item.digest else "",
-        cells=tuple(_cell(item, case, profile, ledger) for profile in plan.profiles_of(case)) if measured else (),
+        cells=_cells(item, case, ledger) if measured else (),
         scopes=plan.scopes,
         pairs=_pairs(item, case, ledger) if measured else (),
         splits=split_rows(item, case, ledger),
@@ -171,14 +171,16 @@ def _answer(item: Judged, case: PlannedCase, ledger: Ledger) -> Sentence:
     return (*who, ".")
 
 
-def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> CaseCell:
+def _cells(item: Judged, case: PlannedCase, ledger: Ledger) -> tuple[CaseCell, ...]:
+    places = item.places(case.name, SCOPE)
+    return tuple(
+        _cell(item, case, profile, places.get(profile.name), ledger) for profile in item.plan.profiles_of(case)
+    )
+
+
+def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, place: Place | None, ledger: Ledger) -> CaseCell:
     path = ("cells", case.name, profile.name)
-    held = item.cell(case.name, profile.name)
-    place = item.places(case.name, SCOPE).get(profile.name)
-
-    def figure(name: str, show: Callable[[Any], str] = str) -> Figure | None:
-        return ledger.figure(*path, name, show=show)
-
+    held, figure = item.cell(case.name, profile.name), ledger.at(*path).figure
     return CaseCell(
         at=pointer(*path),
         profile=profile.name,
@@ -186,14 +188,14 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, ledger: Ledg
         outcome=held["outcome"],
         reason=held["reason"],
         place=f"fastest{place.doubt}" if place and place.rank == 1 else "",
-        p50=figure("p50_seconds", format.microseconds),
-        p95=figure("p95_seconds", format.microseconds),
-        noise=figure("noise_ratio", format.noise),
-        spread=figure("between_sweep_spread", format.share),
+        p50=figure("p50_seconds", show=format.microseconds),
+        p95=figure("p95_seconds", show=format.microseconds),
+        noise=figure("noise_ratio", show=format.noise),
+        spread=figure("between_sweep_spread", show=format.share),
         samples=figure("samples"),
-        gigabytes=figure("bytes_per_second", format.gigabytes_per_second),
-        enqueue=figure("enqueue_seconds", format.microseconds) if held.get("enqueue_seconds") else None,
-        prepare=figure("prepare_seconds", format.seconds),
+        gigabytes=figure("bytes_per_second", show=format.gigabytes_per_second),
+        enqueue=figure("enqueue_seconds", show=format.microseconds) if held.get("enqueue_seconds") else None,
+        prepare=figure("prepare_seconds", show=format.seconds),
         launch_bound=held.get("launch_bound", False),
         host_bound=held.get("host_bound", False),
         scopes=tuple(_scope(ledger, path, scope) for scope in item.plan.scopes),
@@ -201,12 +203,10 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, ledger: Ledg
 
 
 def _scope(ledger: Ledger, path: tuple[str, ...], scope: str) -> ScopeTime:
-    place = (*path, "scopes", scope)
+    figure = ledger.at(*path, "scopes", scope).figure
     return ScopeTime(
-        p50=ledger.figure(*place, "p50_seconds", show=format.microseconds),
-        p95=ledger.figure(*place, "p95_seconds", show=format.microseconds),
-        noise=ledger.figure(*place, "noise_ratio", show=format.noise),
-        samples=ledger.figure(*place, "samples"),
+        p50=figure("p50_seconds", show=format.microseconds),
+        p95=figure("p95_seconds", show=format.microseconds),
         why_not=ledger.value(*path, "unmeasured", scope) or "",
     )
 

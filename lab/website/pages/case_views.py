@@ -12,12 +12,10 @@ from lab.website.pages.past import Elsewhere
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScopeTime:
-    """One profile in one scope: its time and the noise of it."""
+    """The time of one profile in one scope."""
 
     p50: Figure | None
     p95: Figure | None
-    noise: Figure | None
-    samples: Figure | None
     why_not: str
 
 

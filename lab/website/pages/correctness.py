@@ -48,7 +48,7 @@ def correctness_rows(
     item: Judged, case: PlannedCase, ledger: Ledger
 ) -> tuple[tuple[str, ...], tuple[CorrectnessRow, ...]]:
     """The edge inputs of a case, and a row for each profile that was checked there."""
-    checked = [(profile, cell) for at, profile, cell in _checked(item, ledger) if at == case]
+    checked = [(profile, cell) for profile in item.plan.profiles_of(case) if (cell := _cell(case, profile, ledger))]
     edges = tuple(dict.fromkeys(name for _, cell in checked for name in cell["edges"]))
     return edges, tuple(
         CorrectnessRow(
@@ -65,7 +65,7 @@ def correctness_rows(
 
 
 def _worst(item: Judged, profile: PlannedProfile, ledger: Ledger) -> Worst | None:
-    held = [(case, cell) for case, checked, cell in _checked(item, ledger) if checked == profile]
+    held = [(case, cell) for case, checked, cell in _checked(item, ledger) if checked.name == profile.name]
     if not held:
         return None
     places = [
@@ -99,9 +99,14 @@ def _worst(item: Judged, profile: PlannedProfile, ledger: Ledger) -> Worst | Non
 
 def _checked(item: Judged, ledger: Ledger) -> Iterator[tuple[PlannedCase, PlannedProfile, Mapping[str, Any]]]:
     for case, profile in item.plan.cells():
-        cell = ledger.value("cells", case.name, profile.name) or {}
-        if "worst_tolerance_share" in cell:
+        if cell := _cell(case, profile, ledger):
             yield case, profile, cell
+
+
+def _cell(case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> Mapping[str, Any]:
+    """Empty where nothing was checked."""
+    cell: Mapping[str, Any] = ledger.value("cells", case.name, profile.name) or {}
+    return cell if "worst_tolerance_share" in cell else {}
 
 
 def _size(error: float | None) -> float:

@@ -4,7 +4,7 @@ from lab.definition.plan import PlannedCase
 from lab.website import format
 from lab.website.charts.sweeps import Swept, sweeps_chart
 from lab.website.data.judged import Judged
-from lab.website.figure import Ledger
+from lab.website.figure import Figure, Ledger
 from lab.website.pages.case_views import Distribution
 from lab.website.pages.labels import series
 
@@ -35,13 +35,16 @@ def distribution(item: Judged, case: PlannedCase, ledger: Ledger) -> Distributio
         rows=tuple(
             (
                 profile.title,
-                tuple(
-                    ledger.figure(
-                        "cells", case.name, profile.name, "sweep_p50_seconds", str(number), show=format.microseconds
-                    )
-                    for number in range(most)
+                _padded(
+                    ledger.figures("cells", case.name, profile.name, "sweep_p50_seconds", show=format.microseconds),
+                    most,
                 ),
             )
             for profile, _ in swept
         ),
     )
+
+
+def _padded(times: tuple[Figure, ...], length: int) -> tuple[Figure | None, ...]:
+    """A profile may have fewer sweeps than another."""
+    return (*times, *[None] * (length - len(times)))

@@ -150,7 +150,7 @@ def _samples(ledger: Ledger) -> Sentence:
     fewest, most = ledger.figure("evidence", "fewest_sweeps"), ledger.figure("evidence", "most_sweeps")
     rounds, block = ledger.figure("evidence", "rounds"), ledger.figure("evidence", "block")
     sweeps: Sentence = (
-        (fewest or "–",) if fewest and most and fewest.value == most.value else (fewest or "–", " to ", most or "–")
+        (fewest,) if fewest and most and fewest.value == most.value else (fewest or "–", " to ", most or "–")
     )
     return (*sweeps, " sweeps × ", rounds or "–", " rounds × up to ", block or "–", " samples")
 
