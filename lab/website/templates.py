@@ -26,7 +26,7 @@ def shown(value: Any) -> str:
     kind = type(value)
     if kind is Markup or (kind is str and not SPECIAL.search(value)):
         return value  # type: ignore[no-any-return]
-    return str(escape(value))
+    return str(value) if kind is float or kind is int else str(escape(value))
 
 
 class _Plain(CodeGenerator):

@@ -26,7 +26,7 @@ from lab.website.wording.quoted import Quotable
 MARKS = ("data-constant", "data-authored")
 EXEMPT = frozenset({"data", "code", "pre", "script", "style", "time", "text", "tspan", "title", "desc"})
 # The text of an element up to the next tag, where it holds a figure. A `<data>` is passed over at once: most are.
-TEXT = re.compile(rf">([^<]*[0-9][ \u00a0\u202f]?{UNITS}(?![\w/])[^<]*)<(?!/data>)")
+TEXT = re.compile(rf">(?![^<]*</data>)([^<]*[0-9][ \u00a0\u202f]?{UNITS}(?![\w/])[^<]*)<")
 TAG = re.compile(r"</?([a-zA-Z0-9]+)")
 MOST_TOLD = 10
 
