@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def write_parts(parts: Iterable[Part | Group], out: Path, remembered: Path = REM
     """Make `out` hold the files of the parts and nothing else; returns the SHA-256 of each."""
     out.parent.mkdir(parents=True, exist_ok=True)
     memory_path = remembered / f"{hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:16]}.json"
-    found = _stamps(out)
+    found, empty = _scan(out)
     old = _recall(memory_path)
     sound = found if found == old.stamps else {p: stamp for p, stamp in found.items() if old.stamps.get(p) == stamp}
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
@@ -69,7 +69,9 @@ def write_parts(parts: Iterable[Part | Group], out: Path, remembered: Path = REM
                 _write_part(part, staged, new)
         if staged.count or new.stamps.keys() != found.keys():
             memory_path.unlink(missing_ok=True)
-            _move(staged.folder, out, found.keys() - new.stamps.keys(), Path(scratch) / "old")
+            orphans = found.keys() - new.stamps.keys()
+            _move(staged.folder, out, orphans, Path(scratch) / "old")
+            _remove_empty(out, [*empty, *(path.rpartition("/")[0] for path in orphans)])
         if (new.keys, new.stamps) != (old.keys, found):
             _remember(new, memory_path)
     return {path: sha for files in new.files.values() for path, sha in files.items()}
@@ -156,7 +158,7 @@ def _write_part(part: Part, staged: _Staged, new: Memory) -> None:
             written[made[0]] = staged.write(*made)
 
 
-def _move(fresh: Path, out: Path, orphans: Collection[str], old: Path) -> None:
+def _move(fresh: Path, out: Path, orphans: Iterable[str], old: Path) -> None:
     """Everything in `fresh` into its place and the orphans out; on any failure `out` is as it was."""
     old.mkdir()
     if not out.exists() or not any(out.iterdir()):
@@ -174,7 +176,7 @@ def _move(fresh: Path, out: Path, orphans: Collection[str], old: Path) -> None:
     try:
         for path in orphans:
             move(out / path, old / path)
-        for path in sorted(_stamps(fresh)):
+        for path in sorted(_scan(fresh)[0]):
             if (out / path).exists():
                 move(out / path, old / path)
             move(fresh / path, out / path)
@@ -183,25 +185,35 @@ def _move(fresh: Path, out: Path, orphans: Collection[str], old: Path) -> None:
             source.parent.mkdir(parents=True, exist_ok=True)
             os.replace(target, source)
         raise
-    for folder in sorted({folder for path in orphans for folder in (out / path).parents}, reverse=True):
-        if folder.is_relative_to(out) and not any(folder.iterdir()):
+
+
+def _remove_empty(out: Path, folders: Iterable[str]) -> None:
+    """Those of these folders that hold nothing, and what is empty without them."""
+    for path in {path for path in folders if path}:
+        for folder in (out / path, *(out / path).parents):
+            if folder == out or not folder.is_dir() or any(folder.iterdir()):
+                break
             folder.rmdir()
 
 
-def _stamps(folder: Path) -> dict[str, Stamp]:
-    """Of every file below a folder, by its path from there."""
+def _scan(folder: Path) -> tuple[dict[str, Stamp], list[str]]:
+    """The stamp of every file below a folder, by its path from there; and the folders that hold nothing."""
     found: dict[str, Stamp] = {}
+    empty: list[str] = []
     waiting = [(str(folder), "")] if folder.is_dir() else []
     while waiting:
         place, prefix = waiting.pop()
-        with os.scandir(place) as entries:
+        with os.scandir(place) as scanned:
+            entries = list(scanned)
+            if not entries:
+                empty.append(prefix.removesuffix("/"))
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append((entry.path, f"{prefix}{entry.name}/"))
                 else:
                     told = entry.stat(follow_symlinks=False)
                     found[prefix + entry.name] = [told.st_size, told.st_mtime_ns]
-    return found
+    return found, empty
 
 
 def _recall(path: Path) -> Memory:
