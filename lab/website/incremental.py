@@ -17,11 +17,11 @@ from pathlib import Path
 
 from lab.errors import LabError
 from lab.evidence.source import ROOT
+from lab.website.scan import Stamp, folders, scan, untouched
 
 REMEMBERED = ROOT / ".cache" / "site"
 MOST_SITES = 32  # that are remembered, by their folders; previews come and go
 Content = tuple[str, bytes]  # path in the site, what the file holds
-Stamp = list[int]  # size, time of the last change
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,14 +51,16 @@ class Memory:
     notes: dict[str, str] = field(default_factory=dict)  # by part
     files: dict[str, dict[str, str]] = field(default_factory=dict)  # part → path → SHA-256
     stamps: dict[str, Stamp] = field(default_factory=dict)  # by path
+    folders: dict[str, int] = field(default_factory=dict)  # path → time of the last change
 
 
 def write_parts(parts: Iterable[Part | Group], out: Path, remembered: Path = REMEMBERED) -> Mapping[str, str]:
     """Make `out` hold the files of the parts and nothing else; returns the SHA-256 of each."""
     out.parent.mkdir(parents=True, exist_ok=True)
     memory_path = remembered / f"{hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:16]}.json"
-    found, empty = _scan(out)
     old = _recall(memory_path)
+    as_left = untouched(out, old.stamps, old.folders)
+    found, empty = (old.stamps, []) if as_left else scan(out)
     sound = found if found == old.stamps else {p: stamp for p, stamp in found.items() if old.stamps.get(p) == stamp}
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
         staged = _Staged(Path(scratch) / "fresh", old, sound, new := Memory())
@@ -67,12 +69,16 @@ def write_parts(parts: Iterable[Part | Group], out: Path, remembered: Path = REM
                 _write_group(part, staged, new)
             else:
                 _write_part(part, staged, new)
-        if staged.count or new.stamps.keys() != found.keys():
+        new.folders = old.folders
+        if staged.count or new.stamps.keys() != found.keys() or empty:
             memory_path.unlink(missing_ok=True)
             orphans = found.keys() - new.stamps.keys()
             _move(staged.folder, out, orphans, Path(scratch) / "old")
             _remove_empty(out, [*empty, *(path.rpartition("/")[0] for path in orphans)])
-        if (new.keys, new.stamps) != (old.keys, found):
+            as_left = False
+        if not as_left:
+            new.folders = folders(out, new.stamps)
+        if not as_left or new.keys != old.keys:
             _remember(new, memory_path)
     return {path: sha for files in new.files.values() for path, sha in files.items()}
 
@@ -176,7 +182,7 @@ def _move(fresh: Path, out: Path, orphans: Iterable[str], old: Path) -> None:
     try:
         for path in orphans:
             move(out / path, old / path)
-        for path in sorted(_scan(fresh)[0]):
+        for path in sorted(scan(fresh)[0]):
             if (out / path).exists():
                 move(out / path, old / path)
             move(fresh / path, out / path)
@@ -194,26 +200,6 @@ def _remove_empty(out: Path, folders: Iterable[str]) -> None:
             if folder == out or not folder.is_dir() or any(folder.iterdir()):
                 break
             folder.rmdir()
-
-
-def _scan(folder: Path) -> tuple[dict[str, Stamp], list[str]]:
-    """The stamp of every file below a folder, by its path from there; and the folders that hold nothing."""
-    found: dict[str, Stamp] = {}
-    empty: list[str] = []
-    waiting = [(str(folder), "")] if folder.is_dir() else []
-    while waiting:
-        place, prefix = waiting.pop()
-        with os.scandir(place) as scanned:
-            entries = list(scanned)
-            if not entries:
-                empty.append(prefix.removesuffix("/"))
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append((entry.path, f"{prefix}{entry.name}/"))
-                else:
-                    told = entry.stat(follow_symlinks=False)
-                    found[prefix + entry.name] = [told.st_size, told.st_mtime_ns]
-    return found, empty
 
 
 def _recall(path: Path) -> Memory:

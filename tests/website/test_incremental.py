@@ -161,3 +161,22 @@ def test_a_site_that_is_built_again_after_evidence_and_decisions_changed_equals_
         "rests_on:\n  - {claim: normalization-fusion/triton-rmsnorm-beats-decomposed, expects: supported}\n---\nx\n"
     )
     assert build("again", "memory") == build("clean", "other")
+
+
+def test_whatever_comes_goes_or_changes_in_a_folder_is_seen(site) -> None:
+    """Also right after a build, and in a folder that has no file of its own."""
+    parts = {"one": {"index.html": "1", "a/b/index.html": "b", "a/c/index.html": "c"}}
+    wanted = parts["one"]
+    for place in ("stray", "a/stray", "a/b/stray"):
+        site.build(parts)
+        (site.out / place).write_text("nobody built this")
+        site.build(parts)
+        assert tree(site.out) == wanted
+    for place in wanted:
+        (site.out / place).write_text("x")
+        site.build(parts)
+        (site.out / place).unlink()
+        site.build(parts)
+        (site.out / place).rename(site.out / "moved")
+        site.build(parts)
+        assert tree(site.out) == wanted
