@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import zipfile
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from test_site import EXPERIMENT, TIMES, publish
 
 from lab.cli import MOST_TOLD, main
 from lab.errors import EvidenceError
+from lab.evidence import journal
+from lab.evidence.record import Control
 from lab.verdict import statistics
 from lab.verdict.results import load_run
 from lab.website.data.published import experiment_data
@@ -144,6 +147,18 @@ def test_a_run_that_cannot_be_read_is_named_and_not_passed_over(site, tmp_path, 
     (line,) = map(str, found)
     assert line.startswith("runs/")
     assert says in line
+
+
+def test_a_run_that_nobody_can_have_measured_is_named_and_ends_nothing(site, tmp_path):
+    path = raw(site, "journal.jsonl.gz")
+    (tmp_path / "was").write_bytes(gzip.decompress(path.read_bytes()))
+    records = journal.read(tmp_path / "was").records
+    strange = [replace(each, profile="nobody") if isinstance(each, Control) else each for each in records]
+    journal.append(tmp_path / "is", *strange)
+    path.write_bytes(gzip.compress((tmp_path / "is").read_bytes()))
+    found = []
+    load_published(site, tmp_path / "scratch", found, lambda _: None)
+    assert any("cannot be judged (KeyError" in str(line) for line in found)
 
 
 def test_a_site_without_samples_cannot_be_verified(site):

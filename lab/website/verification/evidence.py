@@ -13,7 +13,7 @@ from lab.errors import EvidenceError, LabError
 from lab.evidence import journal
 from lab.website.addresses import short
 from lab.website.data.promoted import NAME, Evidence, address_of
-from lab.website.verification.files import Difference, apart, read_json
+from lab.website.verification.files import UNMEASURED, Difference, apart, read_json
 
 RUNS = "runs"
 PACKED = f"{journal.NAME}.gz"
@@ -40,6 +40,8 @@ def load_published(
             found.append(evidence)
         except LabError as problem:
             differences.append(Difference(name, str(problem).replace(f"{scratch}/", "")))
+        except UNMEASURED as problem:
+            differences.append(Difference(name, f"cannot be judged ({type(problem).__name__}: {problem})"))
     return tuple(sorted(found, key=lambda item: (item.run.finished_utc, item.run.plan.run_id)))
 
 

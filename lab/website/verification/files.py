@@ -16,6 +16,8 @@ from lab.website.files.manifest import NAME as MANIFEST
 from lab.website.files.manifest import manifest_text, read_files
 
 FRONT = "index.html"
+# What judging and page-making raise of evidence that nobody measured: names that are none, times of nought.
+UNMEASURED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 MOST_UNPACKED_BYTES = 8 << 30  # a site of ten thousand experiments has less
 
 

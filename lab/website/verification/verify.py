@@ -18,7 +18,7 @@ from lab.website.site import DECISIONS
 from lab.website.verification.again import reckoned_again
 from lab.website.verification.evidence import load_published
 from lab.website.verification.figures import Data, check_page, count_figures
-from lab.website.verification.files import Difference, check_manifest, opened
+from lab.website.verification.files import UNMEASURED, Difference, check_manifest, opened
 from lab.website.verification.rebuilt import rebuilt, unlike
 
 Say = Callable[[str], None]
@@ -45,8 +45,9 @@ def verify(site: Path, say: Say, decisions: Path = DECISIONS) -> Verified:
         files = 0
         try:
             made = rebuilt(root, evidence, decisions, Path(scratch))
-        except LabError as problem:
-            found.append(Difference(str(site), f"cannot be made from its samples: {problem}"))
+        except (LabError, *UNMEASURED) as problem:
+            what = "" if isinstance(problem, LabError) else f"{type(problem).__name__}: "
+            found.append(Difference(str(site), f"cannot be made from its samples: {what}{problem}"))
         else:
             files = sum(path.is_file() for path in made.rglob("*"))
             found += unlike(root, made, evidence)
