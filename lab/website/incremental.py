@@ -9,6 +9,7 @@ the middle is taken back.
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from lab.evidence.source import ROOT
 REMEMBERED = ROOT / ".cache" / "site"
 MOST_SITES = 32  # that are remembered, by their folders; previews come and go
 Content = tuple[str, bytes]  # path in the site, what the file holds
-Stamp = tuple[int, int]  # size, time of the last change
+Stamp = tuple[int, int, int]  # size, time of the last change, and which file it is: two may be exchanged
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,7 +100,7 @@ class _Staged:
             file.write(content)
             file.flush()
             told = os.fstat(file.fileno())
-        self.stamps[path] = (told.st_size, told.st_mtime_ns)
+        self.stamps[path] = (told.st_size, told.st_mtime_ns, told.st_ino)
         self.count += 1
         return sha
 
@@ -125,7 +126,10 @@ def _write_part(part: Part, staged: _Staged, new: Memory) -> None:
 
 
 def _move(fresh: Path, out: Path, orphans: Iterable[str], old: Path) -> None:
-    """Everything in `fresh` into its place and the orphans out; on any failure `out` is as it was."""
+    """Everything in `fresh` into its place and the orphans out; on any failure `out` is as it was.
+
+    A file that takes another's place does so at once: no reader, and no build that was killed, finds none there.
+    """
     old.mkdir()
     if not out.exists() or not any(out.iterdir()):
         if out.exists():
@@ -133,25 +137,39 @@ def _move(fresh: Path, out: Path, orphans: Iterable[str], old: Path) -> None:
         os.replace(fresh, out)
         return
     undo: list[tuple[Path, Path]] = []
-
-    def move(source: Path, target: Path) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(source, target)
-        undo.append((source, target))
-
     try:
         for path in orphans:
-            move(out / path, old / path)
+            _replace(out / path, old / path)
+            undo.append((old / path, out / path))
         for path in sorted(path for path, _ in _stamps(fresh)):
-            if (out / path).exists():
-                move(out / path, old / path)
-            move(fresh / path, out / path)
+            if (out / path).is_file():
+                _copy(out / path, old / path)
+                undo.append((old / path, out / path))
+                _replace(fresh / path, out / path)
+            else:
+                _replace(fresh / path, out / path)
+                undo.append((out / path, fresh / path))
     except BaseException:
         for source, target in reversed(undo):
-            source.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(target, source)
+            _replace(source, target)
         raise
     _remove_empty(out)
+
+
+def _replace(source: Path, target: Path) -> None:
+    if target.is_dir():  # somebody's, of that name, and empty by now
+        _remove_empty(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(source, target)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Another name for the same file, where the file system has that; what takes its place leaves it as it is."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def _remove_empty(folder: Path) -> None:
@@ -171,7 +189,7 @@ def _stamps(folder: Path) -> Iterator[tuple[str, Stamp]]:
                     waiting.append((entry.path, f"{prefix}{entry.name}/"))
                 else:
                     told = entry.stat(follow_symlinks=False)
-                    yield f"{prefix}{entry.name}", (told.st_size, told.st_mtime_ns)
+                    yield f"{prefix}{entry.name}", (told.st_size, told.st_mtime_ns, told.st_ino)
 
 
 def _recall(path: Path) -> Memory:
@@ -182,7 +200,7 @@ def _recall(path: Path) -> Memory:
             keys=held["keys"],
             notes=held["notes"],
             files=held["files"],
-            stamps={name: (stamp[0], stamp[1]) for name, stamp in held["stamps"].items()},
+            stamps={name: (size, changed, file) for name, (size, changed, file) in held["stamps"].items()},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
         return Memory()

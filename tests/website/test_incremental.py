@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,6 +138,57 @@ def test_a_build_that_fails_leaves_the_site_as_it_was(site, monkeypatch) -> None
     monkeypatch.undo()
     assert tree(site.out) == before
     assert [path.name for path in site.folder.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("moves", range(6))
+def test_a_build_that_is_killed_leaves_every_page_in_its_place_and_the_next_one_mends_the_rest(site, moves) -> None:
+    site.build({"one": {"index.html": "1", "gone/index.html": "1"}, "two": {"2/index.html": "2"}})
+    after = {"one": {"index.html": "a", "3/index.html": "3"}, "two": {"2/index.html": "b"}}
+    if os.fork() == 0:
+        replace, left = os.replace, iter(range(moves))
+
+        def killed(source, target) -> None:
+            if next(left, None) is None:
+                os._exit(9)
+            replace(source, target)
+
+        os.replace = killed
+        try:
+            site.build(after)
+        finally:
+            os._exit(0)
+    os.wait()
+    found = tree(site.out)
+    assert found["index.html"] in ("1", "a")
+    assert found["2/index.html"] in ("2", "b")
+    site.build(after)
+    assert tree(site.out) == {path: text for files in after.values() for path, text in files.items()}
+
+
+def test_two_files_of_one_size_and_time_that_change_places_are_put_right(site) -> None:
+    parts = {"one": {"a.svg": "supported", "b.svg": "not known"}}
+    site.build(parts)
+    first, second = site.out / "a.svg", site.out / "b.svg"
+    os.utime(second, ns=(first.stat().st_atime_ns, first.stat().st_mtime_ns))
+    (memory,) = site.memory.iterdir()
+    memory.write_text(re.sub(r'("b\.svg":\[\d+,)\d+', rf"\g<1>{first.stat().st_mtime_ns}", memory.read_text()))
+    first.rename(site.out / "c.svg")
+    second.rename(first)
+    (site.out / "c.svg").rename(second)
+    site.build(parts)
+    assert tree(site.out) == parts["one"]
+
+
+def test_a_folder_where_a_page_was_gives_way(site) -> None:
+    parts = {"one": {"index.html": "1"}, "two": {"a/index.html": "2"}}
+    site.build(parts)
+    (site.out / "index.html").unlink()
+    (site.out / "index.html").mkdir()
+    (site.out / "index.html" / "x").write_text("x")
+    shutil.rmtree(site.out / "a")
+    (site.out / "a").write_text("a file")
+    site.build(parts)
+    assert tree(site.out) == {"index.html": "1", "a/index.html": "2"}
 
 
 def test_two_parts_may_not_write_one_file(site) -> None:
