@@ -28,6 +28,7 @@ from lab.website.data.promoted import Evidence
 from lab.website.data.published_trust import trust_data
 from lab.website.data.shelf import Held
 from lab.website.sources import digest_of
+from lab.website.wording.outside import check_claims
 from lab.website.wording.prose import check_typed
 
 KEPT = ROOT / ".cache" / "judged"
@@ -40,7 +41,7 @@ JUDGING = (
 PACKAGES = ("numpy", "scipy")  # which reckon for it
 DEFINING = (
     "experiments/*.py", "lab/definition", "lab/kernels", "lab/evidence/codec.py", "lab/website/wording/prose.py",
-    "lab/website/wording/figures_said.py",
+    "lab/website/wording/outside.py", "lab/website/wording/figures_said.py",
 )  # fmt: skip
 
 
@@ -108,7 +109,9 @@ def definitions(kept: Path = KEPT) -> tuple[PlannedExperiment, ...]:
     if not path.is_file():
         found = load_experiments()
         check_typed(found)
-        _replace(path, json.dumps([to_data(planned(each, EVERYTHING)) for each in found]).encode())
+        plans = [planned(each, EVERYTHING) for each in found]
+        check_claims(plans)
+        _replace(path, json.dumps([to_data(plan) for plan in plans]).encode())
     return tuple(from_data(PlannedExperiment, item) for item in json.loads(path.read_text(encoding="utf-8")))
 
 
