@@ -6,12 +6,13 @@ since, the part is made anew. Nothing of the old site changes before everything 
 the middle is taken back.
 """
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,22 +47,44 @@ class Memory:
 
 
 def write_parts(parts: Iterable[Part], out: Path, remembered: Path = REMEMBERED) -> Mapping[str, str]:
-    """Make `out` hold the files of the parts and nothing else; returns the SHA-256 of each."""
+    """Make `out` hold the files of the parts and nothing else; returns the SHA-256 of each.
+
+    Of two builds into one folder the later waits, and then finds made what it would make.
+    """
     out.parent.mkdir(parents=True, exist_ok=True)
+    remembered.mkdir(parents=True, exist_ok=True)
     memory_path = remembered / f"{hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:16]}.json"
+    with memory_path.with_suffix(".lock").open("w") as lock:  # which a process that is killed gives back
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _write(parts, out, memory_path)
+
+
+def _write(parts: Iterable[Part], out: Path, memory_path: Path) -> Mapping[str, str]:
     found = dict(_stamps(out))
     old = _recall(memory_path)
     sound = {path: stamp for path, stamp in found.items() if old.stamps.get(path) == stamp}
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
-        staged = _Staged(Path(scratch) / "fresh", old, sound, new := Memory())
+    with _scratch(out) as scratch:
+        staged = _Staged(scratch / "fresh", old, sound, new := Memory())
         for part in parts:
             _write_part(part, staged, new)
         if staged.count or new.stamps.keys() != found.keys():
             memory_path.unlink(missing_ok=True)
-            _move(staged.folder, out, found.keys() - new.stamps.keys(), Path(scratch) / "old")
+            _move(staged.folder, out, found.keys() - new.stamps.keys(), scratch / "old")
         if (new.keys, new.stamps) != (old.keys, old.stamps):
             _remember(new, memory_path)
     return {path: sha for files in new.files.values() for path, sha in files.items()}
+
+
+@contextmanager
+def _scratch(out: Path) -> Iterator[Path]:
+    """A folder beside `out`, and so on its disk; what a build that was killed left there goes first."""
+    folder = out.parent / f".{out.name}-building"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 class _Staged:
@@ -207,7 +230,6 @@ def _recall(path: Path) -> Memory:
 
 
 def _remember(memory: Memory, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".part")
     held = {"keys": memory.keys, "notes": memory.notes, "files": memory.files, "stamps": memory.stamps}
     fresh.write_text(json.dumps(held, separators=(",", ":")), encoding="utf-8")

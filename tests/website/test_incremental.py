@@ -4,6 +4,7 @@ import os
 import random
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,8 +90,8 @@ def damage(dice: random.Random, site: Site, step: int) -> None:
         (site.out / f"stray-{step}" / "file").write_text("nobody built this")
     elif what < 0.6:
         shutil.rmtree(site.memory, ignore_errors=True)
-    elif what < 0.7 and site.memory.exists():
-        next(site.memory.iterdir()).write_text('{"keys": 1}')
+    elif what < 0.7 and (memories := list(site.memory.glob("*.json"))):
+        memories[0].write_text('{"keys": 1}')
     elif what < 0.75:
         shutil.rmtree(site.out, ignore_errors=True)
 
@@ -163,6 +164,31 @@ def test_a_build_that_is_killed_leaves_every_page_in_its_place_and_the_next_one_
     assert found["2/index.html"] in ("2", "b")
     site.build(after)
     assert tree(site.out) == {path: text for files in after.values() for path, text in files.items()}
+    assert not list(site.folder.glob(".*")), "what the killed build left is gone"
+
+
+def test_of_two_builds_at_once_neither_disturbs_the_other(site) -> None:
+    """They begin together, and the first holds the second up while it makes a part."""
+    reads, writes = os.pipe()
+
+    def slow(before: Memory) -> Iterator[tuple[str, bytes]]:
+        os.write(writes, b"x")
+        time.sleep(0.2)
+        yield "a/index.html", b"a"
+
+    if os.fork() == 0:
+        try:
+            write_parts([Part(name="a", key="a", make=slow)], site.out, site.memory)
+        finally:
+            os._exit(0)
+    os.read(reads, 1)
+    made: list[str] = []
+    site.build({"b": {"b/index.html": "b"}}, made)
+    os.wait()
+    assert tree(site.out) == {"b/index.html": "b"}
+    assert made == ["b"]
+    site.build({"b": {"b/index.html": "b"}}, made)
+    assert made == ["b"], "what the later build remembers is its own"
 
 
 def test_two_files_of_one_size_and_time_that_change_places_are_put_right(site) -> None:
@@ -170,7 +196,7 @@ def test_two_files_of_one_size_and_time_that_change_places_are_put_right(site) -
     site.build(parts)
     first, second = site.out / "a.svg", site.out / "b.svg"
     os.utime(second, ns=(first.stat().st_atime_ns, first.stat().st_mtime_ns))
-    (memory,) = site.memory.iterdir()
+    (memory,) = site.memory.glob("*.json")
     memory.write_text(re.sub(r'("b\.svg":\[\d+,)\d+', rf"\g<1>{first.stat().st_mtime_ns}", memory.read_text()))
     first.rename(site.out / "c.svg")
     second.rename(first)
