@@ -14,7 +14,11 @@ import pytest
 from lab.evidence.source import ROOT
 
 NAMES = ("chromium", "google-chrome", "chromium-browser")
-ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking")
+ARGUMENTS = (
+    "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
+    # Nothing outside may be reached, also where a test of the lab is at fault.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)  # fmt: skip
 GET_ONE = "apt-get install chromium, or name a browser in LAB_CHROMIUM"
 
 
