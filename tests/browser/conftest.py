@@ -23,12 +23,10 @@ GET_ONE = "apt-get install chromium, or name a browser in LAB_CHROMIUM"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one process of pytest-xdist: they share the browser and the site."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.xdist_group("browser"))
 
 
 @pytest.fixture(scope="session")
