@@ -12,6 +12,7 @@ from packaging.version import InvalidVersion, Version
 from lab.errors import DefinitionError
 from lab.verdict.judge import Status
 from lab.verdict.judge_traffic import TRAFFIC_MARGIN
+from lab.website.data.contradicted import contradicting
 from lab.website.data.judged import Judged
 from lab.website.data.shelf import named
 
@@ -135,10 +136,14 @@ def refuse_unacknowledged(decision: Decision, found: Sequence[Standing], current
 def _standing(
     decision: Decision, support: Support, current: Sequence[Judged], published: Sequence[Judged], today: datetime.date
 ) -> Standing:
-    now = _held(support, named(current, support.experiment))
-    runs = named(published, support.experiment)
-    then = _held(support, [item for item in runs if item.digest.startswith(support.evidence)], pinned=True)
-    state, why = _state(decision, support, now, then, today)
+    now, history = _held(support, named(current, support.experiment)), named(published, support.experiment)
+    then = _held(support, [item for item in history if item.digest.startswith(support.evidence)], pinned=True)
+    newer = contradicting(now.judged, support.claim, history) if now else None
+    if now and newer and now.status == support.expects:
+        said = newer.data["claims"][support.claim]["status"]
+        state, why = Freshness.CHALLENGED, f"is {said} in run {newer.evidence['run_id']}, newer than the one shown"
+    else:
+        state, why = _state(decision, support, now, then, today)
     return Standing(support=support, now=now, then=then, freshness=state, why=why)
 
 

@@ -7,17 +7,19 @@ out theirs. Nothing of the old site changes before everything new is made, and w
 back.
 """
 
+import fcntl
 import hashlib
 import json
 import os
-import tempfile
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from lab.errors import LabError
 from lab.evidence.source import ROOT
-from lab.website.scan import Stamp, folders, scan, untouched
+from lab.website.scan import Stamp, folders, scan, stamp_of, untouched
 
 REMEMBERED = ROOT / ".cache" / "site"
 MOST_SITES = 32  # that are remembered, by their folders; previews come and go
@@ -55,15 +57,25 @@ class Memory:
 
 
 def write_parts(parts: Iterable[Part | Group], out: Path, remembered: Path = REMEMBERED) -> Mapping[str, str]:
-    """Make `out` hold the files of the parts and nothing else; returns the SHA-256 of each."""
+    """Make `out` hold the files of the parts and nothing else; returns the SHA-256 of each.
+
+    Of two builds into one folder the later waits, and then finds made what it would make.
+    """
     out.parent.mkdir(parents=True, exist_ok=True)
+    remembered.mkdir(parents=True, exist_ok=True)
     memory_path = remembered / f"{hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:16]}.json"
+    with memory_path.with_suffix(".lock").open("w") as lock:  # which a process that is killed gives back
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _write(parts, out, memory_path)
+
+
+def _write(parts: Iterable[Part | Group], out: Path, memory_path: Path) -> Mapping[str, str]:
     old = _recall(memory_path)
     as_left = untouched(out, old.stamps, old.folders)
     found, empty = (old.stamps, []) if as_left else scan(out)
     sound = found if found == old.stamps else {p: stamp for p, stamp in found.items() if old.stamps.get(p) == stamp}
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
-        staged = _Staged(Path(scratch) / "fresh", old, sound, new := Memory())
+    with _scratch(out) as scratch:
+        staged = _Staged(scratch / "fresh", old, sound, new := Memory())
         for part in parts:
             if isinstance(part, Group):
                 _write_group(part, staged, new)
@@ -73,7 +85,7 @@ def write_parts(parts: Iterable[Part | Group], out: Path, remembered: Path = REM
         if staged.count or new.stamps.keys() != found.keys() or empty:
             memory_path.unlink(missing_ok=True)
             orphans = found.keys() - new.stamps.keys()
-            _move(staged.folder, out, orphans, Path(scratch) / "old")
+            _move(staged.folder, out, orphans, scratch / "old")
             _remove_empty(out, [*empty, *(path.rpartition("/")[0] for path in orphans)])
             as_left = False
         if not as_left:
@@ -81,6 +93,18 @@ def write_parts(parts: Iterable[Part | Group], out: Path, remembered: Path = REM
         if not as_left or new.keys != old.keys:
             _remember(new, memory_path)
     return {path: sha for files in new.files.values() for path, sha in files.items()}
+
+
+@contextmanager
+def _scratch(out: Path) -> Iterator[Path]:
+    """A folder beside `out`, and so on its disk; what a build that was killed left there goes first."""
+    folder = out.parent / f".{out.name}-building"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 class _Staged:
@@ -118,7 +142,7 @@ class _Staged:
             file.write(content)
             file.flush()
             told = os.fstat(file.fileno())
-        self.stamps[path] = [told.st_size, told.st_mtime_ns]
+        self.stamps[path] = stamp_of(told)
         self.count += 1
         return sha
 
@@ -165,7 +189,10 @@ def _write_part(part: Part, staged: _Staged, new: Memory) -> None:
 
 
 def _move(fresh: Path, out: Path, orphans: Iterable[str], old: Path) -> None:
-    """Everything in `fresh` into its place and the orphans out; on any failure `out` is as it was."""
+    """Everything in `fresh` into its place and the orphans out; on any failure `out` is as it was.
+
+    A file that takes another's place does so at once: no reader, and no build that was killed, finds none there.
+    """
     old.mkdir()
     if not out.exists() or not any(out.iterdir()):
         if out.exists():
@@ -173,24 +200,38 @@ def _move(fresh: Path, out: Path, orphans: Iterable[str], old: Path) -> None:
         os.replace(fresh, out)
         return
     undo: list[tuple[Path, Path]] = []
-
-    def move(source: Path, target: Path) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(source, target)
-        undo.append((source, target))
-
     try:
         for path in orphans:
-            move(out / path, old / path)
+            _replace(out / path, old / path)
+            undo.append((old / path, out / path))
         for path in sorted(scan(fresh)[0]):
-            if (out / path).exists():
-                move(out / path, old / path)
-            move(fresh / path, out / path)
+            if (out / path).is_file():
+                _copy(out / path, old / path)
+                undo.append((old / path, out / path))
+                _replace(fresh / path, out / path)
+            else:
+                _replace(fresh / path, out / path)
+                undo.append((out / path, fresh / path))
     except BaseException:
         for source, target in reversed(undo):
-            source.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(target, source)
+            _replace(source, target)
         raise
+
+
+def _replace(source: Path, target: Path) -> None:
+    if target.is_dir():  # somebody's, of that name, and empty by now
+        _remove_empty(target.parent, [*(f"{target.name}/{path}" for path in scan(target)[1] if path), target.name])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(source, target)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Another name for the same file, where the file system has that; what takes its place leaves it as it is."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def _remove_empty(out: Path, folders: Iterable[str]) -> None:
@@ -212,7 +253,6 @@ def _recall(path: Path) -> Memory:
 
 
 def _remember(memory: Memory, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".part")
     held = {each.name: getattr(memory, each.name) for each in fields(memory)}
     fresh.write_text(json.dumps(held, separators=(",", ":")), encoding="utf-8")

@@ -10,7 +10,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 TICK_SECONDS = 0.02  # file systems tell times by the kernel's tick, of which two changes may share one
-Stamp = list[int]  # size, time of the last change
+Stamp = list[int]  # size, time of the last change, and which file it is: two may be exchanged
+
+
+def stamp_of(told: os.stat_result) -> Stamp:
+    return [told.st_size, told.st_mtime_ns, told.st_ino]
 
 
 def scan(out: Path) -> tuple[dict[str, Stamp], list[str]]:
@@ -28,8 +32,7 @@ def scan(out: Path) -> tuple[dict[str, Stamp], list[str]]:
             if entry.is_dir(follow_symlinks=False):
                 waiting.append((entry.path, f"{prefix}{entry.name}/"))
             else:
-                told = entry.stat(follow_symlinks=False)
-                found[prefix + entry.name] = [told.st_size, told.st_mtime_ns]
+                found[prefix + entry.name] = stamp_of(entry.stat(follow_symlinks=False))
     return found, empty
 
 
@@ -58,8 +61,7 @@ def untouched(out: Path, files: Mapping[str, Stamp], folders: Mapping[str, int])
             if os.stat(path, dir_fd=at, follow_symlinks=False).st_mtime_ns != changed:
                 return False
         for path, stamp in files.items():
-            told = os.stat(path, dir_fd=at, follow_symlinks=False)
-            if [told.st_size, told.st_mtime_ns] != stamp:
+            if stamp_of(os.stat(path, dir_fd=at, follow_symlinks=False)) != stamp:
                 return False
     except OSError:
         return False

@@ -20,7 +20,7 @@ from lab.website.site import ROOMS, write_site
 from lab.website.wording.quoted import Quotable
 
 GPUS = ("NVIDIA H100 80GB HBM3", "NVIDIA A10G")
-NAMES = ("first", "second", "third")
+NAMES = ("one", "two", "three")
 
 
 @cache

@@ -16,7 +16,8 @@ from lab.website.files.csv_rows import TABLES
 from lab.website.outputs import Attachment, Gathered
 
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes a text for a formula by
+# What a spreadsheet takes for the start of a formula; after a semicolon too, which parts fields in many languages.
+FORMULA = re.compile(r"(^\s*|;\s*)(?=[=+\-@＝＋－＠])|^(?=[\t\r\n])")
 ABOUT = {
     "cells": "every profile at every case",
     "claims": "every verdict",
@@ -81,5 +82,4 @@ def _plain(value: Any) -> Any:
 @lru_cache(maxsize=1024)
 def _harmless(value: str) -> str:
     """The same few names stand in every row of a table."""
-    text = CONTROL.sub("\ufffd", value)
-    return f"'{text}" if text.startswith(FORMULA) else text
+    return FORMULA.sub(r"\1'", CONTROL.sub("\ufffd", value))
