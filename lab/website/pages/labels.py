@@ -17,7 +17,7 @@ TITLES = {
     "reduction": "Reduction", "copy-block": "Block copy", "copy-transposed": "Transposed copy", "stream": "Stream",
     "chain": "Dependent chain",
 }  # fmt: skip
-SERIES = ("torch-baseline", "torch-fused", "torch-compile", "liger")  # all others are drawn as the lab's own
+SERIES = ("torch-baseline", "torch-fused", "torch-compile", "liger", "quack")  # all others are drawn as the lab's own
 # What a claim's times are of, after "on one GPU".
 SCOPES = {
     "device_cold": "in GPU time with nothing cached",
