@@ -64,7 +64,7 @@ def test_without_counters_the_table_says_why() -> None:
 @pytest.mark.parametrize(
     ("claim", "answer"),
     [
-        (FAST_MOVES_THE_LEAST, "of the bytes that fast moved, 100.0% had to be (supported at 1 of 1 case)"),
+        (FAST_MOVES_THE_LEAST, "of the bytes that fast moved, 100.0 % had to be (supported at 1 of 1 case)"),
         (PLAIN_MOVES_TWICE, "plain moved 3.00× the bytes of fast (supported at 1 of 1 case)"),
     ],
 )
@@ -90,7 +90,7 @@ def test_a_rejected_claim_is_called_so_in_the_answer() -> None:
 
 def test_the_cards_show_ratio_and_bytes() -> None:
     least, twice = page_of(counted_run(fast=once(1.25, 1.0), plain=once(3, 3))).cards[:2]
-    assert (least.label, least.value.text) == ("Bytes that fast had to move, smallest share", "88.9%")
+    assert (least.label, least.value.text) == ("Bytes that fast had to move, smallest share", "88.9 %")
     assert told(least.context) == "4096×4096 float32: 134 MB against 151 MB"
     assert (twice.label, twice.value.text) == ("Bytes of plain, largest over fast", "2.67×")
     assert told(twice.context) == "4096×4096 float32: 403 MB against 151 MB"
@@ -142,7 +142,7 @@ def test_the_page_is_rendered_with_its_tables(tmp_path: Path) -> None:
     assert text.count("Bytes that one call moves to and from DRAM") == 2
     assert "plain over fast; the claim asks for at least" in text
     assert "What the traffic explains" in text
-    assert "differ by at most 15%" in text
+    assert "differ by at most 15 %" in text
 
 
 def test_a_page_without_counters_has_no_section_on_what_they_explain(tmp_path: Path) -> None:
@@ -158,4 +158,4 @@ def test_the_policy_page_prints_the_rules_and_the_margins_from_their_constants()
     assert constants["Margin around the threshold of a claim about traffic"] == f"{TRAFFIC_MARGIN:.0%}" == "3%"
     assert constants["Traffic that is in excess"] == "above 1.10× the least"
     assert constants["Traffic that must be explained"] == "below 0.95× the least"
-    assert constants["Times explained by traffic"] == "within 15% of the ratio of bytes"
+    assert constants["Times explained by traffic"] == "within 15 % of the ratio of bytes"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lab.verdict.per_cent import per_cent
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
@@ -109,7 +110,7 @@ def _excluded(shown: Judged, ledger: Ledger) -> tuple[Sentence, ...]:
     for case in shown.plan.included_cases:
         if ledger.value("controls", case.name, "spoiled_share"):
             because = ", ".join(ledger.value("controls", case.name, "spoiled_because"))
-            spoiled = ledger.figure("controls", case.name, "spoiled_share", show=lambda v: f"{v:.0%}")
+            spoiled = ledger.figure("controls", case.name, "spoiled_share", show=per_cent)
             found.append((f"{shape_label(case)}: ", spoiled or "", " of the rounds, for all profiles: ",
                           f"{because}."))  # fmt: skip
     for case in shown.plan.included_cases:
@@ -121,7 +122,7 @@ def _excluded(shown: Judged, ledger: Ledger) -> tuple[Sentence, ...]:
     ]
     if starved:
         worst = max(starved, key=lambda pair: shown.cell(pair[0].name, pair[1].name)["void_share"])
-        share = ledger.figure("cells", worst[0].name, worst[1].name, "void_share", show=lambda v: f"{v:.1%}")
+        share = ledger.figure("cells", worst[0].name, worst[1].name, "void_share", show=lambda v: per_cent(v, 1))
         found.append(
             ("Samples that the GPU reached before the host had enqueued them are void; at most ",
              share or "", f" of a cell ({worst[1].title} at {shape_label(worst[0])}).")

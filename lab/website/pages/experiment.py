@@ -6,6 +6,7 @@ from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.definition.publication import Publication
 from lab.verdict.explained import EXPLAINED_WITHIN
 from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER, WEIGHED
+from lab.verdict.per_cent import per_cent
 from lab.website import format
 from lab.website.charts.speedups import Point, speedup_chart, speedup_figure
 from lab.website.data.judged import Judged
@@ -95,7 +96,7 @@ def experiment_page(
         searches=found,
         claims=tuple(claim_view(shown, claim, ledger) for claim in plan.claims),
         explained=explained_rows(shown, ledger),
-        explained_within=f"{EXPLAINED_WITHIN - 1:.0%}",
+        explained_within=per_cent(EXPLAINED_WITHIN - 1),
         every_cell=every_cell(shown, ledger),
         controls=tuple(row for case in plan.included_cases if (row := control_row(shown, case, ledger))),
         limits=limits_section(shown, ledger),

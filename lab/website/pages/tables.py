@@ -99,7 +99,7 @@ def control_row(shown: Judged, case: PlannedCase, ledger: Ledger) -> ControlRow 
         profile=profile_title(shown, profile),
         ratio=ledger.ratio(*path, "scopes", SCOPE),
         interval=ledger.interval(*path, "scopes", SCOPE),
-        spoiled=ledger.figure(*path, "spoiled_share", show=lambda v: f"{v:.0%}"),
+        spoiled=ledger.figure(*path, "spoiled_share", show=format.whole_percent),
         sweeps=ledger.figure("cells", case.name, profile, "sweeps"),
     )
 
