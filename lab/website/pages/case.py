@@ -25,7 +25,7 @@ from lab.website.pages.case_views import (
 from lab.website.pages.correctness import correctness_rows
 from lab.website.pages.hardware_views import KernelsSection, LimitGroup, TrafficGroup
 from lab.website.pages.kernels import kernels_section
-from lab.website.pages.labels import TITLES, case_label, listed
+from lab.website.pages.labels import TITLES, begun, case_label, listed, named, profile_title
 from lab.website.pages.limits import limit_group, limit_scopes
 from lab.website.pages.past import run_link
 from lab.website.pages.sweeps import distribution
@@ -152,18 +152,19 @@ def _answer(item: Judged, case: PlannedCase, ledger: Ledger) -> Sentence:
     places = item.places(case.name, SCOPE) if case.included else {}
     if not places:
         return ("Not measured in the run that the experiment's page shows.",)
-    names = {profile.name: profile.title for profile in item.plan.profiles}
+    names = {profile.name: named(profile.title) for profile in item.plan.profiles}
     first, *rest = places
+    fastest = begun(profile_title(item, first))
     p50 = ledger.figure("cells", case.name, first, "p50_seconds", show=format.microseconds) or ""
     tied = [names[name] for name in rest if places[name].level]
     behind = next((name for name in rest if not places[name].level), None)
-    who: Sentence = (f"{names[first]} was the fastest, with ", p50, " µs a call")
+    who: Sentence = (f"{fastest} was the fastest, with ", p50, " µs a call")
     if not rest:
-        who = (f"{names[first]}, the only profile that was measured, took ", p50, " µs a call")
+        who = (f"{fastest}, the only profile that was measured, took ", p50, " µs a call")
     elif not places[first].proven:
-        who = (f"{names[first]} had the shortest p50, ", p50, " µs a call, by too few sweeps to say that it is faster")
+        who = (f"{fastest} had the shortest p50, ", p50, " µs a call, by too few sweeps to say that it is faster")
     elif tied:
-        who = (f"{names[first]} shared the first place with {listed(tied)}, at ", p50, " µs a call")
+        who = (f"{fastest} shared the first place with {listed(tied)}, at ", p50, " µs a call")
     path = ("against", case.name, first, behind) if behind else ()
     ratio, interval = (ledger.ratio(*path), ledger.interval(*path)) if path else (None, None)
     if behind and ratio and interval:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from lab.definition.plan import PlannedCase, PlannedClaim
+from lab.definition.plan import PlannedCase
 from lab.definition.publication import Publication
 from lab.verdict.explained import EXPLAINED_WITHIN
-from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER, WEIGHED
+from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER
 from lab.verdict.per_cent import per_cent
 from lab.website import format
 from lab.website.charts.speedups import Point, speedup_chart, speedup_figure
@@ -18,6 +18,7 @@ from lab.website.files.schemas import with_schema
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.answer import answer, glances
 from lab.website.pages.boundary import boundary, boundary_line, provenance
+from lab.website.pages.cards import cards
 from lab.website.pages.ceilings import ceilings_section
 from lab.website.pages.correctness import worst_rows
 from lab.website.pages.every_cell import every_cell
@@ -25,15 +26,14 @@ from lab.website.pages.explained import explained_rows
 from lab.website.pages.history import history_section
 from lab.website.pages.hypotheses import hypotheses
 from lab.website.pages.kernels import is_profiled
-from lab.website.pages.labels import case_label, profile_title, series, shape_label
+from lab.website.pages.labels import case_label, profile_title, series
 from lab.website.pages.limits import limits_section
-from lab.website.pages.moved import traffic_card
 from lab.website.pages.past import run_link, verdict_link
 from lab.website.pages.replication import replication_section
 from lab.website.pages.search import search_answer, search_cards, search_cases
 from lab.website.pages.tables import claim_view, control_row
 from lab.website.pages.traffic import traffic_section
-from lab.website.pages.views import Card, DecisionLink, ExperimentPage
+from lab.website.pages.views import DecisionLink, ExperimentPage
 
 ROOT = "../../"  # from an experiment's page to the site's root
 MOST_ROWS = 64  # of a chart whose rows are labelled
@@ -89,7 +89,7 @@ def experiment_page(
         verdict_link=verdict_link(shown, ROOT) if shown.digest else "",
         commit=shown.evidence.get("commit", ""),
         policy_version=shown.data["policy_version"],
-        cards=search_cards(shown, ledger) if found else _cards(shown, ledger),
+        cards=search_cards(shown, ledger) if found else cards(shown, ledger),
         chart=speedup_chart(points, EQUIVALENCE_MARGIN, labelled) if points else None,
         chart_baseline=baseline,
         figure_json=speedup_figure(points, f"Speed-up over {baseline}") if points else "",
@@ -190,57 +190,6 @@ def _samples(ledger: Ledger) -> Sentence:
         return ("none",)
     sweeps: Sentence = (fewest,) if fewest.value == most.value else (fewest, " to ", most)
     return (*sweeps, " sweeps × ", rounds, " rounds × up to ", block, " samples")
-
-
-def _cards(shown: Judged, ledger: Ledger) -> tuple[Card, ...]:
-    """The largest ratio of each headline, the easiest rival's, and what the profiler saw."""
-    claims = {claim.name: claim for claim in shown.plan.claims}
-    cards = [_card(shown, claims[name], ledger) for name in shown.plan.headlines]
-    first = claims[shown.plan.headlines[0]]
-    rivals = [claim for claim in claims.values() if (claim.subject, claim.measure) == (first.subject, first.measure)]
-    easiest = max(rivals, key=lambda c: ledger.value("claims", c.name, "largest_ratio") or 0.0)
-    if easiest.name not in shown.plan.headlines:
-        cards.append(_card(shown, easiest, ledger, " (the easy rival)"))
-    cards.append(_counter_card(shown, first.subject, ledger))
-    return tuple(card for card in cards if card)
-
-
-def _card(shown: Judged, claim: PlannedClaim, ledger: Ledger, remark: str = "") -> Card | None:
-    if claim.measure == "traffic":
-        return traffic_card(shown, claim, ledger)
-    path = ("claims", claim.name, "cases")
-    found = {c: ledger.value(*path, c, "ratio") for c in claim.cases if ledger.value(*path, c, "status") in WEIGHED}
-    if not found:
-        return None
-    case_name = max(found, key=lambda name: found[name])
-    value = ledger.ratio("claims", claim.name, "cases", case_name)
-    subject, baseline = (
-        ledger.figure("cells", case_name, profile, "scopes", claim.scope, "p50_seconds", show=format.microseconds)
-        for profile in (claim.subject, claim.baseline)
-    )
-    if value is None or subject is None or baseline is None:
-        return None
-    case = next(c for c in shown.plan.cases if c.name == case_name)
-    return Card(
-        label=f"{profile_title(shown, claim.subject)}, largest over {profile_title(shown, claim.baseline)}{remark}",
-        value=value,
-        context=(f"{shape_label(case)}: ", subject, " µs against ", baseline, " µs"),
-    )
-
-
-def _counter_card(shown: Judged, profile: str, ledger: Ledger) -> Card | None:
-    """DRAM throughput and occupancy of the subject's largest profiled case."""
-    for case in reversed(shown.plan.included_cases):
-        path = ("cells", case.name, profile, "counters")
-        dram = ledger.figure(*path, "dram_percent", show=lambda v: f"{format.percent(v)} % DRAM")
-        occupancy = ledger.figure(*path, "occupancy_percent", show=format.percent)
-        if dram and occupancy:
-            return Card(
-                label=f"{profile_title(shown, profile)}, as the profiler saw it",
-                value=dram,
-                context=(f"{shape_label(case)}: share of peak throughput, with ", occupancy, " % occupancy"),
-            )
-    return None
 
 
 def _live_command(shown: Judged) -> str:

@@ -35,7 +35,7 @@ class Ceilings:
     columns: tuple[str, ...]
     runs: tuple[CeilingRun, ...]
     printed: tuple[Figure | None, ...]
-    shares: tuple[Figure | None, ...]
+    shares: tuple[tuple[str, Figure], ...]  # of the datasheet's peaks, by what was reached
     source: str
     data: str  # where the last two point
 
@@ -186,12 +186,11 @@ def _printed(ledger: Ledger, kinds: Sequence[str]) -> tuple[Figure | None, ...]:
     )
 
 
-def _shares(ledger: Ledger, kinds: Sequence[str]) -> tuple[Figure | None, ...]:
-    return (
-        *(ledger.figure(*_largest(ledger, work), "peak_share", show=_percent) for work, _ in WORKS),
-        *(ledger.figure("ceilings", "matrix", kind, "peak_share", show=_percent) for kind in kinds),
-        None,
-    )
+def _shares(ledger: Ledger, kinds: Sequence[str]) -> tuple[tuple[str, Figure], ...]:
+    places = [(f"a {name}", _largest(ledger, work)) for work, name in WORKS]
+    places += [(f"{KINDS.get(kind, kind)} products", ("ceilings", "matrix", kind)) for kind in kinds]
+    found = ((name, ledger.figure(*path, "peak_share", show=_percent)) for name, path in places)
+    return tuple((name, share) for name, share in found if share)
 
 
 def _percent(share: float) -> str:
@@ -213,7 +212,7 @@ def _run(run: Sequence[Judged]) -> GpuRun:
         driver=driver,
         torch=torch,
         triton=triton,
-        floor=ledger.figure("evidence", "launch_floor_seconds", show=format.microseconds),
+        floor=ledger.figure("evidence", "median_launch_floor_seconds", show=format.microseconds),
         experiments=len(run),
         counts=status_counts(run),
     )

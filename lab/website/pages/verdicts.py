@@ -15,7 +15,7 @@ from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.boundary import boundary
 from lab.website.pages.labels import baseline_title, case_label, profile_title
 from lab.website.pages.machine import Fact, evidence_facts
-from lab.website.pages.tallies import StatusCount, status_counts
+from lab.website.pages.tallies import StatusCount, status_counts, supported_at
 from lab.website.pages.views import Boundary
 
 
@@ -157,12 +157,11 @@ def _samples(ledger: Ledger) -> Sentence:
 
 def _claim(item: Judged, claim: PlannedClaim, change: Change | None, ledger: Ledger) -> ClaimVerdicts:
     found = item.data["claims"][claim.name]
-    supported, judged = ledger.figure("claims", claim.name, "supported"), ledger.figure("claims", claim.name, "judged")
     return ClaimVerdicts(
         name=claim.name,
         text=claim.text,
         status=found["status"],
-        tally=("supported at ", supported or "–", " of ", judged or "–", " cases"),
+        tally=supported_at(claim.name, ledger),
         subject=profile_title(item, claim.subject),
         baseline=baseline_title(item, claim),
         scope=claim.scope,
