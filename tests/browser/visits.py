@@ -42,9 +42,11 @@ class Visit:
 
 
 @contextmanager
-def visit(browser: Browser, address: str, *, width: int = 1280, scripts: bool = True, **how) -> Iterator[Visit]:
+def visit(
+    browser: Browser, address: str, *, width: int = 1280, height: int = 900, scripts: bool = True, **how
+) -> Iterator[Visit]:
     """Open `address` in a fresh profile; `how` goes to the browser's context."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, java_script_enabled=scripts, **how)
+    context = browser.new_context(viewport={"width": width, "height": height}, java_script_enabled=scripts, **how)
     context.add_init_script(WATCH_POLICY)
     # Nothing outside may be reached, also where a test of the lab is at fault.
     context.route(lambda url: urlsplit(url).hostname not in (None, "", "127.0.0.1"), lambda route: route.abort())

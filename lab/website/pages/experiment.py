@@ -75,7 +75,7 @@ def experiment_page(
         focus=plan.focus,
         importance=plan.importance,
         answer=search_answer(shown, ledger) if found else answer(shown, ledger),
-        glances=() if found else glances(shown, ledger),
+        glances=glances(shown, ledger),
         boundary_line=boundary_line(shown),
         state=_state(shown, ledger),
         date=format.day(shown.measured_utc),
