@@ -11,7 +11,7 @@ from lab.evidence.source import ROOT
 from lab.verdict.results import load_run
 from lab.website.data.judged import judged_run, not_measured
 from lab.website.data.kept import definitions, judged, trust
-from lab.website.data.promoted import EVIDENCE, Evidence, load_evidence
+from lab.website.data.promoted import EVIDENCE, Evidence, load_evidence, refuse_marked
 from lab.website.data.shelf import DataByName, Held, Shelf, held
 from lab.website.decision_records import check_records, load_decisions
 from lab.website.decisions import Decision, Standing, refuse_unacknowledged, standings, today_of
@@ -91,6 +91,7 @@ def build_site(
 def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     """Pages of one run as they would look if it were published; returns the first page to open."""
     run = load_run(directory)
+    refuse_marked(directory)
     _, published = _published(EVIDENCE)
     current = [held(item) for item in judged_run(run)]
     names = {item.name for item in current}

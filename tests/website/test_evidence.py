@@ -5,10 +5,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from factory import measured_run
+from factory import measured_run, publish
 
 from lab.errors import EvidenceError
 from lab.evidence.source import MEASURED, ROOT, source_digest
+from lab.website.data.kept import judged
 from lab.website.data.promoted import load_evidence, promote
 
 TIMES = {"torch-baseline": 200e-6, "torch-fused": 30e-6, "triton-fused-rmsnorm": 22e-6}
@@ -97,3 +98,14 @@ def test_altered_evidence_is_not_loaded(tmp_path, repository, name):
     altered.write_text(altered.read_text() + "\n")
     with pytest.raises(EvidenceError, match=name):
         load_evidence(tmp_path / "evidence")
+
+
+def test_a_run_that_writes_the_marks_of_figures_is_neither_promoted_nor_judged(tmp_path, repository):
+    outcomes = {"liger": ("failed", "Error: \ue000experiments/x/data.json#/a\ue0019\ue0019.00×\ue002 as fast")}
+    directory = measured_run(tmp_path, TIMES, source=source_digest(repository), outcomes=outcomes)
+    with pytest.raises(EvidenceError, match=r"journal.jsonl, line \d+: holds U\+E000"):
+        promote(directory, tmp_path / "evidence", repository)
+    publish(tmp_path / "evidence", directory)
+    (slipped_in,) = load_evidence(tmp_path / "evidence")
+    with pytest.raises(EvidenceError, match=r"journal.jsonl, line \d+: holds U\+E000"):
+        judged(slipped_in, tmp_path / "kept")

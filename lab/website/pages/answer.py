@@ -192,7 +192,9 @@ def _claimed(claim: PlannedClaim, baseline: str, threshold: Figure | str) -> Sen
 
 def _glance(item: Judged, claim: PlannedClaim, ledger: Ledger) -> Glance:
     subject, baseline = _titles(item, claim)
-    show = format.times if claim.measure == "traffic" else format.threshold
+    show = format.threshold
+    if claim.measure == "traffic":
+        show = format.times if claim.baseline else format.tenths_of_percent
     threshold = ledger.figure("claims", claim.name, "threshold", show=show) or ""
     ends = _ends(item, claim, ledger)
     return Glance(
