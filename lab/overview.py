@@ -6,10 +6,9 @@ from lab.definition.experiment import Experiment
 from lab.definition.plan import Plan, PlannedCase
 from lab.verdict.ceilings import Ceilings, light
 from lab.verdict.cells import SCOPE, CellResult
-from lab.verdict.per_cent import per_cent
 from lab.verdict.results import RunResult
 from lab.verdict.search import Search, Trial, compiled_of
-from lab.verdict.statistics import Speedup
+from lab.verdict.statistics import Speedup, per_cent
 from lab.verdict.validity import SelfComparison, Study
 from lab.website.format import (
     distance,

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
-from lab.verdict.per_cent import per_cent
-from lab.verdict.statistics import Latency, Speedup, holm, p_reaches
+from lab.verdict.statistics import Latency, Speedup, holm, p_reaches, per_cent
 from lab.verdict.traffic import TrafficRatio
 
 POLICY_HISTORY = {

@@ -8,7 +8,7 @@ it moves, and the verdict must hold anywhere within those bounds.
 from dataclasses import dataclass
 
 from lab.verdict.judge import Status, Verdict
-from lab.verdict.per_cent import per_cent
+from lab.verdict.statistics import per_cent
 from lab.verdict.traffic import SMALLEST_SHARE, DramTraffic, Moved, TrafficRatio, traffic_ratio
 
 # Bytes of one call, those still due of its result included, differed by at most 2.4 % between passes on two H100s.

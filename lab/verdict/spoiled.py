@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lab.evidence.record import Canary, Round, Watch
-from lab.verdict.per_cent import per_cent
+from lab.verdict.statistics import per_cent
 
 # NVML's clock-event reasons that no profile is to blame for.
 SLOWDOWNS = {0x8: "hardware slowdown", 0x20: "thermal slowdown", 0x40: "hardware thermal slowdown", 0x80: "power brake"}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from lab.definition.plan import PlannedCase
 from lab.evidence.record import Counters, Machine
 from lab.verdict.call import call_of
-from lab.verdict.per_cent import per_cent
+from lab.verdict.statistics import per_cent
 
 LARGEST_EXCESS = 1.10  # times the least: above, a call moves more than it must
 SMALLEST_SHARE = 0.95  # of the least: below, something must explain what is missing

@@ -3,8 +3,7 @@
 import math
 
 from lab.verdict.judge import Verdict
-from lab.verdict.per_cent import per_cent
-from lab.verdict.statistics import Speedup
+from lab.verdict.statistics import Speedup, per_cent
 
 LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 # Unit of an audit's figure → prefixes, largest first, and name.

@@ -9,8 +9,8 @@ from factory import FAST_BEATS_PLAIN, LARGE, records_of, write_run
 
 from lab.definition.experiment import Claim
 from lab.verdict.judge_traffic import TRAFFIC_MARGIN, TRAFFIC_RULES
-from lab.verdict.per_cent import per_cent
 from lab.verdict.results import RunResult
+from lab.verdict.statistics import per_cent
 from lab.website.data.judged import judged_run
 from lab.website.figure import Sentence
 from lab.website.pages.experiment import experiment_page

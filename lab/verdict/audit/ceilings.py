@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from lab.definition.publication import Limits, Publication, Row, Table
 from lab.verdict.audit.finding import CEILING, SPARSE, Amount, Finding, Rule, Words
-from lab.verdict.per_cent import per_cent
 from lab.verdict.roofline import PHYSICS_MARGIN
+from lab.verdict.statistics import per_cent
 
 OVERCOUNTED = 1.10  # modelled bytes over least bytes: above, the model counts what need not be moved
 ROUNDING = 1.005  # printed figures have three digits or more

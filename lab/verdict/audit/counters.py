@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from lab.definition.publication import Captured, Publication, Row
 from lab.verdict.audit.ceilings import OVERCOUNTED, rows_of
 from lab.verdict.audit.finding import COUNTERS, Amount, Finding, Rule
-from lab.verdict.per_cent import per_cent
+from lab.verdict.statistics import per_cent
 
 ABOVE_PEAK = 1.02  # a counter may be off by so much
 DIFFERENT_TIMES = 1.5

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from lab.definition.publication import Publication, Row, Table
 from lab.verdict.audit.ceilings import rows_of
 from lab.verdict.audit.finding import LAUNCH, Amount, Finding, Rule
-from lab.verdict.per_cent import per_cent
 from lab.verdict.roofline import NEAR_FLOOR
+from lab.verdict.statistics import per_cent
 
 MORE_WORK = 1.5  # times the shortest time that the hardware allows
 EQUAL_TIMES = 1.01

@@ -5,8 +5,7 @@ from typing import TypeVar
 
 from lab.definition.publication import Aggregate, Bound, Headline, Publication, Row, Selection, Stated, Table, Tally
 from lab.verdict.audit.finding import AGGREGATE, CONSISTENT, RIVALS, Amount, Finding, Rule
-from lab.verdict.per_cent import per_cent
-from lab.verdict.statistics import geometric_mean
+from lab.verdict.statistics import geometric_mean, per_cent
 
 PRINTED = 0.005  # by how much a printed figure may be off for being rounded
 STATED = 0.02

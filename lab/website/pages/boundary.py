@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lab.definition.plan import PlannedCase
-from lab.verdict.per_cent import per_cent
+from lab.verdict.statistics import per_cent
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence

@@ -6,7 +6,7 @@ from lab.definition.plan import PlannedCase
 from lab.definition.publication import Publication
 from lab.verdict.explained import EXPLAINED_WITHIN
 from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER
-from lab.verdict.per_cent import per_cent
+from lab.verdict.statistics import per_cent
 from lab.website import format
 from lab.website.charts.speedups import Point, speedup_chart, speedup_figure
 from lab.website.data.judged import Judged
@@ -111,7 +111,7 @@ def experiment_page(
         boundary=boundary(shown, ledger),
         decisions=resting,
         decision_state=_decision_state(resting),
-        live_command=_live_command(shown),
+        live_command=live_command(shown),
         local_command=next((_local_command(case) for case in reversed(plan.cases) if case.op in BY_HAND), ""),
         provenance=provenance(shown, ledger),
         history=history_section(shown, history, ROOT) if shown.digest else None,
@@ -192,7 +192,8 @@ def _samples(ledger: Ledger) -> Sentence:
     return (*sweeps, " sweeps × ", rounds, " rounds × up to ", block, " samples")
 
 
-def _live_command(shown: Judged) -> str:
+def live_command(shown: Judged) -> str:
+    """What measures an experiment again."""
     flags = sorted({case.only_with for case in shown.plan.cases if case.only_with})
     include = "".join(f" --include-{flag}" for flag in flags)
     return f"./scripts/benchmark --run-id <run-id> --experiment {shown.plan.name}{include} --with-profiling"

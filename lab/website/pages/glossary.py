@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from lab.definition.experiment import CEILINGS, USUAL_THRESHOLD
 from lab.definition.plan import make_protocol
 from lab.verdict import cells, judge, judge_traffic, roofline, statistics
-from lab.verdict.per_cent import per_cent
+from lab.verdict.statistics import per_cent
 from lab.website.data.judged import Judged
 from lab.website.outputs import Document, Gathered
 

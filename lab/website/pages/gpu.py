@@ -8,7 +8,8 @@ from lab.website.addresses import experiment_folder, gpu_folder, run_folder
 from lab.website.data.differences import GPU
 from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger
-from lab.website.outputs import Document, Gathered, Output
+from lab.website.files.shown_tables import shown_table
+from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.ceilings import KINDS
 from lab.website.pages.machine import Fact, field_figure
 from lab.website.pages.tallies import StatusCount, status_counts
@@ -88,6 +89,18 @@ def gpu_pages(gathered: Gathered) -> Iterator[Output]:
     for folder, runs in models.items():
         page = _page(tuple(reversed(runs)), gathered)
         yield Document(path=f"{folder}/index.html", template="gpu.html", view={"gpu": page})
+        yield from _tables(page, folder)
+
+
+def _tables(page: GpuPage, folder: str) -> Iterator[Attachment]:
+    if ceilings := page.ceilings:
+        rows = [(run.run_id, *run.figures) for run in ceilings.runs] + [("datasheet", *ceilings.printed)]
+        headings = ("run", *(f"{column.partition(',')[0]}:" for column in ceilings.columns))
+        yield shown_table(f"{folder}/ceilings.csv", headings, rows if ceilings.source else rows[:-1])
+    yield shown_table(
+        f"{folder}/runs.csv", ("run", "date", "card", "driver", "torch", "triton", "floor"),
+        [(run.run_id, run.date, run.card, run.driver, run.torch, run.triton, run.floor) for run in page.runs],
+    )  # fmt: skip
 
 
 def _page(runs: Sequence[Sequence[Judged]], gathered: Gathered) -> GpuPage:

@@ -8,8 +8,7 @@ from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import make_protocol
 from lab.verdict import explained, judge, judge_traffic, spoiled, statistics, traffic
 from lab.verdict.judge import RULES, Side, judge_case
-from lab.verdict.per_cent import per_cent
-from lab.verdict.statistics import Latency
+from lab.verdict.statistics import Latency, per_cent
 from lab.website.format import ratio_interval
 from lab.website.outputs import Document, Gathered, Output
 from lab.website.pages.trust import trust_page

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lab.verdict.per_cent import per_cent
 from lab.verdict.spoiled import LARGEST_CANARY_DRIFT
-from lab.verdict.statistics import CONFIDENCE
+from lab.verdict.statistics import CONFIDENCE, per_cent
 from lab.verdict.validity import AGREES_WITHIN, AGREES_WITHIN_SECONDS, REPEATED_WITHIN
 from lab.website import format
 from lab.website.data.published_trust import INSTRUMENTS, OTHERS
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.files.schemas import data_text
+from lab.website.files.shown_tables import shown_table
 from lab.website.outputs import Attachment, Document, Gathered, Output
 
 Row = tuple[Sentence, ...]
@@ -29,6 +29,13 @@ class TableView:
     rows: tuple[Row, ...]
     summary: Sentence = ()
 
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """Which columns hold figures."""
+        return tuple(
+            any(isinstance(part, Figure) for cell in column for part in cell) for column in zip(*self.rows, strict=True)
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrustPage:
@@ -44,6 +51,8 @@ def trust_pages(gathered: Gathered) -> Iterator[Output]:
         page = trust_page(gathered.trust)
         yield Document(path="trust/index.html", template="trust.html", view={"trust": page})
         yield Attachment(path="trust/data.json", content=data_text(page.data, "trust/data.json", "trust"))
+        for table in page.tables:
+            yield shown_table(f"trust/{table.anchor}.csv", table.headings, table.rows)
 
 
 def trust_page(data: Mapping[str, Any]) -> TrustPage:
@@ -153,7 +162,7 @@ def _repeats(ledger: Ledger) -> TableView:
                 (str(ledger.value(*path, "experiment")),), (str(ledger.value(*path, "gpu")),),
                 _one(ledger.figure(*path, "gpus")), _one(ledger.figure(*path, "runs")),
                 _one(ledger.figure(*path, "cells")), _one(ledger.figure(*path, "within")),
-                *counts, (*_one(worst), f" ({ledger.value(*path, 'largest_at')})"),
+                *counts, _one(worst), (str(ledger.value(*path, "largest_at")),),
             )
         )  # fmt: skip
     return TableView(
@@ -169,7 +178,7 @@ def _repeats(ledger: Ledger) -> TableView:
         ),
         headings=(
             "Experiment", "GPU", "Different GPUs", "Runs", "Cells", "Within", "Claims at cases", "Intervals apart",
-            "Verdict changed", "Flips", "Largest deviation",
+            "Verdict changed", "Flips", "Largest deviation", "Of",
         ),
         rows=tuple(rows),
     )  # fmt: skip
