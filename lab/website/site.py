@@ -64,7 +64,7 @@ def build_site(
 
     EvidenceError where a figure that is about to be published breaks a rule of the guard.
     """
-    evidence, published = _published(promoted)
+    evidence, published, finished = _published(promoted)
     defined = definitions()
     current = [_shown(definition, published) for definition in defined]
     references = References(DataByName(current))
@@ -80,7 +80,10 @@ def build_site(
         current=(),
         published=(),
         decisions=found,
-        files=tuple(Published(digest=item.digest, directory=item.directory) for item in evidence),
+        files=tuple(
+            Published(digest=item.digest, directory=item.directory, finished_utc=finished[item.digest])
+            for item in evidence
+        ),
         base_url=checked_base_url(base_url),
         trust=trust(evidence),
     )
@@ -92,7 +95,7 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     """Pages of one run as they would look if it were published; returns the first page to open."""
     run = load_run(directory)
     refuse_marked(directory)
-    _, published = _published(EVIDENCE)
+    _, published, _ = _published(EVIDENCE)
     current = [held(item) for item in judged_run(run)]
     names = {item.name for item in current}
     references = References(DataByName(current), lenient=True)
@@ -126,11 +129,12 @@ def _refuse_to_replace(out: Path) -> None:
         raise LabError(f"{out}: holds something else than a site, which building would replace; choose a new folder")
 
 
-def _published(promoted: Path) -> tuple[list[Evidence], list[Held]]:
-    """Published runs, and their experiments; the oldest first."""
+def _published(promoted: Path) -> tuple[list[Evidence], list[Held], dict[str, str]]:
+    """Published runs, and their experiments, the oldest first; and by digest when each run ended."""
     kept = [(item, judged(item)) for item in load_evidence(promoted)]
     kept.sort(key=lambda pair: (pair[1].finished_utc, pair[1].run_id))
-    return [item for item, _ in kept], [each for _, run in kept for each in run.experiments]
+    finished = {item.digest: run.finished_utc for item, run in kept}
+    return [item for item, _ in kept], [each for _, run in kept for each in run.experiments], finished
 
 
 def _shown(definition: PlannedExperiment, published: Sequence[Held]) -> Held:
