@@ -11,6 +11,7 @@ from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence, pointer
+from lab.website.files.csv_tables import tables_of
 from lab.website.outputs import Document, Gathered
 from lab.website.pages.case_history import case_history
 from lab.website.pages.case_views import (
@@ -75,6 +76,7 @@ class CasePage:
     gpu: GpuRow | None
     power_capped: bool
     history: CaseHistory | None
+    tables: tuple[tuple[str, str], ...]  # each CSV of the experiment, and what it holds
     before: tuple[str, str] | None  # (case, label) of the neighbours in the experiment's order
     after: tuple[str, str] | None
 
@@ -84,9 +86,9 @@ def case_pages(gathered: Gathered) -> Iterator[Document]:
         ledger = Ledger(item.data)
         # A preview has no pages of published runs to lead to.
         published = () if gathered.label else gathered.history(item.plan.name)
-        kernels = kernels_section(item, ledger)
+        kernels, tables = kernels_section(item, ledger), tables_of(item)
         for number, case in enumerate(item.plan.cases):
-            page = _page(item, case, number, ledger, published, kernels)
+            page = _page(item, case, number, ledger, published, kernels, tables)
             yield Document(
                 path=f"experiments/{item.plan.name}/cases/{experiment_folder(case.name)}/index.html",
                 template="case.html",
@@ -101,6 +103,7 @@ def _page(
     ledger: Ledger,
     published: Sequence[Judged],
     kernels: KernelsSection | None,
+    tables: tuple[tuple[str, str], ...],
 ) -> CasePage:
     plan, measured = item.plan, case.included and bool(item.evidence)
     edges, correctness = correctness_rows(item, case, ledger) if measured else ((), ())
@@ -142,6 +145,7 @@ def _page(
         gpu=gpu_row(case, ledger) if measured else None,
         power_capped=bool(ledger.value("gpu", case.name, "power_capped")),
         history=case_history(item, published, case, ROOT),
+        tables=tables,
         before=_neighbour(plan.cases, number - 1),
         after=_neighbour(plan.cases, number + 1),
     )
