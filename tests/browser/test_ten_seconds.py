@@ -4,7 +4,7 @@ Of every experiment that is published, with its real evidence.
 """
 
 import pytest
-from visits import visit
+from visits import reader
 
 from lab.evidence.source import ROOT
 
@@ -52,16 +52,18 @@ def not_found(page, limit: float):
 @pytest.mark.parametrize(("width", "height", "screenfuls"), [(1280, 800, 1), (320, 640, 2)])
 def test_answer_baseline_interval_boundary_and_command_are_seen_at_once(browser, published, width, height, screenfuls):
     faults = []
-    for name in MEASURED:
-        with visit(browser, f"{published}/experiments/{name}/index.html", width=width, height=height) as seen:
+    with reader(browser, width=width, height=height) as seen:
+        for name in MEASURED:
+            seen.open(f"{published}/experiments/{name}/index.html")
             faults += [f"{name}: {fault}" for fault in not_found(seen.page, height * screenfuls)]
     assert MEASURED
     assert faults == []
 
 
 def test_the_answer_says_how_sure_it_is_and_the_command_names_the_experiment(browser, published):
-    for name in MEASURED:
-        with visit(browser, f"{published}/experiments/{name}/index.html") as seen:
+    with reader(browser) as seen:
+        for name in MEASURED:
+            seen.open(f"{published}/experiments/{name}/index.html")
             glance = seen.page.locator(".glance")
             assert f"--experiment {name}" in glance.locator("code").inner_text(), name
             rows = glance.locator("tbody tr").all()

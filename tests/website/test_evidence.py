@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from factory import measured_run, publish
 
-from lab.errors import EvidenceError
+from lab.errors import EvidenceError, LabError
 from lab.evidence.source import MEASURED, ROOT, source_digest
 from lab.website.data.kept import judged
 from lab.website.data.promoted import load_evidence, promote
@@ -109,3 +109,16 @@ def test_a_run_that_writes_the_marks_of_figures_is_neither_promoted_nor_judged(t
     (slipped_in,) = load_evidence(tmp_path / "evidence")
     with pytest.raises(EvidenceError, match=r"journal.jsonl, line \d+: holds U\+E000"):
         judged(slipped_in, tmp_path / "kept")
+
+
+def test_what_was_kept_of_it_and_cannot_be_read_is_named_with_what_to_do(tmp_path):
+    publish(tmp_path / "evidence", measured_run(tmp_path, TIMES, sweeps=3))
+    (evidence,) = load_evidence(tmp_path / "evidence")
+    (item,) = judged(evidence, tmp_path / "kept").experiments
+    path = next((tmp_path / "kept").rglob("data.json"))
+    path.write_text(path.read_text()[:-100])
+    with pytest.raises(LabError, match="delete the folder, and build again"):
+        item.load()
+    (path.parents[1] / "experiments.json").write_text("{")
+    with pytest.raises(LabError, match="delete the folder, and build again"):
+        judged(evidence, tmp_path / "kept")
