@@ -68,11 +68,12 @@ def site(tmp_path_factory) -> Path:
         "0001-old": record("The old way", "superseded", f"  - {{claim: {CLAIM}, expects: refuted}}\n"),
         "0002-new": record("The new way", "accepted", pinned.replace("{}", CLAIM), "supersedes: 0001-old\n", BODY),
         "0003-fallen": record(
-            "The layer norm", "accepted", pinned.replace("{}", FELL), "acknowledged: It is being looked at.\n"
+            "The layer norm", "accepted",
+            pinned.replace("{}", FELL).replace("evidence", "acknowledged: refuted, evidence"), "acknowledged: It is being looked at.\n"
         ),
         "0004-gone": record(
-            "Nothing", "accepted", "  - {claim: normalization-fusion/gone, expects: supported}\n",
-            "acknowledged: The claim was dropped.\ndeciders: [Ada, Bob]\n",
+            "Nothing", "accepted",
+            "  - {claim: normalization-fusion/gone, expects: supported, acknowledged: orphaned}\n", "acknowledged: The claim was dropped.\ndeciders: [Ada, Bob]\n",
         ),
     }  # fmt: skip
     (folder / "decisions").mkdir()
