@@ -69,11 +69,13 @@ def site(tmp_path_factory) -> Path:
         "0002-new": record("The new way", "accepted", pinned.replace("{}", CLAIM), "supersedes: 0001-old\n", BODY),
         "0003-fallen": record(
             "The layer norm", "accepted",
-            pinned.replace("{}", FELL).replace("evidence", "acknowledged: refuted, evidence"), "acknowledged: It is being looked at.\n"
+            pinned.replace("{}", FELL).replace("evidence", "acknowledged: refuted, evidence"),
+            "acknowledged: It is being looked at.\n",
         ),
         "0004-gone": record(
             "Nothing", "accepted",
-            "  - {claim: normalization-fusion/gone, expects: supported, acknowledged: orphaned}\n", "acknowledged: The claim was dropped.\ndeciders: [Ada, Bob]\n",
+            "  - {claim: normalization-fusion/gone, expects: supported, acknowledged: orphaned}\n",
+            "acknowledged: The claim was dropped.\ndeciders: [Ada, Bob]\n",
         ),
     }  # fmt: skip
     (folder / "decisions").mkdir()
