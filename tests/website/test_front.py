@@ -67,7 +67,8 @@ def site(tmp_path_factory) -> Path:
     records = {
         "0001-old": record("The old way", "superseded", f"  - {{claim: {CLAIM}, expects: refuted}}\n"),
         "0002-new": record(
-            "The new way", "accepted", pinned.replace("{}", CLAIM), "supersedes: 0001-old\nacknowledged: It fell.\n", BODY
+            "The new way", "accepted", pinned.replace("{}", CLAIM),
+            "supersedes: 0001-old\nacknowledged: It fell.\n", BODY,
         ),
         "0003-fallen": record(
             "The layer norm", "accepted",
