@@ -1,9 +1,13 @@
 """Triton without a GPU runs in its interpreter; tests marked `gpu` need `--gpu`; several processes share the rest."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+HERE = Path(__file__).parent
+LONGEST = ("supervisor/test_run.py", "browser/", "worker/test_cheating.py")
 
 # One of several processes (pytest-xdist) must not take the cores of the others; the libraries read this when imported.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -34,9 +38,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        if not any(item.iter_markers("xdist_group")):
-            item.add_marker(pytest.mark.xdist_group(item.path.name))  # what a file has built, its tests share
     items.sort(key=_turn)
     if config.getoption("--gpu"):
         return
@@ -49,12 +50,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _turn(item: pytest.Item) -> int:
     """A function that Triton interprets leaves the interpreter's in the language, so compiling comes first.
 
-    Where several processes run, what takes longest in one of them begins at once.
+    Where several processes run, a file's tests share one of them, and the files that take longest begin at once.
     """
     if "compiles" in item.keywords:
         return 0
-    group = next(item.iter_markers("xdist_group")).args[0]
-    return {"measuring": 1, "browser": 2}.get(group, 3)
+    place = item.path.relative_to(HERE).as_posix()
+    return next((turn for turn, start in enumerate(LONGEST, start=1) if place.startswith(start)), 1 + len(LONGEST))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

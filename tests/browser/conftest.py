@@ -14,17 +14,19 @@ import pytest
 from lab.evidence.source import ROOT
 
 NAMES = ("chromium", "google-chrome", "chromium-browser")
-ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking")
+ARGUMENTS = (
+    "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
+    # Nothing outside may be reached, also where a test of the lab is at fault.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)  # fmt: skip
 GET_ONE = "apt-get install chromium, or name a browser in LAB_CHROMIUM"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one process of pytest-xdist: they share the browser and the site."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.xdist_group("browser"))
 
 
 @pytest.fixture(scope="session")

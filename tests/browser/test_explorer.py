@@ -1,7 +1,11 @@
 """The chart to explore: plotly comes from the site itself after a click, draws, and uploads nothing."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import pytest
-from visits import visit
+from playwright.sync_api import Page
+from visits import reader, visit
 
 PAGES = ("normalization-fusion", "gpu-ceilings")
 
@@ -11,54 +15,62 @@ def charts(page) -> list[str]:
     return [button.get_attribute("data-explore") for button in page.locator("[data-explore]").all()]
 
 
-@pytest.fixture(params=["http", "file"])
+@pytest.fixture(scope="module", params=["http", "file"])
 def address(request, site, served) -> str:
     return served if request.param == "http" else f"file://{site}"
 
 
-@pytest.fixture(params=["light", "dark"])
-def seen(request, browser, address):
-    path = f"{address}/experiments/normalization-fusion/index.html"
-    with visit(browser, path, color_scheme=request.param) as seen:
-        yield seen
+@dataclass(frozen=True)
+class Explored:
+    """A page all of whose charts were opened, and what was asked for meanwhile."""
+
+    page: Page
+    asked_before: list[str]
+    asked: list[str]
+    troubles: list[str]
 
 
-def test_plotly_is_asked_for_only_by_a_click(seen):
-    asked: list[str] = []
-    seen.page.on("request", lambda request: "/assets/plotly-" in request.url and asked.append(request.url))
-    assert seen.page.evaluate("typeof window.Plotly") == "undefined"
-    names = charts(seen.page)
-    assert names
-    for name in names:
-        seen.page.click(f"[data-explore='{name}']")
-        seen.page.wait_for_selector(f"#{name} .main-svg")
-    assert len(asked) == 1, "one library serves every chart of the page"
-    assert seen.troubles() == []
+@pytest.fixture(scope="module", params=["light", "dark"])
+def explored(request, browser, address) -> Iterator[Explored]:
+    with reader(browser, color_scheme=request.param) as seen:
+        asked: list[str] = []
+        seen.page.on("request", lambda request: "/assets/plotly-" in request.url and asked.append(request.url))
+        seen.open(f"{address}/experiments/normalization-fusion/index.html")
+        asked_before = [*asked, *seen.page.evaluate("typeof window.Plotly === 'undefined' ? [] : ['Plotly']")]
+        for name in charts(seen.page):
+            seen.page.click(f"[data-explore='{name}']")
+            seen.page.wait_for_selector(f"#{name} .main-svg")
+        yield Explored(seen.page, asked_before, asked, seen.troubles())
 
 
-def test_it_draws_every_point_of_the_picture_in_the_page(seen):
-    seen.page.click("[data-explore='speedups-plot']")
-    seen.page.wait_for_selector("#speedups-plot .main-svg")
-    drawn = seen.page.locator("#speedups-plot .scatterlayer .point").count()
-    whiskers = seen.page.locator("#speedups > .scroll .whisker").count()
+def test_plotly_is_asked_for_only_by_a_click(explored):
+    assert explored.asked_before == []
+    assert len(explored.asked) == 1, "one library serves every chart of the page"
+    assert explored.page.locator(".main-svg").count() > 1
+    assert explored.troubles == []
+
+
+def test_it_draws_every_point_of_the_picture_in_the_page(explored):
+    drawn = explored.page.locator("#speedups-plot .scatterlayer .point").count()
+    whiskers = explored.page.locator("#speedups > .scroll .whisker").count()
     assert drawn == whiskers > 5
-    assert seen.page.locator("#speedups-plot .scatterlayer").first.bounding_box()["height"] > 100
+    assert explored.page.locator("#speedups-plot .scatterlayer").first.bounding_box()["height"] > 100
 
 
-def test_it_can_upload_nothing(seen):
-    seen.page.click("[data-explore='speedups-plot']")
-    seen.page.wait_for_selector("#speedups-plot .main-svg")
+def test_it_can_upload_nothing(explored):
     plot = "document.getElementById('speedups-plot')"
-    chosen = seen.page.evaluate(f"(({{_context: c}}) => [c.showSendToCloud, c.plotlyServerURL, c.displaylogo])({plot})")
+    chosen = explored.page.evaluate(
+        f"(({{_context: c}}) => [c.showSendToCloud, c.plotlyServerURL, c.displaylogo])({plot})"
+    )
     assert chosen == [False, "", False]
-    titles = seen.page.evaluate(
+    titles = explored.page.evaluate(
         f"[...{plot}.querySelectorAll('.modebar-btn')].map(button => button.dataset.title || '')"
     )
     assert len(titles) > 3, "the bar was looked at"
     assert [
         title for title in titles if any(word in title.lower() for word in ("share", "cloud", "send", "edit"))
     ] == []
-    assert seen.page.locator("#speedups-plot a[href^='http']").count() == 0
+    assert explored.page.locator("#speedups-plot a[href^='http']").count() == 0
 
 
 def test_a_library_that_does_not_load_leaves_the_page_usable(browser, served):

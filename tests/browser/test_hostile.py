@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hostile_site import LONG, MARKUP, TEMPLATE, hostile_site
 from test_accessible import OPEN_ALL, STICKING_OUT
-from visits import kinds, visit
+from visits import kinds, reader, visit
 
 from lab.website.wording.hidden import HIDDEN
 
@@ -36,8 +36,9 @@ def pages(hostile) -> list[Path]:
 @pytest.mark.parametrize("width", [320, 1280])
 def test_it_runs_nothing_and_keeps_the_layout(browser, pages, width):
     faults = []
-    for path in pages:
-        with visit(browser, f"file://{path}", width=width) as seen:
+    with reader(browser, width=width) as seen:
+        for path in pages:
+            seen.open(f"file://{path}")
             seen.page.evaluate(OPEN_ALL)
             ran = seen.page.evaluate("window.ran")
             found = [*seen.page.evaluate(STICKING_OUT), *seen.page.evaluate(DANGEROUS), *seen.troubles()]
@@ -46,8 +47,9 @@ def test_it_runs_nothing_and_keeps_the_layout(browser, pages, width):
 
 
 def test_it_is_shown_as_it_was_written_except_for_what_hides(browser, pages):
-    for path in pages:
-        with visit(browser, f"file://{path}", scripts=False) as seen:
+    with reader(browser, scripts=False) as seen:
+        for path in pages:
+            seen.open(f"file://{path}")
             told = seen.page.evaluate(EVERYTHING)
             assert not HIDDEN.search(told), path
             if path.parent.name == "normalization-fusion":

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from test_accessible import OPEN_ALL, representative
-from visits import visit
+from visits import reader, visit
 
 # What only scripts can offer may be missing without them; whatever says something may not.
 SAYING = "h1, h2, h3, h4, p, li, dt, dd, th, td, caption, figcaption, summary, pre, svg text"
@@ -17,22 +17,28 @@ PICTURES = "[...document.querySelectorAll('svg, table, img')].filter(element => 
 
 
 def test_nothing_is_missing_without_javascript(browser, site, served):
-    for path in representative(site):
-        told = {}
-        for scripts in (True, False):
-            with visit(browser, f"{served}/{path}", scripts=scripts) as seen:
-                seen.page.evaluate(OPEN_ALL)
-                told[scripts] = (seen.page.evaluate(SAID, SAYING), seen.page.evaluate(PICTURES))
-        (said, pictures), (said_without, pictures_without) = told[True], told[False]
-        assert set(said) - set(said_without) == set(), path
-        assert pictures <= pictures_without, path
-        assert said_without, path
+    with reader(browser) as seen, reader(browser, scripts=False) as seen_without:
+        for path in representative(site):
+            (said, pictures), (said_without, pictures_without) = (
+                _told(reading, f"{served}/{path}") for reading in (seen, seen_without)
+            )
+            assert set(said) - set(said_without) == set(), path
+            assert pictures <= pictures_without, path
+            assert said_without, path
+
+
+def _told(reading, address: str) -> tuple[list[str], int]:
+    """What a page says, with all of it unfolded, and its pictures."""
+    reading.open(address)
+    reading.page.evaluate(OPEN_ALL)
+    return reading.page.evaluate(SAID, SAYING), reading.page.evaluate(PICTURES)
 
 
 @pytest.mark.parametrize("scripts", [True, False])
 def test_pages_from_a_folder_are_whole_and_silent(browser, site, scripts):
-    for path in representative(site):
-        with visit(browser, f"file://{site}/{path}", scripts=scripts) as seen:
+    with reader(browser, scripts=scripts) as seen:
+        for path in representative(site):
+            seen.open(f"file://{site}/{path}")
             styled = seen.page.evaluate("getComputedStyle(document.querySelector('.page')).maxWidth")
             assert styled != "none", f"{path}: without its style sheet"
             assert seen.troubles() == [], path
@@ -42,6 +48,15 @@ def test_a_request_to_another_host_would_be_seen(browser, tmp_path: Path):
     (tmp_path / "index.html").write_text("<!doctype html><img src='http://example.invalid/x.png' alt=''>")
     with visit(browser, f"file://{tmp_path}/index.html") as seen:
         assert any("request to another host: http://example.invalid/x.png" in told for told in seen.troubles())
+
+
+def test_the_troubles_of_one_page_are_not_laid_to_the_next(browser, tmp_path: Path):
+    (tmp_path / "bad.html").write_text("<!doctype html><link rel=icon href=data:,><script>x()</script>")
+    (tmp_path / "good.html").write_text("<!doctype html><link rel=icon href=data:,>")
+    with reader(browser) as seen:
+        for name, troubles in (("bad", 1), ("good", 0), ("bad", 1)):
+            seen.open(f"file://{tmp_path}/{name}.html")
+            assert len(seen.troubles()) == troubles
 
 
 def test_a_breach_of_the_policy_would_be_seen(browser, tmp_path: Path):

@@ -38,9 +38,6 @@ from lab.evidence.source import ROOT
 from lab.supervisor.process import LOG_BYTES
 from lab.supervisor.run import run
 
-# Real processes under deadlines: one module at a time, where several processes share the tests.
-pytestmark = pytest.mark.xdist_group("measuring")
-
 TOYS = Path(__file__).parents[1] / "toys"
 QUICK = Protocol(
     sweeps=1, rounds=2, fewest_rounds=2, block=3, warmup_seconds=0.01, deadline_seconds=10.0, crashes=2

@@ -14,8 +14,6 @@ from lab.supervisor.run import run
 from lab.verdict.judge import Status
 from lab.verdict.results import RunResult, load_run
 
-pytestmark = pytest.mark.xdist_group("measuring")  # what times itself in earnest is not disturbed by its like
-
 QUICK = {
     device: Protocol(sweeps=2, rounds=4, fewest_rounds=4, block=12, warmup_seconds=0.01, cell_seconds=seconds)
     for device, seconds in {"cpu": 1.5, "cuda": 0.16}.items()
