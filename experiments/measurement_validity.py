@@ -175,7 +175,7 @@ def extra_work(percent: int) -> Profile:
         name=f"extra-{percent}",
         title=f"{percent} % more work",
         technique=f"The plain kernel with more steps, or more bytes: {percent} % more time, the launch included.",
-        hypothesis=f"Takes {1 + share:.2f} times as long as plain.",
+        hypothesis=f"Takes `{1 + share:.2f} times` as long as plain.",
         signal=f"The same kernel; for the stream, {percent} % more DRAM bytes.",
         implementations={"chain": lambda: longer_chain(share), "stream": lambda: longer_stream(share)},
         kernels=OWN_KERNELS,

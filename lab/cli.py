@@ -15,16 +15,17 @@ from lab.options import add_plan_options, add_tune_options
 Command = Callable[[argparse.Namespace], int | None]  # an exit status, where it is not 0
 MOST_TOLD = 20  # differences that `verify` lists
 VERIFYING = """\
-It needs the site and this code, nothing else, and believes neither pages nor data:
-  files      the SHA-256 of each is that of manifest.json, where there is one
+It needs the site and this checkout, nothing else, and believes neither pages nor data:
+  files      the SHA-256 of each is that of manifest.json
   samples    runs/*/journal.jsonl.gz and plan.json have the digest that the run is addressed by
-  verdicts   each run is judged again, and every value of every data.json is compared
+  pages      each run is judged again, the whole site is made afresh with the definitions and decisions of this
+             checkout, and every page, chart, table, badge and feed is compared byte by byte
   statistics medians, percentiles and intervals are reckoned a second time, by other code
   figures    every number on every page has a datum, and says its value
 
-Exit status: 0 where all agree, 1 with a list of what differs (FILE#POINTER: what is published, what was
-computed), 2 where the site cannot be read. A site that another version of the lab has made may differ because
-the rules have changed: check out the commit that made it.
+Exit status: 0 where all agree, 1 with a list of what differs (FILE#POINTER or FILE, line N: what is published,
+what was computed), 2 where the site cannot be read. A site that another version of the lab has made may differ
+because rules or pages have changed: check out the commit that made it, and install its versions of packages.
 
   lab verify                    the site of this checkout
   lab verify ~/Downloads/site.zip
@@ -152,7 +153,7 @@ def verify(options: argparse.Namespace) -> int:
 
     found = compute_again(Path(options.site), say)
     looked_at = (
-        f"{found.runs} runs judged again, {found.data_files} data files made afresh, "
+        f"{found.runs} runs judged again, {found.files} files made afresh, "
         f"{found.figures} figures on {found.pages} pages followed"
     )
     for difference in found.differences[:MOST_TOLD]:

@@ -50,8 +50,8 @@ def _add_strided_kernel(
 
 @triton.jit
 def _add_at(x_ptr, y_ptr, z_ptr, mask):
-    x = tl.load(x_ptr, mask=mask, eviction_policy="evict_first")
-    y = tl.load(y_ptr, mask=mask, eviction_policy="evict_first")
+    x = tl.load(x_ptr, mask=mask)
+    y = tl.load(y_ptr, mask=mask)
     tl.store(z_ptr, (x.to(tl.float32) + y.to(tl.float32)).to(x.dtype), mask=mask)
 
 

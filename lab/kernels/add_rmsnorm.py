@@ -32,8 +32,8 @@ def _add_rmsnorm_kernel(
     mask = (rows < M) & (columns < N) if MASKED else None
     weight_mask = columns < N if MASKED else None
     zero = 0.0 if MASKED else None
-    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=zero, eviction_policy="evict_first")
-    r = tl.load(r_ptr + rows * r_stride + columns, mask=mask, other=zero, eviction_policy="evict_first")
+    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=zero)
+    r = tl.load(r_ptr + rows * r_stride + columns, mask=mask, other=zero)
     w = tl.load(w_ptr + columns, mask=weight_mask, other=zero)
     rounded = (x.to(tl.float32) + r.to(tl.float32)).to(s_ptr.dtype.element_ty)
     tl.store(s_ptr + rows * N + columns, rounded, mask=mask)

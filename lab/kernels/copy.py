@@ -47,7 +47,7 @@ def _copy_strided_kernel(
 
 @triton.jit
 def _copy_at(x_ptr, y_ptr, mask):
-    x = tl.load(x_ptr, mask=mask, eviction_policy="evict_first")
+    x = tl.load(x_ptr, mask=mask)
     tl.store(y_ptr, x, mask=mask)
 
 

@@ -81,7 +81,8 @@ def _quantize_wide_kernel(
     for start in range(HELD * BLOCK, columns, BLOCK):
         x = read_tile(x_ptr, start, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         largest = tl.maximum(largest, lane_maxima(magnitude_bits(x), LANES))
-    scale = scale_of(tl.max(largest, axis=0), LARGEST)
+    bits = tl.max(largest, axis=0)
+    scale = scale_of(bits, LARGEST)
     tl.store(scale_ptr + row, scale)
     reciprocal = tl.div_rn(1.0, scale)
     AT_ONCE: tl.constexpr = BLOCK // LANES
@@ -90,7 +91,7 @@ def _quantize_wide_kernel(
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         write_float8_tile(q_ptr, LAST - back, x * reciprocal, N, BLOCK, AT_ONCE, MASKED)
     for tile in tl.static_range(HELD):
-        x_held = once_more(held[tile], scale).to(tl.float32)
+        x_held = once_more(held[tile], bits.to(tl.float32, bitcast=True)).to(tl.float32)
         write_float8_tile(q_ptr, tile * BLOCK, x_held * reciprocal, N, BLOCK, AT_ONCE, MASKED)
 
 

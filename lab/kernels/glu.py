@@ -64,14 +64,14 @@ def _glu_kernel(
     start = tile.to(tl.int64) * BLOCK
     offsets = start + tl.arange(0, BLOCK)
     if N - start >= BLOCK:
-        gate = tl.load(gate_ptr + offsets, eviction_policy="evict_first")
-        up = tl.load(up_ptr + offsets, eviction_policy="evict_first")
+        gate = tl.load(gate_ptr + offsets)
+        up = tl.load(up_ptr + offsets)
         y = ACTIVATION(gate.to(tl.float32)) * up.to(tl.float32)
         tl.store(y_ptr + offsets, y.to(y_ptr.dtype.element_ty))
     else:
         inside = offsets < N
-        gate = tl.load(gate_ptr + offsets, mask=inside, eviction_policy="evict_first")
-        up = tl.load(up_ptr + offsets, mask=inside, eviction_policy="evict_first")
+        gate = tl.load(gate_ptr + offsets, mask=inside)
+        up = tl.load(up_ptr + offsets, mask=inside)
         y = ACTIVATION(gate.to(tl.float32)) * up.to(tl.float32)
         tl.store(y_ptr + offsets, y.to(y_ptr.dtype.element_ty), mask=inside)
 

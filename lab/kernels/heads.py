@@ -80,20 +80,20 @@ def load_angles(
 @triton.jit
 def load_pairs(
     starts, inside,
-    HALF: tl.constexpr, PAIRS: tl.constexpr, INTERLEAVED: tl.constexpr, MASKED: tl.constexpr, EVICTION: tl.constexpr,
+    HALF: tl.constexpr, PAIRS: tl.constexpr, INTERLEAVED: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """The first and the second of each pair, in float32; zeros where there are none."""
     zero = 0.0 if MASKED else None
     if INTERLEAVED:
         features = tl.arange(0, 2 * PAIRS)[None, None, :]
         mask = inside & (features < 2 * HALF) if MASKED else None
-        x = tl.load(starts + features, mask=mask, other=zero, eviction_policy=EVICTION).to(tl.float32)
+        x = tl.load(starts + features, mask=mask, other=zero).to(tl.float32)
         a, b = tl.split(tl.reshape(x, (x.shape[0], x.shape[1], PAIRS, 2)))
     else:
         pairs = tl.arange(0, PAIRS)[None, None, :]
         mask = inside & (pairs < HALF) if MASKED else None
-        a = tl.load(starts + pairs, mask=mask, other=zero, eviction_policy=EVICTION).to(tl.float32)
-        b = tl.load(starts + HALF + pairs, mask=mask, other=zero, eviction_policy=EVICTION).to(tl.float32)
+        a = tl.load(starts + pairs, mask=mask, other=zero).to(tl.float32)
+        b = tl.load(starts + HALF + pairs, mask=mask, other=zero).to(tl.float32)
     return a, b
 
 

@@ -31,7 +31,7 @@ def _layernorm_kernel(
     mask = (rows < M) & (columns < N) if MASKED else None
     vector_mask = columns < N if MASKED else None
     zero = 0.0 if MASKED else None
-    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=zero, eviction_policy="evict_first")
+    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=zero)
     w = tl.load(w_ptr + columns, mask=vector_mask, other=zero)
     b = tl.load(b_ptr + columns, mask=vector_mask, other=zero)
     x = x.to(tl.float32)
@@ -78,16 +78,17 @@ def _layernorm_wide_kernel(
     variance = tl.maximum(total / N - distance * distance, 0.0, propagate_nan=tl.PropagateNan.ALL)
     rstd = tl.rsqrt(variance + eps)
     LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
+    PASSING: tl.constexpr = N > HELD * BLOCK
     for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         b = read_tile(b_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        write_tile(y_ptr, LAST - back, (x - origin - distance) * rstd * w + b, N, BLOCK, MASKED)
+        write_tile(y_ptr, LAST - back, (x - origin - distance) * rstd * w + b, N, BLOCK, MASKED, PASSING)
     for tile in tl.static_range(HELD):
         w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         b_held = read_tile(b_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         centred = once_more(held[tile], total).to(tl.float32) - origin - distance
-        write_tile(y_ptr, tile * BLOCK, centred * rstd * w_held + b_held, N, BLOCK, MASKED)
+        write_tile(y_ptr, tile * BLOCK, centred * rstd * w_held + b_held, N, BLOCK, MASKED, PASSING)
 
 
 @triton.jit

@@ -42,7 +42,7 @@ class RMSNorm(nn.Module):
 
     @classmethod
     def from_torch(cls, module: nn.RMSNorm) -> "RMSNorm":
-        """The norm that `module` is, with its weight in the same memory. Without a weight it is on the CPU at first.
+        """The norm that `module` is, with its weight in the same memory.
 
         ValueError where its eps is None: PyTorch then takes the machine epsilon of each input's dtype, and this none.
         """
@@ -60,7 +60,7 @@ class RMSNorm(nn.Module):
         nn.init.ones_(self.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        return rmsnorm(x, self.weight, self.eps)
+        return rmsnorm(x, _beside(x, self, "weight"), self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
@@ -95,7 +95,7 @@ class LayerNorm(nn.Module):
 
     @classmethod
     def from_torch(cls, module: nn.LayerNorm) -> "LayerNorm":
-        """The norm that `module` is, with its parameters in the same memory. Without any it is on the CPU at first."""
+        """The norm that `module` is, with its parameters in the same memory."""
         norm = cls(module.normalized_shape, module.eps, module.elementwise_affine, module.bias is not None)
         _take_over(norm, module)
         return norm
@@ -106,7 +106,7 @@ class LayerNorm(nn.Module):
         nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return layernorm(x, self.weight, self.bias, self.eps)
+        return layernorm(x, _beside(x, self, "weight"), _beside(x, self, "bias"), self.eps)
 
     def extra_repr(self) -> str:
         has_bias = "bias" in self._parameters
@@ -137,9 +137,18 @@ def _add_vector(
         module.register_buffer(name, vector, persistent=False)
 
 
+def _beside(x: Tensor, module: nn.Module, name: str) -> Tensor:
+    """A vector of `module`. One that is a constant follows `x` to its device: a module of torch.nn without parameters
+    works on every device too."""
+    vector: Tensor = getattr(module, name)
+    if vector.device != x.device and name in module._buffers:
+        vector = vector.to(x.device)
+        module.register_buffer(name, vector, persistent=False)
+    return vector
+
+
 def _take_over(norm: nn.Module, module: nn.Module) -> None:
     """Give `norm` the parameters of `module`, without their gradients, and its mode."""
     for name, parameter in module.named_parameters():
         norm.register_parameter(name, nn.Parameter(parameter.detach(), requires_grad=False))
-        norm.to(parameter.device)  # the constants: of a LayerNorm without bias
     norm.train(module.training)

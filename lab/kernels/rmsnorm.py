@@ -31,7 +31,7 @@ def _rmsnorm_kernel(
     mask = (rows < M) & (columns < N) if MASKED else None
     weight_mask = columns < N if MASKED else None
     zero = 0.0 if MASKED else None
-    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=zero, eviction_policy="evict_first")
+    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=zero)
     w = tl.load(w_ptr + columns, mask=weight_mask, other=zero)
     x = x.to(tl.float32)
     rstd = tl.rsqrt(tl.sum(x * x, axis=1, keep_dims=True) / N + eps)
@@ -60,14 +60,15 @@ def _rmsnorm_wide_kernel(
     total = tl.sum(squares, axis=0)
     rstd = tl.rsqrt(total / N + eps)
     LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
+    PASSING: tl.constexpr = N > HELD * BLOCK
     for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        write_tile(y_ptr, LAST - back, x * rstd * w, N, BLOCK, MASKED)
+        write_tile(y_ptr, LAST - back, x * rstd * w, N, BLOCK, MASKED, PASSING)
     for tile in tl.static_range(HELD):
         w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         y_held = once_more(held[tile], total).to(tl.float32) * rstd * w_held
-        write_tile(y_ptr, tile * BLOCK, y_held, N, BLOCK, MASKED)
+        write_tile(y_ptr, tile * BLOCK, y_held, N, BLOCK, MASKED, PASSING)
 
 
 def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Configuration | None = None) -> Tensor:

@@ -57,8 +57,8 @@ def _rmsnorm_rope_kernel(
         cos_ptr + batch * cos_batch + token * cos_token, sin_ptr + batch * sin_batch + token * sin_token, rows < M,
         HALF, PAIRS, MASKED,
     )  # fmt: skip
-    a, b = load_pairs(x_ptr + rows * x_stride + columns, inside, HALF, PAIRS, INTERLEAVED, MASKED, "evict_first")
-    wa, wb = load_pairs(w_ptr + columns, columns < H, HALF, PAIRS, INTERLEAVED, MASKED, "")
+    a, b = load_pairs(x_ptr + rows * x_stride + columns, inside, HALF, PAIRS, INTERLEAVED, MASKED)
+    wa, wb = load_pairs(w_ptr + columns, columns < H, HALF, PAIRS, INTERLEAVED, MASKED)
     squares = tl.sum(tl.sum(a * a + b * b, axis=2, keep_dims=True), axis=1, keep_dims=True)
     rstd = tl.rsqrt(squares / H + eps)
     store_turned(
@@ -88,8 +88,8 @@ def _qk_norm_rope_kernel(
     cos, sin = load_angles(cos_ptrs, sin_ptrs, inside_angles, HALF, PAIRS, MASKED)
     feature = tl.zeros((1, 1, 1), tl.int32)
     weight = (q_weight_ptr if is_query else k_weight_ptr) + feature
-    wa, wb = load_pairs(weight, feature == 0, HALF, PAIRS, INTERLEAVED, MASKED, "")
-    a, b = load_pairs(x, inside, HALF, PAIRS, INTERLEAVED, MASKED, "evict_first")
+    wa, wb = load_pairs(weight, feature == 0, HALF, PAIRS, INTERLEAVED, MASKED)
+    a, b = load_pairs(x, inside, HALF, PAIRS, INTERLEAVED, MASKED)
     rstd = tl.rsqrt(tl.sum(a * a + b * b, axis=2, keep_dims=True) / D + eps)
     store_turned(
         a * rstd * wa, b * rstd * wb, cos, sin, y, inside, HALF, PAIRS, INTERLEAVED, MASKED

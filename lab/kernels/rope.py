@@ -55,7 +55,7 @@ def _rope_kernel(
     cos, sin = load_angles(cos_ptrs, sin_ptrs, inside_angles, HALF, PAIRS, MASKED)
     if INVERSE:
         sin = -sin
-    a, b = load_pairs(x, inside, HALF, PAIRS, INTERLEAVED, MASKED, "evict_first")
+    a, b = load_pairs(x, inside, HALF, PAIRS, INTERLEAVED, MASKED)
     store_turned(a, b, cos, sin, y, inside, HALF, PAIRS, INTERLEAVED, MASKED)
     if PASS:
         rest = 2 * HALF + tl.arange(0, PASS)[None, None, :]

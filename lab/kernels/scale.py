@@ -48,7 +48,7 @@ def _scale_strided_kernel(
 
 @triton.jit
 def _scale_at(x_ptr, y_ptr, factor, mask):
-    x = tl.load(x_ptr, mask=mask, eviction_policy="evict_first")
+    x = tl.load(x_ptr, mask=mask)
     tl.store(y_ptr, (x.to(tl.float32) * factor).to(x.dtype), mask=mask)
 
 

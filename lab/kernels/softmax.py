@@ -39,7 +39,7 @@ def _softmax_kernel(
     columns = tl.arange(0, BLOCK)[None, :]
     mask = (rows < M) & (columns < N) if MASKED else None
     lowest = float("-inf") if MASKED else None
-    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=lowest, eviction_policy="evict_first")
+    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=lowest)
     x = x.to(tl.float32)
     powers = tl.exp2((x - tl.max(x, axis=1, keep_dims=True)) * LOG2_E)
     y = powers * (1 / tl.sum(powers, axis=1, keep_dims=True))
@@ -75,12 +75,13 @@ def _softmax_wide_kernel(
     sum_of_powers = tl.sum(total * shares, axis=0)
     scale = 1 / sum_of_powers
     LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
+    PASSING: tl.constexpr = N > HELD * BLOCK
     for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
-        write_tile(y_ptr, LAST - back, tl.exp2((x - top) * LOG2_E) * scale, N, BLOCK, MASKED)
+        write_tile(y_ptr, LAST - back, tl.exp2((x - top) * LOG2_E) * scale, N, BLOCK, MASKED, PASSING)
     for tile in tl.static_range(HELD):
         x_held = once_more(held[tile], sum_of_powers).to(tl.float32)
-        write_tile(y_ptr, tile * BLOCK, tl.exp2((x_held - top) * LOG2_E) * scale, N, BLOCK, MASKED)
+        write_tile(y_ptr, tile * BLOCK, tl.exp2((x_held - top) * LOG2_E) * scale, N, BLOCK, MASKED, PASSING)
 
 
 @triton.jit

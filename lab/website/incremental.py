@@ -6,11 +6,13 @@ since, the part is made anew. Nothing of the old site changes before everything 
 the middle is taken back.
 """
 
+import fcntl
 import hashlib
 import json
 import os
-import tempfile
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from lab.evidence.source import ROOT
 REMEMBERED = ROOT / ".cache" / "site"
 MOST_SITES = 32  # that are remembered, by their folders; previews come and go
 Content = tuple[str, bytes]  # path in the site, what the file holds
-Stamp = tuple[int, int]  # size, time of the last change
+Stamp = tuple[int, int, int]  # size, time of the last change, and which file it is: two may be exchanged
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,22 +47,44 @@ class Memory:
 
 
 def write_parts(parts: Iterable[Part], out: Path, remembered: Path = REMEMBERED) -> Mapping[str, str]:
-    """Make `out` hold the files of the parts and nothing else; returns the SHA-256 of each."""
+    """Make `out` hold the files of the parts and nothing else; returns the SHA-256 of each.
+
+    Of two builds into one folder the later waits, and then finds made what it would make.
+    """
     out.parent.mkdir(parents=True, exist_ok=True)
+    remembered.mkdir(parents=True, exist_ok=True)
     memory_path = remembered / f"{hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:16]}.json"
+    with memory_path.with_suffix(".lock").open("w") as lock:  # which a process that is killed gives back
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _write(parts, out, memory_path)
+
+
+def _write(parts: Iterable[Part], out: Path, memory_path: Path) -> Mapping[str, str]:
     found = dict(_stamps(out))
     old = _recall(memory_path)
     sound = {path: stamp for path, stamp in found.items() if old.stamps.get(path) == stamp}
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
-        staged = _Staged(Path(scratch) / "fresh", old, sound, new := Memory())
+    with _scratch(out) as scratch:
+        staged = _Staged(scratch / "fresh", old, sound, new := Memory())
         for part in parts:
             _write_part(part, staged, new)
         if staged.count or new.stamps.keys() != found.keys():
             memory_path.unlink(missing_ok=True)
-            _move(staged.folder, out, found.keys() - new.stamps.keys(), Path(scratch) / "old")
+            _move(staged.folder, out, found.keys() - new.stamps.keys(), scratch / "old")
         if (new.keys, new.stamps) != (old.keys, old.stamps):
             _remember(new, memory_path)
     return {path: sha for files in new.files.values() for path, sha in files.items()}
+
+
+@contextmanager
+def _scratch(out: Path) -> Iterator[Path]:
+    """A folder beside `out`, and so on its disk; what a build that was killed left there goes first."""
+    folder = out.parent / f".{out.name}-building"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 class _Staged:
@@ -99,7 +123,7 @@ class _Staged:
             file.write(content)
             file.flush()
             told = os.fstat(file.fileno())
-        self.stamps[path] = (told.st_size, told.st_mtime_ns)
+        self.stamps[path] = (told.st_size, told.st_mtime_ns, told.st_ino)
         self.count += 1
         return sha
 
@@ -125,7 +149,10 @@ def _write_part(part: Part, staged: _Staged, new: Memory) -> None:
 
 
 def _move(fresh: Path, out: Path, orphans: Iterable[str], old: Path) -> None:
-    """Everything in `fresh` into its place and the orphans out; on any failure `out` is as it was."""
+    """Everything in `fresh` into its place and the orphans out; on any failure `out` is as it was.
+
+    A file that takes another's place does so at once: no reader, and no build that was killed, finds none there.
+    """
     old.mkdir()
     if not out.exists() or not any(out.iterdir()):
         if out.exists():
@@ -133,25 +160,39 @@ def _move(fresh: Path, out: Path, orphans: Iterable[str], old: Path) -> None:
         os.replace(fresh, out)
         return
     undo: list[tuple[Path, Path]] = []
-
-    def move(source: Path, target: Path) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(source, target)
-        undo.append((source, target))
-
     try:
         for path in orphans:
-            move(out / path, old / path)
+            _replace(out / path, old / path)
+            undo.append((old / path, out / path))
         for path in sorted(path for path, _ in _stamps(fresh)):
-            if (out / path).exists():
-                move(out / path, old / path)
-            move(fresh / path, out / path)
+            if (out / path).is_file():
+                _copy(out / path, old / path)
+                undo.append((old / path, out / path))
+                _replace(fresh / path, out / path)
+            else:
+                _replace(fresh / path, out / path)
+                undo.append((out / path, fresh / path))
     except BaseException:
         for source, target in reversed(undo):
-            source.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(target, source)
+            _replace(source, target)
         raise
     _remove_empty(out)
+
+
+def _replace(source: Path, target: Path) -> None:
+    if target.is_dir():  # somebody's, of that name, and empty by now
+        _remove_empty(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(source, target)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Another name for the same file, where the file system has that; what takes its place leaves it as it is."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def _remove_empty(folder: Path) -> None:
@@ -171,7 +212,7 @@ def _stamps(folder: Path) -> Iterator[tuple[str, Stamp]]:
                     waiting.append((entry.path, f"{prefix}{entry.name}/"))
                 else:
                     told = entry.stat(follow_symlinks=False)
-                    yield f"{prefix}{entry.name}", (told.st_size, told.st_mtime_ns)
+                    yield f"{prefix}{entry.name}", (told.st_size, told.st_mtime_ns, told.st_ino)
 
 
 def _recall(path: Path) -> Memory:
@@ -182,14 +223,13 @@ def _recall(path: Path) -> Memory:
             keys=held["keys"],
             notes=held["notes"],
             files=held["files"],
-            stamps={name: (stamp[0], stamp[1]) for name, stamp in held["stamps"].items()},
+            stamps={name: (size, changed, file) for name, (size, changed, file) in held["stamps"].items()},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
         return Memory()
 
 
 def _remember(memory: Memory, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".part")
     held = {"keys": memory.keys, "notes": memory.notes, "files": memory.files, "stamps": memory.stamps}
     fresh.write_text(json.dumps(held, separators=(",", ":")), encoding="utf-8")

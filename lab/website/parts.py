@@ -26,7 +26,10 @@ from lab.website.sources import digest_of
 from lab.website.wording.outside import refuse_outside, said
 from lab.website.wording.quoted import Quotable
 
-MAKING = ("lab/website", "lab/verdict", "lab/definition", "lab/evidence", "experiments/audits", "site_templates")
+MAKING = (
+    "lab/website", "lab/verdict", "lab/definition", "lab/evidence", "lab/profiler/readings.py", "experiments/audits",
+    "site_templates",
+)  # fmt: skip
 PACKAGES = ("jinja2", "markupsafe", "markdown-it-py", "plotly")
 
 Made = Iterator[Content | dict[str, Any]]

@@ -10,7 +10,7 @@ from lab.evidence.codec import digest
 from lab.evidence.source import ROOT
 from lab.verdict.results import load_run
 from lab.website.data.judged import judged_run, not_measured
-from lab.website.data.kept import definitions, judged, trust
+from lab.website.data.kept import KEPT, definitions, judged, trust
 from lab.website.data.promoted import EVIDENCE, Evidence, load_evidence
 from lab.website.data.shelf import DataByName, Held, Shelf, held
 from lab.website.decision_records import check_records, load_decisions
@@ -64,8 +64,20 @@ def build_site(
 
     EvidenceError where a figure that is about to be published breaks a rule of the guard.
     """
-    evidence, published = _published(promoted)
-    defined = definitions()
+    gathered, current, published = gather(load_evidence(promoted), decisions, base_url)
+    files = write_site(Parts(gathered, ROOMS, current, published), out, remembered)
+    return f"{out}: {len(current)} experiments, {len(gathered.decisions)} decisions, {files} files"
+
+
+def gather(
+    evidence: Sequence[Evidence], decisions: Path, base_url: str = "", kept: Path = KEPT
+) -> tuple[Gathered, list[Held], list[Held]]:
+    """What is to be published, the experiments as their pages show them, and those of every run.
+
+    LabError where a decision, a definition or a reference cannot be published as it is.
+    """
+    evidence, published = _published(evidence, kept)
+    defined = definitions(kept)
     current = [_shown(definition, published) for definition in defined]
     references = References(DataByName(current))
     check_references(defined, references)
@@ -82,16 +94,15 @@ def build_site(
         decisions=found,
         files=tuple(Published(digest=item.digest, directory=item.directory) for item in evidence),
         base_url=checked_base_url(base_url),
-        trust=trust(evidence),
+        trust=trust(evidence, kept),
     )
-    files = write_site(Parts(gathered, ROOMS, current, published), out, remembered)
-    return f"{out}: {len(current)} experiments, {len(records)} decisions, {files} files"
+    return gathered, current, published
 
 
 def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     """Pages of one run as they would look if it were published; returns the first page to open."""
     run = load_run(directory)
-    _, published = _published(EVIDENCE)
+    _, published = _published(load_evidence(), KEPT)
     current = [held(item) for item in judged_run(run)]
     names = {item.name for item in current}
     references = References(DataByName(current), lenient=True)
@@ -125,11 +136,11 @@ def _refuse_to_replace(out: Path) -> None:
         raise LabError(f"{out}: holds something else than a site, which building would replace; choose a new folder")
 
 
-def _published(promoted: Path) -> tuple[list[Evidence], list[Held]]:
+def _published(evidence: Sequence[Evidence], kept: Path) -> tuple[list[Evidence], list[Held]]:
     """Published runs, and their experiments; the oldest first."""
-    kept = [(item, judged(item)) for item in load_evidence(promoted)]
-    kept.sort(key=lambda pair: (pair[1].finished_utc, pair[1].run_id))
-    return [item for item, _ in kept], [each for _, run in kept for each in run.experiments]
+    pairs = [(item, judged(item, kept)) for item in evidence]
+    pairs.sort(key=lambda pair: (pair[1].finished_utc, pair[1].run_id))
+    return [item for item, _ in pairs], [each for _, run in pairs for each in run.experiments]
 
 
 def _shown(definition: PlannedExperiment, published: Sequence[Held]) -> Held:

@@ -60,7 +60,10 @@ def test_a_first_tile_unlike_the_rest_of_its_row_costs_few_digits(device: str) -
     """Of a wide row all is measured from the mean of its first tile, which lies far from the row's here."""
     x, weight, bias = layernorm_inputs((2, 100_000), torch.float32, device, seed=24)
     x[:, :8192] += 10_000
-    assert_near(layernorm(x, weight, bias), layernorm_reference(x, weight, bias), x)
+    truth = layernorm_reference(x, weight, bias)
+    # Rounded at 10,000, where the row's spread is 2,750: that many times the sixteen epsilons of other rows.
+    allowed = 10_000 / 2_750 * 16 * torch.finfo(x.dtype).eps * (truth.abs() + 1)
+    assert bool(((layernorm(x, weight, bias) - truth).abs() <= allowed).all())
 
 
 def test_one_element_far_from_all_others_costs_few_digits(device: str) -> None:

@@ -5,7 +5,7 @@ from functools import cache
 from factory import FAST_BEATS_PLAIN, SMALL, plan_of, records_of, small_experiment
 
 from lab.verdict.results import judge_run
-from lab.website.data.comparison import MOST_RUNS_PAIRED, comparison_data, run_pairs, shared
+from lab.website.data.comparison import RUNS_BEFORE, comparison_data, run_pairs, shared
 from lab.website.data.judged import Judged, judged_run
 
 A, B = "NVIDIA H100 80GB HBM3", "NVIDIA A10G"
@@ -35,9 +35,18 @@ def test_few_runs_are_all_held_against_one_another_older_first():
     assert numbers([run(1), run(2, B), run(3)]) == [(1, 2), (1, 3), (2, 3)]
 
 
-def test_of_many_runs_only_neighbours_on_a_gpu_model_are_paired():
-    many = [run(number, (A, B)[number % 2]) for number in range(MOST_RUNS_PAIRED + 1)]
-    assert sorted(numbers(many)) == [(number, number + 2) for number in range(MOST_RUNS_PAIRED - 1)]
+def test_a_run_is_paired_with_those_just_before_it_and_the_last_on_its_gpu_model():
+    machines = [A, *[B] * RUNS_BEFORE, A, B]
+    found = numbers([run(number, machine) for number, machine in enumerate(machines)])
+    newest = len(machines) - 1
+    assert {older for older, newer in found if newer == newest} == set(range(newest - RUNS_BEFORE, newest))
+    assert {older for older, newer in found if newer == newest - 1} == set(range(newest - 1))  # the first is on A too
+
+
+def test_a_newer_run_takes_no_pair_away():
+    many = [run(number, (A, B)[number % 3 % 2]) for number in range(RUNS_BEFORE + 5)]
+    for count in range(len(many)):
+        assert set(numbers(many[:count])) <= set(numbers(many[: count + 1]))
 
 
 def test_runs_that_share_two_experiments_are_one_pair():

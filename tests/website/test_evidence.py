@@ -5,10 +5,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from factory import measured_run
+from factory import measured_run, publish
 
-from lab.errors import EvidenceError
+from lab.errors import EvidenceError, LabError
 from lab.evidence.source import MEASURED, ROOT, source_digest
+from lab.website.data.kept import judged
 from lab.website.data.promoted import load_evidence, promote
 
 TIMES = {"torch-baseline": 200e-6, "torch-fused": 30e-6, "triton-fused-rmsnorm": 22e-6}
@@ -97,3 +98,16 @@ def test_altered_evidence_is_not_loaded(tmp_path, repository, name):
     altered.write_text(altered.read_text() + "\n")
     with pytest.raises(EvidenceError, match=name):
         load_evidence(tmp_path / "evidence")
+
+
+def test_what_was_kept_of_it_and_cannot_be_read_is_named_with_what_to_do(tmp_path):
+    publish(tmp_path / "evidence", measured_run(tmp_path, TIMES, sweeps=3))
+    (evidence,) = load_evidence(tmp_path / "evidence")
+    (item,) = judged(evidence, tmp_path / "kept").experiments
+    path = next((tmp_path / "kept").rglob("data.json"))
+    path.write_text(path.read_text()[:-100])
+    with pytest.raises(LabError, match="delete the folder, and build again"):
+        item.load()
+    (path.parents[1] / "experiments.json").write_text("{")
+    with pytest.raises(LabError, match="delete the folder, and build again"):
+        judged(evidence, tmp_path / "kept")

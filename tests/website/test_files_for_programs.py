@@ -68,10 +68,35 @@ def test_of_what_nobody_measured_the_tables_hold_what_is_registered() -> None:
 
 
 def test_a_table_survives_any_text_and_gives_no_spreadsheet_a_formula() -> None:
-    nasty = ['=HYPERLINK("http://x")', "+1", "-2", "@x", 'say "so", then\r\nagain', "a\x00b", "plain"]
+    nasty = [
+        '=HYPERLINK("http://x")',
+        "+1",
+        "-2",
+        "@x",
+        'say "so", then\r\nagain',
+        "a\x00b",
+        "plain",
+        " =1",
+        "a; =1;b",
+        "＝1",
+        "\n1",
+    ]
     text = csv_text(("what",), [[each] for each in nasty])
     rows = [row[0] for row in csv.reader(io.StringIO(text, newline=""), strict=True)]
-    assert rows == ["what", '\'=HYPERLINK("http://x")', "'+1", "'-2", "'@x", nasty[4], "a\ufffdb", "plain"]
+    assert rows == [
+        "what",
+        '\'=HYPERLINK("http://x")',
+        "'+1",
+        "'-2",
+        "'@x",
+        nasty[4],
+        "a\ufffdb",
+        "plain",
+        " '=1",
+        "a; '=1;b",
+        "'＝1",
+        "'\n1",
+    ]
     assert (
         csv_text(("x",), [[-1.5], [None], [True], [[1, 2]], [["a", "b"]]])
         == 'x\r\n-1.5\r\n""\r\ntrue\r\n1x2\r\na b\r\n'

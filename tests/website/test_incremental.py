@@ -2,7 +2,9 @@
 
 import os
 import random
+import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,8 +90,8 @@ def damage(dice: random.Random, site: Site, step: int) -> None:
         (site.out / f"stray-{step}" / "file").write_text("nobody built this")
     elif what < 0.6:
         shutil.rmtree(site.memory, ignore_errors=True)
-    elif what < 0.7 and site.memory.exists():
-        next(site.memory.iterdir()).write_text('{"keys": 1}')
+    elif what < 0.7 and (memories := list(site.memory.glob("*.json"))):
+        memories[0].write_text('{"keys": 1}')
     elif what < 0.75:
         shutil.rmtree(site.out, ignore_errors=True)
 
@@ -137,6 +139,82 @@ def test_a_build_that_fails_leaves_the_site_as_it_was(site, monkeypatch) -> None
     monkeypatch.undo()
     assert tree(site.out) == before
     assert [path.name for path in site.folder.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("moves", range(6))
+def test_a_build_that_is_killed_leaves_every_page_in_its_place_and_the_next_one_mends_the_rest(site, moves) -> None:
+    site.build({"one": {"index.html": "1", "gone/index.html": "1"}, "two": {"2/index.html": "2"}})
+    after = {"one": {"index.html": "a", "3/index.html": "3"}, "two": {"2/index.html": "b"}}
+    if os.fork() == 0:
+        replace, left = os.replace, iter(range(moves))
+
+        def killed(source, target) -> None:
+            if next(left, None) is None:
+                os._exit(9)
+            replace(source, target)
+
+        os.replace = killed
+        try:
+            site.build(after)
+        finally:
+            os._exit(0)
+    os.wait()
+    found = tree(site.out)
+    assert found["index.html"] in ("1", "a")
+    assert found["2/index.html"] in ("2", "b")
+    site.build(after)
+    assert tree(site.out) == {path: text for files in after.values() for path, text in files.items()}
+    assert not list(site.folder.glob(".*")), "what the killed build left is gone"
+
+
+def test_of_two_builds_at_once_neither_disturbs_the_other(site) -> None:
+    """They begin together, and the first holds the second up while it makes a part."""
+    reads, writes = os.pipe()
+
+    def slow(before: Memory) -> Iterator[tuple[str, bytes]]:
+        os.write(writes, b"x")
+        time.sleep(0.2)
+        yield "a/index.html", b"a"
+
+    if os.fork() == 0:
+        try:
+            write_parts([Part(name="a", key="a", make=slow)], site.out, site.memory)
+        finally:
+            os._exit(0)
+    os.read(reads, 1)
+    made: list[str] = []
+    site.build({"b": {"b/index.html": "b"}}, made)
+    os.wait()
+    assert tree(site.out) == {"b/index.html": "b"}
+    assert made == ["b"]
+    site.build({"b": {"b/index.html": "b"}}, made)
+    assert made == ["b"], "what the later build remembers is its own"
+
+
+def test_two_files_of_one_size_and_time_that_change_places_are_put_right(site) -> None:
+    parts = {"one": {"a.svg": "supported", "b.svg": "not known"}}
+    site.build(parts)
+    first, second = site.out / "a.svg", site.out / "b.svg"
+    os.utime(second, ns=(first.stat().st_atime_ns, first.stat().st_mtime_ns))
+    (memory,) = site.memory.glob("*.json")
+    memory.write_text(re.sub(r'("b\.svg":\[\d+,)\d+', rf"\g<1>{first.stat().st_mtime_ns}", memory.read_text()))
+    first.rename(site.out / "c.svg")
+    second.rename(first)
+    (site.out / "c.svg").rename(second)
+    site.build(parts)
+    assert tree(site.out) == parts["one"]
+
+
+def test_a_folder_where_a_page_was_gives_way(site) -> None:
+    parts = {"one": {"index.html": "1"}, "two": {"a/index.html": "2"}}
+    site.build(parts)
+    (site.out / "index.html").unlink()
+    (site.out / "index.html").mkdir()
+    (site.out / "index.html" / "x").write_text("x")
+    shutil.rmtree(site.out / "a")
+    (site.out / "a").write_text("a file")
+    site.build(parts)
+    assert tree(site.out) == {"index.html": "1", "a/index.html": "2"}
 
 
 def test_two_parts_may_not_write_one_file(site) -> None:

@@ -28,12 +28,30 @@ def found(html, quotable=NOTHING, page=PAGE):
 @pytest.mark.parametrize(
     "figure",
     ["23.61 µs", "1.3 ms", "2 s", "4930 GB/s", "3.35 TB/s", "67 MB", "50 MiB", "80GB", "2 %", "±2%", "1.33×",
-     "989 TFLOP/s", "1980 MHz", "700 W", "38 °C", "0.5 J", "5 per cent", "10 seconds", "3\u00a0µs", "7\u202f%"],
+     "989 TFLOP/s", "1980 MHz", "700 W", "38 °C", "0.5 J", "5 per cent", "10 seconds", "3\u00a0µs", "7\u202f%",
+     "3\u2009ms", "3  ms", "3\nms", "3-ms", "2 μs", "2 us", "1.3x", "1.3 times as", "80 percent", "2-fold", "3 GiB/s",
+     "3 TFLOPS", "３.２ ms", "٣ ms", "½ ms"],
 )  # fmt: skip
 def test_a_digit_with_a_unit_is_a_figure(figure):
     assert FIGURE.search(figure)
     (text,) = found(f"<p>It took {figure} here.</p>")
     assert text == " ".join(f"It took {figure} here.".split())
+
+
+@pytest.mark.parametrize(
+    "html",
+    ["3&nbsp;ms", "3&#8201;ms", "3 <b>ms</b>", "<span>3</span> <span>ms</span>", "3<!-- --> ms", "<b>3 </b>ms",
+     "<i><b>٣</b></i> ms"],
+)  # fmt: skip
+def test_a_figure_may_not_hide_between_entities_elements_or_comments(html):
+    assert found(f"<p>It took {html} here.</p>")
+
+
+def test_a_figure_whose_digits_are_traced_or_whose_parts_are_exempt_is_none():
+    assert found('<p><data value="1" data-src="data.json#/a">1</data> <span>ms</span></p>') == []
+    assert found("<pre>3 <b>ms</b></pre>") == []
+    assert found("<p data-constant>3 <b>ms</b></p>") == []
+    assert found("<table><tr><td>3</td><td>ms</td></tr></table>") == []
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,17 @@
 import dataclasses
 
 import pytest
-from factory import measured_run
+from factory import FAST_BEATS_PLAIN, SMALL, measured_run, small_experiment
 from test_site import TIMES, publish
 
-from lab.errors import EvidenceError
+from lab.definition.plan import planned
+from lab.errors import DefinitionError, EvidenceError
 from lab.verdict.results import load_run
 from lab.website.data.judged import judged_run
 from lab.website.outputs import Attachment
 from lab.website.pages import experiment
 from lab.website.site import build_site
-from lab.website.wording.outside import refuse_outside, said_in_badges
+from lab.website.wording.outside import check_claims, refuse_outside, said_in_badges
 
 NAME = "normalization-fusion"
 
@@ -39,6 +40,7 @@ def test_what_the_run_held_may_be_said(item, text):
     ("text", "kind"),
     [
         ("On one NVIDIA H200", "GPU 'H200'"), ("on an A100 too", "GPU 'A100'"), ("on an RTX 4090", "GPU 'RTX 4090'"),
+        ("on an H20", "GPU 'H20'"), ("on every Hopper", "GPU 'Hopper'"), ("in tf32", "data type 'tf32'"),
         ("for float64 too", "data type 'float64'"), ("in bf16", "data type 'bf16'"),
         ("at 4096×4097 float16", "shape '4096×4097'"), ("at 4096x8192", "shape '4096x8192'"),  # of a case left out
     ],
@@ -46,6 +48,25 @@ def test_what_the_run_held_may_be_said(item, text):
 def test_what_it_did_not_hold_is_refused_by_name(item, text, kind):
     with pytest.raises(EvidenceError, match=rf"{NAME}, card: speaks of {kind}, which its evidence does not hold"):
         refuse_outside(item, [("card", text)])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("Fast is faster than plain on an H100.", "GPU 'H100'"), ("Fast wins at bfloat16.", "data type 'bfloat16'"),
+        ("Fast wins at 64×129.", "shape '64×129'"), ("Fast wins at 64x128 float32.", ""),
+        ("Fast writes float8 faster.", ""),  # which its case describes
+    ],
+)  # fmt: skip
+def test_a_claim_is_not_registered_in_words_wider_than_its_cases(text, says):
+    case = dataclasses.replace(SMALL, description="small, and cast to float8")
+    claim = dataclasses.replace(FAST_BEATS_PLAIN, text=text, cases=(case,))
+    plan = planned(small_experiment(cases=(case,), claims=(claim,), headlines=(claim,)), frozenset())
+    if says:
+        with pytest.raises(DefinitionError, match=f"doubling: claim fast-beats-plain speaks of {says}"):
+            check_claims([plan])
+    else:
+        check_claims([plan])
 
 
 @pytest.mark.parametrize("text", ["as an eager caller waits, it ran", "in device_warm it ran"])

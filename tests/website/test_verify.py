@@ -5,6 +5,8 @@ import json
 import re
 import shutil
 import zipfile
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,36 +15,40 @@ from test_site import EXPERIMENT, TIMES, publish
 
 from lab.cli import MOST_TOLD, main
 from lab.errors import EvidenceError
+from lab.evidence import journal
+from lab.evidence.record import Control
 from lab.verdict import statistics
 from lab.verdict.results import load_run
-from lab.website.data.promoted import load_evidence
 from lab.website.data.published import experiment_data
 from lab.website.site import build_site
+from lab.website.verification import evidence as verified_evidence
+from lab.website.verification import files
+from lab.website.verification import verify as verification
 from lab.website.verification.again import reckoned_again
+from lab.website.verification.evidence import load_published
 from lab.website.verification.figures import misread
+from lab.website.verification.files import check_manifest
 from lab.website.verification.statistics import interval, p50_and_p95, student_quantile
 from lab.website.verification.verify import verify
 
 DATA = "experiments/normalization-fusion/data.json"
 CASE = "rmsnorm-4096x4096-float16"
+BADGE = "experiments/normalization-fusion/badges/torch-fused-beats-decomposed.svg"
 CELL = ("cells", CASE, "torch-fused")
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory):
+def decisions(tmp_path_factory):
+    """A folder of no decision records."""
+    return tmp_path_factory.mktemp("decisions")
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory, decisions):
     """A site with the raw samples of its only run."""
     folder = tmp_path_factory.mktemp("verified")
     publish(folder / "evidence", measured_run(folder, TIMES, sweeps=3))
-    (folder / "decisions").mkdir()
-    build_site(folder / "site", folder / "decisions", folder / "evidence")
-    for evidence in load_evidence(folder / "evidence"):
-        raw = folder / "site" / "runs" / evidence.digest[:12]
-        if not (raw / "evidence.json").is_file():
-            raw.mkdir(parents=True, exist_ok=True)
-            for name in ("evidence.json", "plan.json"):
-                shutil.copy(evidence.directory / name, raw / name)
-            journal = (evidence.directory / "journal.jsonl").read_bytes()
-            (raw / "journal.jsonl.gz").write_bytes(gzip.compress(journal, mtime=0))
+    build_site(folder / "site", decisions, folder / "evidence", base_url="https://lab.example/a&b")
     return folder / "site"
 
 
@@ -53,10 +59,15 @@ def site(published, tmp_path):
     return tmp_path / "site"
 
 
-def told(site):
+@pytest.fixture
+def told(decisions):
     """What verifying finds, a line a difference; the manifest, which hashes what a test spoils, apart."""
-    (site / "manifest.json").unlink(missing_ok=True)
-    return [str(difference) for difference in verify(site, lambda _: None).differences]
+
+    def verified(site):
+        found = map(str, verify(site, lambda _: None, decisions).differences)
+        return [line for line in found if "manifest.json" not in line]
+
+    return verified
 
 
 def raw(site, name):
@@ -69,24 +80,26 @@ def change(path, old, new):
     path.write_text(text.replace(old, new, 1))
 
 
-def test_a_site_agrees_with_its_own_samples(published):
-    found = verify(published, lambda _: None)
+def test_a_site_agrees_with_its_own_samples(published, decisions):
+    found = verify(published, lambda _: None, decisions)
     assert found.differences == ()
     assert found.runs == 1
     assert found.pages >= 10
     assert found.figures > 300
 
 
-def test_a_text_that_does_not_say_its_value_is_named(site):
+def test_a_text_that_does_not_say_its_value_is_named(site, told):
     page = site / EXPERIMENT
     source = re.search(r'<data value="[\d.e-]+" data-src="(data\.json#/claims/[^"]+/ratio)">', page.read_text())
     text = re.sub(rf'(data-src="{re.escape(source[1])}">)[^<]+', r"\g<1>9.99×", page.read_text(), count=1)
     page.write_text(text)
-    (line,) = told(site)
-    assert line.startswith(f"{EXPERIMENT} → {source[1]}: says '9.99×'")
+    text, figure = told(site)
+    assert figure.startswith(f"{EXPERIMENT} → {source[1]}: says '9.99×'")
+    assert text.startswith(f"{EXPERIMENT}, line ")
+    assert "9.99×" in text
 
 
-def test_a_value_that_is_changed_in_page_and_data_alike_is_named_by_its_pointer(site):
+def test_a_value_that_is_changed_in_page_and_data_alike_is_named_by_its_pointer(site, told):
     data = json.loads((site / DATA).read_text())
     cell = data["cells"][CASE]["torch-fused"]
     was = cell["p50_seconds"]
@@ -96,18 +109,17 @@ def test_a_value_that_is_changed_in_page_and_data_alike_is_named_by_its_pointer(
     assert f"{DATA}#{pointer}: published is 1e-06, computed {was}" in told(site)
 
 
-def test_a_verdict_that_its_samples_do_not_give_is_named(site):
+def test_a_verdict_that_its_samples_do_not_give_is_named(site, told):
     change(site / DATA, '"status": "refuted"', '"status": "supported"')
     assert any(line.endswith('/status: published is "supported", computed "refuted"') for line in told(site))
 
 
-def test_a_figure_that_points_nowhere_is_named(site):
+def test_a_figure_that_points_nowhere_is_named(site, told):
     change(site / EXPERIMENT, "data.json#/counts/cases", "data.json#/counts/casks")
-    (line,) = told(site)
-    assert "data.json#/counts/casks: points at nothing" in line
+    assert "data.json#/counts/casks: points at nothing" in told(site)[1]
 
 
-def test_samples_that_were_altered_are_named_and_what_follows_from_them_too(site):
+def test_samples_that_were_altered_are_named_and_what_follows_from_them_too(site, told):
     path = raw(site, "journal.jsonl.gz")
     lines = gzip.decompress(path.read_bytes()).decode().splitlines(keepends=True)
     path.write_bytes(gzip.compress("".join(line for line in lines if '"torch-compile"' not in line).encode()))
@@ -128,9 +140,25 @@ def test_samples_that_were_altered_are_named_and_what_follows_from_them_too(site
     ],
     ids=["torn", "no gzip", "no journal", "no plan", "broken plan", "broken evidence"],
 )
-def test_a_run_that_cannot_be_read_is_named_and_not_passed_over(site, name, spoil, says):
+def test_a_run_that_cannot_be_read_is_named_and_not_passed_over(site, tmp_path, name, spoil, says):
     spoil(raw(site, name))
-    assert any(line.startswith("runs/") and says in line for line in told(site))
+    found = []
+    assert load_published(site, tmp_path / "scratch", found, lambda _: None) == ()
+    (line,) = map(str, found)
+    assert line.startswith("runs/")
+    assert says in line
+
+
+def test_a_run_that_nobody_can_have_measured_is_named_and_ends_nothing(site, tmp_path):
+    path = raw(site, "journal.jsonl.gz")
+    (tmp_path / "was").write_bytes(gzip.decompress(path.read_bytes()))
+    records = journal.read(tmp_path / "was").records
+    strange = [replace(each, profile="nobody") if isinstance(each, Control) else each for each in records]
+    journal.append(tmp_path / "is", *strange)
+    path.write_bytes(gzip.compress((tmp_path / "is").read_bytes()))
+    found = []
+    load_published(site, tmp_path / "scratch", found, lambda _: None)
+    assert any("cannot be judged (KeyError" in str(line) for line in found)
 
 
 def test_a_site_without_samples_cannot_be_verified(site):
@@ -139,32 +167,116 @@ def test_a_site_without_samples_cannot_be_verified(site):
         verify(site, lambda _: None)
 
 
-def test_a_figure_out_of_a_file_that_nothing_computes_is_named(site):
-    (site / "other.json").write_text('{"a": 1}')
-    (site / "page.html").write_text('<data value="1" data-src="other.json#/a">1</data>')
-    assert told(site) == ["other.json: figures point here, and nothing computes it"]
+def falsify(site):
+    """Lie in as many ways as there are kinds of files; returns the places."""
+    lies = {
+        "a sentence's verdict": (EXPERIMENT, "refuted", "supported"),
+        "a curve": (EXPERIMENT, '<line class="mark whisker" x1="', '<line class="mark whisker" x1="1'),
+        "a figure's pointer": (EXPERIMENT, "#/counts/cases", "#/counts/profiles"),
+        "a boundary": ("experiments/normalization-fusion/cases/" + CASE + "/index.html", "H100", "H200"),
+        "a count": ("index.html", "Kernel Evidence Lab", "Kernel Evidence lab"),
+        "a badge": (BADGE, ">supported", ">refuted"),
+        "a table": ("experiments/normalization-fusion/cells.csv", ",3,", ",4,"),
+        "the feed": ("feed.atom", "refuted", "supported"),
+        "what is searched": ("search/index.js", "Kernel", "kernel"),
+        "a rule": ("policy/index.html", "1.20", "1.50"),
+        "a schema": ("schemas/experiment.json", "number", "string"),
+        "a style": ("assets/style.css", "{", "{ "),
+        "an address": ("sitemap.xml", "lab.example/a&amp;b/policy", "lab.example/policy"),
+    }
+    for name, old, new in lies.values():
+        change(site / name, old, new)
+    (site / "trust" / "index.html").unlink()
+    (site / "more.html").write_text('<data value="1" data-src="/etc/x.json#/a">1</data>')
+    pages = [site / "glossary" / "index.html", site / "methods" / "index.html"]
+    first, second = (path.read_bytes() for path in pages)
+    pages[0].write_bytes(second)
+    pages[1].write_bytes(first)
+    swapped = [path.relative_to(site).as_posix() for path in pages]
+    return [name for name, _, _ in lies.values()] + swapped + ["trust/index.html", "more.html"]
 
 
-def test_files_are_held_against_the_manifest(site, tmp_path):
+def test_every_page_and_file_is_held_against_one_made_afresh(site, told):
+    places = falsify(site)
+    found = told(site)
+    for name in places:
+        assert any(re.match(rf"{re.escape(name)}(, line \d+|#\S*)?: ", line) for line in found), name
+
+
+def test_files_are_held_against_the_manifest(site):
     change(site / "index.html", "<h1>", "<h1> ")
     (site / "extra.txt").write_text("x")
-    (site / "manifest.json").write_text(json.dumps({"files": {"index.html": "0" * 64, "gone.html": "0" * 64}}))
-    found = [str(difference) for difference in verify(site, lambda _: None).differences]
+    (site / "link").symlink_to("/etc/hostname")
+    change(site / "manifest.json", '"policy/index.html"', '"gone.html"')
+    found = [str(difference) for difference in check_manifest(site)]
     assert "index.html: is not the file whose SHA-256 manifest.json gives" in found
     assert "gone.html: is missing; manifest.json lists it" in found
+    assert "policy/index.html: is not listed in manifest.json" in found
     assert "extra.txt: is not listed in manifest.json" in found
+    assert "link: is a link or a device, and no file of a site" in found
 
 
-def test_a_zip_is_a_site_too(published, tmp_path, capsys):
-    archive = tmp_path / "site.zip"
+def test_a_manifest_that_says_more_than_hashes_is_named_and_so_is_none(site):
+    change(site / "manifest.json", '"bytes": ', '"bytes": 1')
+    assert [found.place for found in check_manifest(site)] == ["manifest.json"]
+    (site / "manifest.json").unlink()
+    assert [str(found) for found in check_manifest(site)] == [
+        "manifest.json: is missing; it lists every file of a site"
+    ]
+
+
+def test_a_digest_or_a_field_that_the_samples_do_not_have_is_named(site, told):
+    """The digest becomes part of paths, here and on a reader's disk."""
+    path = raw(site, "evidence.json")
+    change(path, '"digest": "', '"digest": "../../../../')
+    change(path, "{", '{"by": "somebody", ')
+    found = told(site)
+    assert any("evidence.json#/digest: published is" in line for line in found)
+    assert any("evidence.json#/by: is published, and nothing computes it" in line for line in found)
+
+
+def zipped(site, archive, folder="site"):
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-        for path in published.rglob("*"):
-            packed.write(path, Path("site") / path.relative_to(published))
+        for path in site.rglob("*"):
+            packed.write(path, Path(folder) / path.relative_to(site))
+    return archive
+
+
+def test_a_zip_is_a_site_too(published, decisions, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(verification, "verify", partial(verify, decisions=decisions))
+    archive = zipped(published, tmp_path / "site.zip")
     assert main(["verify", str(archive)]) == 0
     assert "1 runs judged again" in capsys.readouterr().out
     archive.write_bytes(archive.read_bytes()[:-4000])
     assert main(["verify", str(archive)]) == 2
     assert "cannot be unpacked" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (("../index.html",), "leads out of it"), (("/index.html",), "leads out of it"),
+        (("a/..\\b",), "leads out of it"), (("C:/b",), "leads out of it"), (("index.html", "index.html"), "twice"),
+        (("index.html",), "holds no index.html"),
+    ],
+    ids=["parent", "root", "windows", "drive", "twice", "a folder"],
+)  # fmt: skip
+def test_a_zip_that_is_not_what_it_seems_is_refused(tmp_path, names, says):
+    archive = tmp_path / "odd.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for name in names:
+            packed.writestr(name + "/x" * (says == "holds no index.html"), "x")
+    with pytest.raises(EvidenceError, match=says):
+        verify(archive, lambda _: None)
+
+
+def test_a_zip_or_a_journal_that_would_fill_the_disk_is_refused(site, tmp_path, told, monkeypatch):
+    monkeypatch.setattr(files, "MOST_UNPACKED_BYTES", 10_000)
+    with pytest.raises(EvidenceError, match="would unpack to"):
+        verify(zipped(site, tmp_path / "large.zip"), lambda _: None)
+    monkeypatch.setattr(verified_evidence, "MOST_JOURNAL_BYTES", 10_000)
+    assert any("journal.jsonl.gz unpacks to more than 10,000 bytes" in line for line in told(site))
 
 
 @pytest.mark.parametrize("name", ["nowhere", "empty"])
@@ -174,8 +286,8 @@ def test_what_is_no_site_is_refused(tmp_path, capsys, name):
     assert str(tmp_path / name) in capsys.readouterr().err
 
 
-def test_the_command_lists_the_first_differences_and_counts_the_rest(site, capsys):
-    (site / "manifest.json").unlink(missing_ok=True)
+def test_the_command_lists_the_first_differences_and_counts_the_rest(site, decisions, capsys, monkeypatch):
+    monkeypatch.setattr(verification, "verify", partial(verify, decisions=decisions))
     page = site / EXPERIMENT
     page.write_text(re.sub(r'(data-src="[^"]*/p50_seconds">)[^<]+', r"\g<1>0.01", page.read_text()))
     assert main(["verify", str(site)]) == 1

@@ -13,12 +13,13 @@ from lab.website.data.differences import one_machine
 from lab.website.data.judged import Judged
 from lab.website.data.rounding import rounded
 
-MOST_RUNS_PAIRED = 8  # of an experiment: up to so many, each is held against each
+RUNS_BEFORE = 7  # of an experiment, that a run is held against
 
 
 def run_pairs(histories: Iterable[Sequence[Judged]]) -> tuple[tuple[str, str], ...]:
-    """Digests of the runs to hold against one another, older first: neighbours of an experiment on a GPU model, and
-    all of an experiment that has few. `histories`: the runs of each experiment, oldest first."""
+    """Digests of the runs to hold against one another, older first: each against those just before it, and against
+    the one before it on its GPU model. A newer run adds pairs and takes none away, so that their addresses stay.
+    `histories`: the runs of each experiment, oldest first."""
     ended: dict[tuple[str, str], tuple[str, str]] = {}
     for history in histories:
         for older, newer in _pairs(history):
@@ -52,15 +53,14 @@ def comparison_data(older: Sequence[Judged], newer: Sequence[Judged]) -> dict[st
 
 
 def _pairs(history: Sequence[Judged]) -> Iterator[tuple[Judged, Judged]]:
-    if len(history) <= MOST_RUNS_PAIRED:
-        yield from ((older, newer) for place, newer in enumerate(history) for older in history[:place])
-        return
     last: dict[tuple[str, str], Judged] = {}
-    for item in history:
-        model = (item.machine["device"], item.machine["gpu"])
-        if model in last:
-            yield last[model], item
-        last[model] = item
+    for place, newer in enumerate(history):
+        model = (newer.machine["device"], newer.machine["gpu"])
+        near = history[max(0, place - RUNS_BEFORE) : place]
+        yield from ((older, newer) for older in near)
+        if model in last and last[model] not in near:
+            yield last[model], newer
+        last[model] = newer
 
 
 def _times(older: Judged, newer: Judged) -> dict[str, dict[str, Any]]:

@@ -7,16 +7,19 @@ of each, the plan and the data as they are published. All of it may be deleted a
 import json
 import pickle
 import shutil
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from lab.definition.catalogue import load_audits, load_experiments
 from lab.definition.plan import PlannedExperiment, planned
 from lab.definition.publication import Publication
+from lab.errors import LabError
 from lab.evidence.codec import digest, from_data, to_data
 from lab.evidence.source import ROOT
 from lab.verdict.validity import study
@@ -25,6 +28,7 @@ from lab.website.data.promoted import Evidence
 from lab.website.data.published_trust import trust_data
 from lab.website.data.shelf import Held
 from lab.website.sources import digest_of
+from lab.website.wording.outside import check_claims
 from lab.website.wording.prose import check_typed
 
 KEPT = ROOT / ".cache" / "judged"
@@ -32,11 +36,12 @@ EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
 LIST = "experiments.json"
 JUDGING = (
     "lab/verdict", "lab/evidence", "lab/definition", "lab/website/data/published*.py", "lab/website/data/rounding.py",
-    "lab/website/data/kept.py", "lab/website/data/judged.py", "experiments/audits",
+    "lab/website/data/kept.py", "lab/website/data/judged.py", "lab/profiler/readings.py", "experiments/audits",
 )  # fmt: skip
+PACKAGES = ("numpy", "scipy")  # which reckon for it
 DEFINING = (
     "experiments/*.py", "lab/definition", "lab/kernels", "lab/evidence/codec.py", "lab/website/wording/prose.py",
-    "lab/website/wording/figures_said.py",
+    "lab/website/wording/outside.py", "lab/website/wording/figures_said.py",
 )  # fmt: skip
 
 
@@ -54,7 +59,10 @@ def judged(evidence: Evidence, kept: Path = KEPT) -> KeptRun:
     folder = kept / _rules() / evidence.digest
     if not folder.is_dir():
         _keep(folder, evidence)
-    listed = json.loads((folder / LIST).read_text(encoding="utf-8"))
+    try:
+        listed = json.loads((folder / LIST).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise _unreadable(folder, problem) from None
     return KeptRun(
         finished_utc=listed["finished_utc"],
         run_id=listed["run_id"],
@@ -78,9 +86,12 @@ class Drawer:
     folder: Path
 
     def __call__(self) -> Judged:
-        text = (self.folder / "data.json").read_text(encoding="utf-8")
-        planned = json.loads((self.folder / "plan.json").read_bytes())
-        return Judged(plan=from_data(PlannedExperiment, planned), data=json.loads(text), text=text)
+        try:
+            text = (self.folder / "data.json").read_text(encoding="utf-8")
+            planned = json.loads((self.folder / "plan.json").read_bytes())
+            return Judged(plan=from_data(PlannedExperiment, planned), data=json.loads(text), text=text)
+        except (OSError, ValueError) as problem:
+            raise _unreadable(self.folder, problem) from None
 
     def put(self, item: Judged) -> None:
         self.folder.mkdir(parents=True)
@@ -98,7 +109,9 @@ def definitions(kept: Path = KEPT) -> tuple[PlannedExperiment, ...]:
     if not path.is_file():
         found = load_experiments()
         check_typed(found)
-        _replace(path, json.dumps([to_data(planned(each, EVERYTHING)) for each in found]).encode())
+        plans = [planned(each, EVERYTHING) for each in found]
+        check_claims(plans)
+        _replace(path, json.dumps([to_data(plan) for plan in plans]).encode())
     return tuple(from_data(PlannedExperiment, item) for item in json.loads(path.read_text(encoding="utf-8")))
 
 
@@ -119,6 +132,10 @@ def trust(evidence: Sequence[Evidence], kept: Path = KEPT) -> dict[str, Any]:
         _replace(path, json.dumps(trust_data(study(runs), runs)).encode())
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
+
+
+def _unreadable(folder: Path, problem: Exception) -> LabError:
+    return LabError(f"{folder}: what was kept cannot be read ({problem}); delete the folder, and build again")
 
 
 def _replace(path: Path, content: bytes) -> None:
@@ -157,5 +174,5 @@ def _keep(folder: Path, evidence: Evidence) -> None:
 
 @cache
 def _rules() -> str:
-    """A digest of the code that judges."""
-    return digest_of(*JUDGING)[:16]
+    """A digest of the code that judges, and of what it reckons with."""
+    return digest([digest_of(*JUDGING), sys.version, *map(version, PACKAGES)])[:16]

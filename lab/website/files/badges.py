@@ -15,6 +15,7 @@ from lab.definition.experiment import SLUG, USUAL_THRESHOLD
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.verdict.judge import Status
 from lab.website import format
+from lab.website.data.contradicted import contradicting
 from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.naming import DTYPES, case_name
@@ -85,7 +86,8 @@ def badges_room(gathered: Gathered) -> Iterator[Attachment | Document]:
         return
     for item in gathered.current:
         folder = f"experiments/{item.plan.name}"
-        found = [badge(item, claim) for claim in item.plan.claims]
+        history = gathered.history(item.plan.name)
+        found = [badge(item, claim, contradicting(item, claim.name, history)) for claim in item.plan.claims]
         for each in found:
             yield Attachment(path=f"{folder}/badges/{each.name}.svg", content=svg(each))
         page = BadgesPage(
@@ -97,11 +99,14 @@ def badges_room(gathered: Gathered) -> Iterator[Attachment | Document]:
         yield Document(path=f"{folder}/badges/index.html", template="badges.html", view={"page": page})
 
 
-def badge(item: Judged, claim: PlannedClaim) -> Badge:
+def badge(item: Judged, claim: PlannedClaim, newer: Judged | None = None) -> Badge:
+    """`newer`: a run that says otherwise, though it does not take the place of the one shown."""
     cases = [case for case in item.plan.cases if case.name in claim.cases and case.included]
     status = Status(item.data["claims"][claim.name]["status"])
     label = _label(item, claim, cases)
     value = _value(item, claim, status, cases)
+    if newer:
+        value = (*value, f"; {newer.data['claims'][claim.name]['status']} in a newer run")
     label_width, value_width = _width(label) + 16, _width(_text(value)) + 34
     return Badge(
         name=_file_name(claim.name),

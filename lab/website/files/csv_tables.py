@@ -15,7 +15,8 @@ from lab.website.files.csv_rows import TABLES
 from lab.website.outputs import Attachment, Gathered
 
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes a text for a formula by
+# What a spreadsheet takes for the start of a formula; after a semicolon too, which parts fields in many languages.
+FORMULA = re.compile(r"(^\s*|;\s*)(?=[=+\-@＝＋－＠])|^(?=[\t\r\n])")
 ABOUT = {
     "cells": "every profile at every case",
     "claims": "every verdict",
@@ -74,6 +75,5 @@ def _plain(value: Any) -> Any:
         whole = all(isinstance(each, int) for each in value)
         return _plain(("x" if whole else " ").join(map(str, value)))
     if isinstance(value, str):
-        text = CONTROL.sub("\ufffd", value)
-        return f"'{text}" if text.startswith(FORMULA) else text
+        return FORMULA.sub(r"\1'", CONTROL.sub("\ufffd", value))
     return value

@@ -6,7 +6,7 @@ Whoever got a copy of the site can tell by it whether anything was changed, is m
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,16 +40,3 @@ def manifest_text(files: Mapping[str, Listed]) -> str:
         for name, found in sorted(files.items())
     )
     return f'{{\n "$schema": "schemas/manifest.json",\n "schema": {SCHEMA},\n "files": {{\n{lines}\n }}\n}}\n'
-
-
-def differences(site: Path) -> Iterator[str]:
-    """What the manifest of a site and its files disagree about, a sentence each."""
-    told = json.loads((site / NAME).read_text(encoding="utf-8"))["files"]
-    found = read_files(site)
-    for name in sorted(told.keys() | found.keys()):
-        if name not in found:
-            yield f"{name}: is in the manifest, and missing"
-        elif name not in told:
-            yield f"{name}: is not in the manifest"
-        elif told[name] != {"bytes": found[name].size_bytes, "sha256": found[name].sha256}:
-            yield f"{name}: is not the file that was published"

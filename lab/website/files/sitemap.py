@@ -6,9 +6,10 @@ resolves them against the sitemap's own address finds every page, but a search e
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 NAME = "sitemap.xml"
 MOST_PAGES = 50_000  # of one sitemap, by the protocol; of more there is an index of sitemaps
@@ -29,6 +30,13 @@ def sitemaps(pages: Sequence[str], base_url: str = "", most: int = MOST_PAGES) -
         for number in range(math.ceil(len(ordered) / most))
     }
     return {NAME: _listing("sitemapindex", "sitemap", list(parts), base_url), **parts}
+
+
+def address_in(sitemap: str) -> str:
+    """The address of the site that a sitemap was made for; empty where it was not known."""
+    locations = re.findall(r"<loc>([^<]*)</loc>", sitemap)
+    folder, slash, _ = unescape(min(locations, key=len, default="")).rpartition("/")
+    return folder + slash
 
 
 def _listing(root: str, item: str, paths: Sequence[str], base_url: str) -> str:

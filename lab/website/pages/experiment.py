@@ -8,6 +8,7 @@ from lab.verdict.explained import EXPLAINED_WITHIN
 from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER, WEIGHED
 from lab.website import format
 from lab.website.charts.speedups import Point, speedup_chart, speedup_figure
+from lab.website.data.contradicted import contradicting
 from lab.website.data.judged import Judged
 from lab.website.data.kept import audits
 from lab.website.decisions import Decision, Freshness, Standing, freshness
@@ -27,12 +28,12 @@ from lab.website.pages.kernels import is_profiled
 from lab.website.pages.labels import case_label, profile_title, series, shape_label
 from lab.website.pages.limits import limits_section
 from lab.website.pages.moved import traffic_card
-from lab.website.pages.past import run_link, verdict_link
+from lab.website.pages.past import finished, run_link, verdict_link
 from lab.website.pages.replication import replication_section
 from lab.website.pages.search import search_answer, search_cards, search_cases
 from lab.website.pages.tables import claim_view, control_row
 from lab.website.pages.traffic import traffic_section
-from lab.website.pages.views import Card, DecisionLink, ExperimentPage
+from lab.website.pages.views import Card, Contradiction, DecisionLink, ExperimentPage
 
 ROOT = "../../"  # from an experiment's page to the site's root
 MOST_ROWS = 64  # of a chart whose rows are labelled
@@ -75,6 +76,7 @@ def experiment_page(
         importance=plan.importance,
         answer=search_answer(shown, ledger) if found else answer(shown, ledger),
         glances=() if found else glances(shown, ledger),
+        contradictions=tuple(_contradictions(shown, history)),
         boundary_line=boundary_line(shown),
         state=_state(shown, ledger),
         date=format.day(shown.measured_utc),
@@ -116,6 +118,19 @@ def experiment_page(
         history=history_section(shown, history, ROOT) if shown.digest else None,
         data=shown.data,
     )
+
+
+def _contradictions(shown: Judged, history: Sequence[Judged]) -> Iterator[Contradiction]:
+    for claim in shown.plan.claims:
+        if run := contradicting(shown, claim.name, history):
+            yield Contradiction(
+                claim=claim.name,
+                text=claim.text,
+                status=run.data["claims"][claim.name]["status"],
+                run_id=run.evidence["run_id"],
+                date=finished(run),
+                link=verdict_link(run, ROOT),
+            )
 
 
 def decision_link(decision: Decision, found: Sequence[Standing]) -> DecisionLink:

@@ -178,6 +178,18 @@ class DecisionLink:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Contradiction:
+    """A claim of which a newer run than the one shown says otherwise."""
+
+    claim: str
+    text: str
+    status: str
+    run_id: str
+    date: str
+    link: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ExperimentPage:
     slug: str
     title: str
@@ -187,6 +199,7 @@ class ExperimentPage:
     importance: str
     answer: Sentence
     glances: tuple[Glance, ...]
+    contradictions: tuple[Contradiction, ...]
     boundary_line: str
     state: Sentence
     date: str

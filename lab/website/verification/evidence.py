@@ -2,20 +2,22 @@
 
 import gzip
 import hashlib
-import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from lab.definition import plan
+from lab.definition.plan import load_plan
 from lab.errors import EvidenceError, LabError
 from lab.evidence import journal
+from lab.website.addresses import short
 from lab.website.data.promoted import NAME, Evidence, address_of
-from lab.website.verification.files import Difference, read_json
+from lab.website.verification.files import UNMEASURED, Difference, apart, read_json
 
 RUNS = "runs"
 PACKED = f"{journal.NAME}.gz"
+MOST_JOURNAL_BYTES = 1 << 30  # a hundred times what a night of measuring leaves
 
 
 def load_published(
@@ -38,18 +40,21 @@ def load_published(
             found.append(evidence)
         except LabError as problem:
             differences.append(Difference(name, str(problem).replace(f"{scratch}/", "")))
+        except UNMEASURED as problem:
+            differences.append(Difference(name, f"cannot be judged ({type(problem).__name__}: {problem})"))
     return tuple(sorted(found, key=lambda item: (item.run.finished_utc, item.run.plan.run_id)))
 
 
 def _load(root: Path, name: str, unpacked: Path) -> tuple[Evidence, list[Difference]]:
     manifest = read_json(root, f"{name}/{NAME}")
     files = _unpack(root, name, unpacked)
-    evidence = Evidence(
-        directory=unpacked,
-        digest=_text(manifest, "digest", name),
-        commit=_text(manifest, "commit", name),
-    )
-    return evidence, list(_misaddressed(manifest, files, evidence, name))
+    hashes = {file: hashlib.sha256(content).hexdigest() for file, content in files.items()}
+    commit = _text(manifest, "commit", name)
+    run_id = load_plan(unpacked).run_id
+    # The digest too is computed: what the manifest says may be any text, and is not to become a path.
+    evidence = Evidence(directory=unpacked, digest=address_of(run_id, commit, hashes), commit=commit)
+    _ = evidence.run  # read and judged here, so that what is wrong with it is said of this run
+    return evidence, list(_misaddressed(manifest, hashes, evidence, name))
 
 
 def _unpack(root: Path, name: str, unpacked: Path) -> Mapping[str, bytes]:
@@ -57,7 +62,7 @@ def _unpack(root: Path, name: str, unpacked: Path) -> Mapping[str, bytes]:
     try:
         held = {
             plan.NAME: (root / name / plan.NAME).read_bytes(),
-            journal.NAME: gzip.decompress((root / name / PACKED).read_bytes()),
+            journal.NAME: _decompressed(root / name / PACKED),
         }
     except FileNotFoundError as missing:
         raise EvidenceError(f"{Path(str(missing.filename)).name} is missing; publish the site again") from None
@@ -69,19 +74,24 @@ def _unpack(root: Path, name: str, unpacked: Path) -> Mapping[str, bytes]:
     return held
 
 
-def _misaddressed(manifest: Any, files: Mapping[str, bytes], evidence: Evidence, name: str) -> Iterator[Difference]:
+def _decompressed(path: Path) -> bytes:
+    with gzip.open(path) as packed:
+        content = packed.read(MOST_JOURNAL_BYTES + 1)
+    if len(content) > MOST_JOURNAL_BYTES:
+        raise EvidenceError(f"{PACKED} unpacks to more than {MOST_JOURNAL_BYTES:,} bytes, which no journal has")
+    return content
+
+
+def _misaddressed(manifest: Any, hashes: Mapping[str, str], evidence: Evidence, name: str) -> Iterator[Difference]:
     """Where the files are not those of the manifest, or the run is not at the address of its digest."""
-    hashes = {file: hashlib.sha256(content).hexdigest() for file, content in files.items()}
+    told = manifest.get("files")
     for file, computed in hashes.items():
-        if computed != (manifest.get("files") or {}).get(file):
+        if not isinstance(told, dict) or told.get(file) != computed:
             yield Difference(f"{name}/{file}", f"is not the file whose SHA-256 {NAME} gives")
-    address = address_of(evidence.run.plan.run_id, evidence.commit, hashes)
-    if address != evidence.digest:
-        yield Difference(f"{name}/{NAME}#/digest", f"published is {evidence.digest[:12]}…, computed {address[:12]}…")
-    if Path(name).name != evidence.digest[:12]:
-        yield Difference(name, f"is not the address of digest {evidence.digest[:12]}…")
-    if manifest.get("run_id") != evidence.run.plan.run_id:
-        yield Difference(f"{name}/{NAME}#/run_id", f"published is {json.dumps(manifest.get('run_id'))}")
+    if Path(name).name != short(evidence.digest):
+        yield Difference(name, f"is not the address of digest {short(evidence.digest)}…, which its files have")
+    right = {"run_id": evidence.run.plan.run_id, "digest": evidence.digest, "commit": evidence.commit, "files": hashes}
+    yield from apart(manifest, {"schema": manifest.get("schema"), **right}, f"{name}/{NAME}#")
 
 
 def _text(manifest: Any, field: str, name: str) -> str:

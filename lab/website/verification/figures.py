@@ -87,12 +87,11 @@ class Figures(HTMLParser):
 
 
 class Data:
-    """The data files of a site, each read once; `asked` are those that a figure points into."""
+    """The data files of a site, each read once."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._held: dict[str, Any] = {}
-        self.asked: set[str] = set()
 
     def file(self, name: str) -> Any:
         if name not in self._held:
@@ -101,7 +100,6 @@ class Data:
 
     def look_up(self, file: str, pointer: str) -> list[Any]:
         """The values along a JSON pointer, the document first. LookupError where it leads nowhere."""
-        self.asked.add(file)
         nodes = [self.file(file)]
         for part in pointer.split("/")[1:]:
             name = part.replace("~1", "/").replace("~0", "~")
@@ -137,12 +135,12 @@ def count_figures(html: str) -> int:
 
 
 def _beside(page: str, file: str) -> str:
-    """The path of a file, relative to the site, that a page names relative to itself."""
+    """The path of a file, relative to the site, that a page names relative to itself. LookupError if it leads out."""
     parts: list[str] = []
-    for part in (PurePosixPath(page).parent / unquote(file)).parts:
+    for part in (*PurePosixPath(page).parent.parts, *unquote(file).split("/")):
         if part == "..":
             parts.pop()
-        else:
+        elif part:
             parts.append(part)
     return "/".join(parts)
 

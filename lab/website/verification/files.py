@@ -1,10 +1,10 @@
 """A published site as `lab verify` finds it: a folder or a zip, and whether its files are those of its manifest."""
 
-import hashlib
 import json
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from lab.errors import EvidenceError
+from lab.website.files.manifest import NAME as MANIFEST
+from lab.website.files.manifest import manifest_text, read_files
 
 FRONT = "index.html"
-MANIFEST = "manifest.json"
+# What judging and page-making raise of evidence that nobody measured: names that are none, times of nought.
+UNMEASURED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+MOST_UNPACKED_BYTES = 8 << 30  # a site of ten thousand experiments has less
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +43,28 @@ def opened(site: Path) -> Iterator[Path]:
         with TemporaryDirectory(prefix="lab-verify-") as scratch:
             try:
                 with zipfile.ZipFile(site) as packed:
+                    _refuse_unsound(site, packed)
                     packed.extractall(scratch)
-            except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as problem:
+            except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as problem:
                 raise EvidenceError(f"{site}: cannot be unpacked ({problem}); download it again") from None
             yield _root(Path(scratch), site)
+
+
+def _refuse_unsound(site: Path, packed: zipfile.ZipFile) -> None:
+    """EvidenceError where a zip is not the same to everybody who unpacks it, or fills the disk."""
+    entries = packed.infolist()
+    names = [entry.filename for entry in entries]
+    if strange := next((name for name in names if not _is_inside(name)), None):
+        raise EvidenceError(f"{site}: holds {strange!r}, which leads out of it; ask for a zip of the folder alone")
+    if twice := next((name for name, count in Counter(names).items() if count > 1), None):
+        raise EvidenceError(f"{site}: holds {twice!r} twice, so that what is read depends on who reads it")
+    if (size := sum(entry.file_size for entry in entries)) > MOST_UNPACKED_BYTES:
+        raise EvidenceError(f"{site}: would unpack to {size:,} bytes, and at most {MOST_UNPACKED_BYTES:,} are accepted")
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a path of a zip stays in the folder where it is unpacked, on every system."""
+    return not name.startswith("/") and not {"..", "."} & set(name.split("/")) and not set(":\\\0") & set(name)
 
 
 def _root(folder: Path, site: Path) -> Path:
@@ -55,22 +77,33 @@ def _root(folder: Path, site: Path) -> Path:
 
 
 def check_manifest(root: Path) -> Iterator[Difference]:
-    """Every file against the SHA-256 that the manifest gives for it; nothing where there is no manifest."""
+    """Every file against the SHA-256 that the manifest gives for it, and the manifest against all of them."""
+    for path in sorted(root.rglob("*")):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            yield Difference(path.relative_to(root).as_posix(), "is a link or a device, and no file of a site")
     if not (root / MANIFEST).is_file():
+        yield Difference(MANIFEST, "is missing; it lists every file of a site")
         return
-    listed = _hashes(read_json(root, MANIFEST))
-    found = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} - {MANIFEST}
-    for name in sorted(listed.keys() | found):
+    told = _told(read_json(root, MANIFEST))
+    found = read_files(root)
+    wrong = False
+    for name in sorted(told.keys() | found.keys()):
+        says = ""
         if name not in found:
-            yield Difference(name, f"is missing; {MANIFEST} lists it")
-        elif name not in listed:
-            yield Difference(name, f"is not listed in {MANIFEST}")
-        elif hashlib.sha256((root / name).read_bytes()).hexdigest() != listed[name]:
-            yield Difference(name, f"is not the file whose SHA-256 {MANIFEST} gives")
+            says = f"is missing; {MANIFEST} lists it"
+        elif name not in told:
+            says = f"is not listed in {MANIFEST}"
+        elif told[name] != found[name].sha256:
+            says = f"is not the file whose SHA-256 {MANIFEST} gives"
+        if says:
+            wrong = True
+            yield Difference(name, says)
+    if not wrong and (root / MANIFEST).read_bytes() != manifest_text(found).encode():
+        yield Difference(MANIFEST, "says something else than which files there are, how large, and their SHA-256")
 
 
-def _hashes(manifest: Any) -> dict[str, str]:
-    """SHA-256 by path, of {"files": {path: digest}} or {"files": {path: {"sha256": digest, …}}}."""
+def _told(manifest: Any) -> Mapping[str, str]:
+    """SHA-256 by path."""
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, dict):
         raise EvidenceError(f"{MANIFEST}: holds no `files`; publish the site again")
@@ -81,7 +114,7 @@ def read_json(root: Path, name: str) -> Any:
     """A JSON file of the site. EvidenceError where it is missing or damaged."""
     try:
         return json.loads((root / name).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise EvidenceError(f"{name}: cannot be read ({problem}); publish the site again") from None
 
 

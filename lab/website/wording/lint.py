@@ -20,13 +20,28 @@ from collections.abc import Iterator
 from html import unescape
 
 from lab.errors import DefinitionError
-from lab.website.wording.figures_said import FIGURE, UNITS
+from lab.website.wording.figures_said import DIGIT, FIGURE, RARE_DIGIT, SPACE, UNITS
 from lab.website.wording.quoted import Quotable
 
 MARKS = ("data-constant", "data-authored")
 EXEMPT = frozenset({"data", "code", "pre", "script", "style", "time", "text", "tspan", "title", "desc"})
-# The text of an element up to the next tag, where it holds a figure. A `<data>` is passed over at once: most are.
-TEXT = re.compile(rf">([^<]*[0-9][ \u00a0\u202f]?{UNITS}(?![\w/])[^<]*)<(?!/data>)")
+INLINE = r"(?:/?(?:a|abbr|b|em|i|mark|small|span|strong|sub|sup|var)\b[^>]*>|!--.*?-->)"  # behind its `<`
+INLINES = re.compile(f"<{INLINE}")
+
+
+def _text(digit: str) -> re.Pattern[str]:
+    """The text of an element up to the next tag, where it holds a figure. A `<data>` is passed over: most are."""
+    return re.compile(rf">([^<]*{digit}{SPACE}{UNITS}(?![\w/])[^<]*)<(?!/data>)")
+
+
+def _parted(digit: str) -> re.Pattern[str]:
+    """From the tag on that stands between a digit and its unit. To look for tags is faster than to look for digits."""
+    return re.compile(rf"<(?:(?<={digit}<)|(?<={digit}\s<)){INLINE}(?:<{INLINE}|{SPACE})*{UNITS}(?![\w/])")
+
+
+USUAL = _text("[0-9]"), _parted("[0-9]")
+ANY = _text(DIGIT), _parted(DIGIT)
+ASCII = bytes(range(128))
 TAG = re.compile(r"</?([a-zA-Z0-9]+)")
 MOST_TOLD = 10
 
@@ -46,15 +61,23 @@ def refuse_untraced(page: str, html: str, quotable: Quotable) -> None:
 def untraced(page: str, html: str, quotable: Quotable) -> Iterator[str]:
     """Every text of a page that says a figure without a pointer."""
     marked: list[tuple[int, int]] | None = None
-    for match in TEXT.finditer(html):
-        if _around(html, match.start()) in EXEMPT:
+    for start, end in _figures(html):
+        if _around(html, start) in EXEMPT:
             continue
         marked = list(_marked(html)) if marked is None else marked
-        if any(start <= match.start() < end for start, end in marked):
+        if any(first <= start < last for first, last in marked):
             continue
-        text = " ".join(unescape(match[1]).split())
+        text = " ".join(unescape(INLINES.sub("", html[start:end])).split())
         if FIGURE.search(quotable.without(page, text)):
             yield text
+
+
+def _figures(html: str) -> Iterator[tuple[int, int]]:
+    """From where to where each text goes that holds a figure."""
+    rest = html.encode("utf-8", "surrogatepass").translate(None, ASCII).decode("utf-8", "surrogatepass")
+    whole, parted = ANY if RARE_DIGIT.search(rest) else USUAL
+    yield from (match.span(1) for match in whole.finditer(html))
+    yield from ((html.rfind(">", 0, match.start()) + 1, match.end()) for match in parted.finditer(html))
 
 
 def _around(html: str, position: int) -> str:

@@ -8,7 +8,8 @@ looked into: they say what was compared and not for what it holds.
 import re
 from collections.abc import Iterable, Iterator
 
-from lab.errors import EvidenceError
+from lab.definition.plan import PlannedCase, PlannedExperiment
+from lab.errors import DefinitionError, EvidenceError
 from lab.website.data.judged import Judged
 from lab.website.figure import Sentence
 from lab.website.naming import DTYPES
@@ -16,8 +17,11 @@ from lab.website.outputs import Attachment, Document, Output
 from lab.website.pages import labels
 from lab.website.pages.views import ExperimentPage
 
-GPU = re.compile(r"\b(?:G?[BH]\d{3}|A\d{2,3}[A-Z]?|[PV]100|L40?S?|T4|MI\d{3}[A-Z]?|(?:RTX|GTX|Radeon) \w+)\b")
-DTYPE = re.compile(r"\b(?:b?float\d+(?:_e\dm\d\w*)?|b?f\d+|fp\d+|int\d+)\b")
+GPU = re.compile(
+    r"\b(?:G?[BH]\d{2,3}|A\d{2,3}[A-Z]?|[PV]100|L40?S?|T4|MI\d{3}[A-Z]?|(?:RTX|GTX|GeForce|Quadro|Radeon|Tesla) \w+"
+    r"|Volta|Turing|Ampere|Ada Lovelace|Hopper|Blackwell)\b"
+)
+DTYPE = re.compile(r"\b(?:b?float\d+(?:_e\dm\d\w*)?|[bt]?f\d+|fp\d+|int\d+)\b")
 SHAPE = re.compile(r"\b\d+(?:[×x]\d+)+\b")
 TAGS = re.compile(r"<[^>]*>")
 Said = tuple[str, str]  # where, and the text
@@ -30,6 +34,25 @@ def refuse_outside(item: Judged, said: Iterable[Said]) -> None:
             raise EvidenceError(
                 f"{item.plan.name}, {place}: speaks of {kind} {name!r}, which its evidence does not hold: {text!r}"
             )
+
+
+def check_claims(experiments: Iterable[PlannedExperiment]) -> None:
+    """DefinitionError where a claim, which stands on pages as it was registered, speaks of more than its cases.
+
+    A case's description may name more, such as the type that its result is cast to. No claim names a GPU: a verdict
+    says of itself on which it was measured.
+    """
+    for experiment in experiments:
+        cases = {case.name: case for case in experiment.cases}
+        titles = _longest_first(profile.title for profile in experiment.profiles)
+        for claim in experiment.claims:
+            asked = [cases[name] for name in claim.cases]
+            described = " ".join(case.description for case in asked)
+            for kind, name in _beyond(_without(titles, claim.text), asked, gpu=""):
+                if name not in described:
+                    raise DefinitionError(
+                        f"{experiment.name}: claim {claim.name} speaks of {kind} {name!r}, which none of its cases has"
+                    )
 
 
 def said(output: Output, experiment: str) -> Iterator[Said]:
@@ -58,18 +81,23 @@ def said_in_badges(outputs: Iterable[Output], experiment: str) -> Iterator[Said]
 
 def _outside(item: Judged, text: str) -> Iterator[tuple[str, str]]:
     """What a text names that its experiment's run did not hold."""
-    for name in _registered(item):
-        text = text.replace(name, " ")
+    text = _without(_registered(item), text)
     cases = item.plan.included_cases if item.evidence else ()
     gpu = str(item.machine.get("gpu", "")) if item.machine.get("device") == "cuda" else ""
+    yield from _beyond(text, cases, gpu)
+    for scope, words in labels.SCOPES.items():
+        if scope not in item.plan.scopes and (words in text or ("_" in scope and scope in text)):
+            yield "scope", scope
+
+
+def _beyond(text: str, cases: Iterable[PlannedCase], gpu: str) -> Iterator[tuple[str, str]]:
+    """What a text names beside a GPU and some cases."""
+    cases = tuple(cases)
     dtypes = {name for case in cases for name in (case.dtype, DTYPES.get(case.dtype))}  # in full, and short
     shapes = {"×".join(map(str, case.shape)) for case in cases}
     yield from (("GPU", name) for name in GPU.findall(text) if not re.search(rf"\b{name}\b", gpu))
     yield from (("data type", name) for name in DTYPE.findall(text) if name not in dtypes)
     yield from (("shape", name) for name in SHAPE.findall(text) if name.replace("x", "×") not in shapes)
-    for scope, words in labels.SCOPES.items():
-        if scope not in item.plan.scopes and (words in text or ("_" in scope and scope in text)):
-            yield "scope", scope
 
 
 def _registered(item: Judged) -> list[str]:
@@ -77,7 +105,17 @@ def _registered(item: Judged) -> list[str]:
     operators = {case.op for case in item.plan.cases}
     titles = {labels.TITLES[name] for name in operators if name in labels.TITLES}
     claims = {claim.text for claim in item.plan.claims}
-    return sorted({each.title for each in item.plan.profiles} | operators | titles | claims, key=len, reverse=True)
+    return _longest_first({each.title for each in item.plan.profiles} | operators | titles | claims)
+
+
+def _longest_first(names: Iterable[str]) -> list[str]:
+    return sorted(names, key=len, reverse=True)
+
+
+def _without(names: Iterable[str], text: str) -> str:
+    for name in names:
+        text = text.replace(name, " ")
+    return text
 
 
 def _text(sentence: Sentence) -> str:

@@ -1,0 +1,62 @@
+"""A newer run that says otherwise is told wherever the fuller one is shown, and challenges what rests on it."""
+
+import pytest
+from factory import measured_run, publish
+
+from lab.errors import DefinitionError
+from lab.website.data.contradicted import contradicting
+from lab.website.data.kept import judged
+from lab.website.data.promoted import load_evidence
+from lab.website.site import build_site
+
+CLAIM = "triton-rmsnorm-beats-torch-fused"
+FAST = {"torch-fused": 30e-6, "triton-fused-rmsnorm": 22e-6}
+SLOW = {"torch-fused": 30e-6, "triton-fused-rmsnorm": 33e-6}
+RECORD = f"""---
+title: Use the kernel
+status: accepted
+date: 2026-01-01
+review_by: 2027-01-01
+rests_on:
+  - {{claim: normalization-fusion/{CLAIM}, expects: supported}}
+---
+We use it.
+"""
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory):
+    """A full run, and after it a quick one that finds the kernel slower."""
+    root = tmp_path_factory.mktemp("contradicted")
+    publish(root / "evidence", measured_run(root, FAST, run_id="a-full", sweeps=4))
+    publish(root / "evidence", measured_run(root, SLOW, run_id="b-quick", sweeps=3))
+    return root / "evidence"
+
+
+@pytest.fixture(scope="module")
+def runs(evidence):
+    return [run.load() for item in load_evidence(evidence) for run in judged(item).experiments]
+
+
+def test_only_a_newer_run_that_came_to_another_verdict_contradicts(runs):
+    full, quick = runs
+    assert contradicting(full, CLAIM, runs) is quick
+    assert contradicting(quick, CLAIM, runs) is None
+    assert contradicting(full, CLAIM, [quick, full]) is None, "it came before"
+    assert contradicting(full, CLAIM, [full, quick, full]) is None
+    assert contradicting(full, "torch-fused-beats-decomposed", runs) is None, "neither measured it"
+
+
+def test_the_page_and_the_badge_say_so_and_the_decision_is_challenged(evidence, tmp_path):
+    decisions = tmp_path / "decisions"
+    decisions.mkdir()
+    (decisions / "0001-use.md").write_text(RECORD)
+    with pytest.raises(DefinitionError, match="is refuted in run b-quick, newer than the one shown"):
+        build_site(tmp_path / "site", decisions, evidence)
+    (decisions / "0001-use.md").write_text(RECORD.replace("rests_on", "acknowledged: It is measured again.\nrests_on"))
+    build_site(tmp_path / "site", decisions, evidence)
+    folder = tmp_path / "site" / "experiments" / "normalization-fusion"
+    page = (folder / "index.html").read_text()
+    assert "A newer run says otherwise." in page
+    assert "run b-quick of 2026-01-02" in page
+    assert "; refuted in a newer run" in (folder / "badges" / f"{CLAIM}.svg").read_text()
