@@ -1,12 +1,14 @@
 """A number on a page: its text, the value behind it, and the pointer to that value in the page's data.json."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from lab.website import format
 
 
-class Figure(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Figure:
     """`source` is a JSON pointer; the template writes it beside the text, so that a reader or a test can follow it."""
 
     text: str

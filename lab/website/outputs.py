@@ -37,6 +37,7 @@ class Published:
 
     digest: str
     directory: Path
+    finished_utc: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,6 +21,7 @@ from lab.website.data.shelf import Held, Shelf
 from lab.website.decisions import Decision, Standing
 from lab.website.files.inventory import inventory
 from lab.website.files.manifest import Listed
+from lab.website.files.modified import last_modified
 from lab.website.incremental import Content, Group, Memory, Part
 from lab.website.outputs import Document, Gathered, Output, Room, Sheaf, SheafRoom
 from lab.website.pages.methods import guarded
@@ -148,7 +149,9 @@ class Parts:
         files = {
             path: Listed(sha, before.stamps[path][0]) for part in before.files.values() for path, sha in part.items()
         }
-        return inventory(files, self._gathered.base_url)
+        shown = {held.name: held.finished_utc for held in self._current.values()}
+        moment = last_modified(shown, {each.digest: each.finished_utc for each in self._gathered.files})
+        return inventory(files, self._gathered.base_url, moment)
 
     def _files(self, outputs: Iterable[Output], quotable: Quotable) -> Iterator[Content]:
         return (self._renderer.file(output, quotable) for output in outputs)

@@ -1,9 +1,10 @@
 """Pages → bytes. It decides nothing and computes nothing."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from lab.errors import LabError
 from lab.website.addresses import experiment_folder
@@ -16,6 +17,7 @@ from lab.website.wording.lint import refuse_untraced
 from lab.website.wording.quoted import Quotable
 from lab.website.wording.references import words, written
 
+CODE = re.compile(r"`([^`]+)`")
 ASSETS = ("style.css", "explore.js", "search.js", "compare.js", "icon.svg")
 
 
@@ -67,11 +69,17 @@ def environment() -> Templates:
     # A decision's body comes from markdown-it with raw HTML off: the one string that is already markup.
     made.filters["rendered_markdown"] = Markup
     made.filters["folder"] = experiment_folder  # a name of evidence as part of an address
+    made.filters["with_code"] = _with_code
     made.filters["safe_json"] = _json_in_script
     made.globals["plotly_styles"] = Markup(" ".join(STYLE_HASHES))
     # Figures are most of a page: a macro for each would be most of the work.
     made.globals |= {"number": number, "near": near, "sentence": sentence, "near_sentence": near_sentence}
     return made
+
+
+def _with_code(text: str) -> Markup:
+    """Authored prose, whose backticks mark what is code."""
+    return Markup(CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
 def _json_in_script(text: str) -> Markup:

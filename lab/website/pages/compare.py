@@ -14,6 +14,7 @@ from lab.website.data.outline import Outlines, PastOutline
 from lab.website.data.shelf import Held, Shelf, shelf
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.files.schemas import data_text
+from lab.website.files.shown_tables import shown_table
 from lab.website.outputs import Attachment, Document, Gathered, Output, Sheaf
 from lab.website.pages.labels import case_label
 from lab.website.pages.machine import field_figure
@@ -159,8 +160,40 @@ def _pages(pair: Pair, older: Sequence[Judged], newer: Sequence[Judged]) -> Iter
     data = comparison_data(*runs)
     page = _page(pair, *runs, Ledger(data))
     yield Document(path=f"{pair.folder}/index.html", template="compare.html", view={"compare": page})
+    yield from _tables(page)
     path = f"{pair.folder}/data.json"
     yield Attachment(path=path, content=data_text(data, path, "comparison"))
+
+
+def _tables(page: ComparePage) -> Iterator[Attachment]:
+    yield shown_table(
+        f"{page.pair.folder}/verdicts.csv",
+        ("experiment", "claim", "changed", "older status", "older:", "older:", "newer status", "newer:", "newer:"),
+        [
+            (
+                experiment.slug, claim.text, claim.changed,
+                claim.older.status, claim.older.least, claim.older.most,
+                claim.newer.status, claim.newer.least, claim.newer.most,
+            )
+            for experiment in page.experiments
+            for claim in experiment.claims
+        ],
+    )  # fmt: skip
+    yield shown_table(
+        f"{page.pair.folder}/times.csv",
+        ("experiment", "case", "profile", "older outcome", "older:", "newer outcome", "newer:",
+         "newer_over_older_ratio", "newer_over_older_interval"),
+        [
+            (
+                experiment.slug, case.label, cell.profile,
+                cell.older_outcome, cell.older, cell.newer_outcome, cell.newer, cell.ratio,
+                cell.interval.text if cell.interval else "",
+            )
+            for experiment in page.experiments
+            for case in experiment.cases
+            for cell in case.cells
+        ],
+    )  # fmt: skip
 
 
 def runs_of(published: Sequence[PastOutline]) -> Runs:
