@@ -114,16 +114,8 @@ class Parts:
         return Part(name=_part_name(name), key=key, make=make)
 
     def _of_all(self, whole: str, before: Memory) -> Iterator[Part]:
-        gathered = self._gathered
-        names = dict.fromkeys((*self._current, *self._published))
-        notes = {name: json.loads(before.notes[_part_name(name)]) for name in names}
-        past = {name: iter(note["published"]) for name, note in notes.items()}
-        held = Outlines(
-            current=[Outline(**notes[name]["current"]) for name in self._current],
-            published=[PastOutline(**next(past[each.name])) for each in self._in_order[1]],
-        )
-        told = [note["guarded"] for note in notes.values() if "guarded" in note]
-        gathered = replace(gathered, outlines=held, guarded=told)
+        held, told = self._noted(before)
+        gathered = replace(self._gathered, outlines=held, guarded=told)
         quotable = Quotable(held.quoted())
         for output in (output for room in self._rooms.of_all for output in room(gathered)):
             yield Part(name=output.path, key=self._shown(output), make=partial(self._files, (output,), quotable))
@@ -131,6 +123,17 @@ class Parts:
             key = digest([self._code, sheaf.shows])
             yield Part(name=sheaf.name, key=key, make=partial(self._bound, sheaf, quotable))
         yield Part(name="inventory", key=whole, make=partial(self._inventory, before))
+
+    def _noted(self, before: Memory) -> tuple[Outlines, list[dict[str, Any]]]:
+        """The outlines of all experiments, and what the guard said of them."""
+        names = dict.fromkeys((*self._current, *self._published))
+        notes = {name: json.loads(before.notes[_part_name(name)]) for name in names}
+        past = {name: iter(note["published"]) for name, note in notes.items()}
+        held = Outlines(
+            current=[Outline(**notes[name]["current"]) for name in self._current],
+            published=[PastOutline(**next(past[each.name])) for each in self._in_order[1]],
+        )
+        return held, [note["guarded"] for note in notes.values() if "guarded" in note]
 
     def _shown(self, output: Output) -> str:
         """A digest of all that a page shows, or a file holds."""
