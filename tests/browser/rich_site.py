@@ -60,6 +60,6 @@ def _decisions(folder: Path, pinned: str) -> None:
         slug = title.lower().replace(" ", "-")
         (folder / f"{number:04}-{slug}.md").write_text(
             f"---\ntitle: {title}\nstatus: accepted\ndate: 2025-12-24\nreview_by: {review_by}\n{more}rests_on:\n"
-            f"  - claim: {CLAIM}\n    expects: {expects}\n    evidence: {pinned}\n---\n"
+            f"  - claim: {CLAIM}\n    expects: {expects}\n    acknowledged: supported\n    evidence: {pinned}\n---\n"
             "## Context\n\nIt was slow.\n\n- One way.\n- Another, see `that`.\n\n```\na command --with=options\n```\n"
         )

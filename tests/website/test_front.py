@@ -66,12 +66,18 @@ def site(tmp_path_factory) -> Path:
     pinned = f"  - {{claim: {{}}, expects: supported, evidence: {first[:12]}}}\n"
     records = {
         "0001-old": record("The old way", "superseded", f"  - {{claim: {CLAIM}, expects: refuted}}\n"),
-        "0002-new": record("The new way", "accepted", pinned.replace("{}", CLAIM), "supersedes: 0001-old\n", BODY),
+        "0002-new": record(
+            "The new way", "accepted", pinned.replace("{}", CLAIM),
+            "supersedes: 0001-old\nacknowledged: It fell.\n", BODY,
+        ),
         "0003-fallen": record(
-            "The layer norm", "accepted", pinned.replace("{}", FELL), "acknowledged: It is being looked at.\n"
+            "The layer norm", "accepted",
+            pinned.replace("{}", FELL).replace("evidence", "acknowledged: refuted, evidence"),
+            "acknowledged: It is being looked at.\n",
         ),
         "0004-gone": record(
-            "Nothing", "accepted", "  - {claim: normalization-fusion/gone, expects: supported}\n",
+            "Nothing", "accepted",
+            "  - {claim: normalization-fusion/gone, expects: supported, acknowledged: orphaned}\n",
             "acknowledged: The claim was dropped.\ndeciders: [Ada, Bob]\n",
         ),
     }  # fmt: skip
@@ -152,6 +158,11 @@ def test_a_record_is_shown_in_the_order_of_the_page_with_all_that_it_says_and_do
     assert headings == ["outcome", "reversal", "evidence", "context", "options", "consequences", "more-1"]
     assert html.count("The record does not say.") == 2
     assert "Use &lt;b&gt;it&lt;/b&gt;." in html
+
+
+def test_an_acknowledgement_is_shown_only_while_there_is_something_to_acknowledge(site):
+    assert "It is being looked at." in (site / "decisions/0003-fallen/index.html").read_text()
+    assert "It fell." not in (site / "decisions/0002-new/index.html").read_text()
 
 
 def test_records_link_to_what_they_replace_and_to_what_replaced_them(site):

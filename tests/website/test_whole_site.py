@@ -34,7 +34,7 @@ date: 2026-01-01
 review_by: 2027-01-01
 acknowledged: It is measured again next week.
 rests_on:
-  - {claim: normalization-fusion/triton-rmsnorm-beats-torch-fused, expects: refuted}
+  - {claim: normalization-fusion/triton-rmsnorm-beats-torch-fused, expects: refuted, acknowledged: supported}
 ---
 We use it.
 """

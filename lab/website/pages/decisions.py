@@ -136,7 +136,7 @@ def _row(decision: Decision, found: Sequence[Standing]) -> DecisionRow:
         date=decision.date.isoformat(),
         review_by=decision.review_by.isoformat(),
         claims=len(found),
-        acknowledged=decision.acknowledged,
+        acknowledged=decision.acknowledged if state in GATED else "",  # else there is nothing to acknowledge
         why=_why(found, state),
         attention=not decision.closed and state is not Freshness.FRESH,
     )
