@@ -138,7 +138,7 @@ def _key(tensor: Tensor) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-@torch.compiler.disable
+@torch._disable_dynamo  # torch.compiler.disable, without an import that would double the lab's start
 def _untraced(call: Callable[..., Any], *arguments: Any) -> Any:
     """For torch.compile, which would otherwise follow a launch into Triton, and keep one that holds for one key."""
     return call(*arguments)
