@@ -2,8 +2,9 @@
 
 Front matter (YAML): title, status (proposed, accepted, rejected, superseded), date, review_by, and rests_on: a list of
 {claim: experiment/claim, expects: verdict, evidence: digest it was decided on}. Optional are deciders (a list of
-names), software ({torch: "<2.12"}: outside of it the decision has expired), supersedes (the record that this one
-replaces) and acknowledged, a sentence that lets a challenged decision be published while it is being reconsidered.
+names), software ({torch: "<2.12"}: outside of it the decision has expired) and supersedes (the record that this one
+replaces). A challenged decision may be published while it is being reconsidered where `acknowledged` says why, in a
+sentence, and beside the claim what it was found to be: {claim: …, acknowledged: refuted}, or several in a list.
 """
 
 import datetime
@@ -17,10 +18,12 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from lab.definition.experiment import SLUG
 from lab.errors import DefinitionError
 from lab.verdict.judge import Status
-from lab.website.decisions import SOFTWARE, Decision, Support
+from lab.website.decisions import SOFTWARE, Decision, Freshness, Support
+from lab.website.wording.references import refuse_marks
 
 STATUSES = ("proposed", "accepted", "rejected", "superseded")
 REQUIRED = ("title", "status", "date", "review_by", "rests_on")
+SUPPORT = ["claim", "expects", "evidence", "acknowledged"]
 FIELDS = (*REQUIRED, "deciders", "software", "supersedes", "acknowledged")
 
 
@@ -63,7 +66,9 @@ def _parse(path: Path) -> Decision:
     slug = path.stem
     if not SLUG.fullmatch(slug):
         raise DefinitionError(f"{path.name}: the file's name must be NNNN-slug.md")
-    parts = path.read_text(encoding="utf-8").split("---\n", 2)
+    text = path.read_text(encoding="utf-8")
+    refuse_marks(text, path.name, DefinitionError)
+    parts = text.split("---\n", 2)
     if len(parts) != 3 or parts[0].strip():
         raise DefinitionError(f"{path.name}: must begin with YAML front matter between two lines of ---")
     try:
@@ -96,11 +101,20 @@ def _supports(path: Path, items: list[Any]) -> tuple[Support, ...]:
 
 
 def _support(path: Path, item: Any) -> Support:
-    if not isinstance(item, dict) or not {"claim", "expects"} <= set(item) <= {"claim", "expects", "evidence"}:
-        raise DefinitionError(f"{path.name}: each of rests_on must have claim, expects and, if pinned, evidence")
+    if not isinstance(item, dict) or not {"claim", "expects"} <= set(item) <= {*SUPPORT}:
+        raise DefinitionError(f"{path.name}: each of rests_on must have claim and expects; accepted are {SUPPORT}")
     experiment, _, claim = str(item["claim"]).partition("/")
     expects = _one_of(path, "expects", str(item["expects"]), tuple(Status))
-    return Support(experiment=experiment, claim=claim, expects=Status(expects), evidence=str(item.get("evidence", "")))
+    known = item.get("acknowledged", [])
+    known = known if isinstance(known, list) else [known]
+    accepted = (*Status, Freshness.ORPHANED)
+    return Support(
+        experiment=experiment,
+        claim=claim,
+        expects=Status(expects),
+        evidence=str(item.get("evidence", "")),
+        acknowledged=tuple(_one_of(path, "acknowledged", str(each), accepted) for each in known),
+    )
 
 
 def _deciders(path: Path, front: Mapping[str, Any]) -> tuple[str, ...]:

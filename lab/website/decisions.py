@@ -40,6 +40,7 @@ class Support:
     claim: str
     expects: Status
     evidence: str  # digest of the evidence it was decided on, or its beginning; may be empty
+    acknowledged: tuple[str, ...] = ()  # what it may be found to be, or "orphaned", with nobody being stopped
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,6 +99,7 @@ class Standing:
     then: Held | None
     freshness: Freshness
     why: str = ""
+    found: str = ""  # what challenges it: a verdict, or that it is orphaned
 
 
 def standings(
@@ -120,17 +122,22 @@ def freshness(found: Sequence[Standing]) -> Freshness:
 
 
 def refuse_unacknowledged(decision: Decision, found: Sequence[Standing], current: Sequence[Judged]) -> None:
-    """Raise DefinitionError for a decision that is challenged or orphaned, where nobody has acknowledged it."""
+    """Raise DefinitionError for a decision that is challenged or orphaned, where nobody has acknowledged that.
+
+    What is acknowledged is one verdict on one claim, with a sentence for readers: it does not cover what comes later.
+    """
     gated = [standing for standing in found if standing.freshness in GATED]
-    if decision.closed or decision.acknowledged or not gated:
+    if decision.acknowledged:
+        gated = [standing for standing in gated if standing.found not in standing.support.acknowledged]
+    if decision.closed or not gated:
         return
     claims = ", ".join(f"{s.support.experiment}/{s.support.claim} {s.why}" for s in gated)
     known = ""
     if any(standing.now is None for standing in gated):
         known = f"; claims are {[f'{item.plan.name}/{claim.name}' for item in current for claim in item.plan.claims]}"
     raise DefinitionError(
-        f"decision {decision.slug} is {freshness(found)}: {claims}. "
-        f"Supersede it, or add an `acknowledged:` sentence{known}"
+        f"decision {decision.slug} is {freshness(found)}: {claims}. Supersede it, or acknowledge it: a sentence "
+        f"`acknowledged:` for readers, and `acknowledged: {gated[0].found}` beside the claim{known}"
     )
 
 
@@ -139,14 +146,16 @@ def _standing(
 ) -> Standing:
     now = _held(support, current)
     then = _held(support, [item for item in published if item.digest.startswith(support.evidence)], pinned=True)
-    history = named(published, support.experiment)
-    newer = contradicting(now.judged, support.claim, history) if now else None
+    newer = contradicting(now.judged, support.claim, named(published, support.experiment)) if now else None
     if now and newer and now.status == support.expects:
-        said = newer.data["claims"][support.claim]["status"]
-        state, why = Freshness.CHALLENGED, f"is {said} in run {newer.evidence['run_id']}, newer than the one shown"
+        found = Held(judged=newer, claim=support.claim).status
+        state, why = Freshness.CHALLENGED, f"is {found} in run {newer.evidence['run_id']}, newer than the one shown"
     else:
+        found = now.status if now else Freshness.ORPHANED
         state, why = _state(decision, support, now, then, today)
-    return Standing(support=support, now=now, then=then, freshness=state, why=why)
+    return Standing(
+        support=support, now=now, then=then, freshness=state, why=why, found=found if state in GATED else ""
+    )
 
 
 def _held(support: Support, among: Sequence[Judged], pinned: bool = False) -> Held | None:

@@ -75,7 +75,7 @@ def _decisions(folder: Path, pinned: str) -> None:
     title = json.dumps(written.replace("\ud800", ""))  # YAML reads it, and knows no half characters
     (folder / "0001-evil.md").write_text(
         f"---\ntitle: {title}\nstatus: accepted\ndate: 2026-01-01\nreview_by: 2027-01-01\nacknowledged: {title}\n"
-        f"rests_on:\n  - {{claim: {CLAIM}, expects: refuted, evidence: {pinned}}}\n---\n"
+        f"rests_on:\n  - {{claim: {CLAIM}, expects: refuted, acknowledged: supported, evidence: {pinned}}}\n---\n"
         f"## {written}\n\n{written}\n\n[go](javascript:window.ran=1) ![x](https://example.invalid/x.png)\n\n`{LONG}`\n\n"
         f"- {LONG}\n".replace("\ud800", "")
     )

@@ -22,9 +22,8 @@ CLAIM = "normalization-fusion/large-triton-rmsnorm-beats-torch-fused"
 def rich_site(root: Path) -> Path:
     """Build it under `root`; returns the site."""
     evidence = root / "evidence"
-    before = _run(root, "a-first-look", ["normalization-fusion"], SLOW)
-    pinned = publish(evidence, before)
     outcomes = {"torch-compile": ("failed", "RuntimeError: it broke"), "liger": ("wrong", "NaN where 1 was due")}
+    pinned = publish(evidence, _run(root, "a-first-look", ["normalization-fusion"], SLOW, outcomes))
     times = FAST | ceiling_seconds()
     publish(evidence, _run(root, "with-counters", ["normalization-fusion", CEILINGS], times, outcomes, profiling=True))
     publish(
@@ -61,6 +60,6 @@ def _decisions(folder: Path, pinned: str) -> None:
         slug = title.lower().replace(" ", "-")
         (folder / f"{number:04}-{slug}.md").write_text(
             f"---\ntitle: {title}\nstatus: accepted\ndate: 2025-12-24\nreview_by: {review_by}\n{more}rests_on:\n"
-            f"  - claim: {CLAIM}\n    expects: {expects}\n    evidence: {pinned}\n---\n"
+            f"  - claim: {CLAIM}\n    expects: {expects}\n    acknowledged: supported\n    evidence: {pinned}\n---\n"
             "## Context\n\nIt was slow.\n\n- One way.\n- Another, see `that`.\n\n```\na command --with=options\n```\n"
         )

@@ -22,6 +22,9 @@ rests_on:
 ---
 We use it.
 """
+ACKNOWLEDGED = RECORD.replace("rests_on", "acknowledged: It is measured again.\nrests_on").replace(
+    "expects: supported", "expects: supported, acknowledged: refuted"
+)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +56,7 @@ def test_the_page_and_the_badge_say_so_and_the_decision_is_challenged(evidence, 
     (decisions / "0001-use.md").write_text(RECORD)
     with pytest.raises(DefinitionError, match="is refuted in run b-quick, newer than the one shown"):
         build_site(tmp_path / "site", decisions, evidence)
-    (decisions / "0001-use.md").write_text(RECORD.replace("rests_on", "acknowledged: It is measured again.\nrests_on"))
+    (decisions / "0001-use.md").write_text(ACKNOWLEDGED)
     build_site(tmp_path / "site", decisions, evidence)
     folder = tmp_path / "site" / "experiments" / "normalization-fusion"
     page = (folder / "index.html").read_text()

@@ -80,13 +80,27 @@ def test_a_decision_whose_claim_is_refuted_is_challenged_and_must_be_acknowledge
         gate(tmp_path, SLOW)
 
 
+SENTENCE = "acknowledged: being reconsidered\n---\nBecause"
+
+
 @pytest.mark.parametrize(
-    ("claim", "seconds"),
-    [pytest.param(CLAIM, SLOW, id="challenged"), pytest.param("no-such-claim", FAST, id="orphaned")],
+    ("claim", "seconds", "known"),
+    [
+        pytest.param(CLAIM, SLOW, "refuted", id="challenged"),
+        pytest.param(CLAIM, SLOW, "[inconclusive, refuted]", id="one of two"),
+        pytest.param("no-such-claim", FAST, "orphaned", id="orphaned"),
+    ],
 )
-def test_what_is_acknowledged_may_be_published(tmp_path, claim, seconds):
-    text = RECORD.replace("---\nBecause", "acknowledged: being reconsidered\n---\nBecause").replace("{claim}", claim)
-    gate(tmp_path, seconds, text)
+def test_what_is_acknowledged_may_be_published(tmp_path, claim, seconds, known):
+    text = RECORD.replace("---\nBecause", SENTENCE).replace("{claim}", claim)
+    gate(tmp_path, seconds, text.replace("expects: supported", f"expects: supported\n    acknowledged: {known}"))
+
+
+@pytest.mark.parametrize("known", ["", "\n    acknowledged: inconclusive"], ids=["a sentence alone", "another verdict"])
+def test_what_was_acknowledged_does_not_cover_what_comes_later(tmp_path, known):
+    text = RECORD.replace("---\nBecause", SENTENCE).replace("expects: supported", f"expects: supported{known}")
+    with pytest.raises(DefinitionError, match=f"{CLAIM} is refuted, .*`acknowledged: refuted` beside the claim"):
+        gate(tmp_path, SLOW, text)
 
 
 def test_a_decision_past_its_review_date_is_expired(tmp_path):
@@ -169,7 +183,7 @@ def test_each_claim_that_flips_challenges_exactly_the_decisions_that_rest_on_it(
         pytest.param("title: Use the fused kernel", "titel: x", "unknown field 'titel'", id="misspelt field"),
         pytest.param("date: 2026-01-02", "date: soon", "field 'date' is 'soon'", id="no date"),
         pytest.param("expects: supported", "expects: yes-please", "expects is 'yes-please'", id="unknown verdict"),
-        pytest.param("    expects: supported\n", "", "claim, expects", id="no expectation"),
+        pytest.param("    expects: supported\n", "", "must have claim and expects", id="no expectation"),
         pytest.param("---\ntitle", "title", "front matter", id="no front matter"),
         pytest.param("status: accepted", "status: [", "not valid YAML", id="broken YAML"),
         pytest.param("rests_on:", "deciders: [1]\nrests_on:", "must be a list of names", id="a decider without name"),

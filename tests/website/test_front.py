@@ -66,12 +66,18 @@ def site(tmp_path_factory) -> Path:
     pinned = f"  - {{claim: {{}}, expects: supported, evidence: {first[:12]}}}\n"
     records = {
         "0001-old": record("The old way", "superseded", f"  - {{claim: {CLAIM}, expects: refuted}}\n"),
-        "0002-new": record("The new way", "accepted", pinned.replace("{}", CLAIM), "supersedes: 0001-old\n", BODY),
+        "0002-new": record(
+            "The new way", "accepted", pinned.replace("{}", CLAIM),
+            "supersedes: 0001-old\nacknowledged: It fell.\n", BODY,
+        ),
         "0003-fallen": record(
-            "The layer norm", "accepted", pinned.replace("{}", FELL), "acknowledged: It is being looked at.\n"
+            "The layer norm", "accepted",
+            pinned.replace("{}", FELL).replace("evidence", "acknowledged: refuted, evidence"),
+            "acknowledged: It is being looked at.\n",
         ),
         "0004-gone": record(
-            "Nothing", "accepted", "  - {claim: normalization-fusion/gone, expects: supported}\n",
+            "Nothing", "accepted",
+            "  - {claim: normalization-fusion/gone, expects: supported, acknowledged: orphaned}\n",
             "acknowledged: The claim was dropped.\ndeciders: [Ada, Bob]\n",
         ),
     }  # fmt: skip
@@ -154,6 +160,11 @@ def test_a_record_is_shown_in_the_order_of_the_page_with_all_that_it_says_and_do
     assert "Use &lt;b&gt;it&lt;/b&gt;." in html
 
 
+def test_an_acknowledgement_is_shown_only_while_there_is_something_to_acknowledge(site):
+    assert "It is being looked at." in (site / "decisions/0003-fallen/index.html").read_text()
+    assert "It fell." not in (site / "decisions/0002-new/index.html").read_text()
+
+
 def test_records_link_to_what_they_replace_and_to_what_replaced_them(site):
     assert "../0001-old/index.html" in Page(site / "decisions/0002-new/index.html").links
     old = Page(site / "decisions/0001-old/index.html")
@@ -222,7 +233,7 @@ def test_the_policy_says_how_often_its_rules_err_and_what_changed_in_them(site):
     page = Page(site / "policy/index.html")
     assert {"errors", "versions"} <= set(page.ids)
     assert "in the controls of all other runs, 0 were supported" in page.text
-    assert ("2.0%" in page.text) or re.search(r"at most \d+\.\d% of such claims", page.text)
+    assert ("2.0 %" in page.text) or re.search(r"at most \d+\.\d % of such claims", page.text)
 
 
 def measured(times: dict[str, float], finished: str = "") -> Judged:

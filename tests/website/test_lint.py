@@ -50,6 +50,7 @@ def test_a_figure_may_not_hide_between_entities_elements_or_comments(html):
 def test_a_figure_whose_digits_are_traced_or_whose_parts_are_exempt_is_none():
     assert found('<p><data value="1" data-src="data.json#/a">1</data> <span>ms</span></p>') == []
     assert found("<pre>3 <b>ms</b></pre>") == []
+    assert found('<p>2 <a href="x">second</a></p>') == []
     assert found("<p data-constant>3 <b>ms</b></p>") == []
     assert found("<table><tr><td>3</td><td>ms</td></tr></table>") == []
 

@@ -136,7 +136,7 @@ def _row(decision: Decision, found: Sequence[Standing]) -> DecisionRow:
         date=decision.date.isoformat(),
         review_by=decision.review_by.isoformat(),
         claims=len(found),
-        acknowledged=decision.acknowledged,
+        acknowledged=decision.acknowledged if state in GATED else "",  # else there is nothing to acknowledge
         why=_why(found, state),
         attention=not decision.closed and state is not Freshness.FRESH,
     )
@@ -148,7 +148,7 @@ def _why(found: Sequence[Standing], state: Freshness) -> tuple[str, ...]:
     if state in GATED:
         return tuple(f"{s.support.experiment}/{s.support.claim} {s.why}" for s in those)
     if state is Freshness.DRIFTED:
-        return (f"{len(those)} of {len(found)} claims hold at another value than was decided on",)
+        return (f"{len(those)} of {len(found)} claims: the verdict holds, at another value than when it was decided",)
     return tuple(dict.fromkeys(standing.why for standing in those if standing.why))
 
 

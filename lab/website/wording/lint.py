@@ -25,7 +25,7 @@ from lab.website.wording.quoted import Quotable
 
 MARKS = ("data-constant", "data-authored")
 EXEMPT = frozenset({"data", "code", "pre", "script", "style", "time", "text", "tspan", "title", "desc"})
-INLINE = r"(?:/?(?:a|abbr|b|em|i|mark|small|span|strong|sub|sup|var)\b[^>]*>|!--.*?-->)"  # behind its `<`
+INLINE = r"(?:/?(?:abbr|b|em|i|mark|small|span|strong|sub|sup|var)\b[^>]*>|!--.*?-->)"  # behind its `<`
 INLINES = re.compile(f"<{INLINE}")
 
 
@@ -35,7 +35,10 @@ def _text(digit: str) -> re.Pattern[str]:
 
 
 def _parted(digit: str) -> re.Pattern[str]:
-    """From the tag on that stands between a digit and its unit. To look for tags is faster than to look for digits."""
+    """From the tag on that stands between a digit and its unit, which is no link: a run may be called 'second'.
+
+    To look for tags is faster than to look for digits.
+    """
     return re.compile(rf"<(?:(?<={digit}<)|(?<={digit}\s<)){INLINE}(?:<{INLINE}|{SPACE})*{UNITS}(?![\w/])")
 
 
