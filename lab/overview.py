@@ -8,7 +8,7 @@ from lab.verdict.ceilings import Ceilings, light
 from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.results import RunResult
 from lab.verdict.search import Search, Trial, compiled_of
-from lab.verdict.statistics import Speedup
+from lab.verdict.statistics import Speedup, per_cent
 from lab.verdict.validity import SelfComparison, Study
 from lab.website.format import (
     distance,
@@ -148,8 +148,8 @@ def describe_validity(study: Study) -> Iterator[str]:
             f"{len(repeat.disjoint)} with intervals that do not meet"
         )
         yield (
-            f"    p50 of {repeat.within} of {repeat.cells} cells within 1 %, at most {repeat.largest_deviation:.2%} "
-            f"off ({repeat.largest_at})"
+            f"    p50 of {repeat.within} of {repeat.cells} cells within 1 %, "
+            f"at most {per_cent(repeat.largest_deviation, 2)} off ({repeat.largest_at})"
         )
         for told, places in (("flipped", repeat.flips), ("changed", repeat.changed), ("apart", repeat.disjoint)):
             yield from (f"    {told}: {place}" for place in places)

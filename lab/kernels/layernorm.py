@@ -141,9 +141,10 @@ LAYERNORM_TUNING = Tuning("layernorm", __name__, norm_rule, layernorm_choices)
 
 def layernorm_reference(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
     """The float64 truth, on the device of `x`. Same shapes as `layernorm`; returns float64."""
-    x, weight, bias = x.double(), weight.double(), bias.double()
-    centred = x - x.mean(-1, keepdim=True)
-    return centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + eps) * weight + bias
+    truth = x.to(torch.float64, copy=True)  # in place, as of RMSNorm
+    truth.sub_(truth.mean(-1, keepdim=True))
+    truth.mul_(torch.rsqrt(truth.square().mean(-1, keepdim=True) + eps))
+    return truth.mul_(weight.double()).add_(bias.double())
 
 
 def layernorm_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:

@@ -59,17 +59,17 @@ def _counted(cell: CellResult) -> _Counted | None:
 def _explained(one: _Counted, fastest: _Counted) -> Explained:
     time_ratio = one.seconds / fastest.seconds
     bytes_ratio = one.traffic.counted_bytes / fastest.traffic.counted_bytes
-    launch_bound = [part.cell.profile for part in (one, fastest) if part.cell.launch_bound]
+    launch_bound = [name for name, part in (("this one", one), ("the fastest", fastest)) if part.cell.launch_bound]
     explained = not launch_bound and _tell_the_same(time_ratio, bytes_ratio)
     others: tuple[str, ...] = ()
     if launch_bound:
         verb = "is" if len(launch_bound) == 1 else "are"
         others = (f"{' and '.join(launch_bound)} {verb} launch-bound, so that bytes do not decide",)
     elif not explained and time_ratio <= HARDLY_SLOWER:
-        others = ("hardly slower: nothing to explain",)
+        others = ("hardly slower, nothing to explain",)
     elif not explained:
         slower = time_ratio > bytes_ratio
-        others = tuple(_slower(one, fastest) if slower else _faster(one)) or ("these counters do not say",)
+        others = tuple(_slower(one, fastest) if slower else _faster(one)) or ("these counters do not say why",)
     return Explained(
         case=one.cell.case,
         profile=one.cell.profile,
@@ -93,7 +93,7 @@ def _slower(one: _Counted, fastest: _Counted) -> Iterator[str]:
         yield f"{one.call.launches} kernels a call against {fastest.call.launches}"
     busy = "its multiprocessors are at {:.0f} % of their peak, its memory at {:.0f} %"
     yield from _more(busy, one.call.sm_percent, one.call.dram_percent, 0.0)
-    occupied = "occupancy: the fastest {:.0f} %, this one {:.0f} %"
+    occupied = "the fastest has {:.0f} % occupancy, this one {:.0f} %"
     yield from _more(occupied, fastest.call.occupancy_percent, one.call.occupancy_percent, OCCUPANCY_POINTS)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
-from lab.verdict.statistics import Latency, Speedup, holm, p_reaches
+from lab.verdict.statistics import Latency, Speedup, holm, p_reaches, per_cent
 from lab.verdict.traffic import TrafficRatio
 
 POLICY_HISTORY = {
@@ -62,22 +62,22 @@ RULES = {
     ),
     Status.RERUN_NOISE: (
         "A control failed: the same code under two names differed by more than "
-        f"{LARGEST_CONTROL_EFFECT:.0%}, with an interval that excludes 1, or its own interval is wider than "
-        f"±{WIDEST_HALF_WIDTH:.0%}. Or a noise ratio (p95 / p50) of "
-        f"{NOISY_RATIO:.2f} or more, more than {LARGEST_DROPPED_SHARE:.0%} of the samples void or of the rounds "
-        f"spoiled, or an interval wider than ±{WIDEST_HALF_WIDTH:.0%}."
+        f"{per_cent(LARGEST_CONTROL_EFFECT)}, with an interval that excludes 1, or its own interval is wider than "
+        f"±{per_cent(WIDEST_HALF_WIDTH)}. Or a noise ratio (p95 / p50) of "
+        f"{NOISY_RATIO:.2f} or more, more than {per_cent(LARGEST_DROPPED_SHARE)} of the samples void or of the rounds "
+        f"spoiled, or an interval wider than ±{per_cent(WIDEST_HALF_WIDTH)}."
     ),
     Status.SUPPORTED: (
         "The interval's lower end reaches the claim's threshold, also among all claims and cases of the experiment "
         "together (Holm), and all sweeps but at most one lie further above parity than "
-        f"{CLEAR_MARGIN:.0%} (or than a lower threshold) and than any sweep of the A/A control. Marked "
+        f"{per_cent(CLEAR_MARGIN)} (or than a lower threshold) and than any sweep of the A/A control. Marked "
         f"provisional, as any later verdict, with fewer than {FULL_SWEEPS} sweeps, with too few samples for a noise "
         "ratio, or without a control."
     ),
     Status.REFUTED: (
         "The interval's upper end is below the threshold, and so are all sweeps but at most one. Marked equivalent "
         "where the whole interval is within "
-        f"{EQUIVALENCE_MARGIN:.0%} of parity, regressed where it is all below that."
+        f"{per_cent(EQUIVALENCE_MARGIN)} of parity, regressed where it is all below that."
     ),
     Status.INCONCLUSIVE: "All else. Where more sweeps would probably settle it, the reason says how many.",
 }
@@ -171,19 +171,19 @@ def judge_claim(verdicts: Sequence[Verdict]) -> Status:
 def _noise(subject: Side, baseline: Side, speedup: Speedup, control: Speedup | None, spoiled_share: float) -> str:
     """What makes the samples too noisy to judge, or nothing."""
     if control and not control.low <= 1 <= control.high and abs(control.ratio - 1) > LARGEST_CONTROL_EFFECT:
-        return f"the control failed: the same code differed from itself by {abs(control.ratio - 1):.1%}"
+        return f"the control failed: the same code differed from itself by {per_cent(abs(control.ratio - 1), 1)}"
     if control and control.half_width > WIDEST_HALF_WIDTH:
-        return f"the control failed: its own interval is ±{control.half_width:.1%} wide"
+        return f"the control failed: its own interval is ±{per_cent(control.half_width, 1)} wide"
     if spoiled_share > LARGEST_DROPPED_SHARE:
-        return f"{spoiled_share:.0%} of the case's rounds were spoiled and left out"
+        return f"{per_cent(spoiled_share)} of the case's rounds were spoiled and left out"
     for name, side in (("subject", subject), ("baseline", baseline)):
         ratio = side.latency.noise_ratio if side.latency else None
         if ratio is not None and ratio >= NOISY_RATIO:
             return f"noise ratio of the {name} is {ratio:.2f}; {NOISY_RATIO:.2f} and above is noisy"
         if side.void_share > LARGEST_DROPPED_SHARE:
-            return f"{side.void_share:.0%} of the {name}'s samples are void"
+            return f"{per_cent(side.void_share)} of the {name}'s samples are void"
     if speedup.half_width > WIDEST_HALF_WIDTH:
-        return f"the interval is ±{speedup.half_width:.1%} wide; ±{WIDEST_HALF_WIDTH:.0%} is the limit"
+        return f"the interval is ±{per_cent(speedup.half_width, 1)} wide; ±{per_cent(WIDEST_HALF_WIDTH)} is the limit"
     return ""
 
 

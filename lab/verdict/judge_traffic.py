@@ -8,6 +8,7 @@ it moves, and the verdict must hold anywhere within those bounds.
 from dataclasses import dataclass
 
 from lab.verdict.judge import Status, Verdict
+from lab.verdict.statistics import per_cent
 from lab.verdict.traffic import SMALLEST_SHARE, DramTraffic, Moved, TrafficRatio, traffic_ratio
 
 # Bytes of one call, those still due of its result included, differed by at most 2.4 % between passes on two H100s.
@@ -16,14 +17,16 @@ ONE_PASS = "one pass"
 TRAFFIC_RULES = {
     Status.REJECTED: (
         "The result was wrong in any sweep, or the time is impossible, as above; or the traffic is unreconciled: less "
-        f"than {SMALLEST_SHARE:.0%} of the inputs read, though the profiler empties the caches first, or more of the "
-        "result unwritten than the L2 holds."
+        f"than {per_cent(SMALLEST_SHARE)} of the inputs read, though the profiler empties the caches first, or more of "
+        "the result unwritten than the L2 holds."
     ),
     Status.NO_EVIDENCE: "Not measured, or not counted: no profiling, counters blocked, or none of DRAM bytes.",
     Status.SUPPORTED: (
-        f"The ratio of bytes reaches the threshold by {TRAFFIC_MARGIN:.0%} or more, anywhere within its bounds."
+        f"The ratio of bytes reaches the threshold by {per_cent(TRAFFIC_MARGIN)} or more, anywhere within its bounds."
     ),
-    Status.REFUTED: f"The ratio is below the threshold by more than {TRAFFIC_MARGIN:.0%}, anywhere within its bounds.",
+    Status.REFUTED: (
+        f"The ratio is below the threshold by more than {per_cent(TRAFFIC_MARGIN)}, anywhere within its bounds."
+    ),
     Status.INCONCLUSIVE: "All else: too near the threshold for one pass, or open between the bounds.",
 }
 
@@ -65,7 +68,7 @@ def _weigh(found: TrafficRatio, threshold: float) -> Verdict:
     elif found.high < threshold * (1 - TRAFFIC_MARGIN):
         status = Status.REFUTED
     elif not found.bounded or abs(found.ratio / threshold - 1) <= TRAFFIC_MARGIN:
-        reason = f"within {TRAFFIC_MARGIN:.0%} of the threshold: another pass might fall on the other side"
+        reason = f"within {per_cent(TRAFFIC_MARGIN)} of the threshold: another pass might fall on the other side"
     else:
         reason = "the profiler empties the caches before each of several kernels: its count leaves the ratio open"
     return Verdict(status=status, reason=reason, traffic=found, mark=ONE_PASS)

@@ -222,7 +222,7 @@ def _matters(factor: float) -> bool:
 def _formula(printed: Printed, found: Measured) -> Words:
     """The baseline is weak: more kernels, more bytes."""
     one, best = found.baseline, found.rival
-    words: Words = (f" is the formula's, over {best.profile}",)
+    words: Words = (" is the formula's, over the fastest other profile",)
     if one.launches and one.bytes_ratio and best.launches and best.bytes_ratio:
         words = (
             *words, ": written out it takes ", Amount(one.launches, "count"), " kernels that move ",

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lab.evidence.record import Canary, Round, Watch
+from lab.verdict.statistics import per_cent
 
 # NVML's clock-event reasons that no profile is to blame for.
 SLOWDOWNS = {0x8: "hardware slowdown", 0x20: "thermal slowdown", 0x40: "hardware thermal slowdown", 0x80: "power brake"}
@@ -97,7 +98,7 @@ def _disturbed(watches: Iterable[Watch], canaries: Iterable[Canary]) -> dict[Pla
     for watch in watches:
         timed.setdefault((watch.sweep, watch.process), []).append(watch)
     return {
-        _place(watch): f"a canary beside it was off by {off:.1%}"
+        _place(watch): f"a canary beside it was off by {per_cent(off, 1)}"
         for canary, off in deviations(canaries)
         if off > LARGEST_CANARY_DRIFT
         for watch in _beside(canary, timed.get(_process(canary), []))

@@ -189,3 +189,8 @@ def _step_half_width(baseline: Sequence[Rounds], subject: Sequence[Rounds], step
 def _median(sweeps: Sequence[Rounds]) -> float:
     seconds = [second for rounds in sweeps for block in rounds for second in block]
     return median(seconds) if seconds else math.inf
+
+
+def per_cent(share: float, places: int = 0) -> str:
+    """'20 %', and with one place '1.3 %': with a space, as in all that authors write."""
+    return f"{100 * share:.{places}f} %"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from lab.definition.plan import PlannedCase
 from lab.evidence.record import Counters, Machine
 from lab.verdict.call import call_of
+from lab.verdict.statistics import per_cent
 
 LARGEST_EXCESS = 1.10  # times the least: above, a call moves more than it must
 SMALLEST_SHARE = 0.95  # of the least: below, something must explain what is missing
@@ -134,7 +135,7 @@ def _reason(state: str, case: PlannedCase, read: float, written: float, pending:
     if state == "cached-writes":
         return f"reads what it must, and {_megabytes(pending)} MB of its result are still in the L2"
     if read < SMALLEST_SHARE * case.read_bytes:
-        share = f"{read / case.read_bytes:.0%} of its inputs"
+        share = f"{per_cent(read / case.read_bytes)} of its inputs"
         return f"reads {share}, with nothing cached: these are not the counters of this work"
     return "leaves more of its result unwritten than the L2 holds: these are not the counters of this work"
 

@@ -19,6 +19,7 @@ from lab.definition.experiment import SLUG
 from lab.errors import DefinitionError
 from lab.verdict.judge import Status
 from lab.website.decisions import SOFTWARE, Decision, Freshness, Support
+from lab.website.wording.references import refuse_marks
 
 STATUSES = ("proposed", "accepted", "rejected", "superseded")
 REQUIRED = ("title", "status", "date", "review_by", "rests_on")
@@ -65,7 +66,9 @@ def _parse(path: Path) -> Decision:
     slug = path.stem
     if not SLUG.fullmatch(slug):
         raise DefinitionError(f"{path.name}: the file's name must be NNNN-slug.md")
-    parts = path.read_text(encoding="utf-8").split("---\n", 2)
+    text = path.read_text(encoding="utf-8")
+    refuse_marks(text, path.name, DefinitionError)
+    parts = text.split("---\n", 2)
     if len(parts) != 3 or parts[0].strip():
         raise DefinitionError(f"{path.name}: must begin with YAML front matter between two lines of ---")
     try:

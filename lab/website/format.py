@@ -3,7 +3,7 @@
 import math
 
 from lab.verdict.judge import Verdict
-from lab.verdict.statistics import Speedup
+from lab.verdict.statistics import Speedup, per_cent
 
 LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 # Unit of an audit's figure → prefixes, largest first, and name.
@@ -157,7 +157,12 @@ def share(value: float) -> str:
 
 def tenths_of_percent(value: float) -> str:
     """A share with its sign: '99.9%'."""
-    return f"{value:.1%}"
+    return per_cent(value, 1)
+
+
+def whole_percent(share: float) -> str:
+    """A share in whole per cent, for a column that says so: '4'."""
+    return f"{100 * share:.0f}"
 
 
 def distance(seconds: float) -> str:

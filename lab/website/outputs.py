@@ -36,6 +36,7 @@ class Published:
 
     digest: str
     directory: Path
+    finished_utc: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

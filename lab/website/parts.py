@@ -17,6 +17,7 @@ from lab.website.data.shelf import Held, Shelf
 from lab.website.decisions import Decision, Standing
 from lab.website.files.inventory import inventory
 from lab.website.files.manifest import Listed
+from lab.website.files.modified import last_modified
 from lab.website.incremental import Content, Memory, Part
 from lab.website.outputs import Gathered, Output, Room
 from lab.website.pages.methods import SHOWN, guarded, methods_pages
@@ -124,7 +125,9 @@ class Parts:
         files = {
             path: Listed(sha, before.stamps[path][0]) for part in before.files.values() for path, sha in part.items()
         }
-        yield from inventory(files, self._gathered.base_url)
+        shown = {held.name: held.finished_utc for held in self._current}
+        moment = last_modified(shown, {each.digest: each.finished_utc for each in self._gathered.files})
+        yield from inventory(files, self._gathered.base_url, moment)
 
     def _files(self, outputs: Iterable[Output], quotable: Quotable) -> Iterator[Content]:
         return (self._renderer.file(output, quotable) for output in outputs)

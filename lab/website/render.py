@@ -1,10 +1,11 @@
 """Pages → bytes. The only room that knows of Jinja; it decides nothing and computes nothing."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from lab.errors import LabError
 from lab.evidence.source import ROOT
@@ -18,6 +19,7 @@ from lab.website.wording.quoted import Quotable
 from lab.website.wording.references import words, written
 
 TEMPLATES = ROOT / "site_templates"
+CODE = re.compile(r"`([^`]+)`")
 ASSETS = ("style.css", "explore.js", "search.js", "compare.js", "icon.svg")
 
 
@@ -77,11 +79,17 @@ def environment() -> Environment:
     # A decision's body comes from markdown-it with raw HTML off: the one string that is already markup.
     made.filters["rendered_markdown"] = Markup
     made.filters["folder"] = experiment_folder  # a name of evidence as part of an address
+    made.filters["with_code"] = _with_code
     made.filters["safe_json"] = _json_in_script
     made.globals["plotly_styles"] = Markup(" ".join(STYLE_HASHES))
     # Figures are most of a page: a macro for each would be most of the work.
     made.globals |= {"number": number, "near": near, "sentence": sentence, "near_sentence": near_sentence}
     return made
+
+
+def _with_code(text: str) -> Markup:
+    """Authored prose, whose backticks mark what is code."""
+    return Markup(CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
 def _json_in_script(text: str) -> Markup:

@@ -11,7 +11,7 @@ from lab.evidence.source import ROOT
 from lab.verdict.results import load_run
 from lab.website.data.judged import judged_run, not_measured
 from lab.website.data.kept import KEPT, definitions, judged, trust
-from lab.website.data.promoted import EVIDENCE, Evidence, load_evidence
+from lab.website.data.promoted import EVIDENCE, Evidence, load_evidence, refuse_marked
 from lab.website.data.shelf import DataByName, Held, Shelf, held
 from lab.website.decision_records import check_records, load_decisions
 from lab.website.decisions import Decision, Standing, refuse_unacknowledged, standings, today_of
@@ -76,7 +76,7 @@ def gather(
 
     LabError where a decision, a definition or a reference cannot be published as it is.
     """
-    evidence, published = _published(evidence, kept)
+    evidence, published, finished = _published(evidence, kept)
     defined = definitions(kept)
     current = [_shown(definition, published) for definition in defined]
     references = References(DataByName(current))
@@ -92,7 +92,10 @@ def gather(
         current=(),
         published=(),
         decisions=found,
-        files=tuple(Published(digest=item.digest, directory=item.directory) for item in evidence),
+        files=tuple(
+            Published(digest=item.digest, directory=item.directory, finished_utc=finished[item.digest])
+            for item in evidence
+        ),
         base_url=checked_base_url(base_url),
         trust=trust(evidence, kept),
     )
@@ -102,7 +105,8 @@ def gather(
 def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     """Pages of one run as they would look if it were published; returns the first page to open."""
     run = load_run(directory)
-    _, published = _published(load_evidence(), KEPT)
+    refuse_marked(directory)
+    _, published, _ = _published(load_evidence(), KEPT)
     current = [held(item) for item in judged_run(run)]
     names = {item.name for item in current}
     references = References(DataByName(current), lenient=True)
@@ -136,11 +140,12 @@ def _refuse_to_replace(out: Path) -> None:
         raise LabError(f"{out}: holds something else than a site, which building would replace; choose a new folder")
 
 
-def _published(evidence: Sequence[Evidence], kept: Path) -> tuple[list[Evidence], list[Held]]:
-    """Published runs, and their experiments; the oldest first."""
+def _published(evidence: Sequence[Evidence], kept: Path) -> tuple[list[Evidence], list[Held], dict[str, str]]:
+    """Published runs, and their experiments, the oldest first; and by digest when each run ended."""
     pairs = [(item, judged(item, kept)) for item in evidence]
     pairs.sort(key=lambda pair: (pair[1].finished_utc, pair[1].run_id))
-    return [item for item, _ in pairs], [each for _, run in pairs for each in run.experiments]
+    finished = {item.digest: run.finished_utc for item, run in pairs}
+    return [item for item, _ in pairs], [each for _, run in pairs for each in run.experiments], finished
 
 
 def _shown(definition: PlannedExperiment, published: Sequence[Held]) -> Held:

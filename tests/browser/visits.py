@@ -56,12 +56,12 @@ class Reader:
 
 
 @contextmanager
-def reader(browser: Browser, *, width: int = 1280, scripts: bool = True, **how) -> Iterator[Reader]:
+def reader(browser: Browser, *, width: int = 1280, height: int = 900, scripts: bool = True, **how) -> Iterator[Reader]:
     """A fresh profile, for one page after another: a profile for each costs more than most pages do.
 
     `how` goes to the browser's context.
     """
-    context = browser.new_context(viewport={"width": width, "height": 900}, java_script_enabled=scripts, **how)
+    context = browser.new_context(viewport={"width": width, "height": height}, java_script_enabled=scripts, **how)
     context.add_init_script(WATCH_POLICY)
     try:
         yield Reader(context.new_page())

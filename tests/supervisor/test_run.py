@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import os
 import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -435,17 +436,27 @@ def test_workers_die_with_a_supervisor_that_is_killed_also_those_deaf_to_sigterm
         time.sleep(0.02)
 
 
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of two cases."""
+    folder = tmp_path_factory.mktemp("pair")
+    with pytest.MonkeyPatch.context() as patch:
+        with_toys(patch, folder)
+        measure(toy_plan("pair"), folder / "r")
+    return folder / "r"
+
+
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
-def test_a_case_that_is_half_on_record_is_measured_again_as_a_whole(toyshop: Path, share: float) -> None:
-    plan = toy_plan("pair")
+def test_a_case_that_is_half_on_record_is_measured_again_as_a_whole(pair: Path, toyshop: Path, share: float) -> None:
+    shutil.copytree(pair, toyshop / "r")
     path = toyshop / "r" / journal.NAME
-    before = measure(plan, toyshop / "r")
+    before = journal.read(path).records
     lines = path.read_bytes().splitlines(keepends=True)
     cut = lines[: next(n for n, record in enumerate(before) if isinstance(record, Watch))]
     group = b"".join(lines[len(cut) : len(cut) + 4])  # the watch, the control and two cells of the first case
     assert len(cells_of(before[len(cut) : len(cut) + 4])) == 2
     path.write_bytes(b"".join(cut) + group[: round(share * len(group))])
-    records = measure(plan, toyshop / "r")
+    records = measure(toy_plan("pair"), toyshop / "r")
     assert len(cells_of(records)) == 4
     timed = [record for record in records if isinstance(record, Cell | Control | Watch)]
     assert len(timed) == 8

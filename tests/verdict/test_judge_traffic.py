@@ -41,7 +41,7 @@ def several(megabytes: float, recounted: float = 0, unseen: float = 0) -> Traffi
     return dataclasses.replace(side(), traffic=found)
 
 
-UNRECONCILED = dataclasses.replace(side(), traffic=traffic(10, state="unreconciled", reason="reads 1% of its inputs"))
+UNRECONCILED = dataclasses.replace(side(), traffic=traffic(10, state="unreconciled", reason="reads 1 % of its inputs"))
 UNCOUNTED = TrafficSide(outcome="measured", reason="", traffic=None, uncounted="its counters are blocked: busy")
 LEAST = Moved(bytes=100e6, fewest_bytes=100e6, most_bytes=100e6)
 
@@ -101,12 +101,12 @@ def test_a_weighed_verdict_says_that_it_rests_on_one_pass_and_has_no_interval() 
     [
         (side(outcome="wrong"), side(), "wrong result of the subject: for a reason"),
         (side(), side(impossible="faster than light"), "the baseline is faster than light"),
-        (UNRECONCILED, side(), "unreconciled: the subject reads 1% of its inputs"),
+        (UNRECONCILED, side(), "unreconciled: the subject reads 1 % of its inputs"),
         (side(outcome="crashed"), side(), "subject crashed: for a reason"),
         (side(), UNCOUNTED, "baseline not counted: its counters are blocked: busy"),
-        (side(), side(201), "within 3% of the threshold: another pass might fall on the other side"),
-        (side(), side(196), "within 3% of the threshold: another pass might fall on the other side"),
-        (side(), several(200.5, unseen=300), "within 3% of the threshold: another pass might fall on the other side"),
+        (side(), side(201), "within 3 % of the threshold: another pass might fall on the other side"),
+        (side(), side(196), "within 3 % of the threshold: another pass might fall on the other side"),
+        (side(), several(200.5, unseen=300), "within 3 % of the threshold: another pass might fall on the other side"),
         (
             side(),
             several(300, recounted=200),

@@ -106,7 +106,7 @@ def test_what_was_not_counted_is_unmeasured_and_never_zero(unmeasured: Counters 
             "moves 1.25× what it must, 500 MB more, with 200 MB of its result that are still in the L2",
         ),
         ([(1000, 800)], "reads what it must, and 200 MB of its result are still in the L2"),
-        ([(300, 1000)], "reads 30% of its inputs, with nothing cached: these are not the counters of this work"),
+        ([(300, 1000)], "reads 30 % of its inputs, with nothing cached: these are not the counters of this work"),
         (
             [(1000, 100)],
             "leaves more of its result unwritten than the L2 holds: these are not the counters of this work",

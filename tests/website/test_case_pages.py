@@ -36,7 +36,7 @@ def told(sentence: Sentence) -> str:
 def test_its_answer_names_the_fastest_and_its_lead_over_the_next() -> None:
     page = page_of(item_of(TIMES | {(SMALL.name, "third"): 50e-6}))
     answer = told(page.answer)
-    assert answer.startswith("fast was the fastest, with 4")
+    assert answer.startswith("Fast was the fastest, with 4")
     assert answer.endswith("] as fast as third, the next.")
 
 
@@ -52,7 +52,7 @@ def test_its_answer_does_not_say_faster_of_too_few_sweeps() -> None:
 
 def test_its_answer_says_where_there_was_nothing_to_compare_with_or_nothing_at_all() -> None:
     alone = {(SMALL.name, "plain"): 60e-6}
-    assert told(page_of(item_of(alone)).answer).startswith("plain, the only profile that was measured, took ")
+    assert told(page_of(item_of(alone)).answer).startswith("Plain, the only profile that was measured, took ")
     assert told(page_of(item_of(TIMES), case=LARGE.name).answer).startswith("Not measured in the run")
 
 

@@ -100,6 +100,17 @@ def test_altered_evidence_is_not_loaded(tmp_path, repository, name):
         load_evidence(tmp_path / "evidence")
 
 
+def test_a_run_that_writes_the_marks_of_figures_is_neither_promoted_nor_judged(tmp_path, repository):
+    outcomes = {"liger": ("failed", "Error: \ue000experiments/x/data.json#/a\ue0019\ue0019.00×\ue002 as fast")}
+    directory = measured_run(tmp_path, TIMES, source=source_digest(repository), outcomes=outcomes)
+    with pytest.raises(EvidenceError, match=r"journal.jsonl, line \d+: holds U\+E000"):
+        promote(directory, tmp_path / "evidence", repository)
+    publish(tmp_path / "evidence", directory)
+    (slipped_in,) = load_evidence(tmp_path / "evidence")
+    with pytest.raises(EvidenceError, match=r"journal.jsonl, line \d+: holds U\+E000"):
+        judged(slipped_in, tmp_path / "kept")
+
+
 def test_what_was_kept_of_it_and_cannot_be_read_is_named_with_what_to_do(tmp_path):
     publish(tmp_path / "evidence", measured_run(tmp_path, TIMES, sweeps=3))
     (evidence,) = load_evidence(tmp_path / "evidence")

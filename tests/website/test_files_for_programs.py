@@ -17,6 +17,7 @@ from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run, not_measured
 from lab.website.files.csv_tables import csv_files, csv_text
 from lab.website.files.inventory import checked_base_url
+from lab.website.files.modified import last_modified
 from lab.website.files.schemas import SCHEMAS, data_text
 from lab.website.files.sitemap import sitemaps
 from lab.website.verification.files import check_manifest
@@ -149,6 +150,23 @@ def test_a_sitemap_has_whole_addresses_where_the_sites_is_known() -> None:
     found = [location.text for location in ET.fromstring(text).iter(f"{SITEMAP}loc")]
     assert found == ["https://example.org/lab/a%20b/index.html", "https://example.org/lab/b/index.html"]
     assert "<!--" not in text
+
+
+def test_a_sitemap_says_when_what_a_page_shows_was_measured() -> None:
+    runs = {"a" * 64: "2026-01-01T00:00:00Z", "b" * 64: "2026-03-01T00:00:00Z"}
+    moment = last_modified({"softmax": "2026-01-01T00:00:00Z", "unmeasured": ""}, runs)
+    pair = f"compare/{'a' * 12}-{'b' * 12}/index.html"
+    pages = [
+        "experiments/softmax/cases/x/index.html", "experiments/unmeasured/index.html",
+        f"runs/{'a' * 12}/softmax/index.html", pair, "index.html", "runs/index.html",
+    ]  # fmt: skip
+    (text,) = sitemaps(pages, "https://example.org/", moment).values()
+    found = {
+        url.findtext(f"{SITEMAP}loc", "").removeprefix("https://example.org/"): url.findtext(f"{SITEMAP}lastmod")
+        for url in ET.fromstring(text)
+    }
+    first, last = runs.values()
+    assert [found[page] for page in pages] == [first, None, first, last, last, last]
 
 
 def test_a_sitemap_without_an_address_lists_paths_and_says_so() -> None:

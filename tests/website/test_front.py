@@ -233,7 +233,7 @@ def test_the_policy_says_how_often_its_rules_err_and_what_changed_in_them(site):
     page = Page(site / "policy/index.html")
     assert {"errors", "versions"} <= set(page.ids)
     assert "in the controls of all other runs, 0 were supported" in page.text
-    assert ("2.0%" in page.text) or re.search(r"at most \d+\.\d% of such claims", page.text)
+    assert ("2.0 %" in page.text) or re.search(r"at most \d+\.\d % of such claims", page.text)
 
 
 def measured(times: dict[str, float], finished: str = "") -> Judged:

@@ -78,18 +78,18 @@ def test_a_verdict_that_turned_is_logged_with_what_else_had_changed() -> None:
     found = section_of(run_of("one"), run_of("two", SLOWER, on=machine(torch="2.12.0")), run_of("three", SLOWER))
     (turn,) = found.turns
     assert (turn.before, turn.after, turn.run_id) == ("supported", "refuted", "two")
-    assert turn.why == "changed since: software"
+    assert turn.why == "software"
     assert [row.changed for row in found.rows] == [True, True, False]
 
 
 def test_a_claim_that_was_asked_otherwise_is_said_to_be() -> None:
     (turn,) = section_of(run_of("one"), run_of("two", threshold=2.0)).turns
-    assert (turn.after, turn.why) == ("refuted", "changed since: the claim itself")
+    assert (turn.after, turn.why) == ("refuted", "the claim itself")
 
 
 def test_a_verdict_that_turned_by_itself_is_said_to() -> None:
     (turn,) = section_of(run_of("one"), run_of("two", SLOWER)).turns
-    assert turn.why == "nothing else had changed: measured again"
+    assert turn.why == "nothing: measured again"
 
 
 def test_turns_stand_newest_first_and_back_again_is_a_turn_too() -> None:

@@ -10,6 +10,7 @@ from factory import FAST_BEATS_PLAIN, LARGE, records_of, write_run
 from lab.definition.experiment import Claim
 from lab.verdict.judge_traffic import TRAFFIC_MARGIN, TRAFFIC_RULES
 from lab.verdict.results import RunResult
+from lab.verdict.statistics import per_cent
 from lab.website.data.judged import judged_run
 from lab.website.figure import Sentence
 from lab.website.pages.experiment import experiment_page
@@ -64,7 +65,7 @@ def test_without_counters_the_table_says_why() -> None:
 @pytest.mark.parametrize(
     ("claim", "answer"),
     [
-        (FAST_MOVES_THE_LEAST, "of the bytes that fast moved, 100.0% had to be (supported at 1 of 1 case)"),
+        (FAST_MOVES_THE_LEAST, "of the bytes that fast moved, 100.0 % had to be (supported at 1 of 1 case)"),
         (PLAIN_MOVES_TWICE, "plain moved 3.00× the bytes of fast (supported at 1 of 1 case)"),
     ],
 )
@@ -90,10 +91,10 @@ def test_a_rejected_claim_is_called_so_in_the_answer() -> None:
 
 def test_the_cards_show_ratio_and_bytes() -> None:
     least, twice = page_of(counted_run(fast=once(1.25, 1.0), plain=once(3, 3))).cards[:2]
-    assert (least.label, least.value.text) == ("Bytes that fast had to move, smallest share", "88.9%")
-    assert told(least.context) == "4096×4096 float32: 134 MB against 151 MB"
+    assert (least.label, least.value.text) == ("Bytes that fast had to move, smallest share", "88.9 %")
+    assert told(least.context).endswith(" 4096×4096 float32: 134 MB against 151 MB")
     assert (twice.label, twice.value.text) == ("Bytes of plain, largest over fast", "2.67×")
-    assert told(twice.context) == "4096×4096 float32: 403 MB against 151 MB"
+    assert told(twice.context).endswith(" 4096×4096 float32: 403 MB against 151 MB")
 
 
 def test_no_card_is_made_of_what_was_not_weighed() -> None:
@@ -121,14 +122,14 @@ def test_eager_gains_are_told_of_claims_on_time_alone() -> None:
 
 
 def test_what_the_traffic_explains_stands_beside_the_fastest() -> None:
-    (row,) = page_of(counted_run(plain=once(2.0, 2.0))).explained
+    ((row,),) = page_of(counted_run(plain=once(2.0, 2.0))).explained
     assert (row.case, row.profile, row.fastest) == ("doubling 4096×4096 float32", "plain", "fast")
     assert row.time_ratio is not None
     assert row.bytes_ratio is not None
     assert (row.time_ratio.text, row.bytes_ratio.text, row.explained) == ("2.00×", "2.00×", True)
     assert row.bytes_ratio.source == f"/explained/{LARGE.name}/plain/bytes_ratio"
-    (other,) = page_of(counted_run()).explained
-    assert (other.explained, other.others) == (False, "these counters do not say")
+    ((other,),) = page_of(counted_run()).explained
+    assert (other.explained, other.others) == (False, "these counters do not say why")
 
 
 def test_nothing_is_explained_without_counters() -> None:
@@ -142,7 +143,7 @@ def test_the_page_is_rendered_with_its_tables(tmp_path: Path) -> None:
     assert text.count("Bytes that one call moves to and from DRAM") == 2
     assert "plain over fast; the claim asks for at least" in text
     assert "What the traffic explains" in text
-    assert "differ by at most 15%" in text
+    assert "differ by at most 15 %" in text
 
 
 def test_a_page_without_counters_has_no_section_on_what_they_explain(tmp_path: Path) -> None:
@@ -155,7 +156,7 @@ def test_the_policy_page_prints_the_rules_and_the_margins_from_their_constants()
     page = policy_page()
     assert page.traffic_rules == tuple(TRAFFIC_RULES.items())
     constants = dict(page.constants)
-    assert constants["Margin around the threshold of a claim about traffic"] == f"{TRAFFIC_MARGIN:.0%}" == "3%"
+    assert constants["Margin around the threshold of a claim about traffic"] == per_cent(TRAFFIC_MARGIN) == "3 %"
     assert constants["Traffic that is in excess"] == "above 1.10× the least"
     assert constants["Traffic that must be explained"] == "below 0.95× the least"
-    assert constants["Times explained by traffic"] == "within 15% of the ratio of bytes"
+    assert constants["Times explained by traffic"] == "within 15 % of the ratio of bytes"

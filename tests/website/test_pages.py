@@ -39,7 +39,7 @@ def test_a_claims_table_shows_the_times_of_its_own_scope() -> None:
         assert row.subject_p50.source == f"/cells/{SMALL.name}/fast/scopes/{scope}/p50_seconds"
         assert row.noise is not None
         assert f"/scopes/{scope}/" in row.noise.source
-        assert [part if isinstance(part, str) else part.source for part in page.cards[0].context][1] == (
+        assert [part if isinstance(part, str) else part.source for part in page.cards[0].context][2] == (
             row.subject_p50.source
         )
 

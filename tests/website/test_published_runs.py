@@ -86,7 +86,7 @@ def test_a_run_that_was_cut_short_and_its_damaged_lines_say_so(page):
     assert "The box was wanted elsewhere." in text
     assert "Journal line 7: " in text
     assert "cut short" in page("runs").text
-    assert "Ended before its end" not in page("runs/{first}").text
+    assert "Cut short." not in page("runs/{first}").text
 
 
 def test_the_files_of_a_run_are_its_own_unchanged(world):

@@ -8,13 +8,13 @@ from factory import FAST, PLAIN, small_experiment
 
 from lab.definition.catalogue import load_experiments
 from lab.definition.plan import planned
-from lab.errors import DefinitionError
+from lab.errors import DefinitionError, EvidenceError
 from lab.website.data.judged import Judged, not_measured
 from lab.website.decision_records import load_decisions
 from lab.website.decisions import Decision
 from lab.website.site import DECISIONS
 from lab.website.wording.prose import check_prose, check_references, check_typed, cited, cited_plan
-from lab.website.wording.references import References, told, words, written
+from lab.website.wording.references import References, refuse_marks, told, words, written
 
 DATA = {
     "doubling": {
@@ -156,3 +156,20 @@ def test_the_labs_own_prose_types_no_figure_in():
     check_references(load_experiments(), References({}, lenient=True))
     for record in load_decisions(DECISIONS):
         cited(record, References({}, lenient=True))
+
+
+@pytest.mark.parametrize("mark", ["\ue000", "\ue001", "\ue002", "\\ue000", "\\\\\\uE002"])
+def test_nobody_else_may_write_the_marks_of_a_figure(mark):
+    with pytest.raises(EvidenceError, match=r"run/plan.json, line 2: holds U\+E00[012], a private character"):
+        refuse_marks(f"one\nanother {mark}", "run/plan.json", EvidenceError)
+
+
+@pytest.mark.parametrize("text", ["\ue003", "\\\\ue000", "\\ud83d\\ude00", "U+E000"])
+def test_other_characters_and_a_backslash_before_letters_are_theirs(text):
+    refuse_marks(text, "run/plan.json", EvidenceError)
+
+
+def test_a_record_that_holds_a_mark_is_refused(tmp_path):
+    (tmp_path / "0001-x.md").write_text("---\ntitle: \ue000\n---\n", encoding="utf-8")
+    with pytest.raises(DefinitionError, match=r"0001-x.md, line 2: holds U\+E000"):
+        load_decisions(tmp_path)

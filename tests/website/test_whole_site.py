@@ -106,7 +106,7 @@ BREAKS = {
     "a style of one element": (PAGE, END, f'<p style="color: red">x</p>{END}', "pages_without_a_policy"),
     "a script of one element": (PAGE, END, f'<p onclick="x()">x</p>{END}', "pages_without_a_policy"),
     "a page that the sitemap lacks": (
-        "sitemap.xml", "<url><loc>policy/index.html</loc></url>\n", "", "pages_that_the_sitemap_lacks"
+        "sitemap.xml", "<loc>policy/index.html</loc>", "<loc>policy/none.html</loc>", "pages_that_the_sitemap_lacks"
     ),
     "a changed file": (PAGE, END, f"x{END}", "files_that_the_manifest_denies"),
     "an unknown datum": ("trust/data.json", '"sessions"', '"session_count": 1, "sessions"', DATA),

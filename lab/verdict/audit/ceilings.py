@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from lab.definition.publication import Limits, Publication, Row, Table
 from lab.verdict.audit.finding import CEILING, SPARSE, Amount, Finding, Rule, Words
 from lab.verdict.roofline import PHYSICS_MARGIN
+from lab.verdict.statistics import per_cent
 
 OVERCOUNTED = 1.10  # modelled bytes over least bytes: above, the model counts what need not be moved
 ROUNDING = 1.005  # printed figures have three digits or more
@@ -179,7 +180,7 @@ RULES = (
     Rule(
         name="implausibly-slow", principle=CEILING, find=implausibly_slow, binding=False,
         statement=(
-            f"Work that is bound by the matrix rate reaches less than {IMPLAUSIBLE_SHARE:.0%} of the dense rate."
+            f"Work that is bound by the matrix rate reaches less than {per_cent(IMPLAUSIBLE_SHARE)} of the dense rate."
         ),
     ),
     Rule(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from lab.definition.publication import Captured, Publication, Row
 from lab.verdict.audit.ceilings import OVERCOUNTED, rows_of
 from lab.verdict.audit.finding import COUNTERS, Amount, Finding, Rule
+from lab.verdict.statistics import per_cent
 
 ABOVE_PEAK = 1.02  # a counter may be off by so much
 DIFFERENT_TIMES = 1.5
@@ -133,7 +134,7 @@ RULES = (
         name="same-counters", principle=COUNTERS, find=same_counters,
         statement=(
             f"Two rows whose times differ by a factor of {DIFFERENT_TIMES} or more have the same kernel time, bytes "
-            f"and registers within {SAME_COUNTERS - 1:.0%}: the same kernel was captured for both."
+            f"and registers within {per_cent(SAME_COUNTERS - 1)}: the same kernel was captured for both."
         ),
     ),
 )  # fmt: skip

@@ -7,6 +7,7 @@ from lab.definition.publication import Publication, Row, Table
 from lab.verdict.audit.ceilings import rows_of
 from lab.verdict.audit.finding import LAUNCH, Amount, Finding, Rule
 from lab.verdict.roofline import NEAR_FLOOR
+from lab.verdict.statistics import per_cent
 
 MORE_WORK = 1.5  # times the shortest time that the hardware allows
 EQUAL_TIMES = 1.01
@@ -200,7 +201,7 @@ RULES = (
     Rule(
         name="identical-times", principle=LAUNCH, find=identical_times, binding=False,
         statement=(
-            f"A row takes the same time, to {IDENTICAL:.1%} or half a step of the clock, as one of at most "
+            f"A row takes the same time, to {per_cent(IDENTICAL, 1)} or half a step of the clock, as one of at most "
             f"1/{MORE_WORK} of its work."
         ),
     ),

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from lab.definition.publication import Aggregate, Bound, Headline, Publication, Row, Selection, Stated, Table, Tally
 from lab.verdict.audit.finding import AGGREGATE, CONSISTENT, RIVALS, Amount, Finding, Rule
-from lab.verdict.statistics import geometric_mean
+from lab.verdict.statistics import geometric_mean, per_cent
 
 PRINTED = 0.005  # by how much a printed figure may be off for being rounded
 STATED = 0.02
@@ -180,8 +180,8 @@ RULES = (
     Rule(
         name="weak-rival", principle=RIVALS, find=weak_rival, binding=False,
         statement=(
-            f"The fastest rival at a headline's case reaches less than {WEAK:.0%} of the memory rate that the same "
-            "implementation reaches elsewhere in the publication."
+            f"The fastest rival at a headline's case reaches less than {per_cent(WEAK)} of the memory rate that the "
+            "same implementation reaches elsewhere in the publication."
         ),
     ),
     Rule(
@@ -199,8 +199,8 @@ RULES = (
     Rule(
         name="contradicts-itself", principle=CONSISTENT, find=contradicts_itself,
         statement=(
-            f"A stated figure differs by more than {STATED:.0%} from what follows from the publication's own formula "
-            "or other figures."
+            f"A stated figure differs by more than {per_cent(STATED)} from what follows from the publication's own "
+            "formula or other figures."
         ),
     ),
     Rule(

@@ -17,6 +17,7 @@ COLOURS = {
     "torch-compile": "#d9711c",
     "triton": "#1f86c7",
     "liger": "#8a68d6",
+    "quack": "#2f8f6b",
 }
 SHAPES = {
     "torch-baseline": "square",
@@ -24,6 +25,7 @@ SHAPES = {
     "torch-compile": "diamond",
     "triton": "circle",
     "liger": "triangle-up",
+    "quack": "star",
 }
 # Plotly inserts two style elements of its own, one of them empty: their hashes let a strict policy admit
 # exactly these. They belong to the plotly version that scripts/constraints.txt pins.

@@ -19,17 +19,18 @@ from typing import Any
 from lab.definition.catalogue import load_audits, load_experiments
 from lab.definition.plan import PlannedExperiment, planned
 from lab.definition.publication import Publication
-from lab.errors import LabError
+from lab.errors import DefinitionError, LabError
 from lab.evidence.codec import digest, from_data, to_data
 from lab.evidence.source import ROOT
 from lab.verdict.validity import study
 from lab.website.data.judged import Judged, judged_run
-from lab.website.data.promoted import Evidence
+from lab.website.data.promoted import Evidence, refuse_marked
 from lab.website.data.published_trust import trust_data
 from lab.website.data.shelf import Held
 from lab.website.sources import digest_of
 from lab.website.wording.outside import check_claims
 from lab.website.wording.prose import check_typed
+from lab.website.wording.references import refuse_marks
 
 KEPT = ROOT / ".cache" / "judged"
 EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
@@ -109,9 +110,12 @@ def definitions(kept: Path = KEPT) -> tuple[PlannedExperiment, ...]:
     if not path.is_file():
         found = load_experiments()
         check_typed(found)
-        plans = [planned(each, EVERYTHING) for each in found]
-        check_claims(plans)
-        _replace(path, json.dumps([to_data(plan) for plan in plans]).encode())
+        plans = {each.name: planned(each, EVERYTHING) for each in found}
+        check_claims(list(plans.values()))
+        texts = {name: json.dumps(to_data(plan)) for name, plan in plans.items()}
+        for name, text in texts.items():
+            refuse_marks(text, f"experiment {name}", DefinitionError)
+        _replace(path, f"[{', '.join(texts.values())}]".encode())
     return tuple(from_data(PlannedExperiment, item) for item in json.loads(path.read_text(encoding="utf-8")))
 
 
@@ -153,6 +157,7 @@ def _keep(folder: Path, evidence: Evidence) -> None:
         if stale.is_dir() and stale != folder.parent:
             shutil.rmtree(stale, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
+    refuse_marked(evidence.directory)
     found = judged_run(evidence.run, evidence.digest, evidence.commit)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".judging-") as scratch:
         whole = Path(scratch) / "run"

@@ -17,6 +17,7 @@ from lab.evidence import journal
 from lab.evidence.codec import SCHEMA, digest
 from lab.evidence.source import ROOT, commit_of
 from lab.verdict.results import RunResult, load_run
+from lab.website.wording.references import refuse_marks
 
 EVIDENCE = ROOT / "experiments" / "evidence"
 NAME = "evidence.json"
@@ -95,6 +96,12 @@ def _load(directory: Path) -> Evidence:
     return Evidence(directory=directory, digest=manifest["digest"], commit=manifest["commit"])
 
 
+def refuse_marked(directory: Path) -> None:
+    """EvidenceError where a run holds a character by which this website marks figures."""
+    for name in FILES:
+        refuse_marks((directory / name).read_text(encoding="utf-8"), str(directory / name), EvidenceError)
+
+
 def _refuse_unfit(run: RunResult, directory: Path) -> None:
     if not run.finished_utc:
         raise EvidenceError(
@@ -104,6 +111,7 @@ def _refuse_unfit(run: RunResult, directory: Path) -> None:
     if run.damages:
         bad = run.damages[0]
         raise EvidenceError(f"{directory}: journal line {bad.line_number} is damaged: {bad.reason}")
+    refuse_marked(directory)
     for name in FILES:
         text = (directory / name).read_text(encoding="utf-8")
         host = socket.gethostname()

@@ -148,7 +148,15 @@ def _counts(plan: PlannedExperiment, result: ExperimentResult) -> dict[str, int]
         "registered_cases": len(plan.cases),
         "profiles": len(plan.profiles),
         **{outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))},
+        **_known(result),
     }
+
+
+def _known(result: ExperimentResult) -> dict[str, int]:
+    """Claims whose right verdict is known before anything is measured, and those that came out so."""
+    told = [claim for claim in result.claims if claim.claim.expected]
+    right = sum(str(claim.status) in claim.claim.expected for claim in told)
+    return {"known": len(told), "right": right} if told else {}
 
 
 def _control(result: ExperimentResult, case: str) -> dict[str, Any]:

@@ -40,10 +40,11 @@ def tables_of(item: Judged) -> tuple[tuple[str, str], ...]:
     return tuple((f"{name}.csv", ABOUT[name]) for name in TABLES if _is_written(item, name))
 
 
-def csv_files(item: Judged, folder: str) -> Iterator[Attachment]:
+def csv_files(item: Judged, folder: str, names: Sequence[str] = tuple(TABLES)) -> Iterator[Attachment]:
     """The tables of an experiment that have rows, `cells.csv` and `claims.csv` always."""
     source = _source(item)
-    for name, (columns, rows) in TABLES.items():
+    for name in names:
+        columns, rows = TABLES[name]
         if _is_written(item, name):
             found = ([*row, *source] for row in rows(item))
             yield Attachment(path=f"{folder}/{name}.csv", content=csv_text((*columns, *SOURCE), found))

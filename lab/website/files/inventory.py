@@ -1,6 +1,6 @@
 """The last files of a site, made of all others: its sitemap, then its manifest."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from lab.errors import LabError
@@ -9,11 +9,13 @@ from lab.website.files.manifest import Listed, listed
 from lab.website.files.sitemap import sitemaps
 
 
-def inventory(files: Mapping[str, Listed], base_url: str = "") -> Iterator[tuple[str, bytes]]:
-    """Path and content of each, where all other files are `files`."""
+def inventory(
+    files: Mapping[str, Listed], base_url: str = "", moment: Callable[[str], str] = lambda path: ""
+) -> Iterator[tuple[str, bytes]]:
+    """Path and content of each, where all other files are `files`; `moment` says when a page changed."""
     listing = dict(files)
     pages = [path for path in files if path.endswith(".html")]
-    for name, text in sitemaps(pages, base_url).items():
+    for name, text in sitemaps(pages, base_url, moment).items():
         content = text.encode()
         listing[name] = listed(content)
         yield name, content

@@ -1,4 +1,4 @@
-"""sitemap.xml: every page of the site.
+"""sitemap.xml: every page of the site, and when what it shows was measured.
 
 The protocol asks for absolute addresses, and the lab does not know where its site will stand: `lab build --base-url`
 says it. Without that the pages are still listed, by their paths from the sitemap: nothing is made up, and whoever
@@ -7,7 +7,7 @@ resolves them against the sitemap's own address finds every page, but a search e
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote
 from xml.sax.saxutils import escape, unescape
 
@@ -20,16 +20,20 @@ RELATIVE = (
 )
 
 
-def sitemaps(pages: Sequence[str], base_url: str = "", most: int = MOST_PAGES) -> Mapping[str, str]:
-    """Files by name: one sitemap, or an index and as many sitemaps as it takes."""
+def sitemaps(
+    pages: Sequence[str], base_url: str = "", moment: Callable[[str], str] = lambda path: "", most: int = MOST_PAGES
+) -> Mapping[str, str]:
+    """Files by name: one sitemap, or an index and as many sitemaps as it takes. `moment` says when a page changed."""
     ordered = sorted(pages)
     if len(ordered) <= most:
-        return {NAME: _listing("urlset", "url", ordered, base_url)}
+        return {NAME: _listing("urlset", "url", ordered, base_url, moment)}
     parts = {
-        f"sitemap-{number + 1}.xml": _listing("urlset", "url", ordered[number * most : (number + 1) * most], base_url)
+        f"sitemap-{number + 1}.xml": _listing(
+            "urlset", "url", ordered[number * most : (number + 1) * most], base_url, moment
+        )
         for number in range(math.ceil(len(ordered) / most))
     }
-    return {NAME: _listing("sitemapindex", "sitemap", list(parts), base_url), **parts}
+    return {NAME: _listing("sitemapindex", "sitemap", list(parts), base_url, lambda path: ""), **parts}
 
 
 def address_in(sitemap: str) -> str:
@@ -39,7 +43,13 @@ def address_in(sitemap: str) -> str:
     return folder + slash
 
 
-def _listing(root: str, item: str, paths: Sequence[str], base_url: str) -> str:
-    lines = "".join(f"<{item}><loc>{escape(base_url + quote(path))}</loc></{item}>\n" for path in paths)
+def _listing(root: str, item: str, paths: Sequence[str], base_url: str, moment: Callable[[str], str]) -> str:
+    lines = "".join(
+        f"<{item}><loc>{escape(base_url + quote(path))}</loc>{_changed(moment(path))}</{item}>\n" for path in paths
+    )
     comment = "" if base_url else RELATIVE
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{comment}<{root} xmlns="{NAMESPACE}">\n{lines}</{root}>\n'
+
+
+def _changed(moment: str) -> str:
+    return f"<lastmod>{escape(moment)}</lastmod>" if moment else ""

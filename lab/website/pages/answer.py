@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 
-from lab.definition.experiment import USUAL_THRESHOLD
+from lab.definition.experiment import CEILINGS, USUAL_THRESHOLD
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import WEIGHED, Status
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.pages.labels import SCOPES, TITLES, baseline_title, listed, profile_title, shape_label
+from lab.website.pages.ceilings import reached
+from lab.website.pages.labels import SCOPES, TITLES, baseline_title, listed, named, profile_title, shape_label
+from lab.website.pages.tallies import supported_at
 
 MOST_WITH_INTERVALS = 2  # headline claims; of more, the sentence would be too long to read
 
@@ -32,7 +34,7 @@ class Glance:
     baseline: str
     operator: str
     status: str
-    asks: Sentence
+    claimed: Sentence  # 'faster than fused PyTorch'
     tally: Sentence
     scope: str
     ends: tuple[End, ...]  # the smallest and the largest ratio, or the only one
@@ -53,14 +55,26 @@ def answer(item: Judged, ledger: Ledger) -> Sentence:
     claims = {claim.name: claim for claim in item.plan.claims}
     headlines = [claims[name] for name in item.plan.headlines]
     scopes = dict.fromkeys(scope_words(claim) for claim in headlines)
-    parts: list[Figure | str] = [f"{where(item, tuple(scopes))}: "]
+    opening = _opening(item, ledger)
+    brief = len(headlines) > MOST_WITH_INTERVALS or bool(opening)
+    parts: list[Figure | str] = [f"{where(item, tuple(scopes))}: ", *opening]
     for index, claim in enumerate(headlines):
         before = headlines[index - 1] if index else None
         again = before is not None and (before.subject, before.measure) == (claim.subject, claim.measure)
         again = again and not operator_of(item, claim)
         parts.append(", " if again else "; " if index else "")
-        parts.extend(_outcome(item, claim, ledger, again=again, brief=len(headlines) > MOST_WITH_INTERVALS))
+        parts.extend(_outcome(item, claim, ledger, again=again, brief=brief))
     return (*parts, ".")
+
+
+def _opening(item: Judged, ledger: Ledger) -> Sentence:
+    """What answers the question before any headline claim does: what a GPU reaches, how often a lab's test is right."""
+    if item.plan.name == CEILINGS and ledger.value("ceilings"):
+        return (*reached(ledger), "; ")
+    known, right = ledger.figure("counts", "known"), ledger.figure("counts", "right")
+    if known and right:
+        return (right, " of the ", known, " claims whose right verdict is known beforehand came out so; ")
+    return ()
 
 
 def where(item: Judged, scopes: tuple[str, ...]) -> str:
@@ -84,7 +98,8 @@ def operator_of(item: Judged, claim: PlannedClaim) -> str:
 
 
 def _titles(item: Judged, claim: PlannedClaim) -> tuple[str, str]:
-    return profile_title(item, claim.subject), baseline_title(item, claim)
+    """As a sentence names them."""
+    return named(profile_title(item, claim.subject)), named(baseline_title(item, claim))
 
 
 def _outcome(item: Judged, claim: PlannedClaim, ledger: Ledger, *, again: bool, brief: bool) -> Sentence:
@@ -100,7 +115,7 @@ def _outcome(item: Judged, claim: PlannedClaim, ledger: Ledger, *, again: bool, 
         return (f"the bytes that {subject} moves could not be judged",)
     if not ends:
         if ledger.value(*path, "status") == Status.REJECTED:
-            return (f"{about}the claim that {subject} beats {baseline} was rejected",)
+            return (f"{about}the claim that “{subject}” beats {baseline} was rejected",)
         return (f"{about}{subject} could not be judged against {baseline}",)
     span = _span(ends, brief=brief)
     tally = _tally(claim, ledger)
@@ -115,12 +130,8 @@ def _outcome(item: Judged, claim: PlannedClaim, ledger: Ledger, *, again: bool, 
 
 def _tally(claim: PlannedClaim, ledger: Ledger) -> Sentence:
     """'supported at 3 of 3 cases', and 'refuted: supported at 1 of 3 cases'."""
-    path = ("claims", claim.name)
-    status = ledger.value(*path, "status")
-    supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
-    noun = " case" if judged and judged.value == 1 else " cases"
-    return ("" if status == Status.SUPPORTED else f"{status}: ", "supported at ", supported or "", " of ", judged or "",
-            noun)  # fmt: skip
+    status = ledger.value("claims", claim.name, "status")
+    return ("" if status == Status.SUPPORTED else f"{status}: ", *supported_at(claim.name, ledger))
 
 
 def _span(ends: tuple[End, ...], *, brief: bool) -> Sentence:
@@ -169,9 +180,22 @@ def _interval(path: tuple[str, ...], ledger: Ledger) -> Figure | None:
     return ledger.figure(*path, "low", show=lambda low: format.brief_interval(low, high))
 
 
+def _claimed(claim: PlannedClaim, baseline: str, threshold: Figure | str) -> Sentence:
+    """What a claim says of its subject."""
+    if claim.measure == "speedup":
+        usual = claim.threshold == USUAL_THRESHOLD
+        return (f"faster than {baseline}",) if usual else ("at least ", threshold, f" as fast as {baseline}")
+    if claim.baseline:
+        return (f"{baseline} moves at least ", threshold, " its bytes")
+    return ("the least bytes are at least ", threshold, " of those that it moves")
+
+
 def _glance(item: Judged, claim: PlannedClaim, ledger: Ledger) -> Glance:
     subject, baseline = _titles(item, claim)
-    threshold = ledger.figure("claims", claim.name, "threshold", show=format.threshold) or ""
+    show = format.threshold
+    if claim.measure == "traffic":
+        show = format.times if claim.baseline else format.tenths_of_percent
+    threshold = ledger.figure("claims", claim.name, "threshold", show=show) or ""
     ends = _ends(item, claim, ledger)
     return Glance(
         claim=claim.name,
@@ -179,7 +203,7 @@ def _glance(item: Judged, claim: PlannedClaim, ledger: Ledger) -> Glance:
         baseline=baseline,
         operator=operator_of(item, claim),
         status=ledger.value("claims", claim.name, "status"),
-        asks=("faster than",) if claim.threshold == USUAL_THRESHOLD else ("at least ", threshold, " as fast as"),
+        claimed=_claimed(claim, baseline, threshold),
         tally=_tally(claim, ledger),
         scope=scope_words(claim),
         ends=ends,

@@ -1,12 +1,14 @@
 """Where the evidence ends: what it holds for, what it does not show, what was left out and why."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from lab.definition.plan import PlannedCase
+from lab.verdict.statistics import per_cent
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.pages.labels import case_label, listed, shape_label
+from lab.website.pages.labels import TITLES, case_label, listed, shape_label
 from lab.website.pages.views import Boundary
 
 RUN_TO_RUN = (
@@ -26,11 +28,10 @@ def boundary(shown: Judged, ledger: Ledger) -> Boundary:
         return Boundary(holds_for=(), does_not_show=authored, not_measured=(), excluded=())
     versions = f"torch {machine['torch']}, triton {machine['triton']}"
     driver = f", driver {machine['driver']}, CUDA {machine['cuda']}" if machine["device"] == "cuda" else ""
-    cases = ", ".join(case_label(case) for case in plan.included_cases)
     holds: list[Sentence] = [
         (f"{shown.machine_name}: this one machine.",),
         (f"{versions}{driver}, Python {machine['python']}.",),
-        (f"{cases}.",),
+        (f"{_cases(plan.included_cases)}.",),
         (_scope_sentence(shown),),
     ]
     verdicts = (verdict for claim in shown.data["claims"].values() for verdict in claim["cases"].values())
@@ -57,9 +58,18 @@ def boundary_line(shown: Judged) -> str:
     cases, machine = shown.plan.included_cases, shown.machine
     dtypes = listed(sorted({case.dtype for case in cases}))
     count = "one case" if len(cases) == 1 else f"{len(cases)} cases"
-    return (
-        f"Holds for one {shown.machine_name}, {count} in {dtypes}, torch {machine['torch']}, and for nothing else. "
-        f"It does not show: {shown.plan.does_not_show[0]}"
+    return f"Holds for one {shown.machine_name}, {count} in {dtypes}, torch {machine['torch']}, and for nothing else."
+
+
+def _cases(cases: Sequence[PlannedCase]) -> str:
+    """By operator and data type: 'RMSNorm in float16: 512×1024, 4096×8192; in bfloat16: 16×3584'."""
+    shapes: dict[str, dict[str, list[str]]] = {}
+    for case in cases:
+        dtypes = shapes.setdefault(TITLES.get(case.op, case.op), {})
+        dtypes.setdefault(case.dtype, []).append("×".join(map(str, case.shape)))
+    return "; ".join(
+        f"{operator} " + "; ".join(f"in {dtype}: {', '.join(found)}" for dtype, found in dtypes.items())
+        for operator, dtypes in shapes.items()
     )
 
 
@@ -104,12 +114,12 @@ def _excluded(shown: Judged, ledger: Ledger) -> tuple[Sentence, ...]:
         if cell["outcome"] != "measured" or cell["reason"]:
             reasons.setdefault((cell["outcome"], cell["reason"]), []).append(f"{profile.title} at {shape_label(case)}")
     found: list[Sentence] = [
-        (f"{'; '.join(names)}: {outcome}, {reason}.",) for (outcome, reason), names in reasons.items()
+        (f"{'; '.join(names)}: {outcome}, {reason.rstrip('.')}.",) for (outcome, reason), names in reasons.items()
     ]
     for case in shown.plan.included_cases:
         if ledger.value("controls", case.name, "spoiled_share"):
             because = ", ".join(ledger.value("controls", case.name, "spoiled_because"))
-            spoiled = ledger.figure("controls", case.name, "spoiled_share", show=lambda v: f"{v:.0%}")
+            spoiled = ledger.figure("controls", case.name, "spoiled_share", show=per_cent)
             found.append((f"{shape_label(case)}: ", spoiled or "", " of the rounds, for all profiles: ",
                           f"{because}."))  # fmt: skip
     for case in shown.plan.included_cases:
@@ -121,7 +131,7 @@ def _excluded(shown: Judged, ledger: Ledger) -> tuple[Sentence, ...]:
     ]
     if starved:
         worst = max(starved, key=lambda pair: shown.cell(pair[0].name, pair[1].name)["void_share"])
-        share = ledger.figure("cells", worst[0].name, worst[1].name, "void_share", show=lambda v: f"{v:.1%}")
+        share = ledger.figure("cells", worst[0].name, worst[1].name, "void_share", show=lambda v: per_cent(v, 1))
         found.append(
             ("Samples that the GPU reached before the host had enqueued them are void; at most ",
              share or "", f" of a cell ({worst[1].title} at {shape_label(worst[0])}).")
@@ -139,7 +149,7 @@ def provenance(shown: Judged, ledger: Ledger) -> tuple[tuple[str, Sentence], ...
     return (
         ("Run", (evidence["run_id"],)),
         ("Measured", (f"{evidence['started_utc']} to {evidence['finished_utc'] or 'unfinished'}",)),
-        *((("Ended before its end", (evidence["cut_short"],)),) if evidence["cut_short"] else ()),
+        *((("Cut short", (evidence["cut_short"],)),) if evidence["cut_short"] else ()),
         ("Commit measured", (evidence["commit"] or "not known",)),
         ("Source digest", (evidence["source_digest"],)),
         ("Plan digest", (evidence["plan_digest"],)),

@@ -11,6 +11,7 @@ from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence, pointer
+from lab.website.files.csv_tables import tables_of
 from lab.website.outputs import Document, Gathered
 from lab.website.pages.case_history import case_history
 from lab.website.pages.case_views import (
@@ -25,7 +26,7 @@ from lab.website.pages.case_views import (
 from lab.website.pages.correctness import correctness_rows
 from lab.website.pages.hardware_views import KernelsSection, LimitGroup, TrafficGroup
 from lab.website.pages.kernels import kernels_section
-from lab.website.pages.labels import TITLES, case_label, listed
+from lab.website.pages.labels import TITLES, begun, case_label, listed, named, profile_title
 from lab.website.pages.limits import limit_group, limit_scopes
 from lab.website.pages.past import run_link
 from lab.website.pages.sweeps import distribution
@@ -75,6 +76,7 @@ class CasePage:
     gpu: GpuRow | None
     power_capped: bool
     history: CaseHistory | None
+    tables: tuple[tuple[str, str], ...]  # each CSV of the experiment, and what it holds
     before: tuple[str, str] | None  # (case, label) of the neighbours in the experiment's order
     after: tuple[str, str] | None
 
@@ -84,9 +86,9 @@ def case_pages(gathered: Gathered) -> Iterator[Document]:
         ledger = Ledger(item.data)
         # A preview has no pages of published runs to lead to.
         published = () if gathered.label else gathered.history(item.plan.name)
-        kernels = kernels_section(item, ledger)
+        kernels, tables = kernels_section(item, ledger), tables_of(item)
         for number, case in enumerate(item.plan.cases):
-            page = _page(item, case, number, ledger, published, kernels)
+            page = _page(item, case, number, ledger, published, kernels, tables)
             yield Document(
                 path=f"experiments/{item.plan.name}/cases/{experiment_folder(case.name)}/index.html",
                 template="case.html",
@@ -101,6 +103,7 @@ def _page(
     ledger: Ledger,
     published: Sequence[Judged],
     kernels: KernelsSection | None,
+    tables: tuple[tuple[str, str], ...],
 ) -> CasePage:
     plan, measured = item.plan, case.included and bool(item.evidence)
     edges, correctness = correctness_rows(item, case, ledger) if measured else ((), ())
@@ -142,6 +145,7 @@ def _page(
         gpu=gpu_row(case, ledger) if measured else None,
         power_capped=bool(ledger.value("gpu", case.name, "power_capped")),
         history=case_history(item, published, case, ROOT),
+        tables=tables,
         before=_neighbour(plan.cases, number - 1),
         after=_neighbour(plan.cases, number + 1),
     )
@@ -152,18 +156,19 @@ def _answer(item: Judged, case: PlannedCase, ledger: Ledger) -> Sentence:
     places = item.places(case.name, SCOPE) if case.included else {}
     if not places:
         return ("Not measured in the run that the experiment's page shows.",)
-    names = {profile.name: profile.title for profile in item.plan.profiles}
+    names = {profile.name: named(profile.title) for profile in item.plan.profiles}
     first, *rest = places
+    fastest = begun(profile_title(item, first))
     p50 = ledger.figure("cells", case.name, first, "p50_seconds", show=format.microseconds) or ""
     tied = [names[name] for name in rest if places[name].level]
     behind = next((name for name in rest if not places[name].level), None)
-    who: Sentence = (f"{names[first]} was the fastest, with ", p50, " µs a call")
+    who: Sentence = (f"{fastest} was the fastest, with ", p50, " µs a call")
     if not rest:
-        who = (f"{names[first]}, the only profile that was measured, took ", p50, " µs a call")
+        who = (f"{fastest}, the only profile that was measured, took ", p50, " µs a call")
     elif not places[first].proven:
-        who = (f"{names[first]} had the shortest p50, ", p50, " µs a call, by too few sweeps to say that it is faster")
+        who = (f"{fastest} had the shortest p50, ", p50, " µs a call, by too few sweeps to say that it is faster")
     elif tied:
-        who = (f"{names[first]} shared the first place with {listed(tied)}, at ", p50, " µs a call")
+        who = (f"{fastest} shared the first place with {listed(tied)}, at ", p50, " µs a call")
     path = ("against", case.name, first, behind) if behind else ()
     ratio, interval = (ledger.ratio(*path), ledger.interval(*path)) if path else (None, None)
     if behind and ratio and interval:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from lab.definition.experiment import CEILINGS
+from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.charts.ladder import Rungs, ladder_chart
 from lab.website.data.judged import Judged
@@ -11,6 +12,7 @@ from lab.website.pages.hardware_views import CeilingRow, CeilingsSection, Ladder
 from lab.website.pages.labels import profile_title
 
 KINDS = {"float8_e4m3fn": "float8", "tf32": "TF32"}
+EXACT = {"tf32": "TF32"}  # in full, where a sentence is held to the types that were measured
 WORK = {"copies": "copy", "reads": "read"}
 # A scope's colour and marker on the ladder: those of a profile, so that one palette serves all charts.
 SCOPE_SERIES = {"device_cold": "triton", "device_warm": "torch-compile", "graph": "liger"}
@@ -23,12 +25,41 @@ def ceilings_sentence(ledger: Ledger) -> Sentence:
         path = ("ceilings", "copies", scope, str(len(rungs) - 1))
         speed = ledger.figure(*path, "bytes_per_second", show=format.terabytes_per_second) or "–"
         size = ledger.figure(*path, "bytes", show=format.megabytes) or "–"
-        parts += [", ", speed, f" in {scope}"] if parts else ["a copy of ", size, " MB at ", speed, f" TB/s in {scope}"]
+        parts += [", "] if parts else ["a copy of ", size, " MB at "]
+        parts += [speed, f" TB/s in {scope}"]
     for kind in ledger.value("ceilings", "matrix"):
         rate = ledger.figure("ceilings", "matrix", kind, "flops_per_second", show=format.teraflops_per_second)
         parts += [f"; dense {KINDS.get(kind, kind)} products at ", rate or "–", " TFLOP/s"]
     floor = ledger.figure("ceilings", "launch_floor_seconds", show=format.microseconds)
     return (*parts, "; an empty kernel in ", floor or "–", " µs")
+
+
+def reached(ledger: Ledger) -> Sentence:
+    """The same as an answer: 'copies ran at 3.03 TB/s, reads at 3.18 TB/s, dense products at …'."""
+    parts: list[Figure | str] = []
+    for work in WORK:
+        if rungs := ledger.value("ceilings", work, SCOPE):
+            path = ("ceilings", work, SCOPE, str(len(rungs) - 1))
+            speed = ledger.figure(*path, "bytes_per_second", show=terabytes)
+            parts += [f", {work} at " if parts else f"{work} ran at ", speed or "–"]
+    kinds = list(ledger.value("ceilings", "matrix"))
+    for kind in kinds:
+        last = kind == kinds[-1]
+        rate = ledger.figure("ceilings", "matrix", kind, "flops_per_second", show=format.teraflops_per_second)
+        if kind == kinds[0]:
+            parts.append(", dense products at " if parts else "dense products ran at ")
+        else:
+            parts.append(" and " if last else ", ")
+        parts += [rate or "–", f"{' TFLOP/s' if last else ''} ({EXACT.get(kind, kind)})"]
+    return tuple(parts)
+
+
+def terabytes(speed: float) -> str:
+    return f"{format.terabytes_per_second(speed)} TB/s"
+
+
+def teraflops(rate: float) -> str:
+    return f"{format.teraflops_per_second(rate)} TFLOP/s"
 
 
 def ceilings_section(shown: Judged, ledger: Ledger) -> CeilingsSection | None:

@@ -11,6 +11,7 @@ from lab.website.data.differences import OF_MACHINE, Difference, differences, on
 from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.files.schemas import data_text
+from lab.website.files.shown_tables import shown_table
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.labels import case_label
 from lab.website.pages.machine import field_figure
@@ -132,16 +133,45 @@ def compare_pages(gathered: Gathered) -> Iterator[Output]:
     for pair in pairs:
         older, newer = runs[pair.older], runs[pair.newer]
         data = comparison_data(older, newer)
-        yield Document(
-            path=f"{pair.folder}/index.html",
-            template="compare.html",
-            view={"compare": _page(pair, older, newer, Ledger(data))},
-        )
+        page = _page(pair, older, newer, Ledger(data))
+        yield Document(path=f"{pair.folder}/index.html", template="compare.html", view={"compare": page})
+        yield from _tables(page)
         path = f"{pair.folder}/data.json"
         yield Attachment(path=path, content=data_text(data, path, "comparison"))
     choices = tuple(_choices(runs, pairs))
     for leaf in leaves(list(_groups(gathered, pairs)), "compare"):
         yield Document(path=leaf.path, template="compare_index.html", view={"leaf": leaf, "choices": choices})
+
+
+def _tables(page: ComparePage) -> Iterator[Attachment]:
+    yield shown_table(
+        f"{page.pair.folder}/verdicts.csv",
+        ("experiment", "claim", "changed", "older status", "older:", "older:", "newer status", "newer:", "newer:"),
+        [
+            (
+                experiment.slug, claim.text, claim.changed,
+                claim.older.status, claim.older.least, claim.older.most,
+                claim.newer.status, claim.newer.least, claim.newer.most,
+            )
+            for experiment in page.experiments
+            for claim in experiment.claims
+        ],
+    )  # fmt: skip
+    yield shown_table(
+        f"{page.pair.folder}/times.csv",
+        ("experiment", "case", "profile", "older outcome", "older:", "newer outcome", "newer:",
+         "newer_over_older_ratio", "newer_over_older_interval"),
+        [
+            (
+                experiment.slug, case.label, cell.profile,
+                cell.older_outcome, cell.older, cell.newer_outcome, cell.newer, cell.ratio,
+                cell.interval.text if cell.interval else "",
+            )
+            for experiment in page.experiments
+            for case in experiment.cases
+            for cell in case.cells
+        ],
+    )  # fmt: skip
 
 
 def pairs_of(gathered: Gathered) -> tuple[Pair, ...]:

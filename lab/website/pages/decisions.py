@@ -148,7 +148,7 @@ def _why(found: Sequence[Standing], state: Freshness) -> tuple[str, ...]:
     if state in GATED:
         return tuple(f"{s.support.experiment}/{s.support.claim} {s.why}" for s in those)
     if state is Freshness.DRIFTED:
-        return (f"{len(those)} of {len(found)} claims hold at another value than was decided on",)
+        return (f"{len(those)} of {len(found)} claims: the verdict holds, at another value than when it was decided",)
     return tuple(dict.fromkeys(standing.why for standing in those if standing.why))
 
 

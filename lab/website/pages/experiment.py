@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from lab.definition.plan import PlannedCase, PlannedClaim
+from lab.definition.plan import PlannedCase
 from lab.definition.publication import Publication
 from lab.verdict.explained import EXPLAINED_WITHIN
-from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER, WEIGHED
+from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER
+from lab.verdict.statistics import per_cent
 from lab.website import format
 from lab.website.charts.speedups import Point, speedup_chart, speedup_figure
 from lab.website.data.contradicted import contradicting
@@ -18,6 +19,7 @@ from lab.website.files.schemas import with_schema
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.answer import answer, glances
 from lab.website.pages.boundary import boundary, boundary_line, provenance
+from lab.website.pages.cards import cards
 from lab.website.pages.ceilings import ceilings_section
 from lab.website.pages.correctness import worst_rows
 from lab.website.pages.every_cell import every_cell
@@ -25,15 +27,14 @@ from lab.website.pages.explained import explained_rows
 from lab.website.pages.history import history_section
 from lab.website.pages.hypotheses import hypotheses
 from lab.website.pages.kernels import is_profiled
-from lab.website.pages.labels import case_label, profile_title, series, shape_label
+from lab.website.pages.labels import case_label, profile_title, series
 from lab.website.pages.limits import limits_section
-from lab.website.pages.moved import traffic_card
 from lab.website.pages.past import finished, run_link, verdict_link
 from lab.website.pages.replication import replication_section
 from lab.website.pages.search import search_answer, search_cards, search_cases
 from lab.website.pages.tables import claim_view, control_row
 from lab.website.pages.traffic import traffic_section
-from lab.website.pages.views import Card, Contradiction, DecisionLink, ExperimentPage
+from lab.website.pages.views import Contradiction, DecisionLink, ExperimentPage
 
 ROOT = "../../"  # from an experiment's page to the site's root
 MOST_ROWS = 64  # of a chart whose rows are labelled
@@ -75,7 +76,7 @@ def experiment_page(
         focus=plan.focus,
         importance=plan.importance,
         answer=search_answer(shown, ledger) if found else answer(shown, ledger),
-        glances=() if found else glances(shown, ledger),
+        glances=glances(shown, ledger),
         contradictions=tuple(_contradictions(shown, history)),
         boundary_line=boundary_line(shown),
         state=_state(shown, ledger),
@@ -90,14 +91,14 @@ def experiment_page(
         verdict_link=verdict_link(shown, ROOT) if shown.digest else "",
         commit=shown.evidence.get("commit", ""),
         policy_version=shown.data["policy_version"],
-        cards=search_cards(shown, ledger) if found else _cards(shown, ledger),
+        cards=search_cards(shown, ledger) if found else cards(shown, ledger),
         chart=speedup_chart(points, EQUIVALENCE_MARGIN, labelled) if points else None,
         chart_baseline=baseline,
         figure_json=speedup_figure(points, f"Speed-up over {baseline}") if points else "",
         searches=found,
         claims=tuple(claim_view(shown, claim, ledger) for claim in plan.claims),
         explained=explained_rows(shown, ledger),
-        explained_within=f"{EXPLAINED_WITHIN - 1:.0%}",
+        explained_within=per_cent(EXPLAINED_WITHIN - 1),
         every_cell=every_cell(shown, ledger),
         controls=tuple(row for case in plan.included_cases if (row := control_row(shown, case, ledger))),
         limits=limits_section(shown, ledger),
@@ -112,7 +113,7 @@ def experiment_page(
         boundary=boundary(shown, ledger),
         decisions=resting,
         decision_state=_decision_state(resting),
-        live_command=_live_command(shown),
+        live_command=live_command(shown),
         local_command=next((_local_command(case) for case in reversed(plan.cases) if case.op in BY_HAND), ""),
         provenance=provenance(shown, ledger),
         history=history_section(shown, history, ROOT) if shown.digest else None,
@@ -206,58 +207,8 @@ def _samples(ledger: Ledger) -> Sentence:
     return (*sweeps, " sweeps × ", rounds, " rounds × up to ", block, " samples")
 
 
-def _cards(shown: Judged, ledger: Ledger) -> tuple[Card, ...]:
-    """The largest ratio of each headline, the easiest rival's, and what the profiler saw."""
-    claims = {claim.name: claim for claim in shown.plan.claims}
-    cards = [_card(shown, claims[name], ledger) for name in shown.plan.headlines]
-    first = claims[shown.plan.headlines[0]]
-    rivals = [claim for claim in claims.values() if (claim.subject, claim.measure) == (first.subject, first.measure)]
-    easiest = max(rivals, key=lambda c: ledger.value("claims", c.name, "largest_ratio") or 0.0)
-    if easiest.name not in shown.plan.headlines:
-        cards.append(_card(shown, easiest, ledger, " (the easy rival)"))
-    cards.append(_counter_card(shown, first.subject, ledger))
-    return tuple(card for card in cards if card)
-
-
-def _card(shown: Judged, claim: PlannedClaim, ledger: Ledger, remark: str = "") -> Card | None:
-    if claim.measure == "traffic":
-        return traffic_card(shown, claim, ledger)
-    path = ("claims", claim.name, "cases")
-    found = {c: ledger.value(*path, c, "ratio") for c in claim.cases if ledger.value(*path, c, "status") in WEIGHED}
-    if not found:
-        return None
-    case_name = max(found, key=lambda name: found[name])
-    value = ledger.ratio("claims", claim.name, "cases", case_name)
-    subject, baseline = (
-        ledger.figure("cells", case_name, profile, "scopes", claim.scope, "p50_seconds", show=format.microseconds)
-        for profile in (claim.subject, claim.baseline)
-    )
-    if value is None or subject is None or baseline is None:
-        return None
-    case = next(c for c in shown.plan.cases if c.name == case_name)
-    return Card(
-        label=f"{profile_title(shown, claim.subject)}, largest over {profile_title(shown, claim.baseline)}{remark}",
-        value=value,
-        context=(f"{shape_label(case)}: ", subject, " µs against ", baseline, " µs"),
-    )
-
-
-def _counter_card(shown: Judged, profile: str, ledger: Ledger) -> Card | None:
-    """DRAM throughput and occupancy of the subject's largest profiled case."""
-    for case in reversed(shown.plan.included_cases):
-        path = ("cells", case.name, profile, "counters")
-        dram = ledger.figure(*path, "dram_percent", show=lambda v: f"{format.percent(v)} % DRAM")
-        occupancy = ledger.figure(*path, "occupancy_percent", show=format.percent)
-        if dram and occupancy:
-            return Card(
-                label=f"{profile_title(shown, profile)}, as the profiler saw it",
-                value=dram,
-                context=(f"{shape_label(case)}: share of peak throughput, with ", occupancy, " % occupancy"),
-            )
-    return None
-
-
-def _live_command(shown: Judged) -> str:
+def live_command(shown: Judged) -> str:
+    """What measures an experiment again."""
     flags = sorted({case.only_with for case in shown.plan.cases if case.only_with})
     include = "".join(f" --include-{flag}" for flag in flags)
     return f"./scripts/benchmark --run-id <run-id> --experiment {shown.plan.name}{include} --with-profiling"

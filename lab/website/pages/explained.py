@@ -7,9 +7,11 @@ from lab.website.pages.labels import case_label, profile_title
 from lab.website.pages.views import ExplainedRow
 
 
-def explained_rows(shown: Judged, ledger: Ledger) -> tuple[ExplainedRow, ...]:
-    rows = []
+def explained_rows(shown: Judged, ledger: Ledger) -> tuple[tuple[ExplainedRow, ...], ...]:
+    """The rows of each case that has any."""
+    cases = []
     for case in shown.plan.included_cases:
+        rows = []
         for profile in ledger.value("explained", case.name) or {}:
             path = ("explained", case.name, profile)
             rows.append(
@@ -24,4 +26,6 @@ def explained_rows(shown: Judged, ledger: Ledger) -> tuple[ExplainedRow, ...]:
                     others="; ".join(ledger.value(*path, "others")),
                 )
             )
-    return tuple(rows)
+        if rows:
+            cases.append(tuple(rows))
+    return tuple(cases)

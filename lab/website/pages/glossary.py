@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from lab.definition.experiment import CEILINGS, USUAL_THRESHOLD
 from lab.definition.plan import make_protocol
 from lab.verdict import cells, judge, judge_traffic, roofline, statistics
+from lab.verdict.statistics import per_cent
 from lab.website.data.judged import Judged
 from lab.website.outputs import Document, Gathered
 
@@ -86,7 +87,7 @@ NUMBERS = Chapter("How it is summed up", (
          POLICY),
     Term("speed-up", "speed-up", "How many times as fast the subject of a claim is as its baseline: above 1 it is "
          "faster.", EXAMPLE),
-    Term("interval", "interval", f"The range that holds the true speed-up with {statistics.CONFIDENCE:.0%} "
+    Term("interval", "interval", f"The range that holds the true speed-up with {per_cent(statistics.CONFIDENCE)} "
          "confidence, from how much it differs between sweeps.", POLICY),
     Term("floor", "floor", "The time of a kernel that does nothing: no launch takes less.", LIMITS),
     Term("ceiling", "ceiling", "What this GPU was measured to do at most, in copying and in multiplying; other "
@@ -111,18 +112,18 @@ VERDICTS = Chapter("What is said of it", (
     Term("inconclusive", "inconclusive", "The interval holds the threshold, so that the evidence shows neither; more "
          "sweeps may.", POLICY),
     Term("rerun-noise", "rerun-noise", "Too noisy to judge: a control failed, samples scatter, or the interval is "
-         f"wider than ±{judge.WIDEST_HALF_WIDTH:.0%}.", POLICY),
+         f"wider than ±{per_cent(judge.WIDEST_HALF_WIDTH)}.", POLICY),
     Term("no-evidence", "no-evidence", "Nothing that could be judged: not measured, failed, or fewer than "
          f"{judge.FEWEST_SWEEPS} sweeps.", POLICY),
     Term("rejected", "rejected", "The result was wrong, or faster than physics allows.", POLICY),
     Term("equivalent", "equivalent", "A mark of a refuted claim: the whole interval lies within "
-         f"{judge.EQUIVALENCE_MARGIN:.0%} of parity, so that the two are equally fast.", POLICY),
+         f"{per_cent(judge.EQUIVALENCE_MARGIN)} of parity, so that the two are equally fast.", POLICY),
     Term("regressed", "regressed", "A mark of a refuted claim: the whole interval lies below that, so that the subject "
          "is slower.", POLICY),
     Term("provisional", "provisional", f"A mark of a verdict that rests on fewer than {judge.FULL_SWEEPS} sweeps, or "
          "lacks a control.", POLICY),
     Term("traffic-claim", "claim about traffic", "A claim on the bytes that a call moves to and from DRAM, as the "
-         f"profiler counts them, within {judge_traffic.TRAFFIC_MARGIN:.0%}.", ("policy/index.html#traffic",
+         f"profiler counts them, within {per_cent(judge_traffic.TRAFFIC_MARGIN)}.", ("policy/index.html#traffic",
          "its rules")),
 ))  # fmt: skip
 EVIDENCE = Chapter("What it is worth", (

@@ -8,7 +8,8 @@ from lab.website.addresses import experiment_folder, gpu_folder, run_folder
 from lab.website.data.differences import GPU
 from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger
-from lab.website.outputs import Document, Gathered, Output
+from lab.website.files.shown_tables import shown_table
+from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.ceilings import KINDS
 from lab.website.pages.machine import Fact, field_figure
 from lab.website.pages.tallies import StatusCount, status_counts
@@ -35,7 +36,7 @@ class Ceilings:
     columns: tuple[str, ...]
     runs: tuple[CeilingRun, ...]
     printed: tuple[Figure | None, ...]
-    shares: tuple[Figure | None, ...]
+    shares: tuple[tuple[str, Figure], ...]  # of the datasheet's peaks, by what was reached
     source: str
     data: str  # where the last two point
 
@@ -88,6 +89,18 @@ def gpu_pages(gathered: Gathered) -> Iterator[Output]:
     for folder, runs in models.items():
         page = _page(tuple(reversed(runs)), gathered)
         yield Document(path=f"{folder}/index.html", template="gpu.html", view={"gpu": page})
+        yield from _tables(page, folder)
+
+
+def _tables(page: GpuPage, folder: str) -> Iterator[Attachment]:
+    if ceilings := page.ceilings:
+        rows = [(run.run_id, *run.figures) for run in ceilings.runs] + [("datasheet", *ceilings.printed)]
+        headings = ("run", *(f"{column.partition(',')[0]}:" for column in ceilings.columns))
+        yield shown_table(f"{folder}/ceilings.csv", headings, rows if ceilings.source else rows[:-1])
+    yield shown_table(
+        f"{folder}/runs.csv", ("run", "date", "card", "driver", "torch", "triton", "floor"),
+        [(run.run_id, run.date, run.card, run.driver, run.torch, run.triton, run.floor) for run in page.runs],
+    )  # fmt: skip
 
 
 def _page(runs: Sequence[Sequence[Judged]], gathered: Gathered) -> GpuPage:
@@ -186,12 +199,11 @@ def _printed(ledger: Ledger, kinds: Sequence[str]) -> tuple[Figure | None, ...]:
     )
 
 
-def _shares(ledger: Ledger, kinds: Sequence[str]) -> tuple[Figure | None, ...]:
-    return (
-        *(ledger.figure(*_largest(ledger, work), "peak_share", show=_percent) for work, _ in WORKS),
-        *(ledger.figure("ceilings", "matrix", kind, "peak_share", show=_percent) for kind in kinds),
-        None,
-    )
+def _shares(ledger: Ledger, kinds: Sequence[str]) -> tuple[tuple[str, Figure], ...]:
+    places = [(f"a {name}", _largest(ledger, work)) for work, name in WORKS]
+    places += [(f"{KINDS.get(kind, kind)} products", ("ceilings", "matrix", kind)) for kind in kinds]
+    found = ((name, ledger.figure(*path, "peak_share", show=_percent)) for name, path in places)
+    return tuple((name, share) for name, share in found if share)
 
 
 def _percent(share: float) -> str:
@@ -213,7 +225,7 @@ def _run(run: Sequence[Judged]) -> GpuRun:
         driver=driver,
         torch=torch,
         triton=triton,
-        floor=ledger.figure("evidence", "launch_floor_seconds", show=format.microseconds),
+        floor=ledger.figure("evidence", "median_launch_floor_seconds", show=format.microseconds),
         experiments=len(run),
         counts=status_counts(run),
     )

@@ -150,7 +150,8 @@ class LimitLine:
 
     case: str
     anchor: str
-    limit: Sentence
+    bound: str  # 'memory': what the limit is of; empty where it has none
+    limit: Figure | None
     intensity: Figure | None
     cells: tuple[Attained | None, ...]  # by profile of the section; None where it was not measured
 

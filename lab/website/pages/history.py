@@ -32,7 +32,7 @@ class Followed:
 class PastClaim:
     ratio: Figure | None
     interval: Figure | None
-    status: str  # of the claim over all its cases; empty where the run did not judge it
+    status: str  # at that case; empty where the run did not judge it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,7 +158,7 @@ def _row(number: int, runs: Sequence[Judged], item: Judged, followed: Sequence[F
             PastClaim(
                 ratio=ledger.ratio("claims", each.claim, "cases", each.case),
                 interval=ledger.interval("claims", each.claim, "cases", each.case),
-                status=ledger.value("claims", each.claim, "status") or "",
+                status=ledger.value("claims", each.claim, "cases", each.case, "status") or "",
             )
             for each in followed
         ),
@@ -196,12 +196,12 @@ def _why(claim: PlannedClaim, before: Judged, after: Judged) -> str:
             ("the claim itself", _asks(earlier) != _asks(claim)),
             ("its cases", _asked_of(before, earlier) != _asked_of(after, claim)),
             ("software", software(before) != software(after)),
-            ("the source measured", before.evidence["source_digest"] != after.evidence["source_digest"]),
+            ("the source that was measured", before.evidence["source_digest"] != after.evidence["source_digest"]),
             ("sweeps", before.evidence["sweeps"] != after.evidence["sweeps"]),
         )
         if changed
     ]
-    return f"changed since: {', '.join(changes)}" if changes else "nothing else had changed: measured again"
+    return ", ".join(changes) if changes else "nothing: measured again"
 
 
 def _asks(claim: PlannedClaim) -> tuple[object, ...]:

@@ -1,5 +1,6 @@
 """Names of cases, profiles and machines as a reader sees them."""
 
+import re
 from collections.abc import Sequence
 
 from lab.definition.plan import PlannedCase, PlannedClaim
@@ -17,7 +18,9 @@ TITLES = {
     "reduction": "Reduction", "copy-block": "Block copy", "copy-transposed": "Transposed copy", "stream": "Stream",
     "chain": "Dependent chain",
 }  # fmt: skip
-SERIES = ("torch-baseline", "torch-fused", "torch-compile", "liger")  # all others are drawn as the lab's own
+SERIES = ("torch-baseline", "torch-fused", "torch-compile", "liger", "quack")  # all others are drawn as the lab's own
+COMMON_WORD = re.compile(r"[a-z]+(?: |$)")  # and no name of code
+COMMON = re.compile(r"[a-z]+'s ")  # of a title that is no name of its own
 # What a claim's times are of, after "on one GPU".
 SCOPES = {
     "device_cold": "in GPU time with nothing cached",
@@ -42,6 +45,17 @@ def case_label(case: PlannedCase) -> str:
 
 def shape_label(case: PlannedCase) -> str:
     return f"{'×'.join(map(str, case.shape))} {case.dtype}"
+
+
+def named(title: str) -> str:
+    """A profile's title within a sentence: 'the driver's copy', where it is no name of its own."""
+    return f"the {title}" if COMMON.match(title) else title
+
+
+def begun(title: str) -> str:
+    """A profile's title at the beginning of a sentence: 'Fused PyTorch', and 'torch.compile' as it is written."""
+    title = named(title)
+    return title[:1].upper() + title[1:] if COMMON_WORD.match(title) else title
 
 
 def profile_title(shown: Judged, profile: str) -> str:

@@ -51,7 +51,8 @@ def _line(shown: Judged, case: PlannedCase, profiles: Sequence[PlannedProfile], 
     return LimitLine(
         case=case_label(case),
         anchor=case.name,
-        limit=_limit(ledger, ("limits", case.name, "scopes", SCOPE)),
+        bound=ledger.value("limits", case.name, "scopes", SCOPE, "limit") or "–",
+        limit=ledger.figure("limits", case.name, "scopes", SCOPE, "seconds", show=format.microseconds),
         intensity=ledger.figure("limits", case.name, "flops_per_byte", show=format.intensity) if case.flops else None,
         cells=tuple(_attained(shown, case, each, SCOPE, ledger) if each in measured else None for each in profiles),
     )

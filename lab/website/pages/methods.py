@@ -12,6 +12,7 @@ from lab.website.data.judged import Judged
 from lab.website.data.kept import audits
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.files.schemas import data_text
+from lab.website.files.shown_tables import shown_table
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.same_kernel import BEYOND, SAME, SameKernel, same_kernel, same_kernel_data
 
@@ -94,6 +95,31 @@ def methods_pages(gathered: Gathered) -> Iterator[Output]:
     page = methods_page(audits(), gathered.guarded, shown)
     yield Document(path="methods/index.html", template="methods.html", view={"methods": page})
     yield Attachment(path="methods/data.json", content=data_text(page.data, "methods/data.json", "methods"))
+    yield from _tables(page)
+
+
+def _tables(page: MethodsPage) -> Iterator[Attachment]:
+    rules = [(principle, rule) for principle, rules in page.principles.items() for rule in rules]
+    yield shown_table(
+        "methods/rules.csv", ("rule", "principle", "statement", "binding", "findings"),
+        [(rule.name, principle, rule.statement, rule.binding, _told(rule.count)) for principle, rule in rules],
+    )  # fmt: skip
+    findings = [
+        (publication.slug, rule.name, each.place, _told(each.printed), _told(each.allowed), _told(*each.words))
+        for publication in (*page.publications, *page.own_pages)
+        for rule in publication.rules
+        for each in rule.findings
+    ]
+    yield shown_table("methods/findings.csv", ("publication", "rule", "where", "printed", "allowed", "why"), findings)
+    if same := page.same_kernel:
+        columns = ("rmsnorm", *(f"{shape} {gpu}" for shape, gpu in same.columns))
+        rows = [(label, *map(_told, figures)) for label, figures in same.rows]
+        yield shown_table("methods/same-kernel.csv", columns, rows)
+
+
+def _told(*words: Figure | str | None) -> str:
+    """Figures with their units: in these columns they differ from row to row."""
+    return "".join(word.text if isinstance(word, Figure) else word or "" for word in words)
 
 
 def guarded(publication: Publication, found: Mapping[str, tuple[Finding, ...]]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from lab.verdict.judge import WEIGHED
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger
-from lab.website.pages.labels import baseline_title, profile_title, shape_label
+from lab.website.pages.labels import baseline_title, case_label, profile_title, shape_label
 from lab.website.pages.views import Card, TrafficVerdict
 
 
@@ -46,7 +46,7 @@ def traffic_card(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> Card | N
         if claim.baseline
         else f"Bytes that {subject} had to move, smallest share",
         value=value,
-        context=(f"{shape_label(case)}: ", sides[0], " MB against ", sides[1], " MB"),
+        context=(f"{case_label(case)}: ", sides[0], " MB against ", sides[1], " MB"),
     )
 
 

@@ -11,6 +11,7 @@ from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger
 from lab.website.outputs import Document, Gathered
 from lab.website.pages.labels import SCOPES, TITLES, baseline_title, case_label, profile_title
+from lab.website.pages.tallies import supported_at
 
 ROOT = "../../"  # from a profile's page to the site's root
 STANDINGS = ("fastest", "level with the fastest", "slower than the fastest", "without a time")
@@ -160,7 +161,6 @@ def _claims(item: Judged, profile: PlannedProfile, ledger: Ledger) -> Iterator[P
     for claim in item.plan.claims:
         if profile.name in (claim.subject, claim.baseline):
             path = ("claims", claim.name)
-            supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
             other = (
                 f"against {baseline_title(item, claim)}"
                 if claim.subject == profile.name
@@ -172,5 +172,5 @@ def _claims(item: Judged, profile: PlannedProfile, ledger: Ledger) -> Iterator[P
                 status=ledger.value(*path, "status"),
                 role=other,
                 scope=SCOPES[claim.scope] if claim.measure == "speedup" else "in DRAM traffic",
-                tally=("supported at ", supported or "none", " of ", judged or "no", " cases"),
+                tally=supported_at(claim.name, ledger),
             )

@@ -58,9 +58,11 @@ def search_cards(shown: Judged, ledger: Ledger) -> tuple[Card, ...]:
         path = _verdict(case, claim)
         ratio, status = ledger.ratio(*path), ledger.value(*path, "status")
         p50, rule_p50 = _p50(case, profile.name, ledger), _p50(case, RULE, ledger)
-        if ratio and p50 and rule_p50:
+        interval = ledger.interval(*path)
+        if ratio and interval and p50 and rule_p50:
             label = f"{case_label(case)}: {profile.title}, the fastest rival, over the rule"
-            cards.append(Card(label=label, value=ratio, context=(p50, " µs against ", rule_p50, f" µs: {status}")))
+            against: Sentence = (interval, ", ", p50, " µs against ", rule_p50, f" µs: {status}")
+            cards.append(Card(label=label, value=ratio, context=against))
     return tuple(cards)
 
 

@@ -8,7 +8,7 @@ from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import make_protocol
 from lab.verdict import explained, judge, judge_traffic, spoiled, statistics, traffic
 from lab.verdict.judge import RULES, Side, judge_case
-from lab.verdict.statistics import Latency
+from lab.verdict.statistics import Latency, per_cent
 from lab.website.format import ratio_interval
 from lab.website.outputs import Document, Gathered, Output
 from lab.website.pages.trust import trust_page
@@ -44,25 +44,25 @@ def policy_page() -> PolicyPage:
             ("Fewest sweeps for a verdict", str(judge.FEWEST_SWEEPS)),
             ("Sweeps below which a verdict is provisional", str(judge.FULL_SWEEPS)),
             ("Noise ratio that is noisy", f"{judge.NOISY_RATIO:.2f} and above"),
-            ("Widest half-width of an interval", f"{judge.WIDEST_HALF_WIDTH:.0%}"),
-            ("Largest share of void samples, or of spoiled rounds", f"{judge.LARGEST_DROPPED_SHARE:.0%}"),
-            ("Largest effect of a control that has not failed", f"{judge.LARGEST_CONTROL_EFFECT:.0%}"),
-            ("Margin above parity that a sweep must clear", f"{judge.CLEAR_MARGIN:.0%}"),
-            ("Margin around parity that counts as equivalent", f"{judge.EQUIVALENCE_MARGIN:.0%}"),
-            ("Confidence of intervals", f"{statistics.CONFIDENCE:.0%}"),
-            ("Narrowest half-width of an interval", f"{statistics.SMALLEST_HALF_WIDTH:.1%}"),
-            ("Half-width that is precise enough", f"{PROTOCOL.target_half_width:.2%}"),
+            ("Widest half-width of an interval", per_cent(judge.WIDEST_HALF_WIDTH)),
+            ("Largest share of void samples, or of spoiled rounds", per_cent(judge.LARGEST_DROPPED_SHARE)),
+            ("Largest effect of a control that has not failed", per_cent(judge.LARGEST_CONTROL_EFFECT)),
+            ("Margin above parity that a sweep must clear", per_cent(judge.CLEAR_MARGIN)),
+            ("Margin around parity that counts as equivalent", per_cent(judge.EQUIVALENCE_MARGIN)),
+            ("Confidence of intervals", per_cent(statistics.CONFIDENCE)),
+            ("Narrowest half-width of an interval", per_cent(statistics.SMALLEST_HALF_WIDTH, 1)),
+            ("Half-width that is precise enough", per_cent(PROTOCOL.target_half_width, 2)),
             ("Sweeps of a case, where five are not precise enough", f"at most {PROTOCOL.most_sweeps}"),
-            ("Time at a reduced clock that spoils a round", f"{spoiled.LARGEST_VIOLATION_SHARE:.0%} of it"),
+            ("Time at a reduced clock that spoils a round", f"{per_cent(spoiled.LARGEST_VIOLATION_SHARE)} of it"),
             (
                 "Clock that spoils a round",
-                f"below {spoiled.LOWEST_CLOCK_SHARE:.0%} of its process's median, unless at the power limit",
+                f"below {per_cent(spoiled.LOWEST_CLOCK_SHARE)} of its process's median, unless at the power limit",
             ),
-            ("Canary that spoils the cases beside it", f"off by {spoiled.LARGEST_CANARY_DRIFT:.0%}"),
-            ("Margin around the threshold of a claim about traffic", f"{judge_traffic.TRAFFIC_MARGIN:.0%}"),
+            ("Canary that spoils the cases beside it", f"off by {per_cent(spoiled.LARGEST_CANARY_DRIFT)}"),
+            ("Margin around the threshold of a claim about traffic", per_cent(judge_traffic.TRAFFIC_MARGIN)),
             ("Traffic that is in excess", f"above {traffic.LARGEST_EXCESS:.2f}× the least"),
             ("Traffic that must be explained", f"below {traffic.SMALLEST_SHARE:.2f}× the least"),
-            ("Times explained by traffic", f"within {explained.EXPLAINED_WITHIN - 1:.0%} of the ratio of bytes"),
+            ("Times explained by traffic", f"within {per_cent(explained.EXPLAINED_WITHIN - 1)} of the ratio of bytes"),
             ("Rounds × samples of a profile", f"{PROTOCOL.rounds} × up to {PROTOCOL.block} in a sweep"),
         ),
     )

@@ -7,21 +7,21 @@ from lab.verdict.cells import SCOPE
 from lab.verdict.ranking import Place
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import Ledger, Sentence, pointer
+from lab.website.figure import Figure, Ledger, Sentence, pointer
 from lab.website.pages.labels import baseline_title, case_label, profile_title, shape_label
 from lab.website.pages.moved import traffic_verdict
+from lab.website.pages.tallies import supported_at
 from lab.website.pages.views import CaseVerdict, ClaimView, ControlRow, GpuFigure, GpuRow, SplitRow
 
 
 def claim_view(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
     path = ("claims", claim.name)
     cases, traffic = ledger.value(*path, "cases"), claim.measure == "traffic"
-    supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
     mean = ledger.figure(*path, "geometric_mean", show=format.times if traffic else format.threshold)
     compared = ledger.figure(*path, "compared")
-    tally: Sentence = ("supported at ", supported or "none", " of ", judged or "no", " cases")
+    tally = supported_at(claim.name, ledger)
     if mean and compared:
-        tally = (*tally, "; geometric mean ", mean, " over ", compared)
+        tally = (*tally, *_mean(mean, compared, ledger.value(*path, "judged")))
     threshold = ledger.figure(*path, "threshold", show=format.times if traffic else format.threshold)
     assert threshold is not None, "every claim has a threshold"
     return ClaimView(
@@ -39,6 +39,15 @@ def claim_view(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
         headline=claim.name in shown.plan.headlines,
         expected=" or ".join(claim.expected),
     )
+
+
+def _mean(mean: Figure, compared: Figure, judged: int) -> Sentence:
+    """Of one case there is none to be taken."""
+    if compared.value == 1:
+        return ("; ", mean)
+    if compared.value == judged:
+        return ("; geometric mean ", mean, " over all")
+    return ("; geometric mean ", mean, " over the ", compared, " that could be judged")
 
 
 def _case_verdict(shown: Judged, claim: PlannedClaim, case_name: str, ledger: Ledger) -> CaseVerdict:
@@ -99,7 +108,7 @@ def control_row(shown: Judged, case: PlannedCase, ledger: Ledger) -> ControlRow 
         profile=profile_title(shown, profile),
         ratio=ledger.ratio(*path, "scopes", SCOPE),
         interval=ledger.interval(*path, "scopes", SCOPE),
-        spoiled=ledger.figure(*path, "spoiled_share", show=lambda v: f"{v:.0%}"),
+        spoiled=ledger.figure(*path, "spoiled_share", show=format.whole_percent),
         sweeps=ledger.figure("cells", case.name, profile, "sweeps"),
     )
 
@@ -123,9 +132,9 @@ def _megahertz(hertz: float) -> str:
 
 # In the data; as a heading; its unit; how it is shown.
 GPU = (
-    ("lowest_spin_hertz", "Lowest clock of spins", "MHz", _megahertz),
-    ("lowest_sm_hertz", "Lowest clock of NVML", "MHz", _megahertz),
+    ("lowest_spin_hertz", "Lowest SM clock, by spins", "MHz", _megahertz),
+    ("lowest_sm_hertz", "Lowest SM clock, by NVML", "MHz", _megahertz),
     ("largest_power_watts", "Largest power", "W", _whole),
     ("largest_temperature_celsius", "Highest temperature", "°C", _whole),
-    ("energy_joules_per_sweep", "Energy a sweep", "J", _whole),
+    ("energy_joules_per_sweep", "Energy of a sweep", "J", _whole),
 )

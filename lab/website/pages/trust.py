@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.verdict.spoiled import LARGEST_CANARY_DRIFT
-from lab.verdict.statistics import CONFIDENCE
+from lab.verdict.statistics import CONFIDENCE, per_cent
 from lab.verdict.validity import AGREES_WITHIN, AGREES_WITHIN_SECONDS, REPEATED_WITHIN
 from lab.website import format
 from lab.website.data.published_trust import INSTRUMENTS, OTHERS
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.files.schemas import data_text
+from lab.website.files.shown_tables import shown_table
 from lab.website.outputs import Attachment, Document, Gathered, Output
 
 Row = tuple[Sentence, ...]
@@ -28,6 +29,13 @@ class TableView:
     rows: tuple[Row, ...]
     summary: Sentence = ()
 
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """Which columns hold figures."""
+        return tuple(
+            any(isinstance(part, Figure) for cell in column for part in cell) for column in zip(*self.rows, strict=True)
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrustPage:
@@ -43,6 +51,8 @@ def trust_pages(gathered: Gathered) -> Iterator[Output]:
         page = trust_page(gathered.trust)
         yield Document(path="trust/index.html", template="trust.html", view={"trust": page})
         yield Attachment(path="trust/data.json", content=data_text(page.data, "trust/data.json", "trust"))
+        for table in page.tables:
+            yield shown_table(f"trust/{table.anchor}.csv", table.headings, table.rows)
 
 
 def trust_page(data: Mapping[str, Any]) -> TrustPage:
@@ -74,12 +84,12 @@ def _errors(ledger: Ledger) -> Sentence:
             continue
         count, supported = ledger.figure(place, "comparisons") or "", ledger.figure(place, "supported") or ""
         excluding = ledger.figure(place, "excluding_one") or ""
-        rate = ledger.figure(place, "largest_supported_rate", show=lambda v: f"{v:.1%}") or "–"
+        rate = ledger.figure(place, "largest_supported_rate", show=lambda v: per_cent(v, 1)) or "–"
         parts += [
             "; of " if parts else "Of ", count, where, ", ", supported, " were supported, so that at most ", rate,
-            " of such claims are (with ", f"{CONFIDENCE:.0%} confidence), and ", excluding, " intervals excluded 1",
+            f" of such claims are (with {per_cent(CONFIDENCE)} confidence), and ", excluding, " intervals excluded 1",
         ]  # fmt: skip
-    return (*parts, f", where {1 - CONFIDENCE:.0%} may.") if parts else ()
+    return (*parts, f", where {per_cent(1 - CONFIDENCE)} may.") if parts else ()
 
 
 def _repeated(ledger: Ledger) -> Sentence:
@@ -91,10 +101,10 @@ def _repeated(ledger: Ledger) -> Sentence:
         return ()
     path = ("repeats", number)
     runs, cells, within = (ledger.figure(*path, name) or "–" for name in ("runs", "cells", "within"))
-    worst = ledger.figure(*path, "largest_deviation", show=lambda v: f"{v:.1%}") or "–"
+    worst = ledger.figure(*path, "largest_deviation", show=lambda v: per_cent(v, 1)) or "–"
     return (
         " Not all repeats: over ", runs, f" runs of {repeats[number]['experiment']}, ", within, " of ", cells,
-        f" cells stayed within ±{REPEATED_WITHIN:.0%} of their median; the goal was all, and the worst, "
+        f" cells stayed within ±{per_cent(REPEATED_WITHIN)} of their median; the goal was all, and the worst, "
         f"{repeats[number]['largest_at']}, was off by ", worst, ".",
     )  # fmt: skip
 
@@ -142,7 +152,7 @@ def _repeats(ledger: Ledger) -> TableView:
     rows = []
     for name in ledger.value("repeats") or {}:
         path = ("repeats", name)
-        worst = ledger.figure(*path, "largest_deviation", show=lambda v: f"{v:.2%}")
+        worst = ledger.figure(*path, "largest_deviation", show=lambda v: per_cent(v, 2))
         counts = [
             _one(ledger.figure(*path, each))
             for each in ("comparisons", "disjoint_count", "changed_count", "flip_count")
@@ -152,7 +162,7 @@ def _repeats(ledger: Ledger) -> TableView:
                 (str(ledger.value(*path, "experiment")),), (str(ledger.value(*path, "gpu")),),
                 _one(ledger.figure(*path, "gpus")), _one(ledger.figure(*path, "runs")),
                 _one(ledger.figure(*path, "cells")), _one(ledger.figure(*path, "within")),
-                *counts, (*_one(worst), f" ({ledger.value(*path, 'largest_at')})"),
+                *counts, _one(worst), (str(ledger.value(*path, "largest_at")),),
             )
         )  # fmt: skip
     return TableView(
@@ -163,10 +173,12 @@ def _repeats(ledger: Ledger) -> TableView:
             "other kernels there, once a run: so intervals of two runs may lie apart, and a claim near its threshold "
             "may change its verdict. A flip is worse: a claim supported at a case in one run and refuted in another."
         ),
-        goal=f"p50 of cells of 20 µs and more within ±{REPEATED_WITHIN:.0%} of its median over the runs; no flips.",
+        goal=(
+            f"p50 of cells of 20 µs and more within ±{per_cent(REPEATED_WITHIN)} of its median over the runs; no flips."
+        ),
         headings=(
             "Experiment", "GPU", "Different GPUs", "Runs", "Cells", "Within", "Claims at cases", "Intervals apart",
-            "Verdict changed", "Flips", "Largest deviation",
+            "Verdict changed", "Flips", "Largest deviation", "Of",
         ),
         rows=tuple(rows),
     )  # fmt: skip
@@ -191,8 +203,8 @@ def _instruments(ledger: Ledger) -> TableView:
             "other two and sees part of the effect, and do_bench waits for the host in very short kernels."
         ),
         goal=(
-            f"Within {AGREES_WITHIN:.0%} or {AGREES_WITHIN_SECONDS * 1e6:.1f} µs of each other instrument, whichever "
-            "is more."
+            f"Within {per_cent(AGREES_WITHIN)} or {AGREES_WITHIN_SECONDS * 1e6:.1f} µs of each other instrument, "
+            "whichever is more."
         ),
         summary=_agreement_sentence(ledger),
         headings=(
@@ -235,7 +247,8 @@ def _canaries(ledger: Ledger) -> TableView:
     rows = []
     shown: dict[str, Callable[[Any], str]] = {
         "clock_step_seconds": lambda v: f"{v * 1e9:.0f}", "empty_seconds": format.microseconds,
-        "launch_floor_seconds": format.microseconds, "canaries": str, "off": str, "largest_off": lambda v: f"{v:.1%}",
+        "launch_floor_seconds": format.microseconds, "canaries": str, "off": str,
+        "largest_off": lambda v: per_cent(v, 1),
     }  # fmt: skip
     for run_id in ledger.value("clock") or {}:
         figures = [ledger.figure("clock", run_id, name, show=show) for name, show in shown.items()]
@@ -246,7 +259,7 @@ def _canaries(ledger: Ledger) -> TableView:
             "What the GPU's clock reads where nothing, or nearly nothing, is timed; and how far fixed copies and spins "
             "between the cases were from the median of their process."
         ),
-        goal=f"A canary that is off by more than {LARGEST_CANARY_DRIFT:.0%} spoils the cases beside it.",
+        goal=f"A canary that is off by more than {per_cent(LARGEST_CANARY_DRIFT)} spoils the cases beside it.",
         headings=(
             "Run", "Step of the clock, ns", "Two events, µs", "Empty kernel, µs", "Canaries", "Off by more",
             "Largest deviation",

@@ -4,18 +4,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lab.definition.plan import PlannedClaim
+from lab.definition.search import is_search
 from lab.website import format
 from lab.website.addresses import gpu_folder, run_folder, verdict_folder
 from lab.website.data.differences import PROVENANCE
 from lab.website.data.judged import Judged
 from lab.website.data.verdict_log import Change, changes
 from lab.website.figure import Figure, Ledger, Sentence, pointer
+from lab.website.files.csv_tables import csv_files
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Gathered, Output
+from lab.website.pages.answer import answer
 from lab.website.pages.boundary import boundary
+from lab.website.pages.experiment import live_command
 from lab.website.pages.labels import baseline_title, case_label, profile_title
 from lab.website.pages.machine import Fact, evidence_facts
-from lab.website.pages.tallies import StatusCount, status_counts
+from lab.website.pages.search import search_answer
+from lab.website.pages.tallies import StatusCount, status_counts, supported_at
 from lab.website.pages.views import Boundary
 
 
@@ -67,6 +72,8 @@ class VerdictPage:
     slug: str
     title: str
     question: str
+    answer: Sentence
+    command: str
     defined: bool
     is_current: bool
     current: Elsewhere | None
@@ -101,6 +108,7 @@ def verdict_pages(gathered: Gathered) -> Iterator[Output]:
             yield Document(path=f"{folder}/index.html", template="verdicts.html", view={"page": page})
             data = f"{folder}/data.json"
             yield Attachment(path=data, content=data_text(item.data, data, "experiment", indent=None))
+            yield from csv_files(item, folder, ("claims",))
 
 
 def _page(
@@ -112,6 +120,8 @@ def _page(
         slug=item.plan.name,
         title=item.plan.title,
         question=item.plan.question,
+        answer=search_answer(item, ledger) if is_search(item.plan) else answer(item, ledger),
+        command=live_command(item),
         defined=current is not None,
         is_current=is_current,
         current=None if is_current or current is None else _elsewhere(current),
@@ -157,12 +167,11 @@ def _samples(ledger: Ledger) -> Sentence:
 
 def _claim(item: Judged, claim: PlannedClaim, change: Change | None, ledger: Ledger) -> ClaimVerdicts:
     found = item.data["claims"][claim.name]
-    supported, judged = ledger.figure("claims", claim.name, "supported"), ledger.figure("claims", claim.name, "judged")
     return ClaimVerdicts(
         name=claim.name,
         text=claim.text,
         status=found["status"],
-        tally=("supported at ", supported or "–", " of ", judged or "–", " cases"),
+        tally=supported_at(claim.name, ledger),
         subject=profile_title(item, claim.subject),
         baseline=baseline_title(item, claim),
         scope=claim.scope,

@@ -219,7 +219,7 @@ class ExperimentPage:
     figure_json: str
     searches: tuple[SearchCase, ...]  # instead of cards and chart, where it is a search for launch configurations
     claims: tuple[ClaimView, ...]
-    explained: tuple[ExplainedRow, ...]
+    explained: tuple[tuple[ExplainedRow, ...], ...]  # by case
     explained_within: str
     every_cell: EveryCell
     controls: tuple[ControlRow, ...]

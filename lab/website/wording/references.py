@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from lab.errors import DefinitionError
+from lab.errors import DefinitionError, LabError
 from lab.website import format
 from lab.website.figure import Ledger, pointer
 
 REFERENCE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
-# Of Unicode's private use: whatever authors or evidence write, they do not mean these.
+# Of Unicode's private use: texts of authors and of evidence that hold one are refused (refuse_marks).
 BEGIN, BETWEEN, END = "\ue000", "\ue001", "\ue002"
+MARK = re.compile(r"[\ue000-\ue002]|(?<!\\)(?:\\\\)*\\u[eE]00[0-2]")  # one of them, or its escape in JSON
 TRAVELLING = re.compile(f"{BEGIN}([^{BEGIN}]*?){BETWEEN}([^{BEGIN}]*?){BETWEEN}([^{BEGIN}]*?){END}")
 WORDS_ONLY = re.compile(r"<(?:title|script|style|code|pre|text|tspan|desc)\b[^>]*>$")
 
@@ -106,6 +107,17 @@ def written(html: str, root: str) -> str:
         return f'<data value="{value}" data-src="{escape(root + source)}">{text}</data>'
 
     return TRAVELLING.sub(figure, html)
+
+
+def refuse_marks(text: str, place: str, error: type[LabError]) -> None:
+    """`error` where a text that others wrote, or its JSON, holds a character that stands for a reference here.
+
+    It could pass for a figure with a pointer that nobody computed.
+    """
+    if found := MARK.search(text):
+        code = f"{ord(found[0]):04X}" if len(found[0]) == 1 else found[0][-4:].upper()
+        line = text.count("\n", 0, found.start()) + 1
+        raise error(f"{place}, line {line}: holds U+{code}, a private character that marks figures on pages; remove it")
 
 
 def words(text: str) -> str:

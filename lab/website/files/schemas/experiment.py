@@ -247,7 +247,7 @@ BODY = record(
         "ceilings": maybe(CEILINGS),
         "limits": maybe(LIMITS),
         "clock_step_seconds": by(SCOPE, NUMBER, "In seconds, the least that the clock tells apart."),
-        "counts": by("outcome of a cell; and of cases, registered cases and profiles", WHOLE),
+        "counts": by("outcome of a cell; cases, profiles; claims of known verdict, and those that are right", WHOLE),
         "cases": by("case", CASE),
         "places": by("case", by(SCOPE, listing(PLACE, "The fastest first."))),
         "measured": by("case", listing(TEXT), "The profiles that any sweep measured, also where the result is wrong."),
