@@ -5,11 +5,14 @@ A sentence says what was compared, in which scope, at which cases and on which m
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import Status
 from lab.website import format
+from lab.website.data.contradicted import contradicting
 from lab.website.data.judged import Judged
+from lab.website.data.shelf import named
 from lab.website.figure import Ledger, Sentence
 from lab.website.pages.labels import SCOPES, TITLES, shape_label
 
@@ -39,13 +42,16 @@ class Group:
     findings: tuple[Finding, ...]
 
 
-def established(current: Sequence[Judged]) -> tuple[Group, ...]:
-    """The first supported headline of each experiment, then the first refuted ones; the newest evidence first."""
+def established(current: Sequence[Judged], published: Sequence[Judged] = ()) -> tuple[Group, ...]:
+    """The first supported headline of each experiment, then the first refuted ones; the newest evidence first.
+
+    Nothing is established of which a newer run among the published ones says otherwise.
+    """
     newest = sorted((item for item in current if _tells(item)), key=lambda item: item.measured_utc, reverse=True)
     found = [
         finding
         for status, most in ((Status.SUPPORTED, MOST_SUPPORTED), (Status.REFUTED, MOST_REFUTED))
-        for finding in list(_first(newest, status))[:most]
+        for finding in islice(_first(newest, published, status), most)
     ]
     places = dict.fromkeys((finding.machine, finding.date) for finding in found)
     return tuple(
@@ -59,10 +65,12 @@ def _tells(item: Judged) -> bool:
     return bool(item.evidence) and not item.plan.self_test and not item.on_cpu
 
 
-def _first(items: Iterable[Judged], status: Status) -> Iterator[Finding]:
+def _first(items: Iterable[Judged], published: Sequence[Judged], status: Status) -> Iterator[Finding]:
     for item in items:
         claims = {claim.name: claim for claim in item.plan.claims}
-        held = (claims[name] for name in item.plan.headlines if item.data["claims"][name]["status"] == status)
+        names = [name for name in item.plan.headlines if item.data["claims"][name]["status"] == status]
+        history = named(published, item.plan.name) if names else ()
+        held = (claims[name] for name in names if not contradicting(item, name, history))
         finding = next((found for claim in held if (found := _finding(item, claim))), None)
         if finding:
             yield finding

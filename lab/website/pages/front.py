@@ -54,7 +54,7 @@ def front_pages(gathered: Gathered) -> Iterator[Output]:
     ledger = Ledger(data)
     counts = {status: count for status, count in data["verdicts"].items() if count}
     front = {
-        "groups": established(gathered.current),
+        "groups": established(gathered.current, gathered.published),
         "bar": verdict_bar(counts),
         "counts": tuple(_count(ledger, "verdicts", status) for status in counts),
         "claims": ledger.figure("claims"),

@@ -101,7 +101,7 @@ def run_pages(gathered: Gathered) -> Iterator[Output]:
         mine = tuple(pair for pair in pairs if run[0].digest in (pair.older, pair.newer))
         view = _page(run, current, defined, mine)
         yield Document(path=f"{run_folder(run[0].digest)}/index.html", template="run.html", view={"run": view})
-    for files in gathered.files:
+    for files in gathered.files if gathered.downloads else ():
         yield from run_files(files)
     for leaf in leaves([_row(run) for run in reversed(runs)], "runs"):
         yield Document(path=leaf.path, template="runs.html", view={"leaf": leaf})
