@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 from triton.knobs import runtime
@@ -138,7 +139,7 @@ def _key(tensor: Tensor) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-@torch.compiler.disable
+@_disable_dynamo  # torch.compiler.disable, without an import that would double the lab's start
 def _untraced(call: Callable[..., Any], *arguments: Any) -> Any:
     """For torch.compile, which would otherwise follow a launch into Triton, and keep one that holds for one key."""
     return call(*arguments)

@@ -52,6 +52,7 @@ class Gathered:
     published: Sequence[Judged]  # every experiment of every published run, oldest first
     decisions: Sequence[tuple[Decision, Sequence[Standing]]]
     files: Sequence[Published] = ()  # of every published run, oldest first; none in a preview
+    downloads: bool = True  # whether the files of runs are written too; a site that is made to compare needs none
     base_url: str = ""  # where the site will stand, with a slash at its end; empty where nobody said
     guarded: Sequence[Mapping[str, Any]] = ()  # by experiment, what the guard said: lab.website.refusal.guarded
     trust: Mapping[str, Any] = field(default_factory=dict)  # lab.website.data.published_trust; empty on a preview

@@ -35,14 +35,6 @@ SECONDS: dict[Any, float] = {"plain": 40e-6, "fast": 20e-6, (SMALL, "plain"): 5e
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="session")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated database without experiments: making one takes over a second, copying it nothing."""
-    database = tmp_path_factory.mktemp("store") / "mlflow.db"
-    MlflowClient(tracking_uri=f"sqlite:///{database}").delete_experiment("0")
-    return database
-
-
 @pytest.fixture
 def runs(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)

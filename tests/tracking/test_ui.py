@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -41,12 +42,15 @@ def _local_store(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+def shown(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Iterator[Shown]:
     runs = tmp_path_factory.mktemp("runs")
+    shutil.copy(empty_store, runs / "mlflow.db")
     directory = make_run(runs, "night-3")
     environment = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
     environment["LAB_RUNS"] = str(runs)
-    subprocess.run([sys.executable, "-m", "lab.cli", "track", str(directory)], cwd=ROOT, env=environment, check=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        assert list(track(load_run(directory), directory, runs)) == ["tracked night-3 in doubling: 2 cells"]
     process = subprocess.Popen(
         [sys.executable, "-m", "lab.cli", "ui", "--port", str(free_port()), "--no-browser"],
         cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True,

@@ -62,4 +62,6 @@ def test_the_page_and_the_badge_say_so_and_the_decision_is_challenged(evidence, 
     page = (folder / "index.html").read_text()
     assert "A newer run says otherwise." in page
     assert "run b-quick of 2026-01-02" in page
+    front = (tmp_path / "site" / "index.html").read_text()
+    assert "experiments/normalization-fusion/index.html#claim-triton-rmsnorm-beats-torch-fused" not in front
     assert "; refuted in a newer run" in (folder / "badges" / f"{CLAIM}.svg").read_text()

@@ -15,12 +15,12 @@ from factory import LARGE, SMALL, plan_of, records_of, small_experiment, take_st
 from lab.errors import LabError
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run, not_measured
-from lab.website.files import manifest
 from lab.website.files.csv_tables import csv_files, csv_text
 from lab.website.files.inventory import checked_base_url
 from lab.website.files.modified import last_modified
 from lab.website.files.schemas import SCHEMAS, data_text
 from lab.website.files.sitemap import sitemaps
+from lab.website.verification.files import check_manifest
 
 TIMES = {(case.name, profile): time for case in (SMALL, LARGE) for profile, time in (("plain", 60e-6), ("fast", 40e-6))}
 SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
@@ -204,6 +204,6 @@ def test_a_manifest_names_every_file_but_itself_in_order(tmp_path: Path) -> None
     assert list(told["files"]) == ["a.html", "b/z.txt", "sitemap.xml"]
     sha256 = "594e519ae499312b29433b7dd8a97ff068defcba9755b6d5d00e84c524d67b06"  # echo -n z | sha256sum
     assert told["files"]["b/z.txt"] == {"bytes": 1, "sha256": sha256}
-    assert not list(manifest.differences(tmp_path))
+    assert not list(check_manifest(tmp_path))
     (tmp_path / "b" / "z.txt").write_text("y")
-    assert list(manifest.differences(tmp_path)) == ["b/z.txt: is not the file that was published"]
+    assert [found.place for found in check_manifest(tmp_path)] == ["b/z.txt"]

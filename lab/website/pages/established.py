@@ -3,7 +3,7 @@
 A sentence says what was compared, in which scope, at which cases and on which machine, and nothing of any other.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import Status
 from lab.website import format
+from lab.website.data.contradicted import contradicting
 from lab.website.data.judged import Judged
 from lab.website.data.outline import Outline
 from lab.website.figure import Ledger, Sentence, plain_sentence, read_sentence
@@ -57,11 +58,14 @@ def established(current: Iterable[Outline]) -> tuple[Group, ...]:
     )
 
 
-def findings(item: Judged) -> dict[str, dict[str, Any]]:
-    """The first finding of an experiment's headlines with each verdict that is told, as plain JSON values."""
+def findings(item: Judged, history: Sequence[Judged]) -> dict[str, dict[str, Any]]:
+    """The first finding of an experiment's headlines with each verdict that is told, as plain JSON values.
+
+    Nothing is established of which a newer run among the published ones, `history`, says otherwise.
+    """
     if not _tells(item):
         return {}
-    found = {str(status): _first_of(item, status) for status in (Status.SUPPORTED, Status.REFUTED)}
+    found = {str(status): _first_of(item, history, status) for status in (Status.SUPPORTED, Status.REFUTED)}
     return {
         status: asdict(finding) | {"measured": plain_sentence(finding.measured)}
         for status, finding in found.items()
@@ -83,9 +87,10 @@ def _read(plain: Mapping[str, Any]) -> Finding:
     return replace(finding, measured=read_sentence(finding.measured))
 
 
-def _first_of(item: Judged, status: Status) -> Finding | None:
+def _first_of(item: Judged, history: Sequence[Judged], status: Status) -> Finding | None:
     claims = {claim.name: claim for claim in item.plan.claims}
-    held = (claims[name] for name in item.plan.headlines if item.data["claims"][name]["status"] == status)
+    names = [name for name in item.plan.headlines if item.data["claims"][name]["status"] == status]
+    held = (claims[name] for name in names if not contradicting(item, name, history))
     return next((found for claim in held if (found := _finding(item, claim))), None)
 
 

@@ -26,12 +26,13 @@ def outlines(gathered: Gathered) -> Outlines:
     names = dict.fromkeys(item.plan.name for item in gathered.published)
     past = {(each.name, each.digest): each for name in names for each in past_outlines(gathered.history(name))}
     return Outlines(
-        current=tuple(map(outline, gathered.current)),
+        current=tuple(outline(item, gathered.history(item.plan.name)) for item in gathered.current),
         published=tuple(past[item.plan.name, item.digest] for item in gathered.published),
     )
 
 
-def outline(item: Judged) -> Outline:
+def outline(item: Judged, history: Sequence[Judged] = ()) -> Outline:
+    """`history`: its published runs."""
     ledger, plan, said = Ledger(item.data), item.plan, quoted(item)
     shown = search_answer(item, ledger) if search_cases(item, ledger) else answer(item, ledger)
     return Outline(
@@ -47,7 +48,7 @@ def outline(item: Judged) -> Outline:
         finished_utc=item.finished_utc,
         counts=verdict_counts(item),
         answer=plain_sentence(shown),
-        findings=findings(item),
+        findings=findings(item, history),
         claims=[(claim.name, claim.text) for claim in plan.claims],
         cases=[(case.name, case_label(case)) for case in plan.cases],
         profiles=[(profile.name, profile.title, profile.technique) for profile in plan.profiles],

@@ -108,7 +108,7 @@ def run_pages(gathered: Gathered) -> Iterator[Sheaf]:
     held = outlines(gathered)
     shown = {item.name: item.digest for item in held.current}
     pairs = pairs_of(held.published)
-    files = {each.digest: each for each in gathered.files}
+    files = {each.digest: each for each in gathered.files if gathered.downloads}
     runs: dict[str, list[Held]] = {}
     for each, past in zip(shelf(gathered.published).held, held.published, strict=True):
         runs.setdefault(past.digest, []).append(each)

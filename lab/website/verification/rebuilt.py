@@ -25,7 +25,7 @@ def rebuilt(root: Path, evidence: Sequence[Evidence], decisions: Path, scratch: 
     """The folder of a site of the same runs and for the same address. LabError where it cannot be built."""
     gathered, current, published = gather(evidence, decisions, _address(root), scratch / "kept")
     # The files of runs are held against their own digests; to compress them again would take longer than all else.
-    parts = Parts(replace(gathered, files=()), ROOMS, current, published)
+    parts = Parts(replace(gathered, downloads=False), ROOMS, current, published)
     write_parts(parts, scratch / "site", scratch / "remembered")
     return scratch / "site"
 
