@@ -29,6 +29,8 @@ from lab.website.pages.kernels import kernels_section
 from lab.website.pages.labels import TITLES, begun, case_label, listed, named, profile_title
 from lab.website.pages.limits import limit_group, limit_scopes
 from lab.website.pages.past import run_link
+from lab.website.pages.replication import printed_reasons
+from lab.website.pages.replication_views import PrintedReasons
 from lab.website.pages.sweeps import distribution
 from lab.website.pages.tables import control_row, gpu_row, split_rows
 from lab.website.pages.traffic import traffic_group
@@ -74,6 +76,7 @@ class CasePage:
     correctness: tuple[CorrectnessRow, ...]
     control: ControlRow | None
     gpu: GpuRow | None
+    printed: tuple[PrintedReasons, ...]
     power_capped: bool
     history: CaseHistory | None
     tables: tuple[tuple[str, str], ...]  # each CSV of the experiment, and what it holds
@@ -143,6 +146,7 @@ def _page(
         correctness=correctness,
         control=control_row(item, case, ledger) if measured else None,
         gpu=gpu_row(case, ledger) if measured else None,
+        printed=printed_reasons(case, ledger),
         power_capped=bool(ledger.value("gpu", case.name, "power_capped")),
         history=case_history(item, published, case, ROOT),
         tables=tables,

@@ -12,9 +12,10 @@ from lab.website.charts.published import PublishedChart, Told, published_chart
 from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence, pointer
 from lab.website.pages.labels import case_label, profile_title
-from lab.website.pages.replication_views import PrintedTable, ReplicationRow, ReplicationSection
+from lab.website.pages.replication_views import PrintedReasons, PrintedTable, ReplicationRow, ReplicationSection
 
 ROOT = "replication"
+REASONS = ("reasons", "by_itself")
 RIVAL_SERIES = "torch-compile"  # colour and marker of the fastest other profile, whichever that is
 SIGNS = {
     "rival": " kernel", "formula": " formula", "warmth": " warm cache", "launches": " launches",
@@ -30,12 +31,16 @@ def replication_section(
     if publication is None:
         return None
     cases = {case.name: case for case in shown.plan.cases}
+    first: dict[str, str] = {}  # case → the first table that has it
+    for table in publication.tables:
+        for case in ledger.value(ROOT, "tables", table.title) or ():
+            first.setdefault(case, table.title)
     tables = tuple(
         PrintedTable(
             title=table.title,
             source=table.source,
             clock=table.scope,
-            rows=tuple(_row(shown, table.title, cases[case], ledger) for case in held),
+            rows=tuple(_row(shown, table.title, cases[case], first[case], ledger) for case in held),
         )
         for table in publication.tables
         if (held := ledger.value(ROOT, "tables", table.title))
@@ -51,7 +56,18 @@ def replication_section(
     )
 
 
-def _row(shown: Judged, table: str, case: PlannedCase, ledger: Ledger) -> ReplicationRow:
+def printed_reasons(case: PlannedCase, ledger: Ledger) -> tuple[PrintedReasons, ...]:
+    """Of every published table that has the case; for the case's own page, as they are many words."""
+    tables = ledger.value(ROOT, "tables") or {}
+    return tuple(
+        PrintedReasons(table=table, product=_product(ledger, path), why=why)
+        for table in tables
+        for path in [(ROOT, "tables", table, case.name)]
+        if (why := tuple(sentence for kind in REASONS for sentence in _sentences(ledger, (*path, kind))))
+    )
+
+
+def _row(shown: Judged, table: str, case: PlannedCase, first: str, ledger: Ledger) -> ReplicationRow:
     path, here = (ROOT, "tables", table, case.name), (ROOT, "measured", case.name)
     outcome = ledger.value(*here, "outcome")
     rival = ledger.value(*here, "rival")
@@ -70,7 +86,7 @@ def _row(shown: Judged, table: str, case: PlannedCase, ledger: Ledger) -> Replic
         rival=profile_title(shown, rival) if rival else "",
         loop=ledger.figure(*here, "loop_ratio", show=format.times),
         product=_product(ledger, path),
-        why=(*_sentences(ledger, (*path, "reasons")), *_sentences(ledger, (*path, "by_itself"))),
+        above="" if first == table else first,
         unmeasured="" if outcome == "measured" else outcome,
     )
 

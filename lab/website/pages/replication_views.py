@@ -21,8 +21,17 @@ class ReplicationRow:
     rival: str
     loop: Figure | None  # a loop of calls by a clock of the host, estimated
     product: Sentence
-    why: tuple[Sentence, ...]
+    above: str  # the table above that holds what was measured here of this case; empty where this is the first
     unmeasured: str  # why there is nothing from here; empty where there is
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PrintedReasons:
+    """Why a speed-up in a published table differs from what was measured here."""
+
+    table: str
+    product: Sentence
+    why: tuple[Sentence, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
