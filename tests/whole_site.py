@@ -290,11 +290,18 @@ def tables_that_no_reader_reads(site: Whole) -> Complaints:
             yield f"{name}: rows of {sorted({len(row) for row in rows})} fields"
 
 
+def tables_that_are_only_shown(site: Whole) -> Complaints:
+    """A page with a table leads to a file of its rows."""
+    for page in site.pages.values():
+        if page.tree.find(".//table") is not None and not any(link.endswith(".csv") for _, link in page.links):
+            yield f"{page.name}: has a table, and no CSV"
+
+
 QUESTIONS: tuple[Callable[[Whole], Complaints], ...] = (
     links_that_lead_nowhere, styles_that_ask_elsewhere, ids_that_are_not_one, names_that_are_not_one,
     html_that_is_not_valid, pages_without_a_policy, pages_that_the_sitemap_lacks, files_that_the_manifest_denies,
     data_that_no_schema_allows, feed_that_is_no_atom, badges_that_claim_too_much, tables_that_are_not_as_shown,
-    tables_that_no_reader_reads,
+    tables_that_no_reader_reads, tables_that_are_only_shown,
 )  # fmt: skip
 
 

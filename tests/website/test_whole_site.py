@@ -121,6 +121,9 @@ BREAKS = {
     "a badge of another verdict": (BADGE, ">supported", ">refuted", BADGES),
     "a table with another number": (CELLS, ",20,", ",21,", TABLES),
     "a table with a row less": (CELLS, "torch-compile", "torch-fused", TABLES),
+    "a table of which there is no file": (
+        "glossary/index.html", END, f"<table><tr><td>x</td></tr></table>{END}", "tables_that_are_only_shown"
+    ),
     "a table for one system only": (CELLS, "\r\n", "\n", "tables_that_no_reader_reads"),
 }  # fmt: skip
 

@@ -25,6 +25,11 @@ def shown_table(path: str, headings: Sequence[str], rows: Iterable[Sequence[Cell
     return Attachment(path=path, content=csv_text(columns, ([_value(cell) for cell in row] for row in held)))
 
 
+def shown(figure: Figure | None) -> str:
+    """As on the page: of an interval both ends, of which a figure holds but the lower."""
+    return figure.text if figure else ""
+
+
 def _column(heading: str, cells: Sequence[Cell]) -> str:
     if "_" in heading:
         return heading

@@ -14,7 +14,7 @@ from lab.website.data.outline import Outlines, PastOutline
 from lab.website.data.shelf import Held, Shelf, shelf
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.files.schemas import data_text
-from lab.website.files.shown_tables import shown_table
+from lab.website.files.shown_tables import shown, shown_table
 from lab.website.outputs import Attachment, Document, Gathered, Output, Sheaf
 from lab.website.pages.labels import case_label
 from lab.website.pages.machine import field_figure
@@ -187,7 +187,7 @@ def _tables(page: ComparePage) -> Iterator[Attachment]:
             (
                 experiment.slug, case.label, cell.profile,
                 cell.older_outcome, cell.older, cell.newer_outcome, cell.newer, cell.ratio,
-                cell.interval.text if cell.interval else "",
+                shown(cell.interval),
             )
             for experiment in page.experiments
             for case in experiment.cases

@@ -8,7 +8,8 @@ from lab.website import format
 from lab.website.addresses import verdict_folder
 from lab.website.decisions import GATED, WORST_FIRST, Decision, Freshness, Held, Standing, freshness
 from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.outputs import Document, Gathered
+from lab.website.files.shown_tables import Cell, shown, shown_table
+from lab.website.outputs import Document, Gathered, Output
 from lab.website.pages.labels import case_label
 from lab.website.wording.markdown import prose_html
 
@@ -21,6 +22,10 @@ SECTIONS = (
     ("options", ("Options considered", "Considered options"), True),
     ("consequences", ("Consequences",), True),
 )
+COLUMNS = (
+    "experiment", "claim", "expects", "freshness", "case",
+    "verdict_then", "ratio_then", "interval_then", "verdict_now", "ratio_now", "interval_now",
+)  # fmt: skip
 HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
 
 
@@ -99,10 +104,15 @@ class DecisionPage:
     supports: tuple[SupportView, ...]
 
 
-def decision_pages(gathered: Gathered) -> Iterator[Document]:
-    """decisions/index.html, and a page for each record."""
+def decision_pages(gathered: Gathered) -> Iterator[Output]:
+    """decisions/index.html and its table, and a page for each record."""
     rows = decision_rows(gathered)
     yield Document(path="decisions/index.html", template="decisions.html", view={"rows": rows})
+    yield shown_table(
+        "decisions/decisions.csv",
+        ("decision", "title", "status", "freshness", "date", "review_by", "claims", "why"),
+        ((r.slug, r.title, r.status, r.freshness, r.date, r.review_by, r.claims, "; ".join(r.why)) for r in rows),
+    )
     by_slug = {row.slug: row for row in rows}
     for decision, found in gathered.decisions:
         page = DecisionPage(
@@ -117,6 +127,14 @@ def decision_pages(gathered: Gathered) -> Iterator[Document]:
             supports=tuple(_support(standing, preview=bool(gathered.label)) for standing in found),
         )
         yield Document(path=f"decisions/{decision.slug}/index.html", template="decision.html", view={"decision": page})
+        cells = (_cells(support, row) for support in page.supports for row in support.cases)
+        yield shown_table(f"decisions/{decision.slug}/cases.csv", COLUMNS, cells)
+
+
+def _cells(support: SupportView, row: CaseRow) -> tuple[Cell, ...]:
+    claim = support.experiment, support.claim, support.expects, support.freshness, row.case
+    (ratio_then, then), (ratio_now, now) = row.then, row.now
+    return *claim, row.then_status, ratio_then, shown(then), row.now_status, ratio_now, shown(now)
 
 
 def decision_rows(gathered: Gathered) -> tuple[DecisionRow, ...]:

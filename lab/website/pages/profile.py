@@ -11,12 +11,14 @@ from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
 from lab.website.data.shelf import Held, Shelf, shelf
 from lab.website.figure import Figure, Ledger
-from lab.website.outputs import Document, Gathered, Sheaf
+from lab.website.files.shown_tables import Cell, shown, shown_table
+from lab.website.outputs import Document, Gathered, Output, Sheaf
 from lab.website.pages.labels import SCOPES, TITLES, baseline_title, case_label, profile_title
 from lab.website.pages.outline import outlines
 from lab.website.pages.tallies import supported_at
 
 ROOT = "../../"  # from a profile's page to the site's root
+COLUMNS = ("experiment", "case", "standing", "p50_seconds", "ratio", "interval", "against", "why_not")
 STANDINGS = ("fastest", "level with the fastest", "slower than the fastest", "without a time")
 
 
@@ -74,6 +76,11 @@ class ProfilePage:
     lede: str
     appearances: tuple[Appearance, ...]
 
+    @property
+    def measured(self) -> bool:
+        """Whether a published run has the profile at any case."""
+        return any(each.standings for each in self.appearances)
+
 
 def profile_pages(gathered: Gathered) -> Iterator[Sheaf]:
     """profiles/<name>/index.html, each of the experiments that have the profile."""
@@ -87,10 +94,18 @@ def profile_pages(gathered: Gathered) -> Iterator[Sheaf]:
         )
 
 
-def _page(name: str, items: Iterable[Judged]) -> Iterator[Document]:
+def _page(name: str, items: Iterable[Judged]) -> Iterator[Output]:
     appearances = [_appearance(item, each) for item in items for each in item.plan.profiles if each.name == name]
     page = ProfilePage(name=name, title=appearances[0].title, lede=_lede(appearances), appearances=tuple(appearances))
-    yield Document(path=f"profiles/{experiment_folder(name)}/index.html", template="profile.html", view={"page": page})
+    folder = f"profiles/{experiment_folder(name)}"
+    yield Document(path=f"{folder}/index.html", template="profile.html", view={"page": page})
+    if page.measured:
+        cells = (_cells(each, row) for each in page.appearances for row in each.standings)
+        yield shown_table(f"{folder}/cases.csv", COLUMNS, cells)
+
+
+def _cells(each: Appearance, row: Standing) -> tuple[Cell, ...]:
+    return each.experiment, row.case, row.standing, row.p50, row.ratio, shown(row.interval), row.against, row.why_not
 
 
 def _lede(appearances: Sequence[Appearance]) -> str:

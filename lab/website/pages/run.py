@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 
+from lab.verdict.judge import Status
 from lab.website import format
 from lab.website.addresses import experiment_folder, gpu_folder, run_folder, short
 from lab.website.data.differences import PROTOCOL, PROVENANCE
@@ -12,6 +13,7 @@ from lab.website.data.judged import Judged
 from lab.website.data.outline import PastOutline
 from lab.website.data.shelf import Held, Shelf, shelf
 from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.files.shown_tables import shown_table
 from lab.website.outputs import Document, Gathered, Output, Published, Sheaf
 from lab.website.pages.boundary import boundary
 from lab.website.pages.compare import Pair, pairs_of, runs_of
@@ -96,11 +98,20 @@ FILES = (
 )
 
 
-def run_list(gathered: Gathered) -> Iterator[Document]:
-    """runs/index.html, and the pages after it."""
-    runs = runs_of(outlines(gathered).published)
-    for leaf in leaves([_row(run) for run in reversed(tuple(runs.values()))], "runs"):
+def run_list(gathered: Gathered) -> Iterator[Output]:
+    """runs/index.html, the pages after it, and the table of them all."""
+    rows = [_row(run) for run in reversed(tuple(runs_of(outlines(gathered).published).values()))]
+    for leaf in leaves(rows, "runs"):
         yield Document(path=leaf.path, template="runs.html", view={"leaf": leaf})
+    yield shown_table(
+        "runs/runs.csv", ("run_id", "digest", "date", "measured_on", "experiments", *Status), map(_cells, rows)
+    )
+
+
+def _cells(row: RunRow) -> tuple[str | int, ...]:
+    claims = {count.status: count.claims for count in row.counts}
+    counts = (claims.get(status, 0) for status in Status)
+    return row.run_id, row.digest, row.date, row.gpu or "CPU", "; ".join(row.experiments), *counts
 
 
 def run_pages(gathered: Gathered) -> Iterator[Sheaf]:

@@ -9,6 +9,7 @@ from lab.definition.plan import make_protocol
 from lab.verdict import explained, judge, judge_traffic, spoiled, statistics, traffic
 from lab.verdict.judge import RULES, Side, judge_case
 from lab.verdict.statistics import Latency, per_cent
+from lab.website.files.shown_tables import shown_table
 from lab.website.format import ratio_interval
 from lab.website.outputs import Document, Gathered, Output
 from lab.website.pages.trust import trust_page
@@ -27,9 +28,11 @@ class PolicyPage:
 
 
 def policy_pages(gathered: Gathered) -> Iterator[Output]:
-    """policy/index.html, of the constants of the code and the error rates that were seen."""
+    """policy/index.html, of the constants of the code and the error rates that were seen; and the constants alone."""
     errors = trust_page(gathered.trust).errors if gathered.trust else ()
-    yield Document(path="policy/index.html", template="policy.html", view={"policy": policy_page(), "errors": errors})
+    page = policy_page()
+    yield Document(path="policy/index.html", template="policy.html", view={"policy": page, "errors": errors})
+    yield shown_table("policy/constants.csv", ("constant", "value"), page.constants)
 
 
 def policy_page() -> PolicyPage:
