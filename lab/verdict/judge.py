@@ -183,7 +183,9 @@ def _noise(subject: Side, baseline: Side, speedup: Speedup, control: Speedup | N
         if side.void_share > LARGEST_DROPPED_SHARE:
             return f"{per_cent(side.void_share)} of the {name}'s samples are void"
     if speedup.half_width > WIDEST_HALF_WIDTH:
-        return f"the interval is ±{per_cent(speedup.half_width, 1)} wide; ±{per_cent(WIDEST_HALF_WIDTH)} is the limit"
+        places = 1 if speedup.half_width > WIDEST_HALF_WIDTH + 0.0005 else 2  # else it would read as the limit itself
+        width, limit = per_cent(speedup.half_width, places), per_cent(WIDEST_HALF_WIDTH)
+        return f"the interval is ±{width} wide; ±{limit} is the limit"
     return ""
 
 

@@ -135,7 +135,9 @@ def _contradictions(shown: Judged, history: Sequence[Judged]) -> Iterator[Contra
 
 
 def decision_link(decision: Decision, found: Sequence[Standing]) -> DecisionLink:
-    return DecisionLink(slug=decision.slug, title=decision.title, status=decision.status, freshness=freshness(found))
+    """Nobody follows a closed decision any more: how fresh it is says nothing."""
+    state = "" if decision.closed else str(freshness(found))
+    return DecisionLink(slug=decision.slug, title=decision.title, status=decision.status, freshness=state)
 
 
 def speedup_points(shown: Judged, ledger: Ledger) -> tuple[Point, ...]:
@@ -180,8 +182,8 @@ def _chart_baseline(shown: Judged) -> str:
 
 
 def _decision_state(links: Sequence[DecisionLink]) -> str:
-    """'2 fresh, 1 drifted': how the decisions that rest on the experiment stand."""
-    found = [link.freshness for link in links]
+    """'2 fresh, 1 drifted': how the decisions that rest on the experiment stand, but those that are closed."""
+    found = [link.freshness for link in links if link.freshness]
     return ", ".join(f"{found.count(state)} {state}" for state in Freshness if state in found) or "none rests on it"
 
 

@@ -174,7 +174,7 @@ class DecisionLink:
     slug: str
     title: str
     status: str
-    freshness: str
+    freshness: str  # empty of a closed one
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
