@@ -14,6 +14,7 @@ from lab.website.data.judged import Judged
 from lab.website.data.published import experiment_data
 from lab.website.decision_records import check_records, load_decisions
 from lab.website.decisions import Decision, Freshness, Standing, freshness, refuse_unacknowledged, standings
+from lab.website.pages.experiment import decision_link
 
 CLAIM = "large-triton-rmsnorm-beats-torch-fused"
 RECORD = """---
@@ -207,6 +208,15 @@ def test_a_blank_acknowledgement_opens_no_gate(tmp_path, blank):
 
 def test_a_superseded_decision_may_be_challenged(tmp_path):
     gate(tmp_path, SLOW, RECORD.replace("status: accepted", "status: superseded"))
+
+
+def test_an_experiment_says_nothing_of_how_fresh_a_closed_decision_is(tmp_path):
+    now = evidence_of(SLOW)
+    links = []
+    for status in ("accepted", "superseded"):
+        decision = record(tmp_path / status, RECORD.replace("status: accepted", f"status: {status}"))
+        links.append(decision_link(decision, standings(decision, [now], [], TODAY)))
+    assert [(link.status, link.freshness) for link in links] == [("accepted", "challenged"), ("superseded", "")]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ def cards(shown: Judged, ledger: Ledger) -> tuple[Card, ...]:
     claims = {claim.name: claim for claim in shown.plan.claims}
     found = [_of_claim(shown, claims[name], ledger) for name in shown.plan.headlines]
     first = claims[shown.plan.headlines[0]]
-    rivals = [claim for claim in claims.values() if (claim.subject, claim.measure) == (first.subject, first.measure)]
+    asked = (first.subject, first.measure, first.scope)
+    rivals = [claim for claim in claims.values() if (claim.subject, claim.measure, claim.scope) == asked]
     weakest = max(rivals, key=lambda c: ledger.value("claims", c.name, "largest_ratio") or 0.0)
     if weakest.name not in shown.plan.headlines:
         found.append(_of_claim(shown, weakest, ledger, ", the weakest baseline"))
