@@ -136,14 +136,11 @@ class Parts:
         return held, [note["guarded"] for note in notes.values() if "guarded" in note]
 
     def _shown(self, output: Output) -> str:
-        """A digest of all that a page shows, or a file holds."""
-        if isinstance(output, Document):
-            held = f"{self._code} {output.template} {output.view!r}".encode("utf-8", "surrogatepass")
-        else:
-            held = (
-                output.content.encode("utf-8", "surrogatepass") if isinstance(output.content, str) else output.content
-            )
-        return hashlib.sha256(held).hexdigest()
+        """A digest of all that a page shows, or a file holds, and of the code that writes it."""
+        held = f"{output.template} {output.view!r}" if isinstance(output, Document) else output.content
+        found = hashlib.sha256(f"{self._code} ".encode())
+        found.update(held.encode("utf-8", "surrogatepass") if isinstance(held, str) else held)
+        return found.hexdigest()
 
     def _bound(self, sheaf: Sheaf, quotable: Quotable) -> Iterator[Content]:
         return self._files(sheaf.make(), quotable)

@@ -135,6 +135,27 @@ def test_only_what_mentions_a_changed_experiment_is_loaded_and_made(tmp_path: Pa
     assert loaded == {"x-3"}
 
 
+def test_by_other_code_every_file_is_made_again(tmp_path: Path, monkeypatch) -> None:
+    """Files that are no pages too: what nobody sees is shown in them, references become words."""
+    made: list[str] = []
+    make = Renderer.file
+
+    def noted(self: Renderer, output: Output, quotable: Quotable) -> tuple[str, bytes]:
+        made.append(output.path)
+        return make(self, output, quotable)
+
+    def build() -> set[str]:
+        made.clear()
+        write_site(parts_of([0], {"one": "One"}), tmp_path / "site", tmp_path / "memory")
+        return set(made)
+
+    monkeypatch.setattr(Renderer, "file", noted)
+    everything = build()
+    assert build() == set()
+    monkeypatch.setattr("lab.website.parts.digest_of", lambda *places: "of other code")
+    assert build() == everything > {"index.html", "feed.atom", "data.json", "runs/runs.csv"}
+
+
 def test_what_a_page_shows_can_be_told_from_what_it_showed_before() -> None:
     """The key of a page is made of the words that its view is written in: none may be an address in memory."""
     items = tuple(of_their_own(2).values())
