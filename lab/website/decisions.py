@@ -91,7 +91,7 @@ class Standing:
     """One support now: what evidence says of the claim, and what it said when it was decided.
 
     `now` is None where no experiment makes the claim any more, `then` where it was not pinned. `why` is empty where it
-    is fresh.
+    is fresh. `newer` is a run that challenges it though its page shows a fuller one.
     """
 
     support: Support
@@ -100,6 +100,7 @@ class Standing:
     freshness: Freshness
     why: str = ""
     found: str = ""  # what challenges it: a verdict, or that it is orphaned
+    newer: Held | None = None
 
 
 def standings(
@@ -145,16 +146,18 @@ def _standing(
 ) -> Standing:
     now, history = _held(support, named(current, support.experiment)), named(published, support.experiment)
     then = _held(support, [item for item in history if item.digest.startswith(support.evidence)], pinned=True)
-    newer = contradicting(now.judged, support.claim, history) if now else None
-    if now and newer and now.status == support.expects:
-        found = Held(judged=newer, claim=support.claim).status
-        state, why = Freshness.CHALLENGED, f"is {found} in run {newer.evidence['run_id']}, newer than the one shown"
+    run = contradicting(now.judged, support.claim, history) if now and now.status == support.expects else None
+    newer = Held(judged=run, claim=support.claim) if run else None
+    if newer:
+        run_id, found = newer.judged.evidence["run_id"], newer.status
+        state, why = Freshness.CHALLENGED, f"is {found} in run {run_id}, newer than the one shown"
     else:
         found = now.status if now else Freshness.ORPHANED
         state, why = _state(decision, support, now, then, today)
     return Standing(
-        support=support, now=now, then=then, freshness=state, why=why, found=found if state in GATED else ""
-    )
+        support=support, now=now, then=then, freshness=state, why=why, found=found if state in GATED else "",
+        newer=newer,
+    )  # fmt: skip
 
 
 def _held(support: Support, among: Sequence[Judged], pinned: bool = False) -> Held | None:

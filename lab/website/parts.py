@@ -149,7 +149,10 @@ class Parts:
         files = {
             path: Listed(sha, before.stamps[path][0]) for part in before.files.values() for path, sha in part.items()
         }
-        shown = {held.name: held.finished_utc for held in self._current.values()}
+        shown = {
+            name: max(each.finished_utc for each in (held, *self._published.get(name, ())))
+            for name, held in self._current.items()
+        }
         moment = last_modified(shown, {each.digest: each.finished_utc for each in self._gathered.files})
         return inventory(files, self._gathered.base_url, moment)
 
@@ -167,7 +170,7 @@ class Parts:
 
     @cached_property
     def _newest(self) -> str:
-        return max(held.finished_utc for held in self._current.values())
+        return max(held.finished_utc for items in self._in_order for held in items)
 
 
 def _note(gathered: Gathered, held: Outlines) -> dict[str, Any]:

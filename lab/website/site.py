@@ -168,5 +168,6 @@ def _cited(item: Held, references: References) -> Held:
 def _standings(
     records: Sequence[Decision], current: Sequence[Held], published: Sequence[Held]
 ) -> list[tuple[Decision, Sequence[Standing]]]:
-    shelves, newest = (Shelf(current), Shelf(published)), max((item.finished_utc for item in current), default="")
+    shelves = Shelf(current), Shelf(published)
+    newest = max((item.finished_utc for item in (*current, *published)), default="")
     return [(each, standings(each, *shelves, today_of(newest, each))) for each in records]

@@ -1,9 +1,14 @@
 """A newer run that says otherwise is told wherever the fuller one is shown, and challenges what rests on it."""
 
+import csv
+import dataclasses
+import xml.etree.ElementTree as ET
+
 import pytest
-from factory import measured_run, publish
+from factory import measured_run, plan_of, publish, records_of, write_run
 
 from lab.errors import DefinitionError
+from lab.evidence.record import RunFinish
 from lab.website.data.contradicted import contradicting
 from lab.website.data.kept import judged
 from lab.website.data.promoted import load_evidence
@@ -26,13 +31,31 @@ ACKNOWLEDGED = RECORD.replace("rests_on", "acknowledged: It is measured again.\n
     "expects: supported", "expects: supported, acknowledged: refuted"
 )
 
+OVERDUE = """---
+title: Look again
+status: accepted
+date: 2026-01-01
+review_by: 2026-01-15
+rests_on:
+  - {claim: normalization-fusion/torch-fused-beats-decomposed, expects: no-evidence}
+---
+We wait.
+"""
+NEWER = "2026-02-02T03:30:00Z"
+ATOM, SITEMAP = "{http://www.w3.org/2005/Atom}", "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+
 
 @pytest.fixture(scope="module")
 def evidence(tmp_path_factory):
     """A full run, and after it a quick one that finds the kernel slower."""
     root = tmp_path_factory.mktemp("contradicted")
     publish(root / "evidence", measured_run(root, FAST, run_id="a-full", sweeps=4))
-    publish(root / "evidence", measured_run(root, SLOW, run_id="b-quick", sweeps=3))
+    plan = plan_of("b-quick", sweeps=3)
+    records = (
+        dataclasses.replace(each, finished_utc=NEWER) if isinstance(each, RunFinish) else each
+        for each in records_of(plan, SLOW)
+    )
+    publish(root / "evidence", write_run(root / "b-quick", plan, records))
     return root / "evidence"
 
 
@@ -61,7 +84,26 @@ def test_the_page_and_the_badge_say_so_and_the_decision_is_challenged(evidence, 
     folder = tmp_path / "site" / "experiments" / "normalization-fusion"
     page = (folder / "index.html").read_text()
     assert "A newer run says otherwise." in page
-    assert "run b-quick of 2026-01-02" in page
+    assert "run b-quick of 2026-02-02" in page
     front = (tmp_path / "site" / "index.html").read_text()
     assert "experiments/normalization-fusion/index.html#claim-triton-rmsnorm-beats-torch-fused" not in front
     assert "; refuted in a newer run" in (folder / "badges" / f"{CLAIM}.svg").read_text()
+
+
+def test_dates_are_those_of_the_newer_run_though_no_page_shows_it_in_full(evidence, tmp_path):
+    decisions, site = tmp_path / "decisions", tmp_path / "site"
+    decisions.mkdir()
+    (decisions / "0001-use.md").write_text(ACKNOWLEDGED)
+    (decisions / "0002-look.md").write_text(OVERDUE)
+    build_site(site, decisions, evidence, "https://example.org/")
+    entries = ET.parse(site / "feed.atom").iter(f"{ATOM}entry")
+    updated = {entry.findtext(f"{ATOM}title"): entry.findtext(f"{ATOM}updated") for entry in entries}
+    assert updated["Decision challenged: Use the kernel"] == NEWER
+    assert updated["Decision expired: Look again"] == "2026-01-16T00:00:00Z"
+    pages = ET.parse(site / "sitemap.xml").iter(f"{SITEMAP}url")
+    changed = {page.findtext(f"{SITEMAP}loc"): page.findtext(f"{SITEMAP}lastmod") for page in pages}
+    assert changed["https://example.org/experiments/normalization-fusion/index.html"] == NEWER
+    with (site / "decisions" / "decisions.csv").open(newline="") as table:
+        assert {row["decision"]: row["freshness"] for row in csv.DictReader(table)} == {
+            "0001-use": "challenged", "0002-look": "expired",
+        }  # fmt: skip

@@ -33,7 +33,8 @@ def entries(gathered: Gathered) -> list[Entry]:
     """The newest ones, newest first."""
     held = outlines(gathered)
     found = [Entry(**entry) for item in held.published for entry in item.entries]
-    newest = max((moment(item.finished_utc) for item in held.current), default=NEVER)
+    ended = [item.finished_utc for item in held.current] + [item.finished_utc for item in held.published]
+    newest = max(map(moment, ended), default=NEVER)
     for decision, standings in gathered.decisions:
         if not decision.closed and freshness(standings) is not Freshness.FRESH:
             found.append(_of_decision(decision, standings, newest))
@@ -63,22 +64,23 @@ def _of_decision(decision: Decision, found: Sequence[Standing], newest: str) -> 
     """One entry a decision and a way of being stale: newer evidence of the same updates it. `newest`: of all."""
     state = freshness(found)
     stale = [standing for standing in found if standing.freshness is state]
-    shown = [moment(standing.now.judged.finished_utc) for standing in stale if standing.now] or [newest]
+    found_in = [each.newer or each.now for each in stale]
+    taken = [moment(held.judged.finished_utc) for held in found_in if held] or [newest]
     return Entry(
         about=f"decisions/{decision.slug}/{state}",
-        updated=_when(decision, state, shown, newest),
+        updated=_when(decision, state, taken, newest),
         title=f"Decision {state}: {decision.title}",
         summary=" ".join(f"{each.support.experiment}/{each.support.claim} {each.why}." for each in stale),
         link=f"decisions/{decision.slug}/index.html",
     )
 
 
-def _when(decision: Decision, state: Freshness, shown: Sequence[str], newest: str) -> str:
+def _when(decision: Decision, state: Freshness, taken: Sequence[str], newest: str) -> str:
     """When the evidence that made it stale was taken, but never before it was decided."""
     overdue = f"{decision.review_by + datetime.timedelta(days=1)}T00:00:00Z"
     if state is Freshness.EXPIRED and overdue <= newest:
         return overdue
-    return max([f"{decision.date}T00:00:00Z", *shown])
+    return max([f"{decision.date}T00:00:00Z", *taken])
 
 
 def _texts(parent: ET.Element, **texts: str) -> None:

@@ -1,4 +1,6 @@
-"""When a page last had something new to say: the end of the newest run that it shows.
+"""When a page last had something new to say: the end of the newest run that it shows, in its history too.
+
+Of pages about more than one experiment, run or pair that is the newest of all.
 
 Not when it was built: two builds of the same evidence are the same, and a new style is no news to who reads results.
 """
@@ -13,7 +15,7 @@ OF_EXPERIMENTS, OF_RUNS, OF_PAIRS = "experiments", "runs", "compare"
 def last_modified(experiments: Mapping[str, str], runs: Mapping[str, str]) -> Callable[[str], str]:
     """By path, a moment in UTC or, where nothing is measured yet, nothing.
 
-    `experiments`: when the evidence that each one's page shows was complete; `runs`: the same by their digests.
+    `experiments`: when the newest run of each one ended; `runs`: when each ended, by its digest.
     """
     of_experiments = {experiment_folder(name): finished for name, finished in experiments.items()}
     of_runs = {short(digest): finished for digest, finished in runs.items()}
