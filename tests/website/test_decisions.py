@@ -14,6 +14,8 @@ from lab.website.data.judged import Judged
 from lab.website.data.published import experiment_data
 from lab.website.decision_records import check_records, load_decisions
 from lab.website.decisions import Decision, Freshness, Standing, freshness, refuse_unacknowledged, standings
+from lab.website.outputs import Gathered
+from lab.website.pages.decisions import decision_rows
 from lab.website.pages.experiment import decision_link
 
 CLAIM = "large-triton-rmsnorm-beats-torch-fused"
@@ -217,6 +219,13 @@ def test_an_experiment_says_nothing_of_how_fresh_a_closed_decision_is(tmp_path):
         decision = record(tmp_path / status, RECORD.replace("status: accepted", f"status: {status}"))
         links.append(decision_link(decision, standings(decision, [now], [], TODAY)))
     assert [(link.status, link.freshness) for link in links] == [("accepted", "challenged"), ("superseded", "")]
+
+
+def test_nor_do_lists_of_decisions(tmp_path):
+    decision = record(tmp_path, RECORD.replace("status: accepted", "status: superseded"))
+    found = standings(decision, [evidence_of(SLOW)], [], TODAY)
+    (row,) = decision_rows(Gathered(label="", current=(), published=(), decisions=[(decision, found)]))
+    assert (row.status, row.freshness, row.why, row.acknowledged, row.attention) == ("superseded", "", (), "", False)
 
 
 @pytest.mark.parametrize(

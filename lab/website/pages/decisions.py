@@ -84,7 +84,7 @@ class DecisionRow:
     number: str
     title: str
     status: str
-    freshness: str
+    freshness: str  # empty where it is closed: nobody follows it any more
     date: str
     review_by: str
     claims: int
@@ -144,19 +144,19 @@ def decision_rows(gathered: Gathered) -> tuple[DecisionRow, ...]:
 
 
 def _row(decision: Decision, found: Sequence[Standing]) -> DecisionRow:
-    state = freshness(found)
+    state = None if decision.closed else freshness(found)
     return DecisionRow(
         slug=decision.slug,
         number=decision.slug.partition("-")[0],
         title=decision.title,
         status=decision.status,
-        freshness=state,
+        freshness=state or "",
         date=decision.date.isoformat(),
         review_by=decision.review_by.isoformat(),
         claims=len(found),
         acknowledged=decision.acknowledged if state in GATED else "",  # else there is nothing to acknowledge
-        why=_why(found, state),
-        attention=not decision.closed and state is not Freshness.FRESH,
+        why=_why(found, state) if state else (),
+        attention=state not in (None, Freshness.FRESH),
     )
 
 

@@ -50,7 +50,7 @@ def _kinds(gathered: Gathered, current: Sequence[Outline]) -> Iterator[Kind]:
     yield Kind("cases", "Cases", tuple(entry for item in current for entry in _cases(item)))
     yield Kind("profiles", "Profiles", tuple(_profiles(current)))
     decisions = tuple(
-        Entry(row.title, f"decisions/{row.slug}/index.html", f"{row.status}, {row.freshness}")
+        Entry(row.title, f"decisions/{row.slug}/index.html", ", ".join(filter(None, (row.status, row.freshness))))
         for row in decision_rows(gathered)
     )
     yield Kind("decisions", "Decisions", decisions)
