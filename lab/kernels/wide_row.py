@@ -58,8 +58,8 @@ def lane_maxima(x, LANES: tl.constexpr):
 
 @triton.jit
 def once_more(x, total):
-    """`x` again, `total` being a sum of squares or of exponentials, or a scale: never below −1, so that nothing is
-    changed.
+    """`x` again, `total` being a sum of squares or of exponentials, or a largest magnitude: never below −1, so that
+    nothing is changed.
 
     The compiler cannot know. If it did, it would keep the float32 values that it made for `total`, twice the registers
     of those they were made of, rather than make them again.

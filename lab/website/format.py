@@ -155,7 +155,7 @@ def share(value: float) -> str:
 
 
 def tenths_of_percent(value: float) -> str:
-    """A share with its sign: '99.9%'."""
+    """A share with its sign: '99.9 %'."""
     return per_cent(value, 1)
 
 

@@ -54,7 +54,7 @@ class Gathered:
     files: Sequence[Published] = ()  # of every published run, oldest first; none in a preview
     downloads: bool = True  # whether the files of runs are written too; a site that is made to compare needs none
     base_url: str = ""  # where the site will stand, with a slash at its end; empty where nobody said
-    guarded: Sequence[Mapping[str, Any]] = ()  # by experiment, what the guard said: lab.website.refusal.guarded
+    guarded: Sequence[Mapping[str, Any]] = ()  # by experiment, what the guard said: lab.website.pages.methods.guarded
     trust: Mapping[str, Any] = field(default_factory=dict)  # lab.website.data.published_trust; empty on a preview
     outlines: Outlines | None = None  # of all experiments, where they are at hand: lab.website.pages.outline
 
