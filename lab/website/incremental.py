@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -69,14 +69,12 @@ def write_parts(parts: Iterable[Part | Group], out: Path, remembered: Path = REM
         return _write(parts, out, memory_path)
 
 
-def _write(asked: Iterable[Part | Group], out: Path, memory_path: Path) -> Mapping[str, str]:
-    old, parts = _recall(memory_path), list(asked)
+def _write(parts: Iterable[Part | Group], out: Path, memory_path: Path) -> Mapping[str, str]:
+    old = _recall(memory_path)
     as_left = untouched(out, old.stamps, old.folders)
     found, empty = (old.stamps, []) if as_left else scan(out)
     sound = found if found == old.stamps else {p: stamp for p, stamp in found.items() if old.stamps.get(p) == stamp}
     with _scratch(out) as scratch:
-        if as_left and _are_those_of(old, parts):
-            return _digests(old)
         staged = _Staged(scratch / "fresh", old, sound, new := Memory())
         for part in parts:
             if isinstance(part, Group):
@@ -94,19 +92,7 @@ def _write(asked: Iterable[Part | Group], out: Path, memory_path: Path) -> Mappi
             new.folders = folders(out, new.stamps)
         if not as_left or new.keys != old.keys:
             _remember(new, memory_path)
-    return _digests(new)
-
-
-def _are_those_of(old: Memory, parts: Sequence[Part | Group]) -> bool:
-    """Whether the last build was of these parts, with the same keys."""
-    keys = {part.name: part.key for part in parts}
-    within = {name for part in parts if isinstance(part, Group) for name in old.groups.get(part.name, ())}
-    known = len(keys) == len(parts) and old.keys.keys() == keys.keys() | within
-    return known and all(old.keys[name] == key for name, key in keys.items())
-
-
-def _digests(memory: Memory) -> Mapping[str, str]:
-    return {path: sha for files in memory.files.values() for path, sha in files.items()}
+    return {path: sha for files in new.files.values() for path, sha in files.items()}
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from factory import FAST, LARGE, PLAIN, SMALL, plan_of, profile, records_of, sma
 
 from lab.verdict.results import judge_run
 from lab.website.data.judged import judged_run, not_measured
-from lab.website.outputs import Gathered
+from lab.website.outputs import Document, Gathered
 from lab.website.pages.profile import ProfilePage, profile_pages
 
 TIMES = {
@@ -25,10 +25,11 @@ def pages_of(**how: object) -> dict[str, ProfilePage]:
         label="", current=(item, not_measured(plan.experiments[1])), published=(), decisions=(), files=()
     )  # fmt: skip
     found = {}
-    for document in (document for sheaf in profile_pages(gathered) for document in sheaf.make()):
-        page = document.view["page"]
-        assert isinstance(page, ProfilePage)
-        found[document.path] = page
+    for output in (output for sheaf in profile_pages(gathered) for output in sheaf.make()):
+        if isinstance(output, Document):
+            page = output.view["page"]
+            assert isinstance(page, ProfilePage)
+            found[output.path] = page
     return found
 
 
