@@ -139,9 +139,9 @@ def _add_vector(
 
 def _beside(x: Tensor, module: nn.Module, name: str) -> Tensor:
     """A vector of `module`. One that is a constant follows `x` to its device: a module of torch.nn without parameters
-    works on every device too."""
+    works on every device too. Not to meta, where its values would be lost and inputs are refused."""
     vector: Tensor = getattr(module, name)
-    if vector.device != x.device and name in module._buffers:
+    if vector.device != x.device and not x.is_meta and name in module._buffers:
         vector = vector.to(x.device)
         module.register_buffer(name, vector, persistent=False)
     return vector

@@ -107,3 +107,12 @@ def test_more_than_one_dimension_and_no_eps_are_refused() -> None:
 def test_it_prints_as_theirs_does() -> None:
     assert repr(LayerNorm(8)) == "LayerNorm((8,), eps=1e-05, elementwise_affine=True, bias=True)"
     assert repr(LayerNorm(8, bias=False)) == "LayerNorm((8,), eps=1e-05, elementwise_affine=True, bias=False)"
+
+
+@pytest.mark.parametrize("norm", [RMSNorm, LayerNorm])
+def test_an_input_without_values_is_refused_and_the_constants_keep_theirs(norm: Any, device: str) -> None:
+    module = norm(23, elementwise_affine=False, device=device)
+    x = torch.randn(2, 23, device=device)
+    with pytest.raises(ValueError, match="x is on meta"):
+        module(x.to("meta"))
+    assert torch.equal(module(x), norm(23, elementwise_affine=False, device=device)(x))
