@@ -271,6 +271,22 @@ def test_a_zip_that_is_not_what_it_seems_is_refused(tmp_path, names, says):
         verify(archive, lambda _: None)
 
 
+def test_a_zip_that_not_everybody_can_unpack_is_refused(tmp_path):
+    archive = tmp_path / "odd.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_LZMA) as packed:
+        packed.writestr("index.html", "x")
+    with pytest.raises(EvidenceError, match=r"holds 'index\.html' encrypted or packed in a way of its own"):
+        verify(archive, lambda _: None)
+
+
+def test_where_a_zip_has_no_room_to_be_unpacked_the_place_is_named_and_how_to_choose_another(tmp_path):
+    archive = tmp_path / "long.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("x" * 300, "x")
+    with pytest.raises(EvidenceError, match=r"unpacked into .*lab-verify-.* \(File name too long\); TMPDIR names"):
+        verify(archive, lambda _: None)
+
+
 def test_a_zip_or_a_journal_that_would_fill_the_disk_is_refused(site, tmp_path, told, monkeypatch):
     monkeypatch.setattr(files, "MOST_UNPACKED_BYTES", 10_000)
     with pytest.raises(EvidenceError, match="would unpack to"):

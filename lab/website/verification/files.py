@@ -19,6 +19,7 @@ FRONT = "index.html"
 # What judging and page-making raise of evidence that nobody measured: names that are none, times of nought.
 UNMEASURED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 MOST_UNPACKED_BYTES = 8 << 30  # a site of ten thousand experiments has less
+PACKED, ENCRYPTED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), 1  # what every reader of zips unpacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,13 @@ def opened(site: Path) -> Iterator[Path]:
                 with zipfile.ZipFile(site) as packed:
                     _refuse_unsound(site, packed)
                     packed.extractall(scratch)
-            except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as problem:
+            except (zipfile.BadZipFile, zlib.error, EOFError) as problem:
                 raise EvidenceError(f"{site}: cannot be unpacked ({problem}); download it again") from None
+            except OSError as problem:
+                raise EvidenceError(
+                    f"{site}: cannot be unpacked into {scratch} ({problem.strerror or problem}); "
+                    "TMPDIR names the folder where that happens"
+                ) from None
             yield _root(Path(scratch), site)
 
 
@@ -58,6 +64,8 @@ def _refuse_unsound(site: Path, packed: zipfile.ZipFile) -> None:
         raise EvidenceError(f"{site}: holds {strange!r}, which leads out of it; ask for a zip of the folder alone")
     if twice := next((name for name, count in Counter(names).items() if count > 1), None):
         raise EvidenceError(f"{site}: holds {twice!r} twice, so that what is read depends on who reads it")
+    if other := next((e.filename for e in entries if e.compress_type not in PACKED or e.flag_bits & ENCRYPTED), None):
+        raise EvidenceError(f"{site}: holds {other!r} encrypted or packed in a way of its own; accepted is deflate")
     if (size := sum(entry.file_size for entry in entries)) > MOST_UNPACKED_BYTES:
         raise EvidenceError(f"{site}: would unpack to {size:,} bytes, and at most {MOST_UNPACKED_BYTES:,} are accepted")
 
