@@ -23,7 +23,7 @@ from lab.website.files.schemas import schemas_room
 from lab.website.incremental import REMEMBERED, write_parts
 from lab.website.outputs import Gathered, Published
 from lab.website.pages.case import case_pages
-from lab.website.pages.compare import compare_list, compare_pages
+from lab.website.pages.compare import compare_pages
 from lab.website.pages.decisions import decision_pages
 from lab.website.pages.experiment import experiment_pages
 from lab.website.pages.finder import search_pages
@@ -31,6 +31,7 @@ from lab.website.pages.front import front_pages
 from lab.website.pages.glossary import glossary_pages
 from lab.website.pages.gpu import gpu_pages
 from lab.website.pages.methods import methods_pages
+from lab.website.pages.pairs import compare_list
 from lab.website.pages.profile import profile_pages
 from lab.website.pages.run import run_list, run_pages
 from lab.website.pages.site import policy_pages

@@ -16,10 +16,10 @@ from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.files.shown_tables import shown_table
 from lab.website.outputs import Document, Gathered, Output, Published, Sheaf
 from lab.website.pages.boundary import boundary
-from lab.website.pages.compare import Pair, pairs_of, runs_of
 from lab.website.pages.machine import Fact, environment, evidence_facts
 from lab.website.pages.outline import outlines
 from lab.website.pages.paging import leaves
+from lab.website.pages.pairs import Pair, pairs_of, runs_of
 from lab.website.pages.tallies import StatusCount, status_counts, verdict_counts
 
 
