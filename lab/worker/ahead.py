@@ -7,6 +7,7 @@ is on record, and what its autotuners chose on a busy GPU is thrown away: only t
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,16 @@ from lab.definition.experiment import Case, Profile
 from lab.definition.plan import load_plan
 from lab.supervisor.orphan import die_with_parent
 from lab.worker.edges import edge_inputs
+from lab.worker.guard import Guard
 from lab.worker.sweep_case import fault, skip_reason
+from lab.worker.watched import make_guard
 
 SEED = 1
 
 
 def main() -> None:
     die_with_parent()
+    guard = make_guard()
     order = json.loads(sys.stdin.read())
     plan = load_plan(Path(sys.argv[1]))
     cells = {tuple(cell) for cell in order["cells"]}
@@ -40,10 +44,10 @@ def main() -> None:
                     and not skip_reason(profile, plan.device)
                 ]
                 if profiles:
-                    compile_case(case, profiles, plan.device)
+                    compile_case(case, profiles, plan.device, guard)
 
 
-def compile_case(case: Case, profiles: list[Profile], device: str) -> None:
+def compile_case(case: Case, profiles: list[Profile], device: str, guard: Guard) -> None:
     """Call each profile with the case's inputs and its edge inputs. What fails here fails again where it counts."""
     torch._dynamo.reset()
     dtype = getattr(torch, case.dtype)
@@ -55,7 +59,9 @@ def compile_case(case: Case, profiles: list[Profile], device: str) -> None:
             continue
         _try(case, profile, function, lambda: case.operator.inputs(case.shape, dtype, device, SEED))
         for _, arguments in edge_inputs(case.operator, case.shape, dtype, device, own_form=profile.recompiles):
-            _try(case, profile, function, lambda arguments=arguments: arguments)  # type: ignore[misc]
+            _try(case, profile, function, partial(tuple, arguments))
+        # As a sweep does: torch.compile sets variables that would have Triton compile the next profile otherwise.
+        guard.broken()
 
 
 def _try(case: Case, profile: Profile, function: Callable[..., Any], inputs: Callable[[], tuple[Any, ...]]) -> None:

@@ -30,6 +30,7 @@ STEADY = 0.005
 PACING_CALLS = 20
 LARGEST_ROTATION = 96
 MEMORY_SHARE = 1 / 3  # for the sets of a graph; the rest is for scratch, and for the float64 truths of the checks
+SMALLER_BLOCKS = {"device_dirty": 4}  # what the first scope's block is divided by: no claim is judged by this one
 CACHES_OUTGROWN = 3  # a graph goes round inputs and outputs of this many times the cache
 
 
@@ -162,7 +163,7 @@ class CaseTimer:
         first = lane.scope == self._scopes[0]
         share = 0.5 if len(self._scopes) > 1 else 1.0
         budget_seconds = self._protocol.cell_seconds * (share if first else share / (len(self._scopes) - 1))
-        wanted = self._protocol.block if first else self._protocol.block // 2
+        wanted = self._protocol.block // (1 if first else SMALLER_BLOCKS.get(lane.scope, 2))
         fitting = int(budget_seconds / (self._protocol.rounds * sample_seconds))
         lane.block = max(self._protocol.smallest_block, min(wanted, fitting))
         if lane.block > fitting and first:
@@ -273,7 +274,7 @@ class CaseTimer:
     def _indices(self, scope: str) -> Sequence[int]:
         if scope == "device_warm":
             return (0,)
-        return range(self._protocol.ring if scope == "device_cold" else len(self._ring))
+        return range(self._protocol.ring if scope in ("device_cold", "device_dirty") else len(self._ring))
 
 
 def rotation(case: PlannedCase, cache_bytes: int, memory_bytes: int, profiles: int, fewest: int) -> int:
