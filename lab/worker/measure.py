@@ -139,7 +139,7 @@ class CaseTimer:
 
     def _pace(self, name: str) -> None:
         """Warm a profile up; size the spin and the block of each of its lanes."""
-        enqueue: list[float] = []
+        of_a_call: list[float] = []  # host times, which differ for a graph
         for scope in self._scopes:
             lane = _Lane(name, scope, self._indices(scope))
             if scope == "graph":
@@ -149,9 +149,12 @@ class CaseTimer:
                     reason = str(refusal).strip() or type(refusal).__name__
                     self._unmeasured[name][scope] = reason.splitlines()[0][:200]
                     continue
-            if scope == "graph" or not enqueue:
+            enqueue = of_a_call
+            if scope == "graph" or not of_a_call:
                 enqueue = self._clock.enqueue_seconds(self._calls(lane, PACING_CALLS))
                 self._mend(lane)
+            if scope != "graph":
+                of_a_call = enqueue
             if scope != "eager":
                 lane.enqueue_seconds = statistics.median(enqueue)
                 # The slow tail, not the median: a launch that the host is late for is a lost sample.
