@@ -43,6 +43,7 @@ class Protocol:
     most_sweeps: int = added(2, 0)  # up to which imprecise cases are measured again; 0 is never
     target_half_width: float = added(2, 0.0)  # relative half-width of an interval that is precise enough
     crashes: int = added(2, 0)  # of one profile, after which it is not run again; 0 is never
+    fresh_caches: bool = added(6, False)  # every sweep compiles and autotunes anew what is compiled at run time
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,7 +196,7 @@ def make_protocol(sweeps: int, device: str) -> Protocol:
         warmup_seconds=0.04 if gpu else 0.3,
         sweep_deadline_seconds=1800.0,
         most_sweeps=MOST_SWEEPS if extended else sweeps,
-        target_half_width=0.0075,
+        target_half_width=0.02,
         crashes=2,
     )
 
