@@ -6,7 +6,7 @@ from lab.definition.experiment import Experiment
 from lab.definition.plan import Plan, PlannedCase
 from lab.verdict.ceilings import Ceilings, light
 from lab.verdict.cells import SCOPE, CellResult
-from lab.verdict.results import RunResult
+from lab.verdict.results import ClaimResult, ExperimentResult, RunResult
 from lab.verdict.search import Search, Trial, compiled_of
 from lab.verdict.statistics import Speedup, per_cent
 from lab.verdict.validity import SelfComparison, Study
@@ -62,12 +62,26 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
             yield f"  {case.name}"
             for cell in (experiment.cells[case.name, profile.name] for profile in experiment.plan.profiles_of(case)):
                 yield f"    {cell.profile:24} {_cell(case, cell, run.ceilings)}"
+        needy = [claim for claim in experiment.claims if _needs_a_gpu(run, experiment, claim)]
         for claim in experiment.claims:
+            if claim in needy:
+                continue
             yield f"  {claim.status:13} {claim.claim.text}"
             for case_name, verdict in claim.verdicts.items():
                 cpu = "CPU evidence" if run.machine.device == "cpu" else ""
                 detail = "  ".join(part for part in (verdict_ratio(verdict), verdict.mark, cpu, verdict.reason) if part)
                 yield f"    {verdict.status:13} {case_name:28} {detail}"
+        if needy:
+            yield f"  {len(needy)} claim{'s need' if len(needy) > 1 else ' needs'} a GPU"
+
+
+def _needs_a_gpu(run: RunResult, experiment: ExperimentResult, claim: ClaimResult) -> bool:
+    """Whether a claim could not be judged only because this run is of a CPU."""
+    if run.machine.device != "cpu":
+        return False
+    sides = {claim.claim.subject, claim.claim.baseline}
+    counted = claim.claim.measure == "traffic"
+    return counted or any(p.name in sides and "cpu" not in p.devices for p in experiment.plan.profiles)
 
 
 def _ceilings(ceilings: Ceilings) -> str:

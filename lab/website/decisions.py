@@ -146,6 +146,10 @@ def _standing(
 ) -> Standing:
     now, history = _held(support, named(current, support.experiment)), named(published, support.experiment)
     then = _held(support, [item for item in history if item.digest.startswith(support.evidence)], pinned=True)
+    if now and not _speaks(now, then):
+        state = Freshness.EXPIRED if today > decision.review_by else Freshness.FRESH
+        why = f"was to be reviewed by {decision.review_by}" if state is Freshness.EXPIRED else ""
+        return Standing(support=support, now=now, then=then, freshness=state, why=why)
     run = contradicting(now.judged, support.claim, history) if now and now.status == support.expects else None
     newer = Held(judged=run, claim=support.claim) if run else None
     if newer:
@@ -158,6 +162,11 @@ def _standing(
         support=support, now=now, then=then, freshness=state, why=why, found=found if state in GATED else "",
         newer=newer,
     )  # fmt: skip
+
+
+def _speaks(now: Held, then: Held | None) -> bool:
+    """Whether this evidence can say anything of the decision: a CPU's cannot, unless it was decided on a CPU's."""
+    return not now.judged.on_cpu or (then is not None and then.judged.on_cpu)
 
 
 def _held(support: Support, among: Sequence[Judged], pinned: bool = False) -> Held | None:

@@ -77,6 +77,15 @@ def test_a_decision_whose_claim_is_supported_is_fresh(tmp_path):
     assert freshness(standing(tmp_path, FAST)) is Freshness.FRESH
 
 
+def test_a_run_without_a_gpu_challenges_no_decision_that_was_made_with_one(tmp_path):
+    plan = plan_of("on-a-cpu", device="cpu", sweeps=3)
+    on_a_cpu = judged(judge_run(plan, records_of(plan, {"torch-fused": 1e-3})), "cpu")
+    (found,) = standings(record(tmp_path), [on_a_cpu], [], TODAY)
+    assert (found.freshness, found.why, found.now.status) == (Freshness.FRESH, "", "no-evidence")
+    (late,) = standings(record(tmp_path), [on_a_cpu], [], datetime.date(2027, 1, 1))
+    assert late.freshness is Freshness.EXPIRED
+
+
 def test_a_decision_whose_claim_is_refuted_is_challenged_and_must_be_acknowledged(tmp_path):
     assert freshness(standing(tmp_path / "here", SLOW)) is Freshness.CHALLENGED
     with pytest.raises(DefinitionError, match=f"{CLAIM} is refuted, not supported"):
