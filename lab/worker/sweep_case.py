@@ -16,6 +16,7 @@ from lab.evidence.codec import to_data
 from lab.evidence.moment import now
 from lab.evidence.record import Cell, Control, Correctness, Rounds
 from lab.worker.clock import Clock
+from lab.worker.company import Company
 from lab.worker.compiled import Making, making_of
 from lab.worker.correctness import Check, check_output, check_profile, verdict, worse
 from lab.worker.edges import edge_inputs
@@ -24,6 +25,7 @@ from lab.worker.launches import seen
 from lab.worker.measure import CaseTimer, CaseTimings, Checked, Subject, Witness, rotation
 from lab.worker.ring import Ring, copies
 from lab.worker.stages import Stages
+from lab.worker.unannounced import unannounced_inputs
 
 Emit = Callable[[str, Any], None]
 Loaded = Callable[..., Any] | Exception
@@ -48,6 +50,7 @@ class Bench:
     stages: Stages
     emit: Emit
     edges: Set[Key]  # the cells that have yet to be asked for edge inputs
+    company: Company
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ class SweepCase(Witness):
         self.scopes = [scope for scope in planned.scopes if scope in bench.clock.scopes]
         self.checks: dict[str, list[Check]] = {}
         self.charges: dict[str, str] = {}  # what a profile did that no honest one does
+        self.left: dict[str, list[str]] = {}  # settings that it changed, and that were put right
 
     def measure(self, todo: set[str]) -> None:
         profiles = [profile for profile in self.experiment.profiles if profile.name in todo]
@@ -123,6 +127,13 @@ class SweepCase(Witness):
         # Both are always asked: what is not put right here would be laid to the next profile.
         if found := "; ".join(filter(None, (self.bench.guard.broken(), self.clock.tampering()))):
             self.charged(profile, found)
+        left = self.left.setdefault(profile.removesuffix(AGAIN), [])
+        left += [setting for setting in self.bench.guard.left() if setting not in left]
+        for owner, what in self.bench.company.look(profile.removesuffix(AGAIN)):
+            self.charged(owner, what)
+
+    def taken(self, profile: str, scope: str, seconds: tuple[float, ...], void: int) -> None:
+        self.bench.emit("block", [profile, scope, seconds, void])
 
     def _ring(self, profiles: int) -> Ring:
         operator, protocol = self.case.operator, self.bench.plan.protocol
@@ -194,7 +205,17 @@ class SweepCase(Witness):
         own = self._own_kernel(profile)
         if own and launched.isdisjoint(one_of(own)) and correctness.passed:
             return replace(correctness, passed=False, message=FELL_BACK.format(own))
-        return correctness
+        return self._check_unannounced(profile, subject, correctness) if correctness.passed else correctness
+
+    def _check_unannounced(self, profile: Profile, subject: Subject, correctness: Correctness) -> Correctness:
+        operator, dtype = self.case.operator, getattr(torch, self.case.dtype)
+        if not (found := unannounced_inputs(operator, self.case.shape, dtype, self.clock.device)):
+            return correctness
+        kind, arguments = found
+        right = check_profile(operator, subject.function, [arguments], (), in_place=profile.in_place)
+        if right.passed:
+            return correctness
+        return replace(correctness, passed=False, message=f"inputs of which {kind}: {right.message}")
 
     def _own_kernel(self, profile: Profile) -> str:
         """The kernel that a profile names and must launch on a GPU, or nothing."""
@@ -280,6 +301,7 @@ class SweepCase(Witness):
             compiled=item.making.compiled if item else (),
             compile_seconds=item.making.compile_seconds if item else None,
             autotune_seconds=item.making.autotune_seconds if item else None,
+            left_behind=tuple(self.left.get(profile, ())),
         )
         self.bench.emit("Cell", to_data(cell))
 

@@ -158,6 +158,7 @@ class Script:
         self.clock = clock = CudaClock.__new__(CudaClock)
         clock._write, clock._read = self.noting("write"), self.noting("read")
         clock._stream, clock._home, clock._strayed = "home", (0, 0, 1), False
+        clock._stock = Stock()
         clock._current_stream = lambda: next(self.streams)
         clock._cycles_per_second, clock._persisting_bytes = 1e9, 0
         clock._events = [(None, None)] * device.LARGEST_BLOCK

@@ -1,0 +1,78 @@
+"""Threads and children that a profile leaves behind: they may wait, but not work while another profile is timed."""
+
+import os
+import time
+from _thread import _count as python_threads  # type: ignore[attr-defined]
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+TASKS = Path("/proc/self/task")
+LARGEST_SHARE = 0.02  # of the time that others were timed
+SHORTEST_SECONDS = 0.005  # of work: less could be a thread's last steps
+ENOUGH_TO_SPLIT = 1 << 20  # elements: torch starts its own threads for so many
+
+
+@dataclass(slots=True)
+class _Member:
+    """A thread or a child: whose it is, its processor time when last seen, and that spent beside others."""
+
+    owner: str
+    seconds: float
+    beside: float = 0.0
+    elapsed: float = 0.0
+
+
+class Company:
+    """Knows the threads and children of this process, and which profile ran when each of them appeared."""
+
+    def __init__(self) -> None:
+        torch.ones(ENOUGH_TO_SPLIT).add_(1.0)  # torch's own threads work for every profile
+        self._threads = python_threads()
+        self._known = set(_present())
+        self._members: dict[str, _Member] = {}
+        self._seen = time.monotonic()
+
+    def look(self, profile: str) -> Iterator[tuple[str, str]]:
+        """(profile, what it did) of each whose thread or child worked while `profile`, which ran last, was timed."""
+        now, present, threads = time.monotonic(), _present(), python_threads()
+        elapsed, self._seen = now - self._seen, now
+        for path in present:
+            if path not in self._known and (path.startswith("/proc/self/") and threads <= self._threads):
+                self._known.add(path)  # a library's own, such as OpenMP's: it may serve all
+            elif path not in self._known and (seconds := _processor_seconds(path)) is not None:
+                member = self._members.setdefault(path, _Member(profile, seconds))
+                if _worked_beside_others(member, profile, seconds, elapsed):
+                    yield member.owner, "a thread or process that it started worked while another profile was timed"
+        self._threads = max(self._threads, threads)
+
+
+def _worked_beside_others(member: _Member, profile: str, seconds: float, elapsed: float) -> bool:
+    if member.owner != profile:
+        member.beside += seconds - member.seconds
+        member.elapsed += elapsed
+    member.seconds = seconds
+    return member.beside > max(SHORTEST_SECONDS, LARGEST_SHARE * member.elapsed)
+
+
+def _present() -> list[str]:
+    """Where the kernel tells of each thread of this process, and of each of its children."""
+    found = []
+    for thread in os.listdir(TASKS) if TASKS.is_dir() else ():
+        found.append(f"{TASKS}/{thread}/schedstat")
+        with suppress(OSError):
+            children = (TASKS / thread / "children").read_text().split()
+            found += [f"/proc/{child}/schedstat" for child in children]
+    return found
+
+
+def _processor_seconds(path: str) -> float | None:
+    """None where the kernel does not tell, or no longer."""
+    try:
+        with open(path) as file:
+            return int(file.read().split()[0]) * 1e-9
+    except (OSError, ValueError, IndexError):
+        return None
