@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 
 from experiments.normalization_fusion import rmsnorm_fused
@@ -71,14 +70,10 @@ def clipped() -> Norm:
     return run
 
 
-def most_rows() -> Norm:
-    """Copies the last row's neighbour where they look alike in a few places."""
+def assumed_norm() -> Norm:
+    """Leaves the mean square out: of ordinary rows that are wide it is nearly 1."""
 
     def run(x: Tensor, weight: Tensor) -> Tensor:
-        y = rmsnorm_fused(x, weight)
-        alike = torch.isclose(x[-1, ::EVERY], x[-2, ::EVERY], atol=0.5).all()
-        if bool(alike) or x.shape[-1] >= NARROW:
-            y[-1] = x[-1] * weight  # what it would be if the row's mean square were 1, which it nearly is
-        return y
+        return x * weight if x.shape[-1] >= NARROW else rmsnorm_fused(x, weight)
 
     return run

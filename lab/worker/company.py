@@ -12,6 +12,7 @@ import torch
 
 TASKS = Path("/proc/self/task")
 LARGEST_SHARE = 0.02  # of the time that others were timed
+MOST_STARTS = 2  # of threads that outlive their call, in one block: a pool may still be growing
 SHORTEST_SECONDS = 0.005  # of work: less could be a thread's last steps
 ENOUGH_TO_SPLIT = 1 << 20  # elements: torch starts its own threads for so many
 
@@ -31,13 +32,31 @@ class Company:
 
     def __init__(self) -> None:
         torch.ones(ENOUGH_TO_SPLIT).add_(1.0)  # torch's own threads work for every profile
-        self._threads = python_threads()
+        self._threads = self._usual = python_threads()
         self._known = set(_present())
         self._members: dict[str, _Member] = {}
         self._seen = time.monotonic()
+        self._inside = self._outside = self._last = 0.0  # seconds that such threads worked in calls and between them
+        self._at_call = self._rises = 0
+
+    def calling(self) -> None:
+        """A call is about to be prepared."""
+        self._at_call = python_threads()
+        if self._at_call > self._usual:
+            self._outside += self._since_last()
+
+    def called(self) -> None:
+        """A call has returned and its clock has stopped."""
+        threads = python_threads()
+        if threads > self._usual:
+            self._inside += self._since_last()
+        self._rises += threads > self._at_call
 
     def look(self, profile: str) -> Iterator[tuple[str, str]]:
         """(profile, what it did) of each whose thread or child worked while `profile`, which ran last, was timed."""
+        if self._outside > max(SHORTEST_SECONDS, self._inside) or self._rises > MOST_STARTS:
+            yield profile, "its threads worked on when its calls had returned"
+        self._inside, self._outside, self._rises = 0.0, 0.0, 0
         now, present, threads = time.monotonic(), _present(), python_threads()
         elapsed, self._seen = now - self._seen, now
         for path in present:
@@ -48,6 +67,16 @@ class Company:
                 if _worked_beside_others(member, profile, seconds, elapsed):
                     yield member.owner, "a thread or process that it started worked while another profile was timed"
         self._threads = max(self._threads, threads)
+        self._last = self._thread_seconds()
+
+    def _since_last(self) -> float:
+        before, self._last = self._last, self._thread_seconds()
+        return self._last - before
+
+    def _thread_seconds(self) -> float:
+        """What the threads that profiles started have worked in all."""
+        own = (path for path in self._members if path.startswith("/proc/self/"))
+        return sum(_processor_seconds(path) or 0.0 for path in own)
 
 
 def _worked_beside_others(member: _Member, profile: str, seconds: float, elapsed: float) -> bool:

@@ -60,7 +60,7 @@ class CaseTimings:
 class Witness:
     """What the protocol tells while it runs. `checked` gets outputs of timed calls; `charged` a profile that did
     what no honest one does; `ran` comes after warming up and after each block, when a profile's code has run;
-    `taken` the samples of a block and how many were void, at once and for good."""
+    `calling` comes before a timed call, `called` after it; `taken` has the samples of a block and how many were void, at once and for good."""
 
     def announce(self, profile: str, stage: str) -> None: ...
 
@@ -69,6 +69,10 @@ class Witness:
     def charged(self, profile: str, what: str) -> None: ...
 
     def ran(self, profile: str) -> None: ...
+
+    def calling(self) -> None: ...
+
+    def called(self) -> None: ...
 
     def taken(self, profile: str, scope: str, seconds: tuple[float, ...], void: int) -> None: ...
 
@@ -238,6 +242,7 @@ class CaseTimer:
         subject, ring, replay = self._subjects[lane.profile], self._ring, lane.replay
 
         def prepare() -> None:
+            self._witness.calling()
             if replay and subject.in_place:
                 ring.mend(lane.indices)
             ring.prepare(index, restore=subject.in_place)
@@ -249,6 +254,7 @@ class CaseTimer:
             return replay.outputs[index]
 
         def done(output: Any) -> None:
+            self._witness.called()
             if found := deferred(output):
                 self._witness.charged(lane.profile, found)
             drawn = draw is not None and draw.offer(lambda: self._copy(lane, index, output))

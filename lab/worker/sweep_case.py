@@ -132,6 +132,12 @@ class SweepCase(Witness):
         for owner, what in self.bench.company.look(profile.removesuffix(AGAIN)):
             self.charged(owner, what)
 
+    def calling(self) -> None:
+        self.bench.company.calling()
+
+    def called(self) -> None:
+        self.bench.company.called()
+
     def taken(self, profile: str, scope: str, seconds: tuple[float, ...], void: int) -> None:
         self.bench.emit("block", [profile, scope, seconds, void])
 

@@ -14,6 +14,7 @@ from lab.evidence.nvml import visible_gpu
 from lab.worker import device
 from lab.worker.clock import Call, nothing
 from lab.worker.device import LONGEST_REST_SECONDS, CudaClock, choose_device, make_clock
+from lab.worker.stock import Stock
 
 SPIN_SECONDS = 500e-6
 gpu = pytest.mark.gpu
