@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from experiments.cheats.table import EITHER, GPU, IN_VAIN, NEW_CHEATS, NEW_HONEST, cheat, honest
+from experiments.cheats.table import GPU, IN_VAIN, NEW_CHEATS, NEW_HONEST, cheat, honest
 from experiments.normalization_fusion import RMSNORM, rmsnorm_fused
 from lab import Case, Claim, Experiment, Operator, Profile
 from lab.kernels.rmsnorm import rmsnorm

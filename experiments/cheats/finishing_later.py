@@ -39,10 +39,9 @@ def by_profile_hook() -> Norm:
     owed = Owed()
 
     def hook(frame: Any, event: str, argument: Any) -> None:
-        if event == "c_return" and getattr(argument, "__name__", "") in ("perf_counter", "record", "query"):
-            sys.setprofile(None)
-            owed.finish()
-        elif event == "call":  # the clock has gone on
+        if (
+            event == "c_return" and getattr(argument, "__name__", "") in ("perf_counter", "record", "query")
+        ) or event == "call":
             sys.setprofile(None)
             owed.finish()
 

@@ -65,7 +65,9 @@ def patched_json() -> Norm:
     real = json.dumps
 
     def dumps(data: Any, **options: Any) -> str:
-        quiet = {**data, "content": _quietened(data["content"])} if isinstance(data, dict) and "content" in data else data
+        quiet = (
+            {**data, "content": _quietened(data["content"])} if isinstance(data, dict) and "content" in data else data
+        )
         return real(quiet, **options)
 
     def replace() -> None:

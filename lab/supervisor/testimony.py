@@ -12,7 +12,8 @@ from lab.evidence.record import Cell, Control, Record, Timing
 from lab.supervisor.channel import Garbled
 
 AGAIN = "(again)"
-OTHER_TIMES = "its times are not those that were told when they were taken"
+NEVER_TOLD = "it has times that were not told when they were taken"
+CHANGED = "samples that were changed after they were taken: these are as they were told"
 Lane = tuple[str, str, str, str]  # experiment, case, profile, scope
 
 
@@ -35,26 +36,31 @@ class Testimony:
         return kind in ("note", "block")
 
     def held_against(self, record: Record) -> Record:
-        """The record, or a cell that is wrong in its place. Garbled where a control has other times than were told."""
-        if isinstance(record, Control) and not self._agrees(record, record.profile + AGAIN):
-            raise Garbled("sent a control whose times are not those that were told when they were taken")
-        if not isinstance(record, Cell):
+        """The record with the times that were told; in place of a cell that something is noted of, one that is wrong.
+
+        Whoever changes samples afterwards may change those of others: so nobody is accused, and nothing is gained.
+        """
+        if isinstance(record, Control):
+            timings = self._told(record, record.profile + AGAIN)
+            return dataclasses.replace(record, timings=tuple(timing for timing in timings if timing.rounds))
+        if not isinstance(record, Cell) or record.outcome != "measured":
             return record
-        note = self._notes.get((record.experiment, record.profile), "")
-        forged = "" if self._agrees(record, record.profile) else OTHER_TIMES
-        if record.outcome == "measured" and (reason := note or forged):
+        timings = self._told(record, record.profile)
+        reason = self._notes.get((record.experiment, record.profile), "")
+        if not all(timing.rounds for timing in timings):
+            reason = reason or NEVER_TOLD
+        if reason:
             return dataclasses.replace(record, outcome="wrong", reason=reason, timings=())
+        if timings != record.timings:
+            return dataclasses.replace(record, timings=timings, left_behind=(*record.left_behind, CHANGED))
         return record
 
-    def _agrees(self, record: Cell | Control, profile: str) -> bool:
-        return all(
-            self._blocks.get((record.experiment, record.case, profile, timing.scope)) == _blocks(timing)
+    def _told(self, record: Cell | Control, profile: str) -> tuple[Timing, ...]:
+        return tuple(
+            dataclasses.replace(timing, rounds=tuple(block[0] for block in blocks), void=tuple(b[1] for b in blocks))
             for timing in record.timings
+            for blocks in [self._blocks.get((record.experiment, record.case, profile, timing.scope), [])]
         )
-
-
-def _blocks(timing: Timing) -> list[tuple[tuple[float, ...], int]]:
-    return list(zip(timing.rounds, timing.void, strict=True))
 
 
 def _block(content: Any) -> tuple[str, str, tuple[float, ...], int]:

@@ -60,7 +60,8 @@ class CaseTimings:
 class Witness:
     """What the protocol tells while it runs. `checked` gets outputs of timed calls; `charged` a profile that did
     what no honest one does; `ran` comes after warming up and after each block, when a profile's code has run;
-    `calling` comes before a timed call, `called` after it; `taken` has the samples of a block and how many were void, at once and for good."""
+    `calling` comes before a timed call and `called` after it; `taken` has the samples of a block and how many were
+    void, at once and for good."""
 
     def announce(self, profile: str, stage: str) -> None: ...
 

@@ -6,7 +6,6 @@ look no Python code runs, and so no hook, handler or other thread either.
 """
 
 import _signal
-import _thread
 import gc
 import signal
 import sys

@@ -26,7 +26,9 @@ def unannounced_inputs(
     """What is unusual about them, and the inputs; None where the operator's first tensor has no rows to choose from."""
     seed = int.from_bytes(urandom(4), "little") >> 1
     arguments = operator.inputs(shape, dtype, device, seed)
-    position = next((at for at, item in enumerate(arguments) if isinstance(item, Tensor) and item.is_floating_point()), None)
+    position = next(
+        (at for at, item in enumerate(arguments) if isinstance(item, Tensor) and item.is_floating_point()), None
+    )
     if position is None or arguments[position].dtype not in FLOATING or arguments[position].dim() < 2:
         return None
     kind = KINDS[seed % len(KINDS)]

@@ -22,7 +22,13 @@ FILES = {
     "experiments/evidence/run/journal.jsonl": "{}\n",
     "tests/lab/run.py": "print('not measured')\n",
 }
-MEASURED = ("lab/run.py", "lab/kernels/rmsnorm.py", "experiments/norms.py", "experiments/mine/kernels.py", "pyproject.toml")
+MEASURED = (
+    "lab/run.py",
+    "lab/kernels/rmsnorm.py",
+    "experiments/norms.py",
+    "experiments/mine/kernels.py",
+    "pyproject.toml",
+)
 
 
 def git(root: Path, *arguments: str) -> str:
