@@ -43,7 +43,10 @@ BOUND = "what names stand for is compared with what it was, in the measuring mod
 NOTED = "Python tells of it by an audit event, and a hook that cannot be removed notes it for the parent process."
 STOCK = "hooks, handlers and timers are looked at when the clock stops, before any code can run again."
 LOCALISED = "inputs that nobody announced carry their answer in few elements at random places."
-MIXED = "nearly all values of an input change places after each cold call."
+MENDED = (
+    "one element changes between two calls at the same address; and after each cold call nearly all values change "
+    "places, so that there is nothing to mend."
+)
 PUT_BACK = "settings of the process are put back before another profile runs."
 ALONE = "threads and children of a profile may not work while another is timed."
 OUTSIDE = "the threads of a profile may not work more between its calls than in them."
@@ -95,9 +98,9 @@ SHARED = (
     cheat("working-child", "Leaves a child process at work beside its rivals.", ALONE, shared_state.working_child),
 )  # fmt: skip
 LEAVING_OUT = (
-    cheat("sampled-stretch", "Remembers by address; samples every 512th element and mends what changed.", MIXED,
+    cheat("sampled-stretch", "Remembers by address; samples every 512th element and mends what changed.", MENDED,
           leaving_out.sampled_stretch),
-    cheat("sampled-from-the-middle", "The same, with other samples.", MIXED,
+    cheat("sampled-from-the-middle", "The same, with other samples.", MENDED,
           leaving_out.sampled_stretch_from_the_middle),
     cheat("first-quarter", "Takes a wide row's mean from its first quarter.", LOCALISED, leaving_out.first_quarter,
           op="wide-rmsnorm"),

@@ -60,8 +60,9 @@ class Company:
         now, present, threads = time.monotonic(), _present(), python_threads()
         elapsed, self._seen = now - self._seen, now
         for path in present:
-            if path not in self._known and (path.startswith("/proc/self/") and threads <= self._threads):
-                self._known.add(path)  # a library's own, such as OpenMP's: it may serve all
+            own = path.startswith("/proc/self/") and threads <= self._threads and path not in self._members
+            if own:
+                self._known.add(path)  # a library's, such as OpenMP's: it may serve all
             elif path not in self._known and (seconds := _processor_seconds(path)) is not None:
                 member = self._members.setdefault(path, _Member(profile, seconds))
                 if _worked_beside_others(member, profile, seconds, elapsed):

@@ -25,7 +25,7 @@ from lab.worker.launches import seen
 from lab.worker.measure import CaseTimer, CaseTimings, Checked, Subject, Witness, rotation
 from lab.worker.ring import Ring, copies
 from lab.worker.stages import Stages
-from lab.worker.unannounced import unannounced_inputs
+from lab.worker.unannounced import change_one, unannounced_inputs
 
 Emit = Callable[[str, Any], None]
 Loaded = Callable[..., Any] | Exception
@@ -218,10 +218,12 @@ class SweepCase(Witness):
         if not (found := unannounced_inputs(operator, self.case.shape, dtype, self.clock.device)):
             return correctness
         kind, arguments = found
-        right = check_profile(operator, subject.function, [arguments], (), in_place=profile.in_place)
-        if right.passed:
-            return correctness
-        return replace(correctness, passed=False, message=f"inputs of which {kind}: {right.message}")
+        for told in (kind, "one element was changed since the call before"):
+            right = check_profile(operator, subject.function, [arguments], (), in_place=profile.in_place)
+            if not right.passed:
+                return replace(correctness, passed=False, message=f"inputs of which {told}: {right.message}")
+            change_one(arguments)
+        return correctness
 
     def _own_kernel(self, profile: Profile) -> str:
         """The kernel that a profile names and must launch on a GPU, or nothing."""

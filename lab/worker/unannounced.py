@@ -38,11 +38,23 @@ def unannounced_inputs(
     return kind, (*arguments[:position], changed, *arguments[position + 1 :])
 
 
+def change_one(arguments: Arguments) -> None:
+    """Make one element large, where it stands: whoever remembers by address must have looked at every one."""
+    x = next(item for item in arguments if isinstance(item, Tensor) and item.is_floating_point())
+    at = int.from_bytes(urandom(8), "little") % x.numel()
+    x[tuple(torch.unravel_index(torch.tensor(at), x.shape))] = _deciding(x.shape[-1])
+
+
+def _deciding(columns: int) -> float:
+    """So large an element decides the sum of squares of a row of ordinary ones."""
+    return float(min(LARGEST, 4 * columns**0.5))
+
+
 def _localised(x: Tensor, single: bool, generator: torch.Generator) -> Tensor:
     """x, of which in each row a random element, or a random stretch, is made so large that it decides the row."""
     columns = x.shape[-1]
     width = 1 if single else max(1, columns // STRETCH_SHARE)
-    factor = min(LARGEST, 4 * columns**0.5) if single else LOUDNESS
+    factor = _deciding(columns) if single else LOUDNESS
     starts = torch.randint(columns - width + 1, (*x.shape[:-1], 1), generator=generator, device=x.device)
     places = starts + torch.arange(width, device=x.device)
     values = x.gather(-1, places)

@@ -59,25 +59,6 @@ ROOMS = (
 )  # fmt: skip
 USED_OF = (builtins, gc, math, random, random.Random, random.SystemRandom, secrets, statistics, time, torch.Tensor)
 OPERATORS = tuple(f"__{name}__" for name in ("eq", "or", "and", "mul", "add", "getitem", "bool", "float"))
-# Named one by one, because importing torch._dynamo replaces some that the lab does not use.
-TORCH = (
-    "neg",
-    "bitwise_xor",
-    "cat",
-    "randint",
-    "equal",
-    "empty_strided",
-    "finfo",
-    "full_like",
-    "sum",
-    "zeros",
-    "ones",
-    "ones_like",
-    "empty",
-    "Generator",
-)
-
-
 # Whatever operators, rivals and the lab look up in them is to be what it was.
 LIBRARIES = (
     _signal, _thread, builtins, contextlib, functools, gc, inspect, json, math, operator, os, random, re, secrets,
@@ -97,7 +78,6 @@ def make_guard() -> guard.Guard:
     """To be made before anything of a profile's is imported."""
     named = [
         *((torch.Tensor, name) for name in OPERATORS),
-        *((torch, name) for name in TORCH),
         *((kind, "_randbelow") for kind in (random.Random, random.SystemRandom)),
     ]
     return guard.Guard([*device.WATCHED, *named, *guard.used(ROOMS, USED_OF)], ROOMS, LIBRARIES)
