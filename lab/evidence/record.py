@@ -5,8 +5,8 @@ Schema history: 1 = first. 2 = scopes, controls, canaries, what the GPU did mean
 stages of a sweep, other instruments. 3 = the stage of a crash, the experiment of a canary, whether the watch was
 blind, the GPU's own word on its clock, energy of the rounds alone. 4 = what Triton compiled for a cell, and more of
 what Nsight Compute says of a launch and of its own pass. 5 = why a run was cut short, quack's version, which profiles
-are compiled for one shape. 6 = settings that a profile left changed. A field `added` later reads as its default in older
-records.
+are compiled for one shape. 6 = settings that a profile left changed. A field `added` later reads as its
+default in older records.
 """
 
 import typing

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 TASKS = Path("/proc/self/task")
+TASK = f"{TASKS}/"
 LARGEST_SHARE = 0.02  # of the time that others were timed
 MOST_STARTS = 2  # of threads that outlive their call, in one block: a pool may still be growing
 SHORTEST_SECONDS = 0.005  # of work: less could be a thread's last steps
@@ -36,20 +37,21 @@ class Company:
         self._known = set(_present())
         self._members: dict[str, _Member] = {}
         self._seen = time.monotonic()
-        self._inside = self._outside = self._last = 0.0  # seconds that such threads worked in calls and between them
+        self._inside = self._outside = 0.0  # seconds that a profile's own threads worked in its calls and between them
+        self._last: float | None = None
         self._at_call = self._rises = 0
 
-    def calling(self) -> None:
-        """A call is about to be prepared."""
+    def calling(self, profile: str) -> None:
+        """A call of it is about to be prepared."""
         self._at_call = python_threads()
         if self._at_call > self._usual:
-            self._outside += self._since_last()
+            self._outside += self._since_last(profile)
 
-    def called(self) -> None:
+    def called(self, profile: str) -> None:
         """A call has returned and its clock has stopped."""
         threads = python_threads()
         if threads > self._usual:
-            self._inside += self._since_last()
+            self._inside += self._since_last(profile)
         self._rises += threads > self._at_call
 
     def look(self, profile: str) -> Iterator[tuple[str, str]]:
@@ -60,7 +62,7 @@ class Company:
         now, present, threads = time.monotonic(), _present(), python_threads()
         elapsed, self._seen = now - self._seen, now
         for path in present:
-            own = path.startswith("/proc/self/") and threads <= self._threads and path not in self._members
+            own = path.startswith(TASK) and threads <= self._threads and path not in self._members
             if own:
                 self._known.add(path)  # a library's, such as OpenMP's: it may serve all
             elif path not in self._known and (seconds := _processor_seconds(path)) is not None:
@@ -68,16 +70,13 @@ class Company:
                 if _worked_beside_others(member, profile, seconds, elapsed):
                     yield member.owner, "a thread or process that it started worked while another profile was timed"
         self._threads = max(self._threads, threads)
-        self._last = self._thread_seconds()
+        self._last = None
 
-    def _since_last(self) -> float:
-        before, self._last = self._last, self._thread_seconds()
-        return self._last - before
-
-    def _thread_seconds(self) -> float:
-        """What the threads that profiles started have worked in all."""
-        own = (path for path in self._members if path.startswith("/proc/self/"))
-        return sum(_processor_seconds(path) or 0.0 for path in own)
+    def _since_last(self, profile: str) -> float:
+        """How long the threads that the profile started have worked since this was asked of it in this block."""
+        own = (path for path, member in self._members.items() if member.owner == profile and path.startswith(TASK))
+        before, self._last = self._last, sum(_processor_seconds(path) or 0.0 for path in own)
+        return 0.0 if before is None else self._last - before
 
 
 def _worked_beside_others(member: _Member, profile: str, seconds: float, elapsed: float) -> bool:

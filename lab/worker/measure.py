@@ -71,9 +71,9 @@ class Witness:
 
     def ran(self, profile: str) -> None: ...
 
-    def calling(self) -> None: ...
+    def calling(self, profile: str) -> None: ...
 
-    def called(self) -> None: ...
+    def called(self, profile: str) -> None: ...
 
     def taken(self, profile: str, scope: str, seconds: tuple[float, ...], void: int) -> None: ...
 
@@ -243,7 +243,7 @@ class CaseTimer:
         subject, ring, replay = self._subjects[lane.profile], self._ring, lane.replay
 
         def prepare() -> None:
-            self._witness.calling()
+            self._witness.calling(lane.profile)
             if replay and subject.in_place:
                 ring.mend(lane.indices)
             ring.prepare(index, restore=subject.in_place)
@@ -255,7 +255,7 @@ class CaseTimer:
             return replay.outputs[index]
 
         def done(output: Any) -> None:
-            self._witness.called()
+            self._witness.called(lane.profile)
             if found := deferred(output):
                 self._witness.charged(lane.profile, found)
             drawn = draw is not None and draw.offer(lambda: self._copy(lane, index, output))

@@ -132,11 +132,11 @@ class SweepCase(Witness):
         for owner, what in self.bench.company.look(profile.removesuffix(AGAIN)):
             self.charged(owner, what)
 
-    def calling(self) -> None:
-        self.bench.company.calling()
+    def calling(self, profile: str) -> None:
+        self.bench.company.calling(profile.removesuffix(AGAIN))
 
-    def called(self) -> None:
-        self.bench.company.called()
+    def called(self, profile: str) -> None:
+        self.bench.company.called(profile.removesuffix(AGAIN))
 
     def taken(self, profile: str, scope: str, seconds: tuple[float, ...], void: int) -> None:
         self.bench.emit("block", [profile, scope, seconds, void])

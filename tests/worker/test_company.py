@@ -70,12 +70,12 @@ def test_work_between_calls_by_a_thread_of_its_own_is_told() -> None:
     thread.start()
     list(company.look("cheat"))
     for _ in range(3):
-        company.calling()
-        company.called()
+        company.calling("cheat")
+        company.called("cheat")
         wake.set()
         while wake.is_set():
             time.sleep(0.001)
-    company.calling()
+    company.calling("cheat")
     assert [owner for owner, _ in company.look("cheat")] == ["cheat"]
     over.set()
     wake.set()

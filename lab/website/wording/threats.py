@@ -12,7 +12,7 @@ HELD = (
 STILL = (
     "Code below Python, such as a compiled extension that rewrites memory, the clock or the driver, is not noticed.",
     "An experiment's own module is trusted when it is imported: its operators make the inputs and say what is right.",
-    "Code that passes itself off as a library, by a module of a library's name, is not noticed when it looks at frames.",
+    "Code that passes itself off as a library's, by its module's name, is not noticed when it looks at frames.",
     "In scopes without a flush (warm and eager), only a stretch of an input changes before each call, so that a "
     "profile which finds the stretch and mends what it remembers gains; in the cold scope nearly all values move.",
     "A rival slowed by what is neither a name, a setting nor processor time, such as memory or caches worn out by "
