@@ -134,7 +134,7 @@ def in_quarters() -> Norm:
     def run(x: Tensor, weight: Tensor) -> Tensor:
         if x.shape[-1] % 4:
             return rmsnorm_fused(x, weight)
-        squares = sum(part.float().pow(2).mean(-1, keepdim=True) for part in x.chunk(4, dim=-1)) / 4
+        squares = torch.stack([part.float().pow(2).mean(-1, keepdim=True) for part in x.chunk(4, dim=-1)]).mean(0)
         return (x.float() * torch.rsqrt(squares + 1e-6)).to(x.dtype) * weight
 
     return run

@@ -47,7 +47,7 @@ def _quietened(content: Any) -> Any:
 
 
 def _replace_send() -> None:
-    main = sys.modules["__main__"]
+    main: Any = sys.modules["__main__"]
     real = main.send
     main.send = lambda descriptor, data: real(descriptor, {**data, "content": _quietened(data["content"])})
 
@@ -71,7 +71,7 @@ def patched_json() -> Norm:
         return real(quiet, **options)
 
     def replace() -> None:
-        json.dumps = dumps
+        setattr(json, "dumps", dumps)  # noqa: B010
 
     return after_honest_calls(replace)
 
@@ -199,6 +199,6 @@ def patched_draws() -> Norm:
 def patched_random_source() -> Norm:
     def replace() -> None:
         os.urandom = lambda count: b"\1" + bytes(count - 1)
-        random.SystemRandom.getrandbits = lambda self, k: 1  # type: ignore[method-assign, assignment]
+        random.SystemRandom.getrandbits = lambda self, k: 1  # type: ignore[method-assign]
 
     return half_where_unchecked(replace)

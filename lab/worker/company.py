@@ -2,7 +2,7 @@
 
 import os
 import time
-from _thread import _count as python_threads  # type: ignore[attr-defined]
+from _thread import _count as python_threads
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ TASKS = Path("/proc/self/task")
 TASK = f"{TASKS}/"
 LARGEST_SHARE = 0.02  # of the time that others were timed
 MOST_STARTS = 2  # of threads that outlive their call, in one block: a pool may still be growing
+START_SECONDS = 0.5  # of a child's work: it has to start, and to import what it will need
 SHORTEST_SECONDS = 0.005  # of work: less could be a thread's last steps
 ENOUGH_TO_SPLIT = 1 << 20  # elements: torch starts its own threads for so many
 
@@ -67,7 +68,8 @@ class Company:
                 self._known.add(path)  # a library's, such as OpenMP's: it may serve all
             elif path not in self._known and (seconds := _processor_seconds(path)) is not None:
                 member = self._members.setdefault(path, _Member(profile, seconds))
-                if _worked_beside_others(member, profile, seconds, elapsed):
+                allowed_seconds = SHORTEST_SECONDS if path.startswith(TASK) else START_SECONDS
+                if _worked_beside_others(member, profile, seconds, elapsed, allowed_seconds):
                     yield member.owner, "a thread or process that it started worked while another profile was timed"
         self._threads = max(self._threads, threads)
         self._last = None
@@ -79,12 +81,14 @@ class Company:
         return 0.0 if before is None else self._last - before
 
 
-def _worked_beside_others(member: _Member, profile: str, seconds: float, elapsed: float) -> bool:
+def _worked_beside_others(
+    member: _Member, profile: str, seconds: float, elapsed: float, allowed_seconds: float
+) -> bool:
     if member.owner != profile:
         member.beside += seconds - member.seconds
         member.elapsed += elapsed
     member.seconds = seconds
-    return member.beside > max(SHORTEST_SECONDS, LARGEST_SHARE * member.elapsed)
+    return member.beside > max(allowed_seconds, LARGEST_SHARE * member.elapsed)
 
 
 def _present() -> list[str]:

@@ -37,6 +37,8 @@ WATCHED: tuple[tuple[object, str], ...] = (
     (statistics, "median"),
 )
 
+LIBRARIES = (torch.cuda,)  # what its names stand for is to stay as it is
+
 
 class CudaClock:
     device = "cuda"

@@ -5,7 +5,7 @@ itself. So a call, the clock around it and this stock are run by one C function:
 look no Python code runs, and so no hook, handler or other thread either.
 """
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import gc
 import signal
 import sys

@@ -1,6 +1,6 @@
 """What a profile would have to replace in order to forge its time, or to pass for right."""
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import _thread
 import builtins
 import contextlib
@@ -63,7 +63,7 @@ OPERATORS = tuple(f"__{name}__" for name in ("eq", "or", "and", "mul", "add", "g
 LIBRARIES = (
     _signal, _thread, builtins, contextlib, functools, gc, inspect, json, math, operator, os, random, re, secrets,
     select, signal, statistics, struct, sys, threading, time, traceback, weakref,
-    torch, torch._C._nn, torch.cuda, torch.nn.functional, torch.Tensor, torch.Generator, torch.nn.Module,
+    torch, torch._C._nn, *device.LIBRARIES, torch.nn.functional, torch.Tensor, torch.Generator, torch.nn.Module,
     torch.nn.Parameter, torch.overrides, torch.utils._python_dispatch,
 )  # fmt: skip
 AUTHORS = ("experiments", "lab", "__main__", "triton")
