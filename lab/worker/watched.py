@@ -29,9 +29,7 @@ from types import ModuleType
 import torch
 
 from lab.evidence import codec, record
-from lab.supervisor import channel
 from lab.worker import (
-    audit,
     bindings,
     clock,
     company,
@@ -54,7 +52,7 @@ from lab.worker import (
 )
 
 ROOMS = (
-    audit, bindings, channel, clock, codec, company, compiled, correctness, cpu, deferred, device, draws, guard,
+    bindings, clock, codec, company, compiled, correctness, cpu, deferred, device, draws, guard,
     launches, measure, record, ring, settings, stages, stock, sweep_case, tensors, unannounced,
 )  # fmt: skip
 USED_OF = (builtins, gc, math, random, random.Random, random.SystemRandom, secrets, statistics, time, torch.Tensor)
