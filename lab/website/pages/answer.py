@@ -9,7 +9,7 @@ from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.pages.ceilings import reached
-from lab.website.pages.labels import SCOPES, TITLES, baseline_title, listed, named, profile_title, shape_label
+from lab.website.pages.labels import TITLES, baseline_title, listed, named, profile_title, scope_told, shape_label
 from lab.website.pages.tallies import supported_at
 
 MOST_WITH_INTERVALS = 2  # headline claims; of more, the sentence would be too long to read
@@ -54,7 +54,7 @@ def answer(item: Judged, ledger: Ledger) -> Sentence:
         return ("No run of this experiment has been published yet.",)
     claims = {claim.name: claim for claim in item.plan.claims}
     headlines = [claims[name] for name in item.plan.headlines]
-    scopes = dict.fromkeys(scope_words(claim) for claim in headlines)
+    scopes = dict.fromkeys(scope_words(claim, item.on_cpu) for claim in headlines)
     opening = _opening(item, ledger)
     brief = len(headlines) > MOST_WITH_INTERVALS or bool(opening)
     parts: list[Figure | str] = [f"{where(item, tuple(scopes))}: ", *opening]
@@ -82,9 +82,9 @@ def where(item: Judged, scopes: tuple[str, ...]) -> str:
     return "On this machine's CPU" if item.on_cpu else f"On one {item.machine['gpu']}, {' and '.join(scopes)}"
 
 
-def scope_words(claim: PlannedClaim) -> str:
-    """What of the GPU a claim speaks of."""
-    return "in DRAM traffic" if claim.measure == "traffic" else SCOPES[claim.scope]
+def scope_words(claim: PlannedClaim, on_cpu: bool) -> str:
+    """What of the machine a claim speaks of."""
+    return "in DRAM traffic" if claim.measure == "traffic" else scope_told(claim.scope, on_cpu)
 
 
 def operator_of(item: Judged, claim: PlannedClaim) -> str:
@@ -205,6 +205,6 @@ def _glance(item: Judged, claim: PlannedClaim, ledger: Ledger) -> Glance:
         status=ledger.value("claims", claim.name, "status"),
         claimed=_claimed(claim, baseline, threshold),
         tally=_tally(claim, ledger),
-        scope=scope_words(claim),
+        scope=scope_words(claim, item.on_cpu),
         ends=ends,
     )

@@ -23,6 +23,7 @@ from lab.website.pages.case_views import (
     PairRow,
     ScopeTime,
 )
+from lab.website.pages.clocks import clock_words, legend
 from lab.website.pages.correctness import correctness_rows
 from lab.website.pages.hardware_views import KernelsSection, LimitGroup, TrafficGroup
 from lab.website.pages.kernels import kernels_section
@@ -53,6 +54,8 @@ class CasePage:
     included: bool
     only_with: str
     on_cpu: bool
+    clock: str  # what the times of the headline scope are
+    clocks: tuple[tuple[str, str], ...]  # the same of each scope
     answer: Sentence
     least: Figure | None
     flops: Figure | None
@@ -123,6 +126,8 @@ def _page(
         included=measured,
         only_with=case.only_with,
         on_cpu=item.on_cpu,
+        clock=clock_words(SCOPE, item.on_cpu),
+        clocks=legend(plan.scopes, item.on_cpu),
         answer=_answer(item, case, ledger),
         least=ledger.figure("cases", case.name, "least_bytes", show=format.megabytes),
         flops=ledger.figure("cases", case.name, "flops", show=format.mega) if case.flops else None,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from lab.definition.plan import PlannedCase
 from lab.definition.publication import Publication
+from lab.verdict.cells import SCOPE
 from lab.verdict.explained import EXPLAINED_WITHIN
 from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER
 from lab.verdict.statistics import per_cent
@@ -21,6 +22,7 @@ from lab.website.pages.answer import answer, glances
 from lab.website.pages.boundary import boundary, boundary_line, provenance
 from lab.website.pages.cards import cards
 from lab.website.pages.ceilings import ceilings_section
+from lab.website.pages.clocks import clock_words
 from lab.website.pages.correctness import worst_rows
 from lab.website.pages.every_cell import every_cell
 from lab.website.pages.explained import explained_rows
@@ -83,6 +85,7 @@ def experiment_page(
         date=format.day(shown.measured_utc),
         machine=shown.machine_name,
         on_cpu=shown.on_cpu,
+        clock=clock_words(SCOPE, shown.on_cpu),
         run_shape=_run_shape(ledger),
         samples=_samples(ledger),
         digest=shown.digest,

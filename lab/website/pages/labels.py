@@ -25,9 +25,20 @@ COMMON = re.compile(r"[a-z]+'s ")  # of a title that is no name of its own
 SCOPES = {
     "device_cold": "in GPU time with nothing cached",
     "device_warm": "in GPU time with inputs cached",
+    "device_dirty": "in GPU time with the cache full of unwritten lines",
     "graph": "in replayed CUDA graphs",
     "eager": "as an eager caller waits",
 }
+
+CPU_SCOPES = {
+    "device_cold": "in wall time of the CPU with its cache flushed",
+    "device_warm": "in wall time of the CPU with inputs cached",
+}
+
+
+def scope_told(scope: str, on_cpu: bool) -> str:
+    """What a claim's times are of: of a CPU's run never the GPU's."""
+    return (CPU_SCOPES if on_cpu else SCOPES).get(scope) or SCOPES[scope]
 
 
 def listed(names: Sequence[str]) -> str:

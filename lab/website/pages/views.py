@@ -205,6 +205,7 @@ class ExperimentPage:
     date: str
     machine: str
     on_cpu: bool
+    clock: str  # what the times of the headline scope are
     run_shape: Sentence
     samples: Sentence
     digest: str
