@@ -33,6 +33,7 @@ from lab.website.pages.labels import case_label, profile_title, series
 from lab.website.pages.limits import limits_section
 from lab.website.pages.past import finished, run_link, verdict_link
 from lab.website.pages.replication import replication_section
+from lab.website.pages.reproduce import live_command
 from lab.website.pages.search import search_answer, search_cards, search_cases
 from lab.website.pages.tables import claim_view, control_row
 from lab.website.pages.traffic import traffic_section
@@ -210,13 +211,6 @@ def _samples(ledger: Ledger) -> Sentence:
         return ("none",)
     sweeps: Sentence = (fewest,) if fewest.value == most.value else (fewest, " to ", most)
     return (*sweeps, " sweeps × ", rounds, " rounds × up to ", block, " samples")
-
-
-def live_command(shown: Judged) -> str:
-    """What measures an experiment again."""
-    flags = sorted({case.only_with for case in shown.plan.cases if case.only_with})
-    include = "".join(f" --include-{flag}" for flag in flags)
-    return f"./scripts/benchmark --run-id <run-id> --experiment {shown.plan.name}{include} --with-profiling"
 
 
 def _local_command(case: PlannedCase) -> str:

@@ -20,6 +20,7 @@ from lab.website.pages.machine import Fact, environment, evidence_facts
 from lab.website.pages.outline import outlines
 from lab.website.pages.paging import leaves
 from lab.website.pages.pairs import Pair, pairs_of, runs_of
+from lab.website.pages.reproduce import run_command
 from lab.website.pages.tallies import StatusCount, status_counts, verdict_counts
 
 
@@ -63,6 +64,7 @@ class RunPage:
     damages: tuple[tuple[str, str], ...]
     counts: tuple[StatusCount, ...]
     data: str
+    command: str  # measures the whole run again
     protocol: tuple[Fact, ...]
     cost: tuple[Fact, ...]
     stages: Sentence
@@ -157,6 +159,7 @@ def _page(run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[Pair,
         damages=tuple(sorted(evidence["damages"].items(), key=lambda pair: int(pair[0]))),
         counts=status_counts(map(verdict_counts, run)),
         data=f"{experiment_folder(first.plan.name)}/data.json",
+        command=run_command(run),
         protocol=evidence_facts(ledger, PROTOCOL),
         cost=_cost(ledger),
         stages=_stages(ledger),

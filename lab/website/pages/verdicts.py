@@ -16,9 +16,9 @@ from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.answer import answer
 from lab.website.pages.boundary import boundary
-from lab.website.pages.experiment import live_command
 from lab.website.pages.labels import baseline_title, case_label, profile_title
 from lab.website.pages.machine import Fact, evidence_facts
+from lab.website.pages.reproduce import live_command
 from lab.website.pages.search import search_answer
 from lab.website.pages.tallies import StatusCount, status_counts, supported_at, verdict_counts
 from lab.website.pages.views import Boundary

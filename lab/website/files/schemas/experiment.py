@@ -47,10 +47,12 @@ DEFS: dict[str, Schema] = {
 EVIDENCE = record(
     {
         "digest": {"type": "string", "pattern": "^([0-9a-f]{64})?$"},
-        **all_of(TEXT, "commit run_id cut_short source_digest plan_digest started_utc finished_utc"),
+        **all_of(TEXT, "commit run_id metric_set cut_short source_digest plan_digest started_utc finished_utc"),
         **all_of(WHOLE, "schema_of_run policy_version_of_run sweeps fewest_sweeps most_sweeps rounds block"),
         **all_of(NUMBER, "launch_floor_seconds empty_seconds median_launch_floor_seconds median_empty_seconds"),
         **all_of(TRUTH, "profiling instruments"),
+        "experiments": listing(TEXT, "All that the run measured."),
+        "include": listing(TEXT, "The --include flags that it was given, without the prefix."),
         "processes": WHOLE,
         **all_of(ANY_NUMBER, "wall_seconds profiling_seconds"),
         "stage_seconds": by("stage", NUMBER, "In seconds, over all sweeps."),
