@@ -172,7 +172,7 @@ def _how_much(item: Judged, claim: PlannedClaim, status: Status) -> Sentence:
         ratio, interval = ledger.ratio(*path, "cases", case), ledger.interval(*path, "cases", case)
         return (" ", ratio, " ", interval, *least_asked) if ratio and interval else ()
     ends = ("smallest_ratio", "largest_ratio")
-    least, most = (ledger.figure(*path, name, show=lambda value: format.significant(value, 3)) for name in ends)
+    least, most = (ledger.end(claim.name, name, lambda value: format.significant(value, 3)) for name in ends)
     if least is None or most is None:
         return ()
     span: Sentence = (least,) if least.text == most.text else (least, "–", most)

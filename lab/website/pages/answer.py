@@ -162,7 +162,7 @@ def _ends(item: Judged, claim: PlannedClaim, ledger: Ledger) -> tuple[End, ...]:
             case=case,
             shape=shapes[case],
             ratio=_ratio(claim, (*path, case), ledger),
-            interval=_interval((*path, case), ledger) if claim.measure == "speedup" else None,
+            interval=_interval(claim, (*path, case), ledger) if claim.measure == "speedup" else None,
         )
         for case in chosen
     )
@@ -171,13 +171,15 @@ def _ends(item: Judged, claim: PlannedClaim, ledger: Ledger) -> tuple[End, ...]:
 def _ratio(claim: PlannedClaim, path: tuple[str, ...], ledger: Ledger) -> Figure | None:
     found = ledger.value(*path)
     if claim.measure == "speedup":
-        return ledger.figure(*path, "ratio", show=lambda v: format.brief_ratio(v, found["low"], found["high"]))
+        return ledger.figure(
+            *path, "ratio", show=lambda v: format.brief_ratio(v, found["low"], found["high"], claim.threshold)
+        )
     return ledger.figure(*path, "ratio", show=format.times if claim.baseline else format.tenths_of_percent)
 
 
-def _interval(path: tuple[str, ...], ledger: Ledger) -> Figure | None:
+def _interval(claim: PlannedClaim, path: tuple[str, ...], ledger: Ledger) -> Figure | None:
     high = ledger.value(*path, "high")
-    return ledger.figure(*path, "low", show=lambda low: format.brief_interval(low, high))
+    return ledger.figure(*path, "low", show=lambda low: format.brief_interval(low, high, claim.threshold))
 
 
 def _claimed(claim: PlannedClaim, baseline: str, threshold: Figure | str) -> Sentence:

@@ -222,8 +222,8 @@ def _side(item: Judged, claim: str) -> Side:
     ledger = Ledger(item.data)
     return Side(
         status=item.data["claims"][claim]["status"],
-        least=ledger.figure("claims", claim, "smallest_ratio", show=format.times),
-        most=ledger.figure("claims", claim, "largest_ratio", show=format.times),
+        least=ledger.end(claim, "smallest_ratio", format.times),
+        most=ledger.end(claim, "largest_ratio", format.times),
     )
 
 

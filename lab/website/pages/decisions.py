@@ -218,10 +218,10 @@ def _value(held: Held, folder: str) -> Value:
 
 
 def _span(held: Held) -> Sentence:
-    ledger, path = Ledger(held.judged.data), ("claims", held.claim)
+    ledger = Ledger(held.judged.data)
     show = format.times if held.data["measure"] == "traffic" else _thousandths
-    least = ledger.figure(*path, "smallest_ratio", show=show)
-    most = ledger.figure(*path, "largest_ratio", show=show)
+    least = ledger.end(held.claim, "smallest_ratio", show)
+    most = ledger.end(held.claim, "largest_ratio", show)
     if least is None or most is None:
         return ()
     return (least,) if least.text == most.text else (least, " to ", most)

@@ -98,7 +98,7 @@ def _finding(item: Judged, claim: PlannedClaim) -> Finding | None:
     """None where no ratio could be weighed: then there is nothing to tell."""
     ledger, path = Ledger(item.data), ("claims", claim.name)
     show = format.times if claim.measure == "traffic" else _hundredths
-    least, most = (ledger.figure(*path, name, show=show) for name in ("smallest_ratio", "largest_ratio"))
+    least, most = (ledger.end(claim.name, name, show) for name in ("smallest_ratio", "largest_ratio"))
     supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
     if least is None or most is None or supported is None or judged is None:
         return None

@@ -129,8 +129,8 @@ def _chart(item: Judged, followed: Sequence[Followed], runs: Sequence[Judged]) -
         for number, run in enumerate(runs):
             held = run.data["claims"].get(each.claim, {}).get("cases", {}).get(each.case, {})
             if held.get("ratio") is not None:
-                low, high = held["low"], held["high"]
-                told = f"{format_ratio(held['ratio'], low, high)} {format_interval(low, high)}"
+                low, high, asked = held["low"], held["high"], run.data["claims"][each.claim]["threshold"]
+                told = f"{format_ratio(held['ratio'], low, high, asked)} {format_interval(low, high, asked)}"
                 points.append(
                     Held(
                         run=number, ratio=held["ratio"], low=low, high=high,

@@ -17,7 +17,7 @@ from lab.website.pages.views import CaseVerdict, ClaimView, ControlRow, GpuFigur
 def claim_view(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
     path = ("claims", claim.name)
     cases, traffic = ledger.value(*path, "cases"), claim.measure == "traffic"
-    mean = ledger.figure(*path, "geometric_mean", show=format.times if traffic else format.threshold)
+    mean = ledger.end(claim.name, "geometric_mean", format.times if traffic else format.threshold)
     compared = ledger.figure(*path, "compared")
     tally = supported_at(claim.name, ledger)
     if mean and compared:
