@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from lab.definition.asked import claim_sentence
 from lab.definition.experiment import Experiment
 from lab.definition.plan import Plan, PlannedCase
 from lab.verdict.ceilings import Ceilings, light
@@ -33,7 +34,7 @@ def describe_experiment(experiment: Experiment) -> Iterator[str]:
         yield f"    {profile.name}: {profile.technique}"
     yield "  claims"
     for claim in experiment.claims:
-        yield f"    {claim.name}: {claim.text}"
+        yield f"    {claim.name}: {claim_sentence(claim)}"
 
 
 def describe_plan(plan: Plan) -> Iterator[str]:
@@ -63,7 +64,7 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
             for cell in (experiment.cells[case.name, profile.name] for profile in experiment.plan.profiles_of(case)):
                 yield f"    {cell.profile:24} {_cell(case, cell, run.ceilings)}"
         for claim in experiment.claims:
-            yield f"  {claim.status:13} {claim.claim.text}"
+            yield f"  {claim.status:13} {claim_sentence(claim.claim)}"
             for case_name, verdict in claim.verdicts.items():
                 cpu = "CPU evidence" if run.machine.device == "cpu" else ""
                 detail = "  ".join(part for part in (verdict_ratio(verdict), verdict.mark, cpu, verdict.reason) if part)

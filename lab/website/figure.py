@@ -92,9 +92,9 @@ class Ledger:
         text = format.interval(node["low"], node["high"], self._threshold(path))
         return Figure(text, node["low"], f"{self._at}{pointer(*path)}/low")
 
-    def end(self, claim: str, name: str, show: Callable[[float], str]) -> Figure | None:
-        """The smallest, largest or mean ratio of a claim, never rounded onto its threshold or across it."""
-        path = ("claims", claim, name)
+    def end(self, claim: str, *name: str, show: Callable[[float], str]) -> Figure | None:
+        """A ratio of a claim, such as its smallest, never rounded onto its threshold or across it."""
+        path = ("claims", claim, *name)
         return self.figure(*path, show=format.beside(self._threshold(path), show))
 
     def _threshold(self, path: tuple[str, ...]) -> float | None:

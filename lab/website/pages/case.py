@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from lab.definition.asked import claim_sentence
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
@@ -255,7 +256,7 @@ def _claims(item: Judged, case: PlannedCase, ledger: Ledger) -> tuple[CaseClaim,
             found.append(
                 CaseClaim(
                     name=claim.name,
-                    text=claim.text,
+                    text=claim_sentence(claim),
                     status=verdict["status"],
                     mark=verdict["mark"],
                     reason=verdict["reason"],

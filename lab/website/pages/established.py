@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any
 
+from lab.definition.asked import claim_sentence
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import Status
 from lab.website import format
@@ -98,7 +99,7 @@ def _finding(item: Judged, claim: PlannedClaim) -> Finding | None:
     """None where no ratio could be weighed: then there is nothing to tell."""
     ledger, path = Ledger(item.data), ("claims", claim.name)
     show = format.times if claim.measure == "traffic" else _hundredths
-    least, most = (ledger.end(claim.name, name, show) for name in ("smallest_ratio", "largest_ratio"))
+    least, most = (ledger.end(claim.name, name, show=show) for name in ("smallest_ratio", "largest_ratio"))
     supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
     if least is None or most is None or supported is None or judged is None:
         return None
@@ -106,7 +107,7 @@ def _finding(item: Judged, claim: PlannedClaim) -> Finding | None:
     held: Sentence = () if supported.value == judged.value else ("; supported at ", supported, " of ", judged, " cases")
     return Finding(
         status=item.data["claims"][claim.name]["status"],
-        text=claim.text,
+        text=claim_sentence(claim),
         href=f"experiments/{item.plan.name}/index.html#claim-{claim.name}",
         data=f"experiments/{item.plan.name}/data.json",
         measured=(*_told(claim, span), f", at {_cases(item, claim)}", *held),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from lab.definition.asked import claim_sentence
 from lab.definition.plan import PlannedCase
 from lab.definition.publication import Publication
 from lab.verdict.cells import SCOPE
@@ -130,7 +131,7 @@ def _contradictions(shown: Judged, history: Sequence[Judged]) -> Iterator[Contra
         if run := contradicting(shown, claim.name, history):
             yield Contradiction(
                 claim=claim.name,
-                text=claim.text,
+                text=claim_sentence(claim),
                 status=run.data["claims"][claim.name]["status"],
                 run_id=run.evidence["run_id"],
                 date=finished(run),

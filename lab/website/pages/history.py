@@ -6,6 +6,7 @@ Only runs on the GPU model of the run shown stand in one line; all are judged by
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lab.definition.asked import claim_sentence
 from lab.website.charts.timeline import Held, Line, TimelineChart, timeline_chart
 from lab.website.data.judged import Judged
 from lab.website.data.verdict_log import changes
@@ -173,7 +174,7 @@ def _turns(item: Judged, runs: Sequence[Judged], root: str) -> Iterator[Turn]:
             run = by_digest[change.digest]
             yield Turn(
                 claim=change.claim,
-                text=next(claim.text for claim in run.plan.claims if claim.name == change.claim),
+                text=next(claim_sentence(claim) for claim in run.plan.claims if claim.name == change.claim),
                 current=change.claim in asked,
                 before=change.was,
                 after=change.now,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
+from lab.definition.asked import claim_sentence
 from lab.website.data.judged import Judged
 from lab.website.data.outline import Outline, Outlines, PastOutline
 from lab.website.data.verdict_log import changes
@@ -49,7 +50,7 @@ def outline(item: Judged, history: Sequence[Judged] = ()) -> Outline:
         counts=verdict_counts(item),
         answer=plain_sentence(shown),
         findings=findings(item, history),
-        claims=[(claim.name, claim.text) for claim in plan.claims],
+        claims=[(claim.name, claim_sentence(claim)) for claim in plan.claims],
         cases=[(case.name, case_label(case)) for case in plan.cases],
         profiles=[(profile.name, profile.title, profile.technique) for profile in plan.profiles],
         phrases=said.phrases,
@@ -63,7 +64,7 @@ def past_outlines(history: Sequence[Judged]) -> Iterator[PastOutline]:
     turned = [change for change in log if change.was]
     entries = history_entries(history, log)
     for item in history:
-        texts, said = {claim.name: claim.text for claim in item.plan.claims}, quoted(item)
+        texts, said = {claim.name: claim_sentence(claim) for claim in item.plan.claims}, quoted(item)
         yield PastOutline(
             name=item.plan.name,
             title=item.plan.title,

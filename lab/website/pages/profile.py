@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from lab.definition.asked import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
@@ -198,7 +199,7 @@ def _claims(item: Judged, profile: PlannedProfile, ledger: Ledger) -> Iterator[P
             )
             yield ProfileClaim(
                 name=claim.name,
-                text=claim.text,
+                text=claim_sentence(claim),
                 status=ledger.value(*path, "status"),
                 role=other,
                 scope=scope_told(claim.scope, item.on_cpu) if claim.measure == "speedup" else "in DRAM traffic",

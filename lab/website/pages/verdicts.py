@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lab.definition.asked import claim_sentence
 from lab.definition.plan import PlannedClaim
 from lab.definition.search import is_search
 from lab.website import format
@@ -169,7 +170,7 @@ def _claim(item: Judged, claim: PlannedClaim, change: Change | None, ledger: Led
     found = item.data["claims"][claim.name]
     return ClaimVerdicts(
         name=claim.name,
-        text=claim.text,
+        text=claim_sentence(claim),
         status=found["status"],
         tally=supported_at(claim.name, ledger),
         subject=profile_title(item, claim.subject),
