@@ -54,6 +54,18 @@ def asked(claim: Asking) -> str:
     return f"the other is at most {1 / threshold:.3g} times as fast"
 
 
+def asked_over(claim: Asking, other: str) -> str:
+    """'faster than Liger by 2 % or more', 'at most 2 % slower than Liger': the same, with what it is compared with."""
+    if claim.measure == "traffic":
+        return asked(claim).replace("the other", other, 1) if claim.baseline else asked(claim)
+    words = asked(claim)
+    if words.startswith("faster "):
+        return f"faster than {other} {words.removeprefix('faster ')}"
+    if words.startswith("the other"):
+        return words.replace("the other", other, 1)
+    return f"{words} {'than' if words.endswith('slower') else 'as'} {other}"
+
+
 def claim_sentence(claim: Asking) -> str:
     """The sentence of a claim with its threshold, and with its scope where that is not the headline's."""
     text = claim.text.rstrip(".")

@@ -109,9 +109,9 @@ class Standing:
     support: Support
     now: Held | None
     then: Held | None
-    last: Held | None
     freshness: Freshness
     why: str = ""
+    last: Held | None = None
     found: str = ""  # what challenges it: a verdict, or that it is orphaned
     newer: Held | None = None
     reviews: Mapping[str, Held] = field(default_factory=dict)  # by the digest that a review names

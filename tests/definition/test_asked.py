@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from factory import FAST_BEATS_PLAIN
 
-from lab.definition.asked import asked, claim_sentence, in_graph
+from lab.definition.asked import asked, asked_over, claim_sentence, in_graph
 from lab.definition.catalogue import load_experiments
 from lab.definition.experiment import Claim
 
@@ -67,3 +67,12 @@ def test_each_headline_in_gpu_time_is_asked_in_a_graph_too(experiment) -> None:
         pair = (headline.subject, headline.baseline, headline.cases)
         same = [c for c in replayed if (c.subject, c.baseline, c.cases) == pair]
         assert [c.threshold for c in same] == [headline.threshold], headline.name
+
+
+@pytest.mark.parametrize(
+    ("threshold", "words"),
+    [(1.02, "faster than Liger by 2 % or more"), (0.98, "at most 2 % slower than Liger"),
+     (3, "at least 3 times as fast as Liger"), (1 / 7.47, "Liger is at most 7.47 times as fast")],
+)  # fmt: skip
+def test_a_threshold_is_told_with_its_rival(threshold: float, words: str) -> None:
+    assert asked_over(claim(threshold=threshold), "Liger") == words

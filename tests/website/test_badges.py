@@ -135,7 +135,7 @@ def test_the_page_of_badges_has_markdown_for_each(address: str) -> None:
     assert picture.path == "experiments/doubling/badges/fast-beats-plain.svg"
     ((_, markdown),) = page.view["page"].badges
     at = f"{address or 'ADDRESS/'}experiments/doubling"
-    words = r"It is \*fast\* \[really\]."
+    words = r"It is \*fast\* \[really\], faster by 2 % or more."
     assert markdown == f"[![{words}]({at}/{picture.path.split('/', 2)[2]})]({at}/index.html#claim-fast-beats-plain)"
 
 

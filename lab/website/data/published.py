@@ -275,6 +275,7 @@ def _summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "judged": len(verdicts),
         "compared": len(ratios),
         "supported": sum(verdict.status == "supported" for verdict in verdicts),
+        "ties": sum("equivalent" in verdict.mark.split(", ") for verdict in verdicts),
     }
     if ratios:
         counts |= {

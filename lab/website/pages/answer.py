@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from lab.definition.experiment import CEILINGS, USUAL_THRESHOLD
+from lab.definition.asked import asked_over
+from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import WEIGHED, Status
 from lab.website import format
@@ -11,6 +12,7 @@ from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.pages.ceilings import reached
 from lab.website.pages.labels import TITLES, baseline_title, listed, named, profile_title, scope_told, shape_label
 from lab.website.pages.tallies import supported_at
+from lab.website.pages.verdict_words import claim_mark, verdict_word
 
 MOST_WITH_INTERVALS = 2  # headline claims; of more, the sentence would be too long to read
 
@@ -34,7 +36,8 @@ class Glance:
     baseline: str
     operator: str
     status: str
-    claimed: Sentence  # 'faster than fused PyTorch'
+    mark: str
+    claimed: str  # 'faster than fused PyTorch by 2 % or more'
     tally: Sentence
     scope: str
     ends: tuple[End, ...]  # the smallest and the largest ratio, or the only one
@@ -119,7 +122,7 @@ def _outcome(item: Judged, claim: PlannedClaim, ledger: Ledger, *, again: bool, 
         return (f"{about}{subject} could not be judged against {baseline}",)
     span = _span(ends, brief=brief)
     tally = _tally(claim, ledger)
-    verdict: Sentence = (" (", *(tally[:-1] if brief else tally), ")")
+    verdict: Sentence = (" (", *(tally[:5] if brief else tally), ")")
     if claim.measure == "speedup":
         ran = "" if again else f"{about}{subject} ran "
         return (ran, *span, f" as fast as {baseline}", *verdict)
@@ -131,7 +134,8 @@ def _outcome(item: Judged, claim: PlannedClaim, ledger: Ledger, *, again: bool, 
 def _tally(claim: PlannedClaim, ledger: Ledger) -> Sentence:
     """'supported at 3 of 3 cases', and 'refuted: supported at 1 of 3 cases'."""
     status = ledger.value("claims", claim.name, "status")
-    return ("" if status == Status.SUPPORTED else f"{status}: ", *supported_at(claim.name, ledger))
+    word = verdict_word(status, claim_mark(ledger.value("claims", claim.name)))
+    return ("" if status == Status.SUPPORTED else f"{word}: ", *supported_at(claim.name, ledger))
 
 
 def _span(ends: tuple[End, ...], *, brief: bool) -> Sentence:
@@ -182,22 +186,8 @@ def _interval(claim: PlannedClaim, path: tuple[str, ...], ledger: Ledger) -> Fig
     return ledger.figure(*path, "low", show=lambda low: format.brief_interval(low, high, claim.threshold))
 
 
-def _claimed(claim: PlannedClaim, baseline: str, threshold: Figure | str) -> Sentence:
-    """What a claim says of its subject."""
-    if claim.measure == "speedup":
-        usual = claim.threshold == USUAL_THRESHOLD
-        return (f"faster than {baseline}",) if usual else ("at least ", threshold, f" as fast as {baseline}")
-    if claim.baseline:
-        return (f"{baseline} moves at least ", threshold, " its bytes")
-    return ("the least bytes are at least ", threshold, " of those that it moves")
-
-
 def _glance(item: Judged, claim: PlannedClaim, ledger: Ledger) -> Glance:
     subject, baseline = _titles(item, claim)
-    show = format.threshold
-    if claim.measure == "traffic":
-        show = format.times if claim.baseline else format.tenths_of_percent
-    threshold = ledger.figure("claims", claim.name, "threshold", show=show) or ""
     ends = _ends(item, claim, ledger)
     return Glance(
         claim=claim.name,
@@ -205,7 +195,8 @@ def _glance(item: Judged, claim: PlannedClaim, ledger: Ledger) -> Glance:
         baseline=baseline,
         operator=operator_of(item, claim),
         status=ledger.value("claims", claim.name, "status"),
-        claimed=_claimed(claim, baseline, threshold),
+        mark=claim_mark(ledger.value("claims", claim.name)),
+        claimed=asked_over(claim, baseline),
         tally=_tally(claim, ledger),
         scope=scope_words(claim, item.on_cpu),
         ends=ends,

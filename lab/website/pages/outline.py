@@ -13,6 +13,7 @@ from lab.website.outputs import Gathered
 from lab.website.pages.answer import answer
 from lab.website.pages.established import findings
 from lab.website.pages.labels import case_label
+from lab.website.pages.rivals import by_rival
 from lab.website.pages.search import search_answer, search_cases
 from lab.website.pages.tallies import verdict_counts
 from lab.website.wording.quoted import quoted
@@ -48,6 +49,7 @@ def outline(item: Judged, history: Sequence[Judged] = ()) -> Outline:
         measured_utc=item.measured_utc,
         finished_utc=item.finished_utc,
         counts=verdict_counts(item),
+        rivals=by_rival(item),
         answer=plain_sentence(shown),
         findings=findings(item, history),
         claims=[(claim.name, claim_sentence(claim)) for claim in plan.claims],

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from lab.definition.asked import claim_sentence
+from lab.definition.asked import asked, claim_sentence
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.verdict.cells import SCOPE
 from lab.verdict.ranking import Place
@@ -32,6 +32,7 @@ def claim_view(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
         subject=profile_title(shown, claim.subject),
         baseline=baseline_title(shown, claim),
         threshold=threshold,
+        asked=asked(claim),
         scope=claim.scope,
         measure=claim.measure,
         tally=tally,

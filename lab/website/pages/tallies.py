@@ -29,7 +29,8 @@ def status_counts(items: Iterable[Mapping[str, int]]) -> tuple[StatusCount, ...]
 
 
 def supported_at(claim: str, ledger: Ledger) -> Sentence:
-    """'supported at 3 of 5 cases'."""
-    supported, judged = (ledger.figure("claims", claim, name) for name in ("supported", "judged"))
+    """'supported at 3 of 5 cases', and where there are any 'a tie at 1'."""
+    supported, judged, ties = (ledger.figure("claims", claim, name) for name in ("supported", "judged", "ties"))
     noun = " case" if judged and judged.value == 1 else " cases"
-    return ("supported at ", supported or "none", " of ", judged or "no", noun)
+    told: Sentence = ("supported at ", supported or "none", " of ", judged or "no", noun)
+    return (*told, ", a tie at ", ties) if ties and ties.value else told

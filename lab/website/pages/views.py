@@ -82,6 +82,7 @@ class ClaimView:
     subject: str
     baseline: str
     threshold: Figure
+    asked: str  # the same in words
     scope: str
     measure: str
     tally: Sentence

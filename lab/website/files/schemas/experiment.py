@@ -180,7 +180,7 @@ CLAIM = record(
         "scope": TEXT,
         "expected": listing(STATUS, "Of a test of the lab itself: what a sound instrument may say."),
         "cases": by("case", VERDICT),
-        **all_of(WHOLE, "judged compared supported"),
+        **all_of(WHOLE, "judged compared supported ties"),
     },
     all_of(NUMBER, "smallest_ratio largest_ratio geometric_mean"),
     about="Smallest, largest and mean are of the ratios that were fit to be weighed.",
