@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from lab.definition.asked import claim_sentence
+from lab.definition.asked import can_run, claim_sentence
 from lab.definition.experiment import Experiment
 from lab.definition.plan import Plan, PlannedCase
 from lab.verdict.ceilings import Ceilings, light
@@ -63,7 +63,10 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
             yield f"  {case.name}"
             for cell in (experiment.cells[case.name, profile.name] for profile in experiment.plan.profiles_of(case)):
                 yield f"    {cell.profile:24} {_cell(case, cell, run.ceilings)}"
-        for claim in experiment.claims:
+        able = [each for each in experiment.claims if can_run(experiment.plan, each.claim, run.machine.device)]
+        if needing := len(experiment.claims) - len(able):
+            yield f"  {needing} claim{' needs' if needing == 1 else 's need'} a GPU"
+        for claim in able:
             yield f"  {claim.status:13} {claim_sentence(claim.claim)}"
             for case_name, verdict in claim.verdicts.items():
                 cpu = "CPU evidence" if run.machine.device == "cpu" else ""

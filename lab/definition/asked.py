@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from lab.definition.experiment import SCOPES, Claim
+from lab.definition.plan import PlannedClaim, PlannedExperiment
 
 PER_CENT_BELOW = 1.5  # from here on "times as fast" reads better
 REVERSED_BELOW = 0.5  # below, it is the baseline that is claimed not to be faster by more
@@ -75,6 +76,13 @@ def claim_sentence(claim: Asking) -> str:
         words, known = IN_SCOPE[claim.scope]
         text += "" if any(word in text for word in known) else f", {words}"
     return f"{text}."
+
+
+def can_run(experiment: PlannedExperiment, claim: PlannedClaim, device: str) -> bool:
+    """Whether both sides of a claim run on such a device; else nothing on it can speak of the claim."""
+    devices = {profile.name: profile.devices for profile in experiment.profiles}
+    traffic = claim.measure == "traffic" and device != "cuda"  # only a GPU's memory has counters
+    return not traffic and all(device in devices[side] for side in (claim.subject, claim.baseline) if side)
 
 
 def in_graph(claim: Claim) -> Claim:

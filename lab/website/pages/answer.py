@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from lab.definition.asked import asked_over
+from lab.definition.asked import asked_over, can_run
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import WEIGHED, Status
@@ -14,6 +14,7 @@ from lab.website.pages.labels import TITLES, baseline_title, listed, named, prof
 from lab.website.pages.tallies import supported_at
 from lab.website.pages.verdict_words import claim_mark, verdict_word
 
+MOST_ON_CPU = 3  # claims, where no headline can run there
 MOST_WITH_INTERVALS = 2  # headline claims; of more, the sentence would be too long to read
 
 
@@ -47,8 +48,18 @@ def glances(item: Judged, ledger: Ledger) -> tuple[Glance, ...]:
     """The headline claims; none where no run has been published."""
     if not item.evidence:
         return ()
+    return tuple(_glance(item, claim, ledger) for claim in leading(item))
+
+
+def leading(item: Judged) -> tuple[PlannedClaim, ...]:
+    """The headline claims. On a CPU those of them that it can run, or else the first claims that it can."""
     claims = {claim.name: claim for claim in item.plan.claims}
-    return tuple(_glance(item, claims[name], ledger) for name in item.plan.headlines)
+    headlines = tuple(claims[name] for name in item.plan.headlines)
+    if not item.on_cpu:
+        replayed = (claims.get(f"{name}-in-graph") for name in item.plan.headlines)
+        return (*headlines, *filter(None, replayed))
+    able = [claim for claim in (*headlines, *claims.values()) if can_run(item.plan, claim, "cpu")]
+    return tuple(dict.fromkeys(claim for claim in able if claim in headlines) or dict.fromkeys(able))[:MOST_ON_CPU]
 
 
 def answer(item: Judged, ledger: Ledger) -> Sentence:
@@ -57,6 +68,8 @@ def answer(item: Judged, ledger: Ledger) -> Sentence:
         return ("No run of this experiment has been published yet.",)
     claims = {claim.name: claim for claim in item.plan.claims}
     headlines = [claims[name] for name in item.plan.headlines]
+    if item.on_cpu:
+        headlines = list(leading(item)) or headlines
     scopes = dict.fromkeys(scope_words(claim, item.on_cpu) for claim in headlines)
     opening = _opening(item, ledger)
     brief = len(headlines) > MOST_WITH_INTERVALS or bool(opening)
@@ -150,13 +163,13 @@ def _span(ends: tuple[End, ...], *, brief: bool) -> Sentence:
 
 
 def _ends(item: Judged, claim: PlannedClaim, ledger: Ledger) -> tuple[End, ...]:
-    """The smallest and the largest ratio among the cases that could be judged, or the only one."""
+    """The smallest and the largest ratio of the cases that could be judged, or the only one; else of the noisy ones."""
     path = ("claims", claim.name, "cases")
-    found = {
-        case: ratio
-        for case in claim.cases
-        if ledger.value(*path, case, "status") in WEIGHED and (ratio := ledger.value(*path, case, "ratio")) is not None
-    }
+    held = {case: ledger.value(*path, case) or {} for case in claim.cases}
+    found = {case: each["ratio"] for case, each in held.items() if each.get("status") in WEIGHED and "ratio" in each}
+    if not found:  # what is too noisy to call was measured all the same, and its verdict stands beside it
+        noisy = {case: each for case, each in held.items() if each.get("status") == Status.RERUN_NOISE}
+        found = {case: each["ratio"] for case, each in noisy.items() if each.get("ratio") is not None}
     if not found:
         return ()
     shapes = {case.name: shape_label(case) for case in item.plan.cases}

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from lab.definition.asked import claim_sentence
-from lab.definition.plan import PlannedCase
+from lab.definition.asked import can_run, claim_sentence
+from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.definition.publication import Publication
 from lab.verdict.cells import SCOPE
 from lab.verdict.explained import EXPLAINED_WITHIN
@@ -38,6 +38,7 @@ from lab.website.pages.reproduce import live_command
 from lab.website.pages.search import search_answer, search_cards, search_cases
 from lab.website.pages.tables import claim_view, control_row
 from lab.website.pages.traffic import traffic_section
+from lab.website.pages.verdict_words import verdict_word
 from lab.website.pages.views import Contradiction, DecisionLink, ExperimentPage
 
 ROOT = "../../"  # from an experiment's page to the site's root
@@ -101,7 +102,8 @@ def experiment_page(
         chart_baseline=baseline,
         figure_json=speedup_figure(points, f"Speed-up over {baseline}") if points else "",
         searches=found,
-        claims=tuple(claim_view(shown, claim, ledger) for claim in plan.claims),
+        claims=tuple(claim_view(shown, claim, ledger) for claim in _able(shown)),
+        need_gpu=len(plan.claims) - len(_able(shown)),
         explained=explained_rows(shown, ledger),
         explained_within=per_cent(EXPLAINED_WITHIN - 1),
         every_cell=every_cell(shown, ledger),
@@ -196,8 +198,15 @@ def _state(shown: Judged, ledger: Ledger) -> Sentence:
     """How many claims have which verdict."""
     if not shown.evidence:
         return ("no evidence",)
-    found = [claim["status"] for claim in shown.data["claims"].values()]
-    return (", ".join(f"{found.count(status)} {status}" for status in READING_ORDER if status in found),)
+    found = [shown.data["claims"][claim.name]["status"] for claim in _able(shown)]
+    told = [f"{found.count(status)} {verdict_word(status)}" for status in READING_ORDER if status in found]
+    return (", ".join(told),)
+
+
+def _able(shown: Judged) -> tuple[PlannedClaim, ...]:
+    """The claims of which the device that was measured can speak."""
+    device = "cpu" if shown.on_cpu else "cuda"
+    return tuple(claim for claim in shown.plan.claims if not shown.on_cpu or can_run(shown.plan, claim, device))
 
 
 def _run_shape(ledger: Ledger) -> Sentence:
