@@ -11,6 +11,7 @@ from lab.errors import LabError, MissingPackage, RunError
 from lab.evidence.moment import now
 from lab.evidence.source import ROOT
 from lab.options import add_plan_options, add_tune_options
+from lab.suggest import Parser, did_you_mean
 
 Command = Callable[[argparse.Namespace], int | None]  # an exit status, where it is not 0
 MOST_TOLD = 20  # differences that `verify` lists
@@ -31,6 +32,19 @@ because rules or pages have changed: check out the commit that made it, and inst
   lab verify ~/Downloads/site.zip
 """
 RUNS = Path(os.environ.get("LAB_RUNS", ROOT / "runs"))
+
+
+class Version(argparse.Action):
+    """Prints the version of the installed package: asked only then, for it takes a while to find."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"kernel-evidence-lab {version('kernel-evidence-lab')}")
+        except PackageNotFoundError:
+            print("kernel-evidence-lab, from a checkout that is not installed")
+        parser.exit()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -212,16 +226,17 @@ def validity(options: argparse.Namespace) -> None:
 
 
 def show_experiments(options: argparse.Namespace) -> None:
-    from lab.definition.catalogue import load_experiments
+    from lab.definition.catalogue import choose_experiments, load_experiments
     from lab.overview import describe_experiment
 
-    for experiment in load_experiments():
+    for experiment in choose_experiments(options.experiments) if options.experiments else load_experiments():
         for line in describe_experiment(experiment):
             print(line)
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="lab", description="Measure, track, judge and publish GPU-kernel claims.")
+    top = Parser(prog="lab", description="Measure, track, judge and publish GPU-kernel claims.")
+    top.add_argument("--version", action=Version, nargs=0, help="print the version of the lab and stop")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, command: Command, about: str) -> argparse.ArgumentParser:
@@ -229,14 +244,15 @@ def parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=command)
         return sub
 
-    add("list", show_experiments, "show the experiments, their cases, profiles and claims")
+    listing = add("list", show_experiments, "show the experiments, their cases, profiles and claims")
+    listing.add_argument("experiments", nargs="*", metavar="NAME", help="experiments to show (default: every one)")
     for name, command, about in (
         ("benchmark", benchmark, "plan, measure, journal, track, judge and preview: the main job"),
         ("plan", plan, "show what a run would measure, and measure nothing"),
         ("run", run, "measure and journal only: needs neither network nor MLflow"),
     ):
         sub = add(name, command, about)
-        add_plan_options(sub)
+        add_plan_options(sub, run_id="plan" if command is plan else None)
         if command is benchmark:
             sub.add_argument("--dry-run", action="store_true", help="show the plan and stop")
     add_tune_options(add("tune", tune, "search for a faster launch configuration of a kernel, and keep it if it wins"))
@@ -296,7 +312,9 @@ def _directory(name: str) -> Path:
     for directory in (RUNS / name, Path(name)):
         if directory.is_dir():
             return directory
-    raise RunError(f"no run {name!r} under {RUNS}, and no directory of that path")
+    there = sorted((path.parent.name for path in RUNS.glob("*/plan.json")), reverse=True)
+    listed = f"runs there: {', '.join(there[:MOST_TOLD])}" if there else "no run is there yet"
+    raise RunError(f"no run {name!r} under {RUNS}, and no directory of that path; {listed}{did_you_mean(name, there)}")
 
 
 def _need(*packages: str) -> None:

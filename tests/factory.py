@@ -250,6 +250,9 @@ def publish(evidence: Path, directory: Path) -> str:
     target = evidence / directory.name
     shutil.copytree(directory, target)
     hashes = {name: hashlib.sha256((target / name).read_bytes()).hexdigest() for name in promoted.FILES}
+    lines = target / journal.NAME
+    (target / journal.PACKED).write_bytes(journal.packed(lines.read_bytes()))
+    lines.unlink()
     address = promoted.address_of(directory.name, "c" * 40, hashes)
     manifest = {"schema": 1, "run_id": directory.name, "digest": address, "commit": "c" * 40, "files": hashes}
     (target / promoted.NAME).write_text(json.dumps(manifest))

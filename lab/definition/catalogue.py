@@ -6,6 +6,7 @@ from lab.definition.experiment import CEILINGS, Experiment
 from lab.definition.publication import Publication
 from lab.definition.search import Tunable, search_of
 from lab.errors import PlanError
+from lab.suggest import did_you_mean
 
 
 def load_experiments() -> tuple[Experiment, ...]:
@@ -37,7 +38,7 @@ def choose_experiments(names: Sequence[str]) -> tuple[Experiment, ...]:
     searches = [name for name in dict.fromkeys(names) if name not in known and name.startswith("tune-")]
     for name in names:
         if name not in ("all", *known, *searches):
-            raise PlanError(f"no experiment {name!r}; accepted are 'all' and {known}")
+            raise PlanError(f"no experiment {name!r}; accepted are 'all' and {known}{did_you_mean(name, known)}")
     chosen = [e for e in experiments if e.name in names or ("all" in names and not e.self_test)]
     return (*chosen, *(search_of(name, load_tunables()) for name in searches))
 

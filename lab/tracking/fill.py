@@ -185,7 +185,7 @@ def _fill(client: MlflowClient, experiment_id: str, tree: Tree, directory: Path)
                 client.delete_run(run.info.run_id)
     number = 1 + max((attempt.number for attempt in kept), default=0)
     parent_id = _log(client, experiment_id, tree.parent, number)
-    for path in (directory / plan.NAME, directory / journal.NAME):
+    for path in (directory / plan.NAME, journal.find(directory)):
         client.log_artifact(parent_id, str(path))
     for child in tree.children:
         _log(client, experiment_id, child, number, parent_id)

@@ -113,8 +113,8 @@ class RunResult:
 def load_run(directory: Path) -> RunResult:
     """Read and judge a run directory. RunError where nothing in it can be read."""
     plan = load_plan(directory)
-    path = directory / journal.NAME
-    if not path.is_file():
+    path = journal.find(directory)
+    if path is None:
         raise RunError(f"{directory}: no {journal.NAME} beside its plan; measure the run, or copy all of it here")
     held = journal.read(path)
     if held.damages and not any(isinstance(record, SweepStart) for record in held.records):
