@@ -31,7 +31,7 @@ class Protocol:
     sweeps: int = 5
     rounds: int = 6
     fewest_rounds: int = 4
-    block: int = 20  # of the first scope; half as many of each other
+    block: int = 20  # of the first scope; half as many of each other, a quarter of device_dirty
     smallest_block: int = 3
     ring: int = 3
     cell_seconds: float = 0.16  # time that one cell may take in one sweep before its blocks shrink

@@ -65,6 +65,8 @@ SCOPES = Chapter("What the clock covers", (
     Term("graph", "graph", "A call's share of a replayed CUDA graph, in which no launch waits for Python.",
          LIMITS),
     Term("eager", "eager", "What a caller waits who launches from Python and waits for the result.", LIMITS),
+    Term("device_dirty", "device_dirty", "Time on the GPU after a flush that only writes: its lines go back to memory "
+         "while the call is timed, as in do_bench and nvbench. Shown for comparison.", LIMITS),
 ))  # fmt: skip
 MEASURING = Chapter("How it is measured", (
     Term("sample", "sample", "One timed call.", POLICY),

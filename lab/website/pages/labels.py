@@ -28,6 +28,7 @@ SCOPES = {
     "device_dirty": "in GPU time with the cache full of unwritten lines",
     "graph": "in replayed CUDA graphs",
     "eager": "as an eager caller waits",
+    "device_dirty": "in GPU time after a flush that leaves dirty lines",
 }
 
 CPU_SCOPES = {
