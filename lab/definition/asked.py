@@ -16,7 +16,7 @@ REVERSED_BELOW = 0.5  # below, it is the baseline that is claimed not to be fast
 # What tells a scope other than the headline's, and the words by which a sentence tells it already.
 IN_SCOPE = {
     "device_warm": ("with inputs cached", ("cached", "warm")),
-    "device_dirty": ("with the cache full of unwritten lines", ("unwritten",)),
+    "device_dirty": ("after a flush that leaves dirty lines", ("dirty",)),
     "graph": ("in a CUDA graph", ("graph",)),
     "eager": ("as an eager caller waits", ("eager", "Python caller")),
 }

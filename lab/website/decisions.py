@@ -170,8 +170,9 @@ def _standing(
     run = contradicting(now.judged, support.claim, history) if now and now.status == support.expects else None
     newer = Held(judged=run, claim=support.claim) if run else None
     if newer:
-        run_id, found = newer.judged.evidence["run_id"], newer.status
-        state, why = Freshness.CHALLENGED, f"is {found} in run {run_id}, newer than the one shown"
+        evidence, found = newer.judged.evidence, newer.status
+        when = f"run {evidence['run_id']}, measured on {newer.judged.measured_utc[:10]}"
+        state, why = Freshness.CHALLENGED, f"is {found} in {when}: newer than the one shown"
     else:
         found = now.status if now else Freshness.ORPHANED
         state, why = _state(decision, support, now, last, today)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 ON_GPU = {
     "device_cold": "GPU time of one call with nothing cached",
     "device_warm": "GPU time of one call with inputs cached",
-    "device_dirty": "GPU time of one call whose cache is full of lines that are still to be written back",
+    "device_dirty": "GPU time of one call after a flush that leaves dirty lines, as in do_bench and nvbench",
     "graph": "GPU time of one call in a replayed CUDA graph",
     "eager": "what a caller of Python waits, launch included",
 }

@@ -123,10 +123,28 @@ def _finding(item: Judged, claim: PlannedClaim) -> Finding | None:
         text=claim_sentence(claim),
         href=f"experiments/{item.plan.name}/index.html#claim-{claim.name}",
         data=f"experiments/{item.plan.name}/data.json",
-        measured=(*_told(item, claim, span), f", at {_cases(item, claim)}", *held),
+        measured=(*_told(item, claim, span), f", at {_cases(item, claim)}", *held, *_eager(claim, ledger)),
         machine=item.machine_name,
         date=format.day(item.measured_utc),
     )
+
+
+def _eager(claim: PlannedClaim, ledger: Ledger) -> Sentence:
+    """What an eager caller gets of it, where that was measured and the claim is about GPU time."""
+    if claim.scope == "eager":
+        return ()
+    found = [
+        (parts["end_to_end"]["ratio"], case)
+        for case, claims in (ledger.value("splits") or {}).items()
+        if (parts := claims.get(claim.name)) and parts["end_to_end"]
+    ]
+    if not found:
+        return ()
+    ends = [ledger.figure("splits", case, claim.name, "end_to_end", "ratio", show=_hundredths) for _, case in
+            (min(found), max(found))]  # fmt: skip
+    least, most = (end or "" for end in ends)
+    span: Sentence = (least,) if len(found) == 1 else (least, " to ", most)
+    return ("; for an eager caller, launch included, ", *span)
 
 
 def _told(item: Judged, claim: PlannedClaim, span: Sentence) -> Sentence:

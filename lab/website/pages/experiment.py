@@ -23,6 +23,7 @@ from lab.website.pages.answer import answer, glances
 from lab.website.pages.boundary import boundary, boundary_line, provenance
 from lab.website.pages.cards import cards
 from lab.website.pages.ceilings import ceilings_section
+from lab.website.pages.clock_notes import cells_note
 from lab.website.pages.clocks import clock_words
 from lab.website.pages.correctness import worst_rows
 from lab.website.pages.every_cell import every_cell
@@ -107,6 +108,7 @@ def experiment_page(
         explained=explained_rows(shown, ledger),
         explained_within=per_cent(EXPLAINED_WITHIN - 1),
         every_cell=every_cell(shown, ledger),
+        cells_note=cells_note(shown, ledger),
         controls=tuple(row for case in plan.included_cases if (row := control_row(shown, case, ledger))),
         limits=limits_section(shown, ledger),
         ceilings=ceilings_section(shown, ledger),

@@ -25,7 +25,6 @@ COMMON = re.compile(r"[a-z]+'s ")  # of a title that is no name of its own
 SCOPES = {
     "device_cold": "in GPU time with nothing cached",
     "device_warm": "in GPU time with inputs cached",
-    "device_dirty": "in GPU time with the cache full of unwritten lines",
     "graph": "in replayed CUDA graphs",
     "eager": "as an eager caller waits",
     "device_dirty": "in GPU time after a flush that leaves dirty lines",

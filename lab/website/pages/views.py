@@ -225,6 +225,7 @@ class ExperimentPage:
     explained: tuple[tuple[ExplainedRow, ...], ...]  # by case
     explained_within: str
     every_cell: EveryCell
+    cells_note: Sentence
     controls: tuple[ControlRow, ...]
     limits: LimitsSection | None  # None where the run did not measure its ceilings
     ceilings: CeilingsSection | None  # on the page of the ceilings themselves

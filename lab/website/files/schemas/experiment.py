@@ -25,6 +25,7 @@ ANY_NUMBER = maybe(NUMBER)
 DEFS: dict[str, Schema] = {
     "interval": record(
         all_of(NUMBER, "ratio low high"),
+        {"quotient_of_medians": NUMBER},
         about="Time of the baseline over time of the subject, with its 95 % interval over sweeps.",
     ),
     "scope_times": record(
@@ -139,12 +140,24 @@ COMPILED = record(
     {
         "kernels": listing(
             record({"name": TEXT, "code_sha256": TEXT, "configuration": by("constant", TEXT),
-                    **all_of(WHOLE, "registers_per_thread spills shared_bytes warps stages")})
+                    **all_of(WHOLE, "registers_per_thread spills shared_bytes warps stages"),
+                    "generator": TEXT, "candidates": maybe(WHOLE), "autotune_seconds": ANY_NUMBER})
         ),
         "variants": WHOLE,
         **all_of(ANY_NUMBER, "compile_seconds autotune_seconds"),
     },
     about="Its Triton kernels, as first compiled; `variants` counts the codes that were seen over all sweeps.",
+)  # fmt: skip
+DRAWS = record(
+    {
+        "fresh": said(TRUTH, "Whether every sweep compiled and chose anew."),
+        "codes": WHOLE,
+        "sweeps": listing(
+            record({"sweep": WHOLE, **all_of(TEXT, "code configuration blind"),
+                    **all_of(ANY_NUMBER, "p50_seconds compile_seconds autotune_seconds")})
+        ),
+    },
+    about="Which code each sweep drew, by the SHA-256 of its kernels, and what it cost.",
 )  # fmt: skip
 CELL = record(
     {"outcome": OUTCOME, "reason": TEXT},
@@ -162,14 +175,25 @@ CELL = record(
         "counters": COUNTERS,
         "traffic": TRAFFIC,
         "compiled": COMPILED,
+        "draws": DRAWS,
     },
     about="The times are of the scope device_cold; those of every scope stand under `scopes`.",
+)
+QUOTIENT = said(NUMBER, "Of the two medians that are shown, where it is not the ratio: that is of paired rounds.")
+OTHER_CLOCKS = record(
+    {"turned": listing(TEXT, "By which the ratio lies on the other side of the threshold.")},
+    {
+        "device_dirty": ref("interval"),
+        **all_of(record({"ratio": NUMBER}), "dirty_flush do_bench nvbench"),
+    },
+    about="What other clocks say of a pair that a claim compares in device_cold.",
 )
 VERDICT = record(
     {"status": STATUS, "mark": TEXT, "reason": TEXT},
     {
         **all_of(ANY_NUMBER, "ratio low high subject_bytes baseline_bytes"),
         "sweep_ratios": listing(NUMBER, "The ratio of each sweep by itself."),
+        "quotient_of_medians": QUOTIENT,
     },
 )
 CLAIM = record(
@@ -254,6 +278,7 @@ BODY = record(
         "places": by("case", by(SCOPE, listing(PLACE, "The fastest first."))),
         "measured": by("case", listing(TEXT), "The profiles that any sweep measured, also where the result is wrong."),
         "cells": by("case", by("profile", CELL)),
+        "clocks": by("case", by("claim", OTHER_CLOCKS)),
         "claims": by("claim", CLAIM),
         "controls": by("case", CONTROL),
         "gpu": by("case", WATCHED),
