@@ -87,10 +87,33 @@ def _opening(item: Judged, ledger: Ledger) -> Sentence:
     """What answers the question before any headline claim does: what a GPU reaches, how often a lab's test is right."""
     if item.plan.name == CEILINGS and ledger.value("ceilings"):
         return (*reached(ledger), "; ")
+    if left := _left(item, ledger):
+        return left
     known, right = ledger.figure("counts", "known"), ledger.figure("counts", "right")
     if known and right:
         return (right, " of the ", known, " claims whose right verdict is known beforehand came out so; ")
     return ()
+
+
+def _left(item: Judged, ledger: Ledger) -> Sentence:
+    """Of published speed-ups that were measured again: what is left of them against the fastest other profile."""
+    measured = ledger.value("replication", "measured") or {}
+    by_operator: dict[str, dict[str, float]] = {}
+    for case in item.plan.cases:
+        if "over_rival" in measured.get(case.name, {}):
+            found = by_operator.setdefault(TITLES.get(case.op, case.op), {})
+            found[case.name] = measured[case.name]["over_rival"]["ratio"]
+    parts: list[Figure | str] = []
+    for operator, found in by_operator.items():
+        ends = dict.fromkeys((min(found, key=lambda case: found[case]), max(found, key=lambda case: found[case])))
+        ratios = [ledger.ratio("replication", "measured", case, "over_rival") or "" for case in ends]
+        span = [ratios[0], " to ", ratios[1]] if len(ratios) > 1 else ratios
+        parts += [
+            ", " if parts else "against the fastest other profile the kernels ran ",
+            *span,
+            f" as fast ({operator})",
+        ]
+    return (*parts, "; ") if parts else ()
 
 
 def where(item: Judged, scopes: tuple[str, ...]) -> str:
