@@ -64,14 +64,14 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
             for cell in (experiment.cells[case.name, profile.name] for profile in experiment.plan.profiles_of(case)):
                 yield f"    {cell.profile:24} {_cell(case, cell, run.ceilings)}"
         able = [each for each in experiment.claims if can_run(experiment.plan, each.claim, run.machine.device)]
-        if needing := len(experiment.claims) - len(able):
-            yield f"  {needing} claim{' needs' if needing == 1 else 's need'} a GPU"
         for claim in able:
             yield f"  {claim.status:13} {claim_sentence(claim.claim)}"
             for case_name, verdict in claim.verdicts.items():
                 cpu = "CPU evidence" if run.machine.device == "cpu" else ""
                 detail = "  ".join(part for part in (verdict_ratio(verdict), verdict.mark, cpu, verdict.reason) if part)
                 yield f"    {verdict.status:13} {case_name:28} {detail}"
+        if needing := len(experiment.claims) - len(able):
+            yield f"  {needing} claim{'s need' if needing > 1 else ' needs'} a GPU"
 
 
 def _ceilings(ceilings: Ceilings) -> str:

@@ -205,7 +205,7 @@ def make_protocol(sweeps: int, device: str, *, recompiles: bool = False) -> Prot
         warmup_seconds=0.04 if gpu else 0.3,
         sweep_deadline_seconds=1800.0,
         most_sweeps=MOST_SWEEPS if extended else sweeps,
-        target_half_width=0.0075,
+        target_half_width=0.02,
         crashes=2,
         fresh_caches=gpu and recompiles,
     )

@@ -167,6 +167,10 @@ def _standing(
     seen = {each.evidence: _pinned(support, each.evidence, history) for each in decision.reviewed}
     reviews = {evidence: held for evidence, held in seen.items() if held}
     last = next(reversed(reviews.values()), then)
+    if now and not _speaks(now, then):
+        state = Freshness.EXPIRED if today > decision.review_by else Freshness.FRESH
+        why = f"was to be reviewed by {decision.review_by}" if state is Freshness.EXPIRED else ""
+        return Standing(support=support, now=now, then=then, last=last, freshness=state, why=why, reviews=reviews)
     run = contradicting(now.judged, support.claim, history) if now and now.status == support.expects else None
     newer = Held(judged=run, claim=support.claim) if run else None
     if newer:
@@ -180,6 +184,11 @@ def _standing(
         support=support, now=now, then=then, last=last, freshness=state, why=why, found=found if state in GATED else "",
         newer=newer, reviews=reviews,
     )  # fmt: skip
+
+
+def _speaks(now: Held, then: Held | None) -> bool:
+    """Whether this evidence can say anything of the decision: a CPU's cannot, unless it was decided on a CPU's."""
+    return not now.judged.on_cpu or (then is not None and then.judged.on_cpu)
 
 
 def _pinned(support: Support, evidence: str, history: Sequence[Judged]) -> Held | None:
@@ -198,8 +207,6 @@ def _state(
 ) -> tuple[Freshness, str]:
     if now is None:
         return Freshness.ORPHANED, "is an unknown claim: no experiment makes it now"
-    if _is_silent(now, last):
-        return Freshness.FRESH, "was not measured on a GPU since: what is shown is a CPU's evidence"
     if now.status != support.expects:
         return Freshness.CHALLENGED, f"is {now.status}, not {support.expects}"
     if today > decision.review_by:
@@ -210,11 +217,6 @@ def _state(
     if last is not None and (moved := [case for case in both if _moved(last, now, case)]):
         return Freshness.DRIFTED, f"is still {now.status}, at another value in {len(moved)} of {len(both)} cases"
     return Freshness.FRESH, ""
-
-
-def _is_silent(now: Held, last: Held | None) -> bool:
-    """Whether a CPU was measured, which says nothing of what was decided on a GPU or cannot run without one."""
-    return now.judged.on_cpu and (now.status == Status.NO_EVIDENCE or (last is not None and not last.judged.on_cpu))
 
 
 def _outside(software: Mapping[str, str], judged: Judged) -> str:

@@ -20,7 +20,7 @@ from lab.worker.compiled import Making, making_of
 from lab.worker.correctness import Check, check_output, check_profile, verdict, worse
 from lab.worker.edges import edge_inputs
 from lab.worker.guard import Guard, Tampering
-from lab.worker.launches import seen
+from lab.worker.launches import interpreted, seen
 from lab.worker.measure import CaseTimer, CaseTimings, Checked, Subject, Witness, rotation
 from lab.worker.ring import Ring, copies
 from lab.worker.stages import Stages
@@ -31,6 +31,10 @@ Key = tuple[str, str, str]  # experiment, operator or case, profile
 PATHS = re.compile(r"/[\w.~-]+/[\w./~+-]+")
 AGAIN = "(again)"  # the A/A control among the timed profiles; no profile can have this name
 FELL_BACK = "fell back: its kernel {} was not launched"
+INTERPRETED = (
+    "Triton's interpreter ran its kernels (TRITON_INTERPRET=1), whose times say nothing of a compiled one: unset "
+    "TRITON_INTERPRET and measure on a GPU"
+)
 UNJOINED = "unjoined"
 TOO_LARGE = "the graphs of all profiles would not fit the GPU's memory"
 
@@ -75,6 +79,7 @@ class SweepCase(Witness):
         self.seeds = tuple(self.shuffler.getrandbits(31) for _ in range(max(protocol.ring, protocol.seeds)))
         self.scopes = [scope for scope in planned.scopes if scope in bench.clock.scopes]
         self.checks: dict[str, list[Check]] = {}
+        self.interpreted: set[str] = set()
         self.charges: dict[str, str] = {}  # what a profile did that no honest one does
 
     def measure(self, todo: set[str]) -> None:
@@ -171,6 +176,9 @@ class SweepCase(Witness):
         if complaint := self.charges.get(profile.name, "") or correctness.message:
             self._send(profile.name, "wrong", complaint, item)
             return None
+        if profile.name in self.interpreted:
+            self._send(profile.name, "skipped", INTERPRETED, item)
+            return None
         return item
 
     def _make(self, subject: Subject, ring: Ring, recompiles: bool) -> Making:
@@ -193,10 +201,12 @@ class SweepCase(Witness):
     def _check(self, profile: Profile, subject: Subject, ring: Ring) -> Correctness:
         operator = self.case.operator
         sets = [ring.arguments(index) for index in range(len(self.seeds))]
-        with seen() as launched:
+        with seen() as launched, interpreted() as by_the_interpreter:
             correctness = check_profile(
                 operator, subject.function, sets, self.seeds, in_place=profile.in_place, edges=self._edges(profile)
             )
+        if by_the_interpreter:
+            self.interpreted.add(profile.name)
         own = self._own_kernel(profile)
         if own and launched.isdisjoint(one_of(own)) and correctness.passed:
             return replace(correctness, passed=False, message=FELL_BACK.format(own))

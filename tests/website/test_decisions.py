@@ -80,6 +80,15 @@ def test_a_decision_whose_claim_is_supported_is_fresh(tmp_path):
     assert freshness(standing(tmp_path, FAST)) is Freshness.FRESH
 
 
+def test_a_run_without_a_gpu_challenges_no_decision_that_was_made_with_one(tmp_path):
+    plan = plan_of("on-a-cpu", device="cpu", sweeps=3)
+    on_a_cpu = judged(judge_run(plan, records_of(plan, {"torch-fused": 1e-3})), "cpu")
+    (found,) = standings(record(tmp_path), [on_a_cpu], [], TODAY)
+    assert (found.freshness, found.why, found.now.status) == (Freshness.FRESH, "", "no-evidence")
+    (late,) = standings(record(tmp_path), [on_a_cpu], [], datetime.date(2027, 1, 1))
+    assert late.freshness is Freshness.EXPIRED
+
+
 def test_a_decision_whose_claim_is_refuted_is_challenged_and_must_be_acknowledged(tmp_path):
     assert freshness(standing(tmp_path / "here", SLOW)) is Freshness.CHALLENGED
     with pytest.raises(DefinitionError, match=f"{CLAIM} is refuted, not supported"):
@@ -350,19 +359,6 @@ def test_no_record_of_the_lab_lost_evidence_that_it_once_named(path):
     ).stdout
     named = set(re.findall(r'^\+ +evidence: "([0-9a-f]+)"', history, re.MULTILINE)) - RENAMED
     assert named <= set(re.findall(r'evidence: "([0-9a-f]+)"', path.read_text(encoding="utf-8")))
-
-
-def test_a_missing_gpu_challenges_no_decision(tmp_path):
-    plan = plan_of(device="cpu")
-    outcomes = {"triton-fused-rmsnorm": ("skipped", "needs a GPU")}
-    on_cpu = judged(judge_run(plan, records_of(plan, FAST, outcomes=outcomes)), "cpu")
-    decision = record(tmp_path)
-    (found,) = standings(decision, [on_cpu], [], TODAY)
-    assert found.now is not None
-    assert found.now.status == "no-evidence"
-    assert found.freshness is Freshness.FRESH
-    assert "not measured on a GPU" in found.why
-    refuse_unacknowledged(decision, [found], [on_cpu])
 
 
 def test_a_case_that_was_too_noisy_one_time_is_no_drift(tmp_path):
