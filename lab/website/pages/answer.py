@@ -71,6 +71,8 @@ def answer(item: Judged, ledger: Ledger) -> Sentence:
     if item.on_cpu:
         headlines = list(leading(item)) or headlines
     scopes = dict.fromkeys(scope_words(claim, item.on_cpu) for claim in headlines)
+    if left := _left(item, ledger):
+        return (f"{where(item, tuple(scopes))}: ", *left)
     opening = _opening(item, ledger)
     brief = len(headlines) > MOST_WITH_INTERVALS or bool(opening)
     parts: list[Figure | str] = [f"{where(item, tuple(scopes))}: ", *opening]
@@ -87,8 +89,6 @@ def _opening(item: Judged, ledger: Ledger) -> Sentence:
     """What answers the question before any headline claim does: what a GPU reaches, how often a lab's test is right."""
     if item.plan.name == CEILINGS and ledger.value("ceilings"):
         return (*reached(ledger), "; ")
-    if left := _left(item, ledger):
-        return left
     known, right = ledger.figure("counts", "known"), ledger.figure("counts", "right")
     if known and right:
         return (right, " of the ", known, " claims whose right verdict is known beforehand came out so; ")
@@ -113,7 +113,7 @@ def _left(item: Judged, ledger: Ledger) -> Sentence:
             *span,
             f" as fast ({operator})",
         ]
-    return (*parts, "; ") if parts else ()
+    return (*parts, ".") if parts else ()
 
 
 def where(item: Judged, scopes: tuple[str, ...]) -> str:
