@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
+from lab.definition.asked import can_run, claim_sentence
 from lab.definition.experiment import Experiment
 from lab.definition.plan import Plan, PlannedCase
 from lab.verdict.ceilings import Ceilings, light
 from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.estimates import Estimates
-from lab.verdict.plain_words import in_words, threshold_in_words
+from lab.verdict.plain_words import in_words
 from lab.verdict.pooled import Pooled
 from lab.verdict.repeatability import CHANGED, HOLDING, ZERO, Repeatability
-from lab.verdict.results import ClaimResult, ExperimentResult, RunResult
+from lab.verdict.results import RunResult
 from lab.verdict.search import Search, Trial, compiled_of
 from lab.verdict.simulated import Table, missed
 from lab.verdict.simulation import COMPARISONS
@@ -41,7 +42,7 @@ def describe_experiment(experiment: Experiment) -> Iterator[str]:
         yield f"    {profile.name}: {profile.technique}"
     yield "  claims"
     for claim in experiment.claims:
-        yield f"    {claim.name}: {claim.text}"
+        yield f"    {claim.name}: {claim_sentence(claim)}"
 
 
 def describe_plan(plan: Plan) -> Iterator[str]:
@@ -70,28 +71,16 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
             yield f"  {case.name}"
             for cell in (experiment.cells[case.name, profile.name] for profile in experiment.plan.profiles_of(case)):
                 yield f"    {cell.profile:24} {_cell(case, cell, run.ceilings)}"
-        needy = [claim for claim in experiment.claims if _needs_a_gpu(run, experiment, claim)]
-        for claim in experiment.claims:
-            if claim in needy:
-                continue
-            asked = threshold_in_words(claim.claim.measure, claim.claim.threshold)
-            mark = f", {claim.mark}" if claim.mark else ""
-            yield f"  {claim.status:13} {claim.claim.text} ({asked}{mark})"
+        able = [each for each in experiment.claims if can_run(experiment.plan, each.claim, run.machine.device)]
+        for claim in able:
+            mark = f" ({claim.mark})" if claim.mark else ""
+            yield f"  {claim.status:13} {claim_sentence(claim.claim)}{mark}"
             for case_name, verdict in claim.verdicts.items():
                 cpu = "CPU evidence" if run.machine.device == "cpu" else ""
                 told = (in_words(verdict), verdict_ratio(verdict), verdict.mark, cpu, verdict.reason)
                 yield f"    {verdict.status:13} {case_name:28} {'  '.join(part for part in told if part)}"
-        if needy:
-            yield f"  {len(needy)} claim{'s need' if len(needy) > 1 else ' needs'} a GPU"
-
-
-def _needs_a_gpu(run: RunResult, experiment: ExperimentResult, claim: ClaimResult) -> bool:
-    """Whether a claim could not be judged only because this run is of a CPU."""
-    if run.machine.device != "cpu":
-        return False
-    sides = {claim.claim.subject, claim.claim.baseline}
-    counted = claim.claim.measure == "traffic"
-    return counted or any(p.name in sides and "cpu" not in p.devices for p in experiment.plan.profiles)
+        if needing := len(experiment.claims) - len(able):
+            yield f"  {needing} claim{'s need' if needing > 1 else ' needs'} a GPU"
 
 
 def _ceilings(ceilings: Ceilings) -> str:

@@ -15,6 +15,7 @@ from lab.verdict.results import RunResult
 from lab.verdict.spoiled import LARGEST_CANARY_DRIFT, deviations
 from lab.verdict.statistics import largest_rate
 from lab.verdict.validity import Repeat, SelfComparison, Study
+from lab.website.data.published_clocks import clocks_data
 from lab.website.data.rounding import rounded
 
 INSTRUMENTS = {"dirty_flush": DIRTY_FLUSH, "do_bench": DO_BENCH, "nvbench": NVBENCH}
@@ -40,6 +41,10 @@ def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
         "repeatability": {str(number): _pairs_data(found) for number, found in enumerate(repeatability(runs))},
         "pooled": _pooled_data(pooled(runs)),
         "repeats": {str(number): _repeat_data(repeat) for number, repeat in enumerate(study.repeats)},
+        "repeated": {
+            "flip_count": sum(len(repeat.flips) for repeat in study.repeats),
+            "comparisons": sum(repeat.comparisons for repeat in study.repeats),
+        },
         "instruments": {
             f"{found.case} {found.profile}": {
                 "p50_seconds": rounded(found.p50_seconds),
@@ -49,7 +54,7 @@ def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
             }
             for found in study.agreements
         },
-        "agreement": _agreement_data(study),
+        "agreement": _agreement_data(study) | _turned(runs),
         "flush": {
             run.plan.run_id: {
                 "footprint_bytes": run.flush.footprint_bytes,
@@ -117,6 +122,18 @@ def _agreement_data(study: Study) -> dict[str, int]:
         data[f"{name}_agrees"] = sum(each.agrees(INSTRUMENTS[name]) for each in found)
         data[f"{name}_agrees_cold"] = sum(each.agrees_cold(INSTRUMENTS[name]) for each in found)
     return data
+
+
+def _turned(runs: Sequence[RunResult]) -> dict[str, int]:
+    """Claims at cases that another clock has timed too, and those that it puts on the other side of their threshold."""
+    found = [
+        other["turned"]
+        for run in runs
+        for result in run.experiments
+        for claims in clocks_data(result, run).values()
+        for other in claims.values()
+    ]
+    return {"claims": len(found), "claims_turned": sum(map(bool, found))}
 
 
 def _counts(found: SelfComparison) -> dict[str, Any]:

@@ -77,10 +77,11 @@ BODY = record(
         "repeatability": by("number", PAIRS),
         "pooled": by("experiment", by("gpu", by("claim", by("case", POOLED)))),
         "repeats": by("number", REPEAT),
+        "repeated": record(all_of(WHOLE, "flip_count comparisons"), about="Of all repeats together."),
         "instruments": by("case and profile", INSTRUMENT),
         "agreement": record(
-            all_of(WHOLE, "cells cold_above_dirty do_bench_agrees do_bench_agrees_cold nvbench_agrees "
-                   "nvbench_agrees_cold")
+            all_of(WHOLE, "cells claims claims_turned cold_above_dirty do_bench_agrees do_bench_agrees_cold "
+                   "nvbench_agrees nvbench_agrees_cold")
         ),
         "flush": by(
             "run", record({"footprint_bytes": WHOLE, **all_of(SOME, "flushed_read_bytes warm_read_bytes")})
