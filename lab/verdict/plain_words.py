@@ -1,4 +1,4 @@
-"""Verdicts and thresholds as a kernel engineer says them. Pure."""
+"""Verdicts as a kernel engineer says them. Pure."""
 
 from lab.verdict.judge import EQUIVALENCE_MARGIN, Status, Verdict
 
@@ -33,21 +33,3 @@ def _speed(low: float, high: float, status: Status) -> str:
     if low > 1:
         return FASTER[status]
     return {Status.SUPPORTED: "as fast or nearly", Status.REFUTED: "not faster"}.get(status, "too close to call")
-
-
-def threshold_in_words(measure: str, threshold: float) -> str:
-    """'faster by 2 % or more', 'slower by 2 % at most', '5.3 times as fast or more'; of traffic '2 times the bytes'."""
-    if measure == "traffic":
-        return (
-            f"{threshold:g} times the bytes or more" if threshold >= 1 else f"a share of {100 * threshold:g} % or more"
-        )
-    if threshold >= 2:
-        return f"{threshold:g} times as fast or more"
-    change = f"{round(100 * abs(threshold - 1), 2):g} %"
-    return (
-        f"faster by {change} or more"
-        if threshold > 1
-        else f"slower by {change} at most"
-        if threshold < 1
-        else "as fast or faster"
-    )

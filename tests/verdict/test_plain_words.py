@@ -3,7 +3,7 @@
 import pytest
 
 from lab.verdict.judge import Status, Verdict
-from lab.verdict.plain_words import in_words, threshold_in_words
+from lab.verdict.plain_words import in_words
 from lab.verdict.statistics import Speedup
 
 
@@ -35,19 +35,3 @@ def test_a_verdict_has_plain_words(status: Status, low: float, high: float, word
 def test_a_wrong_result_is_told_from_one_that_cannot_be() -> None:
     assert said(Status.REJECTED, reason="wrong result of the subject: off") == "wrong result"
     assert said(Status.REJECTED, reason="the subject is faster than the memory") == "not credible"
-
-
-@pytest.mark.parametrize(
-    ("measure", "threshold", "words"),
-    [
-        ("speedup", 1.02, "faster by 2 % or more"),
-        ("speedup", 1.35, "faster by 35 % or more"),
-        ("speedup", 0.98, "slower by 2 % at most"),
-        ("speedup", 1.0, "as fast or faster"),
-        ("speedup", 5.3, "5.3 times as fast or more"),
-        ("traffic", 2.0, "2 times the bytes or more"),
-        ("traffic", 0.91, "a share of 91 % or more"),
-    ],
-)
-def test_a_threshold_has_plain_words(measure: str, threshold: float, words: str) -> None:
-    assert threshold_in_words(measure, threshold) == words
