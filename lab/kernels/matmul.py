@@ -1,97 +1,137 @@
-"""Matrix product (prototype while launches are being tuned)."""
+"""Matrix product: y = activation(a @ b + bias).
 
-import triton
-import triton.language as tl
+a: (…, M, K)   b: (K, N)   bias: (N,)   y: (…, M, N), float16, bfloat16, or float32 multiplied as tensor float 32, which
+keeps 10 bits of each factor's mantissa. Sums are in float32, rounded once. A weight of a linear layer, (N, K), is
+passed as `weight.t()`: either operand may have any strides.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lab.kernels.activations import activation_reference, checked_activation
+from lab.kernels.checks import check_tensor
+from lab.kernels.gemm import Product, by_product
+from lab.kernels.gemm_rule import gemm_choices, gemm_rule, settle_product
+from lab.kernels.launch import Configuration, Launches, as_rows, nothing
+from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning
 
 
-@triton.jit
-def place_tile(tile, tiles_m, tiles_n, GROUP: tl.constexpr):
-    """(row, column) of a tile: GROUP rows of tiles at a time, so that programs at work share what they read."""
-    in_group = GROUP * tiles_n
-    first = tile // in_group * GROUP
-    height = tl.minimum(tiles_m - first, GROUP)
-    within = tile % in_group
-    return first + within % height, within // height
+def matmul(
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None = None,
+    activation: str = "none",
+    *,
+    configuration: Configuration | None = None,
+) -> Tensor:
+    """activation(a @ b + bias), in one kernel launch; in two where K is split over programs, as few tiles are.
 
-
-@triton.jit
-def _matmul_kernel(
-    a_ptr, b_ptr, y_ptr, bias_ptr, M, N, K, a_row, a_k, b_k, b_column, depth,
-    ACTIVATION: tl.constexpr, BIAS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    GROUP: tl.constexpr, SPLITS: tl.constexpr, WHOLE_K: tl.constexpr,
-):  # fmt: skip
-    """One tile of y a program, or with SPLITS its share of a tile's sum, in float32, to y as (SPLITS, M, N)."""
-    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
-    work = tl.program_id(0)
-    tile, split = (work, 0) if SPLITS == 1 else (work // SPLITS, work % SPLITS)
-    tile_m, tile_n = place_tile(tile, tiles_m, tiles_n, GROUP)
-    rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
-    columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
-    inner = tl.arange(0, BLOCK_K)
-    start = split * depth
-    end = tl.minimum(start + depth, K)
-    # Rows beyond the last read a row that is there: what they give is not stored, and a mask would cost every load.
-    safe_rows = tl.where(rows < M, rows, 0).to(tl.int64)
-    safe_columns = tl.where(columns < N, columns, 0).to(tl.int64)
-    a_ptrs = a_ptr + safe_rows[:, None] * a_row + (start + inner).to(tl.int64)[None, :] * a_k
-    b_ptrs = b_ptr + (start + inner).to(tl.int64)[:, None] * b_k + safe_columns[None, :] * b_column
-    sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    for k in range(start, end, BLOCK_K):
-        if WHOLE_K:
-            a = tl.load(a_ptrs)
-            b = tl.load(b_ptrs)
-        else:
-            a = tl.load(a_ptrs, mask=(k + inner)[None, :] < end, other=0.0)
-            b = tl.load(b_ptrs, mask=(k + inner)[:, None] < end, other=0.0)
-        sums = tl.dot(a, b, sums)
-        a_ptrs += BLOCK_K * a_k
-        b_ptrs += BLOCK_K * b_k
-    inside = (rows < M)[:, None] & (columns < N)[None, :]
-    place = rows.to(tl.int64)[:, None] * N + columns[None, :]
-    if SPLITS == 1:
-        if BIAS:
-            sums += tl.load(bias_ptr + columns, mask=columns < N, other=0.0).to(tl.float32)[None, :]
-        if ACTIVATION is not None:
-            sums = ACTIVATION(sums)
-        tl.store(y_ptr + place, sums.to(y_ptr.dtype.element_ty), mask=inside)
+    a: (..., M, K) of at least two dimensions, and b: (K, N), both with any strides; float16, bfloat16 or float32, one
+    dtype. bias: (N,), contiguous, of that dtype. activation: "none", "relu", "silu", "gelu-erf" or "gelu-tanh".
+    configuration: how to launch, one of `gemm_choices`; by default the best that is known here.
+    Returns a new contiguous tensor (..., M, N). No rows or columns give an empty result, a K of 0 that of zeros.
+    The same call gives the same bits. float32 is multiplied as tensor float 32.
+    Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
+    NotImplementedError where a gradient would be needed.
+    """
+    if bias is None:
+        multiply = _LAUNCHES(a, b, options=(activation, configuration))
     else:
-        tl.store(y_ptr + split.to(tl.int64) * M * N + place, sums, mask=inside)
+        multiply = _BIASED(a, b, bias, options=(activation, configuration))
+    y = torch.empty((*a.shape[:-1], b.shape[1]), dtype=a.dtype, device=a.device)
+    multiply(as_rows(a), b, None, y, bias, None, None)
+    return y
 
 
-@triton.jit
-def _combine_kernel(
-    part_ptr, y_ptr, bias_ptr, elements, N, between,
-    ACTIVATION: tl.constexpr, BIAS: tl.constexpr, SPLITS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """The sum of SPLITS shares, `between` elements apart, in their order; bias and activation after it."""
-    places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = places < elements
-    sums = tl.load(part_ptr + places, mask=inside, other=0.0)
-    for split in tl.static_range(1, SPLITS):
-        sums += tl.load(part_ptr + split * between + places, mask=inside, other=0.0)
-    if BIAS:
-        sums += tl.load(bias_ptr + places % N, mask=inside, other=0.0).to(tl.float32)
-    if ACTIVATION is not None:
-        sums = ACTIVATION(sums)
-    tl.store(y_ptr + places, sums.to(y_ptr.dtype.element_ty), mask=inside)
+def _settle(a: Tensor, b: Tensor, activation: str, configuration: Configuration | None) -> Callable[..., Any]:
+    return _settled(a, b, None, activation, configuration)
 
 
-@triton.jit
-def ws_kernel(
-    a, b, y_ptr, M, N, K,
-    B_ACROSS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
-    SPECIALIZE: tl.constexpr,
-):  # fmt: skip
-    """Triton's own warp specialisation, to compare."""
-    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
-    for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0), warp_specialize=SPECIALIZE):
-        tile_m, tile_n = place_tile(tile, tiles_m, tiles_n, GROUP)
-        row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
-        sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-        for k in range(0, K, BLOCK_K):
-            left = a.load([row, k])
-            right = b.load([k, column]) if B_ACROSS else b.load([column, k]).T
-            sums = tl.dot(left, right, sums)
-        rows, columns = row + tl.arange(0, BLOCK_M), column + tl.arange(0, BLOCK_N)
-        place = rows.to(tl.int64)[:, None] * N + columns[None, :]
-        tl.store(y_ptr + place, sums.to(y_ptr.dtype.element_ty), mask=(rows < M)[:, None] & (columns < N)[None, :])
+def _settle_biased(
+    a: Tensor, b: Tensor, bias: Tensor, activation: str, configuration: Configuration | None
+) -> Callable[..., Any]:
+    return _settled(a, b, bias, activation, configuration)
+
+
+def _settled(
+    a: Tensor, b: Tensor, bias: Tensor | None, activation: str, configuration: Configuration | None
+) -> Callable[..., Any]:
+    check_factors("matmul", a, b)
+    if bias is not None:
+        check_columns("matmul", "bias", bias, b)
+    function = checked_activation("matmul", activation)
+    if math.prod(a.shape[:-1]) * b.shape[1] == 0:
+        return nothing
+    rows = as_rows(a)
+    rows = rows if rows.dim() == 2 else rows.view(-1, a.shape[-1])
+    product = Product(rows, b, a.dtype, activation=function, bias=bias is not None)
+    return settle_product(product, configuration or MATMUL_TUNING.choose(product.shape, a))
+
+
+def check_factors(op: str, a: Tensor, b: Tensor, names: tuple[str, str] = ("a", "b")) -> None:
+    """Raise unless `a` is (..., M, K) and `b` is (K, N), of one dtype on one device."""
+    first, second = names
+    check_tensor(op, first, a)
+    check_tensor(op, second, b)
+    if a.dim() < 2:
+        raise ValueError(f"{op}: {first} has shape {tuple(a.shape)}; accepted is (..., M, K), two dimensions or more")
+    if b.dim() != 2 or b.shape[0] != a.shape[-1]:
+        raise ValueError(
+            f"{op}: {second} has shape {tuple(b.shape)}; accepted is ({a.shape[-1]}, N), for the K of {first}"
+        )
+    for what in ("dtype", "device"):
+        if getattr(a, what) != getattr(b, what):
+            raise ValueError(
+                f"{op}: {second} has {what} {getattr(b, what)}; accepted is that of {first}, {getattr(a, what)}"
+            )
+
+
+def check_columns(op: str, name: str, vector: Tensor, b: Tensor) -> None:
+    """Raise unless `vector` is a contiguous (N,) for the columns of `b`, of its dtype and device."""
+    check_tensor(op, name, vector)
+    if vector.shape != (b.shape[1],):
+        raise ValueError(f"{op}: {name} has shape {tuple(vector.shape)}; accepted is ({b.shape[1]},), the N of b")
+    if not vector.is_contiguous():
+        raise ValueError(f"{op}: {name} has stride {vector.stride(0)}; accepted is 1 (contiguous)")
+    for what in ("dtype", "device"):
+        if getattr(vector, what) != getattr(b, what):
+            raise ValueError(f"{op}: {name} has {what} {getattr(vector, what)}; accepted is that of b")
+
+
+_LAUNCHES = Launches(_settle)
+_BIASED = Launches(_settle_biased)
+
+
+def matmul_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try for (M, N, K)."""
+    return gemm_choices(shape, itemsize)
+
+
+MATMUL_TUNING = Tuning("matmul", __name__, gemm_rule, matmul_choices, by_product, form="MxNxK")
+
+
+def matmul_reference(a: Tensor, b: Tensor, bias: Tensor | None = None, activation: str = "none") -> Tensor:
+    """The float64 truth, on the device of `a`."""
+    y = a.double() @ b.double()
+    return activation_reference(activation, y if bias is None else y + bias.double())
+
+
+def matmul_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, Tensor]:
+    """(a, b) of normal data for shape (M, N, K): b is the transpose of an (N, K) weight, as a linear layer holds it."""
+    M, N, K = shape
+    generator = torch.Generator(device).manual_seed(seed)
+    a = torch.randn((M, K), dtype=dtype, device=device, generator=generator)
+    return a, torch.randn((N, K), dtype=dtype, device=device, generator=generator).t()
+
+
+def matmul_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    """Least work for (M, N, K): read a and b once, write y once; a product and a sum for each of M · N · K."""
+    M, N, K = shape
+    return Traffic(
+        read_bytes=(M * K + K * N) * itemsize, written_bytes=M * N * itemsize, flops=2 * M * N * K
+    )  # fmt: skip
