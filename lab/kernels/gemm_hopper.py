@@ -133,13 +133,18 @@ def _multiply(
     PRECISE: gl.constexpr, COLUMNS_PER_SCALE: gl.constexpr, DIRECT: gl.constexpr, HALVED: gl.constexpr,
     BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
-    """The group of warps number WHICH of two: its half of the rows of every tile of this program."""
-    ROWS: gl.constexpr = BLOCK_M // 2
+    """The group of warps number WHICH of two: its half of the rows of every tile of this program, or, where a tile has
+    64, its half of the columns."""
+    ACROSS: gl.constexpr = BLOCK_M == 64
+    ROWS: gl.constexpr = BLOCK_M if ACROSS else BLOCK_M // 2
+    WIDTH: gl.constexpr = BLOCK_N // 2 if ACROSS else BLOCK_N
     COLUMNS: gl.constexpr = BLOCK_N // 2 if PAIRED else BLOCK_N
     DEPTH: gl.constexpr = 256 // a_tiles.dtype.primitive_bitwidth
     GROUPED: gl.constexpr = COLUMNS_PER_SCALE > 0
-    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, DEPTH])
-    half_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N // 2, DEPTH])
+    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, WIDTH, DEPTH])
+    half_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, WIDTH // 2, DEPTH])
+    first_row: gl.constexpr = 0 if ACROSS else WHICH * ROWS
+    first_column: gl.constexpr = WHICH * WIDTH if ACROSS else 0
     tiles_m, tiles_n = gl.cdiv(M, BLOCK_M), gl.cdiv(N, COLUMNS)
     tiles = tiles_m * tiles_n
     y_tile = y_tiles.index(WHICH)
@@ -147,13 +152,13 @@ def _multiply(
     phase = 0
     for work in range(gl.program_id(0), tiles * splits, gl.num_programs(0)):
         tile_m, tile_n = _place(work % tiles, tiles_m, tiles_n, GROUP)
-        row, column = tile_m * BLOCK_M + WHICH * ROWS, tile_n * COLUMNS
+        row, column = tile_m * BLOCK_M + first_row, tile_n * COLUMNS + first_column
         start = work // tiles * depth
         end = gl.minimum(start + depth, K)
-        sums = gl.zeros([ROWS, BLOCK_N], gl.float32, layout)
+        sums = gl.zeros([ROWS, WIDTH], gl.float32, layout)
         if GROUPED:
             rows = row + gl.arange(0, ROWS, gl.SliceLayout(1, layout))
-            columns = column + gl.arange(0, BLOCK_N, gl.SliceLayout(0, layout))
+            columns = column + gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
             row_scales = row_scale_ptr + rows * row_scale_stride
             column_scales = column_scale_ptr + columns // COLUMNS_PER_SCALE * column_scale_stride
             row_scale = gl.load(row_scales + start // BLOCK_K, mask=rows < M, other=0.0)
@@ -161,14 +166,15 @@ def _multiply(
         for k in range(start, end, BLOCK_K):
             mbarrier.wait(ready.index(stage), phase)
             if A_ACROSS:
-                a_tile = a_tiles.index(stage).slice(WHICH * ROWS, ROWS, dim=1).permute([1, 0])
+                a_tile = a_tiles.index(stage).slice(first_row, ROWS, dim=1).permute([1, 0])
             else:
-                a_tile = a_tiles.index(stage).slice(WHICH * ROWS, ROWS)
-            b_tile = b_tiles.index(stage)
-            if not B_ACROSS:
-                b_tile = b_tile.permute([1, 0])
+                a_tile = a_tiles.index(stage).slice(first_row, ROWS)
+            if B_ACROSS:
+                b_tile = b_tiles.index(stage).slice(first_column, WIDTH, dim=1)
+            else:
+                b_tile = b_tiles.index(stage).slice(first_column, WIDTH).permute([1, 0])
             if PRECISE:
-                nothing = gl.zeros([ROWS, BLOCK_N], gl.float32, layout)
+                nothing = gl.zeros([ROWS, WIDTH], gl.float32, layout)
                 part = warpgroup_mma(a_tile, b_tile, nothing, use_acc=False, is_async=True)
                 if GROUPED:  # those of the next step, while this one is multiplied
                     group = gl.minimum(k + BLOCK_K, K - 1) // BLOCK_K
@@ -207,7 +213,7 @@ def _multiply(
                 row_scale_stride, column_scale_stride, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, DIRECT,
             )  # fmt: skip
             _finish(
-                right, y, y_tile, bias_ptr, row_scale_ptr, column_scale_ptr, row, column + BLOCK_N // 2, base, M, N,
+                right, y, y_tile, bias_ptr, row_scale_ptr, column_scale_ptr, row, column + WIDTH // 2, base, M, N,
                 row_scale_stride, column_scale_stride, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, DIRECT,
             )  # fmt: skip
         else:
@@ -273,6 +279,7 @@ def _hopper_gemm_kernel(
     )  # fmt: skip
 
 
+NARROW = 64  # rows of a tile whose columns the two groups of warps divide
 SHARED_BYTES = 227 * 1024  # what a program may have of a multiprocessor's shared memory
 BARRIER_BYTES = 1024  # more than the barriers and what Triton adds for the division of warps
 COPY_ALIGNMENT = 16  # bytes: of the start of a tensor that the copy engine takes, and from row to row
@@ -334,11 +341,7 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     y_dtype = product.y_dtype if splits == 1 else torch.float32
     a_across, b_across = not copies_take(product.a), not copies_take(product.b.t())
     direct = N * y_dtype.itemsize % COPY_ALIGNMENT != 0
-    stage_bytes = (block_m + block_n) * block_k * product.a.itemsize
-    y_bytes = 0 if direct else block_m * columns * y_dtype.itemsize
-    room = SHARED_BYTES - BARRIER_BYTES
-    halved = not paired and chosen.num_stages * stage_bytes + y_bytes > room
-    stages = min(chosen.num_stages, (room - y_bytes // (1 + halved)) // stage_bytes)
+    stages, halved = hopper_stages(chosen, product.a.itemsize, y_dtype.itemsize, paired=paired)
     launch = Launch(
         _hopper_gemm_kernel, min(multiprocessors(product.a.get_device()), tiles_m * tiles_n * splits),
         product.a.get_device(), M, N, K, splits, depth, product.row_scale_stride, product.column_scale_stride,
@@ -349,7 +352,9 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     )  # fmt: skip
     a_tiles = Tiles(*_turned(product.a, [block_m, block_k], a_across))
     b_tiles = Tiles(*_turned(product.b.t(), [columns, block_k], b_across))
-    y_block = [block_m // 2, block_n // 2 if paired or halved else block_n]
+    across = block_m == NARROW
+    y_columns = block_n // (1 + across) // (1 + (paired or halved))
+    y_block = [block_m if across else block_m // 2, y_columns]
     rows = M if splits == 1 else tiles_m * block_m  # a share ends where a tile does, so that none writes into the next
     y_like = torch.empty((rows * splits, N), dtype=y_dtype, device=product.a.device)
     y_tiles = None if direct else Tiles(y_like, y_block)
@@ -361,6 +366,16 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
         )  # fmt: skip
 
     return call if splits == 1 else combined(product, call, splits, rows)
+
+
+def hopper_stages(chosen: Configuration, itemsize: int, y_itemsize: int, *, paired: bool) -> tuple[int, bool]:
+    """(how many stages of those chosen fit into shared memory, whether a tile of y goes through it in two halves)."""
+    rows, columns = chosen["BLOCK_M"], chosen["BLOCK_N"]
+    stage_bytes = (rows + columns) * chosen["BLOCK_K"] * itemsize
+    y_bytes = rows * columns * y_itemsize // (1 + paired)
+    room = SHARED_BYTES - BARRIER_BYTES
+    halved = not paired and chosen.num_stages * stage_bytes + y_bytes > room
+    return min(chosen.num_stages, (room - y_bytes // (1 + halved)) // stage_bytes), halved
 
 
 def _turned(matrix: Tensor, block: list[int], across: bool) -> tuple[Tensor, list[int]]:

@@ -1,26 +1,38 @@
 """Which launch a matrix product gets: by a rule on its shape, and by what the GPU and the operands' layout allow."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 import triton
 from torch import Tensor
 
 from lab.kernels.gemm import Multiply, Product, gemm_configuration, gemm_launch, on_hopper
-from lab.kernels.gemm_hopper import SHARED_BYTES, aligned_columns, copies_take, hopper_gemm_launch, hopper_takes
+from lab.kernels.gemm_hopper import aligned_columns, copies_take, hopper_gemm_launch, hopper_takes
+from lab.kernels.gemv import LONGEST, gemv_launch, gemv_rule
 from lab.kernels.launch import Configuration
 
 PROGRAMS = 132  # multiprocessors of an H100 or H200, which the rule was made on
 STEP_BYTES = 128  # of K that a tile takes at once: a line of shared memory
-# (rows, columns, what share of the largest tiles' rate the tile reaches)
-HOPPER_TILES = ((128, 256, 1.0), (256, 128, 1.0), (128, 128, 0.85), (128, 64, 0.6))
 FEW_ROWS = 64  # up to here the weight's bandwidth is the limit, and tiles of the other kernel are as low as that
 LEAST_DEPTH = 512  # of K in a share: below, adding the shares up costs more than it saves
+# (rows, columns): (stages, seconds of a step of 64 of K of 16 bits, on an H200 with all multiprocessors at work). Three
+# stages of the largest tiles leave room for a whole tile of y: with four, which goes through shared memory in two halves
+# that wait for one another, products are 1 to 3 % slower.
+HOPPER_TILES = {
+    (128, 256): (3, 0.68e-6), (256, 128): (3, 0.69e-6), (128, 128): (6, 0.345e-6), (128, 64): (8, 0.19e-6),
+    (64, 256): (5, 0.36e-6), (64, 128): (8, 0.19e-6), (64, 64): (8, 0.12e-6),
+}  # fmt: skip
+BYTES_PER_SECOND = 3.5e12  # between what an H100 and an H200 copy
+TILE_SECONDS = 1.5e-6  # to begin a tile and to write it
+SPLIT_SECONDS = 4e-6  # the second kernel
 
 
 def settle_product(product: Product, chosen: Configuration) -> Multiply:
     """The launch of `product` as chosen, or as near to it as GPU and operands allow."""
     M, N, K = product.shape
+    if "ROWS" in dict(chosen.constants):
+        return _by_rows(product, chosen)
     if not chosen["HOPPER"]:
         return gemm_launch(product, chosen)
     if K and on_hopper(product.a.get_device()):
@@ -29,6 +41,22 @@ def settle_product(product: Product, chosen: Configuration) -> Multiply:
         if min(M, N, K) >= LEAST_DEPTH:
             return _realigned(product, chosen)
     return gemm_launch(product, _by_pointers(product))
+
+
+def _by_rows(product: Product, chosen: Configuration) -> Multiply:
+    """The launch for one row, where the weight's k are adjacent."""
+    weight = product.b.t()
+    scaled = product.row_scale or product.column_scale or product.columns_per_scale
+    if product.a.shape[0] != 1 or scaled or product.b2 is not None or (weight.shape[1] > 1 and weight.stride(1) != 1):
+        return gemm_launch(product, _by_pointers(product))
+    if product.a.shape[1] > 1 and product.a.stride(1) != 1:
+        return gemm_launch(product, _by_pointers(product))
+    launch = gemv_launch(weight, chosen, bias=product.bias, activation=product.activation)
+
+    def call(a: Tensor, b: Tensor, _: Any, y: Tensor, bias: Any, *__: Any) -> None:
+        launch(a, None, b, y, bias, 0.0)
+
+    return call
 
 
 def _by_pointers(product: Product) -> Configuration:
@@ -80,63 +108,60 @@ def _copy(matrix: Tensor) -> Tensor:
 def gemm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """For (M, N, K): of the tiles and shares of K that could be, those that should be done first."""
     M, N, K = shape
-    if M <= FEW_ROWS or N <= FEW_ROWS // 2 or not K:
+    if M == 1 and 0 < K <= LONGEST and itemsize > 1:
+        return gemv_rule(K)
+    if M <= FEW_ROWS or N <= FEW_ROWS or not K:
         return pointer_rule(shape, itemsize)
-    return min(_hopper_choices(shape, itemsize), key=lambda choice: _cost(choice, shape))
+    return min(_hopper_choices(shape, itemsize), key=lambda choice: _seconds(choice, shape, itemsize))
 
 
-def _cost(choice: Configuration, shape: tuple[int, ...]) -> float:
-    """Time, in steps of the largest tile by one element of K."""
+def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> float:
+    """What it should take: the waves of tiles, or the bytes, and the sum of shares."""
     M, N, K = shape
     rows, columns, splits = choice["BLOCK_M"], choice["BLOCK_N"], choice["SPLITS"]
-    rate = {(m, n): share for m, n, share in HOPPER_TILES}[rows, columns]
     tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns)
     waves = triton.cdiv(tiles * splits, PROGRAMS)
-    tile = rows * columns / (128 * 256) / rate * (triton.cdiv(K, splits) + 200)
-    added = 1000 + M * N * (splits + 1) / 30_000 if splits > 1 else 0
-    return waves * tile + added
+    steps = triton.cdiv(triton.cdiv(K, splits) * itemsize, STEP_BYTES)
+    _, step_seconds = HOPPER_TILES[rows, columns]
+    read_seconds = (M * K + N * K) * itemsize / BYTES_PER_SECOND
+    shares_seconds = SPLIT_SECONDS + splits * M * N * 8 / BYTES_PER_SECOND if splits > 1 else 0.0
+    return max(waves * steps * step_seconds, read_seconds) + waves * TILE_SECONDS + shares_seconds
 
 
 def _hopper_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     M, N, K = shape
-    depth = STEP_BYTES // itemsize
-    for rows, columns, _ in HOPPER_TILES:
+    for (rows, columns), (stages, _) in HOPPER_TILES.items():
         tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns)
-        stage_bytes = (rows + columns) * STEP_BYTES
-        y_bytes = min(rows * columns, 128 * 128) * 2 if itemsize < 4 else rows * columns * 2
-        stages = min(8, (SHARED_BYTES - 1024 - y_bytes) // stage_bytes)
         for splits in sorted({1, *(max(1, min(16, K // LEAST_DEPTH, n * PROGRAMS // tiles)) for n in (1, 2))}):
-            yield gemm_configuration(rows, columns, depth, stages=stages, splits=splits, hopper=True)
+            yield gemm_configuration(rows, columns, STEP_BYTES // itemsize, stages=stages, splits=splits, hopper=True)
 
 
 def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """For (M, N, K), where tiles are loaded by pointers."""
+    """For (M, N, K), where tiles are loaded by pointers: as many programs as multiprocessors, or twice as many."""
     M, N, K = shape
     if M <= 16:
-        tile = (16, 32, 256, 4, 4)
+        tile = (16, 16, 256, 2, 4) if N <= 8192 else (16, 64, 128, 4, 5)
     elif M <= 32:
         tile = (32, 64, 128, 4, 4)
-    elif M <= 64 or N <= 64:
-        tile = (64, 64, 64, 4, 4)
-    elif M * N <= 1024 * 1024:
-        tile = (64, 128, 64, 4, 4)
+    elif N <= 128:
+        tile = (64, 32, 128, 4, 5)
+    elif M <= FEW_ROWS:
+        tile = (64, 64, 128, 4, 4)
+    elif M * N <= 2048 * 2048:
+        tile = (64, 64, 64, 4, 5)
     else:
         tile = (128, 128, 64, 8, 3)
     rows, columns, depth, warps, stages = tile
     depth = max(16, depth * 2 // itemsize)
     tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns)
-    splits = max(1, min(32, K // max(LEAST_DEPTH, depth), PROGRAMS // tiles))
-    return gemm_configuration(rows, columns, depth, stages=stages, warps=warps, splits=splits)
+    splits = max(1, min(128, K // max(LEAST_DEPTH // 2, depth), triton.cdiv(PROGRAMS - 4, tiles)))
+    return gemm_configuration(rows, columns, depth, stages=stages, warps=warps, splits=splits if tiles <= 96 else 1)
 
 
 def gemm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (M, N, K)."""
-    seen = [gemm_rule(shape, itemsize)]
-    yield seen[0]
-    for choice in (*_hopper_choices(shape, itemsize), pointer_rule(shape, itemsize)):
-        if choice not in seen:
-            seen.append(choice)
-            yield choice
+    rule = gemm_rule(shape, itemsize)
+    yield from dict.fromkeys((rule, *_hopper_choices(shape, itemsize), pointer_rule(shape, itemsize)))
 
 
 
@@ -146,7 +171,7 @@ def gated_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     M, F, K = shape
     if M <= FEW_ROWS or not K:
         return fitted(pointer_rule(shape, itemsize), unsplit=True, precise=False)
-    return gemm_configuration(128, 256, STEP_BYTES // itemsize, stages=4, hopper=True)
+    return gemm_configuration(128, 256, STEP_BYTES // itemsize, stages=4, hopper=True, group=16)
 
 
 def gated_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
