@@ -5,14 +5,31 @@ from collections.abc import Sequence
 
 import torch
 import triton
+import triton.language as tl
 from torch import Tensor
 
-from lab.kernels.checks import check_adjacent, check_tensor
+from lab.kernels.checks import check_adjacent, check_tensor, interpreting
 
 HALVES = (torch.float16, torch.bfloat16)
 MOST_FEATURES = 256
 NARROWEST_DOT = 16  # features that a product of tiles takes at least
+LOG2_E = tl.constexpr(math.log2(math.e))
+WIDENED = tl.constexpr(interpreting())  # Triton's interpreter would multiply bfloat16 as if its bits were integers
 Window = tuple[int | None, int | None]
+
+
+@triton.jit
+def dot(a, b, sums):
+    """sums + a · b, in float32."""
+    if WIDENED:
+        return tl.dot(a.to(tl.float32), b.to(tl.float32), sums, input_precision="ieee")
+    return tl.dot(a, b, sums)
+
+
+def sizes_of(shape: Sequence[int]) -> tuple[int, int, int, int, int, int]:
+    """(B, Hq, Hk, Sq, Sk, D) of (B, Hq, Hk, S, D) or of itself."""
+    B, q_heads, k_heads, *lengths, D = shape
+    return B, q_heads, k_heads, lengths[0], lengths[-1], D
 
 
 def feature_tiles(D: int) -> tuple[int, int]:
@@ -26,11 +43,11 @@ def feature_tiles(D: int) -> tuple[int, int]:
 
 
 def checked_scale(op: str, scale: float | None, features: int) -> float:
-    """`scale` as a float, 1/√features where there is none. Raise unless it is a number from 0."""
+    """`scale` as a float, 1/√features where there is none. Raise unless it is a number above 0."""
     if scale is None:
         return 1 / math.sqrt(features)
-    if not isinstance(scale, (float, int)) or not 0 <= scale < math.inf:
-        raise ValueError(f"{op}: scale is {scale!r}; accepted are finite numbers from 0")
+    if not isinstance(scale, (float, int)) or not 0 < scale < math.inf:
+        raise ValueError(f"{op}: scale is {scale!r}; accepted are finite numbers above 0")
     return float(scale)
 
 

@@ -8,8 +8,8 @@ log-sum-exp, and a second kernel adds the parts by their shares, always in the s
 result is rounded once. A sequence without keys gives zeros. Dao et al., "Flash-Decoding", 2023.
 """
 
-import math
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import torch
@@ -17,13 +17,22 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lab.kernels.attention import NARROWEST_DOT, check_counts, check_heads_of, check_together, checked_scale
+from lab.kernels.attention import (
+    LOG2_E,
+    NARROWEST_DOT,
+    check_counts,
+    check_heads_of,
+    check_together,
+    checked_scale,
+    dot,
+)
 from lab.kernels.flash_attention import flash_attention_reference
 from lab.kernels.launch import Configuration, Launch, Launches, multiprocessors, nothing
 from lab.kernels.traffic import Traffic
 
-LOG2_E = tl.constexpr(math.log2(math.e))
 MOST_SPLITS = 256
+SHORTEST_SPLIT = 128  # keys
+NEARLY_ALL = 0.85  # of the multiprocessors
 SEQUENCE = ("B", "H", "S", "D")
 PAGES = ("pages", "P", "H", "D")
 
@@ -66,14 +75,17 @@ def _decode_attention_kernel(
     total = tl.zeros((PACK,), tl.float32)
     acc = tl.zeros((PACK, FEATURES), tl.float32)
     qk_scale = scale * LOG2_E
+    page = _pages(table_ptr, first, length, PAGE, KEYS)
     for tile in tl.range(first, whole_end, num_stages=STAGES):
+        page_after = _pages(table_ptr, tile + 1, length, PAGE, KEYS)
         acc, top, total = _with_keys(
-            acc, top, total, q, k_ptr, v_ptr, table_ptr, tile, length, qk_scale, k_batch, k_row, v_batch, v_row,
+            acc, top, total, q, k_ptr, v_ptr, page, tile, length, qk_scale, k_batch, k_row, v_batch, v_row,
             D, FEATURES, PAGE, False, KEYS,
         )  # fmt: skip
+        page = page_after
     if whole_end < end:
         acc, top, total = _with_keys(
-            acc, top, total, q, k_ptr, v_ptr, table_ptr, whole_end, length, qk_scale, k_batch, k_row, v_batch, v_row,
+            acc, top, total, q, k_ptr, v_ptr, page, whole_end, length, qk_scale, k_batch, k_row, v_batch, v_row,
             D, FEATURES, PAGE, True, KEYS,
         )  # fmt: skip
     empty = total == 0
@@ -85,22 +97,31 @@ def _decode_attention_kernel(
 
 
 @triton.jit
+def _pages(table_ptr, tile, length, PAGE: tl.constexpr, KEYS: tl.constexpr):
+    """The page of a tile of keys, or of each of its keys where a page is smaller. Asked for one tile ahead: loads of
+    keys that wait for the table's within the same turn are not begun early."""
+    keys = tile * KEYS + tl.arange(0, KEYS)
+    if PAGE == 0:
+        page = tile
+    elif PAGE % KEYS == 0:
+        page = tl.load(table_ptr + tile * KEYS // PAGE, mask=tile * KEYS < length, other=0)
+    else:
+        page = tl.load(table_ptr + keys // PAGE, mask=keys < length, other=0)
+    return page
+
+
+@triton.jit
 def _with_keys(
-    acc, top, total, q, k_ptr, v_ptr, table_ptr, tile, length, qk_scale, k_batch, k_row, v_batch, v_row,
+    acc, top, total, q, k_ptr, v_ptr, page, tile, length, qk_scale, k_batch, k_row, v_batch, v_row,
     D: tl.constexpr, FEATURES: tl.constexpr, PAGE: tl.constexpr, CUT: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     keys = tile * KEYS + tl.arange(0, KEYS)
     features = tl.arange(0, FEATURES)
     there = keys < length
     if PAGE > 0:
-        if PAGE % KEYS == 0:
-            page = tl.load(table_ptr + tile * KEYS // PAGE).to(tl.int64)
-            k_rows = k_ptr + page * k_batch + (keys % PAGE).to(tl.int64) * k_row
-            v_rows = v_ptr + page * v_batch + (keys % PAGE).to(tl.int64) * v_row
-        else:
-            pages = tl.load(table_ptr + keys // PAGE, mask=there, other=0).to(tl.int64)
-            k_rows = k_ptr + pages * k_batch + (keys % PAGE).to(tl.int64) * k_row
-            v_rows = v_ptr + pages * v_batch + (keys % PAGE).to(tl.int64) * v_row
+        at = (keys % PAGE).to(tl.int64)
+        k_rows = k_ptr + page.to(tl.int64) * k_batch + at * k_row
+        v_rows = v_ptr + page.to(tl.int64) * v_batch + at * v_row
     else:
         k_rows = k_ptr + keys.to(tl.int64) * k_row
         v_rows = v_ptr + keys.to(tl.int64) * v_row
@@ -113,14 +134,14 @@ def _with_keys(
     else:
         k = tl.load(k_at)
         v = tl.load(v_at)
-    scores = tl.dot(q, k.T)
+    scores = dot(q, k.T, tl.zeros((q.shape[0], KEYS), tl.float32))
     if CUT:
         scores = tl.where(there[None, :], scores, float("-inf"))
     higher = tl.maximum(top, tl.max(scores, 1))
     p = tl.exp2(scores * qk_scale - (higher * qk_scale)[:, None])
     shrink = tl.exp2((top - higher) * qk_scale)
     total = total * shrink + tl.sum(p, 1)
-    acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None])
+    acc = dot(p.to(v.dtype), v, acc * shrink[:, None])
     return acc, higher, total
 
 
@@ -153,10 +174,12 @@ def decode_attention(
     the shape and dtype of `q`. Raises TypeError or ValueError naming the argument, what it was and what is accepted,
     and NotImplementedError where a gradient would be needed.
     """
-    factor = checked_scale("decode_attention", scale, q.shape[-1])
     if lengths is None:
-        return _run(_WHOLE(q, k, v, options=(configuration,)), q, k, v, q, q, factor)
-    return _run(_RAGGED(q, k, v, lengths, options=(configuration,)), q, k, v, lengths, q, factor)
+        launches = _WHOLE(q, k, v, options=(configuration,))
+    else:
+        launches = _RAGGED(q, k, v, lengths, options=(configuration,))
+    factor = checked_scale("decode_attention", scale, q.shape[-1])
+    return _run(launches, q, k, v, q if lengths is None else lengths, q, factor)
 
 
 def decode_attention_paged(
@@ -169,8 +192,8 @@ def decode_attention_paged(
     lengths: (B,), int32, each at most P times the columns of the table. What the table holds beyond a sequence's
     length is not read.
     """
-    factor = checked_scale("decode_attention_paged", scale, q.shape[-1])
-    return _run(_PAGED(q, k, v, table, lengths, options=(configuration,)), q, k, v, lengths, table, factor)
+    launches = _PAGED(q, k, v, table, lengths, options=(configuration,))
+    return _run(launches, q, k, v, lengths, table, checked_scale("decode_attention_paged", scale, q.shape[-1]))
 
 
 def _run(launches: Any, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, table: Tensor, scale: float) -> Tensor:
@@ -257,25 +280,33 @@ def _launches(
 
 
 def decode_attention_rule(shape: tuple[int, ...], itemsize: int, processors: int = 132) -> Configuration:
-    """How to launch (B, Hq, Hk, S, D) on so many multiprocessors: enough splits to give each two programs."""
-    B, _, k_heads, S, D = shape
-    keys = 64 if D <= 128 else 32
-    wanted = triton.cdiv(2 * processors, B * k_heads)
-    splits = max(1, min(wanted, triton.cdiv(S, 4 * keys), MOST_SPLITS))
-    return Configuration.of(KEYS=keys, SPLITS=splits, num_warps=4, num_stages=4 if D <= 128 else 3)
+    """How to launch (B, Hq, Hk, S, D) on so many multiprocessors.
+
+    A multiprocessor holds two programs. Where the sequences and heads come near to one program for each, splits gain
+    nothing and cost a second kernel; else there are as many as fill the GPU once, of at least SHORTEST_SPLIT keys.
+    """
+    B, _, k_heads, S, D = shape[:5]
+    programs = B * k_heads
+    narrow = triton.cdiv(D, 128)
+    if programs > processors:
+        return Configuration.of(KEYS=128 // narrow, SPLITS=1, num_warps=4, num_stages=3)
+    if programs >= NEARLY_ALL * processors:
+        return Configuration.of(KEYS=64 // narrow, SPLITS=1, num_warps=4, num_stages=4)
+    splits = max(1, min(2 * processors // programs, triton.cdiv(S, SHORTEST_SPLIT), MOST_SPLITS))
+    return Configuration.of(KEYS=64 // narrow, SPLITS=splits, num_warps=4, num_stages=3)
 
 
 def decode_attention_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (B, Hq, Hk, S, D)."""
-    B, _, k_heads, S, D = shape
-    for keys in (32, 64, 128):
-        for warps in (2, 4, 8):
-            for stages in (2, 3, 4):
-                if keys * D * stages > 128 * 128 * 3:
-                    continue
-                for programs in (132, 264, 396, 528):
-                    splits = max(1, min(programs // (B * k_heads), triton.cdiv(S, keys), MOST_SPLITS))
-                    yield Configuration.of(KEYS=keys, SPLITS=splits, num_warps=warps, num_stages=stages)
+    B, _, k_heads, S, D = shape[:5]
+    yield from dict.fromkeys(
+        Configuration.of(
+            KEYS=keys, SPLITS=max(1, min(programs // (B * k_heads), triton.cdiv(S, keys), MOST_SPLITS)),
+            num_warps=warps, num_stages=stages,
+        )
+        for keys, warps, stages in product((32, 64, 128), (2, 4, 8), (2, 3, 4)) if keys * D * stages <= 128 * 128 * 3
+        for programs in (1, 132, 264, 396, 528)
+    )  # fmt: skip
 
 
 def decode_attention_reference(

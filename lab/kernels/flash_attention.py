@@ -20,19 +20,21 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.attention import (
+    LOG2_E,
     Window,
     check_counts,
     check_heads_of,
     check_together,
     checked_scale,
     checked_window,
+    dot,
     feature_tiles,
+    sizes_of,
 )
 from lab.kernels.flash_attention_hopper import FEATURES, HopperLaunch, hopper_rule, hopper_takes
 from lab.kernels.launch import Configuration, Launch, Launches, nothing
 from lab.kernels.traffic import Traffic
 
-LOG2_E = tl.constexpr(math.log2(math.e))
 COUNTS = ["Sq", "Sk", "left", "right", "heads", "heads_all", "row_tiles", "group", "lse_head"]
 CACHED_BYTES = 16 * 2**20  # of keys and values that programs running together may share in the L2 cache
 
@@ -161,9 +163,9 @@ def _over_keys(
         k_rows = k_ptr + keys.to(tl.int64)[:, None] * k_row
         v_rows = v_ptr + keys.to(tl.int64)[:, None] * v_row
         k = _load(k_rows, features, there, D, HEAD, CUT)
-        scores = tl.dot(q, k.T)
+        scores = dot(q, k.T, tl.zeros((rows.shape[0], KEYS), tl.float32))
         if TAIL:
-            scores = tl.dot(q_tail, _load(k_rows, tail, there, D, HEAD + TAIL, CUT).T, scores)
+            scores = dot(q_tail, _load(k_rows, tail, there, D, HEAD + TAIL, CUT).T, scores)
         if CUT:
             seen = _seen(rows, keys, Sk, offset, left, right, prefix, RIGHT, LEFT, PREFIX)
             scores = tl.where(seen, scores, float("-inf"))
@@ -176,10 +178,10 @@ def _over_keys(
         total = total * shrink + tl.sum(p, 1)
         acc = acc * shrink[:, None]
         p = p.to(q.dtype)
-        acc = tl.dot(p, _load(v_rows, features, there, D, HEAD, CUT), acc)
+        acc = dot(p, _load(v_rows, features, there, D, HEAD, CUT), acc)
         if TAIL:
             acc_tail = acc_tail * shrink[:, None]
-            acc_tail = tl.dot(p, _load(v_rows, tail, there, D, HEAD + TAIL, CUT), acc_tail)
+            acc_tail = dot(p, _load(v_rows, tail, there, D, HEAD + TAIL, CUT), acc_tail)
         top = higher
     return acc, acc_tail, top, total
 
@@ -368,7 +370,7 @@ def _check(op: str, q: Tensor, k: Tensor, v: Tensor, causal: bool, window: Windo
 
 def plain_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """Rows and keys of a tile of the kernel above."""
-    *_, Sq, _, D = shape
+    _, _, _, Sq, _, D = sizes_of(shape)
     rows = 128 if Sq > 64 else 64
     if D <= 64:
         return Configuration.of(ROWS=rows, KEYS=64, num_warps=rows // 32, num_stages=3)
@@ -376,7 +378,7 @@ def plain_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def flash_attention_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (B, Hq, Hk, Sq, Sk, D)."""
+    """What a search may try for (B, Hq, Hk, S, D) or (B, Hq, Hk, Sq, Sk, D)."""
     *_, D = shape
     if D in FEATURES:
         for warpgroups in (2, 3) if D == 64 else (2,):
@@ -434,8 +436,8 @@ def flash_attention_lse_reference(
 def flash_attention_inputs(
     shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(q, k, v) of normal data for shape (B, Hq, Hk, Sq, Sk, D), contiguous."""
-    B, q_heads, k_heads, Sq, Sk, D = shape
+    """(q, k, v) of normal data for shape (B, Hq, Hk, S, D) or (B, Hq, Hk, Sq, Sk, D), contiguous."""
+    B, q_heads, k_heads, Sq, Sk, D = sizes_of(shape)
     generator = torch.Generator(device).manual_seed(seed)
     forms = ((B, q_heads, Sq, D), (B, k_heads, Sk, D), (B, k_heads, Sk, D))
     q, k, v = (torch.randn(form, dtype=dtype, device=device, generator=generator) for form in forms)
@@ -443,9 +445,9 @@ def flash_attention_inputs(
 
 
 def flash_attention_traffic(shape: tuple[int, ...], itemsize: int, *, causal: bool = False) -> Traffic:
-    """Least work for (B, Hq, Hk, Sq, Sk, D): read q, k and v once, write o once; two products of 2·D operations for
+    """Least work for (B, Hq, Hk, S, D) or (B, Hq, Hk, Sq, Sk, D): read q, k and v once, write o once; two products of 2·D operations for
     each score that the mask leaves. Exponentials are not counted, as is usual."""
-    B, q_heads, k_heads, Sq, Sk, D = shape
+    B, q_heads, k_heads, Sq, Sk, D = sizes_of(shape)
     queries, keys = B * q_heads * Sq * D, B * k_heads * Sk * D
     scores = Sq * Sk
     if causal:
@@ -459,5 +461,5 @@ def flash_attention_traffic(shape: tuple[int, ...], itemsize: int, *, causal: bo
 
 def scores_bytes(shape: tuple[int, ...], itemsize: int) -> int:
     """What one copy of all scores takes, that flash attention never stores: B · Hq · Sq · Sk elements."""
-    B, q_heads, _, Sq, Sk, _ = shape
+    B, q_heads, _, Sq, Sk, _ = sizes_of(shape)
     return B * q_heads * Sq * Sk * itemsize

@@ -33,49 +33,50 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from lab.kernels.launch import Configuration, Launch
+from lab.kernels.launch import Configuration, Launch, multiprocessors
 
 LOG2_E = gl.constexpr(math.log2(math.e))
 LN_2 = gl.constexpr(math.log(2))
 COUNTS = ["Sq", "Sk", "left", "right", "row_tiles", "group", "heads_all", "heads", "tiles"]
-# 2^x for x <= 0, of which one in PACK is computed by a polynomial on the multiply-add units: they have time to spare
-# where the special-function unit, with 16 results a clock, has none.
-EXP2_4 = gl.constexpr(
-    """
-    ex2.approx.ftz.f32 $0, $4;
-    ex2.approx.ftz.f32 $1, $5;
-    ex2.approx.ftz.f32 $2, $6;
-    ex2.approx.ftz.f32 $3, $7;
-    """
+SLACK = gl.constexpr(8.0)
+SHRINK_32 = gl.constexpr(
+    "{ .reg .pred p, q; setp.neu.f32 p, $64, 0f3F800000; setp.neu.f32 q, $66, 0f3F800000; or.pred p, p, q; "
+    "vote.sync.any.pred p, p, 0xffffffff; "
+    + " ".join(f"mov.f32 ${i}, ${i + 32};" for i in range(32))
+    + " @!p bra DONE; "
+    + " ".join(f"mul.f32 ${i}, ${i}, ${i + 64};" for i in range(32))
+    + " DONE: }"
 )
-EXP2_3_OF_4 = gl.constexpr(
-    """
-    {
-    .reg .f32 x, t, r, p;
-    .reg .b32 n, b;
-    ex2.approx.ftz.f32 $0, $4;
-    ex2.approx.ftz.f32 $1, $5;
-    ex2.approx.ftz.f32 $2, $6;
-    max.ftz.f32 x, $7, 0fC2FC0000;
-    add.rn.ftz.f32 t, x, 0f4B400000;
-    sub.rn.ftz.f32 r, t, 0f4B400000;
-    sub.rn.ftz.f32 r, x, r;
-    fma.rn.ftz.f32 p, r, 0f3D634C1C, 0f3E76026B;
-    fma.rn.ftz.f32 p, p, r, 0f3F317CEF;
-    fma.rn.ftz.f32 p, p, r, 0f3F7FFFAD;
-    mov.b32 n, t;
-    mov.b32 b, p;
-    shl.b32 n, n, 23;
-    add.s32 b, b, n;
-    mov.b32 $3, b;
-    }
-    """
-)
+SHRINK_32_OPERANDS = gl.constexpr(",".join(["=f"] * 32 + ["f"] * 64))
+
+
+def _powers(count: int, soft: int) -> str:
+    """PTX for 2^x of so many x <= 0, the last `soft` of them by a polynomial on the multiply-add units."""
+    lines = [".reg .f32 x, t, r, p; .reg .b32 n, b;"]
+    lines += [f"ex2.approx.ftz.f32 ${i}, ${i + count};" for i in range(count - soft)]
+    for i in range(count - soft, count):
+        lines.append(
+            f"max.ftz.f32 x, ${i + count}, 0fC2FC0000; add.rn.ftz.f32 t, x, 0f4B400000; "
+            "sub.rn.ftz.f32 r, t, 0f4B400000; sub.rn.ftz.f32 r, x, r; "
+            "fma.rn.ftz.f32 p, r, 0f3D634C1C, 0f3E76026B; fma.rn.ftz.f32 p, p, r, 0f3F317CEF; "
+            "fma.rn.ftz.f32 p, p, r, 0f3F7FFFAD; mov.b32 n, t; mov.b32 b, p; shl.b32 n, n, 23; add.s32 b, b, n; "
+            f"mov.b32 ${i}, b;"
+        )
+    return "{ " + " ".join(lines) + " }"
+
+
+EXP2_4 = gl.constexpr(_powers(4, 0))
+EXP2_4_1 = gl.constexpr(_powers(4, 1))
+EXP2_8_1 = gl.constexpr(_powers(8, 1))
 
 
 @gluon.jit
 def _exp2(x, SOFT: gl.constexpr):
-    ASM: gl.constexpr = EXP2_3_OF_4 if SOFT else EXP2_4
+    if SOFT == 8:
+        return gl.inline_asm_elementwise(
+            EXP2_8_1, "=f,=f,=f,=f,=f,=f,=f,=f,f,f,f,f,f,f,f,f", [x], dtype=gl.float32, is_pure=True, pack=8
+        )
+    ASM: gl.constexpr = EXP2_4_1 if SOFT == 4 else EXP2_4
     return gl.inline_asm_elementwise(ASM, "=f,=f,=f,=f,f,f,f,f", [x], dtype=gl.float32, is_pure=True, pack=4)
 
 
@@ -158,14 +159,33 @@ def _masked(s, n, rows, offset, Sk, left, right, KEYS: gl.constexpr, RIGHT: gl.c
 
 
 @gluon.jit
-def _softmax(s, top, total, qk_scale, MASKED: gl.constexpr, SOFT: gl.constexpr):
+def _softmax(s, top, qk_scale, MASKED: gl.constexpr, SOFT: gl.constexpr):
+    """Shares of the keys relative to the largest score so far, or to one before that is at most 2^SLACK below it."""
     higher = gl.maximum(top, gl.max(s, axis=1))
+    grown = (higher - top) * qk_scale > SLACK
+    higher = gl.where(grown, higher, top)
     anchor = higher * qk_scale
     if MASKED:
         anchor = gl.where(higher == float("-inf"), 0.0, anchor)
     p = _exp2(s * qk_scale - anchor[:, None], SOFT)
-    shrink = gl.exp2(top * qk_scale - anchor)
-    return p, higher, total * shrink + gl.sum(p, axis=1), shrink
+    shrink = gl.where(grown, gl.exp2(top * qk_scale - anchor), 1.0)
+    return p, higher, shrink
+
+
+@gluon.jit
+def _sums(p):
+    """The sum of what each thread holds of a row, (64, 4): the four threads of a row add theirs up once, at the end."""
+    return gl.sum(gl.sum(gl.reshape(p, [64, p.shape[1] // 8, 4, 2]), axis=3), axis=1)
+
+
+@gluon.jit
+def _shrunk(o, shrink):
+    """The rows of `o` times their factors; most often all are 1, and a branch spares the products."""
+    factors = gl.convert_layout(shrink, gl.SliceLayout(1, o.type.layout))[:, None]
+    o, factors = gl.broadcast(o, factors)
+    return gl.inline_asm_elementwise(
+        SHRINK_32, SHRINK_32_OPERANDS, [o, factors], dtype=gl.float32, is_pure=False, pack=32
+    )
 
 
 @gluon.jit
@@ -196,12 +216,13 @@ def _step(
     mbarrier.arrive(k_empty.index(stage), count=1)
     if (RIGHT or LEFT) and cut:
         s = _masked(s, n, rows, offset, Sk, left, right, KEYS, RIGHT, LEFT)
-    p_next, top, total, shrink = _softmax(s, top, total, qk_scale, RIGHT or LEFT, SOFT)
+    p_next, top, shrink = _softmax(s, top, qk_scale, RIGHT or LEFT, SOFT)
+    total = total * gl.convert_layout(shrink, gl.SliceLayout(1, total.type.layout))[:, None] + _sums(p_next)
     # All of the softmax is among what the wait returns, and a branch lies between, or the compilers would wait first.
     mbarrier.wait(v_full.index(before), ((count - 1) // STAGES) & 1)
     o, p, p_next, total, shrink = warpgroup_mma_wait(0, deps=[o, p, p_next, total, shrink])
     mbarrier.arrive(v_empty.index(before), count=1)
-    o = o * gl.convert_layout(shrink, gl.SliceLayout(1, o.type.layout))[:, None]
+    o = _shrunk(o, shrink)
     return o, gl.convert_layout(p_next.to(q.dtype), P_LAYOUT), top, total
 
 
@@ -230,6 +251,21 @@ def _compute(
         first_row = row * ROWS + WHICH * 64
         rows = first_row + gl.arange(0, 64, layout=ROW)
         mbarrier.wait(q_full, turn & 1)
+        mine = end
+        if RIGHT:
+            # Key tiles that the mask hides from these rows, though not from those of another warpgroup.
+            mine = gl.maximum(gl.minimum(end, gl.cdiv(first_row + 64 + offset + right, KEYS)), first + 1)
+            for _ in range(end - mine):
+                stage = count % STAGES
+                phase = (count // STAGES) & 1
+                mbarrier.wait(k_full.index(stage), phase)
+                mbarrier.arrive(k_empty.index(stage), count=1)
+                if TURNS:
+                    mbarrier.wait(order.index(WHICH), (count & 1) ^ (WHICH == 0))
+                    mbarrier.arrive(order.index((WHICH + 1) % WARPGROUPS), count=1)
+                mbarrier.wait(v_full.index(stage), phase)
+                mbarrier.arrive(v_empty.index(stage), count=1)
+                count += 1
         # The first key tile: nothing to add yet.
         stage = count % STAGES
         mbarrier.wait(k_full.index(stage), (count // STAGES) & 1)
@@ -243,21 +279,21 @@ def _compute(
         s = warpgroup_mma_wait(0, deps=[s_begun])
         mbarrier.arrive(k_empty.index(stage), count=1)
         if RIGHT or LEFT or RAGGED:
-            s = _masked(s, end - 1, rows, offset, Sk, left, right, KEYS, RIGHT, LEFT)
+            s = _masked(s, mine - 1, rows, offset, Sk, left, right, KEYS, RIGHT, LEFT)
         top = gl.full([64], float("-inf"), gl.float32, ROW)
-        total = gl.zeros([64], gl.float32, ROW)
-        p_first, top, total, _ = _softmax(s, top, total, qk_scale, RIGHT or LEFT or RAGGED, SOFT)
+        p_first, top, _ = _softmax(s, top, qk_scale, RIGHT or LEFT or RAGGED, SOFT)
+        total = _sums(p_first)
         p = gl.convert_layout(p_first.to(q.dtype), P_LAYOUT)
         o = gl.zeros([64, D], gl.float32, O_LAYOUT)
         count += 1
         # The mask cuts tiles on the right, the window on the left; those between are whole.
-        whole_end = end - 1
+        whole_end = mine - 1
         if RIGHT:
-            whole_end = gl.maximum(gl.minimum(end - 1, (first_row + offset + right + 1) // KEYS), first)
+            whole_end = gl.maximum(gl.minimum(mine - 1, (first_row + offset + right + 1) // KEYS), first)
         whole_first = first
         if LEFT:
             whole_first = gl.minimum(whole_end, gl.maximum(first, gl.cdiv(first_row + 63 + offset - left, KEYS)))
-        for n in range(end - 2, first - 1, -1):
+        for n in range(mine - 2, first - 1, -1):
             cut = (n >= whole_end) | (n < whole_first)
             o, p, top, total = _step(
                 q, buffers, count, n, cut, o, p, top, total,
@@ -268,9 +304,10 @@ def _compute(
         last = (count - 1) % STAGES
         mbarrier.wait(v_full.index(last), ((count - 1) // STAGES) & 1)
         o_begun = warpgroup_mma(p, v_smem.index(last).reshape([KEYS, D]), o, is_async=True)
-        empty = total == 0.0
-        lse = gl.where(empty, float("-inf"), (top * qk_scale + gl.log2(total)) * LN_2)
-        share = 1.0 / gl.where(empty, 1.0, total)
+        sums = gl.convert_layout(gl.sum(total, axis=1), ROW)
+        empty = sums == 0.0
+        lse = gl.where(empty, float("-inf"), (top * qk_scale + gl.log2(sums)) * LN_2)
+        share = 1.0 / gl.where(empty, 1.0, sums)
         inside = rows < Sq
         lse_at = (batch * heads + head).to(gl.int64) * Sq + rows
         gl.store(lse_ptr + lse_at, lse, mask=inside)
@@ -322,39 +359,36 @@ def _flash_attention_hopper_kernel(
     if WARPGROUPS == 2:
         gl.warp_specialize(
             [
-                (
-                    _compute,
-                    (results, buffers, counts, qk_scale, 0, 2, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS),
-                ),
-                (
-                    _compute,
-                    (results, buffers, counts, qk_scale, 1, 2, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS),
-                ),
+                (_compute, (results, buffers, counts, qk_scale, 0, 2, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
+                (_compute, (results, buffers, counts, qk_scale, 1, 2, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
                 (_load, (inputs, buffers, counts, RATIO, 2, KEYS, STAGES, RIGHT, LEFT)),
             ],
             [4, 1],
             [240, 24],
-        )
-    else:
+        )  # fmt: skip
+    elif WARPGROUPS == 3:
         gl.warp_specialize(
             [
-                (
-                    _compute,
-                    (results, buffers, counts, qk_scale, 0, 3, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS),
-                ),
-                (
-                    _compute,
-                    (results, buffers, counts, qk_scale, 1, 3, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS),
-                ),
-                (
-                    _compute,
-                    (results, buffers, counts, qk_scale, 2, 3, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS),
-                ),
+                (_compute, (results, buffers, counts, qk_scale, 0, 3, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
+                (_compute, (results, buffers, counts, qk_scale, 1, 3, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
+                (_compute, (results, buffers, counts, qk_scale, 2, 3, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
                 (_load, (inputs, buffers, counts, RATIO, 3, KEYS, STAGES, RIGHT, LEFT)),
             ],
             [4, 4, 1],
             [160, 160, 24],
-        )
+        )  # fmt: skip
+    else:
+        gl.warp_specialize(
+            [
+                (_compute, (results, buffers, counts, qk_scale, 0, 4, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
+                (_compute, (results, buffers, counts, qk_scale, 1, 4, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
+                (_compute, (results, buffers, counts, qk_scale, 2, 4, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
+                (_compute, (results, buffers, counts, qk_scale, 3, 4, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
+                (_load, (inputs, buffers, counts, RATIO, 4, KEYS, STAGES, RIGHT, LEFT)),
+            ],
+            [4, 4, 4, 1],
+            [112, 112, 112, 24],
+        )  # fmt: skip
 
 
 FEATURES = (64, 128, 256)  # of a head
@@ -377,13 +411,15 @@ class HopperLaunch(Launch):
         warpgroups, keys = chosen["WARPGROUPS"], chosen["KEYS"]
         row_tiles = triton.cdiv(Sq, 64 * warpgroups)
         tiles = row_tiles * B * q_heads
+        # Tiles that take equally long are dealt out beforehand, so that a program loads for the next while it computes.
+        programs = tiles if right is not None else min(tiles, multiprocessors(q.get_device()))
         self._descriptors = [_descriptor(x, rows) for x, rows in ((q, 64), (k, keys), (v, keys), (o, 64))]
         super().__init__(
-            _flash_attention_hopper_kernel, tiles, q.get_device(),
+            _flash_attention_hopper_kernel, programs, q.get_device(),
             Sq, Sk, left or 0, right or 0, row_tiles, group, B * q_heads, q_heads, tiles, num_warps=WARPS,
             RATIO=q_heads // k_heads, WARPGROUPS=warpgroups, KEYS=keys, D=D, STAGES=chosen.num_stages,
             RIGHT=right is not None, LEFT=left is not None, RAGGED=Sk % keys != 0,
-            SOFT=bool(chosen["SOFT"]), TURNS=bool(chosen["TURNS"]),
+            SOFT=chosen["SOFT"], TURNS=bool(chosen["TURNS"]),
         )  # fmt: skip
 
     def _launch(self, *arguments: Any) -> None:
