@@ -9,6 +9,8 @@ from lab.evidence.record import Timing
 from lab.profiler.readings import DIRTY_FLUSH, DO_BENCH, NVBENCH
 from lab.verdict.cells import SCOPE
 from lab.verdict.judge import POLICY_VERSION
+from lab.verdict.pooled import Pooled, pooled
+from lab.verdict.repeatability import Repeatability, repeatability
 from lab.verdict.results import RunResult
 from lab.verdict.spoiled import LARGEST_CANARY_DRIFT, deviations
 from lab.verdict.statistics import largest_rate
@@ -36,6 +38,8 @@ def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
             }
             for power in study.power
         },
+        "repeatability": {str(number): _pairs_data(found) for number, found in enumerate(repeatability(runs))},
+        "pooled": _pooled_data(pooled(runs)),
         "repeats": {str(number): _repeat_data(repeat) for number, repeat in enumerate(study.repeats)},
         "repeated": {
             "flip_count": sum(len(repeat.flips) for repeat in study.repeats),
@@ -75,6 +79,28 @@ def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
             if run.finish and run.sweep_ends
         },
     }  # fmt: skip
+
+
+def _pairs_data(found: Repeatability) -> dict[str, Any]:
+    """Pairs of runs of one source, and how often the one agreed with the other."""
+    return {
+        "gpu": found.gpu, "one_draw": found.one_draw, "boards": found.boards, "runs": found.runs, "pairs": found.pairs,
+        "holding_share": rounded(found.holding_share), "zero_share": rounded(found.share(found.zero)),
+        "changed_share": rounded(found.share(found.changed)), "flipped": found.flipped,
+    }  # fmt: skip
+
+
+def _pooled_data(found: Sequence[Pooled]) -> dict[str, Any]:
+    """By experiment, GPU, claim and case: the speed-up over all runs of the source that was measured last."""
+    data: dict[str, Any] = {}
+    for each in found:
+        if each.low is not None:
+            claims = data.setdefault(each.place.experiment, {}).setdefault(each.place.gpu, {})
+            claims.setdefault(each.place.claim, {})[each.place.case] = {
+                "ratio": rounded(each.ratio), "low": rounded(each.low), "high": rounded(each.high),
+                "boards": each.boards, "runs": list(each.runs),
+            }  # fmt: skip
+    return data
 
 
 def _repeat_data(repeat: Repeat) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.files.schemas import data_text
 from lab.website.files.shown_tables import shown_table
 from lab.website.outputs import Attachment, Document, Gathered, Output
+from lab.website.wording.threats import HELD, STILL
 
 Row = tuple[Sentence, ...]
 
@@ -43,6 +44,8 @@ class TrustPage:
     errors: Sentence  # how often the rule was wrong where nothing was to be found; empty where that was not tested
     tables: tuple[TableView, ...]
     data: Mapping[str, Any]
+    held: str = HELD  # the threat model: what is guarded against, and what is not
+    still: tuple[str, ...] = STILL
 
 
 def trust_pages(gathered: Gathered) -> Iterator[Output]:
