@@ -2,6 +2,7 @@
 
 from experiments.cheating_kernels import CHEATING_KERNELS
 from experiments.configuration_search import CONFIGURATION_SEARCH
+from experiments.cpu_fused_calls import CPU_FUSED_CALLS
 from experiments.fp8_gemm import FP8_GEMM
 from experiments.fp8_quantization import FP8_QUANTIZATION
 from experiments.gated_mlp import GATED_MLP_FUSION
@@ -32,6 +33,7 @@ EXPERIMENTS = (
     MEMORY_PRIMITIVES,
     HEADLINE_TABLES,
     CONFIGURATION_SEARCH,
+    CPU_FUSED_CALLS,
     GPU_CEILINGS,
     PROFILER_VALIDATION,
     MEASUREMENT_VALIDITY,

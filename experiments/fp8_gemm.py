@@ -72,7 +72,9 @@ DOWN = case(ROW, (2048, 3584, 18_944), "2048 tokens through the down projection 
 LLAMA = case(ROW, (4096, 14_336, 4096), "4096 tokens through the gate projection of Llama 3 8B", ALL_SHAPES)
 DECODE = case(ROW, (16, 18_944, 3584), "one decoding step of sixteen sequences", ALL_SHAPES)
 WHOLE = case(TENSOR, (2048, 18_944, 3584), "as before, with one scale for each tensor", ALL_SHAPES)
-SQUARES = case(BLOCK, (4096, 4096, 4096), "a scale for each 128 of a row and each square of 128 of the weight", ALL_SHAPES)
+SQUARES = case(
+    BLOCK, (4096, 4096, 4096), "a scale for each 128 of a row and each square of 128 of the weight", ALL_SHAPES
+)
 CALL = case(LINEAR, (2048, 18_944, 3584), "the gate projection with activations that the call quantises")
 PREFILL = (LARGE, SQUARE, GATE, DOWN, LLAMA)
 
@@ -96,8 +98,6 @@ def quantize_and_scaled(x: Tensor, weight: Tensor, q: Tensor, scale: Tensor) -> 
 
 def quantize_and_multiply(x: Tensor, weight: Tensor, q: Tensor, scale: Tensor) -> Tensor:
     return fp8_matmul(x, q, None, scale)
-
-
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:

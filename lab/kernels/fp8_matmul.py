@@ -28,7 +28,7 @@ from lab.kernels.checks import FLOATS, check_tensor, interpreting
 from lab.kernels.float8 import LARGEST, SMALLEST_SCALE, magnitude_bits, scale_of, to_float8
 from lab.kernels.fp8 import quantize_fp8
 from lab.kernels.gemm import Product, by_product
-from lab.kernels.gemm_rule import fp8_choices, fp8_rule, settle_product
+from lab.kernels.gemm_rule import fp8_choices, settle_product
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
@@ -75,7 +75,7 @@ def fp8_matmul(
     "row" or "block"; shapes of the scales as the module says, contiguous. accumulation: "fast" or "precise".
     bias: (N,) of `dtype`, contiguous. dtype: of y. configuration: how to launch, one of `fp8_matmul_choices`; by
     default the best that is known here.
-    Returns a new contiguous tensor (..., N); no rows or columns give an empty result. The same call gives the same bits.
+    Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """
@@ -106,15 +106,15 @@ def quantize_right(b: Tensor, granularity: str) -> tuple[Tensor, Tensor]:
 def quantize_squares(x: Tensor) -> tuple[Tensor, Tensor]:
     """(q, scale) with x ≈ q · scale, one scale for each square of 128 × 128, in one kernel launch.
 
-    x: (M, N), adjacent columns, float16, bfloat16 or float32. Returns q, float8_e4m3fn, of its shape, and scale, float32,
-    (ceil(M / 128), ceil(N / 128)), both new and contiguous. The scale is that of `quantize_fp8`, NaN and infinity
-    included. Raises as `fp8_matmul`.
+    x: (M, N), adjacent columns, float16, bfloat16 or float32. Returns q, float8_e4m3fn, of its shape, and scale,
+    float32, (ceil(M / 128), ceil(N / 128)), both new and contiguous. The scale is that of `quantize_fp8`, also where
+    there are NaN and infinity. Raises as `fp8_matmul`.
     """
     check_tensor("quantize_squares", "x", x)
     if x.dim() != 2 or (x.shape[1] > 1 and x.stride(1) != 1):
         raise ValueError(
-            f"quantize_squares: x has shape {tuple(x.shape)} and strides {x.stride()}; accepted is (M, N) with adjacent "
-            "columns"
+            f"quantize_squares: x has shape {tuple(x.shape)} and strides {x.stride()}; accepted is (M, N) with "
+            "adjacent columns"
         )
     q = torch.empty(x.shape, dtype=E4M3, device=x.device)
     squares = [triton.cdiv(size, BLOCK) for size in x.shape]
@@ -128,9 +128,7 @@ def quantize_squares(x: Tensor) -> tuple[Tensor, Tensor]:
     return q, scale
 
 
-def _settle(
-    a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, *options: Any
-) -> Callable[..., Any]:
+def _settle(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, *options: Any) -> Callable[..., Any]:
     return _settled(a, b, a_scale, b_scale, None, *options)
 
 
@@ -237,7 +235,7 @@ def fp8_matmul_tuning(granularity: str = "row", accumulation: str = "fast") -> T
 
 def dequantized(q: Tensor, scale: Tensor, square: int = 1) -> Tensor:
     """q · scale in float64, whatever the granularity; `square`: how many rows share a scale of blocks."""
-    if scale.dim() == 0 or scale.shape[-1] == 1 and scale.shape[:-1] == q.shape[:-1]:
+    if scale.dim() == 0 or (scale.shape[-1] == 1 and scale.shape[:-1] == q.shape[:-1]):
         return q.double() * scale.double()
     wide = scale.double().repeat_interleave(BLOCK, -1)[..., : q.shape[-1]]
     return q.double() * wide.repeat_interleave(square, 0)[: len(q)]
@@ -261,9 +259,7 @@ def fp8_matmul_inputs(
     return qa, qb, a_scale, b_scale
 
 
-def fp8_matmul_sources(
-    shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int
-) -> tuple[Tensor, Tensor]:
+def fp8_matmul_sources(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, Tensor]:
     """(a, b) for (M, N, K) of normal data, b so small that y is normal too."""
     M, N, K = shape
     generator = torch.Generator(device).manual_seed(seed)

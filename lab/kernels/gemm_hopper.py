@@ -247,10 +247,8 @@ def _hopper_gemm_kernel(
     b_tiles = gl.allocate_shared_memory(b.dtype, [STAGES, b_shape[0], b_shape[1]], b.layout)
     ready = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     free = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    if DIRECT:
-        y_tiles = free  # never used
-    else:
-        y_tiles = gl.allocate_shared_memory(y.dtype, [2] + y.block_type.shape, y.layout)
+    # DIRECT needs none: its place is taken by what is there anyway.
+    y_tiles = free if DIRECT else gl.allocate_shared_memory(y.dtype, [2, *y.block_type.shape], y.layout)
     for stage in gl.static_range(STAGES):
         mbarrier.init(ready.index(stage), count=1)
         mbarrier.init(free.index(stage), count=2)

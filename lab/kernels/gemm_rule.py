@@ -16,9 +16,9 @@ PROGRAMS = 132  # multiprocessors of an H100 or H200, which the rule was made on
 STEP_BYTES = 128  # of K that a tile takes at once: a line of shared memory
 FEW_ROWS = 64  # up to here the weight's bandwidth is the limit, and tiles of the other kernel are as low as that
 LEAST_DEPTH = 512  # of K in a share: below, adding the shares up costs more than it saves
-# (rows, columns): (stages, seconds of a step of 64 of K of 16 bits, on an H200 with all multiprocessors at work). Three
-# stages of the largest tiles leave room for a whole tile of y: with four, which goes through shared memory in two halves
-# that wait for one another, products are 1 to 3 % slower.
+# (rows, columns): (stages, seconds of a step of 128 bytes of K, on an H200 with all multiprocessors at work). Three
+# stages of the largest tiles leave room for a whole tile of y: with four, y goes through shared memory in two halves
+# that wait for one another, and products are 1 to 3 % slower.
 HOPPER_TILES = {
     (128, 256): (3, 0.68e-6), (256, 128): (3, 0.69e-6), (128, 128): (6, 0.345e-6), (128, 64): (8, 0.19e-6),
     (64, 256): (5, 0.36e-6), (64, 128): (8, 0.19e-6), (64, 64): (8, 0.12e-6),
@@ -164,11 +164,9 @@ def gemm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuratio
     yield from dict.fromkeys((rule, *_hopper_choices(shape, itemsize), pointer_rule(shape, itemsize)))
 
 
-
-
 def gated_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """For (M, F, K), where a tile is half of the gate and half of up."""
-    M, F, K = shape
+    M, _, K = shape
     if M <= FEW_ROWS or not K:
         return fitted(pointer_rule(shape, itemsize), unsplit=True, precise=False)
     return gemm_configuration(128, 256, STEP_BYTES // itemsize, stages=4, hopper=True, group=16)
@@ -193,7 +191,7 @@ def fp8_rule(shape: tuple[int, ...], itemsize: int, precise: bool, blocks: bool)
     if M <= FEW_ROWS or not K:
         return fitted(pointer_rule(shape, itemsize), unsplit=blocks, precise=precise)
     if precise:
-        return gemm_configuration(128, 128, STEP_BYTES, stages=5, hopper=True)
+        return gemm_configuration(128, 128, STEP_BYTES, stages=6, hopper=True)
     return gemm_rule(shape, itemsize)
 
 
@@ -202,7 +200,7 @@ def fp8_choices(shape: tuple[int, ...], itemsize: int, precise: bool, blocks: bo
     seen = [fp8_rule(shape, itemsize, precise, blocks)]
     yield seen[0]
     if precise:
-        others = (gemm_configuration(128, 128, STEP_BYTES, stages=5, hopper=True, group=group) for group in (4, 8, 16))
+        others = (gemm_configuration(128, 128, STEP_BYTES, stages=6, hopper=True, group=group) for group in (4, 8, 16))
     else:
         others = _hopper_choices(shape, itemsize)
     for choice in others:
