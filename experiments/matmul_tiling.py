@@ -153,8 +153,8 @@ CLAIMS = (
     ),
     Claim(
         name="divided-warps-beat-plain-triton",
-        text="With its warps divided the product is at least 1.15 times as fast as in plain Triton.",
-        subject=TRITON, baseline=POINTERS, cases=LISTED, threshold=1.15,
+        text="With its warps divided the product is at least 1.1 times as fast as in plain Triton.",
+        subject=TRITON, baseline=POINTERS, cases=LISTED, threshold=1.1,
     ),
     Claim(
         name="large-tiles-beat-small",

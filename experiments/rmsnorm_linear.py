@@ -137,8 +137,8 @@ CLAIMS = (
         Claim(
             name=f"triton-rmsnorm-linear-{each.shape[0]}x{each.shape[1]}-beats-{rival.name}",
             text=(
-                f"In a CUDA graph, of {rows} and {each.shape[1]} columns, norm and layer are at least {threshold} times "
-                f"as fast as {rival.title}."
+                f"In a CUDA graph, of {rows} and {each.shape[1]} columns, norm and layer are at least {threshold} "
+                f"times as fast as {rival.title}."
             ),
             subject=TRITON, baseline=rival, cases=(each,), scope="graph", threshold=threshold,
         )

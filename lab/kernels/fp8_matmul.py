@@ -272,12 +272,12 @@ def _by_pytorch(x: Tensor, granularity: str, square: int) -> tuple[Tensor, Tenso
     rows, columns = x.shape
     wide = x.float()
     if granularity == "tensor":
-        parts, axes = wide, (0, 1)
+        parts, axes = wide, [0, 1]
     elif granularity == "row":
-        parts, axes = wide, (1,)
+        parts, axes = wide, [1]
     else:
         filled = torch.nn.functional.pad(wide, (0, -columns % BLOCK, 0, -rows % square))
-        parts, axes = filled.unflatten(1, (-1, BLOCK)).unflatten(0, (-1, square)), (1, 3)
+        parts, axes = filled.unflatten(1, (-1, BLOCK)).unflatten(0, (-1, square)), [1, 3]
     scale = (parts.abs().amax(axes, keepdim=True) / LARGEST[E4M3]).clamp(min=SMALLEST_SCALE)
     q = (parts / scale).clamp(-LARGEST[E4M3], LARGEST[E4M3]).to(E4M3)
     if granularity == "block":
