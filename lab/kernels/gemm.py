@@ -20,7 +20,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import interpreting
-from lab.kernels.launch import Configuration, Launch
+from lab.kernels.launch import Configuration, Launch, capability
 
 COMBINED = (128, 1024)  # elements of y that a program adds up: few, where there are few, and shares many
 _INTERPRETED = tl.constexpr(interpreting())
@@ -223,7 +223,7 @@ def combined(product: Product, launch: Multiply, splits: int, rows: int) -> Mult
 @cache
 def on_hopper(device: int) -> bool:
     """Whether the GPU of that index, -1 for the CPU, has the units that `gemm_hopper` is written for."""
-    return device >= 0 and torch.cuda.get_device_capability(device)[0] == 9
+    return capability(device)[0] == 9
 
 
 def gemm_configuration(
