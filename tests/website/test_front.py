@@ -189,7 +189,7 @@ def test_the_index_of_decisions_has_a_closed_one_last(site):
 def test_the_glossary_has_every_scope_verdict_and_freshness_and_the_constants_of_the_code(site):
     page = Page(site / "glossary/index.html")
     assert {*SCOPES, *map(str, READING_ORDER), *map(str, Freshness)} <= set(page.ids)
-    assert f"from {NOISY_RATIO:.2f} on verdicts on a cell are marked noisy" in page.text
+    assert f"from {NOISY_RATIO:.2f} on verdicts on a cell are marked" in page.text
 
 
 @pytest.mark.parametrize(
