@@ -82,8 +82,8 @@ TRITON = Profile(
     name="triton-gated-mlp",
     title="Triton gated MLP",
     technique=(
-        "One kernel: a tile holds 128 columns of the gate and the same 128 of up, so that activation and product happen "
-        "in the registers that the sums are in."
+        "One kernel: a tile holds 128 columns of the gate and the same 128 of up, so that activation and product "
+        "happen in the registers that the sums are in."
     ),
     hypothesis="As fast as the product alone: no intermediate crosses memory.",
     signal="One kernel of the lab's; DRAM bytes near the least, Tensor-pipe use as in matmul-tiling.",
