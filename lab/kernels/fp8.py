@@ -24,7 +24,15 @@ from lab.kernels.checks import check_rows
 from lab.kernels.float8 import LARGEST, SMALLEST_SCALE, magnitude_bits, scale_of, to_float8
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, multiprocessors
 from lab.kernels.pieces import read_piece
-from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, check_held, norm_choices, norm_rule, piece_constants, row_choices
+from lab.kernels.rows import (
+    MAXIMUM_COLUMNS,
+    WIDEST_REGISTER_ROW,
+    check_held,
+    norm_choices,
+    norm_rule,
+    piece_constants,
+    row_choices,
+)
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements, by_rows
 from lab.kernels.wide_row import lane_maxima, once_more, read_tile, read_tiles

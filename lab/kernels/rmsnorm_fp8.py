@@ -73,9 +73,7 @@ def _rmsnorm_fp8_kernel(
             y = once_more(x[piece], total).to(tl.float32) * w_again
         else:
             y = products[piece]
-        write_float8_piece(
-            q_ptr + rows * N, inside, piece * BLOCK, y * rstd * factor, N, BLOCK, PARTIAL, AT_ONCE
-        )
+        write_float8_piece(q_ptr + rows * N, inside, piece * BLOCK, y * rstd * factor, N, BLOCK, PARTIAL, AT_ONCE)
 
 
 @triton.jit
