@@ -158,7 +158,7 @@ def _norms(operator: str) -> Iterator[Visit]:
 
 
 def _softmaxes(operator: str) -> Iterator[Visit]:
-    lengths = {width: () for width in (128, 512, 1024, 2048, 4096, 8192, 16384, 32768)}  # scores over a context
+    lengths = dict.fromkeys((128, 512, 1024, 2048, 4096, 8192, 16384, 32768), ())  # scores over a context
     yield from _rows(operator, lengths | vocabularies(), (*ODD_WIDTHS, *WIDE_ODD_WIDTHS))
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows, check_vector, checked_eps
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
+from lab.kernels.library import registered, row_result, traced
 from lab.kernels.pieces import read_piece, read_pieces, within, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
@@ -130,10 +131,24 @@ def layernorm(
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """
+    if configuration is None and traced(x):
+        y: Tensor = _registered(x, weight, bias, checked_eps("layernorm", eps))
+        return y
+    return _layernorm(x, weight, bias, eps, configuration)
+
+
+def _layernorm(
+    x: Tensor, weight: Tensor, bias: Tensor, eps: float, configuration: Configuration | None = None
+) -> Tensor:
     launch = _LAUNCHES(x, weight, bias, options=(configuration,))
     y = result_like(x)
     launch(as_rows(x), weight, bias, y, checked_eps("layernorm", eps))
     return y
+
+
+@registered("layernorm", lambda x, weight, bias, eps: row_result(x))
+def _registered(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    return _layernorm(x, weight, bias, eps)
 
 
 def _settle(x: Tensor, weight: Tensor, bias: Tensor, configuration: Configuration | None) -> Callable[..., Any]:

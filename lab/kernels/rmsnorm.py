@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows, check_vector, checked_eps
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
+from lab.kernels.library import registered, row_result, traced
 from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
@@ -90,10 +91,22 @@ def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Conf
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """
+    if configuration is None and traced(x):
+        y: Tensor = _registered(x, weight, checked_eps("rmsnorm", eps))
+        return y
+    return _rmsnorm(x, weight, eps, configuration)
+
+
+def _rmsnorm(x: Tensor, weight: Tensor, eps: float, configuration: Configuration | None = None) -> Tensor:
     launch = _LAUNCHES(x, weight, options=(configuration,))
     y = result_like(x)
     launch(as_rows(x), weight, y, checked_eps("rmsnorm", eps))
     return y
+
+
+@registered("rmsnorm", lambda x, weight, eps: row_result(x))
+def _registered(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    return _rmsnorm(x, weight, eps)
 
 
 def _settle(x: Tensor, weight: Tensor, configuration: Configuration | None) -> Callable[..., Any]:

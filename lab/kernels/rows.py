@@ -35,7 +35,7 @@ def row_rule(shape: tuple[int, ...], itemsize: int, *, most_loads: int = LOADS) 
     """
     M, N = shape
     block = triton.next_power_of_2(N)
-    if N <= NARROW_ROW or (N == block and (N <= WIDEST_SIMPLE_ROW or most_loads == LOADS)):
+    if N <= NARROW_ROW or (block == N and (N <= WIDEST_SIMPLE_ROW or most_loads == LOADS)):
         return _even_rule(M, block, itemsize)
     at_once = LOAD_BYTES // itemsize
     threads = 32

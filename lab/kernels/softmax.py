@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
+from lab.kernels.library import registered, row_result, traced
 from lab.kernels.pieces import read_pieces, write_piece
 from lab.kernels.rows import (
     MAXIMUM_COLUMNS,
@@ -171,10 +172,22 @@ def softmax(x: Tensor, *, configuration: Configuration | None = None) -> Tensor:
     of `x`. Zero rows give an empty result. Raises TypeError or ValueError naming the argument, what it was and what is
     accepted, and NotImplementedError where a gradient would be needed.
     """
+    if configuration is None and traced(x):
+        y: Tensor = _registered(x)
+        return y
+    return _softmax(x, configuration)
+
+
+def _softmax(x: Tensor, configuration: Configuration | None = None) -> Tensor:
     launch = _LAUNCHES(x, options=(configuration,))
     y = result_like(x)
     launch(as_rows(x), y)
     return y
+
+
+@registered("softmax", row_result)
+def _registered(x: Tensor) -> Tensor:
+    return _softmax(x)
 
 
 def _settle(x: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
