@@ -73,7 +73,7 @@ class Launch:
 
     def __call__(self, *arguments: Any) -> None:
         if is_compiling():
-            _untraced(self._launch, *arguments)
+            untraced(self._launch, *arguments)
         else:
             self._launch(*arguments)
 
@@ -110,7 +110,7 @@ class Launches:
 
     def __call__(self, *tensors: Tensor, options: tuple[Any, ...] = ()) -> Any:
         if is_compiling():
-            return _untraced(self._of, tensors, options)
+            return untraced(self._of, tensors, options)
         return self._of(tensors, options)
 
     def _of(self, tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> Any:
@@ -140,7 +140,7 @@ def _key(tensor: Tensor) -> tuple[Any, ...]:
 
 
 @_disable_dynamo  # torch.compiler.disable, without an import that would double the lab's start
-def _untraced(call: Callable[..., Any], *arguments: Any) -> Any:
+def untraced(call: Callable[..., Any], *arguments: Any) -> Any:
     """For torch.compile, which would otherwise follow a launch into Triton, and keep one that holds for one key."""
     return call(*arguments)
 
