@@ -33,6 +33,7 @@ class RowShape:
     threads: int
     rows_per_block: int = 1
     cluster: int = 1
+    stages: int = 0
 
 
 class _RowPlan(ctypes.Structure):
@@ -41,7 +42,8 @@ class _RowPlan(ctypes.Structure):
     _fields_ = (
         ("rows", ctypes.c_int64), ("stride", ctypes.c_int64), ("columns", ctypes.c_int32), ("width", ctypes.c_int32),
         ("vectors", ctypes.c_int32), ("threads", ctypes.c_int32), ("rows_per_block", ctypes.c_int32),
-        ("cluster", ctypes.c_int32), ("weight_is_float", ctypes.c_int32),
+        ("cluster", ctypes.c_int32), ("weight_is_float", ctypes.c_int32), ("stages", ctypes.c_int32),
+        ("blocks", ctypes.c_int32),
     )  # fmt: skip
 
 
@@ -132,5 +134,5 @@ def _plan(x: Tensor, shape: RowShape | None, *others: Tensor) -> _RowPlan:
         raise ValueError(f"shape: {chosen} holds fewer than the {N} columns of a row")
     return _RowPlan(
         rows=M, stride=rows.stride(0), columns=N, width=width, vectors=chosen.vectors, threads=chosen.threads,
-        rows_per_block=chosen.rows_per_block, cluster=chosen.cluster,
+        rows_per_block=chosen.rows_per_block, cluster=chosen.cluster, stages=chosen.stages,
     )  # fmt: skip

@@ -23,6 +23,8 @@ struct RowPlan {
     int32_t rows_per_block;
     int32_t cluster;  // blocks that share a row
     int32_t weight_is_float;
+    int32_t stages;  // rows on their way into a block's shared memory at once; 0: every block takes one row
+    int32_t blocks;  // of a launch with stages: those that run at the same time
 };
 
 __device__ __forceinline__ float lanes_sum(float value, int lanes) {
