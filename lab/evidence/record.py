@@ -117,7 +117,7 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiled:
-    """A Triton kernel that a profile launched at a case, as it was compiled for it."""
+    """A Triton or CUDA C++ kernel that a profile launched at a case, as it was compiled for it."""
 
     name: str
     registers_per_thread: int
@@ -126,7 +126,7 @@ class Compiled:
     warps: int
     stages: int
     configuration: Mapping[str, str]  # its compile-time constants
-    code_sha256: str  # of its PTX without the lines that name source files
+    code_sha256: str  # of its PTX without the lines that name source files; of CUDA C++, its sources and compiler
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

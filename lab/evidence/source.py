@@ -11,7 +11,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # What decides a measurement. Templates, documents and published evidence do not.
 STAGES = ("definition", "supervisor", "worker", "profiler", "evidence", "verdict")
 MEASURED = (
-    "lab/*.py", "lab/kernels/*.py", *(f"lab/{stage}/*.py" for stage in STAGES), "experiments/*.py", "pyproject.toml"
+    "lab/*.py", "lab/kernels/*.py", *(f"lab/{stage}/*.py" for stage in STAGES), "experiments/*.py", "pyproject.toml",
+    "lab/kernels/cuda/*.cu*",
 )  # fmt: skip
 
 

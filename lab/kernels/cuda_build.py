@@ -11,6 +11,8 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -22,13 +24,16 @@ FLAGS = ("-std=c++17", "-O3", "-shared", "-Xcompiler", "-fPIC")
 # A cluster, which wide rows need, is a notion of Hopper's and later chips.
 LEAST_CAPABILITY = 90
 
+# Whoever is to hear how many seconds nvcc took, each time that it compiles.
+compile_listeners: list[Callable[[float], None]] = []
+
 
 class CompilerMissing(RuntimeError):
     """There is no nvcc on this machine, or no GPU that it could compile these kernels for."""
 
 
 class CompilerFailed(RuntimeError):
-    """nvcc said no; the message ends in what it said."""
+    """nvcc said no; the message has its first error, then all that it said."""
 
 
 def nvcc() -> Path:
@@ -42,8 +47,7 @@ def nvcc() -> Path:
         if path.is_file() and os.access(path, os.X_OK):
             return path
     raise CompilerMissing(
-        "nvcc is not on this machine: looked in CUDA_HOME, CUDA_PATH, PATH and /usr/local/cuda; CUDA C++ kernels need "
-        "the CUDA toolkit"
+        "CUDA's compiler, nvcc, is not on this machine: it is neither in CUDA_HOME nor on PATH nor in its usual folder"
     )
 
 
@@ -58,8 +62,17 @@ def compiler_version() -> str:
 def architecture(capability: int) -> str:
     """nvcc's name of a chip, 'sm_90a' for capability 90; CompilerMissing for chips without clusters."""
     if capability < LEAST_CAPABILITY:
-        raise CompilerMissing(f"the GPU has compute capability {capability / 10}; the CUDA C++ kernels need 9.0 or later")
+        raise CompilerMissing(f"the GPU has compute capability {capability / 10}; accepted are 9.0 and later")
     return f"sm_{capability}a"
+
+
+def missing_compiler() -> str:
+    """Why no CUDA C++ can be compiled here; nothing where nvcc is there."""
+    try:
+        nvcc()
+    except CompilerMissing as problem:
+        return str(problem)
+    return ""
 
 
 @cache
@@ -73,7 +86,7 @@ def library(name: str, element: torch.dtype, capability: int) -> ctypes.CDLL:
 
 def built(name: str, element: torch.dtype, arch: str) -> Path:
     """The shared library's path, compiled now unless the same sources, compiler and flags made it before."""
-    path = _kept_in() / f"{name}-{ELEMENTS[element].strip('_')}-{arch}-{_key(name, element, arch)}.so"
+    path = _kept_in() / f"{name}-{ELEMENTS[element].strip('_')}-{arch}-{build_digest(name, element, arch)[:16]}.so"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -91,17 +104,22 @@ def source_digest(name: str) -> str:
     return digest.hexdigest()
 
 
-def _key(name: str, element: torch.dtype, arch: str) -> str:
+def build_digest(name: str, element: torch.dtype, arch: str) -> str:
+    """SHA-256 of all that decides the machine code: sources, compiler, architecture, dtype and flags."""
     facts = (source_digest(name), compiler_version(), arch, ELEMENTS[element], *FLAGS)
-    return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:16]
+    return hashlib.sha256("\0".join(facts).encode()).hexdigest()
 
 
 def _compile(name: str, element: torch.dtype, arch: str, to: Path) -> None:
     command = [nvcc(), *FLAGS, f"-arch={arch}", f"-DElement={ELEMENTS[element]}", "-o", to, SOURCES / f"{name}.cu"]
+    began = time.perf_counter()
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip()
-        raise CompilerFailed(f"nvcc could not compile {name}.cu for {arch} and {ELEMENTS[element]}: {said[-2000:]}")
+        said = (done.stderr or done.stdout).strip().splitlines()
+        first = next((line for line in said if "error" in line), said[0] if said else "no message")
+        raise CompilerFailed("\n".join([f"nvcc could not compile {name}.cu for {arch}: {first}", *said]))
+    for listen in compile_listeners:
+        listen(time.perf_counter() - began)
 
 
 def _kept_in() -> Path:

@@ -63,7 +63,7 @@ def _settle(gate: Tensor, up: Tensor, shape: GluShape | None) -> Callable[..., A
         rows=M, columns=N, gate_stride=gates.stride(0), up_stride=ups.stride(0), width=width, vectors=chosen.vectors,
         threads=chosen.threads,
     )  # fmt: skip
-    return CudaLaunch("swiglu", plan, gate, tensors=3)
+    return CudaLaunch("swiglu", plan, chosen, chosen.threads, gate, tensors=3)
 
 
 _SWIGLU = Launches(_settle)

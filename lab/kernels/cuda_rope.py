@@ -10,7 +10,7 @@ import triton
 from torch import Tensor
 from torch.autograd.graph import increment_version
 
-from lab.kernels.cuda_launch import CudaLaunch, check_on_gpu, dtype_of_companion, vector_width
+from lab.kernels.cuda_launch import CudaLaunch, check_on_gpu, is_float_beside, vector_width
 from lab.kernels.heads import angle_strides, check_angles, check_heads
 from lab.kernels.launch import Launches, nothing
 from lab.kernels.rope import check_own_memory
@@ -63,7 +63,7 @@ def rope_cuda(x: Tensor, cos: Tensor, sin: Tensor, *, inverse: bool = False, sha
 def rope_qk_cuda(
     q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *, inverse: bool = False, shape: RopeShape | None = None
 ) -> tuple[Tensor, Tensor]:
-    """`rope_cuda` of queries (B, Hq, S, D) and keys (B, Hk, S, D), in one launch. Returns (q, k) turned, new tensors."""
+    """`rope_cuda` of queries (B, Hq, S, D) and keys (B, Hk, S, D), in one launch. Returns two new tensors."""
     launch = _OF_BOTH(q, k, cos, sin, options=("rope_qk_cuda", inverse, shape))
     yq, yk = torch.empty_like(q), torch.empty_like(k)
     launch(q, k, yq, yk, cos, sin)
@@ -79,7 +79,9 @@ def rope_qk_cuda_(
     return q, k
 
 
-def _settle_one(x: Tensor, cos: Tensor, sin: Tensor, op: str, inverse: bool, shape: RopeShape | None) -> Callable[..., Any]:
+def _settle_one(
+    x: Tensor, cos: Tensor, sin: Tensor, op: str, inverse: bool, shape: RopeShape | None
+) -> Callable[..., Any]:
     check_heads(op, x=x)
     return _settle(x, None, cos, sin, op, inverse, shape)
 
@@ -100,7 +102,7 @@ def _settle(
     k_heads = k.shape[1] if k is not None else 0
     check_on_gpu(op, q=q, cos=cos, sin=sin)
     check_angles(op, cos, sin, (B, S, D), q.device)
-    angles_are_float = dtype_of_companion(op, "cos", cos, q)
+    angles_are_float = is_float_beside(op, "cos", cos, q)
     if sin.dtype != cos.dtype:
         raise ValueError(f"{op}: sin has dtype {sin.dtype}; accepted is that of cos, {cos.dtype}")
     if not B * S * (q_heads + k_heads):
@@ -124,7 +126,7 @@ def _settle(
         *(_Strides(*x.stride()[:3]) for x in (*inputs, *outputs)), *angles, B, q_heads, k_heads, S, D, half, width,
         heads, tokens, q.stride(1) < q.stride(2), angles_are_float, inverse, in_place,
     )  # fmt: skip
-    return CudaLaunch("rope", plan, q, tensors=6)
+    return CudaLaunch("rope", plan, chosen, lanes * tokens, q, tensors=6)
 
 
 _OF_ONE = Launches(_settle_one)

@@ -13,7 +13,7 @@ import triton
 from torch import Tensor
 
 from lab.kernels.checks import check_rows, check_vector, checked_eps
-from lab.kernels.cuda_launch import CudaLaunch, check_on_gpu, dtype_of_companion, vector_width
+from lab.kernels.cuda_launch import CudaLaunch, check_on_gpu, is_float_beside, vector_width
 from lab.kernels.launch import Launches, as_rows, nothing, result_like
 from lab.kernels.rows import MAXIMUM_COLUMNS
 
@@ -35,6 +35,10 @@ class RowShape:
     cluster: int = 1
     stages: int = 0
 
+    @property
+    def block_threads(self) -> int:
+        return self.threads * self.rows_per_block
+
 
 class _RowPlan(ctypes.Structure):
     """As `RowPlan` in cuda/rows.cuh."""
@@ -52,7 +56,7 @@ def rmsnorm_cuda(x: Tensor, weight: Tensor, eps: float = 1e-6, *, shape: RowShap
 
     x: (..., N) on a GPU, any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of the dtype of x or
     float32. shape: how rows are spread over threads; by default by rule. Returns a new contiguous tensor of the shape
-    and dtype of `x`. Raises as `rmsnorm` does, and CompilerMissing or CompilerFailed where nvcc cannot build the kernel.
+    and dtype of `x`. Raises as `rmsnorm` does, and CompilerMissing or CompilerFailed where nvcc cannot build it.
     """
     launch = _RMSNORM(x, weight, options=(shape,))
     y = result_like(x)
@@ -72,12 +76,12 @@ def _settle_rmsnorm(x: Tensor, weight: Tensor, shape: RowShape | None) -> Callab
     check_rows("rmsnorm_cuda", x, MAXIMUM_COLUMNS)
     check_vector("rmsnorm_cuda", "weight", weight, x)
     check_on_gpu("rmsnorm_cuda", x=x, weight=weight)
-    weight_is_float = dtype_of_companion("rmsnorm_cuda", "weight", weight, x)
+    weight_is_float = is_float_beside("rmsnorm_cuda", "weight", weight, x)
     if x.numel() == 0:
         return nothing
-    plan = _plan(x, shape, weight)
+    plan, spread = _plan(x, shape, weight)
     plan.weight_is_float = weight_is_float
-    return CudaLaunch("rmsnorm", plan, x, tensors=3, numbers=1)
+    return CudaLaunch("rmsnorm", plan, spread, spread.block_threads, x, tensors=3, numbers=1)
 
 
 def _settle_softmax(x: Tensor, shape: RowShape | None) -> Callable[..., Any]:
@@ -85,7 +89,8 @@ def _settle_softmax(x: Tensor, shape: RowShape | None) -> Callable[..., Any]:
     check_on_gpu("softmax_cuda", x=x)
     if x.numel() == 0:
         return nothing
-    return CudaLaunch("softmax", _plan(x, shape), x, tensors=2)
+    plan, spread = _plan(x, shape)
+    return CudaLaunch("softmax", plan, spread, spread.block_threads, x, tensors=2)
 
 
 _RMSNORM = Launches(_settle_rmsnorm)
@@ -124,7 +129,7 @@ def _whole_warps(threads: int) -> int:
     return triton.cdiv(threads, WARP) * WARP
 
 
-def _plan(x: Tensor, shape: RowShape | None, *others: Tensor) -> _RowPlan:
+def _plan(x: Tensor, shape: RowShape | None, *others: Tensor) -> tuple[_RowPlan, RowShape]:
     rows = x.reshape(-1, x.shape[-1])
     M, N = rows.shape
     aligned = all(other.data_ptr() % 16 == 0 for other in others)
@@ -132,7 +137,8 @@ def _plan(x: Tensor, shape: RowShape | None, *others: Tensor) -> _RowPlan:
     chosen = shape or row_shape((M, N), x.element_size(), vectored=width > 1)
     if chosen.vectors * chosen.threads * chosen.cluster * width < N:
         raise ValueError(f"shape: {chosen} holds fewer than the {N} columns of a row")
-    return _RowPlan(
+    plan = _RowPlan(
         rows=M, stride=rows.stride(0), columns=N, width=width, vectors=chosen.vectors, threads=chosen.threads,
         rows_per_block=chosen.rows_per_block, cluster=chosen.cluster, stages=chosen.stages,
     )  # fmt: skip
+    return plan, chosen

@@ -1,4 +1,4 @@
-"""What Triton made of a profile: the kernels of one call as they were compiled, and what making them cost.
+"""What Triton or nvcc made of a profile: the kernels of one call as they were compiled, and what making them cost.
 
 Asked around a profile's first two calls, which nobody times. Triton tells its hooks little more than a kernel's name,
 so two of its methods are wrapped while these calls last, and are themselves again before anything is timed.
@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.evidence.record import Compiled
+from lab.kernels.cuda_build import compile_listeners
+from lab.kernels.cuda_launch import CudaKernel, launch_listeners
 
 # What PTX holds for debuggers: where the source lay, and labels for it. The code is the rest.
 DEBUG_SECTIONS = re.compile(r"^\s*\.section\b[^{]*\{[^}]*\}", re.MULTILINE)
@@ -22,10 +24,10 @@ COMMENTS = re.compile(r"\s*//.*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """What a profile's first call took, and the Triton kernels that each further call launches."""
+    """What a profile's first call took, and the Triton and CUDA C++ kernels that each further call launches."""
 
     seconds: float
-    compile_seconds: float | None  # None: Triton compiled nothing, or found it in its cache
+    compile_seconds: float | None  # None: neither Triton nor nvcc compiled anything, or it was in a cache
     autotune_seconds: float | None  # compiling the configurations included; None: there was nothing to choose
     compiled: tuple[Compiled, ...]
 
@@ -49,7 +51,10 @@ def making_of(call: Callable[[], Any], *, again: bool) -> Making:
         seconds=round(seconds, 6),
         compile_seconds=_total(compiled),
         autotune_seconds=_total(tuned),
-        compiled=tuple(describe(kernel) for kernel in dict.fromkeys(kernels)),
+        compiled=tuple(
+            describe_cuda(kernel) if isinstance(kernel, CudaKernel) else describe(kernel)
+            for kernel in dict.fromkeys(kernels)
+        ),
     )
 
 
@@ -74,6 +79,20 @@ def code_digest(ptx: str) -> str:
     return hashlib.sha256(code.encode()).hexdigest()
 
 
+def describe_cuda(kernel: CudaKernel) -> Compiled:
+    """A CUDA C++ kernel of the lab's; a register is four bytes."""
+    return Compiled(
+        name=kernel.name,
+        registers_per_thread=kernel.registers_per_thread,
+        spills=kernel.spilled_bytes // 4,
+        shared_bytes=kernel.shared_bytes,
+        warps=-(-kernel.threads // 32),
+        stages=1,
+        configuration=dict(kernel.configuration),
+        code_sha256=kernel.code_sha256,
+    )
+
+
 def _constants(source: Any) -> Iterator[tuple[str, str]]:
     """Compile-time constants by the name of their parameter; Triton knows them by position."""
     names = list(source.signature)
@@ -87,15 +106,19 @@ def _total(seconds: list[float]) -> float | None:
 
 @contextmanager
 def _compilations(seconds: list[float]) -> Iterator[None]:
-    """Notes how long each kernel takes that Triton compiles afresh."""
+    """Notes how long each kernel takes that Triton or nvcc compiles afresh."""
     from triton import knobs
 
     def listen(*, times: Any, cache_hit: bool, **_: Any) -> None:
         if not cache_hit:
             seconds.append(times.total * 1e-6)
 
-    with _replaced(knobs.compilation, "listener", lambda previous: listen):
-        yield
+    compile_listeners.append(seconds.append)
+    try:
+        with _replaced(knobs.compilation, "listener", lambda previous: listen):
+            yield
+    finally:
+        compile_listeners.remove(seconds.append)
 
 
 @contextmanager
@@ -119,7 +142,8 @@ def _autotuning(seconds: list[float]) -> Iterator[None]:
 
 @contextmanager
 def _launches(kernels: list[Any]) -> Iterator[None]:
-    """Notes each compiled kernel launched: Triton asks it for metadata before, where someone listens."""
+    """Notes each compiled kernel launched: Triton asks it for metadata before, where someone listens, and CUDA C++
+    tells its listeners."""
     from triton import knobs
     from triton.compiler import CompiledKernel
 
@@ -134,10 +158,12 @@ def _launches(kernels: list[Any]) -> Iterator[None]:
         """A kernel of the lab's passes Triton by, unless someone listens."""
 
     knobs.runtime.launch_enter_hook.add(listen)
+    launch_listeners.append(kernels.append)
     try:
         with _replaced(CompiledKernel, "launch_metadata", noting):
             yield
     finally:
+        launch_listeners.remove(kernels.append)
         knobs.runtime.launch_enter_hook.remove(listen)
 
 
