@@ -13,6 +13,7 @@ from experiments.rmsnorm_rope_fusion import RMSNORM_ROPE_FUSION
 from experiments.rope_fusion import ROPE_FUSION
 from experiments.softmax_fusion import SOFTMAX_FUSION
 from experiments.swiglu_fusion import SWIGLU_FUSION
+from experiments.triton_vs_cuda import TRITON_VS_CUDA
 
 EXPERIMENTS = (
     NORMALIZATION_FUSION,
@@ -23,6 +24,7 @@ EXPERIMENTS = (
     FP8_QUANTIZATION,
     MEMORY_PRIMITIVES,
     HEADLINE_TABLES,
+    TRITON_VS_CUDA,
     CONFIGURATION_SEARCH,
     GPU_CEILINGS,
     PROFILER_VALIDATION,

@@ -47,8 +47,8 @@ class CudaLaunch:
 
     plan: as the source has it. spread: the dataclass that says how the work is spread, and threads: of a block, both
     for the record. `like`: a tensor of the dtype and device that the launch is for. tensors, numbers: how many
-    arguments of either kind a call brings. Every later call must bring tensors that the plan holds for. RuntimeError with CUDA's
-    own words where a launch fails.
+    arguments of either kind a call brings. Every later call must bring tensors that the plan holds for. RuntimeError
+    with CUDA's own words where a launch fails.
     """
 
     __slots__ = ("_device", "_error_text", "_kernel", "_plan", "_plan_address", "_run")
@@ -65,6 +65,7 @@ class CudaLaunch:
             loaded = library(name, like.dtype, capability)
             self._error_text = loaded.error_text
             self._error_text.restype = ctypes.c_char_p
+            _check_layout(name, loaded, plan)
             facts = _Facts()
             self._check(loaded.prepare(ctypes.byref(plan), ctypes.byref(facts)), f"{name}.cu")
         arch = architecture(capability)
@@ -100,6 +101,11 @@ class CudaLaunch:
     def _check(self, error: int, what: str) -> None:
         if error:
             raise RuntimeError(f"CUDA error: {what}: {self._error_text(error).decode()} ({error})")
+
+
+def _check_layout(name: str, loaded: ctypes.CDLL, plan: ctypes.Structure) -> None:
+    if (there := loaded.plan_bytes()) != (here := ctypes.sizeof(plan)):
+        raise TypeError(f"{name}.cu: its plan has {there} bytes; that of {type(plan).__name__} has {here}")
 
 
 def _entry(loaded: ctypes.CDLL, tensors: int, numbers: int) -> Callable[..., int]:

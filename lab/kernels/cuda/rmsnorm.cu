@@ -7,11 +7,11 @@ constexpr int MOST_STAGES = 8;
 // x stays packed in registers between the sum of squares and the result, so it crosses memory once. The weight is read
 // before the reduction, so that its latency passes meanwhile, where registers allow.
 template <typename T, typename W, int WIDTH, int VECTORS, Reach REACH>
-__global__ void __launch_bounds__(most_threads(VECTORS * WIDTH * sizeof(T), REACH))
+__global__ void __launch_bounds__(most_threads(held_bytes<T>(WIDTH, VECTORS), REACH))
     rmsnorm_cuda(const T* __restrict__ x, const W* __restrict__ weight, T* __restrict__ y, float eps, RowPlan plan) {
     __shared__ Exchange<REACH> exchange;
     if constexpr (REACH == WITHIN_CLUSTER) announce_start();
-    constexpr bool WEIGHT_FIRST = VECTORS * WIDTH * sizeof(W) <= 64;
+    constexpr bool WEIGHT_FIRST = held_bytes<W>(WIDTH, VECTORS) <= 64;
     const int64_t row = REACH == WITHIN_CLUSTER ? blockIdx.x / blocks_in_cluster()
                                                 : static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
     const bool present = row < plan.rows;
@@ -64,7 +64,8 @@ __global__ void __launch_bounds__(most_threads(VECTORS * WIDTH * sizeof(T), REAC
 // As many blocks as run at the same time take rows in turn. The copy engine brings `stages` rows ahead, and the weight
 // stays in registers from row to row.
 template <typename T, typename W, int WIDTH, int VECTORS>
-__global__ void __launch_bounds__(most_threads(VECTORS * WIDTH * sizeof(T), WITHIN_BLOCK))
+__global__ void __launch_bounds__(
+    most_threads((held_bytes<T>(WIDTH, VECTORS) + held_bytes<W>(WIDTH, VECTORS)) / 2, WITHIN_BLOCK))
     rmsnorm_bulk_cuda(const T* __restrict__ x, const W* __restrict__ weight, T* __restrict__ y, float eps, RowPlan plan) {
     extern __shared__ __align__(128) unsigned char rows[];
     __shared__ uint64_t arrivals[MOST_STAGES];
@@ -185,3 +186,5 @@ extern "C" int run(const RowPlan* plan, const void* x, const void* weight, void*
 extern "C" int prepare(RowPlan* plan, KernelFacts* facts) {
     return plan->weight_is_float ? tell<float>(*plan, facts) : tell<Element>(*plan, facts);
 }
+
+extern "C" int plan_bytes() { return sizeof(RowPlan); }

@@ -124,3 +124,5 @@ extern "C" int prepare(const RopePlan* plan, KernelFacts* facts) {
     DISPATCH(*plan, USE);
 #undef USE
 }
+
+extern "C" int plan_bytes() { return sizeof(RopePlan); }

@@ -168,7 +168,12 @@ int describe_rows(Kernel kernel, const RowPlan& plan, KernelFacts* facts) {
         return cudaErrorInvalidValue;                                                   \
     } while (0)
 
-// The threads of a block that a kernel is compiled for: with more registers a thread, fewer.
-constexpr int most_threads(int held_bytes, Reach reach) {
-    return reach == WITHIN_WARP ? 256 : held_bytes <= 64 ? 1024 : 512;
+// Registers of a thread that hold VECTORS vectors, as bytes: even a single 16-bit element takes a whole one.
+template <typename T>
+__host__ __device__ constexpr int held_bytes(int width, int vectors) {
+    const int vector_bytes = width * static_cast<int>(sizeof(T));
+    return vectors * (vector_bytes < 4 ? 4 : vector_bytes);
 }
+
+// The threads of a block that a kernel is compiled for: with more registers a thread, fewer.
+constexpr int most_threads(int held, Reach reach) { return reach == WITHIN_WARP ? 256 : held <= 64 ? 1024 : 512; }

@@ -4,7 +4,7 @@
 // Every thread takes powers relative to its own largest value and keeps them, so that one exchange of (largest, sum)
 // settles the row and each element costs one exponential. A row of -inf alone, or with +inf or NaN in it, gives NaN.
 template <typename T, int WIDTH, int VECTORS, Reach REACH>
-__global__ void __launch_bounds__(most_threads(VECTORS * WIDTH * sizeof(T), REACH))
+__global__ void __launch_bounds__(most_threads(held_bytes<T>(WIDTH, VECTORS), REACH))
     softmax_cuda(const T* __restrict__ x, T* __restrict__ y, RowPlan plan) {
     __shared__ Exchange<REACH> largest_of, sum_of;
     if constexpr (REACH == WITHIN_CLUSTER) announce_start();
@@ -91,3 +91,5 @@ extern "C" int prepare(const RowPlan* plan, KernelFacts* facts) {
     DISPATCH_ROWS(*plan, USE);
 #undef USE
 }
+
+extern "C" int plan_bytes() { return sizeof(RowPlan); }

@@ -89,3 +89,5 @@ extern "C" int prepare(const GluPlan* plan, KernelFacts* facts) {
     DISPATCH(*plan, USE);
 #undef USE
 }
+
+extern "C" int plan_bytes() { return sizeof(GluPlan); }
