@@ -83,6 +83,7 @@ def _settle_one(
     x: Tensor, cos: Tensor, sin: Tensor, op: str, inverse: bool, shape: RopeShape | None
 ) -> Callable[..., Any]:
     check_heads(op, x=x)
+    check_on_gpu(op, x=x)
     return _settle(x, None, cos, sin, op, inverse, shape)
 
 
@@ -90,6 +91,7 @@ def _settle_both(
     q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, op: str, inverse: bool, shape: RopeShape | None
 ) -> Callable[..., Any]:
     check_heads(op, q=q, k=k)
+    check_on_gpu(op, q=q, k=k)
     if op.endswith("_"):
         check_own_memory(op, q=q, k=k)
     return _settle(q, k, cos, sin, op, inverse, shape)
@@ -100,7 +102,6 @@ def _settle(
 ) -> Callable[..., Any]:
     B, q_heads, S, D = q.shape
     k_heads = k.shape[1] if k is not None else 0
-    check_on_gpu(op, q=q, cos=cos, sin=sin)
     check_angles(op, cos, sin, (B, S, D), q.device)
     angles_are_float = is_float_beside(op, "cos", cos, q)
     if sin.dtype != cos.dtype:
