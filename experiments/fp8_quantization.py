@@ -234,5 +234,5 @@ FP8_QUANTIZATION = Experiment(
         "Throughput": ("effective GB/s over the least traffic", "DRAM throughput and bytes (profiler)"),
         "Validation": ("error of q and of the scale against float64", "noise ratio (p95 / p50)"),
     },
-    scopes=("device_cold", "graph"),
+    scopes=("device_cold", "graph", "device_dirty"),
 )

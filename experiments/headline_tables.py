@@ -210,5 +210,5 @@ HEADLINE_TABLES = Experiment(
         "Causes": ("host time to enqueue a call", "kernels a call", "DRAM bytes over the least traffic (profiler)"),
         "Validation": ("error against float64", "noise ratio (p95 / p50)"),
     },
-    scopes=("device_cold", "graph", "eager"),
+    scopes=("device_cold", "graph", "eager", "device_dirty"),
 )

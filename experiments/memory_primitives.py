@@ -241,5 +241,5 @@ MEMORY_PRIMITIVES = Experiment(
         "Throughput": ("effective GB/s over the least traffic", "attained share of a copy or read of as many bytes"),
         "Validation": ("error against float64", "noise ratio (p95 / p50)", "DRAM bytes over the least (profiler)"),
     },
-    scopes=("device_cold", "graph"),
+    scopes=("device_cold", "graph", "device_dirty"),
 )

@@ -240,5 +240,5 @@ SOFTMAX_FUSION = Experiment(
         "Throughput": ("effective GB/s over the least traffic", "DRAM throughput and bytes (profiler)"),
         "Validation": ("error against float64", "noise ratio (p95 / p50)", "achieved occupancy (profiler)"),
     },
-    scopes=("device_cold", "graph"),
+    scopes=("device_cold", "graph", "device_dirty"),
 )

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,9 @@ class Order:
 class WorkerProcess:
     """Frames come from it, records of one sweep; `end` it whatever happens."""
 
-    def __init__(self, directory: Path, log: Path, left_out: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self, directory: Path, log: Path, left_out: Sequence[tuple[str, str]], environment: Mapping[str, str]
+    ) -> None:
         self.log = log
         self.at: list[str] = []  # experiment, case, profile and stage that it announced last
         self.fault = ""  # the exception that it says it dies of
@@ -59,7 +61,7 @@ class WorkerProcess:
                 self._process = subprocess.Popen(
                     [sys.executable, *OWN_MODULE, "lab.worker", str(directory), str(writer), *extra],
                     stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[writer], start_new_session=True,
-                    env=child_environment() | {"TORCHINDUCTOR_COMPILE_THREADS": "1"} | mark_parent(),
+                    env={**child_environment(), "TORCHINDUCTOR_COMPILE_THREADS": "1", **environment, **mark_parent()},
                 )  # fmt: skip
         except BaseException:
             os.close(reader)

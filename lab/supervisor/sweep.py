@@ -67,7 +67,7 @@ class Sweep:
             except WorkerEnded as refusal:
                 ended = refusal
             finally:
-                worker.end()
+                self.crew.release(worker)
         if isinstance(ended, DeadlinePassed):
             self._give_up(worker, todo, ended)
         elif ended and (key := self._announced(worker, todo)):
@@ -127,9 +127,8 @@ class Sweep:
 
     def _keep(self, *records: Record) -> None:
         self.ledger.keep(*records)
-        for record in records:
-            if isinstance(record, Cell):
-                self.progress.cell(record)
+        if cells := [record for record in records if isinstance(record, Cell)]:
+            self.progress.cells(cells)
 
     def _announced(self, worker: WorkerProcess, todo: Sequence[Key]) -> Key | None:
         """The cell that a worker's end is laid to: the one it announced, where that has no record yet."""

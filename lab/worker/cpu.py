@@ -59,6 +59,10 @@ class CpuClock:
         """None: a shared CPU drifts by more than any limit that would mean something."""
         return None
 
+    def peak_memory_bytes(self, run: Callable[[], Any]) -> int | None:
+        """None: torch keeps no count of a CPU's memory."""
+        return None
+
     def tampering(self) -> str:
         return ""
 

@@ -3,7 +3,8 @@
 A `device_cold` sample: the previous output is poisoned and released, so that the memory the call receives
 holds NaN; the cache is flushed by writing, then reading, a buffer of twice its size; the GPU spins while the
 host enqueues the call between two events. A sample whose start event the GPU had reached before the host
-was done is void, whatever its time. One synchronisation a block.
+was done is void, whatever its time. One synchronisation a block. In `device_dirty` the buffer is only written, so that
+lines are left in the cache that must go back to memory while the call runs.
 """
 
 import ctypes
@@ -30,6 +31,7 @@ PERSISTING_L2 = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE
 WATCHED: tuple[tuple[object, str], ...] = (
     *((torch.cuda.Event, name) for name in ("__new__", "record", "query", "elapsed_time", "synchronize")),
     *((torch.cuda, name) for name in ("Event", "synchronize", "_sleep", "CUDAGraph", "current_stream", "set_stream")),
+    *((torch.cuda, name) for name in ("memory_allocated", "max_memory_allocated", "reset_peak_memory_stats")),
     *((torch._C, name) for name in ("_cuda_synchronize", "_cuda_sleep", "_cuda_getCurrentStream")),
     *((torch.cuda.CUDAGraph, name) for name in ("capture_begin", "capture_end", "replay")),
     *((time, name) for name in ("perf_counter", "monotonic")),
@@ -39,7 +41,7 @@ WATCHED: tuple[tuple[object, str], ...] = (
 
 class CudaClock:
     device = "cuda"
-    scopes: tuple[str, ...] = ("device_cold", "device_warm", "graph", "eager")
+    scopes: tuple[str, ...] = ("device_cold", "device_warm", "graph", "eager", "device_dirty")
     CYCLES = 2_000_000
     CLOCK_CYCLES = 400_000  # about 200 µs: long against the timer's step
 
@@ -76,8 +78,8 @@ class CudaClock:
                 poison(output)
                 output = None
             call.prepare()
-            if scope == "device_cold":
-                self.flush()
+            if scope in ("device_cold", "device_dirty"):
+                self.flush(reads=scope == "device_cold")
             sleep(cycles)
             call.touch()
             timer.start(stream)
@@ -187,6 +189,17 @@ class CudaClock:
         late = start.query()
         torch.cuda.synchronize()
         return None if late else float(start.elapsed_time(stop)) * 1e-3
+
+    def peak_memory_bytes(self, run: Callable[[], Any]) -> int | None:
+        """By torch's own allocator: what a library takes from the driver by itself is not seen."""
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before_bytes = torch.cuda.memory_allocated()
+        output = run()
+        torch.cuda.synchronize()
+        peak_bytes = torch.cuda.max_memory_allocated() - before_bytes
+        del output
+        return int(peak_bytes)
 
     def flush(self, reads: bool = True) -> None:
         """Push everything out of the cache; reading back leaves clean lines, which cost nobody a write."""

@@ -30,6 +30,7 @@ STEADY = 0.005
 PACING_CALLS = 20
 LARGEST_ROTATION = 96
 MEMORY_SHARE = 1 / 3  # for the sets of a graph; the rest is for scratch, and for the float64 truths of the checks
+SMALLER_BLOCKS = {"device_dirty": 4}  # what the first scope's block is divided by: no claim is judged by this one
 CACHES_OUTGROWN = 3  # a graph goes round inputs and outputs of this many times the cache
 
 
@@ -138,7 +139,7 @@ class CaseTimer:
 
     def _pace(self, name: str) -> None:
         """Warm a profile up; size the spin and the block of each of its lanes."""
-        enqueue: list[float] = []
+        of_a_call: list[float] = []  # host times, which differ for a graph
         for scope in self._scopes:
             lane = _Lane(name, scope, self._indices(scope))
             if scope == "graph":
@@ -148,9 +149,12 @@ class CaseTimer:
                     reason = str(refusal).strip() or type(refusal).__name__
                     self._unmeasured[name][scope] = reason.splitlines()[0][:200]
                     continue
-            if scope == "graph" or not enqueue:
+            enqueue = of_a_call
+            if scope == "graph" or not of_a_call:
                 enqueue = self._clock.enqueue_seconds(self._calls(lane, PACING_CALLS))
                 self._mend(lane)
+            if scope != "graph":
+                of_a_call = enqueue
             if scope != "eager":
                 lane.enqueue_seconds = statistics.median(enqueue)
                 # The slow tail, not the median: a launch that the host is late for is a lost sample.
@@ -162,7 +166,7 @@ class CaseTimer:
         first = lane.scope == self._scopes[0]
         share = 0.5 if len(self._scopes) > 1 else 1.0
         budget_seconds = self._protocol.cell_seconds * (share if first else share / (len(self._scopes) - 1))
-        wanted = self._protocol.block if first else self._protocol.block // 2
+        wanted = self._protocol.block // (1 if first else SMALLER_BLOCKS.get(lane.scope, 2))
         fitting = int(budget_seconds / (self._protocol.rounds * sample_seconds))
         lane.block = max(self._protocol.smallest_block, min(wanted, fitting))
         if lane.block > fitting and first:
@@ -273,7 +277,7 @@ class CaseTimer:
     def _indices(self, scope: str) -> Sequence[int]:
         if scope == "device_warm":
             return (0,)
-        return range(self._protocol.ring if scope == "device_cold" else len(self._ring))
+        return range(self._protocol.ring if scope in ("device_cold", "device_dirty") else len(self._ring))
 
 
 def rotation(case: PlannedCase, cache_bytes: int, memory_bytes: int, profiles: int, fewest: int) -> int:

@@ -59,6 +59,7 @@ class Ready:
     subject: Subject
     making: Making
     correctness: Correctness
+    peak_memory_bytes: int | None = None
 
 
 class SweepCase(Witness):
@@ -156,9 +157,10 @@ class SweepCase(Witness):
             return None
         subject = Subject(function, profile.in_place)
         try:
-            making = self._make(subject, ring)
+            making = self._make(subject, ring, profile.recompiles)
             self.ran(profile.name)  # before anything is judged: the judges themselves may have been replaced
             correctness = self._check(profile, subject, ring)
+            peak_memory_bytes = self._peak_memory(subject, ring)
         except Exception as problem:  # any fault of a profile is a record of its cell, not the end of the sweep
             self.ran(profile.name)
             self._refuse_poison(problem)
@@ -166,17 +168,21 @@ class SweepCase(Witness):
             self._send(profile.name, "wrong" if charge else "failed", charge or fault(problem), None)
             return None
         self.ran(profile.name)
-        item = Ready(profile, subject, making, correctness)
+        item = Ready(profile, subject, making, correctness, peak_memory_bytes)
         if complaint := self.charges.get(profile.name, "") or correctness.message:
             self._send(profile.name, "wrong", complaint, item)
             return None
         return item
 
-    def _make(self, subject: Subject, ring: Ring) -> Making:
+    def _make(self, subject: Subject, ring: Ring, recompiles: bool) -> Making:
         def call() -> Any:
             return subject.function(*ring.pristine(0))
 
-        return making_of(call, again=self.clock.device == "cuda")
+        return making_of(call, again=self.clock.device == "cuda", recompiles=recompiles)
+
+    def _peak_memory(self, subject: Subject, ring: Ring) -> int | None:
+        arguments = ring.pristine(0)  # made before the call, and so no part of what it takes
+        return self.clock.peak_memory_bytes(lambda: subject.function(*arguments))
 
     def _refuse_poison(self, problem: Exception) -> None:
         """A CUDA fault can make the whole process useless: then it ends here, of the fault that did it."""
@@ -281,6 +287,8 @@ class SweepCase(Witness):
             compiled=item.making.compiled if item else (),
             compile_seconds=item.making.compile_seconds if item else None,
             autotune_seconds=item.making.autotune_seconds if item else None,
+            compiled_blind=item.making.blind if item else "",
+            peak_memory_bytes=item.peak_memory_bytes if item else None,
         )
         self.bench.emit("Cell", to_data(cell))
 

@@ -20,16 +20,18 @@ from lab.worker import (
     device,
     draws,
     guard,
+    inductor,
     launches,
     measure,
+    ptx,
     ring,
     sweep_case,
     tensors,
 )
 
 ROOMS = (
-    clock, codec, compiled, correctness, cpu, deferred, device, draws, guard, launches, measure, record, ring,
-    sweep_case, tensors,
+    clock, codec, compiled, correctness, cpu, deferred, device, draws, guard, inductor, launches, measure, ptx, record,
+    ring, sweep_case, tensors,
 )  # fmt: skip
 USED_OF = (builtins, gc, math, random, random.Random, random.SystemRandom, secrets, statistics, time, torch.Tensor)
 OPERATORS = tuple(f"__{name}__" for name in ("eq", "or", "and", "mul", "add", "getitem", "bool", "float"))

@@ -72,6 +72,7 @@ def experiment_data(
         "claims": {
             claim.claim.name: {
                 "status": claim.status,
+                "mark": claim.mark,
                 "measure": claim.claim.measure,
                 "threshold": claim.claim.threshold,
                 "scope": claim.claim.scope,
@@ -260,6 +261,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
             "ratio": rounded(verdict.speedup.ratio),
             "low": rounded(verdict.speedup.low),
             "high": rounded(verdict.speedup.high),
+            "run_low": rounded(verdict.speedup.of_run_alone[0]),
+            "run_high": rounded(verdict.speedup.of_run_alone[1]),
             "sweep_ratios": [rounded(ratio) for ratio in verdict.speedup.sweep_ratios],
         }
     if verdict.traffic:

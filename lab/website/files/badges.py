@@ -43,7 +43,7 @@ SHAPES = {
 }
 SCOPES = {
     "device_cold": "GPU time, nothing cached", "device_warm": "GPU time, inputs cached", "graph": "CUDA graphs",
-    "eager": "eager calls",
+    "eager": "eager calls", "device_dirty": "GPU time, dirty cache",
 }  # fmt: skip
 CPU_SCOPES = {"device_cold": "CPU time, nothing cached", "device_warm": "CPU time, inputs cached"}
 # Widths of characters at 11 px in Verdana, which is as wide as any that may take its place.

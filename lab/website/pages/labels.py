@@ -27,6 +27,7 @@ SCOPES = {
     "device_warm": "in GPU time with inputs cached",
     "graph": "in replayed CUDA graphs",
     "eager": "as an eager caller waits",
+    "device_dirty": "in GPU time after a flush that leaves dirty lines",
 }
 
 

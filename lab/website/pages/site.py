@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import make_protocol
-from lab.verdict import explained, judge, judge_traffic, spoiled, statistics, traffic
+from lab.verdict import explained, judge, judge_traffic, precision, spoiled, statistics, traffic, widening
 from lab.verdict.judge import RULES, Side, judge_case
 from lab.verdict.statistics import Latency, per_cent
 from lab.website.files.shown_tables import shown_table
@@ -22,6 +22,8 @@ class PolicyPage:
     version: int
     history: tuple[tuple[int, str], ...]
     rules: tuple[tuple[str, str], ...]
+    marks: tuple[tuple[str, str], ...]
+    sources: tuple[tuple[str, str], ...]  # of the constants that widen intervals
     traffic_rules: tuple[tuple[str, str], ...]
     example: tuple[str, ...]
     constants: tuple[tuple[str, str], ...]
@@ -40,22 +42,31 @@ def policy_page() -> PolicyPage:
     return PolicyPage(
         version=judge.POLICY_VERSION,
         history=tuple(sorted(judge.POLICY_HISTORY.items(), reverse=True)),
-        rules=tuple((str(status), text) for status, text in RULES.items()),
+        rules=tuple((str(status), text) for status, text in RULES),
+        marks=tuple(judge.MARKS.items()),
+        sources=(("Between sessions", widening.SESSION_SOURCE), ("Between draws", widening.DRAW_SOURCE)),
         traffic_rules=tuple((str(status), text) for status, text in judge_traffic.TRAFFIC_RULES.items()),
         example=tuple(_example()),
         constants=(
             ("Fewest sweeps for a verdict", str(judge.FEWEST_SWEEPS)),
             ("Sweeps below which a verdict is provisional", str(judge.FULL_SWEEPS)),
             ("Noise ratio that is noisy", f"{judge.NOISY_RATIO:.2f} and above"),
-            ("Widest half-width of an interval", per_cent(judge.WIDEST_HALF_WIDTH)),
+            ("Half-width beyond which an interval is wide", per_cent(judge.WIDEST_HALF_WIDTH)),
             ("Largest share of void samples, or of spoiled rounds", per_cent(judge.LARGEST_DROPPED_SHARE)),
-            ("Largest effect of a control that has not failed", per_cent(judge.LARGEST_CONTROL_EFFECT)),
-            ("Margin above parity that a sweep must clear", per_cent(judge.CLEAR_MARGIN)),
+            (
+                "Standard deviation between sessions",
+                f"{widening.SESSION_SHARE:.2f} of that between sweeps, {per_cent(widening.SESSION_FLOOR, 2)} at least",
+            ),
+            ("Standard deviation between an autotuner's draws", per_cent(widening.DRAW_SPREAD)),
             ("Margin around parity that counts as equivalent", per_cent(judge.EQUIVALENCE_MARGIN)),
             ("Confidence of intervals", per_cent(statistics.CONFIDENCE)),
-            ("Narrowest half-width of an interval", per_cent(statistics.SMALLEST_HALF_WIDTH, 1)),
-            ("Half-width that is precise enough", per_cent(PROTOCOL.target_half_width, 2)),
-            ("Sweeps of a case, where five are not precise enough", f"at most {PROTOCOL.most_sweeps}"),
+            ("Narrowest half-width of a run's own interval", per_cent(statistics.SMALLEST_HALF_WIDTH, 1)),
+            ("Half-width that is precise enough", per_cent(PROTOCOL.target_half_width)),
+            (
+                "Level at which a case needs no more sweeps",
+                f"that of its family, and no more than {(1 - statistics.CONFIDENCE) / 2 / precision.EARLY:g}",
+            ),
+            ("Sweeps of a case that is near a threshold or imprecise", f"at most {PROTOCOL.most_sweeps}"),
             ("Time at a reduced clock that spoils a round", f"{per_cent(spoiled.LARGEST_VIOLATION_SHARE)} of it"),
             (
                 "Clock that spoils a round",
@@ -79,7 +90,7 @@ def _example() -> Iterator[str]:
     )  # fmt: skip
     control = _made_up((1.0, 1.001, 0.999, 1.002, 1.0))
     for ratios in ((1.17, 1.18, 1.18, 1.19, 1.18), (1.01, 1.0, 1.015, 1.01, 1.005), (1.01, 1.03, 1.02, 1.04, 1.02)):
-        found = _made_up(ratios)
+        found = widening.widened(_made_up(ratios), control)
         verdict = judge_case(calm, calm, found, USUAL_THRESHOLD, control)
         told = ", ".join(f"{ratio:g}" for ratio in ratios)
         mark = f" and marked {verdict.mark}" if verdict.mark else ""

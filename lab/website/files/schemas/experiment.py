@@ -166,13 +166,16 @@ CELL = record(
 VERDICT = record(
     {"status": STATUS, "mark": TEXT, "reason": TEXT},
     {
-        **all_of(ANY_NUMBER, "ratio low high subject_bytes baseline_bytes"),
+        **all_of(ANY_NUMBER, "ratio low high run_low run_high subject_bytes baseline_bytes"),
         "sweep_ratios": listing(NUMBER, "The ratio of each sweep by itself."),
     },
+    about="From low to high is the interval for any board of the GPU model, from run_low to run_high that of this run "
+    "alone.",
 )
 CLAIM = record(
     {
         "status": STATUS,
+        "mark": said(TEXT, "“one draw” where the verdict rests on such evidence."),
         "measure": choice("speedup", "traffic"),
         "threshold": NUMBER,
         "scope": TEXT,
