@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lab.kernels.checks import check_rows, check_vector, checked_eps
+from lab.kernels.checks import check_rows, check_vector, checked_eps, checked_number
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
@@ -22,7 +22,7 @@ from lab.kernels.wide_row import lane_sums, once_more, read_tile, read_tiles, wr
 
 @triton.jit
 def _rmsnorm_kernel(
-    x_ptr, w_ptr, y_ptr, eps, M, x_stride: tl.constexpr,
+    x_ptr, w_ptr, y_ptr, eps, offset, M, x_stride: tl.constexpr,
     N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program, each held in registers: x crosses memory once."""
@@ -35,13 +35,13 @@ def _rmsnorm_kernel(
     w = tl.load(w_ptr + columns, mask=weight_mask, other=zero)
     x = x.to(tl.float32)
     rstd = tl.rsqrt(tl.sum(x * x, axis=1, keep_dims=True) / N + eps)
-    y = (x * rstd * w.to(tl.float32)).to(y_ptr.dtype.element_ty)
+    y = (x * rstd * (w.to(tl.float32) + offset)).to(y_ptr.dtype.element_ty)
     tl.store(y_ptr + rows * N + columns, y, mask=mask)
 
 
 @triton.jit
 def _rmsnorm_wide_kernel(
-    x_ptr, w_ptr, y_ptr, eps, M, x_stride: tl.constexpr,
+    x_ptr, w_ptr, y_ptr, eps, offset, M, x_stride: tl.constexpr,
     N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """One row a program, in tiles of BLOCK columns: the first HELD stay in registers, the rest is read twice."""
@@ -64,25 +64,29 @@ def _rmsnorm_wide_kernel(
     for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        write_tile(y_ptr, LAST - back, x * rstd * w, N, BLOCK, MASKED, PASSING)
+        write_tile(y_ptr, LAST - back, x * rstd * (w + offset), N, BLOCK, MASKED, PASSING)
     for tile in tl.static_range(HELD):
         w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        y_held = once_more(held[tile], total).to(tl.float32) * rstd * w_held
+        y_held = once_more(held[tile], total).to(tl.float32) * rstd * (w_held + offset)
         write_tile(y_ptr, tile * BLOCK, y_held, N, BLOCK, MASKED, PASSING)
 
 
-def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Configuration | None = None) -> Tensor:
+def rmsnorm(
+    x: Tensor, weight: Tensor, eps: float = 1e-6, *,
+    offset: float = 0.0, configuration: Configuration | None = None,
+) -> Tensor:  # fmt: skip
     """RMSNorm of the rows of `x`, in one kernel launch.
 
     x: (..., N), any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of any accepted dtype.
-    configuration: how to launch, one of `rmsnorm_choices`; by default the best that is known here.
+    offset: is added to the weight in float32; Gemma's norms, which keep w − 1, have 1. configuration: how to launch,
+    one of `rmsnorm_choices`; by default the best that is known here.
     Returns a new contiguous tensor of the shape and dtype of `x`. Zero rows give an empty result.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """
     launch = _LAUNCHES(x, weight, options=(configuration,))
     y = result_like(x)
-    launch(as_rows(x), weight, y, checked_eps("rmsnorm", eps))
+    launch(as_rows(x), weight, y, checked_eps("rmsnorm", eps), checked_number("rmsnorm", "offset", offset))
     return y
 
 
@@ -107,10 +111,10 @@ def rmsnorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configura
 RMSNORM_TUNING = Tuning("rmsnorm", __name__, norm_rule, rmsnorm_choices)
 
 
-def rmsnorm_reference(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
+def rmsnorm_reference(x: Tensor, weight: Tensor, eps: float = 1e-6, offset: float = 0.0) -> Tensor:
     """The float64 truth, on the device of `x`. Same shapes as `rmsnorm`; returns float64."""
     truth = x.to(torch.float64, copy=True)  # in place: on a CPU, memory anew costs more than the arithmetic
-    return truth.mul_(torch.rsqrt(truth.square().mean(-1, keepdim=True) + eps)).mul_(weight.double())
+    return truth.mul_(torch.rsqrt(truth.square().mean(-1, keepdim=True) + eps)).mul_(weight.double() + offset)
 
 
 def rmsnorm_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
