@@ -15,15 +15,17 @@ from lab.kernels.heads import angle_strides, check_angles, check_heads
 from lab.kernels.launch import Launches, nothing
 from lab.kernels.rope import check_own_memory
 
-MOST_GROUPS = 65_535  # blocks of a grid's second and third axis
+MOST_BLOCKS = 65_535  # of a grid's second and third axis
+MOST_GROUP_LANES = 64  # threads of a block's third axis
+ENOUGH_THREADS = 131_072  # of two heads each, to fill a GPU
 
 
 @dataclass(frozen=True, slots=True)
 class RopeShape:
     """Heads that a thread turns with the angles that it holds, and threads of a block."""
 
-    heads: int = 2
-    threads: int = 128
+    heads: int
+    threads: int
 
 
 class _Strides(ctypes.Structure):
@@ -40,7 +42,7 @@ class _RopePlan(ctypes.Structure):
             (name, ctypes.c_int32)
             for name in (
                 "batches", "q_heads", "k_heads", "tokens", "features", "half", "width", "heads", "token_lanes",
-                "heads_are_near", "angles_are_float", "inverse", "in_place",
+                "group_lanes", "heads_are_near", "angles_are_float", "inverse", "in_place",
             )
         ),
     )  # fmt: skip
@@ -117,17 +119,28 @@ def _settle(
     width = vector_width(*inputs, sizes=(half, *strides))
     if any(table.data_ptr() % 16 for table in (cos, sin)) or any(step * cos.element_size() % 16 for step in angles):
         width = 1
-    chosen = shape or RopeShape()
-    lanes = min(chosen.threads, triton.cdiv(half, width))
-    tokens = max(1, chosen.threads // lanes)
+    lanes = triton.cdiv(half, width)
+    chosen = shape or _rule(B * S * (q_heads + k_heads) * lanes)
     heads = chosen.heads if width > 1 else 2
-    if max(B, triton.cdiv(S, tokens), q_heads + k_heads) > MOST_GROUPS:
-        raise ValueError(f"{op}: q has shape {tuple(q.shape)}; accepted are up to {MOST_GROUPS} sequences")
+    lanes = min(chosen.threads, lanes)
+    tokens = min(S, max(1, chosen.threads // lanes))
+    groups = triton.cdiv(q_heads, heads) + triton.cdiv(k_heads, heads)
+    group_lanes = min(groups, max(1, chosen.threads // (lanes * tokens)), MOST_GROUP_LANES)
+    if max(B, triton.cdiv(S, tokens), groups) > MOST_BLOCKS:
+        raise ValueError(
+            f"{op}: (B, H, S) is {(B, q_heads + k_heads, S)}; accepted are up to {MOST_BLOCKS} sequences and as many "
+            f"heads, and {MOST_BLOCKS * tokens} positions"
+        )
     plan = _RopePlan(
         *(_Strides(*x.stride()[:3]) for x in (*inputs, *outputs)), *angles, B, q_heads, k_heads, S, D, half, width,
-        heads, tokens, q.stride(1) < q.stride(2), angles_are_float, inverse, in_place,
+        heads, tokens, group_lanes, q.stride(1) < q.stride(2), angles_are_float, inverse, in_place,
     )  # fmt: skip
-    return CudaLaunch("rope", plan, chosen, lanes * tokens, q, tensors=6)
+    return CudaLaunch("rope", plan, chosen, lanes * tokens * group_lanes, q, tensors=6)
+
+
+def _rule(vectors: int) -> RopeShape:
+    """For so many vectors of half a head: 64 threads a block were best on an H200, with one head or with two."""
+    return RopeShape(heads=2 if vectors >= 2 * ENOUGH_THREADS else 1, threads=64)
 
 
 _OF_ONE = Launches(_settle_one)

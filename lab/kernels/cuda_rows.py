@@ -19,9 +19,11 @@ from lab.kernels.rows import MAXIMUM_COLUMNS
 
 WARP = 32
 MOST_BLOCKS = 16  # of a cluster
-WARP_ROW_BYTES = 1024  # that a warp, or a part of one, takes whole
-TWO_LOADS_BYTES = 16_384  # of rows that a block takes with two loads a thread; beyond, with four
-BLOCK_BYTES = 32_768  # of a row that one block of a cluster holds: several such blocks share a multiprocessor
+# Measured on an H200.
+WARP_ROW_BYTES = 2048  # that a warp, or a part of one, takes whole
+TWO_LOADS_BYTES = 16_384  # of rows that a block takes with two loads a thread; softmax takes none so
+FOUR_LOADS_BYTES = 32_768  # and with four
+BLOCK_BYTES = 65_536  # of a wider row that one block of a cluster holds with eight: two such share a multiprocessor
 UNVECTORED_BLOCK = 4_096  # columns that a block of 512 threads takes one by one
 
 
@@ -33,7 +35,6 @@ class RowShape:
     threads: int
     rows_per_block: int = 1
     cluster: int = 1
-    stages: int = 0
 
     @property
     def block_threads(self) -> int:
@@ -46,8 +47,7 @@ class _RowPlan(ctypes.Structure):
     _fields_ = (
         ("rows", ctypes.c_int64), ("stride", ctypes.c_int64), ("columns", ctypes.c_int32), ("width", ctypes.c_int32),
         ("vectors", ctypes.c_int32), ("threads", ctypes.c_int32), ("rows_per_block", ctypes.c_int32),
-        ("cluster", ctypes.c_int32), ("weight_is_float", ctypes.c_int32), ("stages", ctypes.c_int32),
-        ("blocks", ctypes.c_int32),
+        ("cluster", ctypes.c_int32), ("weight_is_float", ctypes.c_int32), ("share", ctypes.c_float),
     )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def _settle_softmax(x: Tensor, shape: RowShape | None) -> Callable[..., Any]:
     check_on_gpu("softmax_cuda", x=x)
     if x.numel() == 0:
         return nothing
-    plan, spread = _plan(x, shape)
+    plan, spread = _plan(x, shape, two_loads_bytes=0)
     return CudaLaunch("softmax", plan, spread, spread.block_threads, x, tensors=2)
 
 
@@ -97,22 +97,21 @@ _RMSNORM = Launches(_settle_rmsnorm)
 _SOFTMAX = Launches(_settle_softmax)
 
 
-def row_shape(shape: tuple[int, int], itemsize: int, *, vectored: bool) -> RowShape:
-    """By rule, for (M, N) of elements of `itemsize` bytes; vectored: whether 16 bytes may be read at once."""
-    _, N = shape
+def row_shape(N: int, itemsize: int, *, vectored: bool, two_loads_bytes: int = TWO_LOADS_BYTES) -> RowShape:
+    """By rule, for rows of N elements of `itemsize` bytes. vectored: whether 16 bytes may be read at once.
+    two_loads_bytes: of the widest row that a block takes with two loads a thread."""
     if not vectored:
         return _unvectored(N)
     count = triton.cdiv(N * itemsize, 16)  # vectors of a row
     if N * itemsize <= WARP_ROW_BYTES:
-        vectors = 2 if count > WARP else 1
+        vectors = 4 if count > 2 * WARP else 2 if count > WARP else 1
         threads = triton.next_power_of_2(triton.cdiv(count, vectors))
         return RowShape(vectors=vectors, threads=threads, rows_per_block=4 * WARP // threads)
-    if N * itemsize <= TWO_LOADS_BYTES:
-        return RowShape(vectors=2, threads=_whole_warps(triton.cdiv(count, 2)))
+    if N * itemsize <= FOUR_LOADS_BYTES:
+        vectors = 2 if N * itemsize <= two_loads_bytes else 4
+        return RowShape(vectors=vectors, threads=_whole_warps(triton.cdiv(count, vectors)))
     cluster = triton.next_power_of_2(triton.cdiv(N * itemsize, BLOCK_BYTES))
-    vectors = 4 if cluster <= MOST_BLOCKS else 8
-    cluster = min(cluster, MOST_BLOCKS)
-    return RowShape(vectors=vectors, threads=_whole_warps(triton.cdiv(count, vectors * cluster)), cluster=cluster)
+    return RowShape(vectors=8, threads=_whole_warps(triton.cdiv(count, 8 * cluster)), cluster=cluster)
 
 
 def _unvectored(N: int) -> RowShape:
@@ -126,19 +125,22 @@ def _unvectored(N: int) -> RowShape:
 
 
 def _whole_warps(threads: int) -> int:
-    return triton.cdiv(threads, WARP) * WARP
+    warps: int = triton.cdiv(threads, WARP)
+    return warps * WARP
 
 
-def _plan(x: Tensor, shape: RowShape | None, *others: Tensor) -> tuple[_RowPlan, RowShape]:
+def _plan(
+    x: Tensor, shape: RowShape | None, *others: Tensor, two_loads_bytes: int = TWO_LOADS_BYTES
+) -> tuple[_RowPlan, RowShape]:
     rows = x.reshape(-1, x.shape[-1])
     M, N = rows.shape
     aligned = all(other.data_ptr() % 16 == 0 for other in others)
     width = vector_width(rows, sizes=(N, rows.stride(0) if M > 1 else 0)) if aligned else 1
-    chosen = shape or row_shape((M, N), x.element_size(), vectored=width > 1)
+    chosen = shape or row_shape(N, x.element_size(), vectored=width > 1, two_loads_bytes=two_loads_bytes)
     if chosen.vectors * chosen.threads * chosen.cluster * width < N:
         raise ValueError(f"shape: {chosen} holds fewer than the {N} columns of a row")
     plan = _RowPlan(
         rows=M, stride=rows.stride(0), columns=N, width=width, vectors=chosen.vectors, threads=chosen.threads,
-        rows_per_block=chosen.rows_per_block, cluster=chosen.cluster, stages=chosen.stages,
+        rows_per_block=chosen.rows_per_block, cluster=chosen.cluster, share=1 / N,
     )  # fmt: skip
     return plan, chosen

@@ -17,7 +17,7 @@ from lab.kernels.cuda_build import CompilerFailed, CompilerMissing, architecture
 from lab.kernels.cuda_glu import GluShape, _GluPlan, swiglu_cuda
 from lab.kernels.cuda_launch import is_float_beside, launch_listeners, vector_width
 from lab.kernels.cuda_rope import RopeShape, _RopePlan, rope_cuda, rope_qk_cuda, rope_qk_cuda_
-from lab.kernels.cuda_rows import RowShape, _RowPlan, rmsnorm_cuda, row_shape, softmax_cuda
+from lab.kernels.cuda_rows import TWO_LOADS_BYTES, RowShape, _RowPlan, rmsnorm_cuda, row_shape, softmax_cuda
 from lab.kernels.glu import swiglu_reference
 from lab.kernels.rmsnorm import rmsnorm_reference
 from lab.kernels.rope import angle_tables, rope_qk_reference
@@ -48,11 +48,14 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.parametrize("itemsize", [2, 4])
 @pytest.mark.parametrize("vectored", [True, False])
-def test_every_row_is_spread_over_threads_that_hold_it_and_that_the_sources_know(itemsize: int, vectored: bool) -> None:
+@pytest.mark.parametrize("two_loads_bytes", [TWO_LOADS_BYTES, 0])
+def test_every_row_is_spread_over_threads_that_hold_it_and_that_the_sources_know(
+    itemsize: int, vectored: bool, two_loads_bytes: int
+) -> None:
     width = 16 // itemsize if vectored else 1
     columns = [*range(width, 5000, width), *range(5000 // width * width, 262_144 + 1, 1009 * width), 262_144]
     for N in columns:
-        shape = row_shape((64, N), itemsize, vectored=vectored)
+        shape = row_shape(N, itemsize, vectored=vectored, two_loads_bytes=two_loads_bytes)
         assert shape.vectors * shape.threads * shape.cluster * width >= N, (N, shape)
         where = "cluster" if shape.cluster > 1 else "warp" if shape.rows_per_block > 1 else "block"
         assert shape.vectors in (VECTORED if vectored else UNVECTORED)[where], (N, shape)
@@ -60,13 +63,13 @@ def test_every_row_is_spread_over_threads_that_hold_it_and_that_the_sources_know
         assert shape.block_threads % 32 == 0, (N, shape)
         # As __launch_bounds__ in rows.cuh has it.
         held_bytes = shape.vectors * max(4, width * itemsize)
-        most = 256 if where == "warp" else 1024 if held_bytes <= 64 else 512
+        most = 256 if where == "warp" else 1024 if held_bytes <= 32 else 512
         assert shape.block_threads <= most, (N, shape)
 
 
 def test_no_lane_is_idle_at_the_hidden_sizes_of_known_models() -> None:
     for N in (1536, 2048, 3072, 3584, 4096, 5120, 8192):
-        shape = row_shape((2048, N), 2, vectored=True)
+        shape = row_shape(N, 2, vectored=True)
         assert shape.vectors * shape.threads * 8 == N, (N, shape)
 
 

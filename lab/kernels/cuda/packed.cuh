@@ -83,14 +83,19 @@ __device__ __forceinline__ Packed<T, WIDTH> pack(const float (&values)[WIDTH]) {
     return packed;
 }
 
-// Hides from the compiler that `packed` is what it was: else it keeps the float32 values that it made of it, twice the
-// registers, rather than make them again. Costs no instruction.
+// `packed` itself, for `never` is false whenever it comes to that. The compiler cannot know: else it would keep the
+// float32 values that it made of it before, twice the registers, rather than make them again, or make them too early.
 template <typename T, int WIDTH>
-__device__ __forceinline__ void keep_packed(Packed<T, WIDTH>& packed) {
+__device__ __forceinline__ Packed<T, WIDTH> once_more(Packed<T, WIDTH> packed, bool never) {
     if constexpr (sizeof(packed) == 16) {
+        const uint32_t nothing = never;
         uint4& words = reinterpret_cast<uint4&>(packed);
-        asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w));
+        words.x ^= nothing;
+        words.y ^= nothing;
+        words.z ^= nothing;
+        words.w ^= nothing;
     }
+    return packed;
 }
 
 __device__ __forceinline__ float power_of_two(float exponent) {

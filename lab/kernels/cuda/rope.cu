@@ -15,26 +15,27 @@ struct RopePlan {
     int32_t width;   // elements a vector: 16 bytes of them, or 1
     int32_t heads;   // a thread turns with the angles that it holds
     int32_t token_lanes;  // positions of a block
+    int32_t group_lanes;  // groups of heads of a block
     int32_t heads_are_near;  // heads, not positions, lie next to one another in memory
     int32_t angles_are_float;
     int32_t inverse;
     int32_t in_place;
 };
 
-// Block: (vectors of half a head, token_lanes). Every pair is read and written by one thread, so in place is safe.
+// Block: (vectors of half a head, token_lanes, group_lanes). Every pair is read and written by one thread, so in place is safe.
 template <typename T, typename A, int WIDTH, int HEADS>
 __global__ void __launch_bounds__(512)
     rope_cuda(const T* q, const T* k, T* q_out, T* k_out, const A* __restrict__ cos, const A* __restrict__ sin,
               RopePlan plan) {
-    const int group_of_block = plan.heads_are_near ? blockIdx.x : blockIdx.y;
+    const int group = (plan.heads_are_near ? blockIdx.x : blockIdx.y) * blockDim.z + threadIdx.z;
     const int tile = plan.heads_are_near ? blockIdx.y : blockIdx.x;
     const int64_t token = static_cast<int64_t>(tile) * blockDim.y + threadIdx.y;
-    if (token >= plan.tokens) return;
     const int64_t batch = blockIdx.z;
     const int q_groups = (plan.q_heads + HEADS - 1) / HEADS;
-    const bool is_query = group_of_block < q_groups;
-    const int first = (is_query ? group_of_block : group_of_block - q_groups) * HEADS;
+    const bool is_query = group < q_groups;
+    const int first = (is_query ? group : group - q_groups) * HEADS;
     const int heads = is_query ? plan.q_heads : plan.k_heads;
+    if (token >= plan.tokens || first >= heads) return;
     const Strides from = is_query ? plan.q : plan.k, to = is_query ? plan.q_out : plan.k_out;
     const T* x = (is_query ? q : k) + batch * from.batch + token * from.token + first * from.head;
     T* y = (is_query ? q_out : k_out) + batch * to.batch + token * to.token + first * to.head;
@@ -82,11 +83,13 @@ int start(Kernel kernel, const RopePlan& plan, const void* q, const void* k, voi
           const void* sin, void* stream) {
     const unsigned groups =
         (plan.q_heads + plan.heads - 1) / plan.heads + (plan.k_heads + plan.heads - 1) / plan.heads;
+    const unsigned group_blocks = (groups + plan.group_lanes - 1) / plan.group_lanes;
     const unsigned tiles = (plan.tokens + plan.token_lanes - 1) / plan.token_lanes;
     const unsigned batches = plan.batches;
-    const dim3 grid = plan.heads_are_near ? dim3(groups, tiles, batches) : dim3(tiles, groups, batches);
+    const dim3 grid = plan.heads_are_near ? dim3(group_blocks, tiles, batches) : dim3(tiles, group_blocks, batches);
     const int vectors = (plan.half + plan.width - 1) / plan.width;
-    const dim3 block(vectors < 512 / plan.token_lanes ? vectors : 512 / plan.token_lanes, plan.token_lanes);
+    const int side_by_side = plan.token_lanes * plan.group_lanes;
+    const dim3 block(vectors < 512 / side_by_side ? vectors : 512 / side_by_side, plan.token_lanes, plan.group_lanes);
     kernel<<<grid, block, 0, static_cast<cudaStream_t>(stream)>>>(
         static_cast<const Element*>(q), static_cast<const Element*>(k), static_cast<Element*>(q_out),
         static_cast<Element*>(k_out), static_cast<const A*>(cos), static_cast<const A*>(sin), plan);

@@ -23,8 +23,7 @@ struct RowPlan {
     int32_t rows_per_block;
     int32_t cluster;  // blocks that share a row
     int32_t weight_is_float;
-    int32_t stages;  // rows on their way into a block's shared memory at once; 0: every block takes one row
-    int32_t blocks;  // of a launch with stages: those that run at the same time
+    float share;  // 1 / columns
 };
 
 __device__ __forceinline__ float lanes_sum(float value, int lanes) {
@@ -99,7 +98,7 @@ __device__ __forceinline__ void meet() {
     }
 }
 
-// The sum over all threads that hold the row. `lanes`: those of them in a warp.
+// The sum over all threads that hold the row.
 template <Reach REACH>
 __device__ __forceinline__ float row_sum(float value, Exchange<REACH>& exchange) {
     if constexpr (REACH == WITHIN_WARP) return lanes_sum(value, blockDim.x);
@@ -175,5 +174,9 @@ __host__ __device__ constexpr int held_bytes(int width, int vectors) {
     return vectors * (vector_bytes < 4 ? 4 : vector_bytes);
 }
 
-// The threads of a block that a kernel is compiled for: with more registers a thread, fewer.
-constexpr int most_threads(int held, Reach reach) { return reach == WITHIN_WARP ? 256 : held <= 64 ? 1024 : 512; }
+// The threads of a block that a kernel is compiled for, and the blocks that a multiprocessor shall have room for, which
+// bounds registers: what is on its way at once decides how fast memory answers. Of single elements nothing is asked.
+constexpr int most_threads(int held, Reach reach) { return reach == WITHIN_WARP ? 256 : held <= 32 ? 1024 : 512; }
+constexpr int least_blocks(int width, int held, Reach reach) {
+    return width == 1 ? 1 : reach == WITHIN_WARP ? 4 : held <= 32 ? 2 : held <= 64 ? 3 : 2;
+}

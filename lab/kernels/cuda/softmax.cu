@@ -1,13 +1,16 @@
 // Softmax of rows: y = exp(x - max(x)) / sum(exp(x - max(x))), in float32, rounded once. Compiled with -DElement=... .
 #include "rows.cuh"
 
-// Every thread takes powers relative to its own largest value and keeps them, so that one exchange of (largest, sum)
-// settles the row and each element costs one exponential. A row of -inf alone, or with +inf or NaN in it, gives NaN.
+// Every thread takes powers relative to its own largest value, so that one exchange of (largest, sum) settles the row.
+// They stay in registers where these are few; else x does, packed, and the powers are taken again. A row of -inf
+// alone, or with +inf or NaN in it, gives NaN.
 template <typename T, int WIDTH, int VECTORS, Reach REACH>
-__global__ void __launch_bounds__(most_threads(held_bytes<T>(WIDTH, VECTORS), REACH))
+__global__ void __launch_bounds__(most_threads(held_bytes<T>(WIDTH, VECTORS), REACH),
+                                  least_blocks(WIDTH, held_bytes<T>(WIDTH, VECTORS), REACH))
     softmax_cuda(const T* __restrict__ x, T* __restrict__ y, RowPlan plan) {
     __shared__ Exchange<REACH> largest_of, sum_of;
     if constexpr (REACH == WITHIN_CLUSTER) announce_start();
+    constexpr bool KEEPS_POWERS = sizeof(T) == 4 || WIDTH == 1 || VECTORS == 1;  // as many as x takes itself, or few
     const int64_t row = REACH == WITHIN_CLUSTER ? blockIdx.x / blocks_in_cluster()
                                                 : static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
     const bool present = row < plan.rows;
@@ -18,31 +21,32 @@ __global__ void __launch_bounds__(most_threads(held_bytes<T>(WIDTH, VECTORS), RE
     y += row * plan.columns;
 
     Packed<T, WIDTH> held[VECTORS];
-    float powers[VECTORS][WIDTH];
+    float powers[KEEPS_POWERS ? VECTORS : 1][WIDTH];
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
         const int index = first + v * lanes;
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++) held[v].at[i] = from_float<T>(-INFINITY);
         if (present && index < count) held[v] = read_packed<T, WIDTH>(x + index * WIDTH);
     }
     float largest = -INFINITY;
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
-        const bool inside = present && first + v * lanes < count;
-        unpack(held[v], powers[v]);
+        float(&values)[WIDTH] = powers[KEEPS_POWERS ? v : 0];
+        unpack(held[v], values);
 #pragma unroll
-        for (int i = 0; i < WIDTH; i++) {
-            powers[v][i] = inside ? powers[v][i] : -INFINITY;
-            largest = fmaxf(largest, powers[v][i]);
-        }
+        for (int i = 0; i < WIDTH; i++) largest = fmaxf(largest, values[i]);
     }
     const float anchor = largest == -INFINITY ? 0.0f : largest;  // -inf - (-inf) would be NaN
     float sum = 0.0f;
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
+        float(&values)[WIDTH] = powers[KEEPS_POWERS ? v : 0];
+        if constexpr (!KEEPS_POWERS) unpack(once_more(held[v], anchor != anchor), values);
 #pragma unroll
         for (int i = 0; i < WIDTH; i++) {
-            powers[v][i] = power_of_two((powers[v][i] - anchor) * LOG2_E);
-            sum += powers[v][i];
+            values[i] = power_of_two((values[i] - anchor) * LOG2_E);
+            sum += values[i];
         }
     }
     // Of the warp, or the part of one that holds a row.
@@ -54,26 +58,29 @@ __global__ void __launch_bounds__(most_threads(held_bytes<T>(WIDTH, VECTORS), RE
         largest_of.leave(top);
         sum_of.leave(total);
         meet<REACH>();
-        float part_top = -INFINITY;
-        for (int slot = threadIdx.x % WARP; slot < largest_of.count(); slot += WARP) {
-            part_top = fmaxf(part_top, largest_of.part[slot]);
-        }
+        const int lane = threadIdx.x % WARP;
+        float part_top = -INFINITY, part_total = 0.0f;
+        for (int slot = lane; slot < largest_of.count(); slot += WARP) part_top = fmaxf(part_top, largest_of.part[slot]);
         top = lanes_max(part_top, WARP);
-        float part_total = 0.0f;
-        for (int slot = threadIdx.x % WARP; slot < largest_of.count(); slot += WARP) {
+        for (int slot = lane; slot < largest_of.count(); slot += WARP) {
             const float part = largest_of.part[slot];
             part_total += part == -INFINITY ? sum_of.part[slot] : sum_of.part[slot] * power_of_two((part - top) * LOG2_E);
         }
         total = lanes_sum(part_total, WARP);
     }
-    const float scale = (largest == -INFINITY ? 1.0f : power_of_two((largest - top) * LOG2_E)) / total;
+    const float whole = 1.0f / total;
+    const float scale = largest == -INFINITY ? whole : whole * power_of_two((largest - top) * LOG2_E);
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
         const int index = first + v * lanes;
         if (present && index < count) {
+            float(&values)[WIDTH] = powers[KEEPS_POWERS ? v : 0];
+            if constexpr (!KEEPS_POWERS) unpack(once_more(held[v], total < 0.0f), values);
 #pragma unroll
-            for (int i = 0; i < WIDTH; i++) powers[v][i] *= scale;
-            write_packed(y + index * WIDTH, pack<T>(powers[v]));
+            for (int i = 0; i < WIDTH; i++) {
+                values[i] = KEEPS_POWERS ? values[i] * scale : power_of_two((values[i] - top) * LOG2_E) * whole;
+            }
+            write_packed(y + index * WIDTH, pack<T>(values));
         }
     }
 }
