@@ -154,12 +154,12 @@ SMALL = tuple(case for case in CASES if not _is_large(case))
 
 CUDA_KEEPS_UP = Claim(
     name="cuda-keeps-up-with-triton",
-    text="On large shapes the CUDA C++ kernels are at most 3 % behind the Triton kernels.",
+    text="CUDA C++ is at most 3 % slower than Triton on large shapes.",
     subject=CUDA_CPP, baseline=TRITON, cases=LARGE, threshold=ALIKE,
 )  # fmt: skip
 TRITON_KEEPS_UP = Claim(
     name="triton-keeps-up-with-cuda",
-    text="On large shapes the Triton kernels are at most 3 % behind the CUDA C++ kernels.",
+    text="Triton is at most 3 % slower than CUDA C++ on large shapes.",
     subject=TRITON, baseline=CUDA_CPP, cases=LARGE, threshold=ALIKE,
 )  # fmt: skip
 
@@ -196,37 +196,37 @@ CLAIMS = (
     TRITON_KEEPS_UP,
     Claim(
         name="small-cuda-keeps-up-with-triton-in-graphs",
-        text="On small shapes, in a CUDA graph, the CUDA C++ kernels are at most 3 % behind the Triton kernels.",
+        text="CUDA C++ is at most 3 % slower than Triton on small shapes, in a CUDA graph.",
         subject=CUDA_CPP, baseline=TRITON, cases=SMALL, scope="graph", threshold=ALIKE,
     ),
     Claim(
         name="small-triton-keeps-up-with-cuda-in-graphs",
-        text="On small shapes, in a CUDA graph, the Triton kernels are at most 3 % behind the CUDA C++ kernels.",
+        text="Triton is at most 3 % slower than CUDA C++ on small shapes, in a CUDA graph.",
         subject=TRITON, baseline=CUDA_CPP, cases=SMALL, scope="graph", threshold=ALIKE,
     ),
     Claim(
         name="wide-cuda-beats-triton",
-        text="On rows of 131,072 columns, which clusters hold, the CUDA C++ kernels are faster than Triton's.",
+        text="CUDA C++, which spreads rows of 131,072 over clusters, is faster than Triton there.",
         subject=CUDA_CPP, baseline=TRITON, cases=WIDE,
     ),
     Claim(
         name="wide-triton-keeps-up-with-cuda",
-        text="On rows of 131,072 columns the Triton kernels are at most 3 % behind the CUDA C++ kernels.",
+        text="Triton is at most 3 % slower than CUDA C++ on rows of 131,072.",
         subject=TRITON, baseline=CUDA_CPP, cases=WIDE, threshold=ALIKE,
     ),
     Claim(
         name="cuda-keeps-up-with-compile",
-        text="On large shapes the CUDA C++ kernels are at most 2 % behind torch.compile.",
+        text="CUDA C++ is at most 2 % slower than torch.compile on large shapes.",
         subject=CUDA_CPP, baseline=COMPILED, cases=(*LARGE, *WIDE), threshold=KEEPS_UP,
     ),
     Claim(
         name="triton-keeps-up-with-compile",
-        text="On large shapes the Triton kernels are at most 2 % behind torch.compile.",
+        text="Triton is at most 2 % slower than torch.compile on large shapes.",
         subject=TRITON, baseline=COMPILED, cases=(*LARGE, *WIDE), threshold=KEEPS_UP,
     ),
     Claim(
         name="cuda-callers-wait-no-longer",
-        text="On the smallest shapes a Python caller waits no longer for CUDA C++ than for Triton.",
+        text="A Python caller waits at most 3 % longer for CUDA C++ than for Triton, on the smallest shapes.",
         subject=CUDA_CPP, baseline=TRITON, cases=(RMSNORM_1536, ROPE_512, SWIGLU_4096), scope="eager",
         threshold=ALIKE,
     ),

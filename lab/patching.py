@@ -185,7 +185,7 @@ def _norm(module: Any, own: FunctionType, family: Family) -> tuple[Forward, str,
     with torch.no_grad():
         tried = torch.randn(4, weight.shape[0], dtype=weight.dtype, device=weight.device, generator=generator)
         tried[2:] *= eps**0.5  # so small that epsilon counts
-        truth = rmsnorm_reference(tried, weight, eps, family.offset)
+        truth = rmsnorm_reference(tried, weight.double() + family.offset, eps)
         error = (own(module, tried).double() - truth).abs()
         allowed = 4 * torch.finfo(weight.dtype).eps * truth.abs() + 1e-6
         if not bool((error <= allowed).all()):

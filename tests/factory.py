@@ -322,7 +322,15 @@ def _timings(
     few = dataclasses.replace(plan.protocol, block=4)
     return tuple(
         dataclasses.replace(
-            timing(times[scope], noise, plan.protocol if scope == "device_cold" else few, dice), scope=scope
+            timing(
+                times[scope],
+                noise,
+                plan.protocol if scope == "device_cold" else few,
+                random.Random(1)
+                if scope == "device_dirty"
+                else dice,  # the other scopes stay what they were without it
+            ),
+            scope=scope,
         )
         for scope in scopes
     )

@@ -159,6 +159,7 @@ class Experiment:
     project: str = "Kernel Evidence Lab"
     scopes: tuple[str, ...] = SCOPES
     self_test: bool = False  # a question about the lab itself: measured only when asked for by name
+    for_cpu: bool = False  # of sizes for a CPU: what a first look takes there, and on a GPU only when asked for by name
 
     def __post_init__(self) -> None:
         self._check_names()

@@ -6,7 +6,7 @@ stages of a sweep, other instruments. 3 = the stage of a crash, the experiment o
 blind, the GPU's own word on its clock, energy of the rounds alone. 4 = what Triton compiled for a cell, and more of
 what Nsight Compute says of a launch and of its own pass. 5 = why a run was cut short, quack's version, which profiles
 are compiled for one shape. 6 = a fresh cache in every sweep, what Inductor generated and how it chose, the memory
-that a call takes. A field `added` later reads as its default in older records.
+that a call takes, settings that a profile left changed. A field `added` later reads as its default in older records.
 """
 
 import typing
@@ -155,6 +155,7 @@ class Cell:
     autotune_seconds: float | None = added(4, None)  # spent on choosing among configurations; None where none was
     peak_memory_bytes: int | None = added(6, None)  # that one call allocates at most beyond its inputs; None on a CPU
     compiled_blind: str = added(6, "")  # why what Inductor generated for the call is not on record, or not all of it
+    left_behind: tuple[str, ...] = added(6, ())  # process-wide settings that it changed; put back before the next
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -95,13 +95,8 @@ def checked_eps(op: str, eps: float) -> float:
 
     Asked at every call, unlike the rest, which follows from the tensors.
     """
-    if not 0 <= (number := checked_number(op, "eps", eps)) < math.inf:
+    if not isinstance(eps, (float, int)):
+        raise TypeError(f"{op}: eps is a {type(eps).__name__}; accepted is a float or an int")
+    if not 0 <= eps < math.inf:
         raise ValueError(f"{op}: eps is {eps}; accepted are finite numbers from 0")
-    return number
-
-
-def checked_number(op: str, name: str, number: float) -> float:
-    """`number` as a float, for the same reason. TypeError unless it is a float or an int."""
-    if not isinstance(number, (float, int)):
-        raise TypeError(f"{op}: {name} is a {type(number).__name__}; accepted is a float or an int")
-    return float(number)
+    return float(eps)

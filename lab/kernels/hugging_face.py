@@ -35,10 +35,12 @@ def norm_forward(own: Forward, eps_name: str, offset: float) -> Forward:
         if not offset and weight.dtype != x.dtype:  # PyTorch would give the wider type of both
             return own(self, x)  # type: ignore[no-any-return]
         eps = getattr(self, eps_name)
+        if offset:
+            weight = weight.float() + offset  # at every call: nothing tells when the weight has changed
         # Heads before positions, as a view: their rows lie two ways apart, and would be copied.
         if x.dim() == 4 and not x.is_contiguous() and x.transpose(1, 2).is_contiguous():
-            return rmsnorm(x.transpose(1, 2), weight, eps, offset=offset).transpose(1, 2)
-        return rmsnorm(x, weight, eps, offset=offset)
+            return rmsnorm(x.transpose(1, 2), weight, eps).transpose(1, 2)
+        return rmsnorm(x, weight, eps)
 
     return forward
 

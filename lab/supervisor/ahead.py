@@ -5,6 +5,7 @@ Each process calls a share of the cells once. It need not succeed: what it leave
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -102,5 +103,12 @@ def deal(cells: Sequence[Key], processes: int) -> list[list[Key]]:
 def most_processes() -> int:
     """How many can run at once: half of this process's cores, for workers load beside them, and as memory allows."""
     cores = len(os.sched_getaffinity(0))
-    memory_bytes = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(1, min(cores // 2, MOST_PROCESSES, memory_bytes // PROCESS_BYTES))
+    return max(1, min(cores // 2, MOST_PROCESSES, _available_bytes() // PROCESS_BYTES))
+
+
+def _available_bytes() -> int:
+    """Memory that a process may still take, without what Linux keeps of files; 0 where it is not told."""
+    meminfo = Path("/proc/meminfo")
+    text = meminfo.read_text(encoding="utf-8") if meminfo.is_file() else ""
+    found = re.search(r"^MemAvailable:\s*(\d+) kB$", text, re.MULTILINE)
+    return int(found[1]) << 10 if found else 0

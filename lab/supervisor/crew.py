@@ -4,7 +4,7 @@ With caches, each worker has one of its own, which is filled with the binaries o
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -34,12 +34,14 @@ class Crew:
         say: Callable[[str], None],
         caches: Caches | None = None,
         before_first: Callable[[], None] = lambda: None,
+        environment: Mapping[str, str] = {},
     ) -> None:
         self._directory = directory
         self._silence_seconds = silence_seconds
         self._say = say
         self._caches = caches
         self._before_first = before_first  # called once the first are loaded, and before any of them is handed out
+        self._environment = environment
         self._loaded: dict[int, WorkerProcess] = {}
         self._cache_of: dict[int, Cache] = {}  # by process
 
@@ -84,7 +86,8 @@ class Crew:
             for sweep in sweeps:
                 log = self._directory / "logs" / f"sweep-{sweep}.log"
                 cache = self._caches.fresh() if self._caches else None
-                worker = WorkerProcess(self._directory, log, left_out, cache.environment if cache else {})
+                own = cache.environment if cache else {}
+                worker = WorkerProcess(self._directory, log, left_out, {**self._environment, **own})
                 started[sweep] = worker
                 if cache:
                     self._cache_of[worker.pid] = cache

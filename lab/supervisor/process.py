@@ -17,6 +17,7 @@ from lab.evidence.source import OWN_MODULE, child_environment
 from lab.supervisor.channel import Garbled, Reader, TookTooLong
 from lab.supervisor.ledger import Key
 from lab.supervisor.orphan import mark_parent
+from lab.supervisor.testimony import Testimony
 
 TERM_SECONDS = 5.0  # between asking a worker to end and ending it
 EXIT_SECONDS = 30.0  # for a process to end after its last frame
@@ -52,6 +53,7 @@ class WorkerProcess:
         self.log = log
         self.at: list[str] = []  # experiment, case, profile and stage that it announced last
         self.fault = ""  # the exception that it says it dies of
+        self.testimony = Testimony()
         log.parent.mkdir(exist_ok=True)
         reader, writer = os.pipe()
         self._descriptor, self._reader = reader, Reader(reader)
@@ -124,7 +126,8 @@ class WorkerProcess:
                     self.at = [str(part) for part in content]
                 elif kind == "fault":
                     self.fault = str(content)
-                yield kind, content
+                if not self.testimony.takes(kind, content, self.at):
+                    yield kind, content
         except TookTooLong as problem:
             raise DeadlinePassed(str(problem)) from None
         except (TimeoutError, Garbled) as problem:

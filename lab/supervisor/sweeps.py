@@ -1,5 +1,6 @@
 """All sweeps of a run: those that were planned, then as many more as compilers and precision ask for."""
 
+import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
@@ -15,6 +16,8 @@ from lab.supervisor.quarantine import is_crash, not_loadable
 from lab.supervisor.sweep import Sweep
 from lab.supervisor.watch import Watcher
 
+# On a CPU that others use too, threads wait for one another longer than they work.
+ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name not in os.environ}
 COUNTERS_SECONDS = 1.5  # of a cell, by Nsight Compute: what is expected until that pass begins
 
 
@@ -32,7 +35,14 @@ def measure_sweeps(
     with (
         RunProgress(_estimate(plan, lacking), len(ledger.cells), len(known)) as progress,
         _compiling_ahead(plan, ledger, caches, {key for _, key in lacking}, progress.say) as ahead,
-        Crew(ledger.directory, protocol.deadline_seconds, progress.say, caches, ahead.finish) as crew,
+        Crew(
+            ledger.directory,
+            protocol.deadline_seconds,
+            progress.say,
+            caches,
+            ahead.finish,
+            {} if plan.device == "cuda" else ONE_THREAD,
+        ) as crew,  # fmt: skip
     ):
         foreseen = {sweep for sweep, _ in lacking}
         for number in range(max(protocol.sweeps, protocol.most_sweeps)):

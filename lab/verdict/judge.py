@@ -175,7 +175,7 @@ def judge_family(verdicts: Mapping[Key, Verdict], thresholds: Mapping[Key, float
         if not stands
     }
     return {
-        key: _lost_in_family(verdict, len(family)) if (verdict.status, key) in lost else verdict
+        key: _lost_in_family(verdict, thresholds[key], len(family)) if (verdict.status, key) in lost else verdict
         for key, verdict in verdicts.items()
     }
 
@@ -217,27 +217,40 @@ def _weigh(speedup: Speedup, threshold: float) -> tuple[Status, str]:
         reach = sum(ratio >= threshold for ratio in speedup.sweep_ratios)
         if reach >= sweeps - 1:
             return Status.SUPPORTED, ""
-        return _undecided(speedup, f"the interval reaches the threshold, and only {reach} of {sweeps} sweeps do")
+        return _undecided(
+            speedup, threshold, f"the interval reaches the threshold, and only {reach} of {sweeps} sweeps do"
+        )
     if speedup.high < threshold:
         below = sum(ratio < threshold for ratio in speedup.sweep_ratios)
         if below >= sweeps - 1:
             return Status.REFUTED, ""
-        return _undecided(speedup, f"the interval is below the threshold, and only {below} of {sweeps} sweeps are")
-    return _undecided(speedup, _what_would_settle(speedup, threshold))
+        return _undecided(
+            speedup, threshold, f"the interval is below the threshold, and only {below} of {sweeps} sweeps are"
+        )
+    return _undecided(speedup, threshold, _what_would_settle(speedup, threshold))
 
 
-def _undecided(speedup: Speedup, reason: str) -> tuple[Status, str]:
-    width = _apart_from_draws(speedup)
-    if width <= WIDEST_HALF_WIDTH:
+def _undecided(speedup: Speedup, threshold: float, reason: str) -> tuple[Status, str]:
+    """Noise, where the interval is wide by what sweeps and sessions differ in; no other draw would mend that."""
+    widths = _widths(speedup)
+    width = math.expm1(widths.apart_from_draws)
+    if width <= WIDEST_HALF_WIDTH or _left_open_by_draws(speedup, threshold):
         return Status.INCONCLUSIVE, reason
     places = 1 if width > WIDEST_HALF_WIDTH + 0.0005 else 2  # else it would read as the limit itself
     limit = per_cent(WIDEST_HALF_WIDTH)
     return Status.RERUN_NOISE, f"{reason}; the interval is ±{per_cent(width, places)} wide, and ±{limit} is the limit"
 
 
-def _apart_from_draws(speedup: Speedup) -> float:
-    """Half the interval's width, relative, as it would be if there were nothing to draw."""
-    return math.expm1(speedup.widths.apart_from_draws) if speedup.widths else speedup.half_width
+def _left_open_by_draws(speedup: Speedup, threshold: float) -> bool:
+    """Whether it would be clear of the threshold, were there no other choice for the autotuner."""
+    widths = _widths(speedup)
+    return widths.draws > 0 and abs(math.log(speedup.ratio / threshold)) > widths.apart_from_draws
+
+
+def _widths(speedup: Speedup) -> HalfWidths:
+    """Those of a speed-up that was not widened are its run's own."""
+    run = math.log(speedup.high / speedup.low) / 2
+    return speedup.widths or HalfWidths(run=run, sessions=0.0, draws=0.0, control=0.0)
 
 
 def _marks(status: Status, speedup: Speedup, sides: Sequence[Side], control: Speedup | None) -> list[str]:
@@ -261,10 +274,10 @@ def _against_parity(speedup: Speedup) -> str:
     return "equivalent" if within else ""
 
 
-def _lost_in_family(verdict: Verdict, size: int) -> Verdict:
+def _lost_in_family(verdict: Verdict, threshold: float, size: int) -> Verdict:
     assert verdict.speedup, "only what was weighed loses"
     reason = f"clear by itself, but not among the {size} comparisons of this experiment together (Holm)"
-    status, reason = _undecided(verdict.speedup, reason)
+    status, reason = _undecided(verdict.speedup, threshold, reason)
     kept = [mark for mark in (ONE_DRAW, NOISY, PROVISIONAL) if mark in verdict.mark]
     return replace(verdict, status=status, reason=reason, mark=", ".join(kept))
 
@@ -272,15 +285,13 @@ def _lost_in_family(verdict: Verdict, size: int) -> Verdict:
 def _what_would_settle(speedup: Speedup, threshold: float) -> str:
     """The run's own interval narrows with the square root of the sweeps, down to its floor; the ratio is taken to
     stay, and so is what differs between sessions."""
-    distance = abs(math.log(speedup.ratio / threshold))
-    widths = speedup.widths or HalfWidths(
-        run=math.log(speedup.high / speedup.low) / 2, sessions=0.0, draws=0.0, control=0.0
-    )
-    if widths.draws and distance > widths.apart_from_draws:
+    if _left_open_by_draws(speedup, threshold):
         return (
             f"one choice of the autotuner served all sweeps, and its choices differ by about {per_cent(DRAW_SPREAD)}, "
             "which is too much this close to the threshold; fresh caches in every sweep would tell"
         )
+    widths = _widths(speedup)
+    distance = abs(math.log(speedup.ratio / threshold))
     room = max(0.0, distance - widths.control) ** 2 - widths.sessions**2
     if room <= speedup.floor**2:
         return (

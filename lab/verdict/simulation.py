@@ -6,7 +6,7 @@ give them, an interval from `over_sweeps` and `widened`, a verdict from `judge_c
 
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import make_protocol
 from lab.verdict.judge import FULL_SWEEPS, Side, Status, Verdict, judge_case, judge_family
 from lab.verdict.precision import wants_another
-from lab.verdict.processes import MOST_SWEEPS, PROCESSES, Logs, Process, control_of, run_of
+from lab.verdict.processes import MOST_SWEEPS, Logs, Process, control_of, run_of
 from lab.verdict.statistics import SMALLEST_HALF_WIDTH, Latency, Speedup, over_sweeps
 from lab.verdict.widening import widened
 
@@ -66,13 +66,6 @@ def simulate(process: Process, truth: float, runs: int, seed: int) -> Row:
         refuted=statuses[Status.REFUTED],
         sweeps=sweeps,
     )
-
-
-def table(runs: int, seed: int) -> Iterator[Row]:
-    """Every process at every truth."""
-    for process in PROCESSES:
-        for truth in TRUTHS:
-            yield simulate(process, truth, runs, seed)
 
 
 def _run(process: Process, truth: float, dice: np.random.Generator) -> Mapping[int, Verdict]:

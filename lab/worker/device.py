@@ -21,6 +21,7 @@ import torch
 from lab.errors import PlanError
 from lab.worker.clock import FALLBACK_CACHE_BYTES, Block, Call, Clock, Replay, nothing, poison
 from lab.worker.cpu import CpuClock
+from lab.worker.stock import Stock
 
 LARGEST_BLOCK = 64
 CANARY_SAMPLES = 7
@@ -37,6 +38,8 @@ WATCHED: tuple[tuple[object, str], ...] = (
     *((time, name) for name in ("perf_counter", "monotonic")),
     (statistics, "median"),
 )
+
+LIBRARIES = (torch.cuda,)  # what its names stand for is to stay as it is
 
 
 class CudaClock:
@@ -58,6 +61,7 @@ class CudaClock:
         self._current_stream = partial(torch._C._cuda_getCurrentStream, torch.cuda.current_device())
         self._home = self._current_stream()
         self._strayed = False
+        self._stock = Stock()
         self._events = [_event_pair() for _ in range(LARGEST_BLOCK)]
         self._clock_events = _event_pair()
         self._persisting_bytes = _persisting_bytes()
@@ -82,10 +86,9 @@ class CudaClock:
                 self.flush(reads=scope == "device_cold")
             sleep(cycles)
             call.touch()
-            timer.start(stream)
-            output = call.run()
-            timer.stop(stream)
-            starved.append(timer.started())
+            steps = (partial(timer.start, stream), call.run, partial(timer.stop, stream), timer.started)
+            _, output, _, started = self._stock.run(steps)
+            starved.append(started)
             self._come_home()
             call.done(output)
         synchronize()
@@ -211,10 +214,11 @@ class CudaClock:
         """Whether a profile left another stream current, or set a part of the GPU's cache aside for itself."""
         self._come_home()
         strayed, self._strayed = self._strayed, False
+        left = self._stock.tampering()
         if (size_bytes := _persisting_bytes()) != self._persisting_bytes:
             _set_persisting_bytes(self._persisting_bytes)
             return f"set the L2 cache's persisting part from {self._persisting_bytes} to {size_bytes} bytes"
-        return "left another stream current" if strayed else ""
+        return left or ("left another stream current" if strayed else "")
 
     def _come_home(self) -> None:
         """Undo and note that a call left another stream current: what follows it would run, and wait, there."""
@@ -233,10 +237,8 @@ class CudaClock:
             call.prepare()
             call.touch()
             synchronize()
-            begin = moment()
-            output = call.run()
-            synchronize()
-            seconds.append(round(moment() - begin, 10))
+            begin, output, _, end = self._stock.run((moment, call.run, synchronize, moment))
+            seconds.append(round(end - begin, 10))
             self._come_home()
             call.done(output)
         return Block(tuple(seconds), 0)

@@ -13,14 +13,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from secrets import randbelow
 from typing import Any
 
 from lab.definition.plan import PlannedCase, Protocol
 from lab.evidence.record import Timing, Window
 from lab.worker.clock import Block, Call, Clock, Replay, poison
 from lab.worker.deferred import deferred
-from lab.worker.draws import Draw
+from lab.worker.draws import Draw, below
 from lab.worker.ring import Arguments, Ring
 from lab.worker.tensors import copied
 
@@ -61,7 +60,9 @@ class CaseTimings:
 
 class Witness:
     """What the protocol tells while it runs. `checked` gets outputs of timed calls; `charged` a profile that did
-    what no honest one does; `ran` comes after warming up and after each block, when a profile's code has run."""
+    what no honest one does; `ran` comes after warming up and after each block, when a profile's code has run;
+    `calling` comes before a timed call and `called` after it; `taken` has the samples of a block and how many were
+    void, at once and for good."""
 
     def announce(self, profile: str, stage: str) -> None: ...
 
@@ -70,6 +71,12 @@ class Witness:
     def charged(self, profile: str, what: str) -> None: ...
 
     def ran(self, profile: str) -> None: ...
+
+    def calling(self, profile: str) -> None: ...
+
+    def called(self, profile: str) -> None: ...
+
+    def taken(self, profile: str, scope: str, seconds: tuple[float, ...], void: int) -> None: ...
 
 
 @dataclass(slots=True)
@@ -209,6 +216,7 @@ class CaseTimer:
         lane.seconds.append(tuple(round(seconds / per_sample, 10) for seconds in block.seconds))
         lane.void.append(block.void)
         self._witness.ran(lane.profile)
+        self._witness.taken(lane.profile, lane.scope, lane.seconds[-1], block.void)
         if draw.kept:
             self._witness.announce(lane.profile, "verify")
             self._witness.checked(lane.profile, lane.scope, draw.kept)
@@ -239,6 +247,7 @@ class CaseTimer:
         subject, ring, replay = self._subjects[lane.profile], self._ring, lane.replay
 
         def prepare() -> None:
+            self._witness.calling(lane.profile)
             if replay and subject.in_place:
                 ring.mend(lane.indices)
             ring.prepare(index, restore=subject.in_place)
@@ -250,6 +259,7 @@ class CaseTimer:
             return replay.outputs[index]
 
         def done(output: Any) -> None:
+            self._witness.called(lane.profile)
             if found := deferred(output):
                 self._witness.charged(lane.profile, found)
             drawn = draw is not None and draw.offer(lambda: self._copy(lane, index, output))
@@ -257,13 +267,15 @@ class CaseTimer:
                 prepare()
                 ring.touch(index)
                 run()
+            if draw is not None and lane.scope == "device_cold":
+                ring.mix(index)
 
         return Call(prepare, lambda: ring.touch(index), run, done)
 
     def _copy(self, lane: _Lane, index: int, output: Any) -> Checked:
         """Of a graph, any of its calls: else a profile could leave out the work of those that never are checked."""
         if lane.replay:
-            index = randbelow(len(lane.replay.outputs))
+            index = below(len(lane.replay.outputs))
             output = lane.replay.outputs[index]
         return Checked(copied(output), self._ring.pristine(index))
 

@@ -85,21 +85,6 @@ def test_a_weight_of_another_float_type_is_used_as_it_is(device: str) -> None:
     check(x, rmsnorm_inputs((1, 100), torch.float32, device, seed=9)[1])
 
 
-@pytest.mark.parametrize("columns", [100, 16_500])
-def test_an_offset_is_added_to_the_weight_before_it_is_rounded(columns: int, device: str) -> None:
-    x, _ = rmsnorm_inputs((2, columns), torch.float16, device, seed=20)
-    weight = torch.full((columns,), 2**-12, dtype=torch.float16, device=device)  # lost beside 1 in float16
-    assert_near(rmsnorm(x, weight, offset=1.0), rmsnorm_reference(x, weight, offset=1.0), x)
-    in_float32 = rmsnorm(x.float(), weight, offset=1)
-    assert not torch.equal(in_float32, rmsnorm(x.float(), torch.ones_like(weight)))
-
-
-def test_an_offset_that_is_no_number_is_refused(device: str) -> None:
-    x = torch.ones(1, 4, device=device)
-    with pytest.raises(TypeError, match="rmsnorm: offset is a str; accepted is a float or an int"):
-        rmsnorm(x, x[0], offset="1")  # type: ignore[arg-type]
-
-
 def test_squares_beyond_the_range_of_float16_do_not_overflow(device: str) -> None:
     x, weight = rmsnorm_inputs((2, 100), torch.float16, device, seed=10)
     check(x * 1000, weight)

@@ -33,7 +33,7 @@ for name, kernel, N, held, tile, warps, dtype in json.load(sys.stdin):
     constants = {"N": N, "HELD": held, "BLOCK": tile, "MASKED": N % tile != 0, "LARGEST": 448.0}
     constants |= {name: N for name in kernel.arg_names if name.endswith("_stride")}
     constants = {name: value for name, value in constants.items() if name in kernel.arg_names}
-    types = {"eps": "fp32", "offset": "fp32", "M": "i32", "columns": "i32", "q_ptr": "*fp8e4nv", "scale_ptr": "*fp32"}
+    types = {"eps": "fp32", "M": "i32", "columns": "i32", "q_ptr": "*fp8e4nv", "scale_ptr": "*fp32"}
     signature = {n: "constexpr" if n in constants else types.get(n, f"*{dtype}") for n in kernel.arg_names}
     pointers = [i for i, n in enumerate(kernel.arg_names) if n.endswith("_ptr")]
     source = ASTSource(kernel, signature, constants, {(i,): [["tt.divisibility", 16]] for i in pointers})

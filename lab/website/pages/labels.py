@@ -30,6 +30,16 @@ SCOPES = {
     "device_dirty": "in GPU time after a flush that leaves dirty lines",
 }
 
+CPU_SCOPES = {
+    "device_cold": "in wall time of the CPU with its cache flushed",
+    "device_warm": "in wall time of the CPU with inputs cached",
+}
+
+
+def scope_told(scope: str, on_cpu: bool) -> str:
+    """What a claim's times are of: of a CPU's run never the GPU's."""
+    return (CPU_SCOPES if on_cpu else SCOPES).get(scope) or SCOPES[scope]
+
 
 def listed(names: Sequence[str]) -> str:
     """'a, b and c'."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import make_protocol
-from lab.verdict import explained, judge, judge_traffic, precision, spoiled, statistics, traffic, widening
+from lab.verdict import explained, judge, judge_traffic, precision, simulated, spoiled, statistics, traffic, widening
 from lab.verdict.judge import RULES, Side, judge_case
+from lab.verdict.simulation import COMPARISONS, JUST_ABOVE, JUST_BELOW, TRUTHS
 from lab.verdict.statistics import Latency, per_cent
 from lab.website.files.shown_tables import shown_table
 from lab.website.format import ratio_interval
@@ -15,6 +16,8 @@ from lab.website.outputs import Document, Gathered, Output
 from lab.website.pages.trust import trust_page
 
 PROTOCOL = make_protocol(5, "cuda")
+FURTHER = tuple(truth for truth in TRUTHS if truth not in (JUST_BELOW, JUST_ABOVE))
+SIMULATED = ("process", "false supported", "false refuted", *(f"decided at a true {truth:g}×" for truth in FURTHER))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,6 +30,9 @@ class PolicyPage:
     traffic_rules: tuple[tuple[str, str], ...]
     example: tuple[str, ...]
     constants: tuple[tuple[str, str], ...]
+    simulation: str  # what was simulated
+    simulated: tuple[tuple[str, ...], ...]
+    headings: tuple[str, ...]
 
 
 def policy_pages(gathered: Gathered) -> Iterator[Output]:
@@ -35,10 +41,12 @@ def policy_pages(gathered: Gathered) -> Iterator[Output]:
     page = policy_page()
     yield Document(path="policy/index.html", template="policy.html", view={"policy": page, "errors": errors})
     yield shown_table("policy/constants.csv", ("constant", "value"), page.constants)
+    yield shown_table("policy/simulation.csv", SIMULATED, page.simulated)
 
 
 def policy_page() -> PolicyPage:
     """The rules as the judge applies them, from its own constants."""
+    table = simulated.load()
     return PolicyPage(
         version=judge.POLICY_VERSION,
         history=tuple(sorted(judge.POLICY_HISTORY.items(), reverse=True)),
@@ -47,6 +55,10 @@ def policy_page() -> PolicyPage:
         sources=(("Between sessions", widening.SESSION_SOURCE), ("Between draws", widening.DRAW_SOURCE)),
         traffic_rules=tuple((str(status), text) for status, text in judge_traffic.TRAFFIC_RULES.items()),
         example=tuple(_example()),
+        simulation=f"Policy {table.policy_version}, seed {table.seed}; each row is of {table.runs:,} runs with "
+        f"{COMPARISONS} comparisons each.",
+        simulated=tuple(_simulated(table)),
+        headings=SIMULATED,
         constants=(
             ("Fewest sweeps for a verdict", str(judge.FEWEST_SWEEPS)),
             ("Sweeps below which a verdict is provisional", str(judge.FULL_SWEEPS)),
@@ -80,6 +92,19 @@ def policy_page() -> PolicyPage:
             ("Rounds × samples of a profile", f"{PROTOCOL.rounds} × up to {PROTOCOL.block} in a sweep"),
         ),
     )
+
+
+def _simulated(table: simulated.Table) -> Iterator[tuple[str, ...]]:
+    """Shares by process, in per cent: the false ones at the threshold's edge, the decided ones further from it."""
+    rows = {(row.process, row.truth): row for row in table.rows}
+    for process in dict.fromkeys(row.process for row in table.rows):
+        edge = [rows[process, truth] for truth in (JUST_BELOW, JUST_ABOVE)]
+        further = [rows[process, truth] for truth in FURTHER]
+        yield (
+            process,
+            *(per_cent(row.false / row.comparisons, 2) for row in edge),
+            *(per_cent(row.decided / row.comparisons, 1) for row in further),
+        )
 
 
 def _example() -> Iterator[str]:
