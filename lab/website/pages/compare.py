@@ -36,6 +36,7 @@ class Side:
     """What one run says of a claim: its verdict, the range of its speed-ups, and where its data lie."""
 
     status: str
+    mark: str
     least: Figure | None
     most: Figure | None
 
@@ -229,6 +230,7 @@ def _side(item: Judged, claim: str) -> Side:
     ledger = Ledger(item.data)
     return Side(
         status=item.data["claims"][claim]["status"],
+        mark=item.data["claims"][claim]["mark"],
         least=ledger.end(claim, "smallest_ratio", show=format.times),
         most=ledger.end(claim, "largest_ratio", show=format.times),
     )

@@ -53,6 +53,7 @@ class Value:
     """What one run says of a claim. `href` and `data` are relative to the decision's page; empty where not at hand."""
 
     status: str
+    mark: str
     span: Sentence  # the smallest and the largest ratio over its cases
     digest: str
     href: str
@@ -261,6 +262,7 @@ def _value(held: Held, other: Held | None, folder: str) -> Value:
     """Without figures where there is no folder to point into. `other`: what it stands beside."""
     return Value(
         status=held.status,
+        mark=held.data["mark"],
         span=_span(held, other) if folder else (),
         digest=held.judged.digest[:12],
         href=f"{folder}index.html#claim-{held.claim}" if folder else "",

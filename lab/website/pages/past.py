@@ -33,7 +33,7 @@ def elsewhere(item: Judged, published: Sequence[Judged], root: str) -> tuple[Els
             date=finished(run),
             machine=run.machine_name,
             counts=status_counts([verdict_counts(run)]),
-        )  # fmt: skip
+        )
         for run in reversed(published)
         if run.machine_name != item.machine_name
     )

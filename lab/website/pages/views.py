@@ -80,6 +80,7 @@ class ClaimView:
     name: str
     text: str
     status: str
+    mark: str
     subject: str
     baseline: str
     threshold: Figure
