@@ -63,6 +63,7 @@ class CaseClaim:
     ratio: Figure | None
     interval: Figure | None
     quotient: Figure | None  # of the medians, where it is another
+    pooled: Sentence  # over several runs; figures point into trust/data.json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
