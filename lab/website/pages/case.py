@@ -230,6 +230,7 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, place: Place
         gigabytes=figure("bytes_per_second", show=format.gigabytes_per_second),
         enqueue=figure("enqueue_seconds", show=format.microseconds) if held.get("enqueue_seconds") else None,
         prepare=figure("prepare_seconds", show=format.seconds),
+        memory=figure("peak_memory_bytes", show=format.megabytes),
         launch_bound=held.get("launch_bound", False),
         host_bound=held.get("host_bound", False),
         notes=clock_notes(item, case.name, profile.name, ledger),

@@ -37,6 +37,7 @@ class CaseCell:
     gigabytes: Figure | None
     enqueue: Figure | None
     prepare: Figure | None
+    memory: Figure | None
     launch_bound: bool
     host_bound: bool
     notes: tuple[Sentence, ...]
