@@ -167,7 +167,7 @@ def test_the_fastest_of_a_case_is_named(runs: Path) -> None:
     assert child(runs, LARGE, "plain").data.tags["lab.place"].startswith("2: ")
     report = artifact(runs, parents(runs)[0], "report.md")
     assert "| 4096x4096 f32 doubling | **fast** |" in report
-    assert "**supported** – Fast is faster than plain." in report
+    assert "**supported** – Fast is faster than plain, by 2 % or more." in report
 
 
 def test_profiles_that_cannot_be_told_apart_share_the_first_place(runs: Path) -> None:
