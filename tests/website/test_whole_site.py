@@ -1,13 +1,14 @@
 """Every question about a whole site, asked of a made-up site and of the committed one; and that each would complain."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import whole_site
-from factory import measured_run, plan_of, publish, records_of, take_stock, write_run
+from factory import machine, measured_run, plan_of, publish, records_of, take_stock, write_run
 from whole_site import QUESTIONS, Whole
 
 from lab.definition.catalogue import choose_experiments
@@ -38,18 +39,35 @@ rests_on:
 ---
 We use it.
 """
+ELSEWHERE = """---
+title: Use the kernel there
+status: accepted
+date: 2026-01-01
+review_by: 2027-01-01
+rests_on:
+  - claim: normalization-fusion/triton-rmsnorm-beats-torch-fused
+    expects: supported
+    evidence: EVIDENCE
+---
+We use it on that model.
+"""
 
 
 @pytest.fixture(scope="module")
 def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs on a GPU between which a verdict changed, one on a CPU, and a decision that is challenged."""
+    """Runs on a GPU between which a verdict changed, one on another GPU model, one on a CPU; a decision that is
+    challenged, and one that rests on the other model."""
     root = tmp_path_factory.mktemp("whole")
+    on = machine(gpu="NVIDIA H200", gpu_id="ba9876543210")
+    other = publish(root / "evidence", measured_run(root / "runs", FAST, run_id="a-another-model", on=on))
     publish(root / "evidence", measured_run(root / "runs", SLOW, run_id="a-first-look"))
+    publish(root / "evidence", measured_run(root / "runs", FAST, run_id="a-second-look", seed=2))
     publish(root / "evidence", measured_run(root / "runs", FAST, run_id="b-with-counters", profiling=True))
     plan = plan_of("on-a-cpu", experiments=choose_experiments(["softmax-fusion"]), device="cpu", sweeps=3)
     publish(root / "evidence", write_run(root / "runs" / "on-a-cpu", plan, records_of(plan, ON_CPU)))
     (root / "decisions").mkdir()
     (root / "decisions" / "0001-use-it.md").write_text(CHALLENGED)
+    (root / "decisions" / "0002-on-another-model.md").write_text(ELSEWHERE.replace("EVIDENCE", other[:12]))
     build_site(root / "site", root / "decisions", root / "evidence")
     return root / "site"
 
@@ -62,6 +80,20 @@ def sound(made_up: Path) -> Whole:
 @pytest.fixture(scope="module", params=["made-up", "committed"])
 def whole(request: pytest.FixtureRequest) -> Whole:
     return Whole(ROOT / "site") if request.param == "committed" else request.getfixturevalue("sound")
+
+
+def test_pages_keep_gpu_models_apart_and_take_runs_of_one_model_together(made_up: Path) -> None:
+    experiment = (made_up / PAGE).read_text(encoding="utf-8")
+    assert "Also measured on" in experiment
+    assert "neither confirm nor contradict" in experiment
+    assert "A newer run says otherwise" not in experiment
+    assert re.search(r">3</data> runs on <data [^>]*>1</data> board: ", experiment)
+    decision = (made_up / "decisions/0002-on-another-model/index.html").read_text(encoding="utf-8")
+    assert "The newest full evidence is of another GPU model, NVIDIA H100 80GB HBM3" in decision
+    trust = (made_up / "trust/index.html").read_text(encoding="utf-8")
+    assert "Goals are missed. NVIDIA H100 80GB HBM3" in trust
+    pair = next(path for path in made_up.glob("compare/*/index.html") if "Different models." in path.read_text())
+    assert "Changed." not in pair.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.__name__)
