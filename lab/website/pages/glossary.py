@@ -144,7 +144,7 @@ EVIDENCE = Chapter("What it is worth", (
          "and what was left out and why.", BOUNDARY),
     Term("decision", "decision", "A record of what people chose, which rests on claims.", DECISIONS),
     Term("freshness", "freshness", "Whether the claims under a decision still say what it was decided on; the worst "
-         "of them counts, and no person sets it.", DECISIONS),
+         "of them counts, and no person sets it. Only evidence of the same GPU model counts.", DECISIONS),
     Term("fresh", "fresh", "Each claim still has the expected verdict, at a value that has not moved.", DECISIONS),
     Term("drifted", "drifted", "The verdict holds, but the interval lies apart from the one decided on.", DECISIONS),
     Term("expired", "expired", "The decision is past its review date, or the evidence is of software that it was not "
