@@ -141,6 +141,12 @@ def freshness(found: Sequence[Standing]) -> Freshness:
     return next((state for state in WORST_FIRST if state in present), Freshness.FRESH)
 
 
+def machines(found: Sequence[Standing]) -> tuple[str, ...]:
+    """What the evidence of a decision was measured on: GPU models, or CPUs."""
+    held = [standing.last or standing.now for standing in found]
+    return tuple(dict.fromkeys(each.judged.machine_name for each in held if each and each.judged.machine_name))
+
+
 def refuse_unacknowledged(decision: Decision, found: Sequence[Standing], current: Sequence[Judged]) -> None:
     """Raise DefinitionError for a decision that is challenged or orphaned, where nobody has acknowledged that.
 

@@ -15,6 +15,7 @@ from lab.website.decisions import (
     Review,
     Standing,
     freshness,
+    machines,
     shared_cases,
 )
 from lab.website.figure import Figure, Ledger, Sentence
@@ -144,7 +145,7 @@ def decision_pages(gathered: Gathered) -> Iterator[Output]:
         page = DecisionPage(
             row=by_slug[decision.slug],
             deciders=", ".join(decision.deciders),
-            machines=_machines(found),
+            machines=machines(found),
             software=tuple(decision.software.items()),
             supersedes=by_slug.get(decision.supersedes),
             superseded_by=tuple(
@@ -157,11 +158,6 @@ def decision_pages(gathered: Gathered) -> Iterator[Output]:
         yield Document(path=f"decisions/{decision.slug}/index.html", template="decision.html", view={"decision": page})
         cells = (_cells(support, row) for support in page.supports for row in support.cases)
         yield shown_table(f"decisions/{decision.slug}/cases.csv", COLUMNS, cells)
-
-
-def _machines(found: Sequence[Standing]) -> tuple[str, ...]:
-    held = [standing.last or standing.now for standing in found]
-    return tuple(dict.fromkeys(each.judged.machine_name for each in held if each and each.judged.machine_name))
 
 
 def _review(review: Review, found: Sequence[Standing], preview: bool) -> ReviewView:

@@ -16,7 +16,7 @@ from lab.website.charts.speedups import Point, speedup_chart, speedup_figure
 from lab.website.data.contradicted import contradicting
 from lab.website.data.judged import Judged
 from lab.website.data.kept import audits
-from lab.website.decisions import Decision, Freshness, Standing, freshness
+from lab.website.decisions import Decision, Freshness, Standing, freshness, machines
 from lab.website.figure import Ledger, Sentence
 from lab.website.files.csv_tables import tables_of
 from lab.website.files.schemas import with_schema
@@ -153,7 +153,9 @@ def _contradictions(shown: Judged, history: Sequence[Judged]) -> Iterator[Contra
 def decision_link(decision: Decision, found: Sequence[Standing]) -> DecisionLink:
     """Nobody follows a closed decision any more: how fresh it is says nothing."""
     state = "" if decision.closed else str(freshness(found))
-    return DecisionLink(slug=decision.slug, title=decision.title, status=decision.status, freshness=state)
+    return DecisionLink(
+        slug=decision.slug, title=decision.title, status=decision.status, freshness=state, machines=machines(found)
+    )
 
 
 def speedup_points(shown: Judged, ledger: Ledger) -> tuple[Point, ...]:

@@ -179,6 +179,7 @@ class DecisionLink:
     title: str
     status: str
     freshness: str  # empty of a closed one
+    machines: tuple[str, ...]  # what its evidence was measured on
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,6 +8,7 @@ from lab.definition.asked import claim_sentence
 from lab.definition.plan import PlannedExperiment
 from lab.website.data.judged import Judged
 from lab.website.wording.figures_said import FIGURE
+from lab.website.wording.plain_text import plain
 
 FOLDER = "experiments"
 
@@ -105,5 +106,6 @@ def _registered(plan: PlannedExperiment) -> Iterator[str]:
         yield from (case.description, case.description[1:])  # a page may begin a sentence with it
     for profile in plan.profiles:
         yield from (profile.title, profile.technique, profile.hypothesis, profile.signal)
-    yield from (text for claim in plan.claims for text in (claim_sentence(claim), claim.text))
+    for claim in plan.claims:
+        yield from (claim_sentence(claim), plain(claim_sentence(claim)), claim.text)  # plain: of a badge
     yield from (name for names in plan.metrics.values() for name in names)
