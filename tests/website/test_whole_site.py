@@ -90,6 +90,9 @@ def test_pages_keep_gpu_models_apart_and_take_runs_of_one_model_together(made_up
     assert re.search(r">3</data> runs on <data [^>]*>1</data> board: ", experiment)
     decision = (made_up / "decisions/0002-on-another-model/index.html").read_text(encoding="utf-8")
     assert "The newest full evidence is of another GPU model, NVIDIA H100 80GB HBM3" in decision
+    (notice,) = [text for path in made_up.glob("runs/*/normalization-fusion/index.html")
+                 if "Another machine is shown now" in (text := path.read_text(encoding="utf-8"))]  # fmt: skip
+    assert "which hold for NVIDIA H200" in notice
     trust = (made_up / "trust/index.html").read_text(encoding="utf-8")
     assert "Goals are missed. NVIDIA H100 80GB HBM3" in trust
     pair = next(path for path in made_up.glob("compare/*/index.html") if "Different models." in path.read_text())

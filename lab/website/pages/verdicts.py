@@ -65,6 +65,7 @@ class Elsewhere:
     run_id: str
     date: str
     folder: str
+    machine: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,6 +156,7 @@ def _elsewhere(item: Judged | None) -> Elsewhere | None:
         run_id=item.evidence["run_id"],
         date=format.minute(item.evidence["finished_utc"]),
         folder=verdict_folder(item.digest, item.plan.name),
+        machine=item.machine_name,
     )
 
 
