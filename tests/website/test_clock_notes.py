@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 from factory import FAST_BEATS_PLAIN, PLAIN, SMALL, plan_of, profile, records_of, small_experiment
 
 from lab.definition.plan import make_protocol
@@ -10,6 +11,7 @@ from lab.profiler.readings import DO_BENCH
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.figure import Sentence
+from lab.website.files.badges import badge
 from lab.website.outputs import Gathered
 from lab.website.pages.case import CasePage, case_pages
 from lab.website.pages.experiment import experiment_page
@@ -129,6 +131,14 @@ def test_evidence_whose_sweeps_share_one_choice_says_one_draw() -> None:
     (shared,) = page_of(item_of(fresh=False)).draws
     (anew,) = page_of(item_of(fresh=True)).draws
     assert (shared.fresh, anew.fresh) == (False, True)
+
+
+@pytest.mark.parametrize(("fresh", "mark"), [(False, "one draw"), (True, "")])
+def test_a_claim_that_rests_on_one_draw_is_marked_on_its_page_and_badge(fresh: bool, mark: str) -> None:
+    item = item_of(fresh=fresh)
+    (claim,) = experiment_page(item, []).claims
+    assert claim.mark == mark
+    assert ("one draw of the compiler" in badge(item, item.plan.claims[0]).said) == bool(mark)
 
 
 def slow_sweeps(record: Record) -> Record:
