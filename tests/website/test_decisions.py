@@ -404,6 +404,7 @@ def test_another_gpu_model_neither_confirms_nor_challenges_a_decision(tmp_path, 
     assert shown.elsewhere.status == ("supported" if times is FAST else "refuted")
     assert shown.now.data.startswith("../../runs/aaaa")  # the experiment's page holds the figures of the other model
     assert not any(case.href for case in shown.cases)
+    assert support_view(found, preview=True).now.span == ()  # a preview has no pages of other runs
 
 
 def test_newer_evidence_of_the_same_gpu_model_challenges_though_the_page_shows_another(tmp_path):
