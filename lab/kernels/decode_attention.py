@@ -31,7 +31,7 @@ from lab.kernels.launch import Configuration, Launch, Launches, multiprocessors,
 from lab.kernels.traffic import Traffic
 
 MOST_SPLITS = 256
-SHORTEST_SPLIT = 128  # keys
+SHORTEST_SPLIT = 64  # keys
 NEARLY_ALL = 0.85  # of the multiprocessors
 SEQUENCE = ("B", "H", "S", "D")
 PAGES = ("pages", "P", "H", "D")
@@ -260,7 +260,7 @@ def _launches(
     if not q.numel():
         return nothing, nothing, 1
     shape = (B, q_heads, k_heads, S, D)
-    chosen = configuration or decode_attention_rule(shape, q.itemsize, multiprocessors(q.get_device()))
+    chosen = configuration or decode_attention_rule(shape, q.itemsize, multiprocessors(q.get_device()), paged=page > 0)
     splits = chosen["SPLITS"]
     ratio = q_heads // k_heads
     features = max(NARROWEST_DOT, triton.next_power_of_2(D))
@@ -279,7 +279,9 @@ def _launches(
     return partial, combine, splits
 
 
-def decode_attention_rule(shape: tuple[int, ...], itemsize: int, processors: int = 132) -> Configuration:
+def decode_attention_rule(
+    shape: tuple[int, ...], itemsize: int, processors: int = 132, *, paged: bool = False
+) -> Configuration:
     """How to launch (B, Hq, Hk, S, D) on so many multiprocessors.
 
     A multiprocessor holds two programs. Where the sequences and heads come near to one program for each, splits gain
@@ -287,13 +289,14 @@ def decode_attention_rule(shape: tuple[int, ...], itemsize: int, processors: int
     """
     B, _, k_heads, S, D = shape[:5]
     programs = B * k_heads
-    narrow = triton.cdiv(D, 128)
-    if programs > processors:
-        return Configuration.of(KEYS=128 // narrow, SPLITS=1, num_warps=4, num_stages=3)
-    if programs >= NEARLY_ALL * processors:
-        return Configuration.of(KEYS=64 // narrow, SPLITS=1, num_warps=4, num_stages=4)
-    splits = max(1, min(2 * processors // programs, triton.cdiv(S, SHORTEST_SPLIT), MOST_SPLITS))
-    return Configuration.of(KEYS=64 // narrow, SPLITS=splits, num_warps=4, num_stages=3)
+    keys = 64 // triton.cdiv(D, 128)
+    if programs < NEARLY_ALL * processors:
+        splits = max(1, min(2 * processors // programs, triton.cdiv(S, SHORTEST_SPLIT), MOST_SPLITS))
+        return Configuration.of(KEYS=keys, SPLITS=splits, num_warps=4, num_stages=3)
+    if programs <= processors:
+        return Configuration.of(KEYS=keys, SPLITS=1, num_warps=4, num_stages=4)
+    wide = programs <= 2 * processors and not paged  # where pages are looked up, wide tiles cost 14 %
+    return Configuration.of(KEYS=2 * keys if wide else keys, SPLITS=1, num_warps=4, num_stages=3)
 
 
 def decode_attention_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:

@@ -173,6 +173,7 @@ def test_what_it_refuses_of_pages(device: str) -> None:
         ((1, 28, 4, 131_072, 128), 66),
         ((64, 28, 4, 4096, 128), 1),
         ((1, 32, 8, 64, 128), 1),
+        ((1, 32, 8, 1024, 128), 16),
         ((1, 8, 1, 131_072, 128), 256),
     ],
 )
@@ -199,7 +200,8 @@ def test_the_traffic_is_one_read_of_the_cache() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 @pytest.mark.parametrize(
-    "shape", [(3, 28, 4, 5000, 128), (1, 32, 8, 70_001, 64), (7, 8, 8, 999, 80), (2, 16, 2, 3000, 256)]
+    "shape",
+    [(3, 28, 4, 5000, 128), (1, 32, 8, 70_001, 64), (7, 8, 8, 999, 80), (2, 16, 2, 3000, 256), (2, 6, 2, 700, 33)],
 )
 def test_on_a_gpu_it_agrees_with_float64(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     q, k, v = decode_attention_inputs(shape, dtype, "cuda", seed=14)
