@@ -11,6 +11,7 @@ from lab.errors import LabError, MissingPackage, RunError
 from lab.evidence.moment import now
 from lab.evidence.source import ROOT
 from lab.options import add_plan_options, add_tune_options
+from lab.suggest import Parser, did_you_mean
 
 Command = Callable[[argparse.Namespace], int | None]  # an exit status, where it is not 0
 MOST_TOLD = 20  # differences that `verify` lists
@@ -31,6 +32,19 @@ because rules or pages have changed: check out the commit that made it, and inst
   lab verify ~/Downloads/site.zip
 """
 RUNS = Path(os.environ.get("LAB_RUNS", ROOT / "runs"))
+
+
+class Version(argparse.Action):
+    """Prints the version of the installed package: asked only then, for it takes a while to find."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"kernel-evidence-lab {version('kernel-evidence-lab')}")
+        except PackageNotFoundError:
+            print("kernel-evidence-lab, from a checkout that is not installed")
+        parser.exit()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -197,7 +211,10 @@ def doctor(options: argparse.Namespace) -> None:
 
 
 def validity(options: argparse.Namespace) -> None:
-    from lab.overview import describe_validity
+    from lab.overview import describe_pooled, describe_repeats, describe_validity
+    from lab.verdict.estimates import estimates
+    from lab.verdict.pooled import pooled
+    from lab.verdict.repeatability import repeatability
     from lab.verdict.results import load_run
     from lab.verdict.validity import study
 
@@ -209,19 +226,37 @@ def validity(options: argparse.Namespace) -> None:
         raise RunError("no run of a GPU among them; the README says how the lab is tested on one")
     for line in describe_validity(study(runs)):
         print(line)
+    for line in describe_repeats(repeatability(runs, options.one_code), estimates(runs, options.one_code)):
+        print(line)
+    for line in describe_pooled(pooled(runs)):
+        print(line)
+
+
+def simulate(options: argparse.Namespace) -> int:
+    from lab.overview import describe_simulation
+    from lab.verdict.simulated import PATH, missed, save, simulated
+
+    table = simulated(options.runs, options.seed)
+    for line in describe_simulation(table):
+        print(line)
+    if options.keep:
+        save(table)
+        say(f"kept: {PATH}")
+    return 1 if missed(table.rows) else 0
 
 
 def show_experiments(options: argparse.Namespace) -> None:
-    from lab.definition.catalogue import load_experiments
+    from lab.definition.catalogue import choose_experiments, load_experiments
     from lab.overview import describe_experiment
 
-    for experiment in load_experiments():
+    for experiment in choose_experiments(options.experiments) if options.experiments else load_experiments():
         for line in describe_experiment(experiment):
             print(line)
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="lab", description="Measure, track, judge and publish GPU-kernel claims.")
+    top = Parser(prog="lab", description="Measure, track, judge and publish GPU-kernel claims.")
+    top.add_argument("--version", action=Version, nargs=0, help="print the version of the lab and stop")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, command: Command, about: str) -> argparse.ArgumentParser:
@@ -229,21 +264,21 @@ def parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=command)
         return sub
 
-    add("list", show_experiments, "show the experiments, their cases, profiles and claims")
+    listing = add("list", show_experiments, "show the experiments, their cases, profiles and claims")
+    listing.add_argument("experiments", nargs="*", metavar="NAME", help="experiments to show (default: every one)")
     for name, command, about in (
         ("benchmark", benchmark, "plan, measure, journal, track, judge and preview: the main job"),
         ("plan", plan, "show what a run would measure, and measure nothing"),
         ("run", run, "measure and journal only: needs neither network nor MLflow"),
     ):
         sub = add(name, command, about)
-        add_plan_options(sub)
+        add_plan_options(sub, run_id="plan" if command is plan else None)
         if command is benchmark:
             sub.add_argument("--dry-run", action="store_true", help="show the plan and stop")
     add_tune_options(add("tune", tune, "search for a faster launch configuration of a kernel, and keep it if it wins"))
     for name, command, about in (
         ("track", track, "fill MLflow from run directories; doing it twice changes nothing"),
         ("judge", judge, "print the verdicts of run directories"),
-        ("validity", validity, "print the lab's own error rates, from runs that test it and from repeated runs"),
         ("preview", preview, "render the pages of run directories beside their journals"),
         ("publish", publish, "promote runs into experiments/evidence/ and rebuild site/"),
     ):
@@ -267,6 +302,13 @@ def parser() -> argparse.ArgumentParser:
     server = add("ui", ui, "open the MLflow UI on the run store")
     server.add_argument("--port", type=int, default=5000, help="port on 127.0.0.1 (default: 5000)")
     server.add_argument("--no-browser", dest="browser", action="store_false", help="print the address only")
+    sub = add("validity", validity, "print the lab's own error rates, from runs that test it and from repeated runs")
+    sub.add_argument("runs", nargs="+", metavar="RUN", help="a run id, or a run directory")
+    sub.add_argument("--one-code", action="store_true", help="take the runs for repeats although their sources differ")
+    sub = add("simulate", simulate, "count how often the rules err, on simulated runs whose truth is known")
+    sub.add_argument("--runs", type=int, default=4000, help="simulated runs of each kind and truth (default 4000)")
+    sub.add_argument("--seed", type=int, default=2026, help="the same seed gives the same table (default 2026)")
+    sub.add_argument("--keep", action="store_true", help="write the table that the policy page shows")
     add("doctor", doctor, "say what this machine can measure, and what it lacks")
     return top
 
@@ -296,7 +338,9 @@ def _directory(name: str) -> Path:
     for directory in (RUNS / name, Path(name)):
         if directory.is_dir():
             return directory
-    raise RunError(f"no run {name!r} under {RUNS}, and no directory of that path")
+    there = sorted((path.parent.name for path in RUNS.glob("*/plan.json")), reverse=True)
+    listed = f"runs there: {', '.join(there[:MOST_TOLD])}" if there else "no run is there yet"
+    raise RunError(f"no run {name!r} under {RUNS}, and no directory of that path; {listed}{did_you_mean(name, there)}")
 
 
 def _need(*packages: str) -> None:

@@ -21,6 +21,8 @@ from lab.definition.experiment import Experiment, Operator, Profile
 from lab.definition.plan import ITEMSIZES, Protocol
 from lab.errors import LabError, PlanError
 from lab.kernels.rows import MAXIMUM_COLUMNS
+from lab.options import add_dtype
+from lab.suggest import Parser
 from lab.verdict.statistics import latency
 from lab.website import format
 from lab.worker.correctness import check_profile
@@ -195,7 +197,7 @@ def _check_shape(rows: int, columns: int) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="benchmark-norms", description=__doc__)
+    parser = Parser(prog="benchmark-norms", description=__doc__)
     parser.add_argument(
         "--op", choices=("rmsnorm", "layernorm", "add-rmsnorm", "all"), default="all", help="default: all"
     )
@@ -205,7 +207,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--rows", type=int, default=4096, help="default: 4096")
     parser.add_argument("--cols", type=int, default=4096, help="default: 4096")
-    parser.add_argument("--dtype", choices=tuple(ITEMSIZES), default="float16", help="default: float16")
+    add_dtype(parser, default="float16")
     parser.add_argument("--json", action="store_true", help="print JSON (SI units) instead of a table")
     return parser
 

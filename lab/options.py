@@ -1,10 +1,12 @@
 """What `lab plan`, `run`, `benchmark` and `tune` accept on the command line."""
 
 import argparse
+from typing import Any
 
 from lab.definition.plan import ITEMSIZES, METRIC_SETS
 from lab.definition.search import SEARCHED_SCOPES
 
+SHORT_DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 INCLUDES = {
     "rmsnorm-shape-sweep": "measure every case of normalization-fusion, not only its first four",
     "all-shapes": "measure every case of the other fusion experiments, not only those of their first answers",
@@ -20,15 +22,22 @@ TUNE = (
 )
 
 
-def add_plan_options(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--run-id", required=True, metavar="X", help="name of the run: a plain slug; names runs/X")
+def add_plan_options(sub: argparse.ArgumentParser, run_id: str | None = None) -> None:
+    """`run_id` is what is taken where none is given; None makes it an error to give none."""
+    sub.add_argument(
+        "--run-id",
+        required=run_id is None,
+        default=run_id,
+        metavar="X",
+        help="name of the run: a plain slug; names runs/X",
+    )
     sub.add_argument(
         "--experiment",
         nargs="+",
         action="extend",
         metavar="NAME",
-        help="experiments to measure, or 'all' but the lab's tests of itself (default: on a GPU all, on a CPU the "
-        "first); a GPU's ceilings come with them",
+        help="experiments to measure, or 'all' but the lab's tests of itself (default: one for a first look, on a GPU "
+        "normalization-fusion, on a CPU cpu-fused-calls); a GPU's ceilings come with them",
     )
     sub.add_argument(
         "--with-profiling",
@@ -50,7 +59,13 @@ def add_plan_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: cuda where there is one"
     )
-    sub.add_argument("--sweeps", type=int, metavar="K", help="fresh processes, 1 to 60 (default: 5; on the CPU 3)")
+    sub.add_argument(
+        "--sweeps",
+        type=int,
+        metavar="K",
+        help="fresh processes, 1 to 60 (default: 5, and up to 9 of what is compared with a compiler or is not precise "
+        "enough; on the CPU 3)",
+    )
 
 
 def add_tune_options(sub: argparse.ArgumentParser) -> None:
@@ -64,12 +79,24 @@ def add_tune_options(sub: argparse.ArgumentParser) -> None:
         metavar="MxN",
         help="in the form that the operator takes, for rope BxHxSxD; may be repeated",
     )
-    sub.add_argument("--dtype", required=True, choices=tuple(ITEMSIZES))
+    add_dtype(sub, required=True)
     sub.add_argument("--scope", choices=SEARCHED_SCOPES, default=SEARCHED_SCOPES[0], help="default: %(default)s")
     sub.add_argument("--sweeps", type=int, default=5, metavar="K", help="default: 5; 3 gives a provisional winner")
     sub.add_argument("--budget-seconds", type=float, default=600.0, metavar="S", help="about; default: %(default)s")
     sub.add_argument("--run-id", metavar="X", help="default: made of the operator and the time")
     sub.add_argument("--dry-run", action="store_true", help="show what would be tried and stop; needs no GPU")
+
+
+def add_dtype(sub: argparse.ArgumentParser, **how: Any) -> None:
+    """`--dtype`, by its full name or as people shorten it."""
+    sub.add_argument(
+        "--dtype",
+        type=lambda text: SHORT_DTYPES.get(text, text),
+        choices=tuple(ITEMSIZES),
+        metavar="DTYPE",
+        help=f"{', '.join(ITEMSIZES)}; {', '.join(SHORT_DTYPES)} for short",
+        **how,
+    )
 
 
 def _shape(text: str) -> tuple[int, ...]:

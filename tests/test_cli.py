@@ -1,5 +1,6 @@
 """The command line: a clear line and exit code 2 for what a user got wrong, and no traceback."""
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -10,7 +11,7 @@ import torch
 from factory import measured_run, plan_of, records_of, write_run
 
 from lab import cli
-from lab.cli import main
+from lab.cli import main, parser
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS
 from lab.evidence.source import ROOT
@@ -108,7 +109,7 @@ def test_cuda_where_there_is_none(
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["fly"], ["plan"], ["plan", "--run-id", "try", "--device", "tpu"], ["judge"]], ids=" ".join
+    "arguments", [[], ["fly"], ["run"], ["plan", "--run-id", "try", "--device", "tpu"], ["judge"]], ids=" ".join
 )
 def test_what_is_no_command_is_answered_with_the_usage(
     capsys: pytest.CaptureFixture[str], arguments: list[str]
@@ -117,6 +118,61 @@ def test_what_is_no_command_is_answered_with_the_usage(
         main(arguments)
     assert end.value.code == 2
     assert "usage: lab" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suggested"),
+    [
+        (["benchmrk"], "benchmark"),
+        (["benchmark", "--run-id", "x", "--with-profilling"], "--with-profiling"),
+        (["tune", "rmsnorm", "--shape", "8x8", "--dtype", "float61"], "float16"),
+    ],
+)
+def test_a_word_that_is_nearly_right_is_answered_with_the_right_one(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], suggested: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert f"did you mean '{suggested}'?" in capsys.readouterr().err
+
+
+def test_an_experiment_that_is_nearly_right_is_answered_with_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
+    line = refused(capsys, "plan", "--device", "cpu", "--experiment", "normalisation-fusion")
+    assert "did you mean 'normalization-fusion'?" in line
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert re.match(r"kernel-evidence-lab[ ,]", capsys.readouterr().out)
+
+
+def test_list_shows_one_experiment_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "softmax-fusion"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("softmax-fusion: ")
+    assert "normalization-fusion" not in told
+
+
+def test_a_plan_needs_no_run_id(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--device", "cpu", "--experiment", "normalization-fusion"]) == 0
+    assert capsys.readouterr().out.startswith("run plan on the CPU")
+
+
+def test_a_dtype_may_be_given_as_people_shorten_it() -> None:
+    options = parser().parse_args(["tune", "rmsnorm", "--shape", "8x8", "--dtype", "bf16"])
+    assert options.dtype == "bfloat16"
+
+
+def test_a_run_that_is_not_there_is_answered_with_those_that_are(
+    capsys: pytest.CaptureFixture[str], runs: Path
+) -> None:
+    for name in ("first-look", "second-look"):
+        (runs / name).mkdir(parents=True)
+        (runs / name / "plan.json").touch()
+    line = refused(capsys, "judge", "frist-look")
+    assert line.endswith("runs there: second-look, first-look; did you mean 'first-look'?")
 
 
 def test_a_run_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -130,9 +130,22 @@ def test_a_gpus_ceilings_are_measured_once_beside_what_is_no_test_of_the_lab(
     assert found == measured
 
 
-def test_asked_for_none_a_gpu_measures_all_and_a_cpu_the_first() -> None:
-    assert experiments_of_run([], "cuda") == experiments_of_run(["all"], "cuda")
-    assert [e.name for e in experiments_of_run([], "cpu")] == ["normalization-fusion"]
+def test_asked_for_none_a_gpu_measures_the_first_with_its_ceilings_and_a_cpu_the_first_for_a_cpu() -> None:
+    assert [e.name for e in experiments_of_run([], "cuda")] == ["normalization-fusion", CEILINGS]
+    assert [e.name for e in experiments_of_run([], "cpu")] == ["cpu-fused-calls"]
+
+
+def test_what_is_for_a_cpu_is_measured_on_a_gpu_only_when_asked_for_by_name() -> None:
+    assert "cpu-fused-calls" not in [e.name for e in experiments_of_run(["all"], "cuda")]
+    assert "cpu-fused-calls" in [e.name for e in experiments_of_run(["cpu-fused-calls"], "cuda")]
+    assert "cpu-fused-calls" in [e.name for e in experiments_of_run(["all"], "cpu")]
+
+
+def test_every_claim_of_an_experiment_for_a_cpu_can_be_judged_there() -> None:
+    for experiment in EXPERIMENTS:
+        if experiment.for_cpu:
+            assert all("cpu" in profile.devices and not profile.package for profile in experiment.profiles)
+            assert not any(case.only_with for case in experiment.cases)
 
 
 @pytest.mark.parametrize("asked", [[CEILINGS], ["all", CEILINGS]])

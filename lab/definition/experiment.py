@@ -11,8 +11,9 @@ from lab.kernels.traffic import Traffic
 
 SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 SLUG_RULE = "lower-case letters and digits in groups joined by single hyphens, such as 'h100-first-light'"
-# What the clock covers. The first is the headline: GPU time, with nothing in the cache.
-SCOPES = ("device_cold", "device_warm", "graph", "eager")
+# What the clock covers. The first is the headline: GPU time, with nothing in the cache. The last is GPU time after a
+# flush that only writes: its lines are written back while the call is timed, as in do_bench and nvbench.
+SCOPES = ("device_cold", "device_warm", "graph", "eager", "device_dirty")
 MEASURES = ("speedup", "traffic")  # what a claim compares
 CEILINGS = "gpu-ceilings"  # the experiment that measures what a GPU allows; other results are held against it
 USUAL_THRESHOLD = 1.02  # a gain below two per cent is rarely worth a rival's maintenance
@@ -156,6 +157,7 @@ class Experiment:
     project: str = "Kernel Evidence Lab"
     scopes: tuple[str, ...] = SCOPES
     self_test: bool = False  # a question about the lab itself: measured only when asked for by name
+    for_cpu: bool = False  # of sizes for a CPU: what a first look takes there, and on a GPU only when asked for by name
 
     def __post_init__(self) -> None:
         self._check_names()

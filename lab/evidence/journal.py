@@ -1,11 +1,14 @@
 """The truth on disk: one checksummed JSON line per record, appended and synced before anyone hears of it.
 
-What is appended together is read together: its lines but the last say that there is more.
+What is appended together is read together: its lines but the last say that there is more. A published journal is
+compressed, to about a sixth; its digest is that of its lines.
 """
 
+import gzip
 import hashlib
 import json
 import os
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +17,9 @@ from lab.evidence.codec import canonical, from_data, to_data
 from lab.evidence.record import KINDS, Record
 
 NAME = "journal.jsonl"
+PACKED = f"{NAME}.gz"
+LEVEL = 9
+MOST_BYTES = 1 << 30  # a hundred times what a night of measuring leaves
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,20 +39,45 @@ class Journal:
     intact_bytes: int  # length of the file without a torn end
 
 
-def append(path: Path, *records: Record) -> None:
-    """Add records, all of them or none, and wait until they are on disk."""
+def append(path: Path, *records: Record) -> int:
+    """Add records, all of them or none, and wait until they are on disk. How many bytes the file has then."""
     lines = [_line(record, more=number < len(records)) for number, record in enumerate(records, start=1)]
     with path.open("ab") as file:
         file.write("".join(lines).encode())
         file.flush()
         os.fsync(file.fileno())
+        return os.fstat(file.fileno()).st_size
+
+
+def find(directory: Path) -> Path | None:
+    """The journal in a run's directory: as it is written, or compressed; None where there is neither."""
+    return next((path for name in (NAME, PACKED) if (path := directory / name).is_file()), None)
+
+
+def content_of(path: Path) -> bytes:
+    """The lines of a journal, compressed or not. RunError where it cannot be unpacked, or grows without end."""
+    if path.name != PACKED:
+        return path.read_bytes()
+    try:
+        with gzip.open(path) as file:
+            content = file.read(MOST_BYTES + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
+        raise RunError(f"{path}: cannot be unpacked ({problem}); copy it here again") from None
+    if len(content) > MOST_BYTES:
+        raise RunError(f"{path}: unpacks to more than {MOST_BYTES:,} bytes, which no journal has")
+    return content
+
+
+def packed(content: bytes) -> bytes:
+    """The lines of a journal in gzip, without the time at which it was made."""
+    return gzip.compress(content, LEVEL, mtime=0)
 
 
 def read(path: Path) -> Journal:
     """Every record that is whole, and every line that is not."""
     if not path.is_file():
         return Journal(records=(), damages=(), intact_bytes=0)
-    content = path.read_bytes()
+    content = content_of(path)
     records: list[Record] = []
     damages: list[Damage] = []
     read_bytes = intact_bytes = intact_records = 0

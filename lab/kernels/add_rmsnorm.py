@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lab.kernels.checks import check_adjacent, check_alike, check_rows, check_tensor, check_vector, checked_eps
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
+from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
@@ -24,23 +25,34 @@ from lab.kernels.wide_row import lane_sums, once_more, read_tile, write_tile
 @triton.jit
 def _add_rmsnorm_kernel(
     x_ptr, r_ptr, w_ptr, y_ptr, s_ptr, eps, M, x_stride: tl.constexpr, r_stride: tl.constexpr,
-    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each held in registers: every tensor crosses memory once."""
+    """ROWS rows a program, each held in registers as PIECES of BLOCK columns: every tensor crosses memory once."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    columns = tl.arange(0, BLOCK)[None, :]
-    mask = (rows < M) & (columns < N) if MASKED else None
-    weight_mask = columns < N if MASKED else None
-    zero = 0.0 if MASKED else None
-    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=zero)
-    r = tl.load(r_ptr + rows * r_stride + columns, mask=mask, other=zero)
-    w = tl.load(w_ptr + columns, mask=weight_mask, other=zero)
-    rounded = (x.to(tl.float32) + r.to(tl.float32)).to(s_ptr.dtype.element_ty)
-    tl.store(s_ptr + rows * N + columns, rounded, mask=mask)
-    s = rounded.to(tl.float32)
-    rstd = tl.rsqrt(tl.sum(s * s, axis=1, keep_dims=True) / N + eps)
-    y = (s * rstd * w.to(tl.float32)).to(y_ptr.dtype.element_ty)
-    tl.store(y_ptr + rows * N + columns, y, mask=mask)
+    inside = rows < M
+    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # for each row, so that a thread loads what it needs
+    x = read_pieces(x_ptr + rows * x_stride, inside, N, PIECES, BLOCK, PARTIAL, "")
+    r = read_pieces(r_ptr + rows * r_stride, inside, N, PIECES, BLOCK, PARTIAL, "")
+    if not PACKED:
+        w = read_pieces(w_ptrs, inside, N, PIECES, BLOCK, False, "")
+    squares = tl.zeros((ROWS, BLOCK), tl.float32)
+    s = ()
+    for piece in tl.static_range(PIECES):
+        rounded = (x[piece].to(tl.float32) + r[piece].to(tl.float32)).to(s_ptr.dtype.element_ty)
+        write_piece(s_ptr + rows * N, inside, piece * BLOCK, rounded, N, BLOCK, PARTIAL)
+        squares += rounded.to(tl.float32) * rounded.to(tl.float32)
+        s = s + (rounded,)  # type: ignore[assignment]  # noqa: RUF005
+    total = tl.sum(squares, axis=1, keep_dims=True)
+    rstd = tl.rsqrt(total / N + eps)
+    for piece in tl.static_range(PIECES):
+        if PACKED:
+            w_piece = read_piece(w_ptrs, inside, piece * BLOCK, N, BLOCK, False, "").to(tl.float32)
+            s_piece = once_more(s[piece], total).to(tl.float32)
+        else:
+            w_piece = w[piece].to(tl.float32)
+            s_piece = s[piece].to(tl.float32)
+        write_piece(y_ptr + rows * N, inside, piece * BLOCK, s_piece * rstd * w_piece, N, BLOCK, PARTIAL)
 
 
 @triton.jit

@@ -23,7 +23,8 @@ from torch import Tensor
 from lab.kernels.checks import check_rows
 from lab.kernels.float8 import LARGEST, SMALLEST_SCALE, magnitude_bits, scale_of, to_float8
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, multiprocessors
-from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, check_held, norm_choices, norm_rule, row_choices
+from lab.kernels.pieces import read_piece
+from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, check_held, norm_choices, norm_rule, piece_constants, row_choices
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements, by_rows
 from lab.kernels.wide_row import lane_maxima, once_more, read_tile, read_tiles
@@ -36,27 +37,60 @@ PROGRAMS_PER_MULTIPROCESSOR = 4  # of those that share a whole tensor
 
 @triton.jit
 def _quantize_kernel(
-    x_ptr, q_ptr, scale_ptr, segments, x_stride,
+    x_ptr, q_ptr, scale_ptr, segments, x_stride: tl.constexpr,
     N: tl.constexpr, SEGMENT: tl.constexpr, LARGEST: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-    MASKED: tl.constexpr,
+    PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS segments a program, each of SEGMENT columns with one scale, held in registers: x crosses memory once."""
+    """ROWS segments a program, each of SEGMENT columns with one scale, held in registers as PIECES of BLOCK columns: x
+    crosses memory once."""
     IN_A_ROW: tl.constexpr = (N + SEGMENT - 1) // SEGMENT
     segment = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     row = segment // IN_A_ROW
+    first = segment % IN_A_ROW * SEGMENT
+    inside = segment < segments
+    CUT: tl.constexpr = N % SEGMENT != 0
     lanes = tl.arange(0, BLOCK)[None, :]
-    columns = segment % IN_A_ROW * SEGMENT + lanes
-    mask = (segment < segments) & (lanes < SEGMENT) & (columns < N) if MASKED else None
-    x = tl.load(
-        x_ptr + row * x_stride + columns, mask=mask, other=0.0 if MASKED else None, eviction_policy="evict_first"
-    ).to(tl.float32)
-    scale = scale_of(tl.max(magnitude_bits(x), axis=1, keep_dims=True), LARGEST)
-    tl.store(scale_ptr + segment, scale, mask=segment < segments if MASKED else None)
-    q = to_float8(x * tl.div_rn(1.0, scale), q_ptr.dtype.element_ty)
-    # A thread takes as many neighbours as it loads at once. Left to itself Triton gives it as many as it could store
-    # at once, which are twice or four times as many, and the loads of neighbouring threads would leave gaps.
-    place = tl.max_contiguous(q_ptr + row * N + columns, [1, 128 // x_ptr.dtype.element_ty.primitive_bitwidth])
-    tl.store(place, q, mask=mask)
+    x_ptrs = x_ptr + row * x_stride + first
+    x = ()
+    for piece in tl.static_range(PIECES):
+        there = inside & (first + piece * BLOCK + lanes < N) if CUT else inside
+        x_new = read_piece(x_ptrs, there, piece * BLOCK, SEGMENT, BLOCK, PARTIAL or CUT, "evict_first")
+        x = x + (x_new,)  # type: ignore[assignment]  # noqa: RUF005
+    magnitudes = tl.zeros((ROWS, BLOCK), tl.int32)
+    for piece in tl.static_range(PIECES):
+        magnitudes = tl.maximum(magnitudes, magnitude_bits(x[piece].to(tl.float32)))
+    bits = tl.max(magnitudes, axis=1, keep_dims=True)
+    scale = scale_of(bits, LARGEST)
+    tl.store(scale_ptr + segment, scale, mask=inside if PARTIAL else None)
+    reciprocal = tl.div_rn(1.0, scale)
+    AT_ONCE: tl.constexpr = 128 // x_ptr.dtype.element_ty.primitive_bitwidth
+    q_ptrs = q_ptr + row * N + first
+    for piece in tl.static_range(PIECES):
+        x_piece = (once_more(x[piece], bits.to(tl.float32, bitcast=True)) if PACKED else x[piece]).to(tl.float32)
+        there = inside & (first + piece * BLOCK + lanes < N) if CUT else inside
+        y = x_piece * reciprocal
+        write_float8_piece(q_ptrs, there, piece * BLOCK, y, SEGMENT, BLOCK, PARTIAL or CUT, AT_ONCE)
+
+
+@triton.jit
+def write_float8_piece(
+    row_ptrs, inside, START: tl.constexpr, y,
+    N: tl.constexpr, BLOCK: tl.constexpr, PARTIAL: tl.constexpr, AT_ONCE: tl.constexpr,
+):  # fmt: skip
+    """As `write_piece`, in float8.
+
+    A thread takes AT_ONCE neighbours, as many as it loads at once. Left to itself Triton gives it as many as it could
+    store at once, which are twice or four times as many, and the loads of neighbouring threads would leave gaps.
+    """
+    columns = START + tl.arange(0, BLOCK)[None, :]
+    RAGGED: tl.constexpr = START + BLOCK > N
+    q = to_float8(y, row_ptrs.dtype.element_ty)
+    place = tl.max_contiguous(row_ptrs + columns, [1, AT_ONCE])
+    if RAGGED:
+        mask = inside & (columns < N) if PARTIAL else columns < N
+        tl.store(place, q, mask=mask)
+    else:
+        tl.store(place, q, mask=inside if PARTIAL else None)
 
 
 @triton.jit
@@ -101,7 +135,7 @@ def write_float8_tile(
     N: tl.constexpr, BLOCK: tl.constexpr, AT_ONCE: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """BLOCK columns of the row from `start`, rounded to its dtype. AT_ONCE: neighbours that a thread takes, as
-    in `_quantize_kernel`."""
+    in `write_float8_piece`."""
     columns = start + tl.arange(0, BLOCK)
     mask = columns < N if MASKED else None
     place = tl.max_contiguous(row_ptr + columns, AT_ONCE)
@@ -194,7 +228,7 @@ def _settle(
         return _Settled(shape, _nothing)
     chosen = configuration or quantize_fp8_tuning(granularity, group).choose((x.numel() // N, N), x)
     check_held(chosen, width)
-    whole = chosen["BLOCK"] >= width and "HELD" not in dict(chosen.constants)
+    whole = "HELD" not in dict(chosen.constants)
     if granularity == "group" and not whole:
         raise ValueError(f"quantize_fp8: configuration is {chosen}; accepted are those that hold a group of {width}")
     return _Settled(shape, (_segments_launch if whole else _wide_launch)(x, width, dtype, chosen))
@@ -216,7 +250,7 @@ def _segments_launch(x: Tensor, width: int, dtype: torch.dtype, chosen: Configur
         _quantize_kernel, triton.cdiv(segments, count), x.get_device(), segments, rows.stride(0),
         num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         N=N, SEGMENT=width, LARGEST=LARGEST[dtype], ROWS=count, BLOCK=block,
-        MASKED=width % block != 0 or N % width != 0 or segments % count != 0,
+        **piece_constants(chosen, segments, width, x.itemsize),
     )  # fmt: skip
 
 

@@ -14,34 +14,51 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows, check_vector, checked_eps
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
+from lab.kernels.pieces import read_piece, read_pieces, within, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
-from lab.kernels.wide_row import lane_sums, once_more, read_tile, read_tiles, write_tile
+from lab.kernels.wide_row import lane_sums, once_more, read_tile, read_tiles, unit, write_tile
 
 
 @triton.jit
 def _layernorm_kernel(
     x_ptr, w_ptr, b_ptr, y_ptr, eps, M, x_stride: tl.constexpr,
-    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each held in registers: x crosses memory once."""
+    """ROWS rows a program, each held in registers as PIECES of BLOCK columns: x crosses memory once."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    columns = tl.arange(0, BLOCK)[None, :]
-    mask = (rows < M) & (columns < N) if MASKED else None
-    vector_mask = columns < N if MASKED else None
-    zero = 0.0 if MASKED else None
-    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=zero)
-    w = tl.load(w_ptr + columns, mask=vector_mask, other=zero)
-    b = tl.load(b_ptr + columns, mask=vector_mask, other=zero)
-    x = x.to(tl.float32)
-    centred = x - tl.sum(x, axis=1, keep_dims=True) / N
-    if MASKED:
-        # Lanes beyond N hold −mean by now; left in, they would be counted as variance.
-        centred = tl.where(columns < N, centred, 0.0)
-    rstd = tl.rsqrt(tl.sum(centred * centred, axis=1, keep_dims=True) / N + eps)
-    y = (centred * rstd * w.to(tl.float32) + b.to(tl.float32)).to(y_ptr.dtype.element_ty)
-    tl.store(y_ptr + rows * N + columns, y, mask=mask)
+    inside = rows < M
+    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # for each row, so that a thread loads what it needs
+    b_ptrs = b_ptr + tl.zeros((ROWS, 1), tl.int32)  # for each row, so that a thread loads what it needs
+    x = read_pieces(x_ptr + rows * x_stride, inside, N, PIECES, BLOCK, PARTIAL, "")
+    if not PACKED:
+        w = read_pieces(w_ptrs, inside, N, PIECES, BLOCK, False, "")
+        b = read_pieces(b_ptrs, inside, N, PIECES, BLOCK, False, "")
+    sums = tl.zeros((ROWS, BLOCK), tl.float32)
+    for piece in tl.static_range(PIECES):
+        sums += x[piece].to(tl.float32)
+    mean = tl.sum(sums, axis=1, keep_dims=True) / N
+    squares = tl.zeros((ROWS, BLOCK), tl.float32)
+    for piece in tl.static_range(PIECES):
+        # Lanes beyond N would be counted as variance.
+        x_again = (once_more(x[piece], unit(mean)) if PACKED else x[piece]).to(tl.float32)
+        centred = within(x_again - mean, piece * BLOCK, N, BLOCK)
+        squares += centred * centred
+    total = tl.sum(squares, axis=1, keep_dims=True)
+    rstd = tl.rsqrt(total / N + eps)
+    for piece in tl.static_range(PIECES):
+        if PACKED:
+            w_piece = read_piece(w_ptrs, inside, piece * BLOCK, N, BLOCK, False, "").to(tl.float32)
+            b_piece = read_piece(b_ptrs, inside, piece * BLOCK, N, BLOCK, False, "").to(tl.float32)
+            x_piece = once_more(x[piece], total).to(tl.float32)
+        else:
+            w_piece = w[piece].to(tl.float32)
+            b_piece = b[piece].to(tl.float32)
+            x_piece = x[piece].to(tl.float32)
+        y = (x_piece - mean) * rstd * w_piece + b_piece
+        write_piece(y_ptr + rows * N, inside, piece * BLOCK, y, N, BLOCK, PARTIAL)
 
 
 @triton.jit

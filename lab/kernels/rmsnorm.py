@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows, check_vector, checked_eps
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
+from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
@@ -23,20 +24,29 @@ from lab.kernels.wide_row import lane_sums, once_more, read_tile, read_tiles, wr
 @triton.jit
 def _rmsnorm_kernel(
     x_ptr, w_ptr, y_ptr, eps, M, x_stride: tl.constexpr,
-    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each held in registers: x crosses memory once."""
+    """ROWS rows a program, each held in registers as PIECES of BLOCK columns: x crosses memory once."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    columns = tl.arange(0, BLOCK)[None, :]
-    mask = (rows < M) & (columns < N) if MASKED else None
-    weight_mask = columns < N if MASKED else None
-    zero = 0.0 if MASKED else None
-    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=zero)
-    w = tl.load(w_ptr + columns, mask=weight_mask, other=zero)
-    x = x.to(tl.float32)
-    rstd = tl.rsqrt(tl.sum(x * x, axis=1, keep_dims=True) / N + eps)
-    y = (x * rstd * w.to(tl.float32)).to(y_ptr.dtype.element_ty)
-    tl.store(y_ptr + rows * N + columns, y, mask=mask)
+    inside = rows < M
+    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # for each row, so that a thread loads what it needs
+    x = read_pieces(x_ptr + rows * x_stride, inside, N, PIECES, BLOCK, PARTIAL, "")
+    if not PACKED:
+        w = read_pieces(w_ptrs, inside, N, PIECES, BLOCK, False, "")
+    squares = tl.zeros((ROWS, BLOCK), tl.float32)
+    for piece in tl.static_range(PIECES):
+        squares += x[piece].to(tl.float32) * x[piece].to(tl.float32)
+    total = tl.sum(squares, axis=1, keep_dims=True)
+    rstd = tl.rsqrt(total / N + eps)
+    for piece in tl.static_range(PIECES):
+        if PACKED:
+            w_piece = read_piece(w_ptrs, inside, piece * BLOCK, N, BLOCK, False, "").to(tl.float32)
+            x_piece = once_more(x[piece], total).to(tl.float32)
+        else:
+            w_piece = w[piece].to(tl.float32)
+            x_piece = x[piece].to(tl.float32)
+        write_piece(y_ptr + rows * N, inside, piece * BLOCK, x_piece * rstd * w_piece, N, BLOCK, PARTIAL)
 
 
 @triton.jit
@@ -69,6 +79,27 @@ def _rmsnorm_wide_kernel(
         w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         y_held = once_more(held[tile], total).to(tl.float32) * rstd * w_held
         write_tile(y_ptr, tile * BLOCK, y_held, N, BLOCK, MASKED, PASSING)
+
+
+@triton.jit
+def _rmsnorm_stream_kernel(
+    x_ptr, w_ptr, y_ptr, eps, M, x_stride: tl.constexpr,
+    N: tl.constexpr, TILES: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """Rows one after another in each program, TILES of BLOCK columns each: while one is worked on the next arrives."""
+    LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
+    w = read_tiles(w_ptr, N, TILES, BLOCK, MASKED)
+    for row in tl.range(tl.program_id(0), M, tl.num_programs(0), num_stages=STAGES):
+        held = read_tiles(x_ptr + row.to(tl.int64) * x_stride, N, TILES, BLOCK, MASKED)
+        squares = tl.zeros((LANES,), tl.float32)
+        for tile in tl.static_range(TILES):
+            x_held = held[tile].to(tl.float32)
+            squares += lane_sums(x_held * x_held, LANES)
+        total = tl.sum(squares, axis=0)
+        rstd = tl.rsqrt(total / N + eps)
+        for tile in tl.static_range(TILES):
+            y_held = once_more(held[tile], total).to(tl.float32) * rstd * w[tile].to(tl.float32)
+            write_tile(y_ptr + row.to(tl.int64) * N, tile * BLOCK, y_held, N, BLOCK, MASKED)
 
 
 def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Configuration | None = None) -> Tensor:

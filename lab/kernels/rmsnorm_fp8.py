@@ -17,9 +17,10 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows, check_vector, checked_eps
 from lab.kernels.float8 import LARGEST, magnitude_bits, scale_of, to_float8
-from lab.kernels.fp8 import check_float8, quantize_fp8_reference, write_float8_tile
+from lab.kernels.fp8 import check_float8, quantize_fp8_reference, write_float8_piece, write_float8_tile
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
 from lab.kernels.rmsnorm import rmsnorm_inputs, rmsnorm_reference
+from lab.kernels.pieces import read_piece, read_pieces
 from lab.kernels.rows import (
     MAXIMUM_COLUMNS,
     TILE_BYTES,
@@ -28,6 +29,7 @@ from lab.kernels.rows import (
     held_rule,
     norm_choices,
     norm_rule,
+    piece_constants,
 )
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
@@ -36,26 +38,44 @@ from lab.kernels.wide_row import lane_maxima, lane_sums, once_more, read_tile, r
 
 @triton.jit
 def _rmsnorm_fp8_kernel(
-    x_ptr, w_ptr, q_ptr, scale_ptr, eps, M, x_stride,
-    N: tl.constexpr, LARGEST: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
+    x_ptr, w_ptr, q_ptr, scale_ptr, eps, M, x_stride: tl.constexpr,
+    N: tl.constexpr, LARGEST: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each held in registers: x crosses memory once."""
+    """ROWS rows a program, each held in registers as PIECES of BLOCK columns: x crosses memory once.
+
+    The largest |x · w| is known before the norm is; the norm scales it as it does every other.
+    """
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    columns = tl.arange(0, BLOCK)[None, :]
-    mask = (rows < M) & (columns < N) if MASKED else None
-    weight_mask = columns < N if MASKED else None
-    zero = 0.0 if MASKED else None
-    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=zero, eviction_policy="evict_first")
-    w = tl.load(w_ptr + columns, mask=weight_mask, other=zero)
-    x = x.to(tl.float32)
-    rstd = tl.rsqrt(tl.sum(x * x, axis=1, keep_dims=True) / N + eps)
-    y = x * rstd * w.to(tl.float32)
-    scale = scale_of(tl.max(magnitude_bits(y), axis=1, keep_dims=True), LARGEST)
-    tl.store(scale_ptr + rows, scale, mask=rows < M if MASKED else None)
-    q = to_float8(y * tl.div_rn(1.0, scale), q_ptr.dtype.element_ty)
-    # As in quantize_fp8: a thread takes as many neighbours as it loads at once.
-    place = tl.max_contiguous(q_ptr + rows * N + columns, [1, 128 // x_ptr.dtype.element_ty.primitive_bitwidth])
-    tl.store(place, q, mask=mask)
+    inside = rows < M
+    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # for each row, so that a thread loads what it needs
+    x = read_pieces(x_ptr + rows * x_stride, inside, N, PIECES, BLOCK, PARTIAL, "evict_first")
+    squares = tl.zeros((ROWS, BLOCK), tl.float32)
+    magnitudes = tl.zeros((ROWS, BLOCK), tl.int32)
+    products = ()
+    for piece in tl.static_range(PIECES):
+        x_piece = x[piece].to(tl.float32)
+        product = x_piece * read_piece(w_ptrs, inside, piece * BLOCK, N, BLOCK, False, "").to(tl.float32)
+        squares += x_piece * x_piece
+        magnitudes = tl.maximum(magnitudes, magnitude_bits(product))
+        if not PACKED:
+            products = products + (product,)  # type: ignore[assignment]  # noqa: RUF005
+    total = tl.sum(squares, axis=1, keep_dims=True)
+    rstd = tl.rsqrt(total / N + eps)
+    weighted = tl.max(magnitudes, axis=1, keep_dims=True).to(tl.float32, bitcast=True)
+    scale = scale_of(magnitude_bits(weighted * rstd), LARGEST)
+    tl.store(scale_ptr + rows, scale, mask=inside if PARTIAL else None)
+    factor = tl.div_rn(1.0, scale)
+    AT_ONCE: tl.constexpr = 128 // x_ptr.dtype.element_ty.primitive_bitwidth
+    for piece in tl.static_range(PIECES):
+        if PACKED:
+            w_again = read_piece(w_ptrs, inside, piece * BLOCK, N, BLOCK, False, "").to(tl.float32)
+            y = once_more(x[piece], total).to(tl.float32) * w_again
+        else:
+            y = products[piece]
+        write_float8_piece(
+            q_ptr + rows * N, inside, piece * BLOCK, y * rstd * factor, N, BLOCK, PARTIAL, AT_ONCE
+        )
 
 
 @triton.jit
@@ -138,13 +158,15 @@ def _settle(x: Tensor, weight: Tensor, dtype: torch.dtype, configuration: Config
     chosen = configuration or RMSNORM_FP8_TUNING.choose((M, N), x)
     check_held(chosen, N)
     constants = dict(chosen.constants)
-    count, block = constants.get("ROWS", 1), constants["BLOCK"]
-    whole = block >= N and "HELD" not in constants
+    how = {"num_warps": chosen.num_warps, "num_stages": chosen.num_stages, "N": N, "LARGEST": LARGEST[dtype]}
+    if "HELD" in constants:
+        return Launch(
+            _rmsnorm_fp8_wide_kernel, M, x.get_device(), N, rows.stride(0),
+            **how, **constants, MASKED=N % constants["BLOCK"] != 0,
+        )  # fmt: skip
     return Launch(
-        _rmsnorm_fp8_kernel if whole else _rmsnorm_fp8_wide_kernel, triton.cdiv(M, count), x.get_device(),
-        M if whole else N, rows.stride(0),
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
-        N=N, LARGEST=LARGEST[dtype], **constants, MASKED=N % block != 0 or M % count != 0,
+        _rmsnorm_fp8_kernel, triton.cdiv(M, constants["ROWS"]), x.get_device(), M, rows.stride(0),
+        **how, **constants, **piece_constants(chosen, M, N, x.itemsize),
     )  # fmt: skip
 
 

@@ -10,7 +10,11 @@ from lab.kernels.launch import Configuration, Launch
 
 MAXIMUM_COLUMNS = 262_144
 WIDEST_REGISTER_ROW = 16_384  # columns that one program holds in registers by rule; a wider row it reads in tiles
+LOAD_BYTES = 16  # the widest load of a thread
 TILE_BYTES = 16_384
+MOST_PIECES = 16  # of a row that registers hold
+MOST_HELD = 128  # elements of it in each thread
+MOST_UNPACKED = 32  # elements of a row that a thread holds as float32, with what stands beside them
 HELD_BYTES = 131_072  # of a wide row that 32 warps hold without spilling: half of a multiprocessor's registers
 MOST_HELD_BYTES = 196_608  # that 16 warps hold, with twice the registers for each thread
 
@@ -30,14 +34,26 @@ def row_rule(shape: tuple[int, ...], itemsize: int, *, loads: int = 2) -> Config
 
 
 def row_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N): whole rows, where registers hold them."""
+    """What a search may try for (M, N): whole rows, as long as registers hold them.
+
+    A piece is what the threads of a row load at once, 16 bytes each; so a choice is how many rows a program has, and
+    how many warps.
+    """
     _, N = shape
-    block = triton.next_power_of_2(N)
-    if block <= 2 * WIDEST_REGISTER_ROW:
-        for rows in (1, 2, 4, 8, 16):
-            for num_warps in (1, 2, 4, 8, 16, 32):
-                if rows * block <= max(block, 8_192) and 4 <= rows * block // (32 * num_warps) <= 64:
-                    yield Configuration.of(ROWS=rows, BLOCK=block, num_warps=num_warps)
+    at_once = LOAD_BYTES // itemsize
+    seen = set()
+    for rows in (1, 2, 4, 8, 16):
+        for num_warps in (1, 2, 4, 8, 16, 32):
+            lanes = 32 * num_warps * at_once // rows
+            block = min(triton.next_power_of_2(N), lanes)
+            pieces = triton.cdiv(N, block)
+            held = rows * pieces * block // (32 * num_warps)
+            fills = rows * block >= 32 * num_warps * at_once or (rows == 1 and num_warps == 1)
+            if fills and pieces <= MOST_PIECES and held <= MOST_HELD and (rows == 1 or num_warps <= 8):
+                choice = Configuration.of(ROWS=rows, BLOCK=block, num_warps=num_warps)
+                if choice not in seen:
+                    seen.add(choice)
+                    yield choice
 
 
 def norm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
@@ -75,6 +91,20 @@ def _held_choices(N: int, itemsize: int) -> Iterator[Configuration]:
                 yield Configuration.of(HELD=held, BLOCK=tile, num_warps=num_warps)
 
 
+def shifted_choices(N: int, itemsize: int) -> Iterator[Configuration]:
+    """What a search may try for rows of N columns that begin at any address: all of a row held, in tiles of 16 bytes a
+    thread, or the most that registers hold."""
+    at_once = LOAD_BYTES // itemsize
+    if N % at_once == 0:
+        return
+    for num_warps in (1, 2, 4, 8, 16, 32):
+        tile = 32 * num_warps * at_once
+        tiles = triton.cdiv(N + at_once - 1, tile)
+        most = 8 if num_warps == 32 else 12
+        if tiles <= most or num_warps == 32:
+            yield Configuration.of(HELD=min(tiles, most), BLOCK=tile, num_warps=num_warps)
+
+
 def check_held(chosen: Configuration, N: int) -> None:
     """ValueError where a configuration would write past a row of N columns: it holds more tiles than the row has, and
     nothing masks them because they divide it."""
@@ -96,10 +126,43 @@ def row_launch(whole: Any, tiled: Any, x: Tensor, chosen: Configuration, *stride
     M, N = x.shape
     check_held(chosen, N)
     constants = dict(chosen.constants)
-    rows, block = constants.get("ROWS", 1), constants["BLOCK"]
-    rows_whole = "HELD" not in constants and block >= N
+    how = {"num_warps": chosen.num_warps, "num_stages": chosen.num_stages, "N": N}
+    if "HELD" in constants:
+        return Launch(
+            tiled, M, x.get_device(), M, x.stride(0), *strides,
+            **how, **constants, MASKED=N % constants["BLOCK"] != 0,
+        )  # fmt: skip
+    rows = constants["ROWS"]
     return Launch(
-        whole if rows_whole else tiled, triton.cdiv(M, rows) if rows_whole else M, x.get_device(),
-        M, x.stride(0), *strides, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
-        N=N, **constants, MASKED=N % block != 0 or (rows_whole and M % rows != 0),
+        whole, triton.cdiv(M, rows), x.get_device(), M, x.stride(0), *strides,
+        **how, **constants, **piece_constants(chosen, M, N, x.itemsize),
+    )  # fmt: skip
+
+
+def piece_constants(chosen: Configuration, M: int, N: int, itemsize: int) -> dict[str, int]:
+    """What a kernel that holds whole rows has to know beside ROWS and BLOCK: how many PIECES a row has, whether the
+    last program has fewer rows (PARTIAL), and whether a thread holds so much that it has to stay PACKED, as it came."""
+    rows, block = chosen["ROWS"], chosen["BLOCK"]
+    pieces = triton.cdiv(N, block)
+    packed = pieces > 1 and itemsize == 2 and rows * pieces * block > MOST_UNPACKED * 32 * chosen.num_warps
+    return {"PIECES": pieces, "PARTIAL": M % rows != 0, "PACKED": packed}
+
+
+def shifted_alike(x: Tensor, x_stride: int) -> bool:
+    """Whether the rows of `x` begin at addresses that 16 bytes do not divide, but each as far past them as that of a
+    new contiguous result: what `shifted.py` is for."""
+    at_once = LOAD_BYTES // x.itemsize
+    N = x.shape[-1]
+    return N % at_once != 0 and (x_stride - N) % at_once == 0 and x.data_ptr() % LOAD_BYTES == 0
+
+
+def shifted_launch(kernel: Any, x: Tensor, chosen: Configuration) -> Launch:
+    """The launch of `kernel` for the shifted rows of `x`, (M, N)."""
+    M, N = x.shape
+    block = chosen["BLOCK"]
+    tiles = triton.cdiv(N + LOAD_BYTES // x.itemsize - 1, block)
+    return Launch(
+        kernel, M, x.get_device(), M, x.stride(0),
+        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        N=N, HELD=min(chosen["HELD"], tiles), BLOCK=block, TILES=tiles,
     )  # fmt: skip

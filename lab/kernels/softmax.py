@@ -15,10 +15,21 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
-from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, norm_choices, row_launch, row_rule
+from lab.kernels.pieces import read_pieces, write_piece
+from lab.kernels.rows import (
+    MAXIMUM_COLUMNS,
+    WIDEST_REGISTER_ROW,
+    norm_choices,
+    row_launch,
+    row_rule,
+    shifted_alike,
+    shifted_choices,
+    shifted_launch,
+)
+from lab.kernels.shifted import aligned_row, read_shifted, write_shifted
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
-from lab.kernels.wide_row import once_more, read_tile, read_tiles, write_tile
+from lab.kernels.wide_row import once_more, read_tile, read_tiles, unit, write_tile
 
 LOG2_E = tl.constexpr(math.log2(math.e))
 WIDEST_WHOLE_ROW = 32_768  # columns that 32 warps hold as float32
@@ -28,23 +39,31 @@ WIDE_TILE_BYTES = 65_536  # one such tile held is best on an H100; more of small
 @triton.jit
 def _softmax_kernel(
     x_ptr, y_ptr, M, x_stride: tl.constexpr,
-    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each held in registers: x crosses memory once.
+    """ROWS rows a program, each held in registers as PIECES of BLOCK columns: x crosses memory once.
 
     x_stride is a constant because Triton asks of other integers only whether they are multiples of 16: loads of rows of
     1000 columns would be of one element each.
     """
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    columns = tl.arange(0, BLOCK)[None, :]
-    mask = (rows < M) & (columns < N) if MASKED else None
-    lowest = float("-inf") if MASKED else None
-    x = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=lowest)
-    x = x.to(tl.float32)
-    powers = tl.exp2((x - tl.max(x, axis=1, keep_dims=True)) * LOG2_E)
-    y = powers * (1 / tl.sum(powers, axis=1, keep_dims=True))
-    y = y.to(y_ptr.dtype.element_ty)
-    tl.store(y_ptr + rows * N + columns, y, mask=mask)
+    inside = rows < M
+    x = read_pieces(x_ptr + rows * x_stride, inside, N, PIECES, BLOCK, PARTIAL, "", float("-inf"))
+    largest = x[0].to(tl.float32)
+    for piece in tl.static_range(1, PIECES):
+        largest = tl.maximum(largest, x[piece].to(tl.float32))
+    top = tl.max(largest, axis=1, keep_dims=True)
+    powers = tl.zeros((ROWS, BLOCK), tl.float32)
+    for piece in tl.static_range(PIECES):
+        x_again = (once_more(x[piece], unit(top)) if PACKED else x[piece]).to(tl.float32)
+        powers += tl.exp2((x_again - top) * LOG2_E)
+    total = tl.sum(powers, axis=1, keep_dims=True)
+    scale = 1 / total
+    for piece in tl.static_range(PIECES):
+        x_piece = (once_more(x[piece], total) if PACKED else x[piece]).to(tl.float32)
+        y = tl.exp2((x_piece - top) * LOG2_E) * scale
+        write_piece(y_ptr + rows * N, inside, piece * BLOCK, y, N, BLOCK, PARTIAL)
 
 
 @triton.jit
@@ -85,6 +104,80 @@ def _softmax_wide_kernel(
 
 
 @triton.jit
+def _softmax_shifted_kernel(
+    x_ptr, y_ptr, M, x_stride: tl.constexpr,
+    N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, TILES: tl.constexpr,
+):  # fmt: skip
+    """As `_softmax_wide_kernel`, of rows that begin at any address, but x's as many elements past 16 bytes as y's.
+
+    TILES hold a row however it is shifted. All but the first and those that the row may end in need no mask.
+    """
+    LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
+    FULL: tl.constexpr = N // BLOCK
+    row = tl.program_id(0).to(tl.int64)
+    x_ptr, shift = aligned_row(x_ptr, row * x_stride)
+    y_ptr, _ = aligned_row(y_ptr, row * N)
+    largest = tl.full((LANES,), float("-inf"), tl.float32)
+    total = tl.zeros((LANES,), tl.float32)
+    held = ()
+    for tile in tl.static_range(HELD):
+        x_new = read_shifted(
+            x_ptr, shift, tile * BLOCK, N, BLOCK, tile > 0 and tile < FULL, "", float("-inf")
+        )
+        held = held + (x_new,)  # type: ignore[assignment]  # noqa: RUF005
+    for tile in tl.static_range(HELD):
+        largest, total = _lanes_grown(largest, total, held[tile].to(tl.float32), LANES)
+    for start in range(HELD * BLOCK, FULL * BLOCK, BLOCK):
+        x = read_shifted(x_ptr, shift, start, N, BLOCK, True, "evict_last", float("-inf")).to(tl.float32)
+        largest, total = _lanes_grown(largest, total, x, LANES)
+    REST: tl.constexpr = FULL if FULL > HELD else HELD
+    for tile in tl.static_range(REST, TILES):
+        x_end = read_shifted(x_ptr, shift, tile * BLOCK, N, BLOCK, False, "", float("-inf")).to(tl.float32)
+        largest, total = _lanes_grown(largest, total, x_end, LANES)
+    top = tl.max(largest, axis=0)
+    shares = tl.where(largest == float("-inf"), 0.0, tl.exp2((largest - top) * LOG2_E))
+    sum_of_powers = tl.sum(total * shares, axis=0)
+    scale = 1 / sum_of_powers
+    PASSING: tl.constexpr = TILES > HELD
+    for tile in tl.static_range(REST, TILES):
+        x_end = read_shifted(x_ptr, shift, tile * BLOCK, N, BLOCK, False, "", float("-inf")).to(tl.float32)
+        y_end = tl.exp2((x_end - top) * LOG2_E) * scale
+        write_shifted(y_ptr, shift, tile * BLOCK, y_end, N, BLOCK, False, PASSING)
+    for back in range(0, (FULL - HELD) * BLOCK, BLOCK):  # the last first: it is the likeliest to be in the cache still
+        start = (FULL - 1) * BLOCK - back
+        x = read_shifted(x_ptr, shift, start, N, BLOCK, True, "evict_first", float("-inf")).to(tl.float32)
+        write_shifted(y_ptr, shift, start, tl.exp2((x - top) * LOG2_E) * scale, N, BLOCK, True, PASSING)
+    for tile in tl.static_range(HELD):
+        x_held = once_more(held[tile], sum_of_powers).to(tl.float32)
+        y_held = tl.exp2((x_held - top) * LOG2_E) * scale
+        write_shifted(y_ptr, shift, tile * BLOCK, y_held, N, BLOCK, tile > 0 and tile < FULL, PASSING)
+
+
+@triton.jit
+def _softmax_stream_kernel(
+    x_ptr, y_ptr, M, x_stride: tl.constexpr,
+    N: tl.constexpr, TILES: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """Rows one after another in each program, TILES of BLOCK columns each: while one is worked on the next arrives."""
+    LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
+    for row in tl.range(tl.program_id(0), M, tl.num_programs(0), num_stages=STAGES):
+        x_row = x_ptr + row.to(tl.int64) * x_stride
+        y_row = y_ptr + row.to(tl.int64) * N
+        held = read_tiles(x_row, N, TILES, BLOCK, MASKED, float("-inf"))
+        largest = tl.full((LANES,), float("-inf"), tl.float32)
+        total = tl.zeros((LANES,), tl.float32)
+        for tile in tl.static_range(TILES):
+            largest, total = _lanes_grown(largest, total, held[tile].to(tl.float32), LANES)
+        top = tl.max(largest, axis=0)
+        shares = tl.where(largest == float("-inf"), 0.0, tl.exp2((largest - top) * LOG2_E))
+        sum_of_powers = tl.sum(total * shares, axis=0)
+        scale = 1 / sum_of_powers
+        for tile in tl.static_range(TILES):
+            x_held = once_more(held[tile], sum_of_powers).to(tl.float32)
+            write_tile(y_row, tile * BLOCK, tl.exp2((x_held - top) * LOG2_E) * scale, N, BLOCK, MASKED)
+
+
+@triton.jit
 def _lanes_grown(largest, total, x, LANES: tl.constexpr):
     """The largest value of each lane and the sum relative to it, with the columns of `x` added."""
     x = tl.reshape(x, (LANES, x.shape[0] // LANES))
@@ -115,6 +208,8 @@ def _settle(x: Tensor, configuration: Configuration | None) -> Callable[..., Any
         return nothing
     rows = x.reshape(-1, x.shape[-1])
     chosen = configuration or SOFTMAX_TUNING.choose(rows.shape, x)
+    if "HELD" in dict(chosen.constants) and shifted_alike(x, rows.stride(0)):
+        return shifted_launch(_softmax_shifted_kernel, rows, chosen)
     return row_launch(_softmax_kernel, _softmax_wide_kernel, rows, chosen)
 
 
@@ -134,7 +229,7 @@ def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 def softmax_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (M, N)."""
-    return norm_choices(shape, itemsize)
+    return iter(dict.fromkeys((*norm_choices(shape, itemsize), *shifted_choices(shape[1], itemsize))))
 
 
 SOFTMAX_TUNING = Tuning("softmax", __name__, softmax_rule, softmax_choices)

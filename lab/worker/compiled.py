@@ -4,8 +4,6 @@ Asked around a profile's first two calls, which nobody times. Triton tells its h
 so two of its methods are wrapped while these calls last, and are themselves again before anything is timed.
 """
 
-import hashlib
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,43 +11,51 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.evidence.record import Compiled
-
-# What PTX holds for debuggers: where the source lay, and labels for it. The code is the rest.
-DEBUG_SECTIONS = re.compile(r"^\s*\.section\b[^{]*\{[^}]*\}", re.MULTILINE)
-DEBUG_LINES = re.compile(r"^\s*(?:\.loc\b.*|\.file\b.*|\$L__(?:tmp|func_begin|func_end)\d+:)?$\n?", re.MULTILINE)
-COMMENTS = re.compile(r"\s*//.*$", re.MULTILINE)
+from lab.worker import inductor
+from lab.worker.ptx import code_digest
 
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """What a profile's first call took, and the Triton kernels that each further call launches."""
+    """What a profile's first call took, and the Triton kernels that each further call launches. `blind` says why those
+    that Inductor generated are not among them, or not all."""
 
     seconds: float
     compile_seconds: float | None  # None: Triton compiled nothing, or found it in its cache
-    autotune_seconds: float | None  # compiling the configurations included; None: there was nothing to choose
+    # Triton's own autotuner compiles its configurations meanwhile. None: there was nothing to choose.
+    autotune_seconds: float | None
     compiled: tuple[Compiled, ...]
+    blind: str = ""
 
 
-def making_of(call: Callable[[], Any], *, again: bool) -> Making:
+def making_of(call: Callable[[], Any], *, again: bool, recompiles: bool = False) -> Making:
     """Make a profile's first call at a case, and `again`: the second launches what was chosen, and nothing on trial.
 
-    On a CPU there is nothing to be seen a second time, for Triton's interpreter compiles no kernel.
+    On a CPU there is nothing to be seen a second time, for Triton's interpreter compiles no kernel. recompiles: whether
+    Inductor is known to compile the profile.
     """
     compiled: list[float] = []
     tuned: list[float] = []
-    with _compilations(compiled), _autotuning(tuned):
+    expected = again and recompiles
+    with _compilations(compiled), _autotuning(tuned), inductor.choosing(compiles=expected) as choice:
         began = time.perf_counter()
         call()
         seconds = time.perf_counter() - began
     kernels: list[Any] = []
+    generated: tuple[Compiled, ...] = ()
+    blind = ""
     if again:
-        with _launches(kernels):
+        with _launches(kernels), inductor.launched() as tuners:
             call()
+        generated, blind = inductor.describe(tuners, choice, compiles=expected)
+    named = {each.name for each in generated}
+    written = [described for kernel in dict.fromkeys(kernels) if (described := describe(kernel)).name not in named]
     return Making(
         seconds=round(seconds, 6),
         compile_seconds=_total(compiled),
-        autotune_seconds=_total(tuned),
-        compiled=tuple(describe(kernel) for kernel in dict.fromkeys(kernels)),
+        autotune_seconds=_total([*tuned, *([choice.seconds] if choice.seconds else [])]),
+        compiled=(*written, *generated),
+        blind=blind,
     )
 
 
@@ -66,12 +72,6 @@ def describe(kernel: Any) -> Compiled:
         configuration=dict(_constants(kernel.src)),
         code_sha256=code_digest(ptx) if ptx else "",  # Triton can be told to keep the binary only
     )
-
-
-def code_digest(ptx: str) -> str:
-    """SHA-256 of PTX code: the same from another path, or after lines were added above the kernel."""
-    code = DEBUG_LINES.sub("", COMMENTS.sub("", DEBUG_SECTIONS.sub("", ptx)))
-    return hashlib.sha256(code.encode()).hexdigest()
 
 
 def _constants(source: Any) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,8 @@ FILES = {
     "lab/run.py": "print('run')\n",
     "lab/kernels/rmsnorm.py": "print('kernel')\n",
     "experiments/norms.py": "print('experiment')\n",
+    "experiments/mine/kernels.py": "print('a part of it')\n",
+    "experiments/audits/papers.py": "print('no measurement')\n",
     "pyproject.toml": "[project]\n",
     "README.md": "read me\n",
     "site_templates/page.html": "<p>\n",
@@ -20,7 +22,13 @@ FILES = {
     "experiments/evidence/run/journal.jsonl": "{}\n",
     "tests/lab/run.py": "print('not measured')\n",
 }
-MEASURED = ("lab/run.py", "lab/kernels/rmsnorm.py", "experiments/norms.py", "pyproject.toml")
+MEASURED = (
+    "lab/run.py",
+    "lab/kernels/rmsnorm.py",
+    "experiments/norms.py",
+    "experiments/mine/kernels.py",
+    "pyproject.toml",
+)
 
 
 def git(root: Path, *arguments: str) -> str:

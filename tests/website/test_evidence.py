@@ -8,7 +8,9 @@ import pytest
 from factory import measured_run, publish
 
 from lab.errors import EvidenceError, LabError
+from lab.evidence import journal
 from lab.evidence.source import MEASURED, ROOT, source_digest
+from lab.verdict.results import load_run
 from lab.website.data.kept import judged
 from lab.website.data.promoted import load_evidence, promote
 
@@ -90,14 +92,36 @@ def test_a_private_path_in_a_reason_is_refused(tmp_path, repository):
         promote(directory, tmp_path / "evidence", repository)
 
 
-@pytest.mark.parametrize("name", ["plan.json", "journal.jsonl"])
-def test_altered_evidence_is_not_loaded(tmp_path, repository, name):
+def test_an_altered_plan_is_not_loaded(tmp_path, repository):
+    directory = measured_run(tmp_path, TIMES, source=source_digest(repository))
+    altered = promote(directory, tmp_path / "evidence", repository).directory / "plan.json"
+    altered.write_text(altered.read_text() + "\n")
+    with pytest.raises(EvidenceError, match=r"plan\.json"):
+        load_evidence(tmp_path / "evidence")
+
+
+@pytest.mark.parametrize(
+    ("alter", "told"),
+    [
+        (lambda path: path.write_bytes(journal.packed(journal.content_of(path) + b"\n")), "is not the file"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-100]), "cannot be unpacked"),
+        (Path.unlink, "holds no journal"),
+    ],
+    ids=["altered", "cut", "missing"],
+)
+def test_an_altered_journal_is_not_loaded(tmp_path, repository, alter, told):
     directory = measured_run(tmp_path, TIMES, source=source_digest(repository))
     done = promote(directory, tmp_path / "evidence", repository)
-    altered = done.directory / name
-    altered.write_text(altered.read_text() + "\n")
-    with pytest.raises(EvidenceError, match=name):
+    alter(done.directory / journal.PACKED)
+    with pytest.raises(EvidenceError, match=told):
         load_evidence(tmp_path / "evidence")
+
+
+def test_a_promoted_journal_is_compressed_and_judged_as_it_was(tmp_path, repository):
+    directory = measured_run(tmp_path, TIMES, source=source_digest(repository))
+    done = promote(directory, tmp_path / "evidence", repository)
+    assert not (done.directory / journal.NAME).exists()
+    assert load_run(done.directory) == load_run(directory)
 
 
 def test_a_run_that_writes_the_marks_of_figures_is_neither_promoted_nor_judged(tmp_path, repository):

@@ -102,15 +102,11 @@ def test_the_files_of_a_run_are_its_own_unchanged(world):
 
 
 def test_a_compressed_journal_holds_no_time_of_its_making(tmp_path):
-    from lab.website.data.downloads import compressed_journal
-    from lab.website.outputs import Published
-
-    (tmp_path / journal.NAME).write_text("line\n" * 100)
-    run = Published(digest="d" * 64, directory=tmp_path)
-    made = compressed_journal(run, tmp_path / "kept")
-    assert made[4:8] == bytes(4)  # where gzip writes the time
-    (tmp_path / journal.NAME).unlink()
-    assert compressed_journal(run, tmp_path / "kept") == made
+    lines = b"line\n" * 100
+    path = tmp_path / journal.PACKED
+    path.write_bytes(journal.packed(lines))
+    assert path.read_bytes()[4:8] == bytes(4)  # where gzip writes the time
+    assert journal.content_of(path) == lines
 
 
 def test_a_verdict_that_is_current_says_so_and_others_lead_to_it(page):

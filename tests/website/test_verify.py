@@ -21,7 +21,6 @@ from lab.verdict import statistics
 from lab.verdict.results import load_run
 from lab.website.data.published import experiment_data
 from lab.website.site import build_site
-from lab.website.verification import evidence as verified_evidence
 from lab.website.verification import files
 from lab.website.verification import verify as verification
 from lab.website.verification.again import reckoned_again
@@ -291,8 +290,8 @@ def test_a_zip_or_a_journal_that_would_fill_the_disk_is_refused(site, tmp_path, 
     monkeypatch.setattr(files, "MOST_UNPACKED_BYTES", 10_000)
     with pytest.raises(EvidenceError, match="would unpack to"):
         verify(zipped(site, tmp_path / "large.zip"), lambda _: None)
-    monkeypatch.setattr(verified_evidence, "MOST_JOURNAL_BYTES", 10_000)
-    assert any("journal.jsonl.gz unpacks to more than 10,000 bytes" in line for line in told(site))
+    monkeypatch.setattr(journal, "MOST_BYTES", 10_000)
+    assert any("journal.jsonl.gz: unpacks to more than 10,000 bytes" in line for line in told(site))
 
 
 @pytest.mark.parametrize("name", ["nowhere", "empty"])

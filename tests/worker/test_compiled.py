@@ -16,7 +16,8 @@ from triton.compiler import ASTSource, CompiledKernel
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
-from lab.worker.compiled import code_digest, describe, making_of
+from lab.worker.compiled import describe, making_of
+from lab.worker.ptx import code_digest
 
 pytestmark = pytest.mark.compiles
 

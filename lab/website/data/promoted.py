@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.definition import plan
-from lab.errors import EvidenceError
+from lab.errors import EvidenceError, RunError
 from lab.evidence import journal
 from lab.evidence.codec import SCHEMA, digest
 from lab.evidence.source import ROOT, commit_of
@@ -62,7 +62,8 @@ def promote(directory: Path, evidence: Path = EVIDENCE, root: Path = ROOT) -> Pr
     run = load_run(directory)
     _refuse_unfit(run, directory)
     commit = commit_of(run.start.source_digest, root)
-    hashes = {name: _sha256(directory / name) for name in FILES}
+    contents = _contents(directory)
+    hashes = _hashes(contents)
     address = address_of(run.plan.run_id, commit, hashes)
     target = evidence / run.plan.run_id
     if target.exists():
@@ -74,8 +75,8 @@ def promote(directory: Path, evidence: Path = EVIDENCE, root: Path = ROOT) -> Pr
     with tempfile.TemporaryDirectory(dir=evidence, prefix=".promoting-") as scratch:
         whole = Path(scratch) / "evidence"
         whole.mkdir()
-        for name in FILES:
-            shutil.copyfile(directory / name, whole / name)
+        (whole / plan.NAME).write_bytes(contents[plan.NAME])
+        (whole / journal.PACKED).write_bytes(journal.packed(contents[journal.NAME]))
         (whole / NAME).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
         whole.rename(target)
     return Promotion(directory=target, digest=address, commit=commit, fresh=True)
@@ -88,7 +89,7 @@ def load_evidence(evidence: Path = EVIDENCE) -> tuple[Evidence, ...]:
 
 def _load(directory: Path) -> Evidence:
     manifest = _manifest(directory)
-    hashes = {name: _sha256(directory / name) for name in FILES}
+    hashes = _hashes(_contents(directory))
     if altered := [name for name in FILES if manifest["files"].get(name) != hashes[name]]:
         raise EvidenceError(f"{directory / altered[0]}: is not the file that was published; restore it from git")
     if address_of(str(manifest["run_id"]), str(manifest["commit"]), hashes) != manifest["digest"]:
@@ -98,8 +99,8 @@ def _load(directory: Path) -> Evidence:
 
 def refuse_marked(directory: Path) -> None:
     """EvidenceError where a run holds a character by which this website marks figures."""
-    for name in FILES:
-        refuse_marks((directory / name).read_text(encoding="utf-8"), str(directory / name), EvidenceError)
+    for name, content in _contents(directory).items():
+        refuse_marks(content.decode(), str(directory / name), EvidenceError)
 
 
 def _refuse_unfit(run: RunResult, directory: Path) -> None:
@@ -112,8 +113,8 @@ def _refuse_unfit(run: RunResult, directory: Path) -> None:
         bad = run.damages[0]
         raise EvidenceError(f"{directory}: journal line {bad.line_number} is damaged: {bad.reason}")
     refuse_marked(directory)
-    for name in FILES:
-        text = (directory / name).read_text(encoding="utf-8")
+    for name, content in _contents(directory).items():
+        text = content.decode()
         host = socket.gethostname()
         found = PRIVATE.search(text) or (re.search(rf"\b{re.escape(host)}\b", text) if len(host) > 4 else None)
         if found:
@@ -136,5 +137,16 @@ def address_of(run_id: str, commit: str, hashes: dict[str, str]) -> str:
     return digest({"run_id": run_id, "commit": commit, "files": hashes})
 
 
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _contents(directory: Path) -> dict[str, bytes]:
+    """Plan and journal of a run, the journal unpacked. EvidenceError where one is missing or cannot be read."""
+    path = journal.find(directory)
+    try:
+        if path is None:
+            raise EvidenceError(f"{directory}: holds no {journal.NAME} and no {journal.PACKED}; restore it from git")
+        return {plan.NAME: (directory / plan.NAME).read_bytes(), journal.NAME: journal.content_of(path)}
+    except (OSError, RunError) as problem:
+        raise EvidenceError(f"{directory}: cannot be read ({problem}); restore it from git") from None
+
+
+def _hashes(contents: dict[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}

@@ -1,8 +1,6 @@
 """Raw samples that a site publishes → runs, judged again as if nobody had judged them yet."""
 
-import gzip
 import hashlib
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,6 @@ from lab.website.data.promoted import NAME, Evidence, address_of
 from lab.website.verification.files import UNMEASURED, Difference, apart, read_json
 
 RUNS = "runs"
-PACKED = f"{journal.NAME}.gz"
-MOST_JOURNAL_BYTES = 1 << 30  # a hundred times what a night of measuring leaves
 
 
 def load_published(
@@ -62,24 +58,14 @@ def _unpack(root: Path, name: str, unpacked: Path) -> Mapping[str, bytes]:
     try:
         held = {
             plan.NAME: (root / name / plan.NAME).read_bytes(),
-            journal.NAME: _decompressed(root / name / PACKED),
+            journal.NAME: journal.content_of(root / name / journal.PACKED),
         }
     except FileNotFoundError as missing:
         raise EvidenceError(f"{Path(str(missing.filename)).name} is missing; publish the site again") from None
-    except (OSError, EOFError, zlib.error) as problem:
-        raise EvidenceError(f"{PACKED} cannot be unpacked ({problem}); publish the site again") from None
     unpacked.mkdir(parents=True)
     for file, content in held.items():
         (unpacked / file).write_bytes(content)
     return held
-
-
-def _decompressed(path: Path) -> bytes:
-    with gzip.open(path) as packed:
-        content = packed.read(MOST_JOURNAL_BYTES + 1)
-    if len(content) > MOST_JOURNAL_BYTES:
-        raise EvidenceError(f"{PACKED} unpacks to more than {MOST_JOURNAL_BYTES:,} bytes, which no journal has")
-    return content
 
 
 def _misaddressed(manifest: Any, hashes: Mapping[str, str], evidence: Evidence, name: str) -> Iterator[Difference]:

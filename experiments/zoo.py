@@ -1,0 +1,206 @@
+"""Shapes at which public models call the operators, and sizes that no model has: what a launch rule has to hold for.
+
+A model's sizes are those of the `config.json` in its repository on huggingface.co. Of each operator the zoo has one
+width for each that a model calls it with, at numbers of rows from a single token's to those of a long batch; and odd
+sizes: primes, neighbours of powers of two, widths that no 16 bytes divide, and views whose rows begin at any address.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A public model's sizes. rotary: features of a head that are turned, 0 for none. experts: the width of one expert
+    of a mixture, 0 where all layers are dense. ranks: widths of norms inside its attention."""
+
+    source: str  # repository on huggingface.co
+    norm: str  # "rmsnorm" or "layernorm"
+    hidden: int
+    ffn: int
+    vocabulary: int  # 0 where it has none
+    heads: int
+    kv_heads: int
+    head_dim: int
+    rotary: int
+    unit: str = "swiglu"  # the gated unit of its FFN; "" where it is not gated
+    experts: int = 0
+    ranks: tuple[int, ...] = ()
+    qk_norm: bool = False
+
+
+MODELS = (
+    Model("meta-llama/Llama-2-7b-hf", "rmsnorm", 4096, 11008, 32000, 32, 32, 128, 128),
+    Model("meta-llama/Llama-2-13b-hf", "rmsnorm", 5120, 13824, 32000, 40, 40, 128, 128),
+    Model("meta-llama/Llama-3.2-1B", "rmsnorm", 2048, 8192, 128256, 32, 8, 64, 64),
+    Model("meta-llama/Llama-3.2-3B", "rmsnorm", 3072, 8192, 128256, 24, 8, 128, 128),
+    Model("meta-llama/Llama-3.1-8B", "rmsnorm", 4096, 14336, 128256, 32, 8, 128, 128),
+    Model("meta-llama/Llama-3.1-70B", "rmsnorm", 8192, 28672, 128256, 64, 8, 128, 128),
+    Model("meta-llama/Llama-3.1-405B", "rmsnorm", 16384, 53248, 128256, 128, 8, 128, 128),
+    Model("mistralai/Mistral-7B-v0.3", "rmsnorm", 4096, 14336, 32768, 32, 8, 128, 128),
+    Model("mistralai/Mistral-Nemo-Base-2407", "rmsnorm", 5120, 14336, 131072, 32, 8, 128, 128),
+    Model("mistralai/Mistral-Small-24B-Base-2501", "rmsnorm", 5120, 32768, 131072, 32, 8, 128, 128),
+    Model("mistralai/Mistral-Large-Instruct-2407", "rmsnorm", 12288, 28672, 32768, 96, 8, 128, 128),
+    Model("mistralai/Mixtral-8x22B-Instruct-v0.1", "rmsnorm", 6144, 16384, 32768, 48, 8, 128, 128),
+    Model("Qwen/Qwen2.5-0.5B", "rmsnorm", 896, 4864, 151936, 14, 2, 64, 64),
+    Model("Qwen/Qwen2.5-1.5B", "rmsnorm", 1536, 8960, 151936, 12, 2, 128, 128),
+    Model("Qwen/Qwen2.5-3B", "rmsnorm", 2048, 11008, 151936, 16, 2, 128, 128),
+    Model("Qwen/Qwen2.5-7B", "rmsnorm", 3584, 18944, 152064, 28, 4, 128, 128),
+    Model("Qwen/Qwen2.5-14B", "rmsnorm", 5120, 13824, 152064, 40, 8, 128, 128),
+    Model("Qwen/Qwen2.5-32B", "rmsnorm", 5120, 27648, 152064, 40, 8, 128, 128),
+    Model("Qwen/Qwen2.5-72B", "rmsnorm", 8192, 29568, 152064, 64, 8, 128, 128),
+    Model("Qwen/Qwen3-0.6B", "rmsnorm", 1024, 3072, 151936, 16, 8, 128, 128, qk_norm=True),
+    Model("Qwen/Qwen3-4B", "rmsnorm", 2560, 9728, 151936, 32, 8, 128, 128, qk_norm=True),
+    Model("Qwen/Qwen3-8B", "rmsnorm", 4096, 12288, 151936, 32, 8, 128, 128, qk_norm=True),
+    Model("Qwen/Qwen3-32B", "rmsnorm", 5120, 25600, 151936, 64, 8, 128, 128, qk_norm=True),
+    Model("Qwen/Qwen3-30B-A3B", "rmsnorm", 2048, 6144, 151936, 32, 4, 128, 128, experts=768, qk_norm=True),
+    Model("Qwen/Qwen3-235B-A22B", "rmsnorm", 4096, 12288, 151936, 64, 4, 128, 128, experts=1536, qk_norm=True),
+    Model("google/gemma-2-2b", "rmsnorm", 2304, 9216, 256000, 8, 4, 256, 256, "geglu-tanh"),
+    Model("google/gemma-2-9b", "rmsnorm", 3584, 14336, 256000, 16, 8, 256, 256, "geglu-tanh"),
+    Model("google/gemma-2-27b", "rmsnorm", 4608, 36864, 256000, 32, 16, 128, 128, "geglu-tanh"),
+    Model("google/gemma-3-1b-pt", "rmsnorm", 1152, 6912, 262144, 4, 1, 256, 256, "geglu-tanh", qk_norm=True),
+    Model("microsoft/Phi-3-mini-4k-instruct", "rmsnorm", 3072, 8192, 32064, 32, 32, 96, 96),
+    Model("microsoft/Phi-3-medium-4k-instruct", "rmsnorm", 5120, 17920, 32064, 40, 10, 128, 128),
+    Model("microsoft/phi-4", "rmsnorm", 5120, 17920, 100352, 40, 10, 128, 128),
+    Model("microsoft/phi-2", "layernorm", 2560, 10240, 51200, 32, 32, 80, 32, ""),
+    Model("deepseek-ai/DeepSeek-V2-Lite", "rmsnorm", 2048, 10944, 102400, 16, 16, 64, 64, experts=1408, ranks=(512,)),
+    Model(
+        "deepseek-ai/DeepSeek-V3", "rmsnorm", 7168, 18432, 129280, 128, 1, 64, 64, experts=2048, ranks=(1536, 512)
+    ),
+    Model("openai-community/gpt2", "layernorm", 768, 3072, 50257, 12, 12, 64, 0, ""),
+    Model("openai-community/gpt2-xl", "layernorm", 1600, 6400, 50257, 25, 25, 64, 0, ""),
+    Model("openai/gpt-oss-20b", "rmsnorm", 2880, 2880, 201088, 64, 8, 64, 64),
+    Model("openai/whisper-large-v3", "layernorm", 1280, 5120, 51866, 20, 20, 64, 0, ""),
+    Model("tiiuae/falcon-7b", "layernorm", 4544, 18176, 65024, 71, 1, 64, 64, ""),
+    Model("tiiuae/falcon-40b", "layernorm", 8192, 32768, 65024, 128, 8, 64, 64, ""),
+    Model("bigscience/bloom", "layernorm", 14336, 57344, 250880, 112, 112, 128, 0, ""),
+    Model("facebook/opt-6.7b", "layernorm", 4096, 16384, 50272, 32, 32, 128, 0, ""),
+    Model("EleutherAI/gpt-neox-20b", "layernorm", 6144, 24576, 50432, 64, 64, 96, 24, ""),
+    Model("EleutherAI/pythia-12b", "layernorm", 5120, 20480, 50688, 40, 40, 128, 32, ""),
+    Model("google-bert/bert-base-uncased", "layernorm", 768, 3072, 30522, 12, 12, 64, 0, ""),
+    Model("google-bert/bert-large-uncased", "layernorm", 1024, 4096, 30522, 16, 16, 64, 0, ""),
+    Model("FacebookAI/roberta-base", "layernorm", 768, 3072, 50265, 12, 12, 64, 0, ""),
+    Model("FacebookAI/xlm-roberta-large", "layernorm", 1024, 4096, 250002, 16, 16, 64, 0, ""),
+    Model("google/siglip-so400m-patch14-384", "layernorm", 1152, 4304, 0, 16, 16, 72, 0, ""),
+    Model("CohereForAI/c4ai-command-r-v01", "layernorm", 8192, 22528, 256000, 64, 64, 128, 128),
+    Model("CohereForAI/c4ai-command-r-plus", "layernorm", 12288, 33792, 256000, 96, 8, 128, 128),
+    Model("stabilityai/stablelm-2-1_6b", "layernorm", 2048, 5632, 100352, 32, 32, 64, 16),
+    Model("bigcode/starcoder2-15b", "layernorm", 6144, 24576, 49152, 48, 4, 128, 128, ""),
+    Model("databricks/dbrx-base", "layernorm", 6144, 10752, 100352, 48, 8, 128, 128, experts=10752),
+    Model("allenai/OLMo-2-1124-7B", "rmsnorm", 4096, 11008, 100352, 32, 32, 128, 128),
+    Model("01-ai/Yi-34B", "rmsnorm", 7168, 20480, 64000, 56, 8, 128, 128),
+    Model("ibm-granite/granite-3.0-8b-base", "rmsnorm", 4096, 12800, 49155, 32, 8, 128, 128),
+    Model("HuggingFaceTB/SmolLM2-135M", "rmsnorm", 576, 1536, 49152, 9, 3, 64, 64),
+    Model("HuggingFaceTB/SmolLM2-360M", "rmsnorm", 960, 2560, 49152, 15, 5, 64, 64),
+    Model("TinyLlama/TinyLlama-1.1B-Chat-v1.0", "rmsnorm", 2048, 5632, 32000, 32, 4, 64, 64),
+    Model("THUDM/glm-4-9b", "rmsnorm", 4096, 13696, 151552, 32, 2, 128, 64),
+)
+
+ROWS = (1, 16, 128, 1024, 4096, 16384, 65536)
+DTYPES = ("bfloat16", "float16", "float32")
+ODD_WIDTHS = (1, 7, 33, 127, 129, 257, 1000, 1023, 1025, 2049, 3001, 4095, 4097, 5003, 8191, 8193, 10007, 16383, 16385)
+WIDE_ODD_WIDTHS = (32767, 32769, 40961, 65535, 65537, 100003, 131071, 200003, 262143)
+MOST_BYTES = 2**31  # of one tensor
+# How the rows of the first input lie: one behind the other, with a gap of one element after each, or from one element
+# past an aligned address.
+LAYOUTS = ("contiguous", "padded", "offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A call of an operator: the shape that `lab tune` would take, dtype, how rows lie, and who makes it."""
+
+    operator: str
+    shape: Shape
+    dtype: str
+    layout: str
+    callers: tuple[str, ...]  # repositories of models; none for an odd size
+
+    @property
+    def name(self) -> str:
+        kind = "" if self.layout == LAYOUTS[0] else f" {self.layout}"
+        return f"{self.operator} {'x'.join(map(str, self.shape))} {self.dtype}{kind}"
+
+
+def norm_widths(norm: str) -> dict[int, tuple[str, ...]]:
+    """The widths of the norms of that kind, each with the models that have it."""
+    return _by_width((width, m) for m in MODELS if m.norm == norm for width in (m.hidden, *m.ranks))
+
+
+def ffn_widths(unit: str) -> dict[int, tuple[str, ...]]:
+    """The widths of the gated units of that kind."""
+    return _by_width((width, m) for m in MODELS if m.unit == unit for width in (m.ffn, m.experts) if width)
+
+
+def vocabularies() -> dict[int, tuple[str, ...]]:
+    """What softmax is taken over where a token is drawn."""
+    return _by_width((m.vocabulary, m) for m in MODELS if m.vocabulary)
+
+
+def head_sizes() -> dict[Shape, tuple[str, ...]]:
+    """(heads, key heads, features) that are turned."""
+    return _by_width(((m.heads, m.kv_heads, m.head_dim), m) for m in MODELS if m.rotary == m.head_dim)
+
+
+def visits(operator: str) -> Iterator[Visit]:
+    """All of the zoo's calls of that operator; KeyError where it has none of it."""
+    yield from _VISITS[operator](operator)
+
+
+def operators() -> tuple[str, ...]:
+    return tuple(_VISITS)
+
+
+def _norms(operator: str) -> Iterator[Visit]:
+    kinds = ("layernorm",) if operator == "layernorm" else ("rmsnorm",)
+    for kind in kinds:
+        yield from _rows(operator, norm_widths(kind), ODD_WIDTHS)
+
+
+def _softmaxes(operator: str) -> Iterator[Visit]:
+    lengths = {width: () for width in (128, 512, 1024, 2048, 4096, 8192, 16384, 32768)}  # scores over a context
+    yield from _rows(operator, lengths | vocabularies(), (*ODD_WIDTHS, *WIDE_ODD_WIDTHS))
+
+
+def _units(operator: str) -> Iterator[Visit]:
+    widths = ffn_widths(operator) or ffn_widths("geglu-tanh")
+    yield from _rows(operator, widths, ODD_WIDTHS)
+
+
+def _rows(operator: str, widths: dict[int, tuple[str, ...]], odd: tuple[int, ...]) -> Iterator[Visit]:
+    for dtype in DTYPES:
+        itemsize = 4 if dtype == "float32" else 2
+        for rows in ROWS:
+            for width, callers in sorted(widths.items()):
+                if rows * width * itemsize <= MOST_BYTES:
+                    yield Visit(operator, (rows, width), dtype, LAYOUTS[0], callers)
+            for width in odd:
+                if rows * width * itemsize <= MOST_BYTES:
+                    yield Visit(operator, (rows, width), dtype, LAYOUTS[0], ())
+        for layout in LAYOUTS[1:]:
+            for width in (1024, 4096, 5120, 32000):
+                yield Visit(operator, (4096, width), dtype, layout, ())
+
+
+def _heads(operator: str) -> Iterator[Visit]:
+    for dtype in DTYPES:
+        for batch, positions in ((1, 1), (64, 1), (1, 128), (1, 2048), (4, 4096), (1, 32768), (3, 1021)):
+            for (heads, kv_heads, features), callers in sorted(head_sizes().items()):
+                yield Visit(operator, (batch, heads, kv_heads, positions, features), dtype, LAYOUTS[0], callers)
+
+
+def _by_width(found: Iterator[tuple]) -> dict:  # type: ignore[type-arg]
+    widths: dict = {}  # type: ignore[type-arg]
+    for width, model in found:
+        widths[width] = (*widths.get(width, ()), model.source)
+    return widths
+
+
+_VISITS = {
+    **dict.fromkeys(("rmsnorm", "layernorm", "add-rmsnorm", "rmsnorm-fp8", "fp8-row"), _norms),
+    "softmax": _softmaxes,
+    **dict.fromkeys(("swiglu", "geglu-tanh"), _units),
+    "rope-qk": _heads,
+}

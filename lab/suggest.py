@@ -1,0 +1,34 @@
+"""'Did you mean …?' for a word on the command line that is not known."""
+
+import argparse
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from typing import NoReturn
+
+CHOICE = re.compile(r"invalid choice: '([^']*)'")
+OPTION = re.compile(r"unrecognized arguments: (--[\w-]+)")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """'; did you mean 'x'?', or nothing where no known word is close."""
+    close = get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors name the closest command, choice or option."""
+
+    def error(self, message: str) -> NoReturn:
+        unknown = CHOICE.search(message) or OPTION.search(message)
+        super().error(message + did_you_mean(unknown[1], _words(self)) if unknown else message)
+
+
+def _words(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Every command, choice and option of a parser and of its commands."""
+    for action in parser._actions:
+        yield from action.option_strings
+        yield from (str(choice) for choice in action.choices or ())
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in dict.fromkeys(action.choices.values()):
+                yield from _words(sub)
