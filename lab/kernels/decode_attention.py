@@ -326,14 +326,6 @@ def decode_attention_reference(
     return torch.cat(parts)[:, :, 0] if parts else torch.empty(q.shape, dtype=torch.float64, device=q.device)
 
 
-def pages_of(x: Tensor, table: Tensor, page: int) -> Tensor:
-    """The pages (pages, P, Hk, D) that hold (B, Hk, S, D) as the table says; S a multiple of P."""
-    B, heads, S, D = x.shape
-    pages = torch.zeros((int(table.max()) + 1, page, heads, D), dtype=x.dtype, device=x.device)
-    pages[table.long()] = x.reshape(B, heads, S // page, page, D).permute(0, 2, 3, 1, 4)
-    return pages
-
-
 def decode_attention_inputs(
     shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -346,10 +338,10 @@ def decode_attention_inputs(
 
 
 def decode_attention_paged_inputs(
-    shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int
+    shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int, *, page: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """(q, k, v, table, lengths) for shape (B, Hq, Hk, S, D, P): pages in random order, all sequences of length S."""
-    B, q_heads, k_heads, S, D, page = shape
+    """(q, k, v, table, lengths) for shape (B, Hq, Hk, S, D): pages in random order, all sequences of length S."""
+    B, q_heads, k_heads, S, D = shape
     generator = torch.Generator(device).manual_seed(seed)
     columns = triton.cdiv(S, page)
     table = torch.randperm(B * columns, device=device, generator=generator).to(torch.int32).reshape(B, columns)
@@ -360,8 +352,8 @@ def decode_attention_paged_inputs(
 
 def decode_attention_paged_reference(q: Tensor, k: Tensor, v: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
     """The float64 truth of the paged form, on the device of `q`."""
-    rows = [x[table.long()].flatten(1, 2).transpose(1, 2) for x in (k, v)]
-    return decode_attention_reference(q, *rows, lengths)
+    k, v = (x[table.long()].flatten(1, 2).transpose(1, 2) for x in (k, v))
+    return decode_attention_reference(q, k, v, lengths)
 
 
 def decode_attention_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:

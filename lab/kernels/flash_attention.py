@@ -342,8 +342,8 @@ def _by_way_of_copies(
 ) -> None:
     """Of tensors whose features or rows the kernels do not know. Loads of single elements, which they would need,
     ended with an error of the GPU, and take several times as long as copies."""
-    whole = [aligned(x, whole_features(x.shape[-1])) for x in (q, k, v)]
-    whole_o, whole_lse = flash_attention_lse(*whole, prefix=prefix, scale=scale, **how)
+    whole_q, whole_k, whole_v = (aligned(x, whole_features(x.shape[-1])) for x in (q, k, v))
+    whole_o, whole_lse = flash_attention_lse(whole_q, whole_k, whole_v, prefix=prefix, scale=scale, **how)
     o.copy_(whole_o[..., : q.shape[-1]])
     lse.copy_(whole_lse)
 
@@ -359,8 +359,8 @@ def _packed_by_way_of_copies(
     scale: float,
     **how: Any,
 ) -> None:
-    whole = [aligned(x, whole_features(x.shape[-1])) for x in (q, k, v)]
-    whole_o, whole_lse = flash_attention_packed(*whole, q_starts, k_starts, scale=scale, **how)
+    whole_q, whole_k, whole_v = (aligned(x, whole_features(x.shape[-1])) for x in (q, k, v))
+    whole_o, whole_lse = flash_attention_packed(whole_q, whole_k, whole_v, q_starts, k_starts, scale=scale, **how)
     o.copy_(whole_o[..., : q.shape[-1]])
     lse.copy_(whole_lse)
 

@@ -35,7 +35,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from lab.kernels.launch import Configuration, Launch, multiprocessors
+from lab.kernels.launch import Configuration, Launch, capability, multiprocessors
 
 LOG2_E = gl.constexpr(math.log2(math.e))
 LN_2 = gl.constexpr(math.log(2))
@@ -421,7 +421,7 @@ def _descriptor(x: Tensor, rows: int) -> TensorDescriptor:
 
 def hopper_takes(q: Tensor, k: Tensor, v: Tensor, o: Tensor) -> bool:
     """Whether the kernel above can take these: on a Hopper GPU, with features and strides that it knows."""
-    if not q.is_cuda or torch.cuda.get_device_capability(q.device) != (9, 0):
+    if capability(q.get_device()) != (9, 0):
         return False
     return q.shape[-1] in FEATURES and k.shape[2] > 0 and all(_copyable(x) for x in (q, k, v, o))
 

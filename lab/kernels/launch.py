@@ -181,3 +181,9 @@ def on_device_of(x: Tensor) -> AbstractContextManager[Any]:
 def multiprocessors(device: int) -> int:
     """How many the GPU of that index has; of the CPU, -1, one."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1
+
+
+@cache
+def capability(device: int) -> tuple[int, int]:
+    """The compute capability of the GPU of that index, (9, 0) of a Hopper; of the CPU, -1, (0, 0)."""
+    return torch.cuda.get_device_capability(device) if device >= 0 else (0, 0)

@@ -139,16 +139,16 @@ def test_heads_may_follow_tokens_in_memory_or_be_a_part_of_a_wider_tensor(device
     assert o.stride() == other.stride()
     assert torch.equal(o, truth)
     packed = torch.randn((2, 40, 3, 8, 32), device=device).half()
-    parts = [packed[:, :, part, 1:5].transpose(1, 2) for part in range(3)]
-    check(*parts, causal=True)
+    q_part, k_part, v_part = (packed[:, :, part, 1:5].transpose(1, 2) for part in range(3))
+    check(q_part, k_part, v_part, causal=True)
     shared = k[:, :1].expand(2, 2, 40, 32)
     check(q, shared, shared)
 
 
 def test_rows_at_any_distance(device: str) -> None:
-    wide = [torch.randn((1, 2, 50, 73), device=device).half() for _ in "qkv"]
-    check(*(x[..., 3:67] for x in wide), causal=True)
-    check(*(x[..., 3:67] for x in wide), causal=True, prefix=torch.tensor([20], dtype=torch.int32, device=device))
+    q, k, v = (torch.randn((1, 2, 50, 73), device=device).half()[..., 3:67] for _ in "qkv")
+    check(q, k, v, causal=True)
+    check(q, k, v, causal=True, prefix=torch.tensor([20], dtype=torch.int32, device=device))
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.5, 2])
