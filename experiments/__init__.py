@@ -20,6 +20,7 @@ from experiments.rmsnorm_rope_fusion import RMSNORM_ROPE_FUSION
 from experiments.rope_fusion import ROPE_FUSION
 from experiments.softmax_fusion import SOFTMAX_FUSION
 from experiments.swiglu_fusion import SWIGLU_FUSION
+from experiments.triton_vs_cuda import TRITON_VS_CUDA
 
 EXPERIMENTS = (
     NORMALIZATION_FUSION,
@@ -36,6 +37,7 @@ EXPERIMENTS = (
     DECODE_ATTENTION,
     MEMORY_PRIMITIVES,
     HEADLINE_TABLES,
+    TRITON_VS_CUDA,
     CONFIGURATION_SEARCH,
     CPU_FUSED_CALLS,
     GPU_CEILINGS,

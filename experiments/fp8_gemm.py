@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lab import Case, Claim, Experiment, Operator, Profile
+from lab import Case, Claim, Experiment, Operator, Profile, in_graph
 from lab.kernels.fp8_matmul import (
     fp8_matmul,
     fp8_matmul_inputs,
@@ -72,7 +72,9 @@ DOWN = case(ROW, (2048, 3584, 18_944), "2048 tokens through the down projection 
 LLAMA = case(ROW, (4096, 14_336, 4096), "4096 tokens through the gate projection of Llama 3 8B", ALL_SHAPES)
 DECODE = case(ROW, (16, 18_944, 3584), "one decoding step of sixteen sequences", ALL_SHAPES)
 WHOLE = case(TENSOR, (2048, 18_944, 3584), "as before, with one scale for each tensor", ALL_SHAPES)
-SQUARES = case(BLOCK, (4096, 4096, 4096), "a scale for each 128 of a row and each square of 128 of the weight", ALL_SHAPES)
+SQUARES = case(
+    BLOCK, (4096, 4096, 4096), "a scale for each 128 of a row and each square of 128 of the weight", ALL_SHAPES
+)
 CALL = case(LINEAR, (2048, 18_944, 3584), "the gate projection with activations that the call quantises")
 PREFILL = (LARGE, SQUARE, GATE, DOWN, LLAMA)
 
@@ -96,8 +98,6 @@ def quantize_and_scaled(x: Tensor, weight: Tensor, q: Tensor, scale: Tensor) -> 
 
 def quantize_and_multiply(x: Tensor, weight: Tensor, q: Tensor, scale: Tensor) -> Tensor:
     return fp8_matmul(x, q, None, scale)
-
-
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -185,17 +185,19 @@ def dequantised_blocks(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -
 
 KEEPS_UP = Claim(
     name="triton-fp8-keeps-up-with-scaled-mm",
-    text="The Triton product of float8 is at least 0.95 times as fast as torch._scaled_mm with scales of rows.",
+    text="Triton FP8 product is at most 5 % slower than torch._scaled_mm, with scales of rows.",
     subject=TRITON, baseline=LIBRARY, cases=PREFILL, threshold=0.95,
 )  # fmt: skip
 BEATS_BFLOAT16 = Claim(
     name="triton-fp8-linear-beats-bfloat16",
-    text="Quantised by the call, the Triton product of float8 is at least 1.5 times as fast as bfloat16.",
+    text="Triton FP8 product that quantises its input is at least 1.5 times as fast as a bfloat16 one.",
     subject=TRITON, baseline=BFLOAT16, cases=(CALL,), threshold=1.5,
 )  # fmt: skip
 CLAIMS = (
     KEEPS_UP,
     BEATS_BFLOAT16,
+    in_graph(KEEPS_UP),
+    in_graph(BEATS_BFLOAT16),
     Claim(
         name="triton-fp8-linear-beats-compile",
         text="Quantised by the call, the Triton product is at least as fast, within 2 %, as torch.compile.",
@@ -203,7 +205,7 @@ CLAIMS = (
     ),
     Claim(
         name="triton-fp8-tensor-keeps-up-with-scaled-mm",
-        text="With one scale a tensor the Triton product is at least 0.95 times as fast as torch._scaled_mm.",
+        text="Triton FP8 product with one scale a tensor is at most 5 % slower than torch._scaled_mm.",
         subject=TRITON, baseline=LIBRARY, cases=(WHOLE,), threshold=0.95,
     ),
     Claim(
@@ -213,7 +215,7 @@ CLAIMS = (
     ),
     Claim(
         name="triton-fp8-precise-costs-less-than-half",
-        text="With sums added up in float32 the product is at least 0.65 times as fast as with fast accumulation.",
+        text="Precise accumulation makes the Triton FP8 product at most 35 % slower than fast accumulation.",
         subject=PRECISE, baseline=TRITON, cases=(LARGE, GATE), threshold=0.65,
     ),
     Claim(
