@@ -411,13 +411,13 @@ class HopperLaunch(Launch):
             TURNS=bool(chosen["TURNS"]),
         )  # fmt: skip
 
-    def _launch(self, *arguments: Any) -> None:
+    def __call__(self, *arguments: Any) -> None:
         described = []
         for descriptor, tensor in zip(self._descriptors, arguments, strict=False):
             mine = copy(descriptor)  # made anew each time it would cost more than the launch
             mine.base = tensor
             described.append(mine)
-        super()._launch(*described, *arguments[len(described) :])
+        super().__call__(*described, *arguments[len(described) :])
 
 
 def _descriptor(x: Tensor, rows: int) -> TensorDescriptor:
