@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-
 from typing import Any
 
 import pytest
