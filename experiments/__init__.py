@@ -3,6 +3,8 @@
 from experiments.cheating_kernels import CHEATING_KERNELS
 from experiments.configuration_search import CONFIGURATION_SEARCH
 from experiments.cpu_fused_calls import CPU_FUSED_CALLS
+from experiments.decode_attention import DECODE_ATTENTION
+from experiments.flash_attention import FLASH_ATTENTION
 from experiments.fp8_gemm import FP8_GEMM
 from experiments.fp8_quantization import FP8_QUANTIZATION
 from experiments.gated_mlp import GATED_MLP_FUSION
@@ -18,6 +20,7 @@ from experiments.rmsnorm_rope_fusion import RMSNORM_ROPE_FUSION
 from experiments.rope_fusion import ROPE_FUSION
 from experiments.softmax_fusion import SOFTMAX_FUSION
 from experiments.swiglu_fusion import SWIGLU_FUSION
+from experiments.triton_vs_cuda import TRITON_VS_CUDA
 
 EXPERIMENTS = (
     NORMALIZATION_FUSION,
@@ -30,8 +33,11 @@ EXPERIMENTS = (
     GATED_MLP_FUSION,
     RMSNORM_LINEAR_FUSION,
     FP8_GEMM,
+    FLASH_ATTENTION,
+    DECODE_ATTENTION,
     MEMORY_PRIMITIVES,
     HEADLINE_TABLES,
+    TRITON_VS_CUDA,
     CONFIGURATION_SEARCH,
     CPU_FUSED_CALLS,
     GPU_CEILINGS,

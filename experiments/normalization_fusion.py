@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lab import EDGES, Case, Claim, Experiment, Operator, Profile, in_graph
 from lab.kernels.add_rmsnorm import add_rmsnorm, add_rmsnorm_inputs, add_rmsnorm_reference, add_rmsnorm_traffic
+from lab.kernels.cuda_rows import rmsnorm_cuda
 from lab.kernels.layernorm import layernorm, layernorm_inputs, layernorm_reference, layernorm_traffic
 from lab.kernels.rmsnorm import rmsnorm, rmsnorm_inputs, rmsnorm_reference, rmsnorm_traffic
 
@@ -254,6 +255,21 @@ QUACK = Profile(
     package="quack",
 )
 
+CUDA_CPP = Profile(
+    name="cuda-cpp",
+    title="CUDA C++",
+    technique=(
+        "A CUDA C++ kernel of the lab, compiled by nvcc for the chip that is there: loads of 16 bytes, the row in "
+        "registers, sums by warp shuffles, and a wide row spread over a cluster of blocks."
+    ),
+    hypothesis="Level with Triton where a row fits a block, ahead of it in rows that only a cluster holds.",
+    signal="The lab's own kernel, once; DRAM bytes at the least traffic, for the widest rows too.",
+    implementations={"rmsnorm": lambda: rmsnorm_cuda},
+    kernels={"rmsnorm": "rmsnorm_cuda"},
+    devices=("cuda",),
+    needs_nvcc=True,
+)
+
 KEEPS_UP = 0.98  # at most as far behind as is rarely worth a rival's maintenance
 NEARLY = 0.95  # where a launch takes most of the time, and a few hundredths of a microsecond are per cents
 SMALL_RMSNORM_CASES = (RMSNORM_CASES[0], DECODE)
@@ -340,6 +356,11 @@ CLAIMS = (
         subject=TRITON_RMSNORM, baseline=QUACK, cases=(LONG_ROWS,), threshold=KEEPS_UP,
     ),
     Claim(
+        name="cuda-rmsnorm-keeps-up-with-quack",
+        text="CUDA C++ RMSNorm is at most 2 % slower than QuACK on the larger shapes and on rows of 131,072.",
+        subject=CUDA_CPP, baseline=QUACK, cases=(*LARGE_RMSNORM_CASES, PROMPT, LONG_ROWS), threshold=KEEPS_UP,
+    ),
+    Claim(
         name="triton-add-rmsnorm-beats-torch",
         text="Triton add-RMSNorm is at least 2 % faster than an addition and F.rms_norm.",
         subject=TRITON_ADD_RMSNORM, baseline=TORCH_FUSED, cases=(RESIDUAL,),
@@ -389,6 +410,7 @@ NORMALIZATION_FUSION = Experiment(
         TRITON_ADD_RMSNORM,
         LIGER,
         QUACK,
+        CUDA_CPP,
     ),
     claims=CLAIMS,
     headlines=(RMSNORM_BEATS_TORCH, LAYERNORM_BEATS_TORCH),

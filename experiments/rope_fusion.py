@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lab import EDGES, Case, Claim, Experiment, Operator, Profile, in_graph
+from lab.kernels.cuda_rope import rope_cuda, rope_qk_cuda
 from lab.kernels.rope import (
     rope,
     rope_inputs,
@@ -150,6 +151,21 @@ TRITON_IN_PLACE = Profile(
     in_place=True,
 )
 
+CUDA_CPP = Profile(
+    name="cuda-cpp",
+    title="CUDA C++",
+    technique=(
+        "One CUDA C++ kernel of the lab for queries and keys, compiled by nvcc: a thread loads 16 bytes of each half "
+        "of two heads and turns both with the angles that it holds."
+    ),
+    hypothesis="The same loads as the Triton kernel, and so the same time.",
+    signal="The lab's own kernel, once; DRAM throughput near a copy's.",
+    implementations={"rope": lambda: rope_cuda, "rope-qk": lambda: rope_qk_cuda},
+    kernels={"rope": "rope_cuda", "rope-qk": "rope_cuda"},
+    devices=("cuda",),
+    needs_nvcc=True,
+)
+
 LARGE_CASES = (ROPE_CASE, *PREFILL_CASES)
 BEATS_COMPILE = Claim(
     name="triton-rope-beats-compile",
@@ -170,6 +186,11 @@ CLAIMS = (
         name="triton-rope-keeps-up-with-compile",
         text="Triton RoPE is at most 2 % slower than torch.compile at thousands of positions.",
         subject=TRITON, baseline=TORCH_COMPILE, threshold=0.98, cases=LARGE_CASES,
+    ),
+    Claim(
+        name="cuda-rope-keeps-up-with-compile",
+        text="CUDA C++ RoPE is at most 2 % slower than torch.compile at thousands of positions.",
+        subject=CUDA_CPP, baseline=TORCH_COMPILE, threshold=0.98, cases=LARGE_CASES,
     ),
     Claim(
         name="triton-rope-beats-decomposed",
@@ -210,7 +231,7 @@ ROPE_FUSION = Experiment(
     ),
     focus="Kernel fusion",
     cases=(ROPE_CASE, *PREFILL_CASES, DECODE_CASE),
-    profiles=(TORCH_BASELINE, TORCH_COMPILE, LIGER, TRITON, TRITON_IN_PLACE),
+    profiles=(TORCH_BASELINE, TORCH_COMPILE, LIGER, TRITON, TRITON_IN_PLACE, CUDA_CPP),
     claims=CLAIMS,
     headlines=(BEATS_COMPILE, BEATS_LIGER),
     does_not_show=(

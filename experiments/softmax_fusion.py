@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lab import EDGES, Case, Claim, Experiment, Operator, Profile, in_graph
+from lab.kernels.cuda_rows import softmax_cuda
 from lab.kernels.softmax import softmax, softmax_inputs, softmax_reference, softmax_traffic
 
 
@@ -137,6 +138,21 @@ TRITON = Profile(
     devices=("cuda",),
 )
 
+CUDA_CPP = Profile(
+    name="cuda-cpp",
+    title="CUDA C++",
+    technique=(
+        "A CUDA C++ kernel of the lab, compiled by nvcc: a row stays in registers, one exchange settles its maximum "
+        "and sum, and the blocks of a cluster share a wide row through their shared memories."
+    ),
+    hypothesis="Level with quack at any width, for it reads every element once.",
+    signal="The lab's own kernel; DRAM and L2 bytes at the least traffic, in the wide case too.",
+    implementations=dict.fromkeys(EVERYWHERE, lambda: softmax_cuda),
+    kernels=dict.fromkeys(EVERYWHERE, "softmax_cuda"),
+    devices=("cuda",),
+    needs_nvcc=True,
+)
+
 KEEPS_UP = Claim(
     name="triton-softmax-keeps-up-with-quack",
     text="Triton softmax is at most 2 % slower than QuACK at 4096×4096 and 4096×8192.",
@@ -156,6 +172,11 @@ CLAIMS = (
         name="wide-triton-softmax-near-quack",
         text="Triton softmax is at most 3 % slower than QuACK on rows of 131,072.",
         subject=TRITON, baseline=QUACK, threshold=0.97, cases=(WIDE_CASE,),
+    ),
+    Claim(
+        name="cuda-softmax-keeps-up-with-quack",
+        text="CUDA C++ softmax is at most 2 % slower than QuACK on rows of 4096 to 131,072.",
+        subject=CUDA_CPP, baseline=QUACK, threshold=0.98, cases=(*CASES, WIDE_CASE),
     ),
     Claim(
         name="uneven-triton-softmax-keeps-up-with-quack",
@@ -207,7 +228,7 @@ SOFTMAX_FUSION = Experiment(
     ),
     focus="Kernel fusion",
     cases=(*CASES, UNEVEN_CASE, WIDE_CASE),
-    profiles=(TORCH_BASELINE, TORCH_FUSED, TORCH_COMPILE, LIGER, QUACK, TRITON),
+    profiles=(TORCH_BASELINE, TORCH_FUSED, TORCH_COMPILE, LIGER, QUACK, TRITON, CUDA_CPP),
     claims=CLAIMS,
     headlines=(KEEPS_UP, BEATS_TORCH),
     does_not_show=(

@@ -96,12 +96,13 @@ class Profile:
     """One implementation, for the operators that `implementations` names.
 
     Each value there is a loader: called once in the measuring process, it imports or compiles what
-    it needs and returns the function to time. `kernels` names the Triton kernel that every call must
-    launch, through Triton and not from a graph of the profile's own; where that depends on the shape,
-    "one_kernel or another_kernel". `package` names an optional import, without which the profile's
+    it needs and returns the function to time. `kernels` names the Triton or CUDA C++ kernel that every call must
+    launch, through Triton or the lab's launcher and not from a graph of the profile's own; where that depends on the
+    shape, "one_kernel or another_kernel". `package` names an optional import, without which the profile's
     cells are skipped. `in_place`: the function overwrites its first argument, or several, and returns
     what it overwrote. `recompiles`: it is code made for the case's shapes and strides; others get code of their own,
-    so that edge inputs of other sizes or strides are not asked: what they test is not what is timed.
+    so that edge inputs of other sizes or strides are not asked: what they test is not what is timed. `needs_nvcc`:
+    without CUDA's compiler its cells are skipped.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Profile:
     package: str = ""
     in_place: bool = False
     recompiles: bool = False
+    needs_nvcc: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

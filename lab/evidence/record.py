@@ -118,7 +118,7 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiled:
-    """A Triton kernel that a profile launched at a case, as it was compiled for it."""
+    """A Triton or CUDA C++ kernel that a profile launched at a case, as it was compiled for it."""
 
     name: str
     registers_per_thread: int
@@ -127,7 +127,7 @@ class Compiled:
     warps: int
     stages: int
     configuration: Mapping[str, str]  # its compile-time constants
-    code_sha256: str  # of its PTX without the lines that name source files
+    code_sha256: str  # of its PTX without the lines that name source files; of CUDA C++, its sources and compiler
     generator: str = added(6, "")  # "inductor" where torch.compile wrote the kernel; empty where its author did
     candidates: int | None = added(6, None)  # configurations that the autotuner timed before it chose this one
     autotune_seconds: float | None = added(6, None)  # spent on timing them, without compiling

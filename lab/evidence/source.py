@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STAGES = ("definition", "supervisor", "worker", "profiler", "evidence", "verdict")
 MEASURED = (
     "lab/*.py", "lab/kernels/*.py", *(f"lab/{stage}/*.py" for stage in STAGES), "experiments/*.py",
-    "experiments/*/*.py", "pyproject.toml",
+    "experiments/*/*.py", "pyproject.toml", "lab/kernels/cuda/*.cu*",
 )  # fmt: skip
 NOT_MEASURED = ("experiments/audits/", "experiments/decisions/", "experiments/evidence/")
 

@@ -72,12 +72,6 @@ class Launch:
         self._compiled: tuple[Any, ...] = ()
 
     def __call__(self, *arguments: Any) -> None:
-        if is_compiling():
-            _untraced(self._launch, *arguments)
-        else:
-            self._launch(*arguments)
-
-    def _launch(self, *arguments: Any) -> None:
         # Who listens to Triton's launches hears of these too, by Triton's own way of launching.
         if self._run is None or runtime.launch_enter_hook.calls or torch.cuda.current_device() != self._device:
             self._launch_by_triton(arguments)
@@ -110,7 +104,7 @@ class Launches:
 
     def __call__(self, *tensors: Tensor, options: tuple[Any, ...] = ()) -> Any:
         if is_compiling():
-            return _untraced(self._of, tensors, options)
+            return _opaque(untraced(self._of, tensors, options))
         return self._of(tensors, options)
 
     def _of(self, tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> Any:
@@ -139,8 +133,15 @@ def _key(tensor: Tensor) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+def _opaque(settled: Any) -> Any:
+    """What was settled, with every launch in it called untraced."""
+    if isinstance(settled, tuple):
+        return tuple(map(_opaque, settled))
+    return partial(untraced, settled) if callable(settled) else settled
+
+
 @_disable_dynamo  # torch.compiler.disable, without an import that would double the lab's start
-def _untraced(call: Callable[..., Any], *arguments: Any) -> Any:
+def untraced(call: Callable[..., Any], *arguments: Any) -> Any:
     """For torch.compile, which would otherwise follow a launch into Triton, and keep one that holds for one key."""
     return call(*arguments)
 

@@ -1,4 +1,4 @@
-"""Which Triton kernels a piece of code launches: a profile that names its own kernel must launch it."""
+"""Which Triton and CUDA C++ kernels a piece of code launches: a profile that names its own must launch it."""
 
 import os
 from collections.abc import Iterator
@@ -8,18 +8,25 @@ from typing import Any
 
 @contextmanager
 def seen() -> Iterator[set[str]]:
-    """Names of the kernels launched through Triton inside the block, as they come."""
+    """Names of the kernels launched inside the block, through Triton or as the lab's CUDA C++, as they come."""
     from triton import knobs
+
+    from lab.kernels.cuda_launch import CudaKernel, launch_listeners
 
     names: set[str] = set()
 
     def note(metadata: Any) -> None:
         names.add(str(metadata.get()["name"]))
 
+    def note_cuda(kernel: CudaKernel) -> None:
+        names.add(kernel.name)
+
     knobs.runtime.launch_enter_hook.add(note)
+    launch_listeners.append(note_cuda)
     try:
         yield names
     finally:
+        launch_listeners.remove(note_cuda)
         knobs.runtime.launch_enter_hook.remove(note)
 
 

@@ -15,6 +15,7 @@ from lab.definition.plan import Plan, PlannedCase, PlannedExperiment
 from lab.evidence.codec import to_data
 from lab.evidence.moment import now
 from lab.evidence.record import Cell, Control, Correctness, Rounds
+from lab.kernels.cuda_build import missing_compiler
 from lab.worker.clock import Clock
 from lab.worker.company import Company
 from lab.worker.compiled import Making, making_of
@@ -340,7 +341,7 @@ def skip_reason(profile: Profile, device: str) -> str:
         return f"needs {needed}, and this run measures {measured}"
     if profile.package and find_spec(profile.package) is None:
         return f"{profile.package} is not installed; the optional extra 'peers' brings it"
-    return ""
+    return missing_compiler() if profile.needs_nvcc else ""
 
 
 def fault(problem: Exception) -> str:
