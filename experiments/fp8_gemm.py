@@ -26,7 +26,8 @@ def gemm(granularity: str) -> Operator:
 
     The result is rounded once to bfloat16, by half an epsilon. Over K the matrix units keep about 14 bits of a sum's
     mantissa: at a K of 8192, for a sum of size 1, that errs by a quarter of an epsilon of bfloat16 as a standard
-    deviation, and by more the longer the sum is. Six of them, and twice that at a K of 19,000, are within four epsilons.
+    deviation, and by more the longer the sum is. Six of them, and twice that at a K of 19,000, are within four
+    epsilons.
     """
     return Operator(
         name=f"fp8-gemm-{granularity}",
