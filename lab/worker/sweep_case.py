@@ -338,7 +338,8 @@ def skip_reason(profile: Profile, device: str) -> str:
     if device not in profile.devices:
         return "needs a CUDA GPU, and this run measures the CPU"
     if profile.package and find_spec(profile.package) is None:
-        return f"{profile.package} is not installed; the optional extra 'peers' brings it"
+        extra = "models" if profile.package == "transformers" else "peers"
+        return f"{profile.package} is not installed; the optional extra '{extra}' brings it"
     return missing_compiler() if profile.needs_nvcc else ""
 
 
