@@ -20,7 +20,8 @@ from lab.kernels.traffic import Traffic
 
 SIZES = {
     "hidden_size": 3584, "intermediate_size": 18_944, "num_hidden_layers": 28, "num_attention_heads": 28,
-    "num_key_value_heads": 4, "vocab_size": 152_064, "max_position_embeddings": 32_768,}  # fmt: skip
+    "num_key_value_heads": 4, "vocab_size": 152_064, "max_position_embeddings": 32_768,
+}  # fmt: skip
 ROPE_BASE = 1_000_000.0
 EPS = 1e-6
 SEED = 7
