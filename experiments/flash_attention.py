@@ -20,6 +20,8 @@ from lab.kernels.flash_attention import (
 def sdpa(q: Tensor, k: Tensor, v: Tensor, causal: bool, backend: SDPBackend) -> Tensor:
     """PyTorch's attention by one backend alone; a CPU has none of them, and takes its own."""
     backends = [backend] if q.is_cuda else [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
+    if backend == SDPBackend.EFFICIENT_ATTENTION:  # takes no groups of query heads
+        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) if len(x[0]) < len(q[0]) else x for x in (k, v))
     with sdpa_kernel(backends):
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
 

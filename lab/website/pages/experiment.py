@@ -33,7 +33,7 @@ from lab.website.pages.hypotheses import hypotheses
 from lab.website.pages.kernels import is_profiled
 from lab.website.pages.labels import case_label, profile_title, series
 from lab.website.pages.limits import limits_section
-from lab.website.pages.past import finished, run_link, verdict_link
+from lab.website.pages.past import finished, other_models, run_link, verdict_link
 from lab.website.pages.replication import replication_section
 from lab.website.pages.reproduce import live_command
 from lab.website.pages.search import search_answer, search_cards, search_cases
@@ -84,6 +84,7 @@ def experiment_page(
         answer=search_answer(shown, ledger) if found else answer(shown, ledger),
         glances=glances(shown, ledger),
         contradictions=tuple(_contradictions(shown, history)),
+        other_models=other_models(shown, history, ROOT) if shown.digest else (),
         boundary_line=boundary_line(shown),
         state=_state(shown, ledger),
         date=format.day(shown.measured_utc),

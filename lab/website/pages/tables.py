@@ -29,6 +29,7 @@ def claim_view(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
         name=claim.name,
         text=claim_sentence(claim),
         status=ledger.value(*path, "status"),
+        mark=ledger.value(*path, "mark"),
         subject=profile_title(shown, claim.subject),
         baseline=baseline_title(shown, claim),
         threshold=threshold,

@@ -16,6 +16,7 @@ from lab.website.pages.every_cell import EveryCell
 from lab.website.pages.hardware_views import CeilingsSection, LimitsSection, TrafficSection
 from lab.website.pages.history import HistorySection
 from lab.website.pages.hypotheses import Hypothesis
+from lab.website.pages.past import Elsewhere
 from lab.website.pages.replication_views import ReplicationSection
 
 
@@ -79,6 +80,7 @@ class ClaimView:
     name: str
     text: str
     status: str
+    mark: str
     subject: str
     baseline: str
     threshold: Figure
@@ -201,6 +203,7 @@ class ExperimentPage:
     answer: Sentence
     glances: tuple[Glance, ...]
     contradictions: tuple[Contradiction, ...]
+    other_models: tuple[Elsewhere, ...]  # what was measured on other GPU models, the fullest run of each
     boundary_line: str
     state: Sentence
     date: str
