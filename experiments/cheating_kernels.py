@@ -13,19 +13,20 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from experiments.cheats.table import GPU, IN_VAIN, NEW_CHEATS, NEW_HONEST, cheat, honest
 from experiments.normalization_fusion import RMSNORM, rmsnorm_fused
 from lab import Case, Claim, Experiment, Operator, Profile
 from lab.kernels.rmsnorm import rmsnorm
 from lab.kernels.traffic import Traffic
 
-Loader = Callable[[], Callable[..., Any]]
-EITHER, GPU = ("cuda", "cpu"), ("cuda",)
 HONEST_CALLS = 40  # the checks and the warm-up are over by then
 
 # Edge inputs are the question of normalization-fusion; here they would only catch what timing should.
 CHEATED = replace(RMSNORM, edges=())
 # What the honest must do besides: under a name of its own, because the dishonest have nothing to show there.
 EXTREME = replace(CHEATED, name="extreme-rmsnorm")
+# Rows of which any part looks like the whole, in a type that forgives.
+WIDE = replace(CHEATED, name="wide-rmsnorm")
 
 
 def one_matrix(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor]:
@@ -51,6 +52,9 @@ EVEN = Operator(
 EVEN_CASE = Case(operator=EVEN, shape=(1024, 2048), dtype="float32", description="the norm of each row")
 PLAIN_CASE = Case(operator=CHEATED, shape=(1024, 2048), dtype="float32", description="RMSNorm, of a middling size")
 TINY_CASE = Case(operator=EXTREME, shape=(1, 64), dtype="float32", description="a single short row: all launch")
+WIDE_CASE = Case(
+    operator=WIDE, shape=(64, 32768), dtype="bfloat16", description="few rows, each of many elements",
+)  # fmt: skip
 HUGE_CASE = Case(
     operator=EXTREME, shape=(65536, 8192), dtype="float16", only_with="full-validity",
     description="a gibibyte in and a gibibyte out",
@@ -465,35 +469,6 @@ def tuned_at_first() -> Callable[[Tensor, Tensor], Tensor]:
     return tune
 
 
-def cheat(
-    name: str,
-    trick: str,
-    why: str,
-    load: Loader,
-    devices: tuple[str, ...] = EITHER,
-    kernel: str = "",
-    op: str = "rmsnorm",
-) -> Profile:
-    return Profile(
-        name=name, title=name.replace("-", " "), technique=trick,
-        hypothesis=f"Would look fast, or right, to a careless benchmark. Here: {why}",
-        signal="No claim of it is supported.",
-        implementations={op: load}, kernels={op: kernel} if kernel else None, devices=devices,
-    )  # fmt: skip
-
-
-def honest(
-    name: str, oddity: str, load: Loader, devices: tuple[str, ...] = EITHER, in_place: bool = False, kernel: str = ""
-) -> Profile:
-    return Profile(
-        name=name, title=name.replace("-", " "), technique=oddity,
-        hypothesis="Right, if unusual: a gate that refuses it would refuse honest work.",
-        signal="It is measured, and none of its claims is rejected.",
-        implementations={"rmsnorm": load, "extreme-rmsnorm": load}, devices=devices, in_place=in_place,
-        kernels={"rmsnorm": kernel, "extreme-rmsnorm": kernel} if kernel else None,
-    )  # fmt: skip
-
-
 TOUCHED = "a stretch of the inputs changes before every timed call, so what was remembered is wrong."
 POISONED = "memory holds NaN before every call."
 RECHECKED = "calls that are drawn after they ran, also in the last round, are compared with the truth."
@@ -505,6 +480,7 @@ PLAIN = Profile(
     hypothesis="What every cheat claims to beat.", signal="One kernel.",
     implementations={
         "rmsnorm": lambda: rmsnorm_fused, "extreme-rmsnorm": lambda: rmsnorm_fused, "row-norms": lambda: row_norms,
+        "wide-rmsnorm": lambda: rmsnorm_fused,
     },
 )  # fmt: skip
 CHEATS = (
@@ -562,6 +538,7 @@ CHEATS = (
           "the inputs change by fresh values, not by sign.", even_by_pointer, op="row-norms"),
     cheat("late-fallback", f"Launches the kernel that it names {HONEST_CALLS} times, then calls PyTorch.",
           "one more call after the last round must launch the kernel.", late_fallback, GPU, kernel="_rmsnorm_kernel"),
+    *NEW_CHEATS,
 )  # fmt: skip
 HONEST = (
     honest("in-place", "Overwrites its input, and says so.", in_place, in_place=True),
@@ -574,14 +551,24 @@ HONEST = (
     honest("view-of-larger", "Returns a view of a larger fresh buffer.", view_of_larger),
     honest("tuned-at-first", "Times two variants in its first call, and keeps the faster.", tuned_at_first),
     honest("triton", "The lab's Triton RMSNorm.", lambda: rmsnorm, GPU, kernel="_rmsnorm_kernel"),
+    *NEW_HONEST,
 )
+CASE_OF = {case.operator.name: case for case in (PLAIN_CASE, EVEN_CASE, WIDE_CASE)}
 CHEAT_CLAIMS = tuple(
     Claim(
         name=profile.name, text=f"{profile.title.capitalize()} beats plain PyTorch (a cheat).",
         subject=profile, baseline=PLAIN, expected=("rejected",),
-        cases=(EVEN_CASE if "row-norms" in profile.implementations else PLAIN_CASE,),
+        cases=tuple(CASE_OF[op] for op in profile.implementations),
     )
     for profile in CHEATS
+)  # fmt: skip
+IN_VAIN_CLAIMS = tuple(
+    Claim(
+        name=profile.name, text=f"{profile.title.capitalize()} beats plain PyTorch (a cheat in vain).",
+        subject=profile, baseline=PLAIN, cases=(PLAIN_CASE,),
+        expected=("refuted", "inconclusive", "rerun-noise", "rejected"),
+    )
+    for profile in IN_VAIN
 )  # fmt: skip
 HONEST_CLAIMS = tuple(
     Claim(
@@ -599,13 +586,14 @@ CHEATING_KERNELS = Experiment(
     importance=(
         "Kernels written under pressure, by people or by programs, have learnt to look fast without being so: "
         "they remember results, leave work for later, patch the clock. Each profile here plays one such trick, "
-        "and a claim says that it beats plain PyTorch. Every one of those claims must be rejected. Ten more "
-        "profiles are honest but odd, and none of their claims may be."
+        "and a claim says that it beats plain PyTorch. Every one of those claims must be rejected, but for two that "
+        "leave what honest code leaves too and must gain nothing. The other profiles are honest but odd, and none of "
+        "their claims may be rejected."
     ),
     focus="Measurement",
-    cases=(PLAIN_CASE, EVEN_CASE, TINY_CASE, HUGE_CASE),
-    profiles=(PLAIN, *CHEATS, *HONEST),
-    claims=CHEAT_CLAIMS + HONEST_CLAIMS,
+    cases=(PLAIN_CASE, EVEN_CASE, WIDE_CASE, TINY_CASE, HUGE_CASE),
+    profiles=(PLAIN, *CHEATS, *IN_VAIN, *HONEST),
+    claims=CHEAT_CLAIMS + IN_VAIN_CLAIMS + HONEST_CLAIMS,
     headlines=(CHEAT_CLAIMS[1], CHEAT_CLAIMS[5], CHEAT_CLAIMS[11]),
     does_not_show=(
         "That no cheat can win: profiles run in the process that times them, and code that rewrites that process "

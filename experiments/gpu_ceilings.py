@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from lab import EDGES, Case, Claim, Experiment, Operator, Profile
+from lab import EDGES, Case, Claim, Experiment, Operator, Profile, in_graph
 from lab.kernels.copy import copy, copy_inputs, copy_reference, copy_traffic
 from lab.kernels.row_sum import row_sum, row_sum_inputs, row_sum_reference, row_sum_traffic
 from lab.kernels.traffic import Traffic
@@ -184,13 +184,13 @@ CUBLAS = Profile(
 
 COPY_KEEPS_UP = Claim(
     name="triton-copy-keeps-up",
-    text="The Triton copy is at least 0.98 times as fast as the driver's, from 64 MiB on.",
+    text="Triton copy is at most 2 % slower than the driver's, from 64 MiB on.",
     subject=TRITON_COPY, baseline=TORCH_COPY, threshold=0.98,
     cases=tuple(case for case, moved in zip(COPY_CASES, LADDER_MIB, strict=True) if moved >= 64),
 )  # fmt: skip
 SUM_KEEPS_UP = Claim(
     name="triton-sum-keeps-up",
-    text="The Triton row sum is at least 0.98 times as fast as PyTorch's.",
+    text="Triton row sum is at most 2 % slower than PyTorch's.",
     subject=TRITON_SUM, baseline=TORCH_SUM, threshold=0.98, cases=READ_CASES,
 )  # fmt: skip
 
@@ -207,7 +207,7 @@ GPU_CEILINGS = Experiment(
     focus="Hardware limits",
     cases=COPY_CASES + READ_CASES + MATMUL_CASES,
     profiles=(TORCH_COPY, TRITON_COPY, TORCH_SUM, TRITON_SUM, CUBLAS),
-    claims=(COPY_KEEPS_UP, SUM_KEEPS_UP),
+    claims=(COPY_KEEPS_UP, SUM_KEEPS_UP, in_graph(COPY_KEEPS_UP), in_graph(SUM_KEEPS_UP)),
     headlines=(COPY_KEEPS_UP, SUM_KEEPS_UP),
     does_not_show=(
         "What another GPU of the same model reaches: clocks, power limits and memory differ from board to board.",

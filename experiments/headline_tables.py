@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from experiments.normalization_fusion import RMSNORM, rmsnorm_fused
-from lab import EDGES, Case, Claim, Experiment, Operator, Profile
+from lab import EDGES, Case, Claim, Experiment, Operator, Profile, in_graph
 from lab.kernels.glu import glu_inputs, glu_traffic, swiglu, swiglu_reference
 from lab.kernels.rmsnorm import rmsnorm
 from lab.kernels.rope import angle_tables, rope, rope_inputs, rope_reference, rope_traffic
@@ -139,10 +139,10 @@ TRITON = Profile(
 
 def _published(name: str, operator: str, cases: tuple[Case, ...], factor: float, scope: str = "device_cold") -> Claim:
     """A headline put as a claim: the smallest factor of its table is reached at every case of the table."""
-    clock = "in GPU time, with nothing in the cache" if scope == "device_cold" else "as a Python caller waits for it"
+    clock = "" if scope == "device_cold" else ", as an eager caller waits"
     return Claim(
         name=name,
-        text=f"A fused Triton {operator} is at least {factor} times as fast as the formula written out, {clock}.",
+        text=f"Triton {operator} is at least {factor} times as fast as the formula written out{clock}.",
         subject=TRITON, baseline=FORMULA, cases=cases, scope=scope, threshold=factor,
     )  # fmt: skip
 
@@ -153,11 +153,22 @@ TABLES = (
     ("rope", "RoPE", ROPE_CASES, ROPE_CASES, 3.8),
     ("swiglu", "SwiGLU", SWIGLU_CASES, SWIGLU_CASES, 1.5),
 )
+# What is left of them: against code that a user gets without writing a kernel.
 HEADLINES = tuple(
+    Claim(
+        name=f"triton-{slug}-beats-compile",
+        text=f"Triton {operator} is at least 2 % faster than torch.compile.",
+        subject=TRITON, baseline=COMPILED, cases=cases,
+    )
+    for slug, operator, cases, _, _ in TABLES
+)  # fmt: skip
+PUBLISHED = tuple(
     _published(f"published-{slug}-factor", operator, swept, factor) for slug, operator, _, swept, factor in TABLES
 )
 CLAIMS = (
     *HEADLINES,
+    *map(in_graph, HEADLINES),
+    *PUBLISHED,
     *(
         _published(f"published-{slug}-factor-for-callers", operator, swept, factor, "eager")
         for slug, operator, _, swept, factor in TABLES
@@ -165,16 +176,8 @@ CLAIMS = (
     *(
         Claim(
             name=f"triton-{slug}-beats-formula",
-            text=f"The Triton {operator} is faster than the formula written out in PyTorch operators.",
+            text=f"Triton {operator} is at least 2 % faster than the formula written out.",
             subject=TRITON, baseline=FORMULA, cases=cases,
-        )
-        for slug, operator, cases, _, _ in TABLES
-    ),
-    *(
-        Claim(
-            name=f"triton-{slug}-beats-compile",
-            text=f"The Triton {operator} is faster than torch.compile's.",
-            subject=TRITON, baseline=COMPILED, cases=cases,
         )
         for slug, operator, cases, _, _ in TABLES
     ),
@@ -183,7 +186,7 @@ CLAIMS = (
 HEADLINE_TABLES = Experiment(
     name="headline-tables",
     title="Published Headlines, Measured Again",
-    question="What is left of the published speed-ups of RMSNorm, RoPE and SwiGLU when host, cache and rival count?",
+    question="Do published speed-ups of RMSNorm, RoPE and SwiGLU survive fair baselines?",
     importance=(
         "Fused kernels are announced with factors of five to nine over PyTorch, and one of seventy-eight. Such a "
         "factor is a product: of what the kernel gains over the best that a user has already, of how badly the formula "
@@ -210,5 +213,5 @@ HEADLINE_TABLES = Experiment(
         "Causes": ("host time to enqueue a call", "kernels a call", "DRAM bytes over the least traffic (profiler)"),
         "Validation": ("error against float64", "noise ratio (p95 / p50)"),
     },
-    scopes=("device_cold", "graph", "eager"),
+    scopes=("device_cold", "graph", "eager", "device_dirty"),
 )

@@ -225,7 +225,10 @@ def doctor(options: argparse.Namespace) -> None:
 
 
 def validity(options: argparse.Namespace) -> None:
-    from lab.overview import describe_validity
+    from lab.overview import describe_pooled, describe_repeats, describe_validity
+    from lab.verdict.estimates import estimates
+    from lab.verdict.pooled import pooled
+    from lab.verdict.repeatability import repeatability
     from lab.verdict.results import load_run
     from lab.verdict.validity import study
 
@@ -237,6 +240,23 @@ def validity(options: argparse.Namespace) -> None:
         raise RunError("no run of a GPU among them; the README says how the lab is tested on one")
     for line in describe_validity(study(runs)):
         print(line)
+    for line in describe_repeats(repeatability(runs, options.one_code), estimates(runs, options.one_code)):
+        print(line)
+    for line in describe_pooled(pooled(runs)):
+        print(line)
+
+
+def simulate(options: argparse.Namespace) -> int:
+    from lab.overview import describe_simulation
+    from lab.verdict.simulated import PATH, missed, save, simulated
+
+    table = simulated(options.runs, options.seed)
+    for line in describe_simulation(table):
+        print(line)
+    if options.keep:
+        save(table)
+        say(f"kept: {PATH}")
+    return 1 if missed(table.rows) else 0
 
 
 def show_experiments(options: argparse.Namespace) -> None:
@@ -274,7 +294,6 @@ def parser() -> argparse.ArgumentParser:
     for name, command, about in (
         ("track", track, "fill MLflow from run directories; doing it twice changes nothing"),
         ("judge", judge, "print the verdicts of run directories"),
-        ("validity", validity, "print the lab's own error rates, from runs that test it and from repeated runs"),
         ("preview", preview, "render the pages of run directories beside their journals"),
         ("publish", publish, "promote runs into experiments/evidence/ and rebuild site/"),
     ):
@@ -298,6 +317,13 @@ def parser() -> argparse.ArgumentParser:
     server = add("ui", ui, "open the MLflow UI on the run store")
     server.add_argument("--port", type=int, default=5000, help="port on 127.0.0.1 (default: 5000)")
     server.add_argument("--no-browser", dest="browser", action="store_false", help="print the address only")
+    sub = add("validity", validity, "print the lab's own error rates, from runs that test it and from repeated runs")
+    sub.add_argument("runs", nargs="+", metavar="RUN", help="a run id, or a run directory")
+    sub.add_argument("--one-code", action="store_true", help="take the runs for repeats although their sources differ")
+    sub = add("simulate", simulate, "count how often the rules err, on simulated runs whose truth is known")
+    sub.add_argument("--runs", type=int, default=4000, help="simulated runs of each kind and truth (default 4000)")
+    sub.add_argument("--seed", type=int, default=2026, help="the same seed gives the same table (default 2026)")
+    sub.add_argument("--keep", action="store_true", help="write the table that the policy page shows")
     add("doctor", doctor, "say what this machine can measure, and what it lacks")
     return top
 

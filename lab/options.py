@@ -36,8 +36,8 @@ def add_plan_options(sub: argparse.ArgumentParser, run_id: str | None = None) ->
         nargs="+",
         action="extend",
         metavar="NAME",
-        help="experiments to measure, or 'all' but the lab's tests of itself (default: on a GPU all, on a CPU the "
-        "first); a GPU's ceilings come with them",
+        help="experiments to measure, or 'all' but the lab's tests of itself (default: one for a first look, on a GPU "
+        "normalization-fusion, on a CPU cpu-fused-calls); a GPU's ceilings come with them",
     )
     sub.add_argument(
         "--with-profiling",
@@ -59,7 +59,13 @@ def add_plan_options(sub: argparse.ArgumentParser, run_id: str | None = None) ->
     sub.add_argument(
         "--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: cuda where there is one"
     )
-    sub.add_argument("--sweeps", type=int, metavar="K", help="fresh processes, 1 to 60 (default: 5; on the CPU 3)")
+    sub.add_argument(
+        "--sweeps",
+        type=int,
+        metavar="K",
+        help="fresh processes, 1 to 60 (default: 5, and up to 9 of what is compared with a compiler or is not precise "
+        "enough; on the CPU 3)",
+    )
 
 
 def add_tune_options(sub: argparse.ArgumentParser) -> None:

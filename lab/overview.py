@@ -1,20 +1,29 @@
 """Experiments, plans and verdicts as lines of text for a terminal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from lab.definition.asked import can_run, claim_sentence
 from lab.definition.experiment import Experiment
 from lab.definition.plan import Plan, PlannedCase
 from lab.verdict.ceilings import Ceilings, light
 from lab.verdict.cells import SCOPE, CellResult
+from lab.verdict.estimates import Estimates
+from lab.verdict.plain_words import in_words
+from lab.verdict.pooled import Pooled
+from lab.verdict.repeatability import CHANGED, HOLDING, ZERO, Repeatability
 from lab.verdict.results import RunResult
 from lab.verdict.search import Search, Trial, compiled_of
+from lab.verdict.simulated import Table, missed
+from lab.verdict.simulation import COMPARISONS
 from lab.verdict.statistics import Speedup, per_cent
-from lab.verdict.validity import SelfComparison, Study
+from lab.verdict.validity import Power, SelfComparison, Study
 from lab.website.format import (
     distance,
     gigabytes_per_second,
+    interval,
     megabytes,
     microseconds,
+    ratio,
     ratio_interval,
     share,
     teraflops_per_second,
@@ -33,7 +42,7 @@ def describe_experiment(experiment: Experiment) -> Iterator[str]:
         yield f"    {profile.name}: {profile.technique}"
     yield "  claims"
     for claim in experiment.claims:
-        yield f"    {claim.name}: {claim.text}"
+        yield f"    {claim.name}: {claim_sentence(claim)}"
 
 
 def describe_plan(plan: Plan) -> Iterator[str]:
@@ -62,12 +71,16 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
             yield f"  {case.name}"
             for cell in (experiment.cells[case.name, profile.name] for profile in experiment.plan.profiles_of(case)):
                 yield f"    {cell.profile:24} {_cell(case, cell, run.ceilings)}"
-        for claim in experiment.claims:
-            yield f"  {claim.status:13} {claim.claim.text}"
+        able = [each for each in experiment.claims if can_run(experiment.plan, each.claim, run.machine.device)]
+        for claim in able:
+            mark = f" ({claim.mark})" if claim.mark else ""
+            yield f"  {claim.status:13} {claim_sentence(claim.claim)}{mark}"
             for case_name, verdict in claim.verdicts.items():
                 cpu = "CPU evidence" if run.machine.device == "cpu" else ""
-                detail = "  ".join(part for part in (verdict_ratio(verdict), verdict.mark, cpu, verdict.reason) if part)
-                yield f"    {verdict.status:13} {case_name:28} {detail}"
+                told = (in_words(verdict), verdict_ratio(verdict), verdict.mark, cpu, verdict.reason)
+                yield f"    {verdict.status:13} {case_name:28} {'  '.join(part for part in told if part)}"
+        if needing := len(experiment.claims) - len(able):
+            yield f"  {needing} claim{'s need' if needing > 1 else ' needs'} a GPU"
 
 
 def _ceilings(ceilings: Ceilings) -> str:
@@ -137,7 +150,7 @@ def describe_validity(study: Study) -> Iterator[str]:
         yield f"    {case:34} {_self_comparison(found)}"
     for power in study.power:
         yield (
-            f"  {power.known_ratio:.2f}x: {power.trials} trials, {power.right} right verdicts, {power.withheld} "
+            f"  {power.known_ratio:.2f}x: {power.trials} trials, {_right(power)}{power.withheld} "
             f"withheld as noise, {power.excluding_one} intervals exclude 1, {power.covering} hold the ratio"
         )
     for repeat in study.repeats:
@@ -156,6 +169,54 @@ def describe_validity(study: Study) -> Iterator[str]:
     for agreement in study.agreements:
         times = ", ".join(f"{name} {microseconds(seconds)}" for name, seconds in agreement.seconds.items())
         yield f"  {agreement.case} {agreement.profile}: device_cold {microseconds(agreement.p50_seconds)}; {times} µs"
+
+
+def describe_repeats(found: Sequence[Repeatability], constants: Estimates) -> Iterator[str]:
+    """How often a repeated run agrees, beside the goals, and what the constants of the rules would be."""
+    for each in found:
+        kind = "claims on one draw of an autotuner" if each.one_draw else "all other claims"
+        yield f"{each.gpu}, {kind}: {each.runs} runs on {each.boards} boards, {each.pairs} pairs of claims at cases"
+        yield (
+            f"  {per_cent(each.holding_share, 1)} of the intervals hold the other estimate (goal {per_cent(HOLDING)}), "
+            f"{per_cent(each.share(each.zero), 1)} of the differences hold zero (goal {per_cent(ZERO)})"
+        )
+        yield (
+            f"  {per_cent(each.share(each.changed), 1)} of the verdicts changed (goal at most {per_cent(CHANGED)}), "
+            f"{each.flipped} flipped (goal 0)"
+        )
+    if not found:
+        yield "no two runs of one source: nothing to say about repeats"
+    if constants.session_share is not None:
+        yield f"  between sessions: {constants.session_share:.2f} of the standard deviation of sweeps"
+    if constants.draw_spread is not None:
+        yield f"  between draws of an autotuner: {per_cent(constants.draw_spread, 1)}"
+    for kind, deciles in constants.sweep_deciles.items():
+        yield f"  deciles of the sweeps' standard deviations, {kind}: {' '.join(f'{value:.4f}' for value in deciles)}"
+
+
+def describe_pooled(found: Sequence[Pooled]) -> Iterator[str]:
+    """Claims at cases over three runs and more of one source."""
+    for each in found:
+        if each.low is not None and each.high is not None:
+            place = f"{each.place.claim} at {each.place.case}"
+            said = f"{ratio(each.ratio, each.low, each.high)} {interval(each.low, each.high)}"
+            yield f"  {place}: {said} over {len(each.runs)} runs on {each.boards} boards"
+
+
+def describe_simulation(table: Table) -> Iterator[str]:
+    """A line for each process and truth, and the goals that are missed."""
+    yield f"policy {table.policy_version}, seed {table.seed}, {table.runs} runs of {COMPARISONS} comparisons a row"
+    for row in table.rows:
+        supported, refuted = (per_cent(count / row.comparisons, 2) for count in (row.supported, row.refuted))
+        yield (
+            f"  {row.process:40} true {row.truth:<7g} supported {supported:>8}  refuted {refuted:>8}  "
+            f"{row.sweeps / row.comparisons:.1f} sweeps"
+        )
+    yield from (f"  goal missed: {goal}" for goal in missed(table.rows))
+
+
+def _right(power: Power) -> str:
+    return "" if power.right is None else f"{power.right} right verdicts, "
 
 
 def _self_comparison(found: SelfComparison) -> str:

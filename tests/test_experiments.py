@@ -9,6 +9,7 @@ from lab.definition.experiment import CEILINGS
 from lab.definition.plan import ITEMSIZES, planned
 from lab.errors import PlanError
 from lab.evidence.codec import from_data, to_data
+from lab.kernels.attention import MOST_FEATURES
 from lab.worker.correctness import check_profile
 
 EXPERIMENTS = load_experiments()
@@ -81,7 +82,7 @@ def test_it_survives_the_trip_through_plain_data(experiment: Experiment) -> None
 
 # Triton's interpreter cuts a float32 off where it makes it bfloat16. One such error goes unnoticed, but what is made of
 # the result has its tolerance for a rounding.
-ROUGH_WHEN_INTERPRETED = {"triton-unfused"}
+ROUGH_WHEN_INTERPRETED = {"triton-unfused", "triton-flash-attention", "triton-decode-attention"}
 
 
 # Of the cheats, tests/worker/test_cheating.py says what they compute.
@@ -93,11 +94,13 @@ def test_each_profile_computes_what_its_operator_says(experiment: Experiment, sh
     for operator, dtype, rank in {(case.operator, case.dtype, len(case.shape)) for case in experiment.cases}:
         seeds = (1, 2, 3)
         small = (*(1, 2, 1)[: rank - 2], *shape) if rank > 3 else (*shape, 64)[:rank]
+        if "attention" in operator.name:
+            small = (*small[:-1], min(small[-1], MOST_FEATURES))
         inputs = [operator.inputs(small, getattr(torch, dtype), device, seed) for seed in seeds]
         for profile in experiment.profiles:
             if operator.name not in profile.implementations or profile.package or "compile" in profile.name:
                 continue
-            if device == "cpu" and profile.name in ROUGH_WHEN_INTERPRETED:
+            if device == "cpu" and (profile.name in ROUGH_WHEN_INTERPRETED or profile.needs_nvcc):
                 continue
             with torch.no_grad():
                 function = profile.implementations[operator.name]()
@@ -130,9 +133,22 @@ def test_a_gpus_ceilings_are_measured_once_beside_what_is_no_test_of_the_lab(
     assert found == measured
 
 
-def test_asked_for_none_a_gpu_measures_all_and_a_cpu_the_first() -> None:
-    assert experiments_of_run([], "cuda") == experiments_of_run(["all"], "cuda")
-    assert [e.name for e in experiments_of_run([], "cpu")] == ["normalization-fusion"]
+def test_asked_for_none_a_gpu_measures_the_first_with_its_ceilings_and_a_cpu_the_first_for_a_cpu() -> None:
+    assert [e.name for e in experiments_of_run([], "cuda")] == ["normalization-fusion", CEILINGS]
+    assert [e.name for e in experiments_of_run([], "cpu")] == ["cpu-fused-calls"]
+
+
+def test_what_is_for_a_cpu_is_measured_on_a_gpu_only_when_asked_for_by_name() -> None:
+    assert "cpu-fused-calls" not in [e.name for e in experiments_of_run(["all"], "cuda")]
+    assert "cpu-fused-calls" in [e.name for e in experiments_of_run(["cpu-fused-calls"], "cuda")]
+    assert "cpu-fused-calls" in [e.name for e in experiments_of_run(["all"], "cpu")]
+
+
+def test_every_claim_of_an_experiment_for_a_cpu_can_be_judged_there() -> None:
+    for experiment in EXPERIMENTS:
+        if experiment.for_cpu:
+            assert all("cpu" in profile.devices and not profile.package for profile in experiment.profiles)
+            assert not any(case.only_with for case in experiment.cases)
 
 
 @pytest.mark.parametrize("asked", [[CEILINGS], ["all", CEILINGS]])

@@ -81,6 +81,9 @@ class Notebook:
     def canary(self) -> tuple[float, float] | None:
         return None
 
+    def peak_memory_bytes(self, run: Callable[[], Any]) -> int | None:
+        return None
+
     def tampering(self) -> str:
         return ""
 

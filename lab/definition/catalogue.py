@@ -65,17 +65,23 @@ def choose_experiments(names: Sequence[str]) -> tuple[Experiment, ...]:
     return (*chosen, *(search_of(name, load_tunables()) for name in searches), *sampled.values())
 
 
+def _first_look(device: str) -> str:
+    experiments = load_experiments()
+    return next((each for each in experiments if each.for_cpu and device == "cpu"), experiments[0]).name
+
+
 def experiments_of_run(names: Sequence[str], device: str) -> tuple[Experiment, ...]:
     """What a run measures that is asked for these: on a GPU its ceilings too, beside any that is no test of the lab.
 
-    Asked for none it takes all on a GPU, and on a CPU the lab's first, for a first look: most cases are of a size that
-    keeps a GPU busy for microseconds and a CPU for minutes.
+    Asked for none it takes one, for a first look: on a GPU the lab's first, on a CPU the first of those for a CPU, for
+    most cases are of a size that keeps a GPU busy for microseconds and a CPU for minutes. 'all' leaves those for a CPU
+    out on a GPU.
 
     PlanError where the ceilings of a GPU are asked of a CPU; 'all' leaves them out there.
     """
-    chosen = choose_experiments(names or (["all"] if device == "cuda" else [load_experiments()[0].name]))
+    chosen = choose_experiments(names or [_first_look(device)])
     if device == "cuda":
-        wanted = [experiment.name for experiment in chosen]
+        wanted = [experiment.name for experiment in chosen if experiment.name in names or not experiment.for_cpu]
         if not all(experiment.self_test for experiment in chosen):
             wanted.append(CEILINGS)
         return choose_experiments(wanted)

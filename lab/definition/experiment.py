@@ -11,8 +11,9 @@ from lab.kernels.traffic import Traffic
 
 SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 SLUG_RULE = "lower-case letters and digits in groups joined by single hyphens, such as 'h100-first-light'"
-# What the clock covers. The first is the headline: GPU time, with nothing in the cache.
-SCOPES = ("device_cold", "device_warm", "graph", "eager")
+# What the clock covers. The first is the headline: GPU time, with nothing in the cache. The last is GPU time after a
+# flush that only writes: its lines are written back while the call is timed, as in do_bench and nvbench.
+SCOPES = ("device_cold", "device_warm", "graph", "eager", "device_dirty")
 MEASURES = ("speedup", "traffic")  # what a claim compares
 CEILINGS = "gpu-ceilings"  # the experiment that measures what a GPU allows; other results are held against it
 USUAL_THRESHOLD = 1.02  # a gain below two per cent is rarely worth a rival's maintenance
@@ -95,12 +96,13 @@ class Profile:
     """One implementation, for the operators that `implementations` names.
 
     Each value there is a loader: called once in the measuring process, it imports or compiles what
-    it needs and returns the function to time. `kernels` names the Triton kernel that every call must
-    launch, through Triton and not from a graph of the profile's own; where that depends on the shape,
-    "one_kernel or another_kernel". `package` names an optional import, without which the profile's
+    it needs and returns the function to time. `kernels` names the Triton or CUDA C++ kernel that every call must
+    launch, through Triton or the lab's launcher and not from a graph of the profile's own; where that depends on the
+    shape, "one_kernel or another_kernel". `package` names an optional import, without which the profile's
     cells are skipped. `in_place`: the function overwrites its first argument, or several, and returns
     what it overwrote. `recompiles`: it is code made for the case's shapes and strides; others get code of their own,
-    so that edge inputs of other sizes or strides are not asked: what they test is not what is timed.
+    so that edge inputs of other sizes or strides are not asked: what they test is not what is timed. `needs_nvcc`:
+    without CUDA's compiler its cells are skipped.
     """
 
     name: str
@@ -114,6 +116,7 @@ class Profile:
     package: str = ""
     in_place: bool = False
     recompiles: bool = False
+    needs_nvcc: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,6 +159,7 @@ class Experiment:
     project: str = "Kernel Evidence Lab"
     scopes: tuple[str, ...] = SCOPES
     self_test: bool = False  # a question about the lab itself: measured only when asked for by name
+    for_cpu: bool = False  # of sizes for a CPU: what a first look takes there, and on a GPU only when asked for by name
 
     def __post_init__(self) -> None:
         self._check_names()

@@ -31,7 +31,7 @@ class Protocol:
     sweeps: int = 5
     rounds: int = 6
     fewest_rounds: int = 4
-    block: int = 20  # of the first scope; half as many of each other
+    block: int = 20  # of the first scope; half as many of each other, a quarter of device_dirty
     smallest_block: int = 3
     ring: int = 3
     cell_seconds: float = 0.16  # time that one cell may take in one sweep before its blocks shrink
@@ -43,6 +43,7 @@ class Protocol:
     most_sweeps: int = added(2, 0)  # up to which imprecise cases are measured again; 0 is never
     target_half_width: float = added(2, 0.0)  # relative half-width of an interval that is precise enough
     crashes: int = added(2, 0)  # of one profile, after which it is not run again; 0 is never
+    fresh_caches: bool = added(6, False)  # every sweep compiles and autotunes anew what is compiled at run time
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,6 +127,10 @@ class PlannedExperiment:
             for profile in self.profiles_of(case):
                 yield case, profile
 
+    def compared_at(self, case: PlannedCase) -> tuple[PlannedClaim, ...]:
+        """The claims that compare times at a case."""
+        return tuple(claim for claim in self.claims if case.name in claim.cases and claim.measure == "speedup")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
@@ -171,21 +176,26 @@ def make_plan(
         raise PlanError(
             f"--sweeps {sweeps}: accepted are 1 to {MOST_SWEEPS_ASKED} (5 for evidence, 3 gives provisional verdicts)"
         )
+    registered = tuple(planned(experiment, include) for experiment in experiments)
     return Plan(
         schema=SCHEMA,
         run_id=run_id,
         device=device,
         profiling=profiling,
-        protocol=make_protocol(sweeps, device),
+        protocol=make_protocol(sweeps, device, recompiles=any(map(_recompiles, registered))),
         policy_version=policy_version,
-        experiments=tuple(planned(experiment, include) for experiment in experiments),
+        experiments=registered,
         instruments=instruments,
         metric_set=metric_set,
     )
 
 
-def make_protocol(sweeps: int, device: str) -> Protocol:
-    """The protocol of today. Only full runs are extended where they lack precision: fewer sweeps were a choice."""
+def make_protocol(sweeps: int, device: str, *, recompiles: bool = False) -> Protocol:
+    """The protocol of today. Only full runs are extended where they lack precision: fewer sweeps were a choice.
+
+    recompiles: whether a profile is compiled for its shapes at run time. On a GPU such a compiler chooses among its
+    candidates by timing them, so that each sweep has to choose anew; on the CPU it chooses nothing.
+    """
     gpu = device == "cuda"
     extended = gpu and sweeps == Protocol().sweeps
     return Protocol(
@@ -195,8 +205,9 @@ def make_protocol(sweeps: int, device: str) -> Protocol:
         warmup_seconds=0.04 if gpu else 0.3,
         sweep_deadline_seconds=1800.0,
         most_sweeps=MOST_SWEEPS if extended else sweeps,
-        target_half_width=0.0075,
+        target_half_width=0.02,
         crashes=2,
+        fresh_caches=gpu and recompiles,
     )
 
 
@@ -223,6 +234,10 @@ def planned(experiment: Experiment, include: frozenset[str]) -> PlannedExperimen
         scopes=experiment.scopes,
         self_test=experiment.self_test,
     )
+
+
+def _recompiles(experiment: PlannedExperiment) -> bool:
+    return any(profile.recompiles for _, profile in experiment.cells())
 
 
 def case_order(plan: Plan, experiment: PlannedExperiment, sweep: int) -> list[PlannedCase]:

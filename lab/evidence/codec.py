@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from lab.errors import RunError
 
-SCHEMA = 5  # of the records, whose history lab/evidence/record.py tells
+SCHEMA = 6  # of the records, whose history lab/evidence/record.py tells
 T = TypeVar("T")
 
 

@@ -39,13 +39,14 @@ class Journal:
     intact_bytes: int  # length of the file without a torn end
 
 
-def append(path: Path, *records: Record) -> None:
-    """Add records, all of them or none, and wait until they are on disk."""
+def append(path: Path, *records: Record) -> int:
+    """Add records, all of them or none, and wait until they are on disk. How many bytes the file has then."""
     lines = [_line(record, more=number < len(records)) for number, record in enumerate(records, start=1)]
     with path.open("ab") as file:
         file.write("".join(lines).encode())
         file.flush()
         os.fsync(file.fileno())
+        return os.fstat(file.fileno()).st_size
 
 
 def find(directory: Path) -> Path | None:

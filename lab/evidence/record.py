@@ -5,7 +5,8 @@ Schema history: 1 = first. 2 = scopes, controls, canaries, what the GPU did mean
 stages of a sweep, other instruments. 3 = the stage of a crash, the experiment of a canary, whether the watch was
 blind, the GPU's own word on its clock, energy of the rounds alone. 4 = what Triton compiled for a cell, and more of
 what Nsight Compute says of a launch and of its own pass. 5 = why a run was cut short, quack's version, which profiles
-are compiled for one shape. A field `added` later reads as its default in older records.
+are compiled for one shape. 6 = a fresh cache in every sweep, what Inductor generated and how it chose, the memory
+that a call takes, settings that a profile left changed. A field `added` later reads as its default in older records.
 """
 
 import typing
@@ -117,7 +118,7 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiled:
-    """A Triton kernel that a profile launched at a case, as it was compiled for it."""
+    """A Triton or CUDA C++ kernel that a profile launched at a case, as it was compiled for it."""
 
     name: str
     registers_per_thread: int
@@ -126,7 +127,10 @@ class Compiled:
     warps: int
     stages: int
     configuration: Mapping[str, str]  # its compile-time constants
-    code_sha256: str  # of its PTX without the lines that name source files
+    code_sha256: str  # of its PTX without the lines that name source files; of CUDA C++, its sources and compiler
+    generator: str = added(6, "")  # "inductor" where torch.compile wrote the kernel; empty where its author did
+    candidates: int | None = added(6, None)  # configurations that the autotuner timed before it chose this one
+    autotune_seconds: float | None = added(6, None)  # spent on timing them, without compiling
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,6 +153,9 @@ class Cell:
     compiled: tuple[Compiled, ...] = added(4, ())  # the Triton kernels that its call launched
     compile_seconds: float | None = added(4, None)  # in Triton's compiler; None where nothing was compiled afresh
     autotune_seconds: float | None = added(4, None)  # spent on choosing among configurations; None where none was
+    peak_memory_bytes: int | None = added(6, None)  # that one call allocates at most beyond its inputs; None on a CPU
+    compiled_blind: str = added(6, "")  # why what Inductor generated for the call is not on record, or not all of it
+    left_behind: tuple[str, ...] = added(6, ())  # process-wide settings that it changed; put back before the next
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,8 +11,10 @@ ROOT = Path(__file__).resolve().parents[2]
 # What decides a measurement. Templates, documents and published evidence do not.
 STAGES = ("definition", "supervisor", "worker", "profiler", "evidence", "verdict")
 MEASURED = (
-    "lab/*.py", "lab/kernels/*.py", *(f"lab/{stage}/*.py" for stage in STAGES), "experiments/*.py", "pyproject.toml"
+    "lab/*.py", "lab/kernels/*.py", *(f"lab/{stage}/*.py" for stage in STAGES), "experiments/*.py",
+    "experiments/*/*.py", "pyproject.toml", "lab/kernels/cuda/*.cu*",
 )  # fmt: skip
+NOT_MEASURED = ("experiments/audits/", "experiments/decisions/", "experiments/evidence/")
 
 
 # How a child process runs a module of this tree: -P keeps a folder that happens to lie in the user's working
@@ -29,8 +31,8 @@ def child_environment() -> dict[str, str]:
 
 def source_digest(root: Path = ROOT) -> str:
     """SHA-256 over the git blob ids and paths of the measuring source in the working tree."""
-    paths = sorted(path for pattern in MEASURED for path in root.glob(pattern))
-    return _digest({path.relative_to(root).as_posix(): _blob_id(path.read_bytes()) for path in paths})
+    found = {path.relative_to(root).as_posix(): path for pattern in MEASURED for path in root.glob(pattern)}
+    return _digest({name: _blob_id(path.read_bytes()) for name, path in found.items() if _is_measured(name)})
 
 
 def commit_digest(commit: str, root: Path = ROOT) -> str:
@@ -38,9 +40,14 @@ def commit_digest(commit: str, root: Path = ROOT) -> str:
     blobs = {}
     for line in _git(root, "ls-tree", "-r", commit).splitlines():
         about, path = line.split("\t", 1)
-        if any(Path(path).match(pattern) and path.count("/") == pattern.count("/") for pattern in MEASURED):
+        if _is_measured(path):
             blobs[path] = about.split()[2]
     return _digest(blobs)
+
+
+def _is_measured(path: str) -> bool:
+    fits = (Path(path).match(pattern) and path.count("/") == pattern.count("/") for pattern in MEASURED)
+    return any(fits) and not path.startswith(NOT_MEASURED)
 
 
 def commit_of(digest: str, root: Path = ROOT) -> str:

@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lab.kernels.activations import gelu_erf, gelu_tanh, silu
 from lab.kernels.checks import check_adjacent, check_alike, check_tensor
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
 from lab.kernels.library import registered, row_result, traced
@@ -24,26 +25,6 @@ from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements
 
 LOAD_BYTES = 16  # the widest load of a thread
-# σ(z) = 1 / (1 + 2^(−z log₂e)): the GPU has an instruction for powers of two, and any other exponential is made of it.
-SIGMOID_POWER = tl.constexpr(-math.log2(math.e))
-TANH_POWER = tl.constexpr(-2 * math.sqrt(2 / math.pi) * math.log2(math.e))
-TANH_CUBIC = tl.constexpr(0.044715)
-ROOT_HALF = tl.constexpr(math.sqrt(0.5))
-
-
-@triton.jit
-def _silu(g):
-    return g / (1 + tl.exp2(g * SIGMOID_POWER))
-
-
-@triton.jit
-def _gelu_erf(g):
-    return 0.5 * g * (1 + tl.erf(g * ROOT_HALF))
-
-
-@triton.jit
-def _gelu_tanh(g):
-    return g / (1 + tl.exp2((g + g * g * g * TANH_CUBIC) * TANH_POWER))
 
 
 @triton.jit
@@ -189,9 +170,9 @@ SWIGLU_TUNING = Tuning("swiglu", __name__, glu_rule, glu_choices, by_elements, f
 GEGLU_ERF_TUNING = Tuning("geglu-erf", __name__, glu_rule, glu_choices, by_elements, form="")
 GEGLU_TANH_TUNING = Tuning("geglu-tanh", __name__, glu_rule, glu_choices, by_elements, form="")
 
-_SWIGLU = Launches(partial(_settle, SWIGLU_TUNING, _silu))
-_GEGLU_ERF = Launches(partial(_settle, GEGLU_ERF_TUNING, _gelu_erf))
-_GEGLU_TANH = Launches(partial(_settle, GEGLU_TANH_TUNING, _gelu_tanh))
+_SWIGLU = Launches(partial(_settle, SWIGLU_TUNING, silu))
+_GEGLU_ERF = Launches(partial(_settle, GEGLU_ERF_TUNING, gelu_erf))
+_GEGLU_TANH = Launches(partial(_settle, GEGLU_TANH_TUNING, gelu_tanh))
 
 
 def swiglu_reference(gate: Tensor, up: Tensor) -> Tensor:

@@ -104,7 +104,7 @@ class Launches:
 
     def __call__(self, *tensors: Tensor, options: tuple[Any, ...] = ()) -> Any:
         if is_compiling():
-            return partial(_untraced, _untraced(self._of, tensors, options))
+            return _opaque(untraced(self._of, tensors, options))
         return self._of(tensors, options)
 
     def _of(self, tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> Any:
@@ -133,8 +133,15 @@ def _key(tensor: Tensor) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+def _opaque(settled: Any) -> Any:
+    """What was settled, with every launch in it called untraced."""
+    if isinstance(settled, tuple):
+        return tuple(map(_opaque, settled))
+    return partial(untraced, settled) if callable(settled) else settled
+
+
 @_disable_dynamo  # torch.compiler.disable, without an import that would double the lab's start
-def _untraced(call: Callable[..., Any], *arguments: Any) -> Any:
+def untraced(call: Callable[..., Any], *arguments: Any) -> Any:
     """For torch.compile, which would otherwise follow a launch into Triton, and keep one that holds for one key."""
     return call(*arguments)
 
@@ -175,3 +182,9 @@ def on_device_of(x: Tensor) -> AbstractContextManager[Any]:
 def multiprocessors(device: int) -> int:
     """How many the GPU of that index has; of the CPU, -1, one."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1
+
+
+@cache
+def capability(device: int) -> tuple[int, int]:
+    """The compute capability of the GPU of that index, (9, 0) of a Hopper; of the CPU, -1, (0, 0)."""
+    return torch.cuda.get_device_capability(device) if device >= 0 else (0, 0)

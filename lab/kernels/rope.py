@@ -181,7 +181,7 @@ def _settle_one(
 ) -> Callable[..., Any]:
     check_heads(op, x=x)
     if op == "rope_":
-        _check_own_memory(op, x=x)
+        check_own_memory(op, x=x)
     return _settle(x, None, cos, sin, op, layout, inverse, configuration)
 
 
@@ -191,11 +191,11 @@ def _settle_both(
 ) -> Callable[..., Any]:  # fmt: skip
     check_heads(op, q=q, k=k)
     if op == "rope_qk_":
-        _check_own_memory(op, q=q, k=k)
+        check_own_memory(op, q=q, k=k)
     return _settle(q, k, cos, sin, op, layout, inverse, configuration)
 
 
-def _check_own_memory(op: str, **heads: Tensor) -> None:
+def check_own_memory(op: str, **heads: Tensor) -> None:
     for name, x in heads.items():
         reach = 0  # the farthest element of the axes so far, which the next has to step over
         shared = False

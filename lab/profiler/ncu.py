@@ -9,7 +9,8 @@ import re
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lab.evidence.machine import ncu_path
@@ -45,6 +46,7 @@ class Request:
     metrics: tuple[str, ...]
     metric_set: str  # "chosen" or "full"
     cache_control: str  # "all": ncu empties the caches before each kernel; "none": it does not
+    environment: Mapping[str, str] = field(default_factory=dict)  # variables of the program beside this process's own
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +102,7 @@ def _capture_what_is_known(ncu: str, request: Request, path: Path) -> _Run:
     while True:
         path.unlink(missing_ok=True)  # one that was left by an earlier pass must not pass for this one's
         command = _command(ncu, replace(request, metrics=metrics), path)
-        run = _run(command, path.with_suffix(".log"), TIMEOUT_SECONDS[request.metric_set])
+        run = _run(command, path.with_suffix(".log"), TIMEOUT_SECONDS[request.metric_set], request.environment)
         unknown = _unknown(run.told, metrics)
         if not unknown or unknown == metrics or path.is_file():
             return run
@@ -122,7 +124,7 @@ def _unknown(told: str, metrics: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(metric for metric in metrics if any(metric.partition(".")[0] in line for line in complaints))
 
 
-def _run(command: list[str], log: Path, timeout_seconds: float) -> _Run:
+def _run(command: list[str], log: Path, timeout_seconds: float, environment: Mapping[str, str] = {}) -> _Run:
     """The whole process group ends with the call, and with this process."""
     with log.open("w+", errors="replace") as output:
         process = subprocess.Popen(
@@ -131,7 +133,7 @@ def _run(command: list[str], log: Path, timeout_seconds: float) -> _Run:
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
-            env=child_environment() | mark_parent(),
+            env={**child_environment(), **environment, **mark_parent()},
         )
         blocker = problem = ""
         try:

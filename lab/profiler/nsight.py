@@ -48,12 +48,17 @@ class _Pass:
 
 
 def profile_experiment(
-    plan: Plan, experiment: PlannedExperiment, directory: Path, timed: Iterable[Cell]
+    plan: Plan,
+    experiment: PlannedExperiment,
+    directory: Path,
+    timed: Iterable[Cell],
+    environment: Mapping[str, str] = {},
 ) -> Iterator[Counters]:
     """Capture all cells of one experiment in one ncu run.
 
     timed: what the sweeps gave, which tells the kernels that were timed. A profile that took a measuring process down
-    is not called, for it would take the other cells' counters with it.
+    is not called, for it would take the other cells' counters with it. environment: variables that name the compilers'
+    caches, so that what is captured is what a sweep has timed.
     """
     history = [cell for cell in timed if cell.experiment == experiment.name]
     crashed = {(cell.case, cell.profile): cell.reason for cell in history if cell.outcome == "crashed"}
@@ -61,7 +66,7 @@ def profile_experiment(
     program = ("lab.profiler.profiled", str(directory), experiment.name, str(failures))
     request = Request(
         name=experiment.name, program=(*program, *(range_name(*cell) for cell in crashed)), metrics=CHOSEN_METRICS,
-        metric_set=plan.metric_set, cache_control=EMPTIED,
+        metric_set=plan.metric_set, cache_control=EMPTIED, environment=environment,
     )  # fmt: skip
     report = capture(request, directory, plan.device)
     found, ncu = _read(report, failures, crashed, history), ncu_version()

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,15 +40,19 @@ def wanted_readings(experiment: PlannedExperiment) -> list[Item]:
 
 
 def read_instruments(
-    plan: Plan, experiment: PlannedExperiment, directory: Path, waiting: list[Item]
+    plan: Plan,
+    experiment: PlannedExperiment,
+    directory: Path,
+    waiting: list[Item],
+    environment: Mapping[str, str] = {},
 ) -> Iterator[Reading]:
-    """Each of these readings once: its time, or why there is none."""
+    """Each of these readings once: its time, or why there is none. environment: as in lab.profiler.ncu.Request."""
     if plan.device != "cuda":
         for item in waiting:
             yield _silent(experiment, item, "needs a CUDA GPU, and this run measures the CPU")
         return
     while waiting:
-        attempt = Attempt(experiment, directory, waiting)
+        attempt = Attempt(experiment, directory, waiting, environment)
         yield from attempt.readings()
         for item in attempt.lost():
             yield _silent(experiment, item, attempt.ended)
@@ -58,10 +62,17 @@ def read_instruments(
 class Attempt:
     """One process that is asked for some readings."""
 
-    def __init__(self, experiment: PlannedExperiment, directory: Path, asked: list[Item]) -> None:
+    def __init__(
+        self,
+        experiment: PlannedExperiment,
+        directory: Path,
+        asked: list[Item],
+        environment: Mapping[str, str] = {},
+    ) -> None:
         self.experiment = experiment
         self.directory = directory
         self.asked = asked
+        self.environment = environment
         self.delivered: set[Item] = set()
         self.at: Item | None = None  # what the process announced last
         self.ended = ""
@@ -115,7 +126,7 @@ class Attempt:
             process = subprocess.Popen(
                 [sys.executable, *OWN_MODULE, *arguments],
                 stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[writer], start_new_session=True,
-                env=child_environment() | mark_parent(),
+                env={**child_environment(), **self.environment, **mark_parent()},
             )  # fmt: skip
         os.close(writer)
         try:

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from lab.errors import RunError
 from lab.evidence import journal
 from lab.evidence.record import Cell, Counters, Machine, Reading, Record, RunStart, SweepStart
 
+ASIDE = "nothing-measured.jsonl"
 Key = tuple[str, str, str]  # experiment, case, profile
 
 
@@ -15,6 +17,7 @@ class Ledger:
     def __init__(self, directory: Path, records: Sequence[Record]) -> None:
         self.directory = directory
         self.resumed = bool(records)
+        self._size_bytes = self._size()
         self.records: list[Record] = []
         self.cells: dict[tuple[int, Key], Cell] = {}
         for record in records:
@@ -23,9 +26,14 @@ class Ledger:
     def keep(self, *records: Record) -> None:
         """All of them or, where this is cut short, none."""
         if records:
-            journal.append(self.directory / journal.NAME, *records)
+            self._refuse_altered()
+            self._size_bytes = journal.append(self._path, *records)
         for record in records:
             self._remember(record)
+
+    def set_aside(self) -> Path:
+        """Rename the journal, so that its run can begin anew; where it is now."""
+        return self._path.rename(self._path.with_name(ASIDE))
 
     @property
     def code(self) -> str:
@@ -63,6 +71,21 @@ class Ledger:
         """What other instruments have read of an experiment, by case, profile and instrument."""
         readings = [record for record in self.records if isinstance(record, Reading)]
         return {(r.case, r.profile, r.instrument): r for r in readings if r.experiment == experiment}
+
+    @property
+    def _path(self) -> Path:
+        return self.directory / journal.NAME
+
+    def _size(self) -> int:
+        return self._path.stat().st_size if self._path.is_file() else 0
+
+    def _refuse_altered(self) -> None:
+        """RunError where the journal is not as long as it was left: what was measured would be lost unseen."""
+        if (size_bytes := self._size()) != self._size_bytes:
+            raise RunError(
+                f"{self._path}: holds {size_bytes} bytes, and this run left {self._size_bytes}: another program has "
+                "altered it while the run went on. Restore it and resume the run, or use another run id"
+            )
 
     def _remember(self, record: Record) -> None:
         self.records.append(record)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from lab.evidence.source import OWN_MODULE, child_environment
 from lab.supervisor.channel import Garbled, Reader, TookTooLong
 from lab.supervisor.ledger import Key
 from lab.supervisor.orphan import mark_parent
+from lab.supervisor.testimony import Testimony
 
 TERM_SECONDS = 5.0  # between asking a worker to end and ending it
 EXIT_SECONDS = 30.0  # for a process to end after its last frame
@@ -46,10 +47,13 @@ class Order:
 class WorkerProcess:
     """Frames come from it, records of one sweep; `end` it whatever happens."""
 
-    def __init__(self, directory: Path, log: Path, left_out: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self, directory: Path, log: Path, left_out: Sequence[tuple[str, str]], environment: Mapping[str, str]
+    ) -> None:
         self.log = log
         self.at: list[str] = []  # experiment, case, profile and stage that it announced last
         self.fault = ""  # the exception that it says it dies of
+        self.testimony = Testimony()
         log.parent.mkdir(exist_ok=True)
         reader, writer = os.pipe()
         self._descriptor, self._reader = reader, Reader(reader)
@@ -59,7 +63,7 @@ class WorkerProcess:
                 self._process = subprocess.Popen(
                     [sys.executable, *OWN_MODULE, "lab.worker", str(directory), str(writer), *extra],
                     stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[writer], start_new_session=True,
-                    env=child_environment() | {"TORCHINDUCTOR_COMPILE_THREADS": "1"} | mark_parent(),
+                    env={**child_environment(), "TORCHINDUCTOR_COMPILE_THREADS": "1", **environment, **mark_parent()},
                 )  # fmt: skip
         except BaseException:
             os.close(reader)
@@ -122,7 +126,8 @@ class WorkerProcess:
                     self.at = [str(part) for part in content]
                 elif kind == "fault":
                     self.fault = str(content)
-                yield kind, content
+                if not self.testimony.takes(kind, content, self.at):
+                    yield kind, content
         except TookTooLong as problem:
             raise DeadlinePassed(str(problem)) from None
         except (TimeoutError, Garbled) as problem:

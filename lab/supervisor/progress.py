@@ -2,13 +2,14 @@
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from lab.evidence.record import Cell
+from lab.supervisor.estimate import CaseClock, Estimate
 from lab.supervisor.ledger import Key, key_of
 
 STAGES = {
@@ -20,43 +21,16 @@ STAGES = {
 }
 
 
-class Estimate:
-    """How long a run still takes, from the cells that it measured. A cell that is not run takes no time, and says
-    nothing of how long the others take."""
-
-    def __init__(self, planned: Iterable[tuple[int, Key]], idle: Iterable[Key]) -> None:
-        self._ahead = set(planned)
-        self._idle = set(idle)  # known to be skipped
-        self._measured = 0
-
-    def add(self, planned: Iterable[tuple[int, Key]]) -> None:
-        self._ahead |= set(planned)
-
-    def take(self, cell: Cell) -> None:
-        self._ahead.discard((cell.sweep, key_of(cell)))
-        if cell.outcome == "skipped" or not cell.process:
-            self._idle.add(key_of(cell))
-        else:
-            self._measured += 1
-
-    def left_seconds(self, elapsed_seconds: float) -> float | None:
-        """None where nothing has been measured yet."""
-        if not self._measured:
-            return None
-        left = sum(key not in self._idle for _, key in self._ahead)
-        return elapsed_seconds / self._measured * left
-
-
 class RunProgress:
-    """Counts the cells of all sweeps. Use as a context manager."""
+    """Counts the cells of all sweeps. Use as a context manager. `clock` tells seconds."""
 
-    def __init__(self, planned: Iterable[tuple[int, Key]], idle: Iterable[Key], done: int, sweeps: int) -> None:
-        ahead = set(planned)
-        self._estimate = Estimate(ahead, idle)
+    def __init__(self, estimate: Estimate, done: int, sweeps: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._estimate = estimate
         self._sweeps = sweeps
         self._done = done
-        self._total = done + len(ahead)
-        self._began: float | None = None
+        self._total = done + len(estimate.ahead)
+        self._clock = clock
+        self._case = CaseClock()
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -79,25 +53,33 @@ class RunProgress:
         self._bar.stop()
 
     def more(self, planned: Iterable[tuple[int, Key]]) -> None:
-        """One more sweep than was planned."""
-        added = set(planned)
-        self._estimate.add(added)
-        self._total += len(added)
-        self._sweeps = max(sweep for sweep, _ in added) + 1
+        """Cells of one sweep, among them some that were not planned."""
+        wanted = set(planned)
+        self._total += len(wanted - self._estimate.ahead)
+        self._estimate.add(wanted)
+        self._sweeps = max(self._sweeps, *(sweep + 1 for sweep, _ in wanted))
         self._bar.update(self._task, total=self._total)
 
     def sweep(self, sweep: int) -> None:
         self.say(f"sweep {sweep + 1} of {self._sweeps}")
 
     def stage(self, sweep: int, case: str, profile: str, stage: str) -> None:
-        if self._began is None:  # loading comes before, once for many sweeps
-            self._began = time.monotonic()
+        self._case.stage(profile, stage, self._clock())
         doing = STAGES.get(stage, stage)
         self._bar.update(self._task, description=f"sweep {sweep + 1}/{self._sweeps}  {doing}  {case}  {profile}")
 
-    def cell(self, cell: Cell) -> None:
+    def cells(self, cells: Sequence[Cell]) -> None:
+        """The records of a case have come."""
+        spent = self._case.finish([cell.profile for cell in cells if _was_run(cell)], self._clock())
+        for cell in cells:
+            if _was_run(cell):
+                self._estimate.take(cell.sweep, key_of(cell), *spent[cell.profile])
+            else:
+                self._estimate.skip(cell.sweep, key_of(cell))
+            self._tell(cell)
+
+    def _tell(self, cell: Cell) -> None:
         self._done += 1
-        self._estimate.take(cell)
         left = self._left()
         self._bar.update(self._task, completed=self._done, left=left)
         if not sys.stderr.isatty() or cell.outcome in ("wrong", "failed", "crashed"):
@@ -112,10 +94,14 @@ class RunProgress:
             print(text, file=sys.stderr, flush=True)
 
     def _left(self) -> str:
-        if self._began is None or self._done >= self._total:
+        if self._done >= self._total:
             return ""
-        seconds = self._estimate.left_seconds(time.monotonic() - self._began)
+        seconds = self._estimate.left_seconds()
         return "" if seconds is None else f"about {in_words(seconds)} left"
+
+
+def _was_run(cell: Cell) -> bool:
+    return cell.outcome != "skipped" and bool(cell.process)
 
 
 def in_words(seconds: float) -> str:

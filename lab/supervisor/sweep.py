@@ -67,7 +67,7 @@ class Sweep:
             except WorkerEnded as refusal:
                 ended = refusal
             finally:
-                worker.end()
+                self.crew.release(worker)
         if isinstance(ended, DeadlinePassed):
             self._give_up(worker, todo, ended)
         elif ended and (key := self._announced(worker, todo)):
@@ -94,7 +94,7 @@ class Sweep:
         try:
             with self.watcher.watching(worker.pid):
                 for kind, content in worker.measure(order, protocol.deadline_seconds, protocol.sweep_deadline_seconds):
-                    self._take(hearing.take(kind, content))
+                    self._take(worker, hearing.take(kind, content))
                     if kind == "stage":
                         self.progress.stage(self.number, *hearing.at[1:])
             hearing.finish()
@@ -102,11 +102,12 @@ class Sweep:
             worker.at = hearing.at
             raise WorkerEnded(str(problem)) from None
         except WorkerEnded:
-            self._take(hearing.rest())
+            self._take(worker, hearing.rest())
             raise
         self._refuse_other_code()
 
-    def _take(self, records: Sequence[Record]) -> None:
+    def _take(self, worker: WorkerProcess, said: Sequence[Record]) -> None:
+        records = [worker.testimony.held_against(record) for record in said]
         for record in records:
             if isinstance(record, SweepStart):
                 self._check_start(record)
@@ -127,9 +128,8 @@ class Sweep:
 
     def _keep(self, *records: Record) -> None:
         self.ledger.keep(*records)
-        for record in records:
-            if isinstance(record, Cell):
-                self.progress.cell(record)
+        if cells := [record for record in records if isinstance(record, Cell)]:
+            self.progress.cells(cells)
 
     def _announced(self, worker: WorkerProcess, todo: Sequence[Key]) -> Key | None:
         """The cell that a worker's end is laid to: the one it announced, where that has no record yet."""

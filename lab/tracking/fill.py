@@ -160,7 +160,8 @@ def _describe(client: MlflowClient, found: Experiment, planned: PlannedExperimen
         "mlflow.note.content": (
             f"**{planned.title}** – {planned.question}\n\n"
             "Each run id is a parent run; each case × profile that it tried is a child run. Open the saved view "
-            "*Which profile wins at which shape*: cells are grouped by case, fastest first, `1 FASTEST` on top. "
+            "*Which profile wins at which shape*: cells are grouped by case, fastest first, `1 FASTEST` on top, or "
+            "`1 tie` where the ranking cannot tell. "
             "`speedup/vs_X` is how many times as fast as X; `noise/ratio` is p95 / p50, noisy from 1.20. "
             "A parent's report.md has the verdicts, its figure.html the intervals."
         ),

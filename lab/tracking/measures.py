@@ -14,7 +14,7 @@ from lab.verdict.judge import Status
 from lab.verdict.ranking import baselines
 from lab.verdict.results import ExperimentResult, RunResult
 
-OUTCOMES = ("measured", "skipped", "failed", "wrong", "unfinished")
+OUTCOMES = ("measured", "skipped", "failed", "wrong", "crashed", "unfinished")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,12 +16,15 @@ from lab.verdict.cells import CellResult
 from lab.verdict.judge import NOISY_RATIO, POLICY_VERSION
 from lab.verdict.ranking import Place, rank
 from lab.verdict.results import ExperimentResult, RunResult
+from lab.verdict.statistics import Speedup
 from lab.website.charts.overview import overview_figure, spots
 from lab.website.naming import case_name, machine_name, run_title
 
-LAYOUT = 2  # raise it when names, tags or artifacts change: tracked runs then get a new attempt
+LAYOUT = 3  # raise it when names, tags or artifacts change: tracked runs then get a new attempt
 PARENT_KEY = "run"
-STATUSES = {"measured": "FINISHED", "skipped": "FINISHED", "failed": "FAILED", "wrong": "FAILED"}
+STATUSES = {
+    "measured": "FINISHED", "skipped": "FINISHED", "failed": "FAILED", "wrong": "FAILED", "crashed": "FAILED",
+}  # fmt: skip
 LONGEST_TAG = 500
 
 
@@ -142,15 +145,28 @@ def _common_tags(run: RunResult) -> dict[str, str]:
 def _children(run: RunResult, experiment: ExperimentResult) -> Iterator[Entry]:
     for case in experiment.plan.included_cases:
         places = rank(experiment, case.name)
+        tags = {name: _place_tag(place, places, experiment.control(case.name)) for name, place in places.items()}
         for profile in experiment.plan.profiles_of(case):
             cell = experiment.cells[case.name, profile.name]
             if cell.cells:  # nothing is known yet of a cell that no sweep has reached
-                yield _child(run, experiment, case, cell, places.get(profile.name))
+                place = places.get(profile.name)
+                yield _child(run, experiment, case, cell, place, tags.get(profile.name, cell.outcome))
+
+
+def _place_tag(place: Place, places: Mapping[str, Place], control: Speedup | None) -> str:
+    """The place in words. The first is called the fastest only where the ranking can tell it from the second: by more
+    than counts as equal, and by more than the same code differed under two names."""
+    if place.rank > 1 or not place.proven:
+        return place.text
+    behind = [each.times_fastest for each in places.values() if each is not place]
+    error = max(control.ratio, 1 / control.ratio) if control else 1.0
+    return "1 tie" if place.level or (behind and min(behind) <= error) else place.text
 
 
 def _child(
-    run: RunResult, experiment: ExperimentResult, case: PlannedCase, cell: CellResult, place: Place | None
-) -> Entry:
+    run: RunResult, experiment: ExperimentResult, case: PlannedCase, cell: CellResult, place: Place | None,
+    place_tag: str,
+) -> Entry:  # fmt: skip
     whole = bool(run.finished_utc) or len({record.sweep for record in cell.cells}) == run.plan.protocol.sweeps
     artifacts = {"samples.json": json.dumps([to_data(record) for record in cell.cells])}
     if cell.counters:
@@ -160,9 +176,12 @@ def _child(
         key=f"{case.name}|{cell.profile}",
         name=f"{case_name(case)} · {cell.profile}{_cpu_mark(run)}",
         status=STATUSES[cell.outcome] if whole else "RUNNING",
-        started_utc=min(sweep.started_utc for sweep in run.sweeps if sweep.process in processes),
+        # A cell that its process died of while loading, or that was not run, has no sweep of its own.
+        started_utc=min(
+            (sweep.started_utc for sweep in run.sweeps if sweep.process in processes), default=run.start.started_utc
+        ),
         ended_utc=last_utc(cell) if whole else "",
-        tags=_child_tags(run, experiment, case, cell, place),
+        tags=_child_tags(run, experiment, case, cell, place) | {"lab.place": place_tag},
         params={"case": case.name, "profile": cell.profile, "op": case.op, "dtype": case.dtype},
         measures=tuple(cell_measures(run, experiment, cell)),
         artifacts=artifacts,
@@ -183,7 +202,6 @@ def _child_tags(
         "lab.profile": cell.profile,
         "lab.case_in_run": f"{case_name(case)} · {run.plan.run_id} · {where}",
         "lab.status": cell.outcome + (", noisy" if noisy else ""),
-        "lab.place": place.text if place else cell.outcome,
         "lab.reason": cell.reason[:LONGEST_TAG],
         "lab.record_digest": digest(records + counters),
         "mlflow.note.content": describe_cell(run, experiment, case, cell, place),

@@ -9,14 +9,19 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
-from lab.verdict.statistics import Latency, Speedup, holm, p_reaches, per_cent
+from lab.verdict.statistics import HalfWidths, Latency, Speedup, holm, p_below, p_reaches, per_cent
 from lab.verdict.traffic import TrafficRatio
+from lab.verdict.widening import DRAW_SPREAD
 
 POLICY_HISTORY = {
     1: "The first rules.",
     2: "Controls, spoiled rounds, the noise of the A/A control, claims as one family, and the launch floor.",
     3: "Results that the cache cannot hold, and arithmetic, among what no time can beat; claims about traffic, by "
     "rules of their own.",
+    4: "Intervals that hold on any board of the GPU model: wider by what differs between sessions, by what the control "
+    "shows, and, where an autotuner chose once for all sweeps, by what differs between its choices. The distance to "
+    "the threshold is looked at before noise is; scattered samples and a wide control are marks, and no verdict. "
+    "Refutations too are weighed as one family.",
 }
 POLICY_VERSION = max(POLICY_HISTORY)
 FEWEST_SWEEPS = 3
@@ -24,10 +29,9 @@ FULL_SWEEPS = 5
 NOISY_RATIO = 1.20
 WIDEST_HALF_WIDTH = 0.02
 LARGEST_DROPPED_SHARE = 0.20
-LARGEST_CONTROL_EFFECT = 0.01
-CLEAR_MARGIN = 0.01
 EQUIVALENCE_MARGIN = 0.02
 MOST_SWEEPS_TO_ADVISE = 60  # as many as a run may have
+ONE_DRAW, IMPRECISE, NOISY, PROVISIONAL = "one draw", "size imprecise", "noisy", "provisional"
 
 
 class Status(StrEnum):
@@ -50,39 +54,51 @@ READING_ORDER = (
 )
 # The verdicts whose ratio was fit to be weighed; a summary takes in no other.
 WEIGHED = (Status.SUPPORTED, Status.REFUTED, Status.INCONCLUSIVE)
-RULES = {
-    Status.REJECTED: (
+RULES = (
+    (
+        Status.REJECTED,
         "The result was wrong in any sweep, or the profile tampered with its inputs, the clock or the judges, or its "
         "time is shorter than physics allows: than the memory, at its peak, takes to deliver the inputs and to take "
         "what the cache cannot hold of the results, than the matrix units, at their largest dense rate, take for its "
-        "operations, or than a kernel takes that does nothing."
+        "operations, or than a kernel takes that does nothing.",
     ),
-    Status.NO_EVIDENCE: (
-        f"Not measured, skipped, failed, crashed, or fewer than {FEWEST_SWEEPS} sweeps with samples of both profiles."
+    (
+        Status.NO_EVIDENCE,
+        f"Not measured, skipped, failed, crashed, or fewer than {FEWEST_SWEEPS} sweeps with samples of both profiles.",
     ),
-    Status.RERUN_NOISE: (
-        "A control failed: the same code under two names differed by more than "
-        f"{per_cent(LARGEST_CONTROL_EFFECT)}, with an interval that excludes 1, or its own interval is wider than "
-        f"±{per_cent(WIDEST_HALF_WIDTH)}. Or a noise ratio (p95 / p50) of "
-        f"{NOISY_RATIO:.2f} or more, more than {per_cent(LARGEST_DROPPED_SHARE)} of the samples void or of the rounds "
-        f"spoiled, or an interval wider than ±{per_cent(WIDEST_HALF_WIDTH)}."
+    (
+        Status.RERUN_NOISE,
+        f"More than {per_cent(LARGEST_DROPPED_SHARE)} of a profile's samples are void, or of the case's rounds "
+        "spoiled: what is left may not stand for the rest.",
     ),
-    Status.SUPPORTED: (
+    (
+        Status.SUPPORTED,
         "The interval's lower end reaches the claim's threshold, also among all claims and cases of the experiment "
-        "together (Holm), and all sweeps but at most one lie further above parity than "
-        f"{per_cent(CLEAR_MARGIN)} (or than a lower threshold) and than any sweep of the A/A control. Marked "
-        f"provisional, as any later verdict, with fewer than {FULL_SWEEPS} sweeps, with too few samples for a noise "
-        "ratio, or without a control."
+        "together (Holm), and so do all sweeps but at most one.",
     ),
-    Status.REFUTED: (
-        "The interval's upper end is below the threshold, and so are all sweeps but at most one. Marked equivalent "
-        "where the whole interval is within "
-        f"{per_cent(EQUIVALENCE_MARGIN)} of parity, regressed where it is all below that."
+    (
+        Status.REFUTED,
+        "The interval's upper end is below the threshold, also among all claims and cases of the experiment together, "
+        "and so are all sweeps but at most one.",
     ),
-    Status.INCONCLUSIVE: "All else. Where more sweeps would probably settle it, the reason says how many.",
+    (
+        Status.RERUN_NOISE,
+        f"Neither, with an interval wider than ±{per_cent(WIDEST_HALF_WIDTH)}, leaving aside what differs between "
+        "choices of an autotuner.",
+    ),
+    (Status.INCONCLUSIVE, "All else. Where more sweeps would probably settle it, the reason says how many."),
+)
+MARKS = {
+    "equivalent": f"Refuted, and the whole interval is within {per_cent(EQUIVALENCE_MARGIN)} of parity.",
+    "regressed": f"Refuted, and the whole interval is more than {per_cent(EQUIVALENCE_MARGIN)} below parity.",
+    ONE_DRAW: "A side is compiled or autotuned at run time, and one cache served all sweeps: another choice of the "
+    "autotuner may be faster or slower. The interval takes that in.",
+    IMPRECISE: f"Supported or refuted, and the interval is wider than ±{per_cent(WIDEST_HALF_WIDTH)}: on which side of "
+    "the threshold the ratio lies is settled, how large it is less so.",
+    NOISY: f"A side's samples scatter (p95 / p50 of {NOISY_RATIO:.2f} or more), or the A/A control's own interval is "
+    f"wider than ±{per_cent(WIDEST_HALF_WIDTH)}.",
+    PROVISIONAL: f"Fewer than {FULL_SWEEPS} sweeps, too few samples for p95, or no control.",
 }
-
-
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -99,19 +115,24 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """What the rules say of a claim at a case. `mark` is equivalent, regressed, provisional, one pass or empty."""
+    """What the rules say of a claim at a case. `mark`: those of `MARKS` that fit, or "one pass", or nothing."""
 
     status: Status
     reason: str
     speedup: Speedup | None = None
     mark: str = ""
     traffic: TrafficRatio | None = None  # instead of a speed-up, where the claim is about traffic
+    weighed: bool = False  # a speed-up that was held against its threshold: a member of the family
 
     @property
     def ratio(self) -> float | None:
         """Baseline over subject: of their times, or of the bytes that they move."""
         found = self.speedup or self.traffic
         return found.ratio if found else None
+
+    @property
+    def one_draw(self) -> bool:
+        return ONE_DRAW in self.mark
 
 
 def judge_case(
@@ -122,8 +143,9 @@ def judge_case(
     control: Speedup | None = None,
     spoiled_share: float = 0.0,
 ) -> Verdict:
-    """Ask the rules in order. `speedup` is None where the sides share too few sweeps to compare; `control` is the
-    speed-up of a profile over itself at this case; `spoiled_share` that of the case's rounds that were left out."""
+    """Ask the rules in order. `speedup` is None where the sides share too few sweeps to compare, and else widened (see
+    lab/verdict/widening.py); `control` is the speed-up of a profile over itself at this case; `spoiled_share` that of
+    the case's rounds that were left out."""
     for name, side in (("subject", subject), ("baseline", baseline)):
         if side.outcome == "wrong":
             return Verdict(status=Status.REJECTED, reason=f"wrong result of the {name}: {side.reason}")
@@ -133,26 +155,27 @@ def judge_case(
         if side.outcome != "measured":
             return Verdict(status=Status.NO_EVIDENCE, reason=f"{name} {side.outcome}: {side.reason}")
     if speedup is None or len(speedup.sweep_ratios) < FEWEST_SWEEPS:
-        count = len(speedup.sweep_ratios) if speedup else 0
-        return Verdict(
-            status=Status.NO_EVIDENCE,
-            reason=f"{count} sweeps hold both sides; {FEWEST_SWEEPS} are needed",
-            speedup=speedup,
-        )
-    if noise := _noise(subject, baseline, speedup, control, spoiled_share):
-        return Verdict(status=Status.RERUN_NOISE, reason=noise, speedup=speedup)
-    unknown_noise = any(side.latency is None or side.latency.noise_ratio is None for side in (subject, baseline))
-    provisional = unknown_noise or control is None or len(speedup.sweep_ratios) < FULL_SWEEPS
-    return _weigh(speedup, threshold, provisional, _control_noise(control))
+        return Verdict(status=Status.NO_EVIDENCE, reason=_too_few(speedup), speedup=speedup)
+    if dropped := _dropped(subject, baseline, spoiled_share):
+        return Verdict(status=Status.RERUN_NOISE, reason=dropped, speedup=speedup)
+    status, reason = _weigh(speedup, threshold)
+    marks = _marks(status, speedup, (subject, baseline), control)
+    return Verdict(status=status, reason=reason, speedup=speedup, mark=", ".join(marks), weighed=True)
 
 
 def judge_family(verdicts: Mapping[Key, Verdict], thresholds: Mapping[Key, float]) -> dict[Key, Verdict]:
-    """The verdicts of one experiment, each also weighed among all others that could have been supported."""
-    family = {key: verdict for key, verdict in verdicts.items() if verdict.status in WEIGHED and verdict.speedup}
-    p_values = [p_reaches(v.speedup, thresholds[key]) for key, v in family.items() if v.speedup]
-    alone = {key for key, stands in zip(family, holm(p_values), strict=True) if not stands}
+    """The verdicts of one experiment, each also weighed among all others that could have come out so."""
+    family = {key: verdict.speedup for key, verdict in verdicts.items() if verdict.weighed and verdict.speedup}
+    lost = {
+        (status, key)
+        for status, p_value in ((Status.SUPPORTED, p_reaches), (Status.REFUTED, p_below))
+        for key, stands in zip(
+            family, holm([p_value(found, thresholds[key]) for key, found in family.items()]), strict=True
+        )
+        if not stands
+    }
     return {
-        key: _lost_in_family(verdict, len(family)) if key in alone and verdict.status == Status.SUPPORTED else verdict
+        key: _lost_in_family(verdict, thresholds[key], len(family)) if (verdict.status, key) in lost else verdict
         for key, verdict in verdicts.items()
     }
 
@@ -168,80 +191,114 @@ def judge_claim(verdicts: Sequence[Verdict]) -> Status:
     return Status.INCONCLUSIVE if present else Status.NO_EVIDENCE
 
 
-def _noise(subject: Side, baseline: Side, speedup: Speedup, control: Speedup | None, spoiled_share: float) -> str:
-    """What makes the samples too noisy to judge, or nothing."""
-    if control and not control.low <= 1 <= control.high and abs(control.ratio - 1) > LARGEST_CONTROL_EFFECT:
-        return f"the control failed: the same code differed from itself by {per_cent(abs(control.ratio - 1), 1)}"
-    if control and control.half_width > WIDEST_HALF_WIDTH:
-        return f"the control failed: its own interval is ±{per_cent(control.half_width, 1)} wide"
+def mark_of_claim(verdicts: Sequence[Verdict], status: Status) -> str:
+    """ "one draw" where the claim's verdict rests on such a verdict, or nothing."""
+    return ONE_DRAW if any(verdict.one_draw for verdict in verdicts if verdict.status == status) else ""
+
+
+def _too_few(speedup: Speedup | None) -> str:
+    count = len(speedup.sweep_ratios) if speedup else 0
+    return f"{count} {'sweep holds' if count == 1 else 'sweeps hold'} both sides; {FEWEST_SWEEPS} are needed"
+
+
+def _dropped(subject: Side, baseline: Side, spoiled_share: float) -> str:
+    """Why too few samples are left to stand for the rest, or nothing."""
     if spoiled_share > LARGEST_DROPPED_SHARE:
         return f"{per_cent(spoiled_share)} of the case's rounds were spoiled and left out"
     for name, side in (("subject", subject), ("baseline", baseline)):
-        ratio = side.latency.noise_ratio if side.latency else None
-        if ratio is not None and ratio >= NOISY_RATIO:
-            return f"noise ratio of the {name} is {ratio:.2f}; {NOISY_RATIO:.2f} and above is noisy"
         if side.void_share > LARGEST_DROPPED_SHARE:
             return f"{per_cent(side.void_share)} of the {name}'s samples are void"
-    if speedup.half_width > WIDEST_HALF_WIDTH:
-        places = 1 if speedup.half_width > WIDEST_HALF_WIDTH + 0.0005 else 2  # else it would read as the limit itself
-        width, limit = per_cent(speedup.half_width, places), per_cent(WIDEST_HALF_WIDTH)
-        return f"the interval is ±{width} wide; ±{limit} is the limit"
     return ""
 
 
-def _control_noise(control: Speedup | None) -> float:
-    """By how much a sweep of the control differed from itself at most: 0.01 is one per cent."""
-    if control is None:
-        return 0.0
-    return math.expm1(max(abs(math.log(ratio)) for ratio in control.sweep_ratios))
-
-
-def _lost_in_family(verdict: Verdict, size: int) -> Verdict:
-    reason = f"clear by itself, but not among the {size} comparisons of this experiment together (Holm)"
-    return replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
-
-
-def _weigh(speedup: Speedup, threshold: float, provisional: bool, control_noise: float) -> Verdict:
-    status, reason, mark = Status.INCONCLUSIVE, "", ""
+def _weigh(speedup: Speedup, threshold: float) -> tuple[Status, str]:
     sweeps = len(speedup.sweep_ratios)
     if speedup.low >= threshold:
-        bar = _bar(threshold, control_noise)
-        clear = sum(ratio > bar for ratio in speedup.sweep_ratios)
-        if clear >= sweeps - 1:
-            status = Status.SUPPORTED
-        else:
-            reason = f"the interval reaches the threshold, and only {clear} of {sweeps} sweeps are clear"
-    elif speedup.high < threshold:
+        reach = sum(ratio >= threshold for ratio in speedup.sweep_ratios)
+        if reach >= sweeps - 1:
+            return Status.SUPPORTED, ""
+        return _undecided(
+            speedup, threshold, f"the interval reaches the threshold, and only {reach} of {sweeps} sweeps do"
+        )
+    if speedup.high < threshold:
         below = sum(ratio < threshold for ratio in speedup.sweep_ratios)
         if below >= sweeps - 1:
-            status, mark = Status.REFUTED, _mark(speedup)
-        else:
-            reason = f"the interval is below the threshold, and only {below} of {sweeps} sweeps are"
-    else:
-        reason = _what_would_settle(speedup, threshold)
-    marks = [mark, "provisional" if provisional else ""]
-    return Verdict(status=status, reason=reason, speedup=speedup, mark=", ".join(filter(None, marks)))
+            return Status.REFUTED, ""
+        return _undecided(
+            speedup, threshold, f"the interval is below the threshold, and only {below} of {sweeps} sweeps are"
+        )
+    return _undecided(speedup, threshold, _what_would_settle(speedup, threshold))
 
 
-def _bar(threshold: float, control_noise: float) -> float:
-    """What a sweep must exceed to speak for a claim; a claim of no gain has none but its threshold."""
-    return 1 + max(min(CLEAR_MARGIN, threshold - 1), control_noise) if threshold > 1 else threshold
+def _undecided(speedup: Speedup, threshold: float, reason: str) -> tuple[Status, str]:
+    """Noise, where the interval is wide by what sweeps and sessions differ in; no other draw would mend that."""
+    widths = _widths(speedup)
+    width = math.expm1(widths.apart_from_draws)
+    if width <= WIDEST_HALF_WIDTH or _left_open_by_draws(speedup, threshold):
+        return Status.INCONCLUSIVE, reason
+    places = 1 if width > WIDEST_HALF_WIDTH + 0.0005 else 2  # else it would read as the limit itself
+    limit = per_cent(WIDEST_HALF_WIDTH)
+    return Status.RERUN_NOISE, f"{reason}; the interval is ±{per_cent(width, places)} wide, and ±{limit} is the limit"
 
 
-def _mark(speedup: Speedup) -> str:
+def _left_open_by_draws(speedup: Speedup, threshold: float) -> bool:
+    """Whether it would be clear of the threshold, were there no other choice for the autotuner."""
+    widths = _widths(speedup)
+    return widths.draws > 0 and abs(math.log(speedup.ratio / threshold)) > widths.apart_from_draws
+
+
+def _widths(speedup: Speedup) -> HalfWidths:
+    """Those of a speed-up that was not widened are its run's own."""
+    run = math.log(speedup.high / speedup.low) / 2
+    return speedup.widths or HalfWidths(run=run, sessions=0.0, draws=0.0, control=0.0)
+
+
+def _marks(status: Status, speedup: Speedup, sides: Sequence[Side], control: Speedup | None) -> list[str]:
+    ratios = [side.latency.noise_ratio if side.latency else None for side in sides]
+    noisy = any(ratio is not None and ratio >= NOISY_RATIO for ratio in ratios)
+    decided = status in (Status.SUPPORTED, Status.REFUTED)
+    found = {
+        _against_parity(speedup): status == Status.REFUTED,
+        ONE_DRAW: speedup.widths is not None and speedup.widths.draws > 0,
+        IMPRECISE: decided and speedup.half_width > WIDEST_HALF_WIDTH,
+        NOISY: noisy or (control is not None and control.half_width > WIDEST_HALF_WIDTH),
+        PROVISIONAL: None in ratios or control is None or len(speedup.sweep_ratios) < FULL_SWEEPS,
+    }
+    return [mark for mark, fits in found.items() if mark and fits]
+
+
+def _against_parity(speedup: Speedup) -> str:
     if speedup.high < 1 - EQUIVALENCE_MARGIN:
         return "regressed"
     within = speedup.low > 1 - EQUIVALENCE_MARGIN and speedup.high < 1 + EQUIVALENCE_MARGIN
     return "equivalent" if within else ""
 
 
+def _lost_in_family(verdict: Verdict, threshold: float, size: int) -> Verdict:
+    assert verdict.speedup, "only what was weighed loses"
+    reason = f"clear by itself, but not among the {size} comparisons of this experiment together (Holm)"
+    status, reason = _undecided(verdict.speedup, threshold, reason)
+    kept = [mark for mark in (ONE_DRAW, NOISY, PROVISIONAL) if mark in verdict.mark]
+    return replace(verdict, status=status, reason=reason, mark=", ".join(kept))
+
+
 def _what_would_settle(speedup: Speedup, threshold: float) -> str:
-    """The interval narrows with the square root of the sweeps, down to its floor; the ratio is taken to stay."""
-    distance = abs(speedup.ratio / threshold - 1)
+    """The run's own interval narrows with the square root of the sweeps, down to its floor; the ratio is taken to
+    stay, and so is what differs between sessions."""
+    if _left_open_by_draws(speedup, threshold):
+        return (
+            f"one choice of the autotuner served all sweeps, and its choices differ by about {per_cent(DRAW_SPREAD)}, "
+            "which is too much this close to the threshold; fresh caches in every sweep would tell"
+        )
+    widths = _widths(speedup)
+    distance = abs(math.log(speedup.ratio / threshold))
+    room = max(0.0, distance - widths.control) ** 2 - widths.sessions**2
+    if room <= speedup.floor**2:
+        return (
+            "the ratio lies closer to the threshold than boards and clocks agree; no number of sweeps would settle it"
+        )
     sweeps = len(speedup.sweep_ratios)
-    if distance <= speedup.floor:
-        return "the ratio lies closer to the threshold than the clock can tell; no number of sweeps would settle it"
-    needed = max(sweeps + 1, round(sweeps * (speedup.half_width / distance) ** 2) + 1)
+    needed = max(sweeps + 1, round(sweeps * widths.run**2 / room) + 1)
     if needed > MOST_SWEEPS_TO_ADVISE:
         return f"the interval holds the threshold; {MOST_SWEEPS_TO_ADVISE} sweeps would probably not settle it"
     return f"the interval holds the threshold; about {needed} sweeps would settle it"

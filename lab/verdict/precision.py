@@ -1,15 +1,25 @@
-"""Which cases need another sweep. Looks at the width of intervals alone, never at where they lie. Pure."""
+"""Which cases need another sweep: those near a threshold, or whose ratio is not precise. Pure.
+
+Whoever stops as soon as a result looks clear errs more often than he says. So a case stops early only where each
+claim's p-value is far below the level at which the judge weighs it; all others get every sweep they may have.
+tests/verdict/test_simulation.py counts the errors.
+"""
 
 from collections.abc import Sequence
 
 from lab.definition.plan import Plan, PlannedClaim, PlannedExperiment
-from lab.evidence.record import Canary, Cell, Record, Watch
-from lab.verdict.compare import speedup_between
+from lab.evidence.record import Canary, Cell, Control, Record, Watch
+from lab.verdict.compare import Timed, speedup_between
 from lab.verdict.spoiled import Spoiled, find
+from lab.verdict.statistics import CONFIDENCE, Speedup, p_below, p_reaches
+from lab.verdict.widening import widened
+
+EARLY = 10  # a case may stop early at this part of the level at which a single claim is weighed, or at a smaller
+Places = dict[tuple[str, str, str], list[Timed]]  # by experiment, case and profile
 
 
 def imprecise_cases(plan: Plan, records: Sequence[Record]) -> set[tuple[str, str]]:
-    """(experiment, case) where a claim's interval is wider than the plan wants it.
+    """(experiment, case) where a claim is not clear of its threshold, or its ratio less precise than the plan wants.
 
     The lab's tests of itself are left as they are: there the width is a result.
     """
@@ -17,31 +27,56 @@ def imprecise_cases(plan: Plan, records: Sequence[Record]) -> set[tuple[str, str
         [record for record in records if isinstance(record, Watch)],
         [record for record in records if isinstance(record, Canary)],
     )
-    cells: dict[tuple[str, str, str], list[Cell]] = {}
+    cells: Places = {}
+    controls: Places = {}
     for record in records:
-        if isinstance(record, Cell):
-            cells.setdefault((record.experiment, record.case, record.profile), []).append(record)
+        if isinstance(record, Cell | Control):
+            held = cells if isinstance(record, Cell) else controls
+            held.setdefault((record.experiment, record.case, record.profile), []).append(record)
     return {
         (experiment.name, case.name)
         for experiment in plan.experiments
         if not experiment.self_test
         for case in experiment.included_cases
         if any(
-            _half_width(experiment, claim, case.name, cells, spoiled) > plan.protocol.target_half_width
+            _draws(plan, experiment, claim)
+            or wants_another(found, claim.threshold, family_of(experiment), plan.protocol.target_half_width)
             for claim in experiment.claims
             if case.name in claim.cases and claim.measure == "speedup"
+            if (found := _speedup(experiment, claim, case.name, (cells, controls), spoiled))
         )
     }
 
 
-def _half_width(
-    experiment: PlannedExperiment,
-    claim: PlannedClaim,
-    case: str,
-    cells: dict[tuple[str, str, str], list[Cell]],
-    spoiled: Spoiled,
-) -> float:
-    """Of a claim's interval at a case; 0 where there are not two sides to compare, which no sweep would mend."""
-    sides = [cells.get((experiment.name, case, profile), []) for profile in (claim.baseline, claim.subject)]
-    found = speedup_between(sides[0], sides[1], claim.scope, spoiled)
-    return found.half_width if found else 0.0
+def wants_another(found: Speedup, threshold: float, family: int, target_half_width: float) -> bool:
+    """Whether one more sweep is worth its time, of a claim among so many comparisons."""
+    level = (1 - CONFIDENCE) / 2 / max(EARLY, family)
+    clear = min(p_reaches(found, threshold), p_below(found, threshold)) <= level
+    return not clear or found.half_width > target_half_width
+
+
+def family_of(experiment: PlannedExperiment) -> int:
+    """How many speed-ups of this run are weighed together."""
+    included = {case.name for case in experiment.included_cases}
+    return sum(len(included.intersection(claim.cases)) for claim in experiment.claims if claim.measure == "speedup")
+
+
+def _draws(plan: Plan, experiment: PlannedExperiment, claim: PlannedClaim) -> bool:
+    """Whether each sweep is a draw of the autotuner: few draws look alike by chance."""
+    compiled = {profile.name for profile in experiment.profiles if profile.recompiles}
+    return plan.protocol.fresh_caches and not compiled.isdisjoint((claim.subject, claim.baseline))
+
+
+def _speedup(
+    experiment: PlannedExperiment, claim: PlannedClaim, case: str, held: tuple[Places, Places], spoiled: Spoiled
+) -> Speedup | None:
+    """A claim's speed-up with its interval, leaving aside what no further sweep would mend: that one choice of an
+    autotuner served all. None where there are not two sides to compare."""
+    cells, controls = held
+    baseline, subject = (cells.get((experiment.name, case, name), []) for name in (claim.baseline, claim.subject))
+    found = speedup_between(baseline, subject, claim.scope, spoiled)
+    if found is None:
+        return None
+    profile = next((planned.control for planned in experiment.cases if planned.name == case), "")
+    place = (experiment.name, case, profile)
+    return widened(found, speedup_between(cells.get(place, []), controls.get(place, []), claim.scope, spoiled))

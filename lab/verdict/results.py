@@ -24,12 +24,13 @@ from lab.evidence.record import (
 from lab.verdict.ceilings import Ceilings, ceilings_of
 from lab.verdict.cells import SCOPE, CellResult, cell_result, launch_floor_seconds
 from lab.verdict.compare import Timed, clock_step_seconds, speedup_between, split_between
-from lab.verdict.judge import Side, Status, Verdict, judge_case, judge_claim, judge_family
+from lab.verdict.judge import Side, Status, Verdict, judge_case, judge_claim, judge_family, mark_of_claim
 from lab.verdict.judge_traffic import TrafficSide, judge_traffic
 from lab.verdict.sift import sift
 from lab.verdict.spoiled import NOTHING, Spoiled, find
 from lab.verdict.statistics import Speedup, Split
 from lab.verdict.traffic import least_moved
+from lab.verdict.widening import profiles_drawn_once, widened
 
 Of = TypeVar("Of", bound=Control | Watch)
 
@@ -42,6 +43,11 @@ class ClaimResult:
     status: Status
     verdicts: Mapping[str, Verdict]
 
+    @property
+    def mark(self) -> str:
+        """ "one draw" where its verdict rests on such evidence, or nothing."""
+        return mark_of_claim(list(self.verdicts.values()), self.status)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExperimentResult:
@@ -52,21 +58,35 @@ class ExperimentResult:
     spoiled: Spoiled
     step_seconds: Mapping[str, float]  # the clock's step, by scope
     watches: Mapping[str, tuple[Watch, ...]]  # by case: the GPU while it was timed
+    drawn_once: frozenset[str]  # profiles whose code an autotuner chose once for all sweeps
 
     def compare(self, case: str, subject: str, baseline: str, scope: str = SCOPE) -> Speedup | None:
-        """How many times as fast the subject is in a scope."""
-        return self._compared(self.cells[case, baseline].cells, self.cells[case, subject].cells, scope)
+        """How many times as fast the subject is in a scope, with the interval that holds on any board of the model."""
+        found = self._compared(self.cells[case, baseline].cells, self.cells[case, subject].cells, scope)
+        one_draw = not self.drawn_once.isdisjoint((subject, baseline))
+        return widened(found, self.control(case, scope), one_draw) if found else None
 
     def control(self, case: str, scope: str = SCOPE) -> Speedup | None:
-        """The same code under two names: what the instrument sees where there is nothing to see."""
+        """The same code under two names: what the instrument sees, in this run, where there is nothing to see."""
         held = self.controls.get(case, ())
         if not held:
             return None
         return self._compared(self.cells[case, held[0].profile].cells, held, scope)
 
     def split(self, case: str, subject: str, baseline: str) -> Split | None:
-        """The device's part and the launch's of an eager speed-up."""
-        return split_between(self.cells[case, baseline].cells, self.cells[case, subject].cells, self.spoiled)
+        """The device's part and the launch's of an eager speed-up, each with an interval as wide as `compare` gives it.
+
+        What an autotuner chooses changes the device's part, and hardly that of the launch.
+        """
+        found = split_between(self.cells[case, baseline].cells, self.cells[case, subject].cells, self.spoiled)
+        if found is None:
+            return None
+        one_draw = not self.drawn_once.isdisjoint((subject, baseline))
+        return Split(
+            end_to_end=widened(found.end_to_end, self.control(case, "eager"), one_draw),
+            device=widened(found.device, self.control(case, "graph"), one_draw),
+            launch=widened(found.launch),
+        )
 
     def spoiled_share(self, case: str) -> float:
         """Share of the case's rounds that was left out."""
@@ -138,7 +158,9 @@ def judge_run(plan: Plan, records: Sequence[Record], damages: tuple[journal.Dama
         start=start,
         finished_utc=finish.finished_utc if finish else "",
         sweeps=sweeps,
-        experiments=tuple(_judge_experiment(e, records, sweeps, spoiled) for e in plan.experiments),
+        experiments=tuple(
+            _judge_experiment(e, records, sweeps, spoiled, profiles_drawn_once(plan, e)) for e in plan.experiments
+        ),
         damages=tuple(sorted((*damages, *strangers), key=lambda damage: damage.line_number)),
         records=tuple(records),
         canaries=canaries,
@@ -156,7 +178,11 @@ def unmeasured(plan: PlannedExperiment) -> ExperimentResult:
 
 
 def _judge_experiment(
-    plan: PlannedExperiment, records: Sequence[Record], sweeps: Sequence[SweepStart], spoiled: Spoiled
+    plan: PlannedExperiment,
+    records: Sequence[Record],
+    sweeps: Sequence[SweepStart],
+    spoiled: Spoiled,
+    drawn_once: frozenset[str] = frozenset(),
 ) -> ExperimentResult:
     cells = {
         (case.name, profile.name): cell_result(plan, case, profile.name, records, sweeps, spoiled)
@@ -172,6 +198,7 @@ def _judge_experiment(
         spoiled=spoiled,
         step_seconds={scope: clock_step_seconds(timed, scope) for scope in plan.scopes},
         watches=_by_case(r for r in records if isinstance(r, Watch) and r.experiment == plan.name),
+        drawn_once=drawn_once,
     )
     return replace(unjudged, claims=_judge_claims(unjudged))
 

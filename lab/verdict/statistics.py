@@ -36,19 +36,48 @@ class Latency:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class HalfWidths:
+    """What makes up a widened interval: half-widths of the ratio's logarithm. See lab/verdict/widening.py."""
+
+    run: float  # of this run alone
+    sessions: float  # between sessions and boards
+    draws: float  # between draws of an autotuner, where one served all sweeps
+    control: float  # by how much the A/A control differed from itself beyond its own interval
+
+    @property
+    def apart_from_draws(self) -> float:
+        return math.hypot(self.run, self.sessions) + self.control
+
+    @property
+    def whole(self) -> float:
+        return math.hypot(self.run, self.sessions, self.draws) + self.control
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Speedup:
-    """Baseline time over subject time: the ratio, its 95 % interval, and the ratio of each sweep."""
+    """Baseline time over subject time: the ratio, its 95 % interval, and the ratio of each sweep.
+
+    The interval holds for this run alone where `widths` is None, and else for any board of the GPU model.
+    """
 
     ratio: float
     low: float
     high: float
     sweep_ratios: tuple[float, ...]
-    floor: float = SMALLEST_HALF_WIDTH  # half-width below which no number of sweeps brings the interval
+    floor: float = SMALLEST_HALF_WIDTH  # half-width of the run's own interval below which no number of sweeps brings it
+    widths: HalfWidths | None = None
 
     @property
     def half_width(self) -> float:
         """Half the interval's width, relative: 0.01 is one per cent."""
         return math.sqrt(self.high / self.low) - 1
+
+    @property
+    def of_run_alone(self) -> tuple[float, float]:
+        """Lower and upper end of the interval that holds for this run alone."""
+        if self.widths is None:
+            return self.low, self.high
+        return self.ratio * math.exp(-self.widths.run), self.ratio * math.exp(self.widths.run)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,11 +141,20 @@ def split(
 def p_reaches(found: Speedup, threshold: float) -> float:
     """One-sided p-value of "the ratio reaches the threshold": at most 0.025 where the lower end does.
 
-    The standard error is the interval's, floors included, so that the two never contradict each other.
+    The standard error is the interval's, floors and widening included, so that the two never contradict each other.
     """
+    return _p(found, -math.log(found.ratio / threshold))
+
+
+def p_below(found: Speedup, threshold: float) -> float:
+    """One-sided p-value of "the ratio is below the threshold": at most 0.025 where the upper end is."""
+    return _p(found, math.log(found.ratio / threshold))
+
+
+def _p(found: Speedup, distance: float) -> float:
     freedom = len(found.sweep_ratios) - 1
     error = math.log(found.high / found.low) / 2 / float(stdtrit(freedom, 0.5 + CONFIDENCE / 2))
-    return float(stdtr(freedom, -math.log(found.ratio / threshold) / error))
+    return float(stdtr(freedom, distance / error))
 
 
 def holm(p_values: Sequence[float], level: float = (1 - CONFIDENCE) / 2) -> tuple[bool, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lab.definition.experiment import USUAL_THRESHOLD
 from lab.profiler.readings import DIRTY_FLUSH, INSTRUMENTS
-from lab.verdict.judge import Status, Verdict
+from lab.verdict.judge import WEIGHED, Status, Verdict
 from lab.verdict.results import ExperimentResult, RunResult, judge_run
 from lab.verdict.statistics import Speedup
 
@@ -39,7 +39,7 @@ class Power:
     claim: str
     known_ratio: float
     trials: int
-    right: int  # verdicts that the experiment expects of a sound instrument
+    right: int | None  # verdicts that the experiment expects of a sound instrument; None where it expects any
     withheld: int  # as too noisy to judge
     excluding_one: int
     covering: int  # intervals that hold the known ratio
@@ -119,6 +119,11 @@ def sessions(run: RunResult) -> Iterator[RunResult]:
         yield judge_run(run.plan, [record for record in run.records if getattr(record, "sweep", first) in held])
 
 
+def can_fail(expected: Sequence[str]) -> bool:
+    """Whether a claim on the lab itself tells anything: some verdict on what was measured would be a wrong one."""
+    return bool(expected) and not {*WEIGHED, Status.RERUN_NOISE} <= set(expected)
+
+
 def _tests(run: RunResult) -> ExperimentResult:
     return next(experiment for experiment in run.experiments if experiment.plan.name == EXPERIMENT)
 
@@ -177,7 +182,9 @@ def _power(name: str, found: Iterable[ExperimentResult]) -> Power:
         claim=name,
         known_ratio=KNOWN_RATIOS[name],
         trials=len(verdicts),
-        right=sum(verdict.status in expected for verdict, expected in verdicts),
+        right=sum(verdict.status in expected for verdict, expected in verdicts)
+        if all(can_fail(expected) for _, expected in verdicts)
+        else None,
         withheld=sum(verdict.status == Status.RERUN_NOISE for verdict, _ in verdicts),
         excluding_one=sum(not found.low <= 1 <= found.high for found in speedups),
         covering=sum(found.low <= KNOWN_RATIOS[name] <= found.high for found in speedups),
@@ -220,7 +227,7 @@ def _repeat(name: str, gpu: str, runs: Sequence[RunResult], members: Sequence[Ex
 def _deviations(members: Sequence[ExperimentResult]) -> dict[str, float]:
     """Of each cell that is long enough: how far a run's p50 was from the median over the runs, at most."""
     deviations: dict[str, float] = {}
-    for key in members[0].cells:
+    for key in dict.fromkeys(itertools.chain.from_iterable(e.cells for e in members)):
         seconds = [cell.latency.p50_seconds for e in members if (cell := e.cells.get(key)) and cell.latency]
         middle = statistics.median(seconds) if len(seconds) > 1 else 0.0
         if middle >= REPEATED_FROM_SECONDS:

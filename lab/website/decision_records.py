@@ -5,10 +5,13 @@ Front matter (YAML): title, status (proposed, accepted, rejected, superseded), d
 names), software ({torch: "<2.12"}: outside of it the decision has expired) and supersedes (the record that this one
 replaces). A challenged decision may be published while it is being reconsidered where `acknowledged` says why, in a
 sentence, and beside the claim what it was found to be: {claim: …, acknowledged: refuted}, or several in a list.
+
+The evidence of a claim is that on which it was decided, and stays. Who looks at a record again on newer evidence adds
+an entry to `reviewed`, a list of {date, evidence: digest, says: a sentence}, the oldest first; none is ever taken away.
 """
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +21,14 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from lab.definition.experiment import SLUG
 from lab.errors import DefinitionError
 from lab.verdict.judge import Status
-from lab.website.decisions import SOFTWARE, Decision, Freshness, Support
+from lab.website.decisions import SOFTWARE, Decision, Freshness, Review, Support
 from lab.website.wording.references import refuse_marks
 
 STATUSES = ("proposed", "accepted", "rejected", "superseded")
 REQUIRED = ("title", "status", "date", "review_by", "rests_on")
 SUPPORT = ["claim", "expects", "evidence", "acknowledged"]
-FIELDS = (*REQUIRED, "deciders", "software", "supersedes", "acknowledged")
+REVIEW = ["date", "evidence", "says"]
+FIELDS = (*REQUIRED, "deciders", "software", "supersedes", "acknowledged", "reviewed")
 
 
 def load_decisions(folder: Path) -> tuple[Decision, ...]:
@@ -37,14 +41,20 @@ def load_decisions(folder: Path) -> tuple[Decision, ...]:
 def check_records(decisions: Sequence[Decision], published: Sequence[str]) -> None:
     """Raise DefinitionError for a pin to evidence that is not published, or a record that replaces none."""
     for decision in decisions:
-        for support in decision.rests_on:
-            if support.evidence and not any(digest.startswith(support.evidence) for digest in published):
+        for pin in dict.fromkeys(pins(decision)):
+            if not any(digest.startswith(pin) for digest in published):
                 raise DefinitionError(
-                    f"decision {decision.slug}: is pinned to evidence {support.evidence!r}, which is not published; "
+                    f"decision {decision.slug}: is pinned to evidence {pin!r}, which is not published; "
                     f"published are {[digest[:12] for digest in published]}"
                 )
         if decision.supersedes:
             _check_supersedes(decision, {other.slug: other for other in decisions})
+
+
+def pins(decision: Decision) -> Iterator[str]:
+    """The evidence that a record names: that it was decided on, then that of each review."""
+    yield from (support.evidence for support in decision.rests_on if support.evidence)
+    yield from (review.evidence for review in decision.reviewed)
 
 
 def _check_supersedes(decision: Decision, known: Mapping[str, Decision]) -> None:
@@ -79,18 +89,41 @@ def _parse(path: Path) -> Decision:
         raise DefinitionError(f"{path.name}: front matter must be fields; accepted are {list(FIELDS)}")
     if unknown := sorted(set(front) - set(FIELDS)):
         raise DefinitionError(f"{path.name}: unknown field {unknown[0]!r}; accepted are {list(FIELDS)}")
+    decided = _field(path, front, "date", datetime.date)
     return Decision(
         slug=slug,
         title=_field(path, front, "title", str),
         status=_one_of(path, "status", _field(path, front, "status", str), STATUSES),
-        date=_field(path, front, "date", datetime.date),
+        date=decided,
         review_by=_field(path, front, "review_by", datetime.date),
         rests_on=_supports(path, _field(path, front, "rests_on", list)),
         deciders=_deciders(path, front),
         software=_software(path, front),
         supersedes=_field(path, front, "supersedes", str) if "supersedes" in front else "",
         acknowledged=_field(path, front, "acknowledged", str) if "acknowledged" in front else "",
+        reviewed=_reviews(path, _field(path, front, "reviewed", list), decided) if "reviewed" in front else (),
         body=parts[2].strip(),
+    )
+
+
+def _reviews(path: Path, items: list[Any], decided: datetime.date) -> tuple[Review, ...]:
+    found = tuple(_review(path, item) for item in items)
+    days = [decided, *(review.date for review in found)]
+    if days != sorted(days):
+        raise DefinitionError(
+            f"{path.name}: reviewed is not in order: {[str(day) for day in days[1:]]} after the decision of {decided}; "
+            "a review is added at the end of the list, and none is changed or taken away"
+        )
+    return found
+
+
+def _review(path: Path, item: Any) -> Review:
+    if not isinstance(item, dict) or set(item) != {*REVIEW}:
+        raise DefinitionError(f"{path.name}: each of reviewed must have {REVIEW}, and nothing else")
+    return Review(
+        date=_field(path, item, "date", datetime.date),
+        evidence=_field(path, item, "evidence", str),
+        says=_field(path, item, "says", str),
     )
 
 

@@ -9,8 +9,9 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from lab.definition.asked import claim_sentence
 from lab.errors import DefinitionError
-from lab.verdict.judge import Status
+from lab.verdict.judge import WEIGHED, Status
 from lab.verdict.judge_traffic import TRAFFIC_MARGIN
 from lab.website.data.contradicted import contradicting
 from lab.website.data.judged import Judged
@@ -39,8 +40,17 @@ class Support:
     experiment: str
     claim: str
     expects: Status
-    evidence: str  # digest of the evidence it was decided on, or its beginning; may be empty
+    evidence: str  # digest of the evidence it was decided on, or its beginning; may be empty; never changes
     acknowledged: tuple[str, ...] = ()  # what it may be found to be, or "orphaned", with nobody being stopped
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Review:
+    """That somebody looked at the record again, on which evidence, and what came of it in a sentence."""
+
+    date: datetime.date
+    evidence: str  # digest, or its beginning
+    says: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +68,7 @@ class Decision:
     deciders: tuple[str, ...] = ()
     software: Mapping[str, str] = field(default_factory=dict)  # name → range of versions that it holds for
     supersedes: str = ""
+    reviewed: tuple[Review, ...] = ()  # the oldest first
 
     @property
     def closed(self) -> bool:
@@ -83,15 +94,16 @@ class Held:
 
     @property
     def text(self) -> str:
-        return next(claim.text for claim in self.judged.plan.claims if claim.name == self.claim)
+        return next(claim_sentence(claim) for claim in self.judged.plan.claims if claim.name == self.claim)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
     """One support now: what evidence says of the claim, and what it said when it was decided.
 
-    `now` is None where no experiment makes the claim any more, `then` where it was not pinned. `why` is empty where it
-    is fresh. `newer` is a run that challenges it though its page shows a fuller one.
+    `now` is None where no experiment makes the claim any more, `then` where it was not pinned. `last` is what the last
+    review saw, or else `then`: what today is held against. `why` is empty where it is fresh. `newer` is a run that
+    challenges it though its page shows a fuller one.
     """
 
     support: Support
@@ -99,8 +111,14 @@ class Standing:
     then: Held | None
     freshness: Freshness
     why: str = ""
+    last: Held | None = None
     found: str = ""  # what challenges it: a verdict, or that it is orphaned
     newer: Held | None = None
+    reviews: Mapping[str, Held] = field(default_factory=dict)  # by the digest that a review names
+
+    def at(self, evidence: str) -> Held | None:
+        """What the evidence of a review says of the claim."""
+        return self.reviews.get(evidence)
 
 
 def standings(
@@ -145,24 +163,39 @@ def _standing(
     decision: Decision, support: Support, current: Sequence[Judged], published: Sequence[Judged], today: datetime.date
 ) -> Standing:
     now, history = _held(support, named(current, support.experiment)), named(published, support.experiment)
-    then = _held(support, [item for item in history if item.digest.startswith(support.evidence)], pinned=True)
+    then = _pinned(support, support.evidence, history)
+    seen = {each.evidence: _pinned(support, each.evidence, history) for each in decision.reviewed}
+    reviews = {evidence: held for evidence, held in seen.items() if held}
+    last = next(reversed(reviews.values()), then)
+    if now and not _speaks(now, then):
+        state = Freshness.EXPIRED if today > decision.review_by else Freshness.FRESH
+        why = f"was to be reviewed by {decision.review_by}" if state is Freshness.EXPIRED else ""
+        return Standing(support=support, now=now, then=then, last=last, freshness=state, why=why, reviews=reviews)
     run = contradicting(now.judged, support.claim, history) if now and now.status == support.expects else None
     newer = Held(judged=run, claim=support.claim) if run else None
     if newer:
-        run_id, found = newer.judged.evidence["run_id"], newer.status
-        state, why = Freshness.CHALLENGED, f"is {found} in run {run_id}, newer than the one shown"
+        evidence, found = newer.judged.evidence, newer.status
+        when = f"run {evidence['run_id']}, measured on {newer.judged.measured_utc[:10]}"
+        state, why = Freshness.CHALLENGED, f"is {found} in {when}: newer than the one shown"
     else:
         found = now.status if now else Freshness.ORPHANED
-        state, why = _state(decision, support, now, then, today)
+        state, why = _state(decision, support, now, last, today)
     return Standing(
-        support=support, now=now, then=then, freshness=state, why=why, found=found if state in GATED else "",
-        newer=newer,
+        support=support, now=now, then=then, last=last, freshness=state, why=why, found=found if state in GATED else "",
+        newer=newer, reviews=reviews,
     )  # fmt: skip
 
 
-def _held(support: Support, among: Sequence[Judged], pinned: bool = False) -> Held | None:
-    if pinned and not support.evidence:
-        return None
+def _speaks(now: Held, then: Held | None) -> bool:
+    """Whether this evidence can say anything of the decision: a CPU's cannot, unless it was decided on a CPU's."""
+    return not now.judged.on_cpu or (then is not None and then.judged.on_cpu)
+
+
+def _pinned(support: Support, evidence: str, history: Sequence[Judged]) -> Held | None:
+    return _held(support, [item for item in history if item.digest.startswith(evidence)]) if evidence else None
+
+
+def _held(support: Support, among: Sequence[Judged]) -> Held | None:
     for item in among:
         if support.claim in item.data["claims"]:
             return Held(judged=item, claim=support.claim)
@@ -170,7 +203,7 @@ def _held(support: Support, among: Sequence[Judged], pinned: bool = False) -> He
 
 
 def _state(
-    decision: Decision, support: Support, now: Held | None, then: Held | None, today: datetime.date
+    decision: Decision, support: Support, now: Held | None, last: Held | None, today: datetime.date
 ) -> tuple[Freshness, str]:
     if now is None:
         return Freshness.ORPHANED, "is an unknown claim: no experiment makes it now"
@@ -180,8 +213,9 @@ def _state(
         return Freshness.EXPIRED, f"was to be reviewed by {decision.review_by}"
     if outside := _outside(decision.software, now.judged):
         return Freshness.EXPIRED, outside
-    if then is not None and _moved(then, now):
-        return Freshness.DRIFTED, f"is still {now.status}, at another value"
+    both = shared_cases(last, now)
+    if last is not None and (moved := [case for case in both if _moved(last, now, case)]):
+        return Freshness.DRIFTED, f"is still {now.status}, at another value in {len(moved)} of {len(both)} cases"
     return Freshness.FRESH, ""
 
 
@@ -198,17 +232,21 @@ def _outside(software: Mapping[str, str], judged: Judged) -> str:
     return ""
 
 
-def _moved(then: Held, now: Held) -> bool:
-    """Whether at any case the value is no longer the one decided on."""
+def shared_cases(then: Held | None, now: Held | None) -> tuple[str, ...]:
+    """The cases that both could judge: a range over any others says nothing of a change."""
+    if then is None or now is None:
+        return ()
     before, after = then.data["cases"], now.data["cases"]
-    traffic = now.data["measure"] == "traffic"
-    return any(_apart(before[case], after[case], traffic) for case in before.keys() & after)
+    return tuple(case for case in after if _is_weighed(after[case]) and _is_weighed(before.get(case, {})))
 
 
-def _apart(then: Mapping[str, Any], now: Mapping[str, Any], traffic: bool) -> bool:
-    """Intervals that do not meet; of traffic, which has none, ratios that differ by more than passes do."""
-    if then.get("ratio") is None or now.get("ratio") is None:
-        return False
-    if traffic:
+def _is_weighed(verdict: Mapping[str, Any]) -> bool:
+    return verdict.get("status") in WEIGHED and verdict.get("ratio") is not None
+
+
+def _moved(before: Held, after: Held, case: str) -> bool:
+    """Whether the intervals do not meet; of traffic, which has none, whether ratios differ by more than passes do."""
+    then, now = before.data["cases"][case], after.data["cases"][case]
+    if after.data["measure"] == "traffic":
         return bool(abs(now["ratio"] / then["ratio"] - 1) > TRAFFIC_MARGIN)
     return bool(then["high"] < now["low"] or now["high"] < then["low"])

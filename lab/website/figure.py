@@ -81,7 +81,7 @@ class Ledger:
         node = self.value(*path) or {}
         if node.get("ratio") is None:
             return None
-        text = format.ratio(node["ratio"], node["low"], node["high"])
+        text = format.ratio(node["ratio"], node["low"], node["high"], self._threshold(path))
         return Figure(text, node["ratio"], f"{self._at}{pointer(*path)}/ratio")
 
     def interval(self, *path: str) -> Figure | None:
@@ -89,7 +89,18 @@ class Ledger:
         node = self.value(*path) or {}
         if node.get("low") is None:
             return None
-        return Figure(format.interval(node["low"], node["high"]), node["low"], f"{self._at}{pointer(*path)}/low")
+        text = format.interval(node["low"], node["high"], self._threshold(path))
+        return Figure(text, node["low"], f"{self._at}{pointer(*path)}/low")
+
+    def end(self, claim: str, *name: str, show: Callable[[float], str]) -> Figure | None:
+        """A ratio of a claim, such as its smallest, never rounded onto its threshold or across it."""
+        path = ("claims", claim, *name)
+        return self.figure(*path, show=format.beside(self._threshold(path), show))
+
+    def _threshold(self, path: tuple[str, ...]) -> float | None:
+        """What the claim asks for that a figure is of; None of a figure that no claim is about."""
+        found: float | None = self.value("claims", path[1], "threshold") if path[:1] == ("claims",) else None
+        return found
 
 
 def pointer(*path: str) -> str:

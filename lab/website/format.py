@@ -1,10 +1,13 @@
 """Numbers for people, at the edge: one rule per quantity, uncertainty to two digits."""
 
 import math
+from collections.abc import Callable
 
 from lab.verdict.judge import Verdict
 from lab.verdict.statistics import Speedup, per_cent
 
+Show = Callable[[float], str]
+MOST_PLACES = 7  # of a ratio; as many as data hold of it
 LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 # Unit of an audit's figure → prefixes, largest first, and name.
 QUANTITIES = {
@@ -40,15 +43,41 @@ def ratio_places(low: float, high: float) -> int:
     return min(4, max(2, 1 - math.floor(math.log10(half_width))))
 
 
-def ratio(value: float, low: float, high: float) -> str:
-    """'1.334×', with the decimals that its interval warrants."""
-    return f"{value:.{ratio_places(low, high)}f}×"
+def ratio(value: float, low: float, high: float, threshold: float | None = None) -> str:
+    """'1.334×', with the decimals that its interval warrants, and those that tell it from a threshold beside it."""
+    places = ratio_places(low, high)
+    return beside(threshold, lambda v: f"{v:.{places}f}×")(value)
 
 
-def interval(low: float, high: float) -> str:
+def interval(low: float, high: float, threshold: float | None = None) -> str:
     """'[1.331, 1.337]'."""
     places = ratio_places(low, high)
-    return f"[{low:.{places}f}, {high:.{places}f}]"
+    show = beside(threshold, lambda v: f"{v:.{places}f}")
+    return f"[{show(low)}, {show(high)}]"
+
+
+def beside(threshold: float | None, show: Show) -> Show:
+    """`show`, with more decimals where a value would else read as on a threshold, or beyond it, and is not.
+
+    1.0197 beside 1.02 stays 1.0197, where hundredths would say that it reaches it.
+    """
+
+    def told(value: float) -> str:
+        text = show(value)
+        if threshold is None:
+            return text
+        plain = text.rstrip("×")
+        places = len(plain.partition(".")[2])
+        while _side(float(plain), threshold) != _side(value, threshold) and places < MOST_PLACES:
+            places += 1
+            plain = f"{value:.{places}f}"
+        return plain + text[len(text.rstrip("×")) :]
+
+    return told
+
+
+def _side(value: float, threshold: float) -> int:
+    return (value > threshold) - (value < threshold)
 
 
 def ratio_interval(speedup: Speedup) -> str:
@@ -68,14 +97,16 @@ def verdict_ratio(verdict: Verdict) -> str:
     return ratio_interval(verdict.speedup) if verdict.speedup else ""
 
 
-def brief_ratio(value: float, low: float, high: float) -> str:
-    """`ratio` for running text: three decimals at most."""
-    return f"{value:.{min(3, ratio_places(low, high))}f}×"
-
-
-def brief_interval(low: float, high: float) -> str:
+def brief_ratio(value: float, low: float, high: float, threshold: float | None = None) -> str:
+    """`ratio` for running text: three decimals, and more only beside a threshold."""
     places = min(3, ratio_places(low, high))
-    return f"[{low:.{places}f}, {high:.{places}f}]"
+    return beside(threshold, lambda v: f"{v:.{places}f}×")(value)
+
+
+def brief_interval(low: float, high: float, threshold: float | None = None) -> str:
+    places = min(3, ratio_places(low, high))
+    show = beside(threshold, lambda v: f"{v:.{places}f}")
+    return f"[{show(low)}, {show(high)}]"
 
 
 def threshold(value: float) -> str:

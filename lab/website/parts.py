@@ -34,6 +34,7 @@ from lab.website.wording.quoted import Quotable
 
 MAKING = (
     "lab/website", "lab/verdict", "lab/definition", "lab/evidence", "lab/profiler/readings.py", "experiments/audits",
+    "experiments/simulation.json",
     "site_templates",
 )  # fmt: skip
 PACKAGES = ("jinja2", "markupsafe", "markdown-it-py", "plotly")

@@ -11,6 +11,7 @@ from lab.website.addresses import experiment_folder
 from lab.website.charts.speedups import STYLE_HASHES, plotly_script
 from lab.website.marked import near, near_sentence, number, sentence
 from lab.website.outputs import Attachment, Document, Output
+from lab.website.pages.verdict_words import mark_words, verdict_word
 from lab.website.templates import TEMPLATES, Templates, templates
 from lab.website.wording.hidden import encoded
 from lab.website.wording.lint import refuse_untraced
@@ -74,6 +75,7 @@ def environment() -> Templates:
     made.globals["plotly_styles"] = Markup(" ".join(STYLE_HASHES))
     # Figures are most of a page: a macro for each would be most of the work.
     made.globals |= {"number": number, "near": near, "sentence": sentence, "near_sentence": near_sentence}
+    made.globals |= {"verdict_word": verdict_word, "mark_words": mark_words}
     return made
 
 

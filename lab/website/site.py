@@ -114,9 +114,10 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     current = [held(item) for item in judged_run(run)]
     names = {item.name for item in current}
     references = References(DataByName(current), lenient=True)
-    written = [r for r in load_decisions(decisions) if {s.experiment for s in r.rests_on} <= names]
-    records = [cited(decision, references) for decision in written]
     on_cpu = current[0].load().on_cpu
+    # What was decided on GPUs a CPU cannot speak of.
+    written = [] if on_cpu else [r for r in load_decisions(decisions) if {s.experiment for s in r.rests_on} <= names]
+    records = [cited(decision, references) for decision in written]
     label = f"Preview of run {run.plan.run_id}, not published" + (": CPU evidence" if on_cpu else "")
     gathered = Gathered(label=label, current=(), published=(), decisions=_standings(records, current, published))
     out = directory / "preview"

@@ -13,6 +13,7 @@ from typing import Any
 from lab.definition.plan import load_plan
 from lab.supervisor.channel import send
 from lab.supervisor.orphan import die_with_parent
+from lab.worker import audit
 from lab.worker.stages import Stages
 
 
@@ -29,6 +30,7 @@ def main() -> None:
     with stages("load"):
         from lab.worker import sweeping  # torch takes seconds, and the parent may end meanwhile
 
+        audit.install(descriptor)
         guard, functions = sweeping.load(plan, left_out, emit)
     emit("loaded", None)
     if order := sys.stdin.read():

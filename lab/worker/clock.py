@@ -57,6 +57,11 @@ class Clock(Protocol):
 
     def canary(self) -> tuple[float, float] | None: ...
 
+    def peak_memory_bytes(self, run: Callable[[], Any]) -> int | None:
+        """What a call allocates at most beyond what was there before it, its result included; None where the device
+        does not tell."""
+        ...
+
     def tampering(self) -> str:
         """What was done to the device, which is put right; nothing where all is as it was."""
         ...

@@ -1,11 +1,9 @@
-"""What Triton made of a profile: the kernels of one call as they were compiled, and what making them cost.
+"""What Triton or nvcc made of a profile: the kernels of one call as they were compiled, and what making them cost.
 
 Asked around a profile's first two calls, which nobody times. Triton tells its hooks little more than a kernel's name,
 so two of its methods are wrapped while these calls last, and are themselves again before anything is timed.
 """
 
-import hashlib
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,48 +11,60 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.evidence.record import Compiled
-
-# What PTX holds for debuggers: where the source lay, and labels for it. The code is the rest.
-DEBUG_SECTIONS = re.compile(r"^\s*\.section\b[^{]*\{[^}]*\}", re.MULTILINE)
-DEBUG_LINES = re.compile(r"^\s*(?:\.loc\b.*|\.file\b.*|\$L__(?:tmp|func_begin|func_end)\d+:)?$\n?", re.MULTILINE)
-COMMENTS = re.compile(r"\s*//.*$", re.MULTILINE)
+from lab.kernels.cuda_build import compile_listeners
+from lab.kernels.cuda_launch import CudaKernel, launch_listeners
+from lab.worker import inductor
+from lab.worker.ptx import code_digest
 
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """What a profile's first call took, and the Triton kernels that each further call launches."""
+    """What a profile's first call took, and the Triton and CUDA C++ kernels that each further call launches. `blind`
+    says why those that Inductor generated are not among them, or not all."""
 
     seconds: float
-    compile_seconds: float | None  # None: Triton compiled nothing, or found it in its cache
-    autotune_seconds: float | None  # compiling the configurations included; None: there was nothing to choose
+    compile_seconds: float | None  # None: neither Triton nor nvcc compiled anything, or it was in a cache
+    # Triton's own autotuner compiles its configurations meanwhile. None: there was nothing to choose.
+    autotune_seconds: float | None
     compiled: tuple[Compiled, ...]
+    blind: str = ""
 
 
-def making_of(call: Callable[[], Any], *, again: bool) -> Making:
+def making_of(call: Callable[[], Any], *, again: bool, recompiles: bool = False) -> Making:
     """Make a profile's first call at a case, and `again`: the second launches what was chosen, and nothing on trial.
 
-    On a CPU there is nothing to be seen a second time, for Triton's interpreter compiles no kernel.
+    On a CPU there is nothing to be seen a second time, for Triton's interpreter compiles no kernel. recompiles: whether
+    Inductor is known to compile the profile.
     """
     compiled: list[float] = []
     tuned: list[float] = []
-    with _compilations(compiled), _autotuning(tuned):
+    expected = again and recompiles
+    with _compilations(compiled), _autotuning(tuned), inductor.choosing(compiles=expected) as choice:
         began = time.perf_counter()
         call()
         seconds = time.perf_counter() - began
     kernels: list[Any] = []
+    generated: tuple[Compiled, ...] = ()
+    blind = ""
     if again:
-        with _launches(kernels):
+        with _launches(kernels), inductor.launched() as tuners:
             call()
+        generated, blind = inductor.describe(tuners, choice, compiles=expected)
+    named = {each.name for each in generated}
+    written = [described for kernel in dict.fromkeys(kernels) if (described := describe(kernel)).name not in named]
     return Making(
         seconds=round(seconds, 6),
         compile_seconds=_total(compiled),
-        autotune_seconds=_total(tuned),
-        compiled=tuple(describe(kernel) for kernel in dict.fromkeys(kernels)),
+        autotune_seconds=_total([*tuned, *([choice.seconds] if choice.seconds else [])]),
+        compiled=(*written, *generated),
+        blind=blind,
     )
 
 
 def describe(kernel: Any) -> Compiled:
-    """A CompiledKernel of Triton's that has been loaded."""
+    """A CompiledKernel of Triton's that has been loaded, or a kernel of the lab's CUDA C++."""
+    if isinstance(kernel, CudaKernel):
+        return _describe_cuda(kernel)
     ptx = kernel.asm.get("ptx", "")
     return Compiled(
         name=str(kernel.name),
@@ -68,10 +78,18 @@ def describe(kernel: Any) -> Compiled:
     )
 
 
-def code_digest(ptx: str) -> str:
-    """SHA-256 of PTX code: the same from another path, or after lines were added above the kernel."""
-    code = DEBUG_LINES.sub("", COMMENTS.sub("", DEBUG_SECTIONS.sub("", ptx)))
-    return hashlib.sha256(code.encode()).hexdigest()
+def _describe_cuda(kernel: CudaKernel) -> Compiled:
+    """A CUDA C++ kernel of the lab's; a register is four bytes."""
+    return Compiled(
+        name=kernel.name,
+        registers_per_thread=kernel.registers_per_thread,
+        spills=kernel.spilled_bytes // 4,
+        shared_bytes=kernel.shared_bytes,
+        warps=-(-kernel.threads // 32),
+        stages=1,
+        configuration=dict(kernel.configuration),
+        code_sha256=kernel.code_sha256,
+    )
 
 
 def _constants(source: Any) -> Iterator[tuple[str, str]]:
@@ -87,15 +105,19 @@ def _total(seconds: list[float]) -> float | None:
 
 @contextmanager
 def _compilations(seconds: list[float]) -> Iterator[None]:
-    """Notes how long each kernel takes that Triton compiles afresh."""
+    """Notes how long each kernel takes that Triton or nvcc compiles afresh."""
     from triton import knobs
 
     def listen(*, times: Any, cache_hit: bool, **_: Any) -> None:
         if not cache_hit:
             seconds.append(times.total * 1e-6)
 
-    with _replaced(knobs.compilation, "listener", lambda previous: listen):
-        yield
+    compile_listeners.append(seconds.append)
+    try:
+        with _replaced(knobs.compilation, "listener", lambda previous: listen):
+            yield
+    finally:
+        compile_listeners.remove(seconds.append)
 
 
 @contextmanager
@@ -119,7 +141,8 @@ def _autotuning(seconds: list[float]) -> Iterator[None]:
 
 @contextmanager
 def _launches(kernels: list[Any]) -> Iterator[None]:
-    """Notes each compiled kernel launched: Triton asks it for metadata before, where someone listens."""
+    """Notes each compiled kernel launched: Triton asks it for metadata before, where someone listens, and CUDA C++
+    tells its listeners."""
     from triton import knobs
     from triton.compiler import CompiledKernel
 
@@ -134,10 +157,12 @@ def _launches(kernels: list[Any]) -> Iterator[None]:
         """A kernel of the lab's passes Triton by, unless someone listens."""
 
     knobs.runtime.launch_enter_hook.add(listen)
+    launch_listeners.append(kernels.append)
     try:
         with _replaced(CompiledKernel, "launch_metadata", noting):
             yield
     finally:
+        launch_listeners.remove(kernels.append)
         knobs.runtime.launch_enter_hook.remove(listen)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from lab.worker.clock import FALLBACK_CACHE_BYTES, Block, Call, Replay, nothing, poison
+from lab.worker.stock import Stock
 
 
 class CpuClock:
@@ -20,10 +21,11 @@ class CpuClock:
     def __init__(self) -> None:
         self.cache_bytes = last_level_cache_bytes()
         self._flush_buffer = torch.ones(2 * self.cache_bytes // 4, dtype=torch.float32)
+        self._stock = Stock()
 
     def block(self, scope: str, calls: Sequence[Call], spin_seconds: float) -> Block:
         # Bound before the first call, so that none can put something in its place for a moment.
-        moment = time.perf_counter
+        moment, stock = time.perf_counter, self._stock
         seconds = []
         output = None
         for call in calls:
@@ -34,9 +36,8 @@ class CpuClock:
                 self._flush_buffer.fill_(1.0)
                 self._flush_buffer.sum()
             call.touch()
-            begin = moment()
-            output = call.run()
-            seconds.append(round(moment() - begin, 10))
+            begin, output, end = stock.run((moment, call.run, moment))
+            seconds.append(round(end - begin, 10))
             call.done(output)
         return Block(tuple(seconds), 0)
 
@@ -59,8 +60,12 @@ class CpuClock:
         """None: a shared CPU drifts by more than any limit that would mean something."""
         return None
 
+    def peak_memory_bytes(self, run: Callable[[], Any]) -> int | None:
+        """None: torch keeps no count of a CPU's memory."""
+        return None
+
     def tampering(self) -> str:
-        return ""
+        return self._stock.tampering()
 
 
 def last_level_cache_bytes() -> int:

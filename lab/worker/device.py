@@ -3,7 +3,8 @@
 A `device_cold` sample: the previous output is poisoned and released, so that the memory the call receives
 holds NaN; the cache is flushed by writing, then reading, a buffer of twice its size; the GPU spins while the
 host enqueues the call between two events. A sample whose start event the GPU had reached before the host
-was done is void, whatever its time. One synchronisation a block.
+was done is void, whatever its time. One synchronisation a block. In `device_dirty` the buffer is only written, so that
+lines are left in the cache that must go back to memory while the call runs.
 """
 
 import ctypes
@@ -20,6 +21,7 @@ import torch
 from lab.errors import PlanError
 from lab.worker.clock import FALLBACK_CACHE_BYTES, Block, Call, Clock, Replay, nothing, poison
 from lab.worker.cpu import CpuClock
+from lab.worker.stock import Stock
 
 LARGEST_BLOCK = 64
 CANARY_SAMPLES = 7
@@ -30,16 +32,19 @@ PERSISTING_L2 = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE
 WATCHED: tuple[tuple[object, str], ...] = (
     *((torch.cuda.Event, name) for name in ("__new__", "record", "query", "elapsed_time", "synchronize")),
     *((torch.cuda, name) for name in ("Event", "synchronize", "_sleep", "CUDAGraph", "current_stream", "set_stream")),
+    *((torch.cuda, name) for name in ("memory_allocated", "max_memory_allocated", "reset_peak_memory_stats")),
     *((torch._C, name) for name in ("_cuda_synchronize", "_cuda_sleep", "_cuda_getCurrentStream")),
     *((torch.cuda.CUDAGraph, name) for name in ("capture_begin", "capture_end", "replay")),
     *((time, name) for name in ("perf_counter", "monotonic")),
     (statistics, "median"),
 )
 
+LIBRARIES = (torch.cuda,)  # what its names stand for is to stay as it is
+
 
 class CudaClock:
     device = "cuda"
-    scopes: tuple[str, ...] = ("device_cold", "device_warm", "graph", "eager")
+    scopes: tuple[str, ...] = ("device_cold", "device_warm", "graph", "eager", "device_dirty")
     CYCLES = 2_000_000
     CLOCK_CYCLES = 400_000  # about 200 µs: long against the timer's step
 
@@ -56,6 +61,7 @@ class CudaClock:
         self._current_stream = partial(torch._C._cuda_getCurrentStream, torch.cuda.current_device())
         self._home = self._current_stream()
         self._strayed = False
+        self._stock = Stock()
         self._events = [_event_pair() for _ in range(LARGEST_BLOCK)]
         self._clock_events = _event_pair()
         self._persisting_bytes = _persisting_bytes()
@@ -76,14 +82,13 @@ class CudaClock:
                 poison(output)
                 output = None
             call.prepare()
-            if scope == "device_cold":
-                self.flush()
+            if scope in ("device_cold", "device_dirty"):
+                self.flush(reads=scope == "device_cold")
             sleep(cycles)
             call.touch()
-            timer.start(stream)
-            output = call.run()
-            timer.stop(stream)
-            starved.append(timer.started())
+            steps = (partial(timer.start, stream), call.run, partial(timer.stop, stream), timer.started)
+            _, output, _, started = self._stock.run(steps)
+            starved.append(started)
             self._come_home()
             call.done(output)
         synchronize()
@@ -188,6 +193,17 @@ class CudaClock:
         torch.cuda.synchronize()
         return None if late else float(start.elapsed_time(stop)) * 1e-3
 
+    def peak_memory_bytes(self, run: Callable[[], Any]) -> int | None:
+        """By torch's own allocator: what a library takes from the driver by itself is not seen."""
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before_bytes = torch.cuda.memory_allocated()
+        output = run()
+        torch.cuda.synchronize()
+        peak_bytes = torch.cuda.max_memory_allocated() - before_bytes
+        del output
+        return int(peak_bytes)
+
     def flush(self, reads: bool = True) -> None:
         """Push everything out of the cache; reading back leaves clean lines, which cost nobody a write."""
         self._write()
@@ -198,10 +214,11 @@ class CudaClock:
         """Whether a profile left another stream current, or set a part of the GPU's cache aside for itself."""
         self._come_home()
         strayed, self._strayed = self._strayed, False
+        left = self._stock.tampering()
         if (size_bytes := _persisting_bytes()) != self._persisting_bytes:
             _set_persisting_bytes(self._persisting_bytes)
             return f"set the L2 cache's persisting part from {self._persisting_bytes} to {size_bytes} bytes"
-        return "left another stream current" if strayed else ""
+        return left or ("left another stream current" if strayed else "")
 
     def _come_home(self) -> None:
         """Undo and note that a call left another stream current: what follows it would run, and wait, there."""
@@ -220,10 +237,8 @@ class CudaClock:
             call.prepare()
             call.touch()
             synchronize()
-            begin = moment()
-            output = call.run()
-            synchronize()
-            seconds.append(round(moment() - begin, 10))
+            begin, output, _, end = self._stock.run((moment, call.run, synchronize, moment))
+            seconds.append(round(end - begin, 10))
             self._come_home()
             call.done(output)
         return Block(tuple(seconds), 0)

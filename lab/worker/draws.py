@@ -1,10 +1,15 @@
 """Which timed calls are checked: drawn after each has run, so that no call can know whether it will be."""
 
 from collections.abc import Callable
-from secrets import randbelow
+from os import urandom  # the kernel's: a built-in function, bound before any profile is loaded
 from typing import Generic, TypeVar
 
 Sample = TypeVar("Sample")
+
+
+def below(limit: int) -> int:
+    """A number from 0 that is less than `limit`, which nothing in this process decides."""
+    return int.from_bytes(urandom(8), "little") % limit
 
 
 class Draw(Generic[Sample]):
@@ -19,7 +24,7 @@ class Draw(Generic[Sample]):
     def offer(self, copy: Callable[[], Sample]) -> bool:
         """A call has run; `copy` tells what is to be known of it. Whether it was asked to."""
         self._calls += 1
-        drawn = randbelow(self._one_in or self._calls) == 0
+        drawn = below(self._one_in or self._calls) == 0
         if drawn:
             self.kept = copy()
         return drawn

@@ -1,11 +1,13 @@
 """What a profile must leave alone: the clock that times it, and the judges of its results."""
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from lab.worker.bindings import Bindings, Owner
 from lab.worker.deferred import remove_modes
+from lab.worker.settings import Settings
+from lab.worker.stock import Stock
 
 ABSENT = object()
 LAZY = {"__annotations__", "__annotations_cache__", "__warningregistry__"}  # Python adds them when it needs them
@@ -17,30 +19,57 @@ class Tampering(Exception):
 
 class Guard:
     """Remembers attributes as they are when it is made, by (owner, name); of `rooms` all that they and their
-    classes hold; of functions what they are made of; and the process's variables."""
+    classes hold; of functions what they are made of; of `libraries` what their names stand for; the process's
+    settings and variables; and what could run code later."""
 
-    def __init__(self, watched: Iterable[tuple[object, str]], rooms: Sequence[ModuleType] = ()) -> None:
+    def __init__(
+        self,
+        watched: Iterable[tuple[object, str]],
+        rooms: Sequence[ModuleType] = (),
+        libraries: Iterable[Owner] = (),
+    ) -> None:
         self._held = [(owner, name, getattr(owner, name, ABSENT)) for owner, name in watched]
         self._rooms = [(owner, dict(vars(owner))) for room in rooms for owner in (room, *_classes(room))]
         values = [value for _, _, value in self._held]
         values += [value for _, held in self._rooms for value in held.values()]
         functions = {id(function): function for value in values for function in _functions(value)}
         self._functions = [(function, _makings(function)) for function in functions.values()]
-        self._environment = dict(os.environ)
+        self._bindings = Bindings()
+        self._bindings.remember(libraries)
+        self._settings, self._stock = Settings(), Stock()
+        self._left: list[str] = []
+
+    def remember(self, modules: Iterable[ModuleType]) -> None:
+        """Have an eye on the names of these modules too, such as those of the authors, once they are imported."""
+        self._bindings.remember(modules, shadowing=True)
+
+    def left(self) -> list[str]:
+        """Settings and variables that were left changed since this was asked last. They are as they were again.
+
+        No tampering, for honest code leaves some: torch.compile has Triton use another assembler (TRITON_PTXAS_PATH)
+        for whatever this process compiles next, and only in a sweep that finds its cache empty.
+        """
+        left, self._left = self._left, []
+        return left
+
+    def broken_by_loading(self) -> str:
+        """As `broken`, right after a profile was loaded. What libraries install when they are imported, such as a
+        callback of the garbage collector or a signal handler, is removed and told as left: nothing is timed yet."""
+        self._stock.run(())
+        if found := self._stock.tampering():
+            self._left.append(found)
+        return self.broken()
 
     def broken(self) -> str:
         """What was replaced since, or left active, which is put right; nothing where all is as it was."""
-        self._put_back_environment()
-        replaced = [*self._attributes_put_back(), *self._rooms_put_back(), *self._functions_put_back()]
-        found = (f"replaced {', '.join(replaced)}" if replaced else "", remove_modes())
+        self._stock.run(())
+        replaced = [
+            *self._attributes_put_back(), *self._rooms_put_back(), *self._functions_put_back(),
+            *self._bindings.put_back(),
+        ]  # fmt: skip
+        self._left += self._settings.put_back()
+        found = (f"replaced {_listed(replaced)}" if replaced else "", self._stock.tampering(), remove_modes())
         return "; ".join(filter(None, found))
-
-    def _put_back_environment(self) -> None:
-        """No tampering, for torch.compile sets variables too: it has Triton use another assembler (TRITON_PTXAS_PATH)
-        for whatever this process compiles next, of any profile, and only in a sweep that finds its cache empty."""
-        if dict(os.environ) != self._environment:
-            os.environ.clear()
-            os.environ.update(self._environment)
 
     def _attributes_put_back(self) -> Iterator[str]:
         for owner, name, original in self._held:
@@ -104,6 +133,12 @@ def _names(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)
+
+
+def _listed(replaced: Sequence[str]) -> str:
+    """Each once, and not so many that a record grows without bound."""
+    names = list(dict.fromkeys(replaced))
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def _label(owner: object, name: str) -> str:

@@ -13,14 +13,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from secrets import randbelow
 from typing import Any
 
 from lab.definition.plan import PlannedCase, Protocol
 from lab.evidence.record import Timing, Window
 from lab.worker.clock import Block, Call, Clock, Replay, poison
 from lab.worker.deferred import deferred
-from lab.worker.draws import Draw
+from lab.worker.draws import Draw, below
 from lab.worker.ring import Arguments, Ring
 from lab.worker.tensors import copied
 
@@ -30,6 +29,7 @@ STEADY = 0.005
 PACING_CALLS = 20
 LARGEST_ROTATION = 96
 MEMORY_SHARE = 1 / 3  # for the sets of a graph; the rest is for scratch, and for the float64 truths of the checks
+SMALLER_BLOCKS = {"device_dirty": 4}  # what the first scope's block is divided by: no claim is judged by this one
 CACHES_OUTGROWN = 3  # a graph goes round inputs and outputs of this many times the cache
 
 
@@ -60,7 +60,9 @@ class CaseTimings:
 
 class Witness:
     """What the protocol tells while it runs. `checked` gets outputs of timed calls; `charged` a profile that did
-    what no honest one does; `ran` comes after warming up and after each block, when a profile's code has run."""
+    what no honest one does; `ran` comes after warming up and after each block, when a profile's code has run;
+    `calling` comes before a timed call and `called` after it; `taken` has the samples of a block and how many were
+    void, at once and for good."""
 
     def announce(self, profile: str, stage: str) -> None: ...
 
@@ -69,6 +71,12 @@ class Witness:
     def charged(self, profile: str, what: str) -> None: ...
 
     def ran(self, profile: str) -> None: ...
+
+    def calling(self, profile: str) -> None: ...
+
+    def called(self, profile: str) -> None: ...
+
+    def taken(self, profile: str, scope: str, seconds: tuple[float, ...], void: int) -> None: ...
 
 
 @dataclass(slots=True)
@@ -138,7 +146,7 @@ class CaseTimer:
 
     def _pace(self, name: str) -> None:
         """Warm a profile up; size the spin and the block of each of its lanes."""
-        enqueue: list[float] = []
+        of_a_call: list[float] = []  # host times, which differ for a graph
         for scope in self._scopes:
             lane = _Lane(name, scope, self._indices(scope))
             if scope == "graph":
@@ -148,9 +156,12 @@ class CaseTimer:
                     reason = str(refusal).strip() or type(refusal).__name__
                     self._unmeasured[name][scope] = reason.splitlines()[0][:200]
                     continue
-            if scope == "graph" or not enqueue:
+            enqueue = of_a_call
+            if scope == "graph" or not of_a_call:
                 enqueue = self._clock.enqueue_seconds(self._calls(lane, PACING_CALLS))
                 self._mend(lane)
+            if scope != "graph":
+                of_a_call = enqueue
             if scope != "eager":
                 lane.enqueue_seconds = statistics.median(enqueue)
                 # The slow tail, not the median: a launch that the host is late for is a lost sample.
@@ -162,7 +173,7 @@ class CaseTimer:
         first = lane.scope == self._scopes[0]
         share = 0.5 if len(self._scopes) > 1 else 1.0
         budget_seconds = self._protocol.cell_seconds * (share if first else share / (len(self._scopes) - 1))
-        wanted = self._protocol.block if first else self._protocol.block // 2
+        wanted = self._protocol.block // (1 if first else SMALLER_BLOCKS.get(lane.scope, 2))
         fitting = int(budget_seconds / (self._protocol.rounds * sample_seconds))
         lane.block = max(self._protocol.smallest_block, min(wanted, fitting))
         if lane.block > fitting and first:
@@ -205,6 +216,7 @@ class CaseTimer:
         lane.seconds.append(tuple(round(seconds / per_sample, 10) for seconds in block.seconds))
         lane.void.append(block.void)
         self._witness.ran(lane.profile)
+        self._witness.taken(lane.profile, lane.scope, lane.seconds[-1], block.void)
         if draw.kept:
             self._witness.announce(lane.profile, "verify")
             self._witness.checked(lane.profile, lane.scope, draw.kept)
@@ -235,6 +247,7 @@ class CaseTimer:
         subject, ring, replay = self._subjects[lane.profile], self._ring, lane.replay
 
         def prepare() -> None:
+            self._witness.calling(lane.profile)
             if replay and subject.in_place:
                 ring.mend(lane.indices)
             ring.prepare(index, restore=subject.in_place)
@@ -246,6 +259,7 @@ class CaseTimer:
             return replay.outputs[index]
 
         def done(output: Any) -> None:
+            self._witness.called(lane.profile)
             if found := deferred(output):
                 self._witness.charged(lane.profile, found)
             drawn = draw is not None and draw.offer(lambda: self._copy(lane, index, output))
@@ -253,13 +267,15 @@ class CaseTimer:
                 prepare()
                 ring.touch(index)
                 run()
+            if draw is not None and lane.scope == "device_cold":
+                ring.mix(index)
 
         return Call(prepare, lambda: ring.touch(index), run, done)
 
     def _copy(self, lane: _Lane, index: int, output: Any) -> Checked:
         """Of a graph, any of its calls: else a profile could leave out the work of those that never are checked."""
         if lane.replay:
-            index = randbelow(len(lane.replay.outputs))
+            index = below(len(lane.replay.outputs))
             output = lane.replay.outputs[index]
         return Checked(copied(output), self._ring.pristine(index))
 
@@ -273,7 +289,7 @@ class CaseTimer:
     def _indices(self, scope: str) -> Sequence[int]:
         if scope == "device_warm":
             return (0,)
-        return range(self._protocol.ring if scope == "device_cold" else len(self._ring))
+        return range(self._protocol.ring if scope in ("device_cold", "device_dirty") else len(self._ring))
 
 
 def rotation(case: PlannedCase, cache_bytes: int, memory_bytes: int, profiles: int, fewest: int) -> int:

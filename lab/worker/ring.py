@@ -3,6 +3,8 @@
 Before every timed call one random stretch of the call's set gets fresh values, in the set and in its twin. They are
 drawn from the inputs themselves, so the inputs stay what they are. A result that was remembered, under whatever key,
 is wrong from then on, as far as it depends on the values in the stretch; a true one costs nothing more.
+
+After a cold call nearly all values of its set change places, so that of a remembered result there is nothing to mend.
 """
 
 import random
@@ -17,6 +19,9 @@ from lab.worker.tensors import copied, raw, same
 STRETCH = 1024  # elements that change together: few lines of any cache
 SIGN = 0x80  # of a float8
 POOL = 262_138  # one less than a prime: no stretch of values comes again before nearly all others came
+
+FEWEST_MIXED = 64  # elements
+BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by the size of an element
 
 Arguments = tuple[Any, ...]
 
@@ -66,6 +71,20 @@ class Ring:
             values, stretch = self._touched
             _negate(values, stretch)
 
+    def mix(self, index: int) -> None:
+        """Have the two halves of a set, and of its twin, change places, at a distance that is no number of rows.
+
+        In place, without memory of its own, for that which was poisoned is to go to the next result; and the same in
+        both, so that what a call wrote to its inputs still is found.
+        """
+        mine, twin = _target(self._sets[index]), _target(self._twins[index])
+        if mine is not None and twin is not None and mine.numel() >= FEWEST_MIXED:
+            half = mine.numel() // 2
+            width = half - self._shuffler.randrange(half // 16)
+            start = self._shuffler.randrange(mine.numel() - 2 * width + 1)
+            for tensor in (mine, twin):
+                _swap(_flat(tensor)[start : start + 2 * width])
+
     def pristine(self, index: int) -> Arguments:
         """A copy of what the set holds, if nobody but this ring wrote to it."""
         twin: Arguments = copied(self._twins[index])
@@ -113,6 +132,13 @@ def _negate(values: Tensor, out: Tensor) -> None:
         torch.bitwise_xor(values, SIGN, out=out)
     else:
         torch.neg(values, out=out)
+
+
+def _swap(flat: Tensor) -> None:
+    """Exchange the first half of the elements for the second, bit by bit."""
+    one, other = flat.view(BITS[flat.element_size()]).chunk(2)
+    for target in (one, other, one):
+        torch.bitwise_xor(one, other, out=target)
 
 
 def _flat(tensor: Tensor) -> Tensor:

@@ -15,15 +15,18 @@ from lab.definition.plan import Plan, PlannedCase, PlannedExperiment
 from lab.evidence.codec import to_data
 from lab.evidence.moment import now
 from lab.evidence.record import Cell, Control, Correctness, Rounds
+from lab.kernels.cuda_build import missing_compiler
 from lab.worker.clock import Clock
+from lab.worker.company import Company
 from lab.worker.compiled import Making, making_of
 from lab.worker.correctness import Check, check_output, check_profile, verdict, worse
 from lab.worker.edges import edge_inputs
 from lab.worker.guard import Guard, Tampering
-from lab.worker.launches import seen
+from lab.worker.launches import interpreted, seen
 from lab.worker.measure import CaseTimer, CaseTimings, Checked, Subject, Witness, rotation
 from lab.worker.ring import Ring, copies
 from lab.worker.stages import Stages
+from lab.worker.unannounced import change_one, scaled_to, unannounced_inputs
 
 Emit = Callable[[str, Any], None]
 Loaded = Callable[..., Any] | Exception
@@ -31,6 +34,10 @@ Key = tuple[str, str, str]  # experiment, operator or case, profile
 PATHS = re.compile(r"/[\w.~-]+/[\w./~+-]+")
 AGAIN = "(again)"  # the A/A control among the timed profiles; no profile can have this name
 FELL_BACK = "fell back: its kernel {} was not launched"
+INTERPRETED = (
+    "Triton's interpreter ran its kernels (TRITON_INTERPRET=1), whose times say nothing of a compiled one: unset "
+    "TRITON_INTERPRET and measure on a GPU"
+)
 UNJOINED = "unjoined"
 TOO_LARGE = "the graphs of all profiles would not fit the GPU's memory"
 
@@ -48,6 +55,7 @@ class Bench:
     stages: Stages
     emit: Emit
     edges: Set[Key]  # the cells that have yet to be asked for edge inputs
+    company: Company
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,7 @@ class Ready:
     subject: Subject
     making: Making
     correctness: Correctness
+    peak_memory_bytes: int | None = None
 
 
 class SweepCase(Witness):
@@ -74,7 +83,9 @@ class SweepCase(Witness):
         self.seeds = tuple(self.shuffler.getrandbits(31) for _ in range(max(protocol.ring, protocol.seeds)))
         self.scopes = [scope for scope in planned.scopes if scope in bench.clock.scopes]
         self.checks: dict[str, list[Check]] = {}
+        self.interpreted: set[str] = set()
         self.charges: dict[str, str] = {}  # what a profile did that no honest one does
+        self.left: dict[str, list[str]] = {}  # settings that it changed, and that were put right
 
     def measure(self, todo: set[str]) -> None:
         profiles = [profile for profile in self.experiment.profiles if profile.name in todo]
@@ -123,6 +134,19 @@ class SweepCase(Witness):
         # Both are always asked: what is not put right here would be laid to the next profile.
         if found := "; ".join(filter(None, (self.bench.guard.broken(), self.clock.tampering()))):
             self.charged(profile, found)
+        left = self.left.setdefault(profile.removesuffix(AGAIN), [])
+        left += [setting for setting in self.bench.guard.left() if setting not in left]
+        for owner, what in self.bench.company.look(profile.removesuffix(AGAIN)):
+            self.charged(owner, what)
+
+    def calling(self, profile: str) -> None:
+        self.bench.company.calling(profile.removesuffix(AGAIN))
+
+    def called(self, profile: str) -> None:
+        self.bench.company.called(profile.removesuffix(AGAIN))
+
+    def taken(self, profile: str, scope: str, seconds: tuple[float, ...], void: int) -> None:
+        self.bench.emit("block", [profile, scope, seconds, void])
 
     def _ring(self, profiles: int) -> Ring:
         operator, protocol = self.case.operator, self.bench.plan.protocol
@@ -155,9 +179,10 @@ class SweepCase(Witness):
             return None
         subject = Subject(function, profile.in_place)
         try:
-            making = self._make(subject, ring)
+            making = self._make(subject, ring, profile.recompiles)
             self.ran(profile.name)  # before anything is judged: the judges themselves may have been replaced
             correctness = self._check(profile, subject, ring)
+            peak_memory_bytes = self._peak_memory(subject, ring)
         except Exception as problem:  # any fault of a profile is a record of its cell, not the end of the sweep
             self.ran(profile.name)
             self._refuse_poison(problem)
@@ -165,17 +190,24 @@ class SweepCase(Witness):
             self._send(profile.name, "wrong" if charge else "failed", charge or fault(problem), None)
             return None
         self.ran(profile.name)
-        item = Ready(profile, subject, making, correctness)
+        item = Ready(profile, subject, making, correctness, peak_memory_bytes)
         if complaint := self.charges.get(profile.name, "") or correctness.message:
             self._send(profile.name, "wrong", complaint, item)
             return None
+        if profile.name in self.interpreted:
+            self._send(profile.name, "skipped", INTERPRETED, item)
+            return None
         return item
 
-    def _make(self, subject: Subject, ring: Ring) -> Making:
+    def _make(self, subject: Subject, ring: Ring, recompiles: bool) -> Making:
         def call() -> Any:
             return subject.function(*ring.pristine(0))
 
-        return making_of(call, again=self.clock.device == "cuda")
+        return making_of(call, again=self.clock.device == "cuda", recompiles=recompiles)
+
+    def _peak_memory(self, subject: Subject, ring: Ring) -> int | None:
+        arguments = ring.pristine(0)  # made before the call, and so no part of what it takes
+        return self.clock.peak_memory_bytes(lambda: subject.function(*arguments))
 
     def _refuse_poison(self, problem: Exception) -> None:
         """A CUDA fault can make the whole process useless: then it ends here, of the fault that did it."""
@@ -187,13 +219,28 @@ class SweepCase(Witness):
     def _check(self, profile: Profile, subject: Subject, ring: Ring) -> Correctness:
         operator = self.case.operator
         sets = [ring.arguments(index) for index in range(len(self.seeds))]
-        with seen() as launched:
+        with seen() as launched, interpreted() as by_the_interpreter:
             correctness = check_profile(
                 operator, subject.function, sets, self.seeds, in_place=profile.in_place, edges=self._edges(profile)
             )
+        if by_the_interpreter:
+            self.interpreted.add(profile.name)
         own = self._own_kernel(profile)
         if own and launched.isdisjoint(one_of(own)) and correctness.passed:
             return replace(correctness, passed=False, message=FELL_BACK.format(own))
+        return self._check_unannounced(profile, subject, correctness) if correctness.passed else correctness
+
+    def _check_unannounced(self, profile: Profile, subject: Subject, correctness: Correctness) -> Correctness:
+        operator, dtype = self.case.operator, getattr(torch, self.case.dtype)
+        if not (found := unannounced_inputs(operator, self.case.shape, dtype, self.clock.device)):
+            return correctness
+        kind, arguments = found
+        operator = scaled_to(operator, arguments)
+        for told in (kind, "one element was changed since the call before"):
+            right = check_profile(operator, subject.function, [arguments], (), in_place=profile.in_place)
+            if not right.passed:
+                return replace(correctness, passed=False, message=f"inputs of which {told}: {right.message}")
+            change_one(arguments)
         return correctness
 
     def _own_kernel(self, profile: Profile) -> str:
@@ -280,6 +327,9 @@ class SweepCase(Witness):
             compiled=item.making.compiled if item else (),
             compile_seconds=item.making.compile_seconds if item else None,
             autotune_seconds=item.making.autotune_seconds if item else None,
+            compiled_blind=item.making.blind if item else "",
+            peak_memory_bytes=item.peak_memory_bytes if item else None,
+            left_behind=tuple(self.left.get(profile, ())),
         )
         self.bench.emit("Cell", to_data(cell))
 
@@ -287,10 +337,11 @@ class SweepCase(Witness):
 def skip_reason(profile: Profile, device: str) -> str:
     """Why a profile cannot run here, or nothing."""
     if device not in profile.devices:
-        return "needs a CUDA GPU, and this run measures the CPU"
+        needed, measured = ("a CUDA GPU", "the CPU") if device == "cpu" else ("a CPU", "a GPU")
+        return f"needs {needed}, and this run measures {measured}"
     if profile.package and find_spec(profile.package) is None:
         return f"{profile.package} is not installed; the optional extra 'peers' brings it"
-    return ""
+    return missing_compiler() if profile.needs_nvcc else ""
 
 
 def fault(problem: Exception) -> str:

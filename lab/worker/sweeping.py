@@ -11,11 +11,12 @@ from lab.evidence.codec import to_data
 from lab.evidence.machine import fingerprint
 from lab.evidence.moment import now
 from lab.evidence.record import Canary, SweepFinish, SweepStart
+from lab.worker.company import Company
 from lab.worker.device import make_clock
 from lab.worker.guard import Guard, Tampering
 from lab.worker.stages import Stages
 from lab.worker.sweep_case import Bench, Emit, Key, Loaded, SweepCase, fault, skip_reason
-from lab.worker.watched import make_guard
+from lab.worker.watched import authors_modules, make_guard
 
 
 def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, Loaded]]:
@@ -28,6 +29,7 @@ def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, L
     for planned in plan.experiments:
         (experiment,) = choose_experiments([planned.name])
         guard.broken()  # puts right what importing the experiments replaced, before any profile can be blamed for it
+        guard.remember(authors_modules())
         wanted = {case.op for case in planned.included_cases}
         for profile in experiment.profiles:
             if (planned.name, profile.name) in left_out or skip_reason(profile, plan.device):
@@ -39,7 +41,7 @@ def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, L
                     functions[planned.name, op, profile.name] = profile.implementations[op]()
                 except Exception as problem:  # a profile's fault is its own, and is told when its cell comes
                     functions[planned.name, op, profile.name] = problem
-                if found := guard.broken():
+                if found := guard.broken_by_loading():
                     functions[planned.name, op, profile.name] = Tampering(f"{found} when it was loaded")
     return guard, functions
 
@@ -55,7 +57,7 @@ def measure(
     try:
         with stages("start"):
             clock = make_clock(plan.device)
-        bench = Bench(plan, sweep, f"{sweep}-{os.getpid()}", clock, functions, guard, stages, emit, edges)
+        bench = Bench(plan, sweep, f"{sweep}-{os.getpid()}", clock, functions, guard, stages, emit, edges, Company())
         with torch.no_grad():
             _run(bench, todo)
     except Exception as problem:

@@ -98,7 +98,9 @@ def test_a_claim_about_no_case() -> None:
 
 
 def test_a_claim_about_an_unknown_scope() -> None:
-    assert_claim_refused("scope is 'wall'; accepted are ['device_cold', 'device_warm', 'graph', 'eager']", scope="wall")
+    assert_claim_refused(
+        "scope is 'wall'; accepted are ['device_cold', 'device_warm', 'graph', 'eager', 'device_dirty']", scope="wall"
+    )
 
 
 @pytest.mark.parametrize("threshold", [0, -1, float("nan")])

@@ -119,7 +119,7 @@ def test_a_plan_of_another_schema_is_refused_with_both_numbers(tmp_path: Path) -
     save_plan(plan_of(), tmp_path)
     data = json.loads((tmp_path / "plan.json").read_text())
     (tmp_path / "plan.json").write_text(json.dumps(data | {"schema": 99}))
-    with pytest.raises(RunError, match=r"plan\.json: schema 99; this version of the lab reads schemas 1 to 5"):
+    with pytest.raises(RunError, match=r"plan\.json: schema 99; this version of the lab reads schemas 1 to 6"):
         load_plan(tmp_path)
 
 

@@ -12,7 +12,12 @@ from lab.evidence.source import ROOT, child_environment, commit_digest, commit_o
 FILES = {
     "lab/run.py": "print('run')\n",
     "lab/kernels/rmsnorm.py": "print('kernel')\n",
+    "lab/kernels/cuda/rmsnorm.cu": "int run();\n",
+    "lab/kernels/cuda/rows.cuh": "// shared\n",
+    "lab/kernels/cuda/notes.md": "not compiled\n",
     "experiments/norms.py": "print('experiment')\n",
+    "experiments/mine/kernels.py": "print('a part of it')\n",
+    "experiments/audits/papers.py": "print('no measurement')\n",
     "pyproject.toml": "[project]\n",
     "README.md": "read me\n",
     "site_templates/page.html": "<p>\n",
@@ -20,7 +25,15 @@ FILES = {
     "experiments/evidence/run/journal.jsonl": "{}\n",
     "tests/lab/run.py": "print('not measured')\n",
 }
-MEASURED = ("lab/run.py", "lab/kernels/rmsnorm.py", "experiments/norms.py", "pyproject.toml")
+MEASURED = (
+    "lab/run.py",
+    "lab/kernels/rmsnorm.py",
+    "lab/kernels/cuda/rmsnorm.cu",
+    "lab/kernels/cuda/rows.cuh",
+    "experiments/norms.py",
+    "experiments/mine/kernels.py",
+    "pyproject.toml",
+)
 
 
 def git(root: Path, *arguments: str) -> str:

@@ -1,43 +1,50 @@
-"""How long is left: told from the cells that were measured."""
+"""What a waiting person is told."""
 
 import pytest
 from factory import cell
 
-from lab.supervisor.progress import Estimate, in_words
+from lab.evidence.record import Cell
+from lab.supervisor.estimate import Estimate
+from lab.supervisor.progress import RunProgress, in_words
 
-PROFILES = ("one", "two", "three", "absent")
-PLANNED = [(sweep, ("e", "case", profile)) for sweep in range(2) for profile in PROFILES]
+PROFILES = ("one", "two", "absent")
 
 
-def taken(profile: str, sweep: int = 0, outcome: str = "measured", process: str = "0-1") -> object:
+def taken(profile: str, sweep: int = 0, outcome: str = "measured", process: str = "0-1") -> Cell:
     return cell("e", "case", profile, sweep, process, outcome)
 
 
-def estimate(*cells: object, idle: tuple[str, ...] = ()) -> Estimate:
-    made = Estimate(PLANNED, [("e", "case", profile) for profile in idle])
-    for each in cells:
-        made.take(each)  # type: ignore[arg-type]
-    return made
+class Hand:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
 
 
-def test_cells_that_are_skipped_are_no_sign_of_speed() -> None:
-    assert estimate(taken("absent", outcome="skipped")).left_seconds(1.0) is None
-    found = estimate(taken("absent", outcome="skipped"), taken("one")).left_seconds(10.0)
-    assert found == pytest.approx(10.0 * 5)  # two of this sweep and three of the next; "absent" takes no time
+def test_the_time_left_follows_from_the_stages_that_were_announced(capsys: pytest.CaptureFixture[str]) -> None:
+    hand = Hand()
+    ahead = {(sweep, ("e", "case", name)) for sweep in range(2) for name in PROFILES}
+    progress = RunProgress(Estimate(ahead=ahead, idle=set()), 0, 2, hand)
+    for stage, now in (("check", 0.0), ("time", 2.0)):
+        hand.seconds = now
+        progress.stage(0, "case", "one", stage)
+    hand.seconds = 12.0
+    progress.cells([taken("one"), taken("absent", outcome="skipped", process="")])
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("  [1/6, about ")
+    # two: 12 s in this sweep; both in the next: 10 s and a share of the 2 s of the check.
+    assert told[1].startswith("  [2/6, about 33 s left] case  absent  skipped")
 
 
-def test_cells_known_to_be_idle_are_not_waited_for() -> None:
-    assert estimate(taken("one"), idle=("absent",)).left_seconds(10.0) == pytest.approx(50.0)
-
-
-def test_a_cell_that_crashed_took_its_time() -> None:
-    assert estimate(taken("one", outcome="crashed")).left_seconds(10.0) == pytest.approx(70.0)
-
-
-def test_more_sweeps_take_more_time() -> None:
-    longer = estimate(taken("one"), idle=("absent",))
-    longer.add([(2, ("e", "case", "one"))])
-    assert longer.left_seconds(10.0) == pytest.approx(60.0)
+def test_more_cells_than_planned_are_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = RunProgress(Estimate(ahead={(0, ("e", "case", "one"))}, idle=set()), 0, 1)
+    progress.more([(0, ("e", "case", "one")), (1, ("e", "case", "one"))])
+    progress.cells([taken("one")])
+    progress.cells([taken("one", sweep=1)])
+    assert [line.split(",")[0].split("]")[0] for line in capsys.readouterr().err.splitlines()] == ["  [1/2", "  [2/2"]
 
 
 def test_an_estimate_is_told_as_roughly_as_it_is_known() -> None:

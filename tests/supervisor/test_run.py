@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -204,7 +205,9 @@ def test_a_profile_that_crashes_its_process_twice_is_not_run_again(toyshop: Path
     assert {cell.outcome for cell in others} == {"measured"}
     assert len(others) == 2 * 3 * 2
     assert len({cell.process for cell in others if cell.sweep == 1}) == 1
-    assert re.search(r"^time: .* in 2 worker processes: .*time \d", said[-1])
+    told = "\n".join(said)
+    assert re.search(r"^time: [\d.]+ s now, in 2 worker processes$", told, re.MULTILINE)
+    assert re.search(r"^  loading, several workers at once +[\d.]+ s$", told, re.MULTILINE)
 
 
 def test_edge_inputs_are_asked_until_they_are_answered_and_then_no_more(toyshop: Path) -> None:
@@ -483,7 +486,7 @@ EXTENDED = dataclasses.replace(QUICK, most_sweeps=4)
 
 def test_imprecise_cases_and_only_those_are_measured_again(toyshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr("lab.supervisor.run.imprecise_cases", imprecise_until(3, asked))
+    monkeypatch.setattr("lab.supervisor.more.imprecise_cases", imprecise_until(3, asked))
     found = cells_of(measure(toy_plan("pair", protocol=EXTENDED), toyshop / "r"))
     assert asked == [1, 2, 3]
     assert Counter((cell.sweep, cell.case) for cell in found) == {
@@ -494,7 +497,7 @@ def test_imprecise_cases_and_only_those_are_measured_again(toyshop: Path, monkey
 
 def test_no_more_sweeps_are_measured_than_the_protocol_allows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr("lab.supervisor.run.imprecise_cases", imprecise_until(9, asked))
+    monkeypatch.setattr("lab.supervisor.more.imprecise_cases", imprecise_until(9, asked))
     plan = toy_plan("pair", protocol=dataclasses.replace(QUICK, most_sweeps=QUICK.sweeps))
     assert len(cells_of(measure(plan, begun(tmp_path / "toy", plan)))) == 4
     assert asked == []
@@ -503,7 +506,7 @@ def test_no_more_sweeps_are_measured_than_the_protocol_allows(tmp_path: Path, mo
 def test_a_resumed_run_asks_for_the_same_sweeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No worker is needed: the second sweep of the second case was measured before the run broke off."""
     asked: list[int] = []
-    monkeypatch.setattr("lab.supervisor.run.imprecise_cases", imprecise_until(2, asked))
+    monkeypatch.setattr("lab.supervisor.more.imprecise_cases", imprecise_until(2, asked))
     plan = toy_plan("pair", protocol=EXTENDED)
     directory = begun(tmp_path / "toy", plan)
     for cell in cells_of(journal.read(directory / journal.NAME).records):
@@ -547,9 +550,61 @@ def test_a_directory_that_holds_a_plan_only_is_begun_anew(tmp_path: Path) -> Non
     plan = toy_plan("steady")
     directory = begun(tmp_path / "toy", plan, keep=lambda record: False)
     other = toy_plan("steady", profiling=True, protocol=dataclasses.replace(QUICK, sweeps=0))
-    records = measure(other, directory)
-    assert isinstance(records[0], RunStart)
-    assert records[0].plan_digest == other.digest
+    with pytest.raises(RunError, match="nothing was measured"):
+        measure(other, directory)
+    (start,) = journal.read(directory / "nothing-measured.jsonl").records
+    assert isinstance(start, RunStart)
+    assert start.plan_digest == other.digest
+
+
+# Nothing measured, and a journal that others write to
+
+
+def test_a_run_that_measured_nothing_ends_with_an_error_and_can_be_started_again(toyshop: Path) -> None:
+    only_a_gpu = toy_plan("needy", run_id="r")
+    with pytest.raises(RunError) as refusal:
+        run(only_a_gpu, toyshop / "r", lambda text: None)
+    assert "nothing was measured: needs a CUDA GPU, and this run measures the CPU (2 cells)" in str(refusal.value)
+    assert "can be started again under its name" in str(refusal.value)
+    records = measure(toy_plan("steady", run_id="r"), toyshop / "r")
+    assert {cell.outcome for cell in cells_of(records)} == {"measured"}
+
+
+def test_a_journal_that_is_cut_while_the_run_goes_on_ends_the_run(tmp_path: Path) -> None:
+    plan = toy_plan("steady", profiling=True)
+    directory = begun(tmp_path / "toy", plan, keep=lambda record: not isinstance(record, Counters))
+    path = directory / journal.NAME
+
+    def cut_it(said: str) -> None:
+        if said.startswith("profiling"):
+            path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
+
+    with pytest.raises(RunError, match=r"another program has altered it while the run went on"):
+        run(plan, directory, cut_it)
+    assert not any(isinstance(record, RunFinish) for record in journal.read(path).records)
+
+
+# Fresh caches
+
+
+def test_every_worker_has_a_cache_of_its_own_that_holds_binaries_and_no_choices(toyshop: Path) -> None:
+    protocol = dataclasses.replace(QUICK, sweeps=2, fresh_caches=True)
+    measure(toy_plan("caching", protocol=protocol), toyshop / "r")
+    seen = [json.loads(line) for line in (toyshop / "caches-seen.jsonl").read_text().splitlines()]
+    by_folder = {each["triton"]: each for each in reversed(seen)}  # what each process found first
+    assert len(by_folder) == 3  # the one that compiled ahead, and two sweeps
+    assert len({each["inductor"] for each in by_folder.values()}) == 3
+    ahead, first, second = sorted(by_folder.values(), key=lambda each: each["ahead"], reverse=True)
+    assert ahead["binaries"] == []
+    assert first["binaries"] == second["binaries"] == ["add.cubin"]
+    assert not any(each["choices"] or each["graphs"] for each in by_folder.values())
+    assert not (toyshop / "r" / "caches").exists()
+
+
+def test_a_profile_that_crashes_while_compiling_ahead_costs_nothing_there(toyshop: Path) -> None:
+    plan = toy_plan("fragile", protocol=dataclasses.replace(QUICK, fresh_caches=True))
+    found = cells_of(measure(plan, toyshop / "r"))
+    assert {cell.outcome for cell in found if cell.profile != "crashes"} == {"measured"}
 
 
 def test_a_file_where_the_runs_directory_would_be_is_told(tmp_path: Path) -> None:
@@ -682,7 +737,9 @@ def test_a_run_goes_on_where_counters_are_blocked(tmp_path: Path, monkeypatch: p
 def test_the_pass_is_told_what_the_sweeps_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Cell] = []
 
-    def profile(plan: Plan, experiment: object, directory: Path, timed: Iterable[Cell]) -> Iterator[Counters]:
+    def profile(
+        plan: Plan, experiment: object, directory: Path, timed: Iterable[Cell], environment: object
+    ) -> Iterator[Counters]:
         told.extend(timed)
         return iter(())
 
@@ -718,7 +775,9 @@ def test_readings_are_kept_as_they_come_and_only_what_is_missing_is_asked_for(
 ) -> None:
     asked: list[list[tuple[str, str, str]]] = []
 
-    def read(plan: Plan, experiment: object, directory: Path, waiting: list[tuple[str, str, str]]) -> Iterator[Reading]:
+    def read(
+        plan: Plan, experiment: object, directory: Path, waiting: list[tuple[str, str, str]], environment: object
+    ) -> Iterator[Reading]:
         asked.append(waiting)
         for number, (case, profile, instrument) in enumerate(waiting):
             if len(asked) == 1 and number == 2:

@@ -24,7 +24,7 @@ from lab.definition.experiment import CEILINGS
 from lab.definition.plan import Plan
 from lab.errors import LabError, StoreError
 from lab.evidence import journal
-from lab.evidence.record import Counters, Kernel, Record
+from lab.evidence.record import Cell, Control, Counters, Kernel, Record, Timing
 from lab.tracking.fill import track, views
 from lab.verdict.judge import POLICY_VERSION
 from lab.verdict.results import load_run
@@ -175,7 +175,7 @@ def test_profiles_that_cannot_be_told_apart_share_the_first_place(runs: Path) ->
     seconds = {"plain": 20.1e-6, "fast": 20e-6}
     fill(write_run(runs / "night-3", plan, records_of(plan, seconds)), runs)
 
-    assert {child(runs, LARGE, name).data.tags["lab.place"] for name in seconds} == {"1 FASTEST (tie)", "2 tie"}
+    assert {child(runs, LARGE, name).data.tags["lab.place"] for name in seconds} == {"1 tie", "2 tie"}
 
 
 def test_one_sweep_proves_no_winner(runs: Path) -> None:
@@ -346,6 +346,7 @@ def test_a_run_on_the_cpu_is_plainly_labelled(runs: Path) -> None:
         pytest.param("skipped", "FINISHED", id="skipped"),
         pytest.param("failed", "FAILED", id="failed"),
         pytest.param("wrong", "FAILED", id="wrong"),
+        pytest.param("crashed", "FAILED", id="crashed"),
     ],
 )
 def test_a_cell_without_a_time_says_why(runs: Path, outcome: str, status: str) -> None:
@@ -357,6 +358,40 @@ def test_a_cell_without_a_time_says_why(runs: Path, outcome: str, status: str) -
     assert run.data.tags["lab.place"] == outcome
     assert not [key for key in run.data.metrics if not key.startswith("ncu/")]
     assert parents(runs)[0].data.metrics[f"cells/{outcome}"] == 1
+
+
+def test_a_cell_that_crashed_while_it_was_loaded_is_tracked_from_the_start_of_the_run(runs: Path) -> None:
+    """No sweep had begun: its records name no process."""
+    plan = doubling_plan()
+    outcomes = {(case, "fast"): ("crashed", "the worker was killed by SIGSEGV (load)") for case in (SMALL, LARGE)}
+    records = records_of(plan, SECONDS, outcomes=outcomes)
+    lost = [
+        dataclasses.replace(record, process="") if isinstance(record, Cell) and record.profile == "fast" else record
+        for record in records
+    ]
+    fill(write_run(runs / "night-3", plan, lost), runs)
+
+    run = child(runs, LARGE, "fast")
+    assert (run.info.status, run.data.tags["lab.place"]) == ("FAILED", "crashed")
+    assert run.info.start_time == parents(runs)[0].info.start_time
+
+
+def test_a_lead_that_the_same_code_shows_over_itself_is_a_tie(runs: Path) -> None:
+    plan = doubling_plan()
+    records = records_of(plan, {"plain": 40e-6, "fast": 36e-6})
+    apart = [
+        dataclasses.replace(record, timings=tuple(_longer(timing, 1.2) for timing in record.timings))
+        if isinstance(record, Control)
+        else record
+        for record in records
+    ]
+    fill(write_run(runs / "night-3", plan, apart), runs)
+
+    assert child(runs, LARGE, "fast").data.tags["lab.place"] == "1 tie"
+
+
+def _longer(timing: Timing, factor: float) -> Timing:
+    return dataclasses.replace(timing, rounds=tuple(tuple(s * factor for s in block) for block in timing.rounds))
 
 
 def test_a_cell_that_was_not_planned_has_no_run(runs: Path) -> None:

@@ -202,10 +202,12 @@ def test_a_case_that_the_run_left_out_is_not_judged() -> None:
 def test_claims_about_traffic_are_no_members_of_the_family_of_speedups() -> None:
     """A speed-up that is clear by itself, and not among twenty more."""
     near = Speedup(ratio=1.03, low=1.03 / 1.008, high=1.03 * 1.008, sweep_ratios=(1.03,) * 5)
-    clear = Verdict(status=Status.SUPPORTED, reason="", speedup=near)
+    clear = Verdict(status=Status.SUPPORTED, reason="", speedup=near, weighed=True)
+    far = Speedup(ratio=0.9, low=0.899, high=0.901, sweep_ratios=(0.9,) * 5)
+    refuted = Verdict(status=Status.REFUTED, reason="", speedup=far, weighed=True)
     for others, status in (
         ([judge_traffic(side(), side(n), 2.0) for n in range(190, 210)], Status.SUPPORTED),
-        ([dataclasses.replace(clear, status=Status.REFUTED)] * 20, Status.INCONCLUSIVE),
+        ([refuted] * 20, Status.INCONCLUSIVE),
     ):
         verdicts = dict(enumerate([clear, *others]))
         together = judge_family(verdicts, dict.fromkeys(verdicts, 1.02))

@@ -1,4 +1,4 @@
-"""One sweep more is asked for where an interval is wide, never where it lies somewhere."""
+"""One sweep more is asked for near a threshold, and where an interval is wide."""
 
 import dataclasses
 
@@ -6,7 +6,8 @@ import pytest
 from counting import FAST_MOVES_THE_LEAST, PLAIN_MOVES_TWICE
 from factory import LARGE, SMALL, plan_of, records_of, small_experiment
 
-from lab.verdict.precision import imprecise_cases
+from lab.verdict.precision import imprecise_cases, wants_another
+from lab.verdict.statistics import Speedup
 
 NOISE = {"calm": 0.001, "restless": 0.2}
 
@@ -24,10 +25,47 @@ def test_cases_with_wide_intervals_are_named() -> None:
     assert imprecise(NOISE["restless"]) == {("doubling", SMALL.name), ("doubling", LARGE.name)}
 
 
-@pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE.keys())
-@pytest.mark.parametrize(("fast", "plain"), [(40e-6, 20e-6), (20e-6, 20e-6), (20e-6, 20.4e-6), (20e-6, 900e-6)])
-def test_where_the_ratio_lies_does_not_matter(noise: float, fast: float, plain: float) -> None:
-    assert imprecise(noise, fast, plain) == imprecise(noise)
+@pytest.mark.parametrize(("fast", "plain"), [(20e-6, 20.4e-6), (20e-6, 20.41e-6), (20e-6, 20.39e-6)])
+def test_cases_near_a_threshold_are_named_however_calm(fast: float, plain: float) -> None:
+    assert imprecise(NOISE["calm"], fast, plain) == {("doubling", SMALL.name), ("doubling", LARGE.name)}
+
+
+@pytest.mark.parametrize(("fast", "plain"), [(40e-6, 20e-6), (20e-6, 20e-6), (20e-6, 900e-6)])
+def test_on_which_side_of_the_threshold_a_claim_lies_does_not_matter(fast: float, plain: float) -> None:
+    assert imprecise(NOISE["calm"], fast, plain) == set()
+
+
+def of(value: float, half_width: float, sweeps: int = 5) -> Speedup:
+    return Speedup(
+        ratio=value, low=value / (1 + half_width), high=value * (1 + half_width), sweep_ratios=(value,) * sweeps
+    )
+
+
+def test_a_case_stops_early_only_where_it_is_clear_at_a_far_stricter_level() -> None:
+    """At its own level a claim is clear at one half-width; five sweeps reach a tenth of that level at about two."""
+    assert wants_another(of(1.02 * 1.011, 0.01), 1.02, 1, 0.02)
+    assert wants_another(of(1.02 / 1.011, 0.01), 1.02, 1, 0.02)
+    assert not wants_another(of(1.02 * 1.021, 0.01), 1.02, 1, 0.02)
+    assert not wants_another(of(1.02 / 1.021, 0.01), 1.02, 1, 0.02)
+
+
+def test_among_many_claims_a_case_must_be_clearer() -> None:
+    assert wants_another(of(1.02 * 1.021, 0.01), 1.02, 60, 0.02)
+    assert not wants_another(of(1.02 * 1.05, 0.01), 1.02, 60, 0.02)
+
+
+def test_a_wide_interval_wants_another_sweep_however_clear() -> None:
+    assert wants_another(of(5.5, 0.03), 1.02, 1, 0.02)
+
+
+def test_where_each_sweep_is_a_draw_of_the_autotuner_there_are_never_enough() -> None:
+    plan = plan_of(experiments=[small_experiment()])
+    drawn = tuple(dataclasses.replace(p, recompiles=True) for p in plan.experiments[0].profiles)
+    plan = dataclasses.replace(plan, experiments=(dataclasses.replace(plan.experiments[0], profiles=drawn),))
+    fresh = dataclasses.replace(plan, protocol=dataclasses.replace(plan.protocol, fresh_caches=True))
+    times = {(SMALL.name, "fast"): 20e-6, (SMALL.name, "plain"): 40e-6}
+    assert imprecise_cases(plan, records_of(plan, times, noise=NOISE["calm"])) == set()
+    assert imprecise_cases(fresh, records_of(fresh, times, noise=NOISE["calm"])) == {("doubling", SMALL.name)}
 
 
 def test_a_case_without_two_sides_is_not_measured_again() -> None:

@@ -10,7 +10,7 @@ from lab.definition.catalogue import choose_experiments
 from lab.evidence.record import Reading
 from lab.profiler.readings import DIRTY_FLUSH, DO_BENCH, NVBENCH
 from lab.verdict.results import RunResult, judge_run
-from lab.verdict.validity import Agreement, Study, sessions, study
+from lab.verdict.validity import Agreement, Study, can_fail, sessions, study
 
 PLAIN = {"plain": 30e-6, "plain-again": 30e-6, "triton": 20e-6, "triton-again": 20e-6}
 EXTRA = {"extra-1": 30.3e-6, "extra-2": 30.6e-6, "extra-5": 31.5e-6}
@@ -61,6 +61,25 @@ def test_known_extra_work_is_found_and_its_ratio_covered(found: Study) -> None:
     assert five.withheld == 0
     missed = study([validity_run(**{"extra-5": 30e-6})])
     assert next(power for power in missed.power if power.claim == "extra-5").right == 0
+
+
+def test_a_test_that_no_verdict_can_fail_is_not_counted(found: Study) -> None:
+    """At 2 % the ratio lies on the threshold: any verdict is right, and a count of right ones would say nothing."""
+    two = next(power for power in found.power if power.claim == "extra-2")
+    assert (two.right, two.trials > 0) == (None, True)
+    assert not can_fail(("supported", "refuted", "inconclusive", "rerun-noise"))
+    assert not can_fail(())
+    assert can_fail(("refuted", "inconclusive", "rerun-noise"))
+
+
+def test_cells_that_the_first_run_did_not_measure_are_counted_too() -> None:
+    few, more = norms(1), norms(2)
+    (experiment,) = few.experiments
+    kept = {key: cell for key, cell in experiment.cells.items() if key[1] == "torch-fused"}
+    few = dataclasses.replace(few, experiments=(dataclasses.replace(experiment, cells=kept),))
+    (repeat,) = study([few, more, norms(3)]).repeats
+    (whole,) = study([more, norms(3)]).repeats
+    assert repeat.cells == whole.cells > 0
 
 
 def norms(seed: int, scale: float = 1.0, gpu_id: str = "a") -> RunResult:

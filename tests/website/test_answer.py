@@ -43,7 +43,7 @@ def answer_of(item: Judged) -> str:
 def test_it_says_where_by_how_much_how_surely_and_with_what_verdict() -> None:
     text = answer_of(item_of())
     assert text.startswith("On one NVIDIA H100 80GB HBM3, in GPU time with nothing cached: fast ran 1.00")
-    assert text.endswith("] as fast as plain (refuted: supported at 1 of 2 cases).")
+    assert text.endswith("] as fast as plain (refuted: supported at 1 of 2 cases, a tie at 1).")
     assert text.count("× [") == 2
 
 
@@ -55,7 +55,7 @@ def test_every_figure_of_it_has_a_source() -> None:
         for name in figure.source.split("/")[1:]:
             node = node[name]
         assert node == figure.value
-    assert len(figures) == 6
+    assert len(figures) == 7
 
 
 def test_one_case_is_told_once() -> None:
@@ -89,7 +89,7 @@ def test_a_subject_is_not_named_twice_running() -> None:
 def test_a_glance_holds_verdict_effect_interval_and_baseline() -> None:
     item = item_of()
     (glance,) = glances(item, Ledger(item.data))
-    assert (glance.status, told(glance.claimed), glance.baseline) == ("refuted", "faster than plain", "plain")
+    assert (glance.status, glance.claimed, glance.baseline) == ("refuted", "faster than plain by 2 % or more", "plain")
     assert [end.case for end in glance.ends] == [LARGE.name, SMALL.name]
     assert all(end.ratio and end.interval for end in glance.ends)
 

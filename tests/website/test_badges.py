@@ -52,7 +52,7 @@ def test_where_not_every_case_was_fit_to_be_judged_no_range_speaks_for_all() -> 
     assert said(claimed({key: time for key, time in TIMES.items() if key != (LARGE.name, "fast")})).endswith(
         ": no-evidence"
     )
-    assert said(claimed(noise=0.3)) == "doubling: fast vs plain: rerun-noise, H100 80GB HBM3, f32"
+    assert said(claimed(noise=0.3, threshold=1.8)) == "doubling: fast vs plain: rerun-noise, H100 80GB HBM3, f32"
 
 
 def test_where_some_cases_were_not_fit_to_be_judged_it_says_of_how_many_it_speaks() -> None:
@@ -74,7 +74,7 @@ def test_evidence_of_a_cpu_says_so() -> None:
 def test_a_description_holds_the_claim_its_shapes_and_its_evidence() -> None:
     item = claimed()
     described = badge(item, item.plan.claims[0]).description
-    for words in ("Fast is faster than plain.", "on NVIDIA H100 80GB HBM3", "GPU time, nothing cached",
+    for words in ("Fast is faster than plain, by 2 % or more.", "on NVIDIA H100 80GB HBM3", "GPU time, nothing cached",
                   "64x128 f32 doubling, 4096x4096 f32 doubling", "It holds for nothing else.",
                   "Evidence abababababab of 2026-01-02."):  # fmt: skip
         assert words in described, words
@@ -135,7 +135,7 @@ def test_the_page_of_badges_has_markdown_for_each(address: str) -> None:
     assert picture.path == "experiments/doubling/badges/fast-beats-plain.svg"
     ((_, markdown),) = page.view["page"].badges
     at = f"{address or 'ADDRESS/'}experiments/doubling"
-    words = r"It is \*fast\* \[really\]."
+    words = r"It is \*fast\* \[really\], faster by 2 % or more."
     assert markdown == f"[![{words}]({at}/{picture.path.split('/', 2)[2]})]({at}/index.html#claim-fast-beats-plain)"
 
 

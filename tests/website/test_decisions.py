@@ -1,6 +1,8 @@
 """Decision records: parsed strictly, tied to claims, and aged by what the evidence says now."""
 
 import datetime
+import re
+import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -9,13 +11,14 @@ from counting import PLAIN_MOVES_TWICE, counted_run, once
 from factory import plan_of, records_of
 
 from lab.errors import DefinitionError
+from lab.evidence.source import ROOT
 from lab.verdict.results import RunResult, judge_run
 from lab.website.data.judged import Judged
 from lab.website.data.published import experiment_data
 from lab.website.decision_records import check_records, load_decisions
 from lab.website.decisions import Decision, Freshness, Standing, freshness, refuse_unacknowledged, standings
 from lab.website.outputs import Gathered
-from lab.website.pages.decisions import decision_rows
+from lab.website.pages.decisions import decision_rows, support_view
 from lab.website.pages.experiment import decision_link
 
 CLAIM = "large-triton-rmsnorm-beats-torch-fused"
@@ -75,6 +78,15 @@ def gate(tmp_path: Path, seconds: dict[str, float], text: str = RECORD) -> None:
 
 def test_a_decision_whose_claim_is_supported_is_fresh(tmp_path):
     assert freshness(standing(tmp_path, FAST)) is Freshness.FRESH
+
+
+def test_a_run_without_a_gpu_challenges_no_decision_that_was_made_with_one(tmp_path):
+    plan = plan_of("on-a-cpu", device="cpu", sweeps=3)
+    on_a_cpu = judged(judge_run(plan, records_of(plan, {"torch-fused": 1e-3})), "cpu")
+    (found,) = standings(record(tmp_path), [on_a_cpu], [], TODAY)
+    assert (found.freshness, found.why, found.now.status) == (Freshness.FRESH, "", "no-evidence")
+    (late,) = standings(record(tmp_path), [on_a_cpu], [], datetime.date(2027, 1, 1))
+    assert late.freshness is Freshness.EXPIRED
 
 
 def test_a_decision_whose_claim_is_refuted_is_challenged_and_must_be_acknowledged(tmp_path):
@@ -286,3 +298,83 @@ def test_a_decision_on_traffic_drifts_when_its_bytes_moved_by_more_than_passes_d
     text = text.replace("normalization-fusion/{claim}", f"{now.plan.name}/{name}")
     found = standings(record(tmp_path, text), [now], [before], TODAY)
     assert freshness(found) is state
+
+
+REVIEWED = """reviewed:
+  - date: 2026-01-10
+    evidence: "aaaa"
+    says: Measured again, and it stands.
+  - date: 2026-02-10
+    evidence: "bbbb"
+    says: Measured again on a newer card.
+---
+Because"""
+SLOWER = {"torch-fused": 30e-6, "triton-fused-rmsnorm": 18e-6}
+
+
+def test_freshness_is_held_against_the_last_review_and_the_first_evidence_stays(tmp_path):
+    text = RECORD.replace("expects: supported", "expects: supported\n    evidence: abc123")
+    then, now = evidence_of(SLOWER, "abc123def"), evidence_of(FAST, "bbbbbb")
+    (found,) = standings(record(tmp_path / "a", text), [now], [then, now], TODAY)
+    assert found.freshness is Freshness.DRIFTED
+    reviewed = record(tmp_path / "b", text.replace("---\nBecause", REVIEWED))
+    (found,) = standings(reviewed, [now], [then, now], TODAY)
+    assert found.freshness is Freshness.FRESH
+    assert found.then is not None
+    assert found.then.judged is then
+    assert found.at("bbbb") is not None
+    assert [review.says for review in reviewed.reviewed][-1] == "Measured again on a newer card."
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "message"),
+    [
+        ("2026-02-10", "2026-01-05", "reviewed is not in order"),
+        ("2026-01-10", "2026-01-01", "reviewed is not in order"),
+        ('    evidence: "bbbb"\n', "", "each of reviewed must have"),
+        ("says: Measured again, and it stands.", "says: ''", "field 'says' is ''"),
+    ],
+)
+def test_a_review_that_is_out_of_order_or_says_nothing_is_refused(tmp_path, was, becomes, message):
+    with pytest.raises(DefinitionError, match=message):
+        record(tmp_path, RECORD.replace("---\nBecause", REVIEWED.replace(was, becomes)))
+
+
+def test_a_review_of_evidence_that_is_not_published_is_refused(tmp_path):
+    decision = record(tmp_path, RECORD.replace("---\nBecause", REVIEWED))
+    check_records([decision], ["aaaa1", "bbbb2"])
+    with pytest.raises(DefinitionError, match="is pinned to evidence 'bbbb', which is not published"):
+        check_records([decision], ["aaaa1"])
+
+
+# The same run, before a digest covered the commit that was measured.
+RENAMED = {"5d2b8c0abbaf"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "experiments" / "decisions").glob("*.md")), ids=lambda path: path.stem)
+def test_no_record_of_the_lab_lost_evidence_that_it_once_named(path):
+    """As far as the history of this checkout goes: what it was decided on, and each review, stay."""
+    history = subprocess.run(
+        ["git", "log", "-p", "--format=", "--", path], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    named = set(re.findall(r'^\+ +evidence: "([0-9a-f]+)"', history, re.MULTILINE)) - RENAMED
+    assert named <= set(re.findall(r'evidence: "([0-9a-f]+)"', path.read_text(encoding="utf-8")))
+
+
+def test_a_case_that_was_too_noisy_one_time_is_no_drift(tmp_path):
+    """The range then and now is that of the cases which could be judged both times."""
+    text = RECORD.replace("expects: supported", "expects: supported\n    evidence: abc123")
+    now, then = evidence_of(FAST), evidence_of(FAST, "abc123def")
+    cases = then.data["claims"][CLAIM]["cases"]
+    noisy = next(iter(cases))
+    changed = {**cases, noisy: {**cases[noisy], "status": "rerun-noise", "ratio": 9.0, "low": 8.0, "high": 10.0}}
+    claims = {**then.data["claims"], CLAIM: {**then.data["claims"][CLAIM], "cases": changed}}
+    then = Judged(plan=then.plan, data={**then.data, "claims": claims})
+    (found,) = standings(record(tmp_path, text), [now], [then, now], TODAY)
+    assert found.freshness is Freshness.FRESH
+    view = support_view(found, preview=False)
+    assert view.then is not None
+    assert view.now is not None
+    assert [part.text for part in view.then.span if not isinstance(part, str)] == [
+        part.text for part in view.now.span if not isinstance(part, str)
+    ]

@@ -49,7 +49,7 @@ def test_first_evidence_and_every_change_have_an_entry_and_what_stayed_has_none(
     change, first = entries(gathered(FIRST, SECOND, THIRD))
     assert first.title == "Doubling: first verdicts on NVIDIA H100 80GB HBM3"
     assert (first.updated, first.about) == ("2026-01-02T03:30:00Z", f"doubling/first/{FIRST.digest[:12]}")
-    assert change.title == "Doubling: supported → refuted: Fast is faster than plain."
+    assert change.title == "Doubling: supported → refuted: Fast is faster than plain, by 2 % or more."
     assert change.updated == "2026-02-02T03:30:00Z"
     assert change.about == f"doubling/fast-beats-plain/{SECOND.digest[:12]}"
     assert "run first before it found it supported" in change.summary

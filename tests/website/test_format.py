@@ -21,3 +21,18 @@ def test_significant_digits_are_counted_after_rounding(value: float, digits: int
 )  # fmt: skip
 def test_a_distance_has_no_more_decimals_than_a_clock_can_tell(seconds: float, text: str) -> None:
     assert format.distance(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "threshold", "text"),
+    [(1.0155, 1.02, "1.016×"), (1.01996, 1.02, "1.01996×"), (1.0204, 1.02, "1.0204×"), (1.02, 1.02, "1.02×"),
+     (0.976, 0.98, "0.976×"), (1.31, 1.02, "1.31×"), (1.0155, None, "1.02×")],
+)  # fmt: skip
+def test_no_figure_is_rounded_onto_a_threshold_or_across_it(value: float, threshold: float | None, text: str) -> None:
+    assert format.beside(threshold, lambda v: f"{v:.2f}×")(value) == text
+
+
+def test_an_interval_that_ends_short_of_a_threshold_is_seen_to() -> None:
+    assert format.interval(0.991, 1.0196, 1.02) == "[0.991, 1.0196]"
+    assert format.ratio(1.0197, 1.01, 1.04, 1.02) == "1.0197×"
+    assert format.brief_interval(1.0199, 1.14, 1.02) == "[1.0199, 1.140]"

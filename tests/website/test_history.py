@@ -7,6 +7,7 @@ from factory import FAST_BEATS_PLAIN, SMALL, machine, plan_of, records_of, small
 
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
+from lab.website.data.verdict_log import CARD, ONLY_DATA, changes
 from lab.website.pages.history import HistorySection, history_section
 
 FASTER = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}
@@ -78,18 +79,31 @@ def test_a_verdict_that_turned_is_logged_with_what_else_had_changed() -> None:
     found = section_of(run_of("one"), run_of("two", SLOWER, on=machine(torch="2.12.0")), run_of("three", SLOWER))
     (turn,) = found.turns
     assert (turn.before, turn.after, turn.run_id) == ("supported", "refuted", "two")
-    assert turn.why == "software"
+    assert turn.why == "this, or chance: torch 2.11.0 → 2.12.0"
     assert [row.changed for row in found.rows] == [True, True, False]
 
 
 def test_a_claim_that_was_asked_otherwise_is_said_to_be() -> None:
     (turn,) = section_of(run_of("one"), run_of("two", threshold=2.0)).turns
-    assert (turn.after, turn.why) == ("refuted", "the claim itself")
+    assert (turn.after, turn.why) == ("refuted", "this, or chance: the claim's threshold 1.02 → 2.0")
 
 
 def test_a_verdict_that_turned_by_itself_is_said_to() -> None:
     (turn,) = section_of(run_of("one"), run_of("two", SLOWER)).turns
-    assert turn.why == "nothing: measured again"
+    assert turn.why == ONLY_DATA
+
+
+def test_the_log_of_an_experiment_gives_the_causes_that_the_page_of_the_run_gives() -> None:
+    """Card, source, versions and options: one list, so that two pages never tell two stories."""
+    before = run_of("one", commit="a" * 40, source="a" * 64)
+    after = run_of(
+        "two", SLOWER, on=machine(gpu_id="fedcba987654", torch="2.12.0"), sweeps=7, commit="b" * 40, source="b" * 64
+    )
+    (turn,) = section_of(before, after).turns
+    (change,) = [found for found in changes([before, after]) if found.was]
+    assert turn.why == change.attribution
+    for cause in (CARD, "torch 2.11.0 → 2.12.0", "Sweeps asked for 5 → 7", "git diff aaaaaaa bbbbbbb"):
+        assert cause in turn.why
 
 
 def test_turns_stand_newest_first_and_back_again_is_a_turn_too() -> None:

@@ -76,6 +76,21 @@ def test_factors_multiply_to_the_published_one(page) -> None:
             assert product == pytest.approx(case["ratio"], rel=1e-5)
 
 
+def test_no_two_factors_only_take_each_other_back(page) -> None:
+    """What a host's clock adds is an estimate; the remainder beside it would undo its error, and explain nothing."""
+    data = json.loads(page.with_name("data.json").read_text())["replication"]
+    names = {name for cases in data["tables"].values() for case in cases.values() for name in case["factors"]}
+    assert names == {"rival", "formula", "warmth", "clock"}
+
+
+def test_the_answer_is_what_is_left_against_the_fastest_other_profile(page) -> None:
+    html = page.read_text()
+    answer = html[html.index('<p class="lede">') :].partition("</p>")[0]
+    assert "nothing cached: against the fastest other profile the kernels ran " in " ".join(answer.split())
+    assert "/replication/measured/" in answer
+    assert "/claims/" not in answer
+
+
 def test_without_evidence_the_published_figures_stand_alone(empty) -> None:
     found = Page(empty / PAGE)
     assert "published" not in found.ids, "a chart of nothing"

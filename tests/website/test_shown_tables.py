@@ -34,3 +34,12 @@ def test_a_stage_keeps_the_unit_of_the_stages():
 def test_a_sentence_of_several_figures_is_its_text_and_a_dash_is_nothing():
     two = (Figure("1", 1, "/a"), " to ", Figure("2", 2, "/b"))
     assert rows_of(("Span", "None"), [(two, ("–",))]) == [["span", "none"], ["1 to 2", ""]]
+
+
+def test_a_column_is_never_called_by_a_unit_that_its_values_do_not_have():
+    """The page shows µs, the file holds seconds."""
+    figure = Figure("23.61", 2.36123e-05, "/instruments/a/do_bench_seconds")
+    headings = ("do_bench, µs", "Agree with device_cold")
+    (names, values) = rows_of(headings, [(figure, "neither")])
+    assert names == ["do_bench_seconds", "agree_with_device_cold"]
+    assert values == ["2.36123e-05", "neither"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from factory import plan_of
 
+from experiments.cheats import table
 from lab import Claim
 from lab.definition.catalogue import choose_experiments
 from lab.definition.plan import Protocol
@@ -20,7 +21,8 @@ QUICK = {
 }
 (EXPERIMENT,) = choose_experiments(["cheating-kernels"])
 CHEATS = [claim for claim in EXPERIMENT.claims if claim.expected == ("rejected",)]
-HONEST = [claim for claim in EXPERIMENT.claims if claim.expected != ("rejected",)]
+IN_VAIN = [claim for claim in EXPERIMENT.claims if claim.subject in table.IN_VAIN]
+HONEST = [claim for claim in EXPERIMENT.claims if claim not in CHEATS and claim not in IN_VAIN]
 
 
 def on_each_device(claims: Sequence[Claim]) -> Any:
@@ -57,8 +59,8 @@ def result(measured: Callable[[str], RunResult], request: pytest.FixtureRequest)
 
 
 def test_the_corpus_is_large_enough() -> None:
-    assert len(CHEATS) >= 31
-    assert len(HONEST) >= 10
+    assert len(CHEATS) >= 63
+    assert len(HONEST) >= 25
 
 
 @on_each_device(CHEATS)
@@ -72,6 +74,14 @@ def test_no_honest_oddity_is_refused(result: RunResult, claim: Claim) -> None:
     for case in ("rmsnorm-1024x2048-float32", "extreme-rmsnorm-1x64-float32"):
         cell = result.experiments[0].cells[case, claim.subject.name]
         assert cell.outcome == "measured", cell.reason
+
+
+@on_each_device(IN_VAIN)
+def test_what_honest_code_leaves_too_is_told_and_gains_nothing(result: RunResult, claim: Claim) -> None:
+    (found,) = [each for each in result.experiments[0].claims if each.claim.name == claim.name]
+    assert found.status != Status.SUPPORTED
+    cell = result.experiments[0].cells["rmsnorm-1024x2048-float32", claim.subject.name]
+    assert all(sweep.left_behind for sweep in cell.cells)
 
 
 @on_the_cpu
@@ -92,6 +102,20 @@ def test_the_rival_of_the_cheats_is_measured(result: RunResult, case: str) -> No
         ("working-ahead", "its result carries a weak reference"),
         ("peeking", "a timed output was wrong: the result has NaN"),
         ("cached-even", "the error is"),
+        ("patched-send", "replaced __main__.send when it was loaded"),
+        ("patched-random-source", "os.urandom"),
+        ("own-samples", "looked at its callers' frames"),
+        ("rivals-samples", "looked at its callers' frames"),
+        ("samples-by-search", "searched the process's objects"),
+        ("finished-by-profile-hook", "left a profile hook"),
+        ("finished-by-signal", "left a timer"),
+        ("finished-by-waiting-thread", "its threads worked on"),
+        ("slowed-lookup-later", "replaced torch.nn.functional.rms_norm"),
+        ("constant-inputs", "replaced torch.randn"),
+        ("working-thread", "worked while another profile was timed"),
+        ("working-child", "worked while another profile was timed"),
+        ("sampled-stretch", "one element was changed since the call before"),
+        ("assumed-norm", "inputs of which"),
     ],
 )
 def test_each_is_found_by_what_it_does(result: RunResult, name: str, reason: str) -> None:

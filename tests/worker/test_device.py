@@ -14,6 +14,7 @@ from lab.evidence.nvml import visible_gpu
 from lab.worker import device
 from lab.worker.clock import Call, nothing
 from lab.worker.device import LONGEST_REST_SECONDS, CudaClock, choose_device, make_clock
+from lab.worker.stock import Stock
 
 SPIN_SECONDS = 500e-6
 gpu = pytest.mark.gpu
@@ -158,6 +159,7 @@ class Script:
         self.clock = clock = CudaClock.__new__(CudaClock)
         clock._write, clock._read = self.noting("write"), self.noting("read")
         clock._stream, clock._home, clock._strayed = "home", (0, 0, 1), False
+        clock._stock = Stock()
         clock._current_stream = lambda: next(self.streams)
         clock._cycles_per_second, clock._persisting_bytes = 1e9, 0
         clock._events = [(None, None)] * device.LARGEST_BLOCK

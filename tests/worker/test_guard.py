@@ -2,8 +2,10 @@
 
 import ast
 import builtins
+import gc
 import os
 import statistics
+import sys
 import time
 import types
 from collections.abc import Callable
@@ -13,6 +15,7 @@ import pytest
 import torch
 
 from lab.worker import correctness, watched
+from lab.worker.bindings import REBOUND_BY_COMPILING
 from lab.worker.guard import Guard, used
 
 
@@ -119,11 +122,12 @@ def test_what_the_code_of_a_room_uses_of_others_is_found() -> None:
 
 
 def test_the_labs_own_rooms_are_watched_with_all_that_they_use() -> None:
-    """What is called as torch.something must be named, because torch as a whole changes when parts of it are loaded."""
+    """What is called as torch.something must be held, and is no name that importing parts of torch points elsewhere."""
     sources = [ast.parse(Path(room.__file__).read_text()) for room in watched.ROOMS]
     calls = [node.func for tree in sources for node in ast.walk(tree) if isinstance(node, ast.Call)]
     names = {name.removeprefix("torch.") for call in calls if (name := ast.unparse(call)).startswith("torch.")}
-    assert {name for name in names if "." not in name} <= set(watched.TORCH)
+    assert torch in watched.LIBRARIES
+    assert not {("torch", name) for name in names} & REBOUND_BY_COMPILING
     named = set(used(watched.ROOMS, watched.USED_OF))
     assert {(time, "perf_counter"), (statistics, "median"), (builtins, "max"), (torch.Tensor, "double")} <= named
 
@@ -146,3 +150,16 @@ def test_the_insides_of_the_judges_are_watched() -> None:
     assert correctness._difference is original
     assert correctness._kind.__code__ is code
     assert torch.ones(1).double().dtype == torch.float64
+
+
+def test_what_a_library_installs_when_it_is_imported_is_removed_and_is_no_tampering() -> None:
+    guard = Guard([], libraries=[sys])
+    callback, hook = lambda phase, info: None, lambda *about: None
+    gc.callbacks.append(callback)
+    sys.excepthook = hook
+    assert guard.broken_by_loading() == ""
+    assert callback not in gc.callbacks
+    assert sys.excepthook is not hook
+    assert [told for told in guard.left() if "garbage collector" in told or "exception hook" in told]
+    gc.callbacks.append(callback)
+    assert "garbage collector" in guard.broken()

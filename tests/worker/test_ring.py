@@ -264,3 +264,22 @@ def test_pristine_inputs_and_copies_lie_in_memory_as_the_inputs_do() -> None:
     strides = [(1, 4), (16, 1)]  # gaps are welcome where nothing is to change
     assert [item.stride() for item in Ring(sets, random.Random(1)).pristine(0)] == strides
     assert [item.stride() for item in copies(sets, 2)[1]] == strides
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64, torch.float8_e5m2], ids=str)
+def test_after_a_cold_call_nearly_all_values_change_places(dtype: torch.dtype) -> None:
+    ring = Ring([(torch.rand(64, 128).to(dtype), 3)], random.Random(1))
+    before = ring.pristine(0)[0].double()
+    ring.mix(0)
+    after = ring.arguments(0)[0].double()
+    assert changed(before, after) > (0.5 if dtype is torch.float8_e5m2 else 0.8) * before.numel()
+    assert torch.equal(before.flatten().sort().values, after.flatten().sort().values)
+    assert torch.equal(ring.pristine(0)[0].double(), after)
+
+
+def test_what_a_call_wrote_to_its_input_is_found_after_mixing_too() -> None:
+    ring = ring_of((64, 128))
+    ring.arguments(0)[0][3, 5] = 77.0
+    ring.mix(0)
+    assert ring.mend((0,))
+    assert torch.equal(ring.arguments(0)[0], ring.pristine(0)[0])

@@ -132,6 +132,9 @@ class Gpu(CpuClock):
 
     device = "cuda"
 
+    def peak_memory_bytes(self, run: Callable[[], Any]) -> int:
+        return int(run().nbytes)
+
 
 ON_CPU = dataclasses.replace(DOUBLING, inputs=lambda shape, dtype, device, seed: (torch.ones(shape) * (seed % 97),))
 
@@ -182,7 +185,7 @@ def test_a_cell_holds_what_triton_made_of_its_profile(monkeypatch: pytest.Monkey
     )  # fmt: skip
     asked: list[bool] = []
 
-    def making_of(call: Callable[[], Any], *, again: bool) -> Making:
+    def making_of(call: Callable[[], Any], *, again: bool, recompiles: bool) -> Making:
         call()
         asked.append(again)
         return made
@@ -192,12 +195,14 @@ def test_a_cell_holds_what_triton_made_of_its_profile(monkeypatch: pytest.Monkey
     assert (cell.compiled, cell.prepare_seconds) == (made.compiled, 0.5)
     assert (cell.compile_seconds, cell.autotune_seconds) == (0.25, 2.0)
     assert asked == [True, True], "on a GPU there is a second call to look at"
+    assert cell.peak_memory_bytes == 64 * 128 * 4
 
 
 def test_on_the_cpu_triton_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = swept(monkeypatch, {})["plain"]
     assert (cell.compiled, cell.compile_seconds, cell.autotune_seconds) == ((), None, None)
     assert cell.prepare_seconds > 0
+    assert cell.peak_memory_bytes is None
 
 
 def test_inputs_with_gaps_cost_the_case_with_a_reason_that_names_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lab.website.pages.verdict_words import verdict_word
+
 WIDTH, GAP, NARROWEST = 640.0, 2.0, 3.0
 
 
@@ -32,5 +34,5 @@ def verdict_bar(counts: Mapping[str, int]) -> VerdictBar | None:
     for status, width in widths.items():
         parts.append(Part(status, round(x, 2), round(width * scale, 2)))
         x += width * scale + GAP
-    told = ", ".join(f"{count} {status}" for status, count in counts.items())
+    told = ", ".join(f"{count} {verdict_word(status)}" for status, count in counts.items())
     return VerdictBar(WIDTH, tuple(parts), f"Of {total} claims: {told}.")

@@ -28,7 +28,7 @@ SOURCE = {
 PROVENANCE = {"started_utc": "Began", "finished_utc": "Ended", "digest": "Evidence digest", **SOURCE}
 PROTOCOL = {
     "sweeps": "Sweeps asked for", "rounds": "Rounds a sweep", "block": "Samples a round, at most",
-    "profiling": "Counters asked for",
+    "profiling": "Counters asked for", "instruments": "Other instruments asked for",
 }  # fmt: skip
 KINDS = {"gpu": GPU, "host": HOST, "software": SOFTWARE, "source": SOURCE, "protocol": PROTOCOL}
 OF_MACHINE = ("gpu", "host", "software")

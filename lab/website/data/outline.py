@@ -26,8 +26,9 @@ class Outline:
     measured_utc: str
     finished_utc: str
     counts: Mapping[str, int]  # claims by verdict
+    rivals: Mapping[str, Mapping[str, int]]  # claims by kind of rival and outcome: lab.website.pages.rivals
     answer: Sequence[Any]  # lab.website.figure.plain_sentence
-    findings: Mapping[str, Mapping[str, Any]]  # by verdict: lab.website.pages.established.Finding
+    findings: Mapping[str, Mapping[str, Any]]  # by list: lab.website.pages.established.Finding
     claims: Sequence[Sequence[str]]  # name, text
     cases: Sequence[Sequence[str]]  # name, label
     profiles: Sequence[Sequence[str]]  # name, title, technique

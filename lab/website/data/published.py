@@ -14,7 +14,9 @@ from lab.verdict.judge import POLICY_VERSION, WEIGHED, Verdict
 from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.search import searches
 from lab.verdict.statistics import Speedup, geometric_mean
+from lab.verdict.validity import can_fail
 from lab.website.data.published_cells import cell_data, measured_data, places_data
+from lab.website.data.published_clocks import clocks_data, pair_quotient, quotient
 from lab.website.data.published_limits import ceilings_data, limits_data
 from lab.website.data.published_replication import publication_of, replication_data
 from lab.website.data.published_run import run_data
@@ -65,18 +67,23 @@ def experiment_data(
         },
         "cells": {
             case.name: {
-                profile.name: cell_data(case, result.cells[case.name, profile.name], run) for profile in plan.profiles
+                profile.name: cell_data(case, profile, result.cells[case.name, profile.name], run)
+                for profile in plan.profiles
             }
             for case in plan.cases
         },
         "claims": {
             claim.claim.name: {
                 "status": claim.status,
+                "mark": claim.mark,
                 "measure": claim.claim.measure,
                 "threshold": claim.claim.threshold,
                 "scope": claim.claim.scope,
                 "expected": list(claim.claim.expected),
-                "cases": {case: _verdict(verdict) for case, verdict in claim.verdicts.items()},
+                "cases": {
+                    case: _verdict(verdict) | quotient(result, case, claim.claim, verdict.speedup)
+                    for case, verdict in claim.verdicts.items()
+                },
                 **_summary(list(claim.verdicts.values())),
             }
             for claim in result.claims
@@ -102,6 +109,7 @@ def experiment_data(
             for case in plan.included_cases
         },
         "measured": measured_data(plan.name, run) if run else {},
+        "clocks": clocks_data(result, run) if run else {},
         **({"replication": replication_data(again, result, run)} if again else {}),
     }
 
@@ -153,8 +161,11 @@ def _counts(plan: PlannedExperiment, result: ExperimentResult) -> dict[str, int]
 
 
 def _known(result: ExperimentResult) -> dict[str, int]:
-    """Claims whose right verdict is known before anything is measured, and those that came out so."""
-    told = [claim for claim in result.claims if claim.claim.expected]
+    """Claims whose right verdict is known before anything is measured, and those that came out so.
+
+    One of which any verdict would be right is not among them.
+    """
+    told = [claim for claim in result.claims if can_fail(claim.claim.expected)]
     right = sum(str(claim.status) in claim.claim.expected for claim in told)
     return {"known": len(told), "right": right} if told else {}
 
@@ -260,6 +271,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
             "ratio": rounded(verdict.speedup.ratio),
             "low": rounded(verdict.speedup.low),
             "high": rounded(verdict.speedup.high),
+            "run_low": rounded(verdict.speedup.of_run_alone[0]),
+            "run_high": rounded(verdict.speedup.of_run_alone[1]),
             "sweep_ratios": [rounded(ratio) for ratio in verdict.speedup.sweep_ratios],
         }
     if verdict.traffic:
@@ -275,6 +288,7 @@ def _summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "judged": len(verdicts),
         "compared": len(ratios),
         "supported": sum(verdict.status == "supported" for verdict in verdicts),
+        "ties": sum("equivalent" in verdict.mark.split(", ") for verdict in verdicts),
     }
     if ratios:
         counts |= {
@@ -286,4 +300,6 @@ def _summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def _speedup(result: ExperimentResult, case: str, subject: str, baseline: str) -> dict[str, Any] | None:
-    return _ratio(result.compare(case, subject, baseline))
+    found = result.compare(case, subject, baseline)
+    ratio = _ratio(found)
+    return ratio | pair_quotient(result, case, subject, baseline, found) if ratio else None

@@ -2,16 +2,17 @@
 
 from typing import Any
 
-from lab.definition.plan import PlannedCase
+from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.evidence.record import Cell
 from lab.verdict.cells import CellResult
 from lab.verdict.ranking import rank
 from lab.verdict.results import ExperimentResult, RunResult
 from lab.website.data.published_counters import compiled_data, counters_data, traffic_data
+from lab.website.data.published_draws import draws_data
 from lab.website.data.rounding import rounded
 
 
-def cell_data(case: PlannedCase, cell: CellResult, run: RunResult | None) -> dict[str, Any]:
+def cell_data(case: PlannedCase, profile: PlannedProfile, cell: CellResult, run: RunResult | None) -> dict[str, Any]:
     data: dict[str, Any] = {"outcome": cell.outcome, "reason": cell.reason}
     if cell.latency:
         data |= {
@@ -45,6 +46,8 @@ def cell_data(case: PlannedCase, cell: CellResult, run: RunResult | None) -> dic
         data["traffic"] = traffic
     if compiled := compiled_data(cell):
         data["compiled"] = compiled
+    if run and (draws := draws_data(profile, cell, run)):
+        data["draws"] = draws
     return data
 
 

@@ -1,6 +1,6 @@
 """Published speed-ups beside the same cases measured here, as the data behind a section of an experiment's page."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lab.definition.plan import PlannedCase
@@ -81,10 +81,18 @@ def _printed(printed: Printed, found: Measured | str) -> dict[str, Any]:
         "baseline_seconds": rounded(printed.baseline_seconds),
         "subject_seconds": rounded(printed.subject_seconds),
         "ratio": printed.ratio,
-        "factors": {name: rounded(value) for name, value in factors(printed.ratio, known).items()} if known else {},
+        "factors": _factors(factors(printed.ratio, known)) if known else {},
         "by_itself": _words(told_by_itself(printed)),
         "reasons": _words(reasons(printed, known)) if known else [],
     }
+
+
+def _factors(found: Mapping[str, float | None]) -> dict[str, float | None]:
+    """`clock`: launches and all else together. What a clock on the host adds is an estimate, so that a remainder
+    beside it takes back what the estimate has too much."""
+    launches, elsewhere = found["launches"], found["elsewhere"]
+    told = {name: rounded(value) for name, value in found.items() if name not in ("launches", "elsewhere")}
+    return told | {"clock": rounded(launches * elsewhere) if launches and elsewhere else None}
 
 
 def _words(sentences: Iterable[Words]) -> list[list[Any]]:

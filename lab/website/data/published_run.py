@@ -7,13 +7,19 @@ from lab.website.data.rounding import rounded
 
 
 def run_data(run: RunResult) -> dict[str, Any]:
-    """`processes` began to measure: more than there were sweeps, where some died; `stage_seconds` are of them all."""
+    """`processes` began to measure: more than there were sweeps, where some died; `stage_seconds` are of them all.
+
+    `experiments` are all that the run measured; `include` the flags by which it took in cases that it leaves out.
+    """
     stages: dict[str, float] = {}
     for end in run.sweep_ends:
         for stage, seconds in end.stage_seconds.items():
             stages[stage] = stages.get(stage, 0.0) + seconds
     finish = run.finish
     return {
+        "experiments": [each.name for each in run.plan.experiments],
+        "include": sorted({case.only_with for each in run.plan.experiments for case in each.included_cases} - {""}),
+        "metric_set": run.plan.metric_set,
         "profiling": run.plan.profiling,
         "instruments": run.plan.instruments,
         "processes": len({(sweep.sweep, sweep.process) for sweep in run.sweeps}),

@@ -9,10 +9,13 @@ from lab.evidence.record import Timing
 from lab.profiler.readings import DIRTY_FLUSH, DO_BENCH, NVBENCH
 from lab.verdict.cells import SCOPE
 from lab.verdict.judge import POLICY_VERSION
+from lab.verdict.pooled import Pooled, pooled
+from lab.verdict.repeatability import Repeatability, repeatability
 from lab.verdict.results import RunResult
 from lab.verdict.spoiled import LARGEST_CANARY_DRIFT, deviations
 from lab.verdict.statistics import largest_rate
 from lab.verdict.validity import Repeat, SelfComparison, Study
+from lab.website.data.published_clocks import clocks_data
 from lab.website.data.rounding import rounded
 
 INSTRUMENTS = {"dirty_flush": DIRTY_FLUSH, "do_bench": DO_BENCH, "nvbench": NVBENCH}
@@ -35,7 +38,13 @@ def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
             }
             for power in study.power
         },
+        "repeatability": {str(number): _pairs_data(found) for number, found in enumerate(repeatability(runs))},
+        "pooled": _pooled_data(pooled(runs)),
         "repeats": {str(number): _repeat_data(repeat) for number, repeat in enumerate(study.repeats)},
+        "repeated": {
+            "flip_count": sum(len(repeat.flips) for repeat in study.repeats),
+            "comparisons": sum(repeat.comparisons for repeat in study.repeats),
+        },
         "instruments": {
             f"{found.case} {found.profile}": {
                 "p50_seconds": rounded(found.p50_seconds),
@@ -45,7 +54,7 @@ def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
             }
             for found in study.agreements
         },
-        "agreement": _agreement_data(study),
+        "agreement": _agreement_data(study) | _turned(runs),
         "flush": {
             run.plan.run_id: {
                 "footprint_bytes": run.flush.footprint_bytes,
@@ -72,6 +81,28 @@ def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _pairs_data(found: Repeatability) -> dict[str, Any]:
+    """Pairs of runs of one source, and how often the one agreed with the other."""
+    return {
+        "gpu": found.gpu, "one_draw": found.one_draw, "boards": found.boards, "runs": found.runs, "pairs": found.pairs,
+        "holding_share": rounded(found.holding_share), "zero_share": rounded(found.share(found.zero)),
+        "changed_share": rounded(found.share(found.changed)), "flipped": found.flipped,
+    }  # fmt: skip
+
+
+def _pooled_data(found: Sequence[Pooled]) -> dict[str, Any]:
+    """By experiment, GPU, claim and case: the speed-up over all runs of the source that was measured last."""
+    data: dict[str, Any] = {}
+    for each in found:
+        if each.low is not None:
+            claims = data.setdefault(each.place.experiment, {}).setdefault(each.place.gpu, {})
+            claims.setdefault(each.place.claim, {})[each.place.case] = {
+                "ratio": rounded(each.ratio), "low": rounded(each.low), "high": rounded(each.high),
+                "boards": each.boards, "runs": list(each.runs),
+            }  # fmt: skip
+    return data
+
+
 def _repeat_data(repeat: Repeat) -> dict[str, Any]:
     return {
         "experiment": repeat.experiment, "gpu": repeat.gpu, "gpus": repeat.gpus, "runs": repeat.runs,
@@ -91,6 +122,18 @@ def _agreement_data(study: Study) -> dict[str, int]:
         data[f"{name}_agrees"] = sum(each.agrees(INSTRUMENTS[name]) for each in found)
         data[f"{name}_agrees_cold"] = sum(each.agrees_cold(INSTRUMENTS[name]) for each in found)
     return data
+
+
+def _turned(runs: Sequence[RunResult]) -> dict[str, int]:
+    """Claims at cases that another clock has timed too, and those that it puts on the other side of their threshold."""
+    found = [
+        other["turned"]
+        for run in runs
+        for result in run.experiments
+        for claims in clocks_data(result, run).values()
+        for other in claims.values()
+    ]
+    return {"claims": len(found), "claims_turned": sum(map(bool, found))}
 
 
 def _counts(found: SelfComparison) -> dict[str, Any]:

@@ -119,4 +119,6 @@ def _cut_short(item: Judged) -> bool:
 
 
 def _commits(older: Judged, newer: Judged) -> str:
-    return " → ".join(short(item.evidence["commit"])[:7] or "no commit" for item in (older, newer))
+    """What shows the difference, where both commits are known."""
+    names = [short(item.evidence["commit"])[:7] for item in (older, newer)]
+    return f"git diff {' '.join(names)}" if all(names) else " → ".join(name or "no commit" for name in names)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
+from lab.definition.asked import claim_sentence
 from lab.definition.experiment import SLUG, USUAL_THRESHOLD
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.verdict.judge import Status
@@ -43,7 +44,7 @@ SHAPES = {
 }
 SCOPES = {
     "device_cold": "GPU time, nothing cached", "device_warm": "GPU time, inputs cached", "graph": "CUDA graphs",
-    "eager": "eager calls",
+    "eager": "eager calls", "device_dirty": "GPU time, dirty cache",
 }  # fmt: skip
 CPU_SCOPES = {"device_cold": "CPU time, nothing cached", "device_warm": "CPU time, inputs cached"}
 # Widths of characters at 11 px in Verdana, which is as wide as any that may take its place.
@@ -111,7 +112,7 @@ def badge(item: Judged, claim: PlannedClaim, newer: Judged | None = None) -> Bad
     return Badge(
         name=_file_name(claim.name),
         claim=claim.name,
-        text=plain(claim.text),
+        text=plain(claim_sentence(claim)),
         status=status,
         label=label,
         value=value,
@@ -172,7 +173,7 @@ def _how_much(item: Judged, claim: PlannedClaim, status: Status) -> Sentence:
         ratio, interval = ledger.ratio(*path, "cases", case), ledger.interval(*path, "cases", case)
         return (" ", ratio, " ", interval, *least_asked) if ratio and interval else ()
     ends = ("smallest_ratio", "largest_ratio")
-    least, most = (ledger.figure(*path, name, show=lambda value: format.significant(value, 3)) for name in ends)
+    least, most = (ledger.end(claim.name, name, show=lambda value: format.significant(value, 3)) for name in ends)
     if least is None or most is None:
         return ()
     span: Sentence = (least,) if least.text == most.text else (least, "–", most)
@@ -191,7 +192,7 @@ def _scope(item: Judged, claim: PlannedClaim) -> str:
 
 def _description(item: Judged, claim: PlannedClaim, status: Status, cases: list[PlannedCase]) -> str:
     """The claim, and all that its verdict is bound to."""
-    text = _short(claim.text, 200)
+    text = _short(claim_sentence(claim), 200)
     if not item.machine or status is Status.NO_EVIDENCE:
         return f"{text} No published evidence speaks of it."
     shapes = [case_name(case) for case in cases]

@@ -8,7 +8,7 @@ from lab.website.data.judged import Judged
 Data = Mapping[str, Any]
 Rows = Callable[[Judged], Iterator[list[Any]]]
 
-SCOPES = ("device_cold", "device_warm", "graph", "eager")
+SCOPES = ("device_cold", "device_warm", "graph", "eager", "device_dirty")
 CASE = ("op", "shape", "dtype", "included", "least_bytes", "flops")
 TIMED = ("p50_seconds", "p95_seconds", "noise_ratio", "samples", "void_share")
 CELL = (

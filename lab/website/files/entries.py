@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lab.definition.asked import claim_sentence
 from lab.website.addresses import experiment_folder, short, verdict_folder
 from lab.website.data.judged import Judged
 from lab.website.data.verdict_log import Change
@@ -36,7 +37,7 @@ def history_entries(history: Sequence[Judged], log: Sequence[Change]) -> dict[st
 
 
 def _first(item: Judged, found: Sequence[Change]) -> Entry:
-    claims = {claim.name: claim.text for claim in item.plan.claims}
+    claims = {claim.name: claim_sentence(claim) for claim in item.plan.claims}
     return Entry(
         about=f"{experiment_folder(item.plan.name)}/first/{short(item.digest)}",
         updated=moment(item.finished_utc),
@@ -47,7 +48,7 @@ def _first(item: Judged, found: Sequence[Change]) -> Entry:
 
 
 def _changed(change: Change, item: Judged, before: Judged) -> Entry:
-    text = next(claim.text for claim in item.plan.claims if claim.name == change.claim)
+    text = next(claim_sentence(claim) for claim in item.plan.claims if claim.name == change.claim)
     return Entry(
         about=f"{experiment_folder(item.plan.name)}/{experiment_folder(change.claim)}/{short(item.digest)}",
         updated=moment(item.finished_utc),

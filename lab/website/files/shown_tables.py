@@ -13,12 +13,14 @@ from lab.website.outputs import Attachment
 
 Cell = Figure | Sentence | str | int | bool | None
 UNITLESS = re.compile(r"[^a-z0-9]+")
+NAME = re.compile(r"[a-z0-9_]+")
 
 
 def shown_table(path: str, headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Attachment:
     """`path` ends in .csv; a heading that ends in ':' stands before the name of the datum.
 
-    One with a '_' is the column's name as it is, any other that of a column without figures.
+    One that is a name with a '_' is the column's as it is; any other is that of a column without figures, for what a
+    heading says of units ('do_bench, µs') is true of the page and not of the values, which are in SI units.
     """
     held = [tuple(row) for row in rows]
     columns = [_column(heading, [row[number] for row in held]) for number, heading in enumerate(headings)]
@@ -31,7 +33,7 @@ def shown(figure: Figure | None) -> str:
 
 
 def _column(heading: str, cells: Sequence[Cell]) -> str:
-    if "_" in heading:
+    if "_" in heading and NAME.fullmatch(heading):
         return heading
     name = UNITLESS.sub("_", heading.lower()).strip("_")
     datum = next((_datum(figure) for cell in cells if (figure := _figure(cell))), "")

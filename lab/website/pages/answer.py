@@ -2,16 +2,19 @@
 
 from dataclasses import dataclass
 
-from lab.definition.experiment import CEILINGS, USUAL_THRESHOLD
+from lab.definition.asked import asked_over, can_run
+from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import WEIGHED, Status
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.pages.ceilings import reached
-from lab.website.pages.labels import SCOPES, TITLES, baseline_title, listed, named, profile_title, shape_label
+from lab.website.pages.labels import TITLES, baseline_title, listed, named, profile_title, scope_told, shape_label
 from lab.website.pages.tallies import supported_at
+from lab.website.pages.verdict_words import claim_mark, verdict_word
 
+MOST_ON_CPU = 3  # claims, where no headline can run there
 MOST_WITH_INTERVALS = 2  # headline claims; of more, the sentence would be too long to read
 
 
@@ -34,7 +37,8 @@ class Glance:
     baseline: str
     operator: str
     status: str
-    claimed: Sentence  # 'faster than fused PyTorch'
+    mark: str
+    claimed: str  # 'faster than fused PyTorch by 2 % or more'
     tally: Sentence
     scope: str
     ends: tuple[End, ...]  # the smallest and the largest ratio, or the only one
@@ -44,8 +48,18 @@ def glances(item: Judged, ledger: Ledger) -> tuple[Glance, ...]:
     """The headline claims; none where no run has been published."""
     if not item.evidence:
         return ()
+    return tuple(_glance(item, claim, ledger) for claim in leading(item))
+
+
+def leading(item: Judged) -> tuple[PlannedClaim, ...]:
+    """The headline claims. On a CPU those of them that it can run, or else the first claims that it can."""
     claims = {claim.name: claim for claim in item.plan.claims}
-    return tuple(_glance(item, claims[name], ledger) for name in item.plan.headlines)
+    headlines = tuple(claims[name] for name in item.plan.headlines)
+    if not item.on_cpu:
+        replayed = (claims.get(f"{name}-in-graph") for name in item.plan.headlines)
+        return (*headlines, *filter(None, replayed))
+    able = [claim for claim in (*headlines, *claims.values()) if can_run(item.plan, claim, "cpu")]
+    return tuple(dict.fromkeys(claim for claim in able if claim in headlines) or dict.fromkeys(able))[:MOST_ON_CPU]
 
 
 def answer(item: Judged, ledger: Ledger) -> Sentence:
@@ -54,7 +68,11 @@ def answer(item: Judged, ledger: Ledger) -> Sentence:
         return ("No run of this experiment has been published yet.",)
     claims = {claim.name: claim for claim in item.plan.claims}
     headlines = [claims[name] for name in item.plan.headlines]
-    scopes = dict.fromkeys(scope_words(claim) for claim in headlines)
+    if item.on_cpu:
+        headlines = list(leading(item)) or headlines
+    scopes = dict.fromkeys(scope_words(claim, item.on_cpu) for claim in headlines)
+    if left := _left(item, ledger):
+        return (f"{where(item, tuple(scopes))}: ", *left)
     opening = _opening(item, ledger)
     brief = len(headlines) > MOST_WITH_INTERVALS or bool(opening)
     parts: list[Figure | str] = [f"{where(item, tuple(scopes))}: ", *opening]
@@ -77,14 +95,35 @@ def _opening(item: Judged, ledger: Ledger) -> Sentence:
     return ()
 
 
+def _left(item: Judged, ledger: Ledger) -> Sentence:
+    """Of published speed-ups that were measured again: what is left of them against the fastest other profile."""
+    measured = ledger.value("replication", "measured") or {}
+    by_operator: dict[str, dict[str, float]] = {}
+    for case in item.plan.cases:
+        if "over_rival" in measured.get(case.name, {}):
+            found = by_operator.setdefault(TITLES.get(case.op, case.op), {})
+            found[case.name] = measured[case.name]["over_rival"]["ratio"]
+    parts: list[Figure | str] = []
+    for operator, found in by_operator.items():
+        ends = dict.fromkeys((min(found, key=lambda case: found[case]), max(found, key=lambda case: found[case])))
+        ratios = [ledger.ratio("replication", "measured", case, "over_rival") or "" for case in ends]
+        span = [ratios[0], " to ", ratios[1]] if len(ratios) > 1 else ratios
+        parts += [
+            ", " if parts else "against the fastest other profile the kernels ran ",
+            *span,
+            f" as fast ({operator})",
+        ]
+    return (*parts, ".") if parts else ()
+
+
 def where(item: Judged, scopes: tuple[str, ...]) -> str:
     """'On one NVIDIA H100, in GPU time with nothing cached': of what an answer speaks."""
     return "On this machine's CPU" if item.on_cpu else f"On one {item.machine['gpu']}, {' and '.join(scopes)}"
 
 
-def scope_words(claim: PlannedClaim) -> str:
-    """What of the GPU a claim speaks of."""
-    return "in DRAM traffic" if claim.measure == "traffic" else SCOPES[claim.scope]
+def scope_words(claim: PlannedClaim, on_cpu: bool) -> str:
+    """What of the machine a claim speaks of."""
+    return "in DRAM traffic" if claim.measure == "traffic" else scope_told(claim.scope, on_cpu)
 
 
 def operator_of(item: Judged, claim: PlannedClaim) -> str:
@@ -119,7 +158,7 @@ def _outcome(item: Judged, claim: PlannedClaim, ledger: Ledger, *, again: bool, 
         return (f"{about}{subject} could not be judged against {baseline}",)
     span = _span(ends, brief=brief)
     tally = _tally(claim, ledger)
-    verdict: Sentence = (" (", *(tally[:-1] if brief else tally), ")")
+    verdict: Sentence = (" (", *(tally[:5] if brief else tally), ")")
     if claim.measure == "speedup":
         ran = "" if again else f"{about}{subject} ran "
         return (ran, *span, f" as fast as {baseline}", *verdict)
@@ -131,7 +170,8 @@ def _outcome(item: Judged, claim: PlannedClaim, ledger: Ledger, *, again: bool, 
 def _tally(claim: PlannedClaim, ledger: Ledger) -> Sentence:
     """'supported at 3 of 3 cases', and 'refuted: supported at 1 of 3 cases'."""
     status = ledger.value("claims", claim.name, "status")
-    return ("" if status == Status.SUPPORTED else f"{status}: ", *supported_at(claim.name, ledger))
+    word = verdict_word(status, claim_mark(ledger.value("claims", claim.name)))
+    return ("" if status == Status.SUPPORTED else f"{word}: ", *supported_at(claim.name, ledger))
 
 
 def _span(ends: tuple[End, ...], *, brief: bool) -> Sentence:
@@ -146,13 +186,13 @@ def _span(ends: tuple[End, ...], *, brief: bool) -> Sentence:
 
 
 def _ends(item: Judged, claim: PlannedClaim, ledger: Ledger) -> tuple[End, ...]:
-    """The smallest and the largest ratio among the cases that could be judged, or the only one."""
+    """The smallest and the largest ratio of the cases that could be judged, or the only one; else of the noisy ones."""
     path = ("claims", claim.name, "cases")
-    found = {
-        case: ratio
-        for case in claim.cases
-        if ledger.value(*path, case, "status") in WEIGHED and (ratio := ledger.value(*path, case, "ratio")) is not None
-    }
+    held = {case: ledger.value(*path, case) or {} for case in claim.cases}
+    found = {case: each["ratio"] for case, each in held.items() if each.get("status") in WEIGHED and "ratio" in each}
+    if not found:  # what is too noisy to call was measured all the same, and its verdict stands beside it
+        noisy = {case: each for case, each in held.items() if each.get("status") == Status.RERUN_NOISE}
+        found = {case: each["ratio"] for case, each in noisy.items() if each.get("ratio") is not None}
     if not found:
         return ()
     shapes = {case.name: shape_label(case) for case in item.plan.cases}
@@ -162,7 +202,7 @@ def _ends(item: Judged, claim: PlannedClaim, ledger: Ledger) -> tuple[End, ...]:
             case=case,
             shape=shapes[case],
             ratio=_ratio(claim, (*path, case), ledger),
-            interval=_interval((*path, case), ledger) if claim.measure == "speedup" else None,
+            interval=_interval(claim, (*path, case), ledger) if claim.measure == "speedup" else None,
         )
         for case in chosen
     )
@@ -171,31 +211,19 @@ def _ends(item: Judged, claim: PlannedClaim, ledger: Ledger) -> tuple[End, ...]:
 def _ratio(claim: PlannedClaim, path: tuple[str, ...], ledger: Ledger) -> Figure | None:
     found = ledger.value(*path)
     if claim.measure == "speedup":
-        return ledger.figure(*path, "ratio", show=lambda v: format.brief_ratio(v, found["low"], found["high"]))
+        return ledger.figure(
+            *path, "ratio", show=lambda v: format.brief_ratio(v, found["low"], found["high"], claim.threshold)
+        )
     return ledger.figure(*path, "ratio", show=format.times if claim.baseline else format.tenths_of_percent)
 
 
-def _interval(path: tuple[str, ...], ledger: Ledger) -> Figure | None:
+def _interval(claim: PlannedClaim, path: tuple[str, ...], ledger: Ledger) -> Figure | None:
     high = ledger.value(*path, "high")
-    return ledger.figure(*path, "low", show=lambda low: format.brief_interval(low, high))
-
-
-def _claimed(claim: PlannedClaim, baseline: str, threshold: Figure | str) -> Sentence:
-    """What a claim says of its subject."""
-    if claim.measure == "speedup":
-        usual = claim.threshold == USUAL_THRESHOLD
-        return (f"faster than {baseline}",) if usual else ("at least ", threshold, f" as fast as {baseline}")
-    if claim.baseline:
-        return (f"{baseline} moves at least ", threshold, " its bytes")
-    return ("the least bytes are at least ", threshold, " of those that it moves")
+    return ledger.figure(*path, "low", show=lambda low: format.brief_interval(low, high, claim.threshold))
 
 
 def _glance(item: Judged, claim: PlannedClaim, ledger: Ledger) -> Glance:
     subject, baseline = _titles(item, claim)
-    show = format.threshold
-    if claim.measure == "traffic":
-        show = format.times if claim.baseline else format.tenths_of_percent
-    threshold = ledger.figure("claims", claim.name, "threshold", show=show) or ""
     ends = _ends(item, claim, ledger)
     return Glance(
         claim=claim.name,
@@ -203,8 +231,9 @@ def _glance(item: Judged, claim: PlannedClaim, ledger: Ledger) -> Glance:
         baseline=baseline,
         operator=operator_of(item, claim),
         status=ledger.value("claims", claim.name, "status"),
-        claimed=_claimed(claim, baseline, threshold),
+        mark=claim_mark(ledger.value("claims", claim.name)),
+        claimed=asked_over(claim, baseline),
         tally=_tally(claim, ledger),
-        scope=scope_words(claim),
+        scope=scope_words(claim, item.on_cpu),
         ends=ends,
     )

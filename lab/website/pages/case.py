@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from lab.definition.asked import claim_sentence
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
@@ -20,10 +21,15 @@ from lab.website.pages.case_views import (
     CaseHistory,
     CorrectnessRow,
     Distribution,
+    Draws,
+    OtherClocks,
     PairRow,
     ScopeTime,
 )
+from lab.website.pages.clock_notes import clock_names, clock_notes, faster_cold, other_clocks
+from lab.website.pages.clocks import clock_words, legend
 from lab.website.pages.correctness import correctness_rows
+from lab.website.pages.draws import draws
 from lab.website.pages.hardware_views import KernelsSection, LimitGroup, TrafficGroup
 from lab.website.pages.kernels import kernels_section
 from lab.website.pages.labels import TITLES, begun, case_label, listed, named, profile_title
@@ -53,6 +59,8 @@ class CasePage:
     included: bool
     only_with: str
     on_cpu: bool
+    clock: str  # what the times of the headline scope are
+    clocks: tuple[tuple[str, str], ...]  # the same of each scope
     answer: Sentence
     least: Figure | None
     flops: Figure | None
@@ -67,6 +75,11 @@ class CasePage:
     splits: tuple[SplitRow, ...]
     claims: tuple[CaseClaim, ...]
     distribution: Distribution | None
+    is_cold_short: bool  # whether a cell is faster with nothing cached than in another scope
+    medians: bool  # whether a ratio stands beside medians of another quotient
+    clocks_of_claims: tuple[OtherClocks, ...]
+    clock_names: tuple[str, ...]
+    draws: tuple[Draws, ...]
     limit_scopes: tuple[str, ...]
     limit: LimitGroup | None
     ceilings: str  # where on the experiment's page
@@ -123,6 +136,8 @@ def _page(
         included=measured,
         only_with=case.only_with,
         on_cpu=item.on_cpu,
+        clock=clock_words(SCOPE, item.on_cpu),
+        clocks=legend(plan.scopes, item.on_cpu),
         answer=_answer(item, case, ledger),
         least=ledger.figure("cases", case.name, "least_bytes", show=format.megabytes),
         flops=ledger.figure("cases", case.name, "flops", show=format.mega) if case.flops else None,
@@ -137,6 +152,11 @@ def _page(
         splits=split_rows(item, case, ledger),
         claims=_claims(item, case, ledger) if measured else (),
         distribution=distribution(item, case, ledger) if measured else None,
+        is_cold_short=measured and any(faster_cold(item, case.name, each.name) for each in plan.profiles_of(case)),
+        medians=_any_quotient(case, ledger),
+        clocks_of_claims=other_clocks(item, case, ledger),
+        clock_names=clock_names(case, ledger),
+        draws=draws(item, case, ledger) if measured else (),
         limit_scopes=limit_scopes(item),
         limit=limit_group(item, case, ledger) if limited else None,
         ceilings="ceilings" if plan.name == CEILINGS else "limits",
@@ -176,7 +196,9 @@ def _answer(item: Judged, case: PlannedCase, ledger: Ledger) -> Sentence:
     path = ("against", case.name, first, behind) if behind else ()
     ratio, interval = (ledger.ratio(*path), ledger.interval(*path)) if path else (None, None)
     if behind and ratio and interval:
-        return (*who, ": ", ratio, " ", interval, f" as fast as {names[behind]}, the next.")
+        lead: Sentence = (*who, ": ", ratio, " ", interval, f" as fast as {names[behind]}, the next")
+        medians = _quotient(ledger, *path)
+        return (*lead, " (", medians, " by the two medians).") if medians else (*lead, ".")
     return (*who, ".")
 
 
@@ -207,6 +229,7 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, place: Place
         prepare=figure("prepare_seconds", show=format.seconds),
         launch_bound=held.get("launch_bound", False),
         host_bound=held.get("host_bound", False),
+        notes=clock_notes(item, case.name, profile.name, ledger),
         scopes=tuple(_scope(ledger, path, scope) for scope in item.plan.scopes),
     )
 
@@ -234,6 +257,7 @@ def _pairs(item: Judged, case: PlannedCase, ledger: Ledger) -> tuple[PairRow, ..
                 else (
                     ledger.ratio("against", case.name, subject.name, baseline.name),
                     ledger.interval("against", case.name, subject.name, baseline.name),
+                    _quotient(ledger, "against", case.name, subject.name, baseline.name),
                 )
                 for baseline in profiles
             ),
@@ -250,7 +274,7 @@ def _claims(item: Judged, case: PlannedCase, ledger: Ledger) -> tuple[CaseClaim,
             found.append(
                 CaseClaim(
                     name=claim.name,
-                    text=claim.text,
+                    text=claim_sentence(claim),
                     status=verdict["status"],
                     mark=verdict["mark"],
                     reason=verdict["reason"],
@@ -258,9 +282,19 @@ def _claims(item: Judged, case: PlannedCase, ledger: Ledger) -> tuple[CaseClaim,
                     if claim.measure == "traffic"
                     else ledger.ratio(*path),
                     interval=None if claim.measure == "traffic" else ledger.interval(*path),
+                    quotient=_quotient(ledger, *path),
                 )
             )
     return tuple(found)
+
+
+def _quotient(ledger: Ledger, *path: str) -> Figure | None:
+    return ledger.figure(*path, "quotient_of_medians", show=format.times)
+
+
+def _any_quotient(case: PlannedCase, ledger: Ledger) -> bool:
+    pairs = (ledger.value("against", case.name) or {}).values()
+    return any("quotient_of_medians" in (found or {}) for baselines in pairs for found in baselines.values())
 
 
 def _of_case(section: KernelsSection | None, case: str) -> KernelsSection | None:

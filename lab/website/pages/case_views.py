@@ -6,7 +6,7 @@
 from dataclasses import dataclass
 
 from lab.website.charts.sweeps import SweepsChart
-from lab.website.figure import Figure
+from lab.website.figure import Figure, Sentence
 from lab.website.pages.past import Elsewhere
 
 
@@ -39,15 +39,16 @@ class CaseCell:
     prepare: Figure | None
     launch_bound: bool
     host_bound: bool
+    notes: tuple[Sentence, ...]
     scopes: tuple[ScopeTime, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PairRow:
-    """One profile against every other: (speed-up, interval), None against itself."""
+    """One profile against every other: speed-up, interval, and the quotient of the medians where it is another."""
 
     title: str
-    ratios: tuple[tuple[Figure | None, Figure | None] | None, ...]
+    ratios: tuple[tuple[Figure | None, Figure | None, Figure | None] | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +62,39 @@ class CaseClaim:
     reason: str
     ratio: Figure | None
     interval: Figure | None
+    quotient: Figure | None  # of the medians, where it is another
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OtherClocks:
+    """What other clocks say of one claim's pair: a ratio for each of them, and those that turn the verdict."""
+
+    text: str
+    ours: Figure | None
+    ratios: tuple[tuple[Figure | None, bool], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draw:
+    """What one sweep compiled and chose. `codes` are the beginnings of SHA-256 sums."""
+
+    sweep: int
+    codes: str
+    configuration: str
+    p50: Figure | None
+    compile_time: Figure | None
+    autotune_time: Figure | None
+    blind: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draws:
+    """The code of a profile that is compiled or tuned at run time, sweep by sweep."""
+
+    profile: str
+    fresh: bool
+    codes: Figure | None  # how many different ones
+    rows: tuple[Draw, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 
+from lab.definition.asked import claim_sentence
 from lab.definition.plan import PlannedCase
 from lab.website import format
 from lab.website.addresses import experiment_folder, verdict_folder
@@ -190,7 +191,7 @@ def _field(difference: Difference, older: Judged, newer: Judged) -> FieldRow:
 
 def _experiment(older: Judged, newer: Judged, ledger: Ledger) -> ExperimentPair:
     claims = tuple(
-        _claim(older, newer, claim.name, claim.text)
+        _claim(older, newer, claim.name, claim_sentence(claim))
         for claim in newer.plan.claims
         if claim.name in older.data["claims"]
     )
@@ -222,8 +223,8 @@ def _side(item: Judged, claim: str) -> Side:
     ledger = Ledger(item.data)
     return Side(
         status=item.data["claims"][claim]["status"],
-        least=ledger.figure("claims", claim, "smallest_ratio", show=format.times),
-        most=ledger.figure("claims", claim, "largest_ratio", show=format.times),
+        least=ledger.end(claim, "smallest_ratio", show=format.times),
+        most=ledger.end(claim, "largest_ratio", show=format.times),
     )
 
 

@@ -5,8 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.website import format
-from lab.website.addresses import verdict_folder
-from lab.website.decisions import GATED, WORST_FIRST, Decision, Freshness, Held, Standing, freshness
+from lab.website.addresses import run_folder, verdict_folder
+from lab.website.decisions import (
+    GATED,
+    WORST_FIRST,
+    Decision,
+    Freshness,
+    Held,
+    Review,
+    Standing,
+    freshness,
+    shared_cases,
+)
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.files.shown_tables import Cell, shown, shown_table
 from lab.website.outputs import Document, Gathered, Output
@@ -94,6 +104,17 @@ class DecisionRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ReviewView:
+    """A look at the record after it was decided. `href` leads to the run; empty in a preview."""
+
+    date: str
+    says: str
+    evidence: str
+    href: str
+    standing: str  # how many of its claims were as expected then
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DecisionPage:
     row: DecisionRow
     deciders: str
@@ -102,6 +123,7 @@ class DecisionPage:
     superseded_by: tuple[DecisionRow, ...]
     sections: tuple[Section, ...]
     supports: tuple[SupportView, ...]
+    reviews: tuple[ReviewView, ...]  # the oldest first
 
 
 def decision_pages(gathered: Gathered) -> Iterator[Output]:
@@ -124,11 +146,24 @@ def decision_pages(gathered: Gathered) -> Iterator[Output]:
                 by_slug[other.slug] for other, _ in gathered.decisions if other.supersedes == decision.slug
             ),
             sections=_sections(decision.body),
-            supports=tuple(_support(standing, preview=bool(gathered.label)) for standing in found),
+            supports=tuple(support_view(standing, preview=bool(gathered.label)) for standing in found),
+            reviews=tuple(_review(review, found, preview=bool(gathered.label)) for review in decision.reviewed),
         )
         yield Document(path=f"decisions/{decision.slug}/index.html", template="decision.html", view={"decision": page})
         cells = (_cells(support, row) for support in page.supports for row in support.cases)
         yield shown_table(f"decisions/{decision.slug}/cases.csv", COLUMNS, cells)
+
+
+def _review(review: Review, found: Sequence[Standing], preview: bool) -> ReviewView:
+    held = [(standing.support.expects, seen) for standing in found if (seen := standing.at(review.evidence))]
+    expected = sum(seen.status == expects for expects, seen in held)
+    return ReviewView(
+        date=review.date.isoformat(),
+        says=review.says,
+        evidence=review.evidence[:12],
+        href=f"../../{run_folder(held[0][1].judged.digest)}/index.html" if held and not preview else "",
+        standing=f"{expected} of {len(found)} claims came out as expected",
+    )
 
 
 def _cells(support: SupportView, row: CaseRow) -> tuple[Cell, ...]:
@@ -186,7 +221,7 @@ def _sections(body: str) -> tuple[Section, ...]:
     return tuple(found)
 
 
-def _support(standing: Standing, preview: bool) -> SupportView:
+def support_view(standing: Standing, preview: bool) -> SupportView:
     support, now, then = standing.support, standing.now, standing.then
     here = f"../../experiments/{support.experiment}/"
     pinned = f"../../{verdict_folder(then.judged.digest, support.experiment)}/" if then and not preview else ""
@@ -198,33 +233,43 @@ def _support(standing: Standing, preview: bool) -> SupportView:
         href=f"{here}index.html#claim-{support.claim}" if now else "",
         expects=support.expects,
         pinned=support.evidence[:12],
-        then=_value(then, pinned) if then else None,
-        now=_value(now, here) if now else None,
+        then=_value(then, now, pinned) if then else None,
+        now=_value(now, then, here) if now else None,
         freshness=standing.freshness,
         why=standing.why,
         cases=_cases(now, then if pinned else None),
     )
 
 
-def _value(held: Held, folder: str) -> Value:
-    """Without figures where there is no folder to point into."""
+def _value(held: Held, other: Held | None, folder: str) -> Value:
+    """Without figures where there is no folder to point into. `other`: what it stands beside."""
     return Value(
         status=held.status,
-        span=_span(held) if folder else (),
+        span=_span(held, other) if folder else (),
         digest=held.judged.digest[:12],
         href=f"{folder}index.html#claim-{held.claim}" if folder else "",
         data=f"{folder}data.json" if folder else "",
     )
 
 
-def _span(held: Held) -> Sentence:
-    ledger, path = Ledger(held.judged.data), ("claims", held.claim)
-    show = format.times if held.data["measure"] == "traffic" else _thousandths
-    least = ledger.figure(*path, "smallest_ratio", show=show)
-    most = ledger.figure(*path, "largest_ratio", show=show)
-    if least is None or most is None:
+def _span(held: Held, other: Held | None) -> Sentence:
+    """The smallest and the largest ratio, of the cases that both sides could judge where there are two."""
+    ratios = {case: found["ratio"] for case in _compared_cases(held, other) if (found := held.data["cases"][case])}
+    if not ratios:
         return ()
+    least, most = (_end(held, pick(ratios, key=lambda case: ratios[case])) for pick in (min, max))
     return (least,) if least.text == most.text else (least, " to ", most)
+
+
+def _compared_cases(held: Held, other: Held | None) -> tuple[str, ...]:
+    return shared_cases(other or held, held)
+
+
+def _end(held: Held, case: str) -> Figure:
+    show = format.times if held.data["measure"] == "traffic" else _thousandths
+    found = Ledger(held.judged.data).end(held.claim, "cases", case, "ratio", show=show)
+    assert found is not None, "a case that was judged has a ratio"
+    return found
 
 
 def _thousandths(ratio: float) -> str:

@@ -3,11 +3,11 @@
 A sentence says what was compared, in which scope, at which cases and on which machine, and nothing of any other.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
 from typing import Any
 
+from lab.definition.asked import claim_sentence
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import Status
 from lab.website import format
@@ -15,9 +15,17 @@ from lab.website.data.contradicted import contradicting
 from lab.website.data.judged import Judged
 from lab.website.data.outline import Outline
 from lab.website.figure import Ledger, Sentence, plain_sentence, read_sentence
-from lab.website.pages.labels import SCOPES, TITLES, shape_label
+from lab.website.pages.labels import TITLES, scope_told, shape_label
+from lab.website.pages.tallies import supported_at
+from lab.website.pages.verdict_words import claim_mark
 
-MOST_SUPPORTED, MOST_REFUTED = 6, 4
+FIRST, FAILED = "established", "failed"
+MOST_FIRST, MOST_FAILED = 12, 4
+# Anchor, heading, by what rule a claim is in the list, and how many are.
+LISTS = (
+    (FIRST, "What each experiment found", "Each experiment's first headline claim, whatever came of it.", MOST_FIRST),
+    (FAILED, "Headline claims that failed", "Of each experiment the next headline claim that is refuted.", MOST_FAILED),
+)
 MOST_SHAPES = 3  # beyond which only the smallest and the largest are named
 
 
@@ -26,6 +34,7 @@ class Finding:
     """One claim: its sentence as written, and what was measured of it. Addresses are relative to the site."""
 
     status: str
+    mark: str  # equivalent, where it is so at each of its cases
     text: str
     href: str
     data: str
@@ -43,14 +52,29 @@ class Group:
     findings: tuple[Finding, ...]
 
 
-def established(current: Iterable[Outline]) -> tuple[Group, ...]:
-    """The first supported headline of each experiment, then the first refuted ones; the newest evidence first."""
-    newest = sorted((item for item in current if item.findings), key=lambda item: item.measured_utc, reverse=True)
-    found = [
-        finding
-        for status, most in ((Status.SUPPORTED, MOST_SUPPORTED), (Status.REFUTED, MOST_REFUTED))
-        for finding in islice(_first(newest, status), most)
-    ]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FindingList:
+    """Findings, and by what rule they were chosen."""
+
+    anchor: str
+    title: str
+    rule: str
+    groups: tuple[Group, ...]
+
+
+def established(current: Iterable[Outline], on_cpu: bool = False) -> tuple[FindingList, ...]:
+    """Every list of findings, in each the newest evidence first; of a CPU only where the site is about its run."""
+    told = [item for item in current if item.findings and item.on_cpu == on_cpu]
+    newest = sorted(told, key=lambda item: item.measured_utc, reverse=True)
+    lists = []
+    for name, title, rule, most in LISTS:
+        found = [_read(item.findings[name]) for item in newest if name in item.findings][:most]
+        if found:
+            lists.append(FindingList(anchor=name, title=title, rule=rule, groups=_grouped(found)))
+    return tuple(lists)
+
+
+def _grouped(found: Sequence[Finding]) -> tuple[Group, ...]:
     places = dict.fromkeys((finding.machine, finding.date) for finding in found)
     return tuple(
         Group(machine=machine, date=date, findings=tuple(f for f in found if (f.machine, f.date) == (machine, date)))
@@ -59,27 +83,23 @@ def established(current: Iterable[Outline]) -> tuple[Group, ...]:
 
 
 def findings(item: Judged, history: Sequence[Judged]) -> dict[str, dict[str, Any]]:
-    """The first finding of an experiment's headlines with each verdict that is told, as plain JSON values.
+    """What an experiment gives to each list of the front page, as plain JSON values.
 
     Nothing is established of which a newer run among the published ones, `history`, says otherwise.
     """
-    if not _tells(item):
+    if not item.evidence or item.plan.self_test:
         return {}
-    found = {str(status): _first_of(item, history, status) for status in (Status.SUPPORTED, Status.REFUTED)}
+    claims = {claim.name: claim for claim in item.plan.claims}
+    told = [claims[name] for name in item.plan.headlines if not contradicting(item, name, history)]
+    told += [claim for claim in item.plan.claims if claim not in told] if item.on_cpu else []
+    found = [finding for claim in told if (finding := _finding(item, claim))]
+    refuted = [finding for finding in found[1:] if finding.status == Status.REFUTED]
+    chosen = {FIRST: found[:1], FAILED: refuted[:1]}
     return {
-        status: asdict(finding) | {"measured": plain_sentence(finding.measured)}
-        for status, finding in found.items()
-        if finding
+        name: asdict(each) | {"measured": plain_sentence(each.measured)}
+        for name, held in chosen.items()
+        for each in held
     }
-
-
-def _tells(item: Judged) -> bool:
-    """Whether it speaks of kernels: not of the lab itself, and not of a CPU where GPUs are the subject."""
-    return bool(item.evidence) and not item.plan.self_test and not item.on_cpu
-
-
-def _first(items: Iterable[Outline], status: Status) -> Iterator[Finding]:
-    return (_read(item.findings[status]) for item in items if status in item.findings)
 
 
 def _read(plain: Mapping[str, Any]) -> Finding:
@@ -87,37 +107,49 @@ def _read(plain: Mapping[str, Any]) -> Finding:
     return replace(finding, measured=read_sentence(finding.measured))
 
 
-def _first_of(item: Judged, history: Sequence[Judged], status: Status) -> Finding | None:
-    claims = {claim.name: claim for claim in item.plan.claims}
-    names = [name for name in item.plan.headlines if item.data["claims"][name]["status"] == status]
-    held = (claims[name] for name in names if not contradicting(item, name, history))
-    return next((found for claim in held if (found := _finding(item, claim))), None)
-
-
 def _finding(item: Judged, claim: PlannedClaim) -> Finding | None:
     """None where no ratio could be weighed: then there is nothing to tell."""
     ledger, path = Ledger(item.data), ("claims", claim.name)
     show = format.times if claim.measure == "traffic" else _hundredths
-    least, most = (ledger.figure(*path, name, show=show) for name in ("smallest_ratio", "largest_ratio"))
+    least, most = (ledger.end(claim.name, name, show=show) for name in ("smallest_ratio", "largest_ratio"))
     supported, judged = ledger.figure(*path, "supported"), ledger.figure(*path, "judged")
     if least is None or most is None or supported is None or judged is None:
         return None
     span: Sentence = (least,) if least.text == most.text else (least, " to ", most)
-    held: Sentence = () if supported.value == judged.value else ("; supported at ", supported, " of ", judged, " cases")
+    held: Sentence = () if supported.value == judged.value else ("; ", *supported_at(claim.name, ledger))
     return Finding(
         status=item.data["claims"][claim.name]["status"],
-        text=claim.text,
+        mark=claim_mark(item.data["claims"][claim.name]),
+        text=claim_sentence(claim),
         href=f"experiments/{item.plan.name}/index.html#claim-{claim.name}",
         data=f"experiments/{item.plan.name}/data.json",
-        measured=(*_told(claim, span), f", at {_cases(item, claim)}", *held),
+        measured=(*_told(item, claim, span), f", at {_cases(item, claim)}", *held, *_eager(claim, ledger)),
         machine=item.machine_name,
         date=format.day(item.measured_utc),
     )
 
 
-def _told(claim: PlannedClaim, span: Sentence) -> Sentence:
+def _eager(claim: PlannedClaim, ledger: Ledger) -> Sentence:
+    """What an eager caller gets of it, where that was measured and the claim is about GPU time."""
+    if claim.scope == "eager":
+        return ()
+    found = [
+        (parts["end_to_end"]["ratio"], case)
+        for case, claims in (ledger.value("splits") or {}).items()
+        if (parts := claims.get(claim.name)) and parts["end_to_end"]
+    ]
+    if not found:
+        return ()
+    ends = [ledger.figure("splits", case, claim.name, "end_to_end", "ratio", show=_hundredths) for _, case in
+            (min(found), max(found))]  # fmt: skip
+    least, most = (end or "" for end in ends)
+    span: Sentence = (least,) if len(found) == 1 else (least, " to ", most)
+    return ("; for an eager caller, launch included, ", *span)
+
+
+def _told(item: Judged, claim: PlannedClaim, span: Sentence) -> Sentence:
     if claim.measure == "speedup":
-        return (*span, f" as fast, {SCOPES[claim.scope]}")
+        return (*span, f" as fast, {scope_told(claim.scope, item.on_cpu)}")
     if claim.baseline:
         return (*span, " the bytes, in DRAM traffic")
     return (*span, " of the least over the bytes that were moved, in DRAM traffic")

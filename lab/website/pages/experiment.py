@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from lab.definition.plan import PlannedCase
+from lab.definition.asked import can_run, claim_sentence
+from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.definition.publication import Publication
+from lab.verdict.cells import SCOPE
 from lab.verdict.explained import EXPLAINED_WITHIN
 from lab.verdict.judge import EQUIVALENCE_MARGIN, READING_ORDER
 from lab.verdict.statistics import per_cent
@@ -21,6 +23,8 @@ from lab.website.pages.answer import answer, glances
 from lab.website.pages.boundary import boundary, boundary_line, provenance
 from lab.website.pages.cards import cards
 from lab.website.pages.ceilings import ceilings_section
+from lab.website.pages.clock_notes import cells_note
+from lab.website.pages.clocks import clock_words
 from lab.website.pages.correctness import worst_rows
 from lab.website.pages.every_cell import every_cell
 from lab.website.pages.explained import explained_rows
@@ -31,9 +35,11 @@ from lab.website.pages.labels import case_label, profile_title, series
 from lab.website.pages.limits import limits_section
 from lab.website.pages.past import finished, run_link, verdict_link
 from lab.website.pages.replication import replication_section
+from lab.website.pages.reproduce import live_command
 from lab.website.pages.search import search_answer, search_cards, search_cases
 from lab.website.pages.tables import claim_view, control_row
 from lab.website.pages.traffic import traffic_section
+from lab.website.pages.verdict_words import verdict_word
 from lab.website.pages.views import Contradiction, DecisionLink, ExperimentPage
 
 ROOT = "../../"  # from an experiment's page to the site's root
@@ -83,6 +89,7 @@ def experiment_page(
         date=format.day(shown.measured_utc),
         machine=shown.machine_name,
         on_cpu=shown.on_cpu,
+        clock=clock_words(SCOPE, shown.on_cpu),
         run_shape=_run_shape(ledger),
         samples=_samples(ledger),
         digest=shown.digest,
@@ -96,10 +103,12 @@ def experiment_page(
         chart_baseline=baseline,
         figure_json=speedup_figure(points, f"Speed-up over {baseline}") if points else "",
         searches=found,
-        claims=tuple(claim_view(shown, claim, ledger) for claim in plan.claims),
+        claims=tuple(claim_view(shown, claim, ledger) for claim in _able(shown)),
+        need_gpu=tuple((each.name, claim_sentence(each)) for each in plan.claims if each not in _able(shown)),
         explained=explained_rows(shown, ledger),
         explained_within=per_cent(EXPLAINED_WITHIN - 1),
         every_cell=every_cell(shown, ledger),
+        cells_note=cells_note(shown, ledger),
         controls=tuple(row for case in plan.included_cases if (row := control_row(shown, case, ledger))),
         limits=limits_section(shown, ledger),
         ceilings=ceilings_section(shown, ledger),
@@ -126,7 +135,7 @@ def _contradictions(shown: Judged, history: Sequence[Judged]) -> Iterator[Contra
         if run := contradicting(shown, claim.name, history):
             yield Contradiction(
                 claim=claim.name,
-                text=claim.text,
+                text=claim_sentence(claim),
                 status=run.data["claims"][claim.name]["status"],
                 run_id=run.evidence["run_id"],
                 date=finished(run),
@@ -191,8 +200,15 @@ def _state(shown: Judged, ledger: Ledger) -> Sentence:
     """How many claims have which verdict."""
     if not shown.evidence:
         return ("no evidence",)
-    found = [claim["status"] for claim in shown.data["claims"].values()]
-    return (", ".join(f"{found.count(status)} {status}" for status in READING_ORDER if status in found),)
+    found = [shown.data["claims"][claim.name]["status"] for claim in _able(shown)]
+    told = [f"{found.count(status)} {verdict_word(status)}" for status in READING_ORDER if status in found]
+    return (", ".join(told),)
+
+
+def _able(shown: Judged) -> tuple[PlannedClaim, ...]:
+    """The claims of which the device that was measured can speak."""
+    device = "cpu" if shown.on_cpu else "cuda"
+    return tuple(claim for claim in shown.plan.claims if not shown.on_cpu or can_run(shown.plan, claim, device))
 
 
 def _run_shape(ledger: Ledger) -> Sentence:
@@ -207,13 +223,6 @@ def _samples(ledger: Ledger) -> Sentence:
         return ("none",)
     sweeps: Sentence = (fewest,) if fewest.value == most.value else (fewest, " to ", most)
     return (*sweeps, " sweeps × ", rounds, " rounds × up to ", block, " samples")
-
-
-def live_command(shown: Judged) -> str:
-    """What measures an experiment again."""
-    flags = sorted({case.only_with for case in shown.plan.cases if case.only_with})
-    include = "".join(f" --include-{flag}" for flag in flags)
-    return f"./scripts/benchmark --run-id <run-id> --experiment {shown.plan.name}{include} --with-profiling"
 
 
 def _local_command(case: PlannedCase) -> str:

@@ -12,13 +12,16 @@ from lab.website.charts.verdicts import VerdictBar, verdict_bar
 from lab.website.data.outline import Outline
 from lab.website.figure import Figure, Ledger, Sentence, read_sentence
 from lab.website.files.schemas import data_text
+from lab.website.files.shown_tables import shown_table
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.decisions import DecisionRow, decision_rows
-from lab.website.pages.established import Group, established
+from lab.website.pages.established import FindingList, established
 from lab.website.pages.news import News, news
 from lab.website.pages.outline import outlines
 from lab.website.pages.paging import leaves
+from lab.website.pages.rivals import KINDS, OUTCOMES, together
 from lab.website.pages.tallies import StatusCount, status_counts
+from lab.website.pages.verdict_words import TIE
 
 DATA = "data.json"
 PER_PAGE = 100  # an answer has many figures
@@ -42,6 +45,14 @@ class ExperimentRow:
         return read_sentence(self.told)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RivalRow:
+    """The claims against one kind of rival, by outcome."""
+
+    about: str
+    counts: tuple[Figure | None, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Count:
     status: str
@@ -52,9 +63,11 @@ class Count:
 class FrontPage:
     """What stands above the experiments; `news` is of the run that was published last."""
 
-    groups: tuple[Group, ...]
+    lists: tuple[FindingList, ...]
     bar: VerdictBar | None
     counts: tuple[Count, ...]
+    ties: Figure | None  # of the refuted claims
+    rivals: tuple[RivalRow, ...]
     claims: Figure | None
     news: News | None
     attention: tuple[DecisionRow, ...]
@@ -69,9 +82,11 @@ def front_pages(gathered: Gathered) -> Iterator[Output]:
     ledger = Ledger(data)
     counts = {status: count for status, count in data["verdicts"].items() if count}
     front = FrontPage(
-        groups=established(held.current),
+        lists=established(held.current, on_cpu=bool(gathered.label) and all(item.on_cpu for item in held.current)),
         bar=verdict_bar(counts),
         counts=tuple(_count(ledger, "verdicts", status) for status in counts),
+        ties=ledger.figure("ties") if data["ties"] else None,
+        rivals=tuple(_rivals(ledger)),
         claims=ledger.figure("claims"),
         news=None if gathered.label else news(held.published),
         attention=tuple(row for row in decision_rows(gathered) if row.attention),
@@ -83,6 +98,7 @@ def front_pages(gathered: Gathered) -> Iterator[Output]:
             template="experiments.html" if leaf.previous else "index.html",
             view={"leaf": leaf} if leaf.previous else {"leaf": leaf, "front": front},
         )
+    yield shown_table("rivals.csv", ("claims", *OUTCOMES), ((row.about, *row.counts) for row in front.rivals))
     yield Attachment(path=DATA, content=data_text(data, DATA, "overview"))
 
 
@@ -104,13 +120,23 @@ def _row(item: Outline, preview: bool) -> ExperimentRow:
 def _data(current: Iterable[Outline]) -> Mapping[str, Any]:
     """Verdicts of the claims on kernels; those of the lab's tests of itself are not to be counted among them."""
     told: Counter[str] = Counter()
-    for item in current:
-        if not item.self_test:
-            told.update(item.counts)
+    counted = [item for item in current if not item.self_test]
+    for item in counted:
+        told.update(item.counts)
+    rivals = together(item.rivals for item in counted)
     return {
+        "ties": sum(outcomes[TIE] for outcomes in rivals.values()),
+        "by_rival": rivals,
         "claims": told.total(),
         "verdicts": {str(status): told[status] for status in READING_ORDER},
     }
+
+
+def _rivals(ledger: Ledger) -> Iterator[RivalRow]:
+    for kind, about in KINDS.items():
+        counts = tuple(ledger.figure("by_rival", kind, outcome) for outcome in OUTCOMES)
+        if any(count and count.value for count in counts):
+            yield RivalRow(about=about, counts=counts)
 
 
 def _count(ledger: Ledger, *path: str) -> Count:

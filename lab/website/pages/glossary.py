@@ -65,6 +65,8 @@ SCOPES = Chapter("What the clock covers", (
     Term("graph", "graph", "A call's share of a replayed CUDA graph, in which no launch waits for Python.",
          LIMITS),
     Term("eager", "eager", "What a caller waits who launches from Python and waits for the result.", LIMITS),
+    Term("device_dirty", "device_dirty", "Time on the GPU after a flush that only writes: its lines go back to memory "
+         "while the call is timed, as in do_bench and nvbench. Shown for comparison.", LIMITS),
 ))  # fmt: skip
 MEASURING = Chapter("How it is measured", (
     Term("sample", "sample", "One timed call.", POLICY),
@@ -84,12 +86,12 @@ MEASURING = Chapter("How it is measured", (
 ))  # fmt: skip
 NUMBERS = Chapter("How it is summed up", (
     Term("p50", "p50 and p95", "The time that half of the samples, or 95 in 100 of them, do not exceed.", EXAMPLE),
-    Term("noise-ratio", "noise ratio", f"p95 over p50; from {judge.NOISY_RATIO:.2f} on a cell is too noisy to judge.",
-         POLICY),
+    Term("noise-ratio", "noise ratio", f"p95 over p50; from {judge.NOISY_RATIO:.2f} on verdicts on a cell are marked "
+         "noisy.", POLICY),
     Term("speed-up", "speed-up", "How many times as fast the subject of a claim is as its baseline: above 1 it is "
          "faster.", EXAMPLE),
-    Term("interval", "interval", f"The range that holds the true speed-up with {per_cent(statistics.CONFIDENCE)} "
-         "confidence, from how much it differs between sweeps.", POLICY),
+    Term("interval", "interval", f"In {100 * statistics.CONFIDENCE:.0f} of 100 repeats by another careful person it "
+         "holds the speed-up of their board of the same model; how often it did is measured.", TRUST),
     Term("floor", "floor", "The time of a kernel that does nothing: no launch takes less.", LIMITS),
     Term("ceiling", "ceiling", "What this GPU was measured to do at most, in copying and in multiplying; other "
          "results are held against it.", (CEILINGS_PAGE, "the measured ceilings")),
@@ -112,17 +114,23 @@ VERDICTS = Chapter("What is said of it", (
          "page.", POLICY),
     Term("inconclusive", "inconclusive", "The interval holds the threshold, so that the evidence shows neither; more "
          "sweeps may.", POLICY),
-    Term("rerun-noise", "rerun-noise", "Too noisy to judge: a control failed, samples scatter, or the interval is "
-         f"wider than ±{per_cent(judge.WIDEST_HALF_WIDTH)}.", POLICY),
-    Term("no-evidence", "no-evidence", "Nothing that could be judged: not measured, failed, or fewer than "
-         f"{judge.FEWEST_SWEEPS} sweeps.", POLICY),
-    Term("rejected", "rejected", "The result was wrong, or faster than physics allows.", POLICY),
-    Term("equivalent", "equivalent", "A mark of a refuted claim: the whole interval lies within "
+    Term("rerun-noise", "too noisy to call", "The rules call it rerun-noise: neither supported nor refuted, with an "
+         f"interval wider than ±{per_cent(judge.WIDEST_HALF_WIDTH)}, or too many samples lost.", POLICY),
+    Term("no-evidence", "not measured", "The rules call it no-evidence: nothing could be judged, for it was not "
+         f"measured, failed, or has fewer than {judge.FEWEST_SWEEPS} sweeps.", POLICY),
+    Term("rejected", "rejected, wrong result", "The result was wrong, or faster than physics allows.", POLICY),
+    Term("equivalent", "tie", "The rules call it equivalent: a claim is refuted, and the whole interval lies within "
          f"{per_cent(judge.EQUIVALENCE_MARGIN)} of parity, so that the two are equally fast.", POLICY),
-    Term("regressed", "regressed", "A mark of a refuted claim: the whole interval lies below that, so that the subject "
-         "is slower.", POLICY),
+    Term("regressed", "slower", "The rules call it regressed: a claim is refuted, and the whole interval lies below "
+         "that.", POLICY),
+    Term("noisy", "noisy", f"A mark: samples of one side scatter, p95 over p50 is {judge.NOISY_RATIO:.2f} or more, or "
+         "the control's interval is wide.", POLICY),
     Term("provisional", "provisional", f"A mark of a verdict that rests on fewer than {judge.FULL_SWEEPS} sweeps, or "
          "lacks a control.", POLICY),
+    Term("one-draw", "one draw of the compiler", "A mark of a verdict on a profile that is compiled or autotuned "
+         "at run time, where one choice served all sweeps: another choice may be faster or slower.", POLICY),
+    Term("size-imprecise", "size imprecise", "A mark of a decided verdict whose interval is wider than "
+         f"±{per_cent(judge.WIDEST_HALF_WIDTH)}.", POLICY),
     Term("traffic-claim", "claim about traffic", "A claim on the bytes that a call moves to and from DRAM, as the "
          f"profiler counts them, within {per_cent(judge_traffic.TRAFFIC_MARGIN)}.", ("policy/index.html#traffic",
          "its rules")),

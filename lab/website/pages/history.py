@@ -6,9 +6,10 @@ Only runs on the GPU model of the run shown stand in one line; all are judged by
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lab.definition.plan import PlannedClaim
+from lab.definition.asked import claim_sentence
 from lab.website.charts.timeline import Held, Line, TimelineChart, timeline_chart
 from lab.website.data.judged import Judged
+from lab.website.data.verdict_log import changes
 from lab.website.figure import Figure, Ledger
 from lab.website.format import interval as format_interval
 from lab.website.format import ratio as format_ratio
@@ -129,8 +130,8 @@ def _chart(item: Judged, followed: Sequence[Followed], runs: Sequence[Judged]) -
         for number, run in enumerate(runs):
             held = run.data["claims"].get(each.claim, {}).get("cases", {}).get(each.case, {})
             if held.get("ratio") is not None:
-                low, high = held["low"], held["high"]
-                told = f"{format_ratio(held['ratio'], low, high)} {format_interval(low, high)}"
+                low, high, asked = held["low"], held["high"], run.data["claims"][each.claim]["threshold"]
+                told = f"{format_ratio(held['ratio'], low, high, asked)} {format_interval(low, high, asked)}"
                 points.append(
                     Held(
                         run=number, ratio=held["ratio"], low=low, high=high,
@@ -167,47 +168,18 @@ def _row(number: int, runs: Sequence[Judged], item: Judged, followed: Sequence[F
 
 def _turns(item: Judged, runs: Sequence[Judged], root: str) -> Iterator[Turn]:
     asked = {claim.name for claim in item.plan.claims}
-    last: dict[str, Judged] = {}
-    for run in runs:
-        for claim in run.plan.claims:
-            after = run.data["claims"][claim.name]["status"]
-            before = last[claim.name].data["claims"][claim.name]["status"] if claim.name in last else after
-            if before != after:
-                yield Turn(
-                    claim=claim.name,
-                    text=claim.text,
-                    current=claim.name in asked,
-                    before=before,
-                    after=after,
-                    run_id=run.evidence["run_id"],
-                    link=verdict_link(run, root),
-                    date=finished(run),
-                    why=_why(claim, last[claim.name], run),
-                )
-            last[claim.name] = run
-
-
-def _why(claim: PlannedClaim, before: Judged, after: Judged) -> str:
-    """What was not as in the run before: what a change of verdict may come from."""
-    earlier = next(found for found in before.plan.claims if found.name == claim.name)
-    changes = [
-        what
-        for what, changed in (
-            ("the claim itself", _asks(earlier) != _asks(claim)),
-            ("its cases", _asked_of(before, earlier) != _asked_of(after, claim)),
-            ("software", software(before) != software(after)),
-            ("the source that was measured", before.evidence["source_digest"] != after.evidence["source_digest"]),
-            ("sweeps", before.evidence["sweeps"] != after.evidence["sweeps"]),
-        )
-        if changed
-    ]
-    return ", ".join(changes) if changes else "nothing: measured again"
-
-
-def _asks(claim: PlannedClaim) -> tuple[object, ...]:
-    return claim.subject, claim.baseline, claim.scope, claim.threshold, claim.measure
-
-
-def _asked_of(run: Judged, claim: PlannedClaim) -> set[str]:
-    """The cases of a claim that were part of a run."""
-    return set(claim.cases) & {case.name for case in run.plan.included_cases}
+    by_digest = {run.digest: run for run in runs}
+    for change in changes(runs):
+        if change.was:
+            run = by_digest[change.digest]
+            yield Turn(
+                claim=change.claim,
+                text=next(claim_sentence(claim) for claim in run.plan.claims if claim.name == change.claim),
+                current=change.claim in asked,
+                before=change.was,
+                after=change.now,
+                run_id=run.evidence["run_id"],
+                link=verdict_link(run, root),
+                date=finished(run),
+                why=change.attribution,
+            )

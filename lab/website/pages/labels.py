@@ -27,7 +27,18 @@ SCOPES = {
     "device_warm": "in GPU time with inputs cached",
     "graph": "in replayed CUDA graphs",
     "eager": "as an eager caller waits",
+    "device_dirty": "in GPU time after a flush that leaves dirty lines",
 }
+
+CPU_SCOPES = {
+    "device_cold": "in wall time of the CPU with its cache flushed",
+    "device_warm": "in wall time of the CPU with inputs cached",
+}
+
+
+def scope_told(scope: str, on_cpu: bool) -> str:
+    """What a claim's times are of: of a CPU's run never the GPU's."""
+    return (CPU_SCOPES if on_cpu else SCOPES).get(scope) or SCOPES[scope]
 
 
 def listed(names: Sequence[str]) -> str:

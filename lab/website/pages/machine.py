@@ -12,6 +12,7 @@ from lab.website.figure import Figure, Ledger
 NOT_KNOWN = "not known"
 SHOWS: Mapping[str, Callable[[Any], str]] = {
     "profiling": lambda v: "yes" if v else "no",
+    "instruments": lambda v: "yes" if v else "no",
     "device": lambda v: "a CPU" if v == "cpu" else "a GPU",
     "memory_bytes": lambda v: f"{format.gigabytes(v)} GB",
     "l2_bytes": lambda v: f"{format.megabytes(v)} MB",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
+from lab.definition.asked import claim_sentence
 from lab.website.data.judged import Judged
 from lab.website.data.outline import Outline, Outlines, PastOutline
 from lab.website.data.verdict_log import changes
@@ -12,6 +13,7 @@ from lab.website.outputs import Gathered
 from lab.website.pages.answer import answer
 from lab.website.pages.established import findings
 from lab.website.pages.labels import case_label
+from lab.website.pages.rivals import by_rival
 from lab.website.pages.search import search_answer, search_cases
 from lab.website.pages.tallies import verdict_counts
 from lab.website.wording.quoted import quoted
@@ -47,9 +49,10 @@ def outline(item: Judged, history: Sequence[Judged] = ()) -> Outline:
         measured_utc=item.measured_utc,
         finished_utc=item.finished_utc,
         counts=verdict_counts(item),
+        rivals=by_rival(item),
         answer=plain_sentence(shown),
         findings=findings(item, history),
-        claims=[(claim.name, claim.text) for claim in plan.claims],
+        claims=[(claim.name, claim_sentence(claim)) for claim in plan.claims],
         cases=[(case.name, case_label(case)) for case in plan.cases],
         profiles=[(profile.name, profile.title, profile.technique) for profile in plan.profiles],
         phrases=said.phrases,
@@ -63,7 +66,7 @@ def past_outlines(history: Sequence[Judged]) -> Iterator[PastOutline]:
     turned = [change for change in log if change.was]
     entries = history_entries(history, log)
     for item in history:
-        texts, said = {claim.name: claim.text for claim in item.plan.claims}, quoted(item)
+        texts, said = {claim.name: claim_sentence(claim) for claim in item.plan.claims}, quoted(item)
         yield PastOutline(
             name=item.plan.name,
             title=item.plan.title,

@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.addresses import experiment_folder, pair_folder, short
 from lab.website.data.comparison import run_pairs
 from lab.website.data.differences import one_machine
 from lab.website.data.outline import Outlines, PastOutline
 from lab.website.outputs import Document, Gathered
+from lab.website.pages.clocks import clocks_of
 from lab.website.pages.outline import outlines
 from lab.website.pages.paging import leaves
 
@@ -28,6 +30,7 @@ class Pair:
     newer_date: str
     one_machine: bool
     mixed: bool  # a GPU's run and a CPU's
+    clock: str  # what the times of the headline scope are
     experiments: tuple[str, ...]  # titles of those that both have
 
 
@@ -88,6 +91,7 @@ def _pair(older: Sequence[PastOutline], newer: Sequence[PastOutline]) -> Pair:
         newer_date=format.minute(after.finished_utc),
         one_machine=one_machine(before.machine, after.machine),
         mixed=before.on_cpu != after.on_cpu,
+        clock=clocks_of(SCOPE, [before.on_cpu, after.on_cpu]),
         experiments=tuple(item.title for item in newer if item.name in known),
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from lab.definition.asked import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
@@ -13,7 +14,8 @@ from lab.website.data.shelf import Held, Shelf, shelf
 from lab.website.figure import Figure, Ledger
 from lab.website.files.shown_tables import Cell, shown, shown_table
 from lab.website.outputs import Document, Gathered, Output, Sheaf
-from lab.website.pages.labels import SCOPES, TITLES, baseline_title, case_label, profile_title
+from lab.website.pages.clocks import clocks_of
+from lab.website.pages.labels import TITLES, baseline_title, case_label, profile_title, scope_told
 from lab.website.pages.outline import outlines
 from lab.website.pages.tallies import supported_at
 
@@ -24,7 +26,7 @@ STANDINGS = ("fastest", "level with the fastest", "slower than the fastest", "wi
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """The profile at one case, in GPU time with nothing cached."""
+    """The profile at one case, in the headline scope."""
 
     case: str
     label: str
@@ -74,6 +76,7 @@ class ProfilePage:
     name: str
     title: str
     lede: str
+    clock: str  # what the times of the headline scope are
     appearances: tuple[Appearance, ...]
 
     @property
@@ -96,7 +99,13 @@ def profile_pages(gathered: Gathered) -> Iterator[Sheaf]:
 
 def _page(name: str, items: Iterable[Judged]) -> Iterator[Output]:
     appearances = [_appearance(item, each) for item in items for each in item.plan.profiles if each.name == name]
-    page = ProfilePage(name=name, title=appearances[0].title, lede=_lede(appearances), appearances=tuple(appearances))
+    page = ProfilePage(
+        name=name,
+        title=appearances[0].title,
+        lede=_lede(appearances),
+        clock=clocks_of(SCOPE, [each.on_cpu for each in appearances if each.machine]),
+        appearances=tuple(appearances),
+    )
     folder = f"profiles/{experiment_folder(name)}"
     yield Document(path=f"{folder}/index.html", template="profile.html", view={"page": page})
     if page.measured:
@@ -190,9 +199,9 @@ def _claims(item: Judged, profile: PlannedProfile, ledger: Ledger) -> Iterator[P
             )
             yield ProfileClaim(
                 name=claim.name,
-                text=claim.text,
+                text=claim_sentence(claim),
                 status=ledger.value(*path, "status"),
                 role=other,
-                scope=SCOPES[claim.scope] if claim.measure == "speedup" else "in DRAM traffic",
+                scope=scope_told(claim.scope, item.on_cpu) if claim.measure == "speedup" else "in DRAM traffic",
                 tally=supported_at(claim.name, ledger),
             )

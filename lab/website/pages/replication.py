@@ -6,7 +6,6 @@ from typing import Any
 from lab.definition.plan import PlannedCase
 from lab.definition.publication import Publication
 from lab.verdict.cells import SCOPE
-from lab.verdict.replication import FACTORS
 from lab.website import format
 from lab.website.charts.published import PublishedChart, Told, published_chart
 from lab.website.data.judged import Judged
@@ -17,10 +16,7 @@ from lab.website.pages.replication_views import PrintedReasons, PrintedTable, Re
 ROOT = "replication"
 REASONS = ("reasons", "by_itself")
 RIVAL_SERIES = "torch-compile"  # colour and marker of the fastest other profile, whichever that is
-SIGNS = {
-    "rival": " kernel", "formula": " formula", "warmth": " warm cache", "launches": " launches",
-    "elsewhere": " elsewhere",
-}  # fmt: skip
+SIGNS = {"rival": " kernel", "formula": " formula", "warmth": " warm cache", "clock": " launches and all else"}
 
 
 def replication_section(
@@ -94,7 +90,7 @@ def _row(shown: Judged, table: str, case: PlannedCase, first: str, ledger: Ledge
 def _product(ledger: Ledger, path: Sequence[str]) -> Sentence:
     """'8.8× = 1.02× · 5.1× formula · …'; empty where nothing was measured."""
     parts: list[Figure | str] = []
-    for name in FACTORS:
+    for name in SIGNS:
         factor = ledger.figure(*path, "factors", name, show=format.times)
         if factor:
             parts += [" · " if parts else "", factor, SIGNS[name]]

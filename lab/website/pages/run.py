@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 
+from lab.definition.asked import claim_sentence
+from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import Status
 from lab.website import format
 from lab.website.addresses import experiment_folder, gpu_folder, run_folder, short
@@ -20,6 +22,7 @@ from lab.website.pages.machine import Fact, environment, evidence_facts
 from lab.website.pages.outline import outlines
 from lab.website.pages.paging import leaves
 from lab.website.pages.pairs import Pair, pairs_of, runs_of
+from lab.website.pages.reproduce import run_command
 from lab.website.pages.tallies import StatusCount, status_counts, verdict_counts
 
 
@@ -63,6 +66,7 @@ class RunPage:
     damages: tuple[tuple[str, str], ...]
     counts: tuple[StatusCount, ...]
     data: str
+    command: str  # measures the whole run again
     protocol: tuple[Fact, ...]
     cost: tuple[Fact, ...]
     stages: Sentence
@@ -157,6 +161,7 @@ def _page(run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[Pair,
         damages=tuple(sorted(evidence["damages"].items(), key=lambda pair: int(pair[0]))),
         counts=status_counts(map(verdict_counts, run)),
         data=f"{experiment_folder(first.plan.name)}/data.json",
+        command=run_command(run),
         protocol=evidence_facts(ledger, PROTOCOL),
         cost=_cost(ledger),
         stages=_stages(ledger),
@@ -199,17 +204,17 @@ def _section(item: Judged, current: Mapping[str, bool], in_full: bool) -> Experi
         current=current.get(item.plan.name, False),
         cells=(measured or "no", " cells measured at ", cases or "no", " cases"),
         counts=status_counts([verdict_counts(item)]),
-        claims=tuple(_claim(item, claim.name, claim.text, ledger) for claim in item.plan.claims) if in_full else (),
+        claims=tuple(_claim(item, claim, ledger) for claim in item.plan.claims) if in_full else (),
         left_out=boundary(item, ledger).excluded if in_full else (),
     )
 
 
-def _claim(item: Judged, name: str, text: str, ledger: Ledger) -> ClaimRow:
-    supported, judged = ledger.figure("claims", name, "supported"), ledger.figure("claims", name, "judged")
+def _claim(item: Judged, claim: PlannedClaim, ledger: Ledger) -> ClaimRow:
+    supported, judged = (ledger.figure("claims", claim.name, name) for name in ("supported", "judged"))
     return ClaimRow(
-        name=name,
-        text=text,
-        status=item.data["claims"][name]["status"],
+        name=claim.name,
+        text=claim_sentence(claim),
+        status=item.data["claims"][claim.name]["status"],
         tally=(supported or "–", " of ", judged or "–"),
     )
 

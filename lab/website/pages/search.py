@@ -8,7 +8,7 @@ from lab.website.charts.speedups import Point, speedup_chart
 from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.pages.answer import where
-from lab.website.pages.labels import SCOPES, case_label, series
+from lab.website.pages.labels import case_label, scope_told, series
 from lab.website.pages.views import Card, SearchCase, SearchRow
 
 Trial = tuple[str, PlannedProfile]  # claim, configuration
@@ -23,7 +23,7 @@ def search_cases(shown: Judged, ledger: Ledger) -> tuple[SearchCase, ...]:
 
 def search_answer(shown: Judged, ledger: Ledger) -> Sentence:
     """One sentence: what won where, and where nothing did how near the nearest came."""
-    scopes = tuple(dict.fromkeys(SCOPES[claim.scope] for claim in shown.plan.claims))
+    scopes = tuple(dict.fromkeys(scope_told(claim.scope, shown.on_cpu) for claim in shown.plan.claims))
     won: list[Sentence] = []
     stayed: list[Sentence] = []
     for case in shown.plan.included_cases:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from lab.definition.asked import asked, claim_sentence
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.verdict.cells import SCOPE
 from lab.verdict.ranking import Place
@@ -17,7 +18,7 @@ from lab.website.pages.views import CaseVerdict, ClaimView, ControlRow, GpuFigur
 def claim_view(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
     path = ("claims", claim.name)
     cases, traffic = ledger.value(*path, "cases"), claim.measure == "traffic"
-    mean = ledger.figure(*path, "geometric_mean", show=format.times if traffic else format.threshold)
+    mean = ledger.end(claim.name, "geometric_mean", show=format.times if traffic else format.threshold)
     compared = ledger.figure(*path, "compared")
     tally = supported_at(claim.name, ledger)
     if mean and compared:
@@ -26,11 +27,12 @@ def claim_view(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
     assert threshold is not None, "every claim has a threshold"
     return ClaimView(
         name=claim.name,
-        text=claim.text,
+        text=claim_sentence(claim),
         status=ledger.value(*path, "status"),
         subject=profile_title(shown, claim.subject),
         baseline=baseline_title(shown, claim),
         threshold=threshold,
+        asked=asked(claim),
         scope=claim.scope,
         measure=claim.measure,
         tally=tally,

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from lab.definition.asked import can_run
 from lab.verdict.judge import READING_ORDER
 from lab.website.data.judged import Judged
 from lab.website.figure import Ledger, Sentence
@@ -16,8 +17,9 @@ class StatusCount:
 
 
 def verdict_counts(item: Judged) -> dict[str, int]:
-    """How many claims of an experiment have which verdict."""
-    return Counter(claim["status"] for claim in item.data["claims"].values())
+    """How many claims of an experiment have which verdict; of a CPU's run, of those that a CPU can run."""
+    able = (each for each in item.plan.claims if not item.on_cpu or can_run(item.plan, each, "cpu"))
+    return Counter(item.data["claims"][claim.name]["status"] for claim in able)
 
 
 def status_counts(items: Iterable[Mapping[str, int]]) -> tuple[StatusCount, ...]:
@@ -29,7 +31,8 @@ def status_counts(items: Iterable[Mapping[str, int]]) -> tuple[StatusCount, ...]
 
 
 def supported_at(claim: str, ledger: Ledger) -> Sentence:
-    """'supported at 3 of 5 cases'."""
-    supported, judged = (ledger.figure("claims", claim, name) for name in ("supported", "judged"))
+    """'supported at 3 of 5 cases', and where there are any 'a tie at 1'."""
+    supported, judged, ties = (ledger.figure("claims", claim, name) for name in ("supported", "judged", "ties"))
     noun = " case" if judged and judged.value == 1 else " cases"
-    return ("supported at ", supported or "none", " of ", judged or "no", noun)
+    told: Sentence = ("supported at ", supported or "none", " of ", judged or "no", noun)
+    return (*told, ", a tie at ", ties) if ties and ties.value else told

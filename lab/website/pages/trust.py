@@ -13,6 +13,7 @@ from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.files.schemas import data_text
 from lab.website.files.shown_tables import shown_table
 from lab.website.outputs import Attachment, Document, Gathered, Output
+from lab.website.wording.threats import HELD, STILL
 
 Row = tuple[Sentence, ...]
 
@@ -43,6 +44,8 @@ class TrustPage:
     errors: Sentence  # how often the rule was wrong where nothing was to be found; empty where that was not tested
     tables: tuple[TableView, ...]
     data: Mapping[str, Any]
+    held: str = HELD  # the threat model: what is guarded against, and what is not
+    still: tuple[str, ...] = STILL
 
 
 def trust_pages(gathered: Gathered) -> Iterator[Output]:
@@ -71,7 +74,7 @@ def _lede(ledger: Ledger) -> Sentence:
     return (
         "A function was compared with itself, under another name, ", count, " times in ", sessions,
         " sessions of five sweeps: ", supported, " of these claims were supported, and ", excluding,
-        " intervals excluded 1, where one in twenty may.", *_repeated(ledger),
+        " intervals excluded 1, where one in twenty may.", *_flips(ledger), *_repeated(ledger),
     )  # fmt: skip
 
 
@@ -90,6 +93,15 @@ def _errors(ledger: Ledger) -> Sentence:
             f" of such claims are (with {per_cent(CONFIDENCE)} confidence), and ", excluding, " intervals excluded 1",
         ]  # fmt: skip
     return (*parts, f", where {per_cent(1 - CONFIDENCE)} may.") if parts else ()
+
+
+def _flips(ledger: Ledger) -> Sentence:
+    """How often a claim was supported at a case in one run and refuted in another, over all repeats."""
+    flips, compared = ledger.figure("repeated", "flip_count"), ledger.figure("repeated", "comparisons")
+    if not flips or not compared or not compared.value:
+        return ()
+    told = " claims at cases flipped between supported and refuted."
+    return (" Repeated on other boards and days, ", flips, " of ", compared, told)
 
 
 def _repeated(ledger: Ledger) -> Sentence:
@@ -155,14 +167,14 @@ def _repeats(ledger: Ledger) -> TableView:
         worst = ledger.figure(*path, "largest_deviation", show=lambda v: per_cent(v, 2))
         counts = [
             _one(ledger.figure(*path, each))
-            for each in ("comparisons", "disjoint_count", "changed_count", "flip_count")
+            for each in ("flip_count", "changed_count", "disjoint_count", "comparisons")
         ]
         rows.append(
             (
-                (str(ledger.value(*path, "experiment")),), (str(ledger.value(*path, "gpu")),),
+                (str(ledger.value(*path, "experiment")),), *counts,
                 _one(ledger.figure(*path, "gpus")), _one(ledger.figure(*path, "runs")),
                 _one(ledger.figure(*path, "cells")), _one(ledger.figure(*path, "within")),
-                *counts, _one(worst), (str(ledger.value(*path, "largest_at")),),
+                _one(worst), (str(ledger.value(*path, "largest_at")),), (str(ledger.value(*path, "gpu")),),
             )
         )  # fmt: skip
     return TableView(
@@ -177,8 +189,8 @@ def _repeats(ledger: Ledger) -> TableView:
             f"p50 of cells of 20 µs and more within ±{per_cent(REPEATED_WITHIN)} of its median over the runs; no flips."
         ),
         headings=(
-            "Experiment", "GPU", "Different GPUs", "Runs", "Cells", "Within", "Claims at cases", "Intervals apart",
-            "Verdict changed", "Flips", "Largest deviation", "Of",
+            "Experiment", "Flips", "Verdict changed", "Intervals apart", "Claims at cases", "Different GPUs", "Runs",
+            "Cells", "Within", "Largest deviation", "Of", "GPU",
         ),
         rows=tuple(rows),
     )  # fmt: skip
@@ -222,8 +234,18 @@ def _agreement_sentence(ledger: Ledger) -> Sentence:
     return (
         "Of ", cells, " cells the lab's clock agrees with do_bench in ", dirty_do, " and with nvbench in ", dirty_nv,
         " after a flush like theirs; device_cold itself, on which the verdicts rest, in ", cold_do, " and ", cold_nv,
-        ". It reads more than the dirty flush in ", above, ". All profiles of a case are timed alike in any of them.",
+        ". It reads more than the dirty flush in ", above, ". Verdicts depend on the clock", *_turned(ledger),
     )  # fmt: skip
+
+
+def _turned(ledger: Ledger) -> Sentence:
+    """How many claims another clock would put on the other side of their threshold."""
+    claims, turned = ledger.figure("agreement", "claims"), ledger.figure("agreement", "claims_turned")
+    if not claims or not claims.value or not turned:
+        return ("; where a run has asked other instruments, the page of a case shows its ratios by them.",)
+    return (": of ", claims, " claims at cases that another clock has timed too, ", turned,
+            " lie on the other side of their threshold by it. The page of a case shows them side by side.",
+            )  # fmt: skip
 
 
 def _flush(ledger: Ledger) -> TableView:

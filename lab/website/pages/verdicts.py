@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lab.definition.asked import claim_sentence
 from lab.definition.plan import PlannedClaim
 from lab.definition.search import is_search
 from lab.website import format
@@ -16,9 +17,9 @@ from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.answer import answer
 from lab.website.pages.boundary import boundary
-from lab.website.pages.experiment import live_command
 from lab.website.pages.labels import baseline_title, case_label, profile_title
 from lab.website.pages.machine import Fact, evidence_facts
+from lab.website.pages.reproduce import live_command
 from lab.website.pages.search import search_answer
 from lab.website.pages.tallies import StatusCount, status_counts, supported_at, verdict_counts
 from lab.website.pages.views import Boundary
@@ -46,6 +47,7 @@ class ClaimVerdicts:
     name: str
     text: str
     status: str
+    mark: str
     tally: Sentence
     subject: str
     baseline: str
@@ -169,8 +171,9 @@ def _claim(item: Judged, claim: PlannedClaim, change: Change | None, ledger: Led
     found = item.data["claims"][claim.name]
     return ClaimVerdicts(
         name=claim.name,
-        text=claim.text,
+        text=claim_sentence(claim),
         status=found["status"],
+        mark=found["mark"],
         tally=supported_at(claim.name, ledger),
         subject=profile_title(item, claim.subject),
         baseline=baseline_title(item, claim),

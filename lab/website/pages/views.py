@@ -82,6 +82,7 @@ class ClaimView:
     subject: str
     baseline: str
     threshold: Figure
+    asked: str  # the same in words
     scope: str
     measure: str
     tally: Sentence
@@ -205,6 +206,7 @@ class ExperimentPage:
     date: str
     machine: str
     on_cpu: bool
+    clock: str  # what the times of the headline scope are
     run_shape: Sentence
     samples: Sentence
     digest: str
@@ -219,9 +221,11 @@ class ExperimentPage:
     figure_json: str
     searches: tuple[SearchCase, ...]  # instead of cards and chart, where it is a search for launch configurations
     claims: tuple[ClaimView, ...]
+    need_gpu: tuple[tuple[str, str], ...]  # claims that a CPU cannot speak of: name, sentence
     explained: tuple[tuple[ExplainedRow, ...], ...]  # by case
     explained_within: str
     every_cell: EveryCell
+    cells_note: Sentence
     controls: tuple[ControlRow, ...]
     limits: LimitsSection | None  # None where the run did not measure its ceilings
     ceilings: CeilingsSection | None  # on the page of the ceilings themselves

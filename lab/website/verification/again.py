@@ -5,13 +5,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lab.definition.plan import PlannedClaim
-from lab.evidence.record import Cell, Timing
+from lab.evidence.record import Cell, Control, Timing
 from lab.verdict.results import ExperimentResult
 from lab.website.figure import pointer
 from lab.website.verification.files import Difference
-from lab.website.verification.statistics import Sweep, interval, p50_and_p95, smallest_step
+from lab.website.verification.statistics import (
+    Sweep,
+    centre_and_half_width,
+    interval,
+    p50_and_p95,
+    smallest_step,
+)
 
 FEWEST_ROUNDS = 4  # of a sweep that count; fewer tell nothing, unless fewer were planned
+Timed = Cell | Control
 ROUNDING = 2e-6  # seven digits are published, and the second reckoning rounds otherwise
 
 
@@ -37,20 +44,34 @@ def _speedup(
     result: ExperimentResult, claim: PlannedClaim, case: str, step_seconds: float
 ) -> tuple[float, float, float]:
     baseline, subject = (result.cells[case, name].cells for name in (claim.baseline, claim.subject))
-    of_process = {(cell.sweep, cell.process): cell for cell in subject}
+    held = result.controls.get(case, ())
+    control = (0.0, 0.0)
+    if held:
+        slow, fast, step = _paired(result, result.cells[case, held[0].profile].cells, held, claim.scope, step_seconds)
+        if len(slow) > 1:
+            control = centre_and_half_width(slow, fast, step)
+    one_draw = claim.baseline in result.drawn_once or claim.subject in result.drawn_once
+    return interval(*_paired(result, baseline, subject, claim.scope, step_seconds), control, one_draw)
+
+
+def _paired(
+    result: ExperimentResult, baseline: Sequence[Timed], subject: Sequence[Timed], scope: str, step_seconds: float
+) -> tuple[list[Sweep], list[Sweep], float]:
+    """The sweeps of both that one process timed, and the clock's step in seconds a call."""
+    of_process = {(timed.sweep, timed.process): timed for timed in subject}
     slow: list[Sweep] = []
     fast: list[Sweep] = []
-    for cell in baseline:
-        other = of_process.get((cell.sweep, cell.process))
-        both = _shared(result, [cell, other], claim.scope) if other else None
+    for timed in baseline:
+        other = of_process.get((timed.sweep, timed.process))
+        both = _shared(result, [timed, other], scope) if other else None
         if both:
             slow.append(both[0])
             fast.append(both[1])
-    calls = min(t.calls_per_sample for cell in (*baseline, *subject) if (t := _timing(cell, claim.scope)))
-    return interval(slow, fast, step_seconds / calls)
+    calls = [t.calls_per_sample for timed in (*baseline, *subject) if (t := _timing(timed, scope))]
+    return slow, fast, step_seconds / min(calls, default=1)
 
 
-def _shared(result: ExperimentResult, cells: Sequence[Cell], scope: str) -> list[Sweep] | None:
+def _shared(result: ExperimentResult, cells: Sequence[Timed], scope: str) -> list[Sweep] | None:
     """Of cells of one process the rounds that were not left out and in which each has a sample; None if too few."""
     timings = [_timing(cell, scope) for cell in cells]
     if not all(timings):
@@ -67,7 +88,7 @@ def _shared(result: ExperimentResult, cells: Sequence[Cell], scope: str) -> list
     return [[blocks[n] for n in kept] for blocks in rounds]
 
 
-def _timing(cell: Cell, scope: str) -> Timing | None:
+def _timing(cell: Timed, scope: str) -> Timing | None:
     return next((timing for timing in cell.timings if timing.scope == scope), None)
 
 

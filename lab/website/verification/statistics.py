@@ -16,6 +16,10 @@ Sweep = Sequence[Block]  # the rounds of a cell that count, each a block of samp
 SMALLEST_HALF_WIDTH = 0.001
 STEP_SHARE = 0.78
 RESOLUTION_SECONDS = 1e-10
+NORMAL_QUANTILE = 1.96
+SESSION_SHARE = 0.40
+SESSION_FLOOR = 0.0015
+DRAW_SPREAD = 0.10
 FEWEST_FOR_P95 = 100
 
 
@@ -43,30 +47,63 @@ def p50_and_p95(sweeps: Sequence[Sweep]) -> tuple[float, float | None]:
     return middle(middle(samples) for samples in pooled), p95
 
 
-def interval(baseline: Sequence[Sweep], subject: Sequence[Sweep], step_seconds: float) -> tuple[float, float, float]:
-    """Ratio, lower and upper end: how many times as fast the subject is. Sweeps and rounds are paired by position."""
-    logs = [
-        [math.log(middle(b) / middle(s)) for b, s in zip(slow, fast, strict=True)]
-        for slow, fast in zip(baseline, subject, strict=True)
-    ]
-    effects = [sum(rounds) / len(rounds) for rounds in logs]
+def interval(
+    baseline: Sequence[Sweep],
+    subject: Sequence[Sweep],
+    step_seconds: float,
+    control: tuple[float, float] = (0.0, 0.0),
+    one_draw: bool = False,
+) -> tuple[float, float, float]:
+    """Ratio, lower and upper end: how many times as fast the subject is. Sweeps and rounds are paired by position.
+
+    The interval holds on any board of the GPU model. `control` is the `centre_and_half_width` of a profile over
+    itself; `one_draw` says that one choice of an autotuner served all sweeps.
+    """
+    centre, half = centre_and_half_width(baseline, subject, step_seconds)
+    effects = _effects(baseline, subject)
+    session = NORMAL_QUANTILE * max(SESSION_FLOOR, SESSION_SHARE * deviation(effects))
+    draw = NORMAL_QUANTILE * DRAW_SPREAD if one_draw else 0.0
+    half = math.sqrt(half**2 + session**2 + draw**2) + max(0.0, abs(control[0]) - control[1])
+    return math.exp(centre), math.exp(centre - half), math.exp(centre + half)
+
+
+def centre_and_half_width(
+    baseline: Sequence[Sweep], subject: Sequence[Sweep], step_seconds: float
+) -> tuple[float, float]:
+    """Of the ratio's logarithm, as this run alone has it."""
+    effects = _effects(baseline, subject)
     step = max(step_seconds, smallest_step(baseline), smallest_step(subject))
     shorter = min(middle(_samples(baseline)), middle(_samples(subject)))
     half = max(
         student_half_width(effects),
-        student_half_width([log for rounds in logs for log in rounds]),
+        student_half_width([log for rounds in _logs(baseline, subject) for log in rounds]),
         math.log(1 + STEP_SHARE * step / shorter),
         SMALLEST_HALF_WIDTH,
     )
-    centre = sum(effects) / len(effects)
-    return math.exp(centre), math.exp(centre - half), math.exp(centre + half)
+    return sum(effects) / len(effects), half
+
+
+def _effects(baseline: Sequence[Sweep], subject: Sequence[Sweep]) -> list[float]:
+    return [sum(rounds) / len(rounds) for rounds in _logs(baseline, subject)]
+
+
+def _logs(baseline: Sequence[Sweep], subject: Sequence[Sweep]) -> list[list[float]]:
+    """log(median baseline / median subject) by sweep and round."""
+    return [
+        [math.log(middle(b) / middle(s)) for b, s in zip(slow, fast, strict=True)]
+        for slow, fast in zip(baseline, subject, strict=True)
+    ]
 
 
 def student_half_width(values: Sequence[float]) -> float:
     """Half of the 95 % interval of their mean."""
+    return student_quantile(len(values) - 1) * deviation(values) / math.sqrt(len(values))
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Their standard deviation."""
     mean = sum(values) / len(values)
-    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return student_quantile(len(values) - 1) * math.sqrt(variance / len(values))
+    return math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 @cache

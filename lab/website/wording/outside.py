@@ -8,6 +8,7 @@ looked into: they say what was compared and not for what it holds.
 import re
 from collections.abc import Iterable, Iterator
 
+from lab.definition.asked import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.errors import DefinitionError, EvidenceError
 from lab.website.data.judged import Judged
@@ -104,7 +105,7 @@ def _registered(item: Judged) -> list[str]:
     """Names of profiles and operators, and claims, longest first."""
     operators = {case.op for case in item.plan.cases}
     titles = {labels.TITLES[name] for name in operators if name in labels.TITLES}
-    claims = {claim.text for claim in item.plan.claims}
+    claims = {text for claim in item.plan.claims for text in (claim_sentence(claim), claim.text)}
     return _longest_first({each.title for each in item.plan.profiles} | operators | titles | claims)
 
 

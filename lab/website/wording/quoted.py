@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from lab.definition.asked import claim_sentence
 from lab.definition.plan import PlannedExperiment
 from lab.website.data.judged import Judged
 from lab.website.wording.figures_said import FIGURE
@@ -104,5 +105,5 @@ def _registered(plan: PlannedExperiment) -> Iterator[str]:
         yield from (case.description, case.description[1:])  # a page may begin a sentence with it
     for profile in plan.profiles:
         yield from (profile.title, profile.technique, profile.hypothesis, profile.signal)
-    yield from (claim.text for claim in plan.claims)
+    yield from (text for claim in plan.claims for text in (claim_sentence(claim), claim.text))
     yield from (name for names in plan.metrics.values() for name in names)

@@ -80,8 +80,10 @@ def told(key: str, value: Any, around: Any) -> str:
         return value
     if key in ("ratio", "low", "high") and isinstance(around, Mapping) and around.get("low") is not None:
         return format.ratio(value, around["low"], around["high"])
+    asked = around.get("threshold") if isinstance(around, Mapping) else None
     for ending, show in (
-        ("ratio", format.times), ("geometric_mean", format.times), ("threshold", format.threshold),
+        ("ratio", format.beside(asked, format.times)),
+        ("geometric_mean", format.times), ("threshold", format.threshold),
         ("bytes_per_second", lambda v: f"{format.gigabytes_per_second(v)} GB/s"),
         ("flops_per_second", lambda v: f"{format.teraflops_per_second(v)} TFLOP/s"),
         ("seconds", lambda v: f"{format.microseconds(v)} µs"), ("bytes", lambda v: f"{format.megabytes(v)} MB"),

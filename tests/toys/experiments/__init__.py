@@ -2,11 +2,13 @@
 
 import ctypes
 import itertools
+import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -153,6 +155,27 @@ def profile(name: str, function: Callable[..., Any], load: Callable[[], Any] | N
     )  # fmt: skip
 
 
+def note_caches(x: Tensor) -> Tensor:
+    """Tell what lies in the compilers' folders, then leave there what compilers would: a binary and two choices."""
+    triton, inductor = (Path(os.environ[name]) for name in ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"))
+    found = {
+        "triton": str(triton), "inductor": str(inductor), "ahead": "lab.worker.ahead" in sys.orig_argv,
+        "binaries": sorted(file.name for file in triton.rglob("*.cubin")),
+        "choices": sorted(file.name for file in triton.rglob("*.autotune.json")),
+        "graphs": sorted(file.name for file in inductor.rglob("*.best_config")),
+    }  # fmt: skip
+    with open("caches-seen.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps(found) + "\n")
+    kernel = triton / "KEY"
+    kernel.mkdir(exist_ok=True)
+    (kernel / "add.cubin").write_bytes(b"code")
+    (kernel / "__grp__add.json").write_text(json.dumps({"child_paths": {"add.cubin": str(kernel / "add.cubin")}}))
+    (kernel / "add.autotune.json").write_text("{}")
+    inductor.mkdir(parents=True, exist_ok=True)
+    (inductor / "graph.best_config").write_text("{}")
+    return x * 2
+
+
 def experiment(name: str, cases: tuple[Case, ...], profiles: tuple[Profile, ...]) -> Experiment:
     claim = Claim(name="one-beats-two", text="It is.", subject=profiles[0], baseline=profiles[1], cases=cases)
     return Experiment(
@@ -204,6 +227,10 @@ FORGED = experiment(
 )
 OUT_OF_MEMORY_ONCE = experiment("short-of-memory", (CASE,), (ONE, TWO, profile("killed-once", double, load_once_alone)))
 FORKING = experiment("forking", (CASE,), (ONE, TWO, profile("forks-and-crashes", fork_and_crash)))
+NEEDY = experiment(
+    "needy", (CASE,), (profile("gpu-one", double, devices=("cuda",)), profile("gpu-two", double, devices=("cuda",)))
+)
+CACHING = experiment("caching", (CASE,), (ONE, profile("notes-its-caches", note_caches)))
 FLOODING = experiment("hanging-after-a-flood", (CASE,), (profile("floods-and-hangs", flood_and_hang), ONE))
 
 EXPERIMENTS = (
@@ -220,4 +247,6 @@ EXPERIMENTS = (
     OUT_OF_MEMORY_ONCE,
     FORKING,
     FLOODING,
+    NEEDY,
+    CACHING,
 )

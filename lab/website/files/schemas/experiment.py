@@ -25,6 +25,7 @@ ANY_NUMBER = maybe(NUMBER)
 DEFS: dict[str, Schema] = {
     "interval": record(
         all_of(NUMBER, "ratio low high"),
+        {"quotient_of_medians": NUMBER},
         about="Time of the baseline over time of the subject, with its 95 % interval over sweeps.",
     ),
     "scope_times": record(
@@ -47,10 +48,12 @@ DEFS: dict[str, Schema] = {
 EVIDENCE = record(
     {
         "digest": {"type": "string", "pattern": "^([0-9a-f]{64})?$"},
-        **all_of(TEXT, "commit run_id cut_short source_digest plan_digest started_utc finished_utc"),
+        **all_of(TEXT, "commit run_id metric_set cut_short source_digest plan_digest started_utc finished_utc"),
         **all_of(WHOLE, "schema_of_run policy_version_of_run sweeps fewest_sweeps most_sweeps rounds block"),
         **all_of(NUMBER, "launch_floor_seconds empty_seconds median_launch_floor_seconds median_empty_seconds"),
         **all_of(TRUTH, "profiling instruments"),
+        "experiments": listing(TEXT, "All that the run measured."),
+        "include": listing(TEXT, "The --include flags that it was given, without the prefix."),
         "processes": WHOLE,
         **all_of(ANY_NUMBER, "wall_seconds profiling_seconds"),
         "stage_seconds": by("stage", NUMBER, "In seconds, over all sweeps."),
@@ -137,12 +140,24 @@ COMPILED = record(
     {
         "kernels": listing(
             record({"name": TEXT, "code_sha256": TEXT, "configuration": by("constant", TEXT),
-                    **all_of(WHOLE, "registers_per_thread spills shared_bytes warps stages")})
+                    **all_of(WHOLE, "registers_per_thread spills shared_bytes warps stages"),
+                    "generator": TEXT, "candidates": maybe(WHOLE), "autotune_seconds": ANY_NUMBER})
         ),
         "variants": WHOLE,
         **all_of(ANY_NUMBER, "compile_seconds autotune_seconds"),
     },
     about="Its Triton kernels, as first compiled; `variants` counts the codes that were seen over all sweeps.",
+)  # fmt: skip
+DRAWS = record(
+    {
+        "fresh": said(TRUTH, "Whether every sweep compiled and chose anew."),
+        "codes": WHOLE,
+        "sweeps": listing(
+            record({"sweep": WHOLE, **all_of(TEXT, "code configuration blind"),
+                    **all_of(ANY_NUMBER, "p50_seconds compile_seconds autotune_seconds")})
+        ),
+    },
+    about="Which code each sweep drew, by the SHA-256 of its kernels, and what it cost.",
 )  # fmt: skip
 CELL = record(
     {"outcome": OUTCOME, "reason": TEXT},
@@ -160,25 +175,39 @@ CELL = record(
         "counters": COUNTERS,
         "traffic": TRAFFIC,
         "compiled": COMPILED,
+        "draws": DRAWS,
     },
     about="The times are of the scope device_cold; those of every scope stand under `scopes`.",
+)
+QUOTIENT = said(NUMBER, "Of the two medians that are shown, where it is not the ratio: that is of paired rounds.")
+OTHER_CLOCKS = record(
+    {"turned": listing(TEXT, "By which the ratio lies on the other side of the threshold.")},
+    {
+        "device_dirty": ref("interval"),
+        **all_of(record({"ratio": NUMBER}), "dirty_flush do_bench nvbench"),
+    },
+    about="What other clocks say of a pair that a claim compares in device_cold.",
 )
 VERDICT = record(
     {"status": STATUS, "mark": TEXT, "reason": TEXT},
     {
-        **all_of(ANY_NUMBER, "ratio low high subject_bytes baseline_bytes"),
+        **all_of(ANY_NUMBER, "ratio low high run_low run_high subject_bytes baseline_bytes"),
         "sweep_ratios": listing(NUMBER, "The ratio of each sweep by itself."),
+        "quotient_of_medians": QUOTIENT,
     },
+    about="From low to high is the interval for any board of the GPU model, from run_low to run_high that of this run "
+    "alone.",
 )
 CLAIM = record(
     {
         "status": STATUS,
+        "mark": said(TEXT, "“one draw” where the verdict rests on such evidence."),
         "measure": choice("speedup", "traffic"),
         "threshold": NUMBER,
         "scope": TEXT,
         "expected": listing(STATUS, "Of a test of the lab itself: what a sound instrument may say."),
         "cases": by("case", VERDICT),
-        **all_of(WHOLE, "judged compared supported"),
+        **all_of(WHOLE, "judged compared supported ties"),
     },
     all_of(NUMBER, "smallest_ratio largest_ratio geometric_mean"),
     about="Smallest, largest and mean are of the ratios that were fit to be weighed.",
@@ -252,6 +281,7 @@ BODY = record(
         "places": by("case", by(SCOPE, listing(PLACE, "The fastest first."))),
         "measured": by("case", listing(TEXT), "The profiles that any sweep measured, also where the result is wrong."),
         "cells": by("case", by("profile", CELL)),
+        "clocks": by("case", by("claim", OTHER_CLOCKS)),
         "claims": by("claim", CLAIM),
         "controls": by("case", CONTROL),
         "gpu": by("case", WATCHED),

@@ -25,6 +25,19 @@ REPEAT = record(
     },
     about="An experiment that was measured again on a GPU of the same name.",
 )
+PAIRS = record(
+    {
+        "gpu": TEXT,
+        "one_draw": said(TRUTH, "Whether a side rests on one choice of an autotuner."),
+        **all_of(WHOLE, "boards runs pairs flipped"),
+        **all_of(NUMBER, "holding_share zero_share changed_share"),
+    },
+    about="Pairs of runs of one source: intervals that hold the other estimate, differences that hold zero, verdicts.",
+)
+POOLED = record(
+    {**all_of(NUMBER, "ratio low high"), "boards": WHOLE, "runs": listing(TEXT)},
+    about="Three and more runs of unchanged code taken together, with the run as the unit.",
+)
 INSTRUMENT = record(
     {
         **all_of(SOME, "p50_seconds dirty_flush_seconds do_bench_seconds nvbench_seconds"),
@@ -52,14 +65,23 @@ BODY = record(
         "same_by_case": by("case", ref("counts")),
         "power": by(
             "claim",
-            record({"known_ratio": NUMBER, **all_of(WHOLE, "trials right withheld excluding_one covering")}),
+            record(
+                {
+                    "known_ratio": NUMBER,
+                    "right": said(maybe(WHOLE), "Null where any verdict would be right."),
+                    **all_of(WHOLE, "trials withheld excluding_one covering"),
+                }
+            ),
             "Effects of known size, and how often the rule saw them.",
         ),
+        "repeatability": by("number", PAIRS),
+        "pooled": by("experiment", by("gpu", by("claim", by("case", POOLED)))),
         "repeats": by("number", REPEAT),
+        "repeated": record(all_of(WHOLE, "flip_count comparisons"), about="Of all repeats together."),
         "instruments": by("case and profile", INSTRUMENT),
         "agreement": record(
-            all_of(WHOLE, "cells cold_above_dirty do_bench_agrees do_bench_agrees_cold nvbench_agrees "
-                   "nvbench_agrees_cold")
+            all_of(WHOLE, "cells claims claims_turned cold_above_dirty do_bench_agrees do_bench_agrees_cold "
+                   "nvbench_agrees nvbench_agrees_cold")
         ),
         "flush": by(
             "run", record({"footprint_bytes": WHOLE, **all_of(SOME, "flushed_read_bytes warm_read_bytes")})

@@ -1,0 +1,1 @@
+"""Cheats by what they attack, and the honest oddities beside them."""

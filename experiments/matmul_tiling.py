@@ -1,0 +1,218 @@
+"""Which tiles and which division of work does a matrix product need on Hopper, and how near does it come to cuBLAS?"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from lab import EDGES, Case, Claim, Experiment, Operator, Profile, in_graph
+from lab.kernels.gemm import gemm_configuration
+from lab.kernels.launch import Configuration
+from lab.kernels.matmul import matmul, matmul_inputs, matmul_reference, matmul_traffic
+
+# The result is rounded once, by half an epsilon. What remains are sums of K products in float32, which are of size √K
+# and whose last digits the matrix units cut off: beside 1 that is below half an epsilon of a 16-bit dtype up to a K of
+# 16,384. Inputs far from 0 make larger sums: there the library's own error is the measure.
+GEMM = Operator(
+    name="gemm", inputs=matmul_inputs, reference=matmul_reference, traffic=matmul_traffic,
+    tolerance=1.02, standard=torch.mm, edges=EDGES,
+)  # fmt: skip
+
+# The same at shapes that no launch was made for, where only the default is held against the library.
+ELSEWHERE = replace(GEMM, name="gemm-elsewhere")
+
+ALL_SHAPES = "all-shapes"
+
+
+def case(shape: tuple[int, int, int], description: str, operator: Operator = GEMM) -> Case:
+    only_with = "" if operator is GEMM else ALL_SHAPES
+    return Case(operator=operator, shape=shape, dtype="bfloat16", description=description, only_with=only_with)
+
+
+LARGE = case((8192, 8192, 8192), "a large square product")
+SQUARE = case((4096, 4096, 4096), "a square product of four waves of tiles")
+GATE = case((2048, 18_944, 3584), "2048 tokens through the gate projection of Qwen2.5-7B: nine whole waves of tiles")
+QUERY = case((2048, 3584, 3584), "2048 tokens through the query projection of Qwen2.5-7B: less than two waves of tiles")
+LISTED = (LARGE, SQUARE, GATE, QUERY)
+OTHERS = tuple(
+    case(shape, description, ELSEWHERE)
+    for shape, description in (
+        ((512, 3584, 18_944), "512 tokens through the down projection of Qwen2.5-7B"),
+        ((256, 3584, 3584), "few tokens: fewer tiles than multiprocessors"),
+        ((64, 4096, 11_008), "64 rows: the time of reading the weight"),
+        ((1000, 1000, 1000), "no multiple of a tile"),
+        ((4097, 4095, 4093), "rows that no copy engine can take"),
+        ((128, 128, 32_768), "a small result of long sums"),
+        ((8192, 128, 8192), "a thin weight"),
+        ((16_384, 1024, 512), "many rows and short sums"),
+    )
+)
+
+
+KERNEL = "_gemm_kernel or _hopper_gemm_kernel"
+
+
+def loader(configuration: Configuration | None) -> Callable[[], Callable[..., Any]]:
+    return lambda: lambda a, b: matmul(a, b, configuration=configuration)
+
+
+def launched(name: str, title: str, technique: str, hypothesis: str, configuration: Configuration) -> Profile:
+    return Profile(
+        name=name, title=title, technique=technique, hypothesis=hypothesis,
+        signal="Tensor-pipe use as far below that of the default as its time is above.",
+        implementations={"gemm": loader(configuration)},
+        kernels={"gemm": KERNEL},
+        devices=("cuda",),
+    )  # fmt: skip
+
+
+CUBLAS = Profile(
+    name="torch-matmul",
+    title="cuBLAS",
+    technique="torch.mm: a kernel of cuBLAS, chosen by its heuristics.",
+    hypothesis="The measure of all others: tiles of `128 × 256`, shared by clusters of programs.",
+    signal="One kernel of the library; Tensor-pipe use near its peak at the power that the board grants.",
+    implementations={"gemm": lambda: torch.mm, "gemm-elsewhere": lambda: torch.mm},
+)
+COMPILED = Profile(
+    name="torch-compile",
+    title="torch.compile",
+    technique="torch.compile of torch.mm, dynamic=False, max-autotune without CUDA graphs.",
+    hypothesis="cuBLAS again where it wins the tuner's comparison, a Triton template where not.",
+    signal="One kernel, of the library or generated.",
+    implementations={"gemm": lambda: torch.compile(torch.mm, dynamic=False, mode="max-autotune-no-cudagraphs")},
+    recompiles=True,
+)
+TRITON = Profile(
+    name="triton-matmul",
+    title="Triton matmul",
+    technique=(
+        "The lab's kernel as its rule launches it: persistent programs, of whose warps one copies tiles and eight "
+        "multiply, each half of them with rows of its own."
+    ),
+    hypothesis="Level with cuBLAS within a few per cent: the same tiles and instructions, without clusters.",
+    signal="One kernel of the lab's, or two where sums are split; Tensor-pipe use within a few per cent of cuBLAS.",
+    implementations={"gemm": loader(None), "gemm-elsewhere": loader(None)},
+    kernels={"gemm": KERNEL, "gemm-elsewhere": KERNEL},
+    devices=("cuda",),
+)
+TURNED = launched(
+    "tile-256x128", "tile 256 × 128", "The same kernel with higher tiles: each group of warps multiplies 128 × 128.",
+    "Level: as many operations a byte, but two instructions a step where the other has one.",
+    gemm_configuration(256, 128, 64, stages=3, hopper=True),
+)  # fmt: skip
+SMALL = launched(
+    "tile-128x128", "tile 128 × 128", "The same kernel with half the tile.",
+    "Slower where tiles are many: a third more bytes an operation from shared memory and the cache.",
+    gemm_configuration(128, 128, 64, stages=6, hopper=True),
+)  # fmt: skip
+SHALLOW = launched(
+    "two-stages", "two stages", "The same kernel with two tiles of each operand under way, in place of three.",
+    "Slower: the matrix units wait for memory.",
+    gemm_configuration(128, 256, 64, stages=2, hopper=True),
+)  # fmt: skip
+DEEP = launched(
+    "four-stages", "four stages", "The same kernel with four tiles under way, which leave room for half a tile of y.",
+    "A little slower: the second half of a tile's result waits until the first has left shared memory.",
+    gemm_configuration(128, 256, 64, stages=4, hopper=True),
+)  # fmt: skip
+UNGROUPED = launched(
+    "ungrouped", "no grouping", "The same kernel with tiles in the order of rows.",
+    "Slower where an operand is larger than the cache: programs at work share less of what they read.",
+    gemm_configuration(128, 256, 64, stages=3, hopper=True, group=1),
+)  # fmt: skip
+POINTERS = launched(
+    "pointers", "plain Triton", "Plain Triton with pointers: eight warps, each of which copies and multiplies.",
+    "A fifth slower or more: loads take instructions, and every warp waits for all others at every step.",
+    gemm_configuration(128, 128, 64, stages=3, warps=8),
+)  # fmt: skip
+
+KEEPS_UP = Claim(
+    name="triton-matmul-keeps-up-with-cublas",
+    text="The Triton product is at least 0.95 times as fast as cuBLAS, at large and at model shapes.",
+    subject=TRITON, baseline=CUBLAS, cases=LISTED, threshold=0.95,
+)  # fmt: skip
+REACHES = Claim(
+    name="triton-matmul-reaches-cublas-at-nine-waves",
+    text="The Triton product is at least as fast as cuBLAS where the tiles fill nine whole waves.",
+    subject=TRITON, baseline=CUBLAS, cases=(GATE,), threshold=1.0,
+)  # fmt: skip
+CLAIMS = (
+    KEEPS_UP,
+    REACHES,
+    in_graph(KEEPS_UP),
+    in_graph(REACHES),
+    Claim(
+        name="triton-matmul-keeps-up-elsewhere",
+        text="The Triton product is at least 0.9 times as fast as cuBLAS at shapes that it was not made for.",
+        subject=TRITON, baseline=CUBLAS, cases=OTHERS, threshold=0.9,
+    ),
+    Claim(
+        name="triton-matmul-keeps-up-with-compile",
+        text="The Triton product is at least 0.95 times as fast as torch.compile.",
+        subject=TRITON, baseline=COMPILED, cases=LISTED, threshold=0.95,
+    ),
+    Claim(
+        name="divided-warps-beat-plain-triton",
+        text="With its warps divided the product is at least 1.1 times as fast as in plain Triton.",
+        subject=TRITON, baseline=POINTERS, cases=LISTED, threshold=1.1,
+    ),
+    Claim(
+        name="large-tiles-beat-small",
+        text="Tiles of 128 × 256 are at least 2 % faster than tiles of 128 × 128 where there are many.",
+        subject=TRITON, baseline=SMALL, cases=(LARGE, GATE),
+    ),
+    Claim(
+        name="three-stages-beat-two",
+        text="Three tiles under way are at least 2 % faster than two.",
+        subject=TRITON, baseline=SHALLOW, cases=(LARGE, GATE),
+    ),
+    Claim(
+        name="three-stages-keep-up-with-four",
+        text="Three tiles under way, with room for a whole tile of the result, are at least as fast as four.",
+        subject=TRITON, baseline=DEEP, cases=(LARGE, GATE), threshold=1.0,
+    ),
+    Claim(
+        name="grouping-beats-rows",
+        text="Tiles in groups of eight rows are at least 2 % faster than in the order of rows.",
+        subject=TRITON, baseline=UNGROUPED, cases=(LARGE,),
+    ),
+    Claim(
+        name="wide-tiles-keep-up-with-high",
+        text="Tiles of 128 × 256 are at least as fast, within 2 %, as tiles of 256 × 128.",
+        subject=TRITON, baseline=TURNED, cases=(LARGE, GATE), threshold=0.98,
+    ),
+)  # fmt: skip
+
+MATMUL_TILING = Experiment(
+    name="matmul-tiling",
+    title="Matmul Tiling",
+    question="Which tiles and which division of work does a matrix product need on Hopper, and how near is cuBLAS?",
+    importance=(
+        "Matrix products take most of a model's time, and the library's are hard to reach: what is to be fused with a "
+        "product can only win where the product itself does not lose. This experiment takes one kernel apart: the "
+        "size of its tiles, how many are under way, their order, and whether a warp copies or multiplies. Tensor-pipe "
+        "use from the profiler says which of them feeds the matrix units."
+    ),
+    focus="Tiling and scheduling",
+    cases=(*LISTED, *OTHERS),
+    profiles=(CUBLAS, COMPILED, TRITON, TURNED, SMALL, SHALLOW, DEEP, UNGROUPED, POINTERS),
+    claims=CLAIMS,
+    headlines=(KEEPS_UP, REACHES),
+    does_not_show=(
+        "The backward pass, or any gradient.",
+        "Products of float16 and of tensor float 32, and operands whose other axis is adjacent: the tests cover them, "
+        "but no time here.",
+        "Bias and activation in the epilogue: no profile but the lab's has them in the same kernel.",
+        "A rate under steady load: a board that multiplies without pause lowers its clock to keep to its power, and "
+        "all profiles with it; the calls here are spaced.",
+        "Clusters of programs that share what they copy, which Gluon in Triton 3.6 does not have and cuBLAS uses.",
+    ),
+    metrics={
+        "Latency": ("p50 latency", "p95 latency", "speed-up vs each baseline, with interval"),
+        "Throughput": ("TFLOP/s", "Tensor-pipe use (profiler)", "DRAM bytes (profiler)"),
+        "Validation": ("error against float64", "noise ratio (p95 / p50)"),
+    },
+    scopes=("device_cold", "graph"),
+)

@@ -1,0 +1,115 @@
+"""What a claim asks for, in words: the threshold and the scope that it is held to, beside its own sentence.
+
+asked(claim) == "faster by 2 % or more"
+claim_sentence(claim) == "Triton RMSNorm is faster than F.rms_norm, by 2 % or more."
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Protocol
+
+from lab.definition.experiment import SCOPES, Claim
+from lab.definition.plan import PlannedClaim, PlannedExperiment
+
+PER_CENT_BELOW = 1.5  # from here on "times as fast" reads better
+REVERSED_BELOW = 0.5  # below, it is the baseline that is claimed not to be faster by more
+# What tells a scope other than the headline's, and the words by which a sentence tells it already.
+IN_SCOPE = {
+    "device_warm": ("with inputs cached", ("cached", "warm")),
+    "device_dirty": ("after a flush that leaves dirty lines", ("dirty",)),
+    "graph": ("in a CUDA graph", ("graph",)),
+    "eager": ("as an eager caller waits", ("eager", "Python caller")),
+}
+
+
+class Asking(Protocol):
+    """A claim as written or as planned."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def threshold(self) -> float: ...
+    @property
+    def measure(self) -> str: ...
+    @property
+    def scope(self) -> str: ...
+    @property
+    def baseline(self) -> object: ...
+
+
+def asked(claim: Asking) -> str:
+    """'faster by 2 % or more', 'at most 2 % slower', 'at least 3 times as fast': what makes it supported."""
+    threshold = claim.threshold
+    if claim.measure == "traffic":
+        if claim.baseline:
+            return f"the other moves at least {threshold:.3g} times its bytes"
+        return f"at most {1 / threshold:.3g} times the bytes that must be moved"
+    if threshold >= PER_CENT_BELOW:
+        return f"at least {threshold:.3g} times as fast"
+    if threshold > 1:
+        return f"faster by {_per_cent(threshold - 1)} or more"
+    if threshold == 1:
+        return "at least as fast"
+    if threshold > REVERSED_BELOW:
+        return f"at most {_per_cent(1 - threshold)} slower"
+    return f"the other is at most {1 / threshold:.3g} times as fast"
+
+
+def asked_over(claim: Asking, other: str) -> str:
+    """'faster than Liger by 2 % or more', 'at most 2 % slower than Liger': the same, with what it is compared with."""
+    if claim.measure == "traffic":
+        return asked(claim).replace("the other", other, 1) if claim.baseline else asked(claim)
+    words = asked(claim)
+    if words.startswith("faster "):
+        return f"faster than {other} {words.removeprefix('faster ')}"
+    if words.startswith("the other"):
+        return words.replace("the other", other, 1)
+    return f"{words} {'than' if words.endswith('slower') else 'as'} {other}"
+
+
+def claim_sentence(claim: Asking) -> str:
+    """The sentence of a claim with its threshold, and with its scope where that is not the headline's."""
+    text = claim.text.rstrip(".")
+    if not _tells_threshold(claim):
+        text = f"{text}, {_ending(claim)}"
+    if claim.measure == "speedup" and claim.scope != SCOPES[0]:
+        words, known = IN_SCOPE[claim.scope]
+        text += "" if any(word in text for word in known) else f", {words}"
+    return f"{text}."
+
+
+def can_run(experiment: PlannedExperiment, claim: PlannedClaim, device: str) -> bool:
+    """Whether both sides of a claim run on such a device; else nothing on it can speak of the claim."""
+    devices = {profile.name: profile.devices for profile in experiment.profiles}
+    traffic = claim.measure == "traffic" and device != "cuda"  # only a GPU's memory has counters
+    return not traffic and all(device in devices[side] for side in (claim.subject, claim.baseline) if side)
+
+
+def in_graph(claim: Claim) -> Claim:
+    """The same claim of calls that are replayed in a CUDA graph, where no launch is waited for."""
+    text = f"{claim.text.rstrip('.')}, in a CUDA graph."
+    return replace(claim, name=f"{claim.name}-in-graph", text=text, scope="graph")
+
+
+def _ending(claim: Asking) -> str:
+    words = asked(claim)
+    return words.removeprefix("faster ") if " faster than " in claim.text else words
+
+
+def _tells_threshold(claim: Asking) -> bool:
+    return any(words in claim.text for words in _numbers(claim))
+
+
+def _numbers(claim: Asking) -> Iterator[str]:
+    """The ways in which a sentence may say the number that it is held to."""
+    threshold = claim.threshold
+    if threshold == 1:
+        yield asked(claim)
+    if claim.measure == "speedup":
+        yield _per_cent(abs(threshold - 1))
+    for value in (threshold, 1 / threshold):
+        yield from (f"{value:.3g} times", f"{value:.2f} times")
+
+
+def _per_cent(share: float) -> str:
+    return f"{100 * share:.3g} %"

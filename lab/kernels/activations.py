@@ -1,0 +1,55 @@
+"""Activations that the lab's kernels apply, element by element, in float32."""
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+
+# σ(z) = 1 / (1 + 2^(−z log₂e)): the GPU has an instruction for powers of two, and any other exponential is made of it.
+SIGMOID_POWER = tl.constexpr(-math.log2(math.e))
+TANH_POWER = tl.constexpr(-2 * math.sqrt(2 / math.pi) * math.log2(math.e))
+TANH_CUBIC = tl.constexpr(0.044715)
+ROOT_HALF = tl.constexpr(math.sqrt(0.5))
+
+
+@triton.jit
+def relu(z):
+    return tl.where(z < 0, 0.0, z)  # NaN stays NaN
+
+
+@triton.jit
+def silu(z):
+    return z / (1 + tl.exp2(z * SIGMOID_POWER))
+
+
+@triton.jit
+def gelu_erf(z):
+    return 0.5 * z * (1 + tl.erf(z * ROOT_HALF))
+
+
+@triton.jit
+def gelu_tanh(z):
+    return z / (1 + tl.exp2((z + z * z * z * TANH_CUBIC) * TANH_POWER))
+
+
+ACTIVATIONS = {"none": None, "relu": relu, "silu": silu, "gelu-erf": gelu_erf, "gelu-tanh": gelu_tanh}
+
+
+def activation_reference(name: str, z: torch.Tensor) -> torch.Tensor:
+    """The activation of that name by PyTorch, in the dtype of z."""
+    functional = torch.nn.functional
+    if name == "none":
+        return z
+    if name == "gelu-tanh":
+        return functional.gelu(z, approximate="tanh")
+    if name == "gelu-erf":
+        return functional.gelu(z)
+    return functional.silu(z) if name == "silu" else functional.relu(z)
+
+
+def checked_activation(op: str, name: str, accepted: tuple[str, ...] = tuple(ACTIVATIONS)) -> triton.JITFunction | None:
+    """The activation of that name; ValueError where it is none of those accepted."""
+    if name not in accepted:
+        raise ValueError(f"{op}: activation is {name!r}; accepted are {list(accepted)}")
+    return ACTIVATIONS[name]

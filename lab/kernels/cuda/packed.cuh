@@ -1,0 +1,120 @@
+// Packed vectors: what a thread reads and writes at once, up to 16 bytes, and its elements as float32.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+constexpr float LOG2_E = 1.4426950408889634f;
+
+// What the compiler made of a kernel, asked for when a launch is settled.
+struct KernelFacts {
+    int32_t registers;
+    int32_t spilled_bytes;
+    int32_t shared_bytes;
+};
+
+template <typename T, int WIDTH>
+struct alignas(sizeof(T) * WIDTH < 16 ? sizeof(T) * WIDTH : 16) Packed {
+    T at[WIDTH];
+};
+
+template <typename T, int WIDTH>
+__device__ __forceinline__ Packed<T, WIDTH> read_packed(const T* from) {
+    return *reinterpret_cast<const Packed<T, WIDTH>*>(from);
+}
+
+template <typename T, int WIDTH>
+__device__ __forceinline__ void write_packed(T* to, const Packed<T, WIDTH>& values) {
+    *reinterpret_cast<Packed<T, WIDTH>*>(to) = values;
+}
+
+template <typename T>
+__device__ __forceinline__ T from_float(float value);
+template <>
+__device__ __forceinline__ float from_float<float>(float value) { return value; }
+template <>
+__device__ __forceinline__ __half from_float<__half>(float value) { return __float2half_rn(value); }
+template <>
+__device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float value) { return __float2bfloat16_rn(value); }
+
+template <typename T, int WIDTH>
+__device__ __forceinline__ void unpack(const Packed<T, WIDTH>& packed, float (&values)[WIDTH]) {
+    if constexpr (sizeof(T) == 2 && WIDTH % 2 == 0) {
+#pragma unroll
+        for (int i = 0; i < WIDTH; i += 2) {
+            float2 pair;
+            if constexpr (sizeof(T) == 2 && __is_same(T, __half)) {
+                pair = __half22float2(__halves2half2(packed.at[i], packed.at[i + 1]));
+            } else {
+                pair = __bfloat1622float2(__halves2bfloat162(packed.at[i], packed.at[i + 1]));
+            }
+            values[i] = pair.x;
+            values[i + 1] = pair.y;
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++) values[i] = static_cast<float>(packed.at[i]);
+    }
+}
+
+template <typename T, int WIDTH>
+__device__ __forceinline__ Packed<T, WIDTH> pack(const float (&values)[WIDTH]) {
+    Packed<T, WIDTH> packed;
+    if constexpr (sizeof(T) == 2 && WIDTH % 2 == 0) {
+#pragma unroll
+        for (int i = 0; i < WIDTH; i += 2) {
+            if constexpr (__is_same(T, __half)) {
+                const __half2 pair = __floats2half2_rn(values[i], values[i + 1]);
+                packed.at[i] = pair.x;
+                packed.at[i + 1] = pair.y;
+            } else {
+                const __nv_bfloat162 pair = __floats2bfloat162_rn(values[i], values[i + 1]);
+                packed.at[i] = pair.x;
+                packed.at[i + 1] = pair.y;
+            }
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++) packed.at[i] = from_float<T>(values[i]);
+    }
+    return packed;
+}
+
+// `packed` itself, for `never` is false whenever it comes to that. The compiler cannot know: else it would keep the
+// float32 values that it made of it before, twice the registers, rather than make them again, or make them too early.
+template <typename T, int WIDTH>
+__device__ __forceinline__ Packed<T, WIDTH> once_more(Packed<T, WIDTH> packed, bool never) {
+    if constexpr (sizeof(packed) == 16) {
+        const uint32_t nothing = never;
+        uint4& words = reinterpret_cast<uint4&>(packed);
+        words.x ^= nothing;
+        words.y ^= nothing;
+        words.z ^= nothing;
+        words.w ^= nothing;
+    }
+    return packed;
+}
+
+__device__ __forceinline__ float power_of_two(float exponent) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
+    return power;
+}
+
+// Loads the kernel, which a stream that is being captured may forbid later, and tells what it needs.
+template <typename Kernel>
+int describe(Kernel kernel, KernelFacts* facts) {
+    cudaFuncAttributes found;
+    if (const cudaError_t error = cudaFuncGetAttributes(&found, kernel)) return error;
+    facts->registers = found.numRegs;
+    facts->spilled_bytes = static_cast<int32_t>(found.localSizeBytes);
+    facts->shared_bytes = static_cast<int32_t>(found.sharedSizeBytes);
+    return cudaSuccess;
+}
+
+extern "C" inline __attribute__((used)) const char* error_text(int error) {
+    return cudaGetErrorString(static_cast<cudaError_t>(error));
+}

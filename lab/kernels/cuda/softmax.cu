@@ -1,0 +1,102 @@
+// Softmax of rows: y = exp(x - max(x)) / sum(exp(x - max(x))), in float32, rounded once. Compiled with -DElement=... .
+#include "rows.cuh"
+
+// Every thread takes powers relative to its own largest value, so that one exchange of (largest, sum) settles the row.
+// They stay in registers where these are few; else x does, packed, and the powers are taken again. A row of -inf
+// alone, or with +inf or NaN in it, gives NaN.
+template <typename T, int WIDTH, int VECTORS, Reach REACH>
+__global__ void __launch_bounds__(most_threads(held_bytes<T>(WIDTH, VECTORS), REACH),
+                                  least_blocks(WIDTH, held_bytes<T>(WIDTH, VECTORS), REACH))
+    softmax_cuda(const T* __restrict__ x, T* __restrict__ y, RowPlan plan) {
+    __shared__ Exchange<REACH> largest_of, sum_of;
+    if constexpr (REACH == WITHIN_CLUSTER) announce_start();
+    constexpr bool KEEPS_POWERS = sizeof(T) == 4 || WIDTH == 1 || VECTORS == 1;  // as many as x takes itself, or few
+    const int64_t row = REACH == WITHIN_CLUSTER ? blockIdx.x / blocks_in_cluster()
+                                                : static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
+    const bool present = row < plan.rows;
+    const int lanes = blockDim.x;
+    const int count = plan.columns / WIDTH;
+    const int first = threadIdx.x + (REACH == WITHIN_CLUSTER ? rank_in_cluster() * VECTORS * lanes : 0);
+    x += row * plan.stride;
+    y += row * plan.columns;
+
+    Packed<T, WIDTH> held[VECTORS];
+    float powers[KEEPS_POWERS ? VECTORS : 1][WIDTH];
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) {
+        const int index = first + v * lanes;
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++) held[v].at[i] = from_float<T>(-INFINITY);
+        if (present && index < count) held[v] = read_packed<T, WIDTH>(x + index * WIDTH);
+    }
+    float largest = -INFINITY;
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) {
+        float(&values)[WIDTH] = powers[KEEPS_POWERS ? v : 0];
+        unpack(held[v], values);
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++) largest = fmaxf(largest, values[i]);
+    }
+    const float anchor = largest == -INFINITY ? 0.0f : largest;  // -inf - (-inf) would be NaN
+    float sum = 0.0f;
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) {
+        float(&values)[WIDTH] = powers[KEEPS_POWERS ? v : 0];
+        if constexpr (!KEEPS_POWERS) unpack(once_more(held[v], anchor != anchor), values);
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++) {
+            values[i] = power_of_two((values[i] - anchor) * LOG2_E);
+            sum += values[i];
+        }
+    }
+    // Of the warp, or the part of one that holds a row.
+    const int together = REACH == WITHIN_WARP ? lanes : WARP;
+    float top = lanes_max(largest, together);
+    float total = lanes_sum(largest == -INFINITY ? sum : sum * power_of_two((largest - top) * LOG2_E), together);
+    if constexpr (REACH != WITHIN_WARP) {
+        before_leaving<REACH>();
+        largest_of.leave(top);
+        sum_of.leave(total);
+        meet<REACH>();
+        const int lane = threadIdx.x % WARP;
+        float part_top = -INFINITY, part_total = 0.0f;
+        for (int slot = lane; slot < largest_of.count(); slot += WARP) part_top = fmaxf(part_top, largest_of.part[slot]);
+        top = lanes_max(part_top, WARP);
+        for (int slot = lane; slot < largest_of.count(); slot += WARP) {
+            const float part = largest_of.part[slot];
+            part_total += part == -INFINITY ? sum_of.part[slot] : sum_of.part[slot] * power_of_two((part - top) * LOG2_E);
+        }
+        total = lanes_sum(part_total, WARP);
+    }
+    const float whole = 1.0f / total;
+    const float scale = largest == -INFINITY ? whole : whole * power_of_two((largest - top) * LOG2_E);
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) {
+        const int index = first + v * lanes;
+        if (present && index < count) {
+            float(&values)[WIDTH] = powers[KEEPS_POWERS ? v : 0];
+            if constexpr (!KEEPS_POWERS) unpack(once_more(held[v], total < 0.0f), values);
+#pragma unroll
+            for (int i = 0; i < WIDTH; i++) {
+                values[i] = KEEPS_POWERS ? values[i] * scale : power_of_two((values[i] - top) * LOG2_E) * whole;
+            }
+            write_packed(y + index * WIDTH, pack<T>(values));
+        }
+    }
+}
+
+extern "C" int run(const RowPlan* plan, const void* x, void* y, void* stream) {
+#define USE(WIDTH, VECTORS, REACH)                                                                                  \
+    return launch_rows(softmax_cuda<Element, WIDTH, VECTORS, REACH>, *plan, stream, (const Element*)x, (Element*)y, \
+                       *plan)
+    DISPATCH_ROWS(*plan, USE);
+#undef USE
+}
+
+extern "C" int prepare(const RowPlan* plan, KernelFacts* facts) {
+#define USE(WIDTH, VECTORS, REACH) return describe_rows(softmax_cuda<Element, WIDTH, VECTORS, REACH>, *plan, facts)
+    DISPATCH_ROWS(*plan, USE);
+#undef USE
+}
+
+extern "C" int plan_bytes() { return sizeof(RowPlan); }

@@ -1,0 +1,142 @@
+"""How CUDA C++ kernels are launched: by a C entry that takes a settled plan, pointers and PyTorch's current stream.
+
+The plan is a C structure that Python fills once, when a launch is settled; a call hands over its address. The entry
+enqueues one kernel and never waits, so a stream that a CUDA graph captures takes it like any other.
+"""
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.compiler import is_compiling
+from triton.runtime import driver
+
+from lab.kernels.checks import check_tensor
+from lab.kernels.cuda_build import architecture, build_digest, compiler_version, library
+from lab.kernels.launch import on_device_of, untraced
+
+VECTOR_BYTES = 16  # the widest load of a thread
+
+
+@dataclass(frozen=True, slots=True)
+class CudaKernel:
+    """A kernel as the compiler made it and a launch uses it."""
+
+    name: str  # 'rmsnorm_cuda', the function's
+    registers_per_thread: int
+    spilled_bytes: int  # a thread
+    shared_bytes: int  # a block
+    threads: int  # a block
+    configuration: tuple[tuple[str, str], ...]  # how the work is spread, the compiler and the architecture
+    code_sha256: str  # of the sources, the compiler and its flags, which decide the machine code
+
+
+# Whoever is to hear of every launch, as Triton's own hook tells of its kernels.
+launch_listeners: list[Callable[[CudaKernel], None]] = []
+
+
+class _Facts(ctypes.Structure):
+    _fields_ = (("registers", ctypes.c_int32), ("spilled_bytes", ctypes.c_int32), ("shared_bytes", ctypes.c_int32))
+
+
+class CudaLaunch:
+    """The kernel of `cuda/NAME.cu` with its plan; called with tensors, then with numbers.
+
+    plan: as the source has it. spread: the dataclass that says how the work is spread, and threads: of a block, both
+    for the record. `like`: a tensor of the dtype and device that the launch is for. tensors, numbers: how many
+    arguments of either kind a call brings. Every later call must bring tensors that the plan holds for. RuntimeError
+    with CUDA's own words where a launch fails.
+    """
+
+    __slots__ = ("_device", "_error_text", "_kernel", "_plan", "_plan_address", "_run")
+
+    def __init__(
+        self, name: str, plan: ctypes.Structure, spread: Any, threads: int, like: Tensor, *,
+        tensors: int, numbers: int = 0,
+    ) -> None:  # fmt: skip
+        self._device = like.get_device()
+        self._plan = plan  # whose memory the entry reads at every call
+        self._plan_address = ctypes.addressof(plan)
+        with on_device_of(like):
+            capability = int(driver.active.get_current_target().arch)
+            loaded = library(name, like.dtype, capability)
+            self._error_text = loaded.error_text
+            self._error_text.restype = ctypes.c_char_p
+            _check_layout(name, loaded, plan)
+            facts = _Facts()
+            self._check(loaded.prepare(ctypes.byref(plan), ctypes.byref(facts)), f"{name}.cu")
+        arch = architecture(capability)
+        configuration = {**asdict(spread), "compiler": compiler_version(), "architecture": arch}
+        self._kernel = CudaKernel(
+            f"{name}_cuda", facts.registers, facts.spilled_bytes, facts.shared_bytes, threads,
+            tuple((key, str(value)) for key, value in configuration.items()), build_digest(name, like.dtype, arch),
+        )  # fmt: skip
+        self._run = _entry(loaded, tensors, numbers)
+
+    def __call__(self, *arguments: Any) -> None:
+        if is_compiling():
+            untraced(self._launch, *arguments)
+        else:
+            self._launch(*arguments)
+
+    def _launch(self, *arguments: Any) -> None:
+        for listen in launch_listeners:
+            listen(self._kernel)
+        device = self._device
+        if driver.active.get_current_device() != device:
+            with on_device_of(arguments[0]):
+                self._enqueue(arguments, device)
+        else:
+            self._enqueue(arguments, device)
+
+    def _enqueue(self, arguments: tuple[Any, ...], device: int) -> None:
+        passed = [argument.data_ptr() if isinstance(argument, Tensor) else argument for argument in arguments]
+        error = self._run(self._plan_address, *passed, driver.active.get_current_stream(device))
+        if error:
+            self._check(error, self._kernel.name)
+
+    def _check(self, error: int, what: str) -> None:
+        if error:
+            raise RuntimeError(f"CUDA error: {what}: {self._error_text(error).decode()} ({error})")
+
+
+def _check_layout(name: str, loaded: ctypes.CDLL, plan: ctypes.Structure) -> None:
+    if (there := loaded.plan_bytes()) != (here := ctypes.sizeof(plan)):
+        raise TypeError(f"{name}.cu: its plan has {there} bytes; that of {type(plan).__name__} has {here}")
+
+
+def _entry(loaded: ctypes.CDLL, tensors: int, numbers: int) -> Callable[..., int]:
+    """The library's `run`: plan, pointers, floats, stream."""
+    run = loaded.run
+    run.argtypes = [ctypes.c_void_p, *[ctypes.c_void_p] * tensors, *[ctypes.c_float] * numbers, ctypes.c_void_p]
+    entry: Callable[..., int] = run
+    return entry
+
+
+def check_on_gpu(op: str, **tensors: Tensor) -> None:
+    """Raise unless every tensor is a plain one of floats on a CUDA device: nothing interprets CUDA C++ on a CPU."""
+    for name, tensor in tensors.items():
+        check_tensor(op, name, tensor)
+        if not tensor.is_cuda:
+            raise ValueError(f"{op}: {name} is on {tensor.device}; accepted is a CUDA device")
+
+
+def vector_width(*tensors: Tensor, sizes: tuple[int, ...] = ()) -> int:
+    """Elements in 16 bytes where every tensor begins, and every stride and size keeps, at multiples of them; else 1.
+
+    `tensors` are of one dtype; `sizes` are in elements, strides among them.
+    """
+    width = VECTOR_BYTES // tensors[0].element_size()
+    aligned = all(tensor.data_ptr() % VECTOR_BYTES == 0 for tensor in tensors)
+    return width if aligned and all(size % width == 0 for size in sizes) else 1
+
+
+def is_float_beside(op: str, name: str, companion: Tensor, x: Tensor) -> bool:
+    """Whether `companion` is float32 beside 16-bit elements; ValueError unless it is of the dtype of x or float32."""
+    if companion.dtype not in (x.dtype, torch.float32):
+        accepted = f"that of x, {x.dtype}, and torch.float32"
+        raise ValueError(f"{op}: {name} has dtype {companion.dtype}; accepted are {accepted}")
+    return companion.dtype != x.dtype

@@ -1,0 +1,494 @@
+"""Flash attention, forward: o = softmax(q · kᵀ · scale) · v, one tile of scores at a time; they are never in memory.
+
+q: (B, Hq, Sq, D)   k, v: (B, Hk, Sk, D)   o: as q   lse: (B, Hq, Sq), float32; q, k, v, o float16 or bfloat16, Hq a
+multiple of Hk (head h of q reads head h // (Hq / Hk) of k and v), D from 1 to 256. The query of row i stands at
+position i + Sk − Sq, so that the last query stands at the last key. Sums are in float32; shares are rounded to the
+dtype of v before they meet the values, and the result is rounded once. A query that sees no key gives zeros, and −inf
+as its log-sum-exp. Tri Dao et al., "FlashAttention", 2022; "FlashAttention-2", 2023.
+
+Kernels know heads of 64, 80, 96, 128 and 256 features, in rows at multiples of 16 elements; others are copied. On a
+Hopper GPU a kernel of its own takes the calls that it can (`flash_attention_hopper.py`); the one here takes all.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from lab.kernels.attention import (
+    LOG2_E,
+    Window,
+    aligned,
+    check_counts,
+    check_heads_of,
+    check_together,
+    checked_scale,
+    checked_window,
+    dot,
+    sizes_of,
+    whole_features,
+)
+from lab.kernels.flash_attention_hopper import FEATURES, HopperLaunch, hopper_choices, hopper_rule, hopper_takes
+from lab.kernels.launch import Configuration, Launch, Launches, nothing
+from lab.kernels.traffic import Traffic
+
+COUNTS = ["Sq", "Sk", "left", "right", "heads", "heads_all", "row_tiles", "group", "lse_head"]
+HEADS_AND_TAILS = {64: (64, 0), 80: (64, 16), 96: (64, 32), 128: (128, 0), 256: (256, 0)}  # powers of two
+FEW_ROWS = 384  # of queries: up to so many, small tiles are faster, and no warps that only load
+CACHED_BYTES = 16 * 2**20  # of keys and values that programs running together may share in the L2 cache
+
+
+@triton.jit(do_not_specialize=COUNTS)
+def _flash_attention_kernel(
+    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, q_starts_ptr, k_starts_ptr, prefix_ptr, scale,
+    Sq, Sk, left, right, heads, heads_all, row_tiles, group, lse_head,
+    q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row, o_batch, o_head, o_row,
+    RATIO: tl.constexpr, HEAD: tl.constexpr, TAIL: tl.constexpr, PACKED: tl.constexpr,
+    RIGHT: tl.constexpr, LEFT: tl.constexpr, PREFIX: tl.constexpr,
+    ROWS: tl.constexpr, KEYS: tl.constexpr,
+):  # fmt: skip
+    """ROWS queries of one head a program, KEYS keys at a time.
+
+    Within `group` heads the last rows come first: under a causal mask they take longest. The features of a head are cut
+    into HEAD and TAIL, so that 80 or 96 of them need no 128.
+    """
+    program = tl.program_id(0)
+    before = program // (group * row_tiles) * group  # heads of the groups before
+    rest = program - before * row_tiles
+    members = tl.minimum(group, heads_all - before)
+    row_tile = row_tiles - 1 - rest // members
+    which = before + rest % members
+    batch = (which // heads).to(tl.int64)
+    head = which % heads
+    if PACKED:
+        q_start = tl.load(q_starts_ptr + batch).to(tl.int64)
+        k_start = tl.load(k_starts_ptr + batch).to(tl.int64)
+        Sq = (tl.load(q_starts_ptr + batch + 1) - q_start).to(tl.int32)
+        Sk = (tl.load(k_starts_ptr + batch + 1) - k_start).to(tl.int32)
+        if row_tile * ROWS >= Sq:
+            return
+        q_ptr += q_start * q_row
+        k_ptr += k_start * k_row
+        v_ptr += k_start * v_row
+        o_ptr += q_start * o_row
+        lse_ptr += q_start + head.to(tl.int64) * lse_head
+    else:
+        q_ptr += batch * q_batch
+        k_ptr += batch * k_batch
+        v_ptr += batch * v_batch
+        o_ptr += batch * o_batch
+        lse_ptr += which.to(tl.int64) * lse_head
+    q_ptr += head.to(tl.int64) * q_head
+    k_ptr += (head // RATIO).to(tl.int64) * k_head
+    v_ptr += (head // RATIO).to(tl.int64) * v_head
+    o_ptr += head.to(tl.int64) * o_head
+
+    first_row = row_tile * ROWS
+    rows = first_row + tl.arange(0, ROWS)
+    inside = rows < Sq
+    features = tl.arange(0, HEAD)[None, :]
+    tail = HEAD + tl.arange(0, TAIL)[None, :] if TAIL else features
+    q_rows = q_ptr + rows.to(tl.int64)[:, None] * q_row
+    q = tl.load(q_rows + features, mask=inside[:, None], other=0.0)
+    q_tail = tl.load(q_rows + tail, mask=inside[:, None], other=0.0) if TAIL else q
+
+    offset = Sk - Sq  # the last query sees what the last key's position allows
+    first, whole_first = 0, 0
+    end, whole_end = tl.cdiv(Sk, KEYS), Sk // KEYS
+    if RIGHT:
+        end = tl.minimum(end, tl.cdiv(tl.maximum(first_row + ROWS + offset + right, 0), KEYS))
+        whole_end = tl.minimum(whole_end, tl.maximum(first_row + offset + right + 1, 0) // KEYS)
+    if LEFT:
+        first = tl.maximum(first_row + offset - left, 0) // KEYS
+        whole_first = tl.cdiv(tl.maximum(first_row + ROWS - 1 + offset - left, 0), KEYS)
+    prefix = 0
+    if PREFIX:
+        prefix = tl.minimum(tl.load(prefix_ptr + batch).to(tl.int32), Sk)
+        end = tl.maximum(end, tl.cdiv(prefix, KEYS))
+        whole_end = tl.maximum(whole_end, prefix // KEYS)
+        if prefix > 0:
+            if LEFT:
+                whole_end = 0
+            first = 0
+    first = tl.minimum(first, end)
+    whole_end = tl.maximum(tl.minimum(whole_end, end), first)
+    whole_first = tl.minimum(tl.maximum(whole_first, first), whole_end)
+
+    top = tl.full((ROWS,), float("-inf"), tl.float32)
+    total = tl.zeros((ROWS,), tl.float32)
+    acc = tl.zeros((ROWS, HEAD), tl.float32)
+    acc_tail = tl.zeros((ROWS, TAIL), tl.float32) if TAIL else total
+    qk_scale = scale * LOG2_E
+    if LEFT:
+        acc, acc_tail, top, total = _over_keys(
+            acc, acc_tail, top, total, q, q_tail, k_ptr, v_ptr, k_row, v_row,
+        rows, Sk, offset, left, right, prefix, qk_scale,
+            first, whole_first, HEAD, TAIL, RIGHT, LEFT, PREFIX, True, KEYS,
+        )  # fmt: skip
+    acc, acc_tail, top, total = _over_keys(
+        acc, acc_tail, top, total, q, q_tail, k_ptr, v_ptr, k_row, v_row,
+        rows, Sk, offset, left, right, prefix, qk_scale,
+        whole_first, whole_end, HEAD, TAIL, RIGHT, LEFT, PREFIX, False, KEYS,
+    )  # fmt: skip
+    acc, acc_tail, top, total = _over_keys(
+        acc, acc_tail, top, total, q, q_tail, k_ptr, v_ptr, k_row, v_row,
+        rows, Sk, offset, left, right, prefix, qk_scale,
+        whole_end, end, HEAD, TAIL, RIGHT, LEFT, PREFIX, True, KEYS,
+    )  # fmt: skip
+
+    nothing_seen = total == 0
+    tl.store(lse_ptr + rows, tl.where(nothing_seen, float("-inf"), top * scale + tl.log(total)), mask=inside)
+    share = 1 / tl.where(nothing_seen, 1.0, total)
+    o_rows = o_ptr + rows.to(tl.int64)[:, None] * o_row
+    tl.store(o_rows + features, (acc * share[:, None]).to(o_ptr.dtype.element_ty), mask=inside[:, None])
+    if TAIL:
+        tl.store(o_rows + tail, (acc_tail * share[:, None]).to(o_ptr.dtype.element_ty), mask=inside[:, None])
+
+
+@triton.jit
+def _over_keys(
+    acc, acc_tail, top, total, q, q_tail, k_ptr, v_ptr, k_row, v_row, rows, Sk, offset, left, right, prefix, qk_scale,
+    first, end, HEAD: tl.constexpr, TAIL: tl.constexpr,
+    RIGHT: tl.constexpr, LEFT: tl.constexpr, PREFIX: tl.constexpr, CUT: tl.constexpr, KEYS: tl.constexpr,
+):  # fmt: skip
+    """The running sums with the tiles of keys from `first` to `end` added; CUT: the mask may reach into them."""
+    features = tl.arange(0, HEAD)[None, :]
+    tail = HEAD + tl.arange(0, TAIL)[None, :] if TAIL else features
+    for tile in range(first, end):
+        keys = tile * KEYS + tl.arange(0, KEYS)
+        there = (keys < Sk)[:, None]
+        k_rows = k_ptr + keys.to(tl.int64)[:, None] * k_row
+        v_rows = v_ptr + keys.to(tl.int64)[:, None] * v_row
+        k = _load(k_rows + features, there, CUT)
+        scores = dot(q, k.T, tl.zeros((rows.shape[0], KEYS), tl.float32))
+        if TAIL:
+            scores = dot(q_tail, _load(k_rows + tail, there, CUT).T, scores)
+        if CUT:
+            seen = _seen(rows, keys, Sk, offset, left, right, prefix, RIGHT, LEFT, PREFIX)
+            scores = tl.where(seen, scores, float("-inf"))
+        higher = tl.maximum(top, tl.max(scores, 1))
+        anchor = higher * qk_scale
+        if CUT or LEFT or PREFIX or RIGHT:
+            anchor = tl.where(higher == float("-inf"), 0.0, anchor)
+        p = tl.exp2(scores * qk_scale - anchor[:, None])
+        shrink = tl.exp2(top * qk_scale - anchor)
+        total = total * shrink + tl.sum(p, 1)
+        acc = acc * shrink[:, None]
+        p = p.to(q.dtype)
+        acc = dot(p, _load(v_rows + features, there, CUT), acc)
+        if TAIL:
+            acc_tail = acc_tail * shrink[:, None]
+            acc_tail = dot(p, _load(v_rows + tail, there, CUT), acc_tail)
+        top = higher
+    return acc, acc_tail, top, total
+
+
+@triton.jit
+def _load(pointers, there, CUT: tl.constexpr):
+    return tl.load(pointers, mask=there, other=0.0) if CUT else tl.load(pointers)
+
+
+@triton.jit
+def _seen(rows, keys, Sk, offset, left, right, prefix, RIGHT: tl.constexpr, LEFT: tl.constexpr, PREFIX: tl.constexpr):
+    """Which keys each row may see."""
+    at = (rows + offset)[:, None]
+    seen = (keys < Sk)[None, :]
+    near = seen
+    if RIGHT:
+        near = near & (keys[None, :] <= at + right)
+    if LEFT:
+        near = near & (keys[None, :] >= at - left)
+    if PREFIX:
+        near = near | (seen & (keys < prefix)[None, :])
+    return near
+
+
+def flash_attention(
+    q: Tensor, k: Tensor, v: Tensor, *,
+    causal: bool = False, window: Window = (None, None), prefix: Tensor | None = None, scale: float | None = None,
+    configuration: Configuration | None = None,
+) -> Tensor:  # fmt: skip
+    """Attention of `q` over `k` and `v`, in one kernel launch and without waiting for the GPU.
+
+    q: (B, Hq, Sq, D); k, v: (B, Hk, Sk, D); adjacent features, any other strides ((B, S, H, D) comes as
+    `x.transpose(1, 2)`). causal: a query sees the keys up to its own position. window: (left, right), how many keys
+    before and after its position a query sees; None for all of them. prefix: (B,), int32, on the same device: keys
+    below it are seen by all queries of that sequence, whatever the mask. scale: by default 1/√D. configuration: how to
+    launch, one of `flash_attention_choices`; by default what the rule says. Returns a new tensor of the shape, dtype
+    and order in memory of `q`. Raises TypeError or ValueError naming the argument, what it was and what is accepted,
+    and NotImplementedError where a gradient would be needed.
+    """
+    return flash_attention_lse(
+        q, k, v, causal=causal, window=window, prefix=prefix, scale=scale, configuration=configuration
+    )[0]
+
+
+def flash_attention_lse(
+    q: Tensor, k: Tensor, v: Tensor, *,
+    causal: bool = False, window: Window = (None, None), prefix: Tensor | None = None, scale: float | None = None,
+    configuration: Configuration | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """As `flash_attention`, with the natural logarithm of each row's sum of exponentials: (B, Hq, Sq), float32."""
+    options = ("flash_attention", causal, window, configuration)
+    launch = _LAUNCHES(q, k, v, options=options) if prefix is None else _PREFIXED(q, k, v, prefix, options=options)
+    o = torch.empty_like(q)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    launch(q, k, v, o, lse, checked_scale("flash_attention", scale, q.shape[-1]), prefix)
+    return o, lse
+
+
+def flash_attention_packed(
+    q: Tensor, k: Tensor, v: Tensor, q_starts: Tensor, k_starts: Tensor, longest: int, *,
+    causal: bool = False, window: Window = (None, None), scale: float | None = None,
+    configuration: Configuration | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Attention within each of B sequences of any lengths that follow each other without gaps; (o, lse).
+
+    q: (rows, Hq, D); k, v: (keys, Hk, D), adjacent features, any other strides. q_starts, k_starts: (B + 1,), int32,
+    contiguous, on the same device: where each sequence begins, and where the last one ends. longest: the rows of the
+    longest sequence of q, or more; rows of a sequence beyond it are not computed. The rest as `flash_attention`.
+    Returns o, of the shape and dtype of `q`, and lse, (Hq, rows).
+    """
+    launch = _PACKED(q, k, v, q_starts, k_starts, options=(longest, causal, window, configuration))
+    o = torch.empty_like(q)
+    lse = torch.empty((q.shape[1], q.shape[0]), dtype=torch.float32, device=q.device)
+    launch(q, k, v, o, lse, q_starts, k_starts, checked_scale("flash_attention", scale, q.shape[-1]))
+    return o, lse
+
+
+def _settle(
+    q: Tensor, k: Tensor, v: Tensor, op: str, causal: bool, window: Window, configuration: Configuration | None
+) -> Callable[..., Any]:
+    left, right = _check(op, q, k, v, causal, window)
+    if not q.numel():
+        return nothing
+    if not _all_aligned(q, k, v):
+        return partial(_by_way_of_copies, causal=causal, window=window, configuration=configuration)
+    sizes = (q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3])
+    o = torch.empty_like(q, device="meta")
+    fits = hopper_takes(q, k, v, o)
+    chosen = configuration or (hopper_rule if fits and q.shape[2] > FEW_ROWS else plain_rule)(sizes, q.itemsize)
+    if "WARPGROUPS" in dict(chosen.constants):
+        if not fits:
+            raise ValueError(
+                f"{op}: configuration is {chosen}, for a Hopper GPU, 64, 128 or 256 features and rows at multiples of "
+                "16 bytes; accepted here are those with ROWS"
+            )
+        hopper = HopperLaunch(q, k, v, o, left, right, heads_together(sizes, q.itemsize), chosen)
+        return lambda q, k, v, o, lse, scale, prefix: hopper(q, k, v, o, lse, scale)
+    launch = _launch(q, sizes, left, right, chosen, (q, k, v, o), prefixed=False)
+    return lambda q, k, v, o, lse, scale, prefix: launch(q, k, v, o, lse, q, q, q, scale)
+
+
+def _settle_prefixed(
+    q: Tensor, k: Tensor, v: Tensor, prefix: Tensor,
+    op: str, causal: bool, window: Window, configuration: Configuration | None,
+) -> Callable[..., Any]:  # fmt: skip
+    left, right = _check(op, q, k, v, causal, window)
+    check_counts(op, "prefix", prefix, (q.shape[0],), q)
+    if not q.numel():
+        return nothing
+    if not _all_aligned(q, k, v):
+        return partial(_by_way_of_copies, causal=causal, window=window, configuration=configuration)
+    sizes = (q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3])
+    o = torch.empty_like(q, device="meta")
+    chosen = configuration or plain_rule(sizes, q.itemsize)
+    launch = _launch(q, sizes, left, right, chosen, (q, k, v, o), prefixed=True)
+    return lambda q, k, v, o, lse, scale, prefix: launch(q, k, v, o, lse, q, q, prefix, scale)
+
+
+def _settle_packed(
+    q: Tensor, k: Tensor, v: Tensor, q_starts: Tensor, k_starts: Tensor,
+    longest: int, causal: bool, window: Window, configuration: Configuration | None,
+) -> Callable[..., Any]:  # fmt: skip
+    op = "flash_attention_packed"
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        check_heads_of(op, name, x, ("rows", "H", "D"))
+    check_together(op, q, k, v, q.shape[1], k.shape[1])
+    left, right = checked_window(op, causal, window)
+    sequences = q_starts.numel() - 1 if isinstance(q_starts, Tensor) else 0
+    if sequences < 1:
+        raise ValueError(f"{op}: q_starts has {sequences + 1} elements; accepted are at least 2, (B + 1,)")
+    check_counts(op, "q_starts", q_starts, (sequences + 1,), q)
+    check_counts(op, "k_starts", k_starts, (sequences + 1,), q)
+    if not isinstance(longest, int) or longest < 0:
+        raise ValueError(f"{op}: longest is {longest!r}; accepted is an int from 0")
+    if not q.numel() or not longest:
+        return nothing
+    if not _all_aligned(q, k, v):
+        return partial(
+            _packed_by_way_of_copies, longest=longest, causal=causal, window=window, configuration=configuration
+        )
+    o = torch.empty_like(q, device="meta")
+    sizes = (sequences, q.shape[1], k.shape[1], longest, max(1, k.shape[0] // sequences), q.shape[2])
+    chosen = configuration or plain_rule(sizes, q.itemsize)
+    as_batch = tuple(x.transpose(0, 1)[None] for x in (q, k, v, o))
+    launch = _launch(q, sizes, left, right, chosen, as_batch, prefixed=False, packed_rows=q.shape[0])
+    return lambda q, k, v, o, lse, q_starts, k_starts, scale: launch(q, k, v, o, lse, q_starts, k_starts, q, scale)
+
+
+def _all_aligned(*tensors: Tensor) -> bool:
+    return all(aligned(x, whole_features(x.shape[-1])) is x for x in tensors)
+
+
+def _by_way_of_copies(
+    q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, scale: float, prefix: Tensor | None, **how: Any
+) -> None:
+    """Of tensors whose features or rows the kernels do not know. Loads of single elements, which they would need,
+    ended with an error of the GPU, and take several times as long as copies."""
+    whole_q, whole_k, whole_v = (aligned(x, whole_features(x.shape[-1])) for x in (q, k, v))
+    whole_o, whole_lse = flash_attention_lse(whole_q, whole_k, whole_v, prefix=prefix, scale=scale, **how)
+    o.copy_(whole_o[..., : q.shape[-1]])
+    lse.copy_(whole_lse)
+
+
+def _packed_by_way_of_copies(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    o: Tensor,
+    lse: Tensor,
+    q_starts: Tensor,
+    k_starts: Tensor,
+    scale: float,
+    **how: Any,
+) -> None:
+    whole_q, whole_k, whole_v = (aligned(x, whole_features(x.shape[-1])) for x in (q, k, v))
+    whole_o, whole_lse = flash_attention_packed(whole_q, whole_k, whole_v, q_starts, k_starts, scale=scale, **how)
+    o.copy_(whole_o[..., : q.shape[-1]])
+    lse.copy_(whole_lse)
+
+
+_LAUNCHES = Launches(_settle)
+_PREFIXED = Launches(_settle_prefixed)
+_PACKED = Launches(_settle_packed)
+
+
+def _launch(
+    first: Tensor, sizes: tuple[int, ...], left: int | None, right: int | None, chosen: Configuration,
+    tensors: tuple[Tensor, ...], *, prefixed: bool, packed_rows: int = 0,
+) -> Launch:  # fmt: skip
+    """The launch of the kernel above for (B, Hq, Hk, Sq, Sk, D), on tensors (B, H, S, D) of these strides."""
+    B, q_heads, k_heads, Sq, Sk, D = sizes
+    row_tiles = triton.cdiv(Sq, chosen["ROWS"])
+    return Launch(
+        _flash_attention_kernel, row_tiles * B * q_heads, first.get_device(),
+        Sq, Sk, left or 0, right or 0, q_heads, B * q_heads, row_tiles, heads_together(sizes, first.itemsize),
+        packed_rows or Sq, *(step for x in tensors for step in x.stride()[:3]),
+        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        RATIO=q_heads // k_heads, HEAD=HEADS_AND_TAILS[D][0], TAIL=HEADS_AND_TAILS[D][1], PACKED=packed_rows > 0,
+        RIGHT=right is not None, LEFT=left is not None, PREFIX=prefixed, ROWS=chosen["ROWS"], KEYS=chosen["KEYS"],
+    )  # fmt: skip
+
+
+def heads_together(sizes: tuple[int, ...], itemsize: int) -> int:
+    """Heads of q whose programs run side by side: those that share keys, and others as long as the cache holds all of
+    their keys and values."""
+    B, q_heads, k_heads, _, Sk, D = sizes
+    sharing = q_heads // k_heads
+    fitting = CACHED_BYTES // max(1, 2 * Sk * D * itemsize)
+    return min(B * q_heads, sharing * max(1, fitting))
+
+
+def _check(op: str, q: Tensor, k: Tensor, v: Tensor, causal: bool, window: Window) -> Window:
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        check_heads_of(op, name, x, ("B", "H", "S", "D"))
+    check_together(op, q, k, v, q.shape[1], k.shape[1])
+    if q.shape[0] != k.shape[0]:
+        raise ValueError(f"{op}: k has {k.shape[0]} sequences; accepted are those of q, {q.shape[0]}")
+    return checked_window(op, causal, window)
+
+
+def plain_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """Rows and keys of a tile of the kernel above, swept on an H200."""
+    _, _, _, Sq, _, D = sizes_of(shape)
+    if D > 128:
+        return Configuration.of(ROWS=128, KEYS=64, num_warps=8, num_stages=2)
+    if D == 96 or Sq <= FEW_ROWS:
+        return Configuration.of(ROWS=64, KEYS=64, num_warps=4, num_stages=3)
+    return Configuration.of(ROWS=128, KEYS=64, num_warps=4 if D == 80 else 8, num_stages=3)
+
+
+def flash_attention_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try for (B, Hq, Hk, S, D) or (B, Hq, Hk, Sq, Sk, D)."""
+    *_, D = shape
+    if D in FEATURES:
+        yield from hopper_choices(shape)
+    for rows, keys, warps, stages in product((64, 128), (32, 64, 128), (4, 8), (2, 3)):
+        if keys * D * stages <= 128 * 256:
+            yield Configuration.of(ROWS=rows, KEYS=keys, num_warps=warps, num_stages=stages)
+
+
+def flash_attention_reference(
+    q: Tensor, k: Tensor, v: Tensor, *,
+    causal: bool = False, window: Window = (None, None), prefix: Tensor | None = None, scale: float | None = None,
+) -> Tensor:  # fmt: skip
+    """The float64 truth, on the device of `q`; a head at a time, for the scores of all would not fit."""
+    return flash_attention_lse_reference(q, k, v, causal=causal, window=window, prefix=prefix, scale=scale)[0]
+
+
+def flash_attention_lse_reference(
+    q: Tensor, k: Tensor, v: Tensor, *,
+    causal: bool = False, window: Window = (None, None), prefix: Tensor | None = None, scale: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """As `flash_attention_reference`, with the log-sum-exp of each row."""
+    B, q_heads, Sq, D = q.shape
+    left, right = checked_window("flash_attention", causal, window)
+    o = torch.empty(q.shape, dtype=torch.float64, device=q.device)
+    lse = torch.empty(q.shape[:3], dtype=torch.float64, device=q.device)
+    at = torch.arange(Sq, device=q.device)[:, None] + k.shape[2] - Sq
+    keys = torch.arange(k.shape[2], device=q.device)[None]
+    for batch in range(B):
+        hidden = torch.zeros((Sq, k.shape[2]), dtype=torch.bool, device=q.device)
+        if right is not None:
+            hidden |= keys > at + right
+        if left is not None:
+            hidden |= keys < at - left
+        if prefix is not None:
+            hidden &= keys >= prefix[batch]
+        for head in range(q_heads):
+            its = head * k.shape[1] // q_heads
+            scores = q[batch, head].double() @ k[batch, its].double().T
+            scores.mul_(1 / math.sqrt(D) if scale is None else scale).masked_fill_(hidden, -math.inf)
+            lse[batch, head] = total = scores.logsumexp(-1)
+            scores.sub_(total.masked_fill(total == -math.inf, 0)[:, None]).exp_()
+            o[batch, head] = scores @ v[batch, its].double()
+    return o, lse
+
+
+def flash_attention_inputs(
+    shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(q, k, v) of normal data for shape (B, Hq, Hk, S, D) or (B, Hq, Hk, Sq, Sk, D), contiguous."""
+    B, q_heads, k_heads, Sq, Sk, D = sizes_of(shape)
+    generator = torch.Generator(device).manual_seed(seed)
+    forms = ((B, q_heads, Sq, D), (B, k_heads, Sk, D), (B, k_heads, Sk, D))
+    q, k, v = (torch.randn(form, dtype=dtype, device=device, generator=generator) for form in forms)
+    return q, k, v
+
+
+def flash_attention_traffic(shape: tuple[int, ...], itemsize: int, *, causal: bool = False) -> Traffic:
+    """Least work for (B, Hq, Hk, S, D) or (B, Hq, Hk, Sq, Sk, D): read q, k and v once, write o once; two products of
+    2·D operations for each score that the mask leaves. Exponentials are not counted, as is usual."""
+    B, q_heads, k_heads, Sq, Sk, D = sizes_of(shape)
+    queries, keys = B * q_heads * Sq * D, B * k_heads * Sk * D
+    scores = Sq * Sk
+    if causal:
+        scores = sum(min(Sk, max(0, row + Sk - Sq + 1)) for row in range(Sq))
+    return Traffic(
+        read_bytes=(queries + 2 * keys) * itemsize,
+        written_bytes=queries * itemsize,
+        flops=4 * D * B * q_heads * scores,
+    )
+
+
+def scores_bytes(shape: tuple[int, ...], itemsize: int) -> int:
+    """What one copy of all scores takes, that flash attention never stores: B · Hq · Sq · Sk elements."""
+    B, q_heads, _, Sq, Sk, _ = sizes_of(shape)
+    return B * q_heads * Sq * Sk * itemsize

@@ -1,0 +1,399 @@
+"""Matrix products by Hopper's own means: tensor memory copies, warpgroup products, and warps that each do one thing.
+
+    y = epilogue(a @ b)        a: (M, K), b: (K, N), y: (M, N); either operand with any of its two axes adjacent
+
+Written in Gluon, which comes with Triton, because there the warps' work can be divided by hand. A program has one warp
+that only copies tiles to shared memory, and two groups of four warps that only multiply. Each group has rows of its
+own, waits for a tile by itself and gives it back by itself, so that one of them writes its result while the other
+still multiplies.
+
+Tried on an H200 with Triton 3.6, at 8192³ in bfloat16, where cuBLAS took 1403 µs and this kernel 1373:
+- plain Triton with descriptors, 8 warps that copy and multiply, tiles of 128 × 256 in 3 stages: 1440 µs;
+- Triton's own division of warps (`tl.range(..., warp_specialize=True)` over tiles, 4 warps): it never ended;
+- four stages with y in two halves: 1409 µs; tiles of 256 × 128: 1406 µs; groups of 4, 8 or 16 rows: within 1 %.
+Rows that begin between lines of 128 bytes cost most: at 3000³, with rows of 6000 bytes, the kernel takes 1.6 times as
+long as cuBLAS. Clusters of programs that share what they copy would help; Gluon has none in Triton 3.6.
+"""
+
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+from lab.kernels.gemm import NO_EPILOGUE, Multiply, Product, combined, shares
+from lab.kernels.launch import Configuration, Launch, multiprocessors
+
+
+@gluon.jit
+def _place(tile, tiles_m, tiles_n, GROUP: gl.constexpr):
+    """(row, column) of a tile: GROUP rows of tiles at a time, so that programs at work share what they read."""
+    in_group = GROUP * tiles_n
+    first = tile // in_group * GROUP
+    height = gl.minimum(tiles_m - first, GROUP)
+    within = tile % in_group
+    return first + within % height, within // height
+
+
+@gluon.jit
+def _before(stage, STAGES: gl.constexpr):
+    """The stage before. Carried along in a variable, it would never change: where two variables enter a loop with the
+    same value and one is set to the other in it, Triton takes the first for constant."""
+    return gl.where(stage == 0, STAGES - 1, stage - 1)
+
+
+@gluon.jit
+def _copy_tiles(
+    a, b, b2, a_tiles, b_tiles, ready, free, M, N, K, splits, depth,
+    A_ACROSS: gl.constexpr, B_ACROSS: gl.constexpr, PAIRED: gl.constexpr,
+    BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr, STAGES: gl.constexpr,
+):  # fmt: skip
+    COLUMNS: gl.constexpr = BLOCK_N // 2 if PAIRED else BLOCK_N
+    tiles_m, tiles_n = gl.cdiv(M, BLOCK_M), gl.cdiv(N, COLUMNS)
+    tiles = tiles_m * tiles_n
+    stage = 0
+    phase = 1
+    for work in range(gl.program_id(0), tiles * splits, gl.num_programs(0)):
+        tile_m, tile_n = _place(work % tiles, tiles_m, tiles_n, GROUP)
+        row, column = tile_m * BLOCK_M, tile_n * COLUMNS
+        start = work // tiles * depth
+        for k in range(start, gl.minimum(start + depth, K), BLOCK_K):
+            mbarrier.wait(free.index(stage), phase)
+            bar = ready.index(stage)
+            a_tile, b_tile = a_tiles.index(stage), b_tiles.index(stage)
+            mbarrier.expect(bar, (BLOCK_M + BLOCK_N) * BLOCK_K * a.dtype.primitive_bitwidth // 8)
+            if A_ACROSS:
+                tma.async_copy_global_to_shared(a, [k, row], bar, a_tile)
+            else:
+                tma.async_copy_global_to_shared(a, [row, k], bar, a_tile)
+            if PAIRED:
+                tma.async_copy_global_to_shared(b, [column, k], bar, b_tile.slice(0, COLUMNS))
+                tma.async_copy_global_to_shared(b2, [column, k], bar, b_tile.slice(COLUMNS, COLUMNS))
+            elif B_ACROSS:
+                tma.async_copy_global_to_shared(b, [k, column], bar, b_tile)
+            else:
+                tma.async_copy_global_to_shared(b, [column, k], bar, b_tile)
+            stage += 1
+            wrapped = stage == STAGES
+            stage = gl.where(wrapped, 0, stage)
+            phase = gl.where(wrapped, phase ^ 1, phase)
+
+
+@gluon.jit
+def _finish(
+    sums, y, y_tile, bias_ptr, row_scale_ptr, column_scale_ptr, row, column, base, M, N, row_scale_stride,
+    column_scale_stride, ACTIVATION: gl.constexpr, BIAS: gl.constexpr, ROW_SCALE: gl.constexpr,
+    COLUMN_SCALE: gl.constexpr, DIRECT: gl.constexpr,
+):  # fmt: skip
+    """Scale, add, activate and write (rows, columns) of sums at row `base + row` of y: by way of shared memory, or,
+    DIRECT, from registers, where y is a pointer to rows that no copy engine could write."""
+    ROWS: gl.constexpr = sums.shape[0]
+    COLUMNS: gl.constexpr = sums.shape[1]
+    layout: gl.constexpr = sums.type.layout
+    rows = row + gl.arange(0, ROWS, gl.SliceLayout(1, layout))
+    columns = column + gl.arange(0, COLUMNS, gl.SliceLayout(0, layout))
+    if ROW_SCALE:
+        sums = sums * gl.load(row_scale_ptr + rows * row_scale_stride, mask=rows < M, other=0.0)[:, None]
+    if COLUMN_SCALE:
+        sums = sums * gl.load(column_scale_ptr + columns * column_scale_stride, mask=columns < N, other=0.0)[None, :]
+    if BIAS:
+        sums = sums + gl.load(bias_ptr + columns, mask=columns < N, other=0.0).to(gl.float32)[None, :]
+    if ACTIVATION is not None:
+        sums = ACTIVATION(sums)
+    if DIRECT:
+        places = (base + rows).to(gl.int64)[:, None] * N + columns[None, :]
+        inside = (rows < M)[:, None] & (columns < N)[None, :]
+        gl.store(y + places, sums.to(y.dtype.element_ty), mask=inside)
+    else:
+        rounded = sums.to(y.dtype)
+        tma.store_wait(0)
+        y_tile.store(rounded)
+        fence_async_shared()
+        tma.async_copy_shared_to_global(y, [base + row, column], y_tile)
+
+
+@gluon.jit
+def _halves(sums, layout: gl.constexpr):
+    """The left and the right columns of an accumulator, which lie in the same threads."""
+    ROWS: gl.constexpr = sums.shape[0]
+    COLUMNS: gl.constexpr = sums.shape[1] // 2
+    left, right = sums.reshape([ROWS, 2, COLUMNS]).permute([0, 2, 1]).split()
+    return gl.convert_layout(left, layout, assert_trivial=True), gl.convert_layout(right, layout, assert_trivial=True)
+
+
+@gluon.jit
+def _multiply(
+    y, a_tiles, b_tiles, y_tiles, ready, free, bias_ptr, row_scale_ptr, column_scale_ptr, M, N, K, splits, depth,
+    row_scale_stride, column_scale_stride,
+    WHICH: gl.constexpr, A_ACROSS: gl.constexpr, B_ACROSS: gl.constexpr, PAIRED: gl.constexpr,
+    ACTIVATION: gl.constexpr, BIAS: gl.constexpr, ROW_SCALE: gl.constexpr, COLUMN_SCALE: gl.constexpr,
+    PRECISE: gl.constexpr, COLUMNS_PER_SCALE: gl.constexpr, DIRECT: gl.constexpr, HALVED: gl.constexpr,
+    BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr, STAGES: gl.constexpr,
+):  # fmt: skip
+    """The group of warps number WHICH of two: its half of the rows of every tile of this program, or, where a tile has
+    64, its half of the columns."""
+    ACROSS: gl.constexpr = BLOCK_M == 64
+    ROWS: gl.constexpr = BLOCK_M if ACROSS else BLOCK_M // 2
+    WIDTH: gl.constexpr = BLOCK_N // 2 if ACROSS else BLOCK_N
+    COLUMNS: gl.constexpr = BLOCK_N // 2 if PAIRED else BLOCK_N
+    DEPTH: gl.constexpr = 256 // a_tiles.dtype.primitive_bitwidth
+    GROUPED: gl.constexpr = COLUMNS_PER_SCALE > 0
+    ONE_SCALE: gl.constexpr = COLUMNS_PER_SCALE >= WIDTH and COLUMNS_PER_SCALE % WIDTH == 0
+    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, WIDTH, DEPTH])
+    half_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, WIDTH // 2, DEPTH])
+    first_row: gl.constexpr = 0 if ACROSS else WHICH * ROWS
+    first_column: gl.constexpr = WHICH * WIDTH if ACROSS else 0
+    tiles_m, tiles_n = gl.cdiv(M, BLOCK_M), gl.cdiv(N, COLUMNS)
+    tiles = tiles_m * tiles_n
+    y_tile = y_tiles.index(WHICH)
+    stage = 0
+    phase = 0
+    for work in range(gl.program_id(0), tiles * splits, gl.num_programs(0)):
+        tile_m, tile_n = _place(work % tiles, tiles_m, tiles_n, GROUP)
+        row, column = tile_m * BLOCK_M + first_row, tile_n * COLUMNS + first_column
+        start = work // tiles * depth
+        end = gl.minimum(start + depth, K)
+        sums = gl.zeros([ROWS, WIDTH], gl.float32, layout)
+        if GROUPED:
+            rows = row + gl.arange(0, ROWS, gl.SliceLayout(1, layout))
+            columns = column + gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
+            row_scales = row_scale_ptr + rows * row_scale_stride
+            row_scale = gl.load(row_scales + start // BLOCK_K, mask=rows < M, other=0.0)
+            if ONE_SCALE:
+                column_scales = column_scale_ptr + gl.minimum(column, N - 1) // COLUMNS_PER_SCALE * column_scale_stride
+                column_scale = gl.load(column_scales + start // BLOCK_K)
+            else:
+                column_scales = column_scale_ptr + columns // COLUMNS_PER_SCALE * column_scale_stride
+                column_scale = gl.load(column_scales + start // BLOCK_K, mask=columns < N, other=0.0)
+        for k in range(start, end, BLOCK_K):
+            mbarrier.wait(ready.index(stage), phase)
+            if A_ACROSS:
+                a_tile = a_tiles.index(stage).slice(first_row, ROWS, dim=1).permute([1, 0])
+            else:
+                a_tile = a_tiles.index(stage).slice(first_row, ROWS)
+            if B_ACROSS:
+                b_tile = b_tiles.index(stage).slice(first_column, WIDTH, dim=1)
+            else:
+                b_tile = b_tiles.index(stage).slice(first_column, WIDTH).permute([1, 0])
+            if PRECISE:
+                nothing = gl.zeros([ROWS, WIDTH], gl.float32, layout)
+                part = warpgroup_mma(a_tile, b_tile, nothing, use_acc=False, is_async=True)
+                if GROUPED:  # those of the next step, while this one is multiplied
+                    group = gl.minimum(k + BLOCK_K, K - 1) // BLOCK_K
+                    next_row_scale = gl.load(row_scales + group, mask=rows < M, other=0.0)
+                    if ONE_SCALE:
+                        next_column_scale = gl.load(column_scales + group)
+                    else:
+                        next_column_scale = gl.load(column_scales + group, mask=columns < N, other=0.0)
+                part = warpgroup_mma_wait(0, (part,))
+                mbarrier.arrive(free.index(stage), count=1)
+                if GROUPED:
+                    if ONE_SCALE:
+                        sums += part * (row_scale * column_scale)[:, None]
+                    else:
+                        sums += part * row_scale[:, None] * column_scale[None, :]
+                    row_scale = next_row_scale
+                    column_scale = next_column_scale
+                else:
+                    sums += part
+            else:
+                sums = warpgroup_mma(a_tile, b_tile, sums, use_acc=k > start, is_async=True)
+                sums = warpgroup_mma_wait(1, (sums,))
+                mbarrier.arrive(free.index(_before(stage, STAGES)), count=1, pred=k > start)
+            stage += 1
+            wrapped = stage == STAGES
+            stage = gl.where(wrapped, 0, stage)
+            phase = gl.where(wrapped, phase ^ 1, phase)
+        if not PRECISE:
+            sums = warpgroup_mma_wait(0, (sums,))
+            mbarrier.arrive(free.index(_before(stage, STAGES)), count=1)
+        base = work // tiles * tiles_m * BLOCK_M
+        if PAIRED:
+            gate, up = _halves(sums, half_layout)
+            _finish(
+                ACTIVATION(gate) * up, y, y_tile, bias_ptr, row_scale_ptr, column_scale_ptr, row, column, base, M, N,
+                row_scale_stride, column_scale_stride, None, False, False, False, DIRECT,
+            )  # fmt: skip
+        elif HALVED:
+            left, right = _halves(sums, half_layout)
+            _finish(
+                left, y, y_tile, bias_ptr, row_scale_ptr, column_scale_ptr, row, column, base, M, N,
+                row_scale_stride, column_scale_stride, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, DIRECT,
+            )  # fmt: skip
+            _finish(
+                right, y, y_tile, bias_ptr, row_scale_ptr, column_scale_ptr, row, column + WIDTH // 2, base, M, N,
+                row_scale_stride, column_scale_stride, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, DIRECT,
+            )  # fmt: skip
+        else:
+            _finish(
+                sums, y, y_tile, bias_ptr, row_scale_ptr, column_scale_ptr, row, column, base, M, N,
+                row_scale_stride, column_scale_stride, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, DIRECT,
+            )  # fmt: skip
+    tma.store_wait(0)
+
+
+@gluon.jit
+def _hopper_gemm_kernel(
+    a, b, b2, y, bias_ptr, row_scale_ptr, column_scale_ptr, M, N, K, splits, depth,
+    row_scale_stride, column_scale_stride,
+    A_ACROSS: gl.constexpr, B_ACROSS: gl.constexpr, PAIRED: gl.constexpr,
+    ACTIVATION: gl.constexpr, BIAS: gl.constexpr, ROW_SCALE: gl.constexpr, COLUMN_SCALE: gl.constexpr,
+    PRECISE: gl.constexpr, COLUMNS_PER_SCALE: gl.constexpr, DIRECT: gl.constexpr, HALVED: gl.constexpr,
+    BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr, STAGES: gl.constexpr,
+):  # fmt: skip
+    """Tiles of y, or with `splits` their shares of K in float32, one after another in each program.
+
+    a, b, b2: descriptors; ACROSS: of (K, rows) in memory, else of (rows, K). y: a descriptor, or DIRECT a pointer.
+    PAIRED: the tile's left columns are of b, its right ones of b2, and y = ACTIVATION(left) · right. ROW_SCALE and
+    COLUMN_SCALE: float32 factors of rows and columns. COLUMNS_PER_SCALE above 0: they are those of each BLOCK_K of K
+    as well, (M, groups) and (N / COLUMNS_PER_SCALE, groups), and PRECISE is set. PRECISE: what the matrix unit has
+    summed over BLOCK_K is added up in float32 by the other units.
+    """
+    a_shape: gl.constexpr = [BLOCK_K, BLOCK_M] if A_ACROSS else [BLOCK_M, BLOCK_K]
+    b_shape: gl.constexpr = [BLOCK_K, BLOCK_N] if B_ACROSS else [BLOCK_N, BLOCK_K]
+    a_tiles = gl.allocate_shared_memory(a.dtype, [STAGES, a_shape[0], a_shape[1]], a.layout)
+    b_tiles = gl.allocate_shared_memory(b.dtype, [STAGES, b_shape[0], b_shape[1]], b.layout)
+    ready = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    free = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    # DIRECT needs none: its place is taken by what is there anyway.
+    y_shape: gl.constexpr = [1, 1] if DIRECT else y.block_type.shape
+    y_tiles = free if DIRECT else gl.allocate_shared_memory(y.dtype, [2, y_shape[0], y_shape[1]], y.layout)
+    for stage in gl.static_range(STAGES):
+        mbarrier.init(ready.index(stage), count=1)
+        mbarrier.init(free.index(stage), count=2)
+    fence_async_shared()
+    gl.warp_specialize(
+        [
+            (_multiply, (
+                y, a_tiles, b_tiles, y_tiles, ready, free, bias_ptr, row_scale_ptr, column_scale_ptr, M, N, K, splits,
+                depth, row_scale_stride, column_scale_stride, 0, A_ACROSS, B_ACROSS, PAIRED, ACTIVATION, BIAS,
+                ROW_SCALE, COLUMN_SCALE, PRECISE, COLUMNS_PER_SCALE, DIRECT, HALVED,
+                BLOCK_M, BLOCK_N, BLOCK_K, GROUP, STAGES,
+            )),
+            (_multiply, (
+                y, a_tiles, b_tiles, y_tiles, ready, free, bias_ptr, row_scale_ptr, column_scale_ptr, M, N, K, splits,
+                depth, row_scale_stride, column_scale_stride, 1, A_ACROSS, B_ACROSS, PAIRED, ACTIVATION, BIAS,
+                ROW_SCALE, COLUMN_SCALE, PRECISE, COLUMNS_PER_SCALE, DIRECT, HALVED,
+                BLOCK_M, BLOCK_N, BLOCK_K, GROUP, STAGES,
+            )),
+            (_copy_tiles, (
+                a, b, b2, a_tiles, b_tiles, ready, free, M, N, K, splits, depth,
+                A_ACROSS, B_ACROSS, PAIRED, BLOCK_M, BLOCK_N, BLOCK_K, GROUP, STAGES,
+            )),
+        ],
+        [4, 1],
+        [240, 24],
+    )  # fmt: skip
+
+
+NARROW = 64  # rows of a tile whose columns the two groups of warps divide
+SHARED_BYTES = 227 * 1024  # what a program may have of a multiprocessor's shared memory
+BARRIER_BYTES = 1024  # more than the barriers and what Triton adds for the division of warps
+COPY_ALIGNMENT = 16  # bytes: of the start of a tensor that the copy engine takes, and from row to row
+ELEMENTS = {
+    torch.float16: gl.float16, torch.bfloat16: gl.bfloat16, torch.float32: gl.float32,
+    torch.float8_e4m3fn: gl.float8e4nv, torch.float8_e5m2: gl.float8e5,
+}  # fmt: skip
+
+
+class Tiles:
+    """Descriptors of tensors that are laid out as `tensor` is: what all of them share is settled once."""
+
+    __slots__ = ("_settled",)
+
+    def __init__(self, tensor: Tensor, block: list[int]) -> None:
+        layout = gl.NVMMASharedLayout.get_default_for(block, ELEMENTS[tensor.dtype])
+        strides = [tensor.stride(0) if tensor.shape[0] > 1 else aligned_columns(tensor), 1]
+        self._settled = vars(TensorDescriptor(tensor, list(tensor.shape), strides, block, layout))
+
+    def __call__(self, tensor: Tensor) -> TensorDescriptor:
+        made = object.__new__(TensorDescriptor)  # without the checks of what is settled
+        vars(made).update(self._settled, base=tensor)
+        return made
+
+
+def aligned_columns(tensor: Tensor) -> int:
+    """The number of columns, rounded up to what the copy engine can step by."""
+    step = COPY_ALIGNMENT // tensor.itemsize
+    return -(-tensor.shape[1] // step) * step
+
+
+def copies_take(matrix: Tensor) -> bool:
+    """Whether the copy engine can read (rows, columns) as they lie in memory: columns adjacent, rows aligned."""
+    if matrix.data_ptr() % COPY_ALIGNMENT or (matrix.shape[1] > 1 and matrix.stride(1) != 1):
+        return False
+    step = matrix.stride(0) * matrix.itemsize
+    return matrix.shape[0] == 1 or (0 < step < 2**40 and step % COPY_ALIGNMENT == 0)
+
+
+def hopper_takes(product: Product) -> bool:
+    """Whether the kernel here can do it, as its operands lie in memory."""
+    a, b = product.a, product.b
+    if not (copies_take(a) or copies_take(a.t())) or not (copies_take(b) or copies_take(b.t())):
+        return False
+    # Only 16-bit operands may have rows or columns adjacent; others must have k. So must what is paired.
+    k_adjacent = copies_take(a) and copies_take(b.t())
+    return k_adjacent or (a.itemsize == 2 and product.b2 is None)
+
+
+def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
+    """The launch by the copy engine; `chosen` has BLOCK_M, BLOCK_N, BLOCK_K, GROUP and SPLITS, and its stages are tiles
+    of either operand that are under way."""
+    M, N, K = product.shape
+    block_m, block_n, block_k = (chosen[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
+    paired = product.b2 is not None
+    columns = block_n // 2 if paired else block_n
+    depth, splits = shares(K, chosen)
+    tiles_m, tiles_n = triton.cdiv(M, block_m), triton.cdiv(N, columns)
+    y_dtype = product.y_dtype if splits == 1 else torch.float32
+    a_across, b_across = not copies_take(product.a), not copies_take(product.b.t())
+    direct = N * y_dtype.itemsize % COPY_ALIGNMENT != 0
+    stages, halved = hopper_stages(chosen, product.a.itemsize, y_dtype.itemsize, paired=paired)
+    launch = Launch(
+        _hopper_gemm_kernel, min(multiprocessors(product.a.get_device()), tiles_m * tiles_n * splits),
+        product.a.get_device(), M, N, K, splits, depth, product.row_scale_stride, product.column_scale_stride,
+        num_warps=4, A_ACROSS=a_across, B_ACROSS=b_across, PAIRED=paired,
+        **(product.epilogue if splits == 1 else NO_EPILOGUE), PRECISE=product.precise,
+        COLUMNS_PER_SCALE=product.columns_per_scale, DIRECT=direct, HALVED=halved,
+        BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=chosen["GROUP"], STAGES=stages,
+    )  # fmt: skip
+    a_tiles = Tiles(*_turned(product.a, [block_m, block_k], a_across))
+    b_tiles = Tiles(*_turned(product.b.t(), [columns, block_k], b_across))
+    across = block_m == NARROW
+    y_columns = block_n // (1 + across) // (1 + (paired or halved))
+    y_block = [block_m if across else block_m // 2, y_columns]
+    rows = M if splits == 1 else tiles_m * block_m  # a share ends where a tile does, so that none writes into the next
+    y_like = torch.empty((rows * splits, N), dtype=y_dtype, device=product.a.device)
+    y_tiles = None if direct else Tiles(y_like, y_block)
+
+    def call(a: Tensor, b: Tensor, b2: Any, y: Tensor, bias: Any, row_scale: Any, column_scale: Any) -> None:
+        launch(
+            a_tiles(a), b_tiles(b), None if b2 is None else b_tiles(b2), y if y_tiles is None else y_tiles(y),
+            bias, row_scale, column_scale,
+        )  # fmt: skip
+
+    return call if splits == 1 else combined(product, call, splits, rows)
+
+
+def hopper_stages(chosen: Configuration, itemsize: int, y_itemsize: int, *, paired: bool) -> tuple[int, bool]:
+    """(how many stages of those chosen fit into shared memory, whether a tile of y goes through it in two halves)."""
+    rows, columns = chosen["BLOCK_M"], chosen["BLOCK_N"]
+    stage_bytes = (rows + columns) * chosen["BLOCK_K"] * itemsize
+    y_bytes = rows * columns * y_itemsize // (1 + paired)
+    room = SHARED_BYTES - BARRIER_BYTES
+    halved = not paired and chosen.num_stages * stage_bytes + y_bytes > room
+    return min(chosen.num_stages, (room - y_bytes // (1 + halved)) // stage_bytes), halved
+
+
+def _turned(matrix: Tensor, block: list[int], across: bool) -> tuple[Tensor, list[int]]:
+    return (matrix.t(), block[::-1]) if across else (matrix, block)

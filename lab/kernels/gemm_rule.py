@@ -1,0 +1,202 @@
+"""Which launch a matrix product gets: by a rule on its shape, and by what the GPU and the operands' layout allow."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+
+from lab.kernels.gemm import Multiply, Product, gemm_configuration, gemm_launch, on_hopper
+from lab.kernels.gemm_hopper import NARROW, aligned_columns, copies_take, hopper_gemm_launch, hopper_takes
+from lab.kernels.gemv import LONGEST, gemv_launch, gemv_rule
+from lab.kernels.launch import Configuration
+
+PROGRAMS = 132  # multiprocessors of an H100 or H200, which the rule was made on
+STEP_BYTES = 128  # of K that a tile takes at once: a line of shared memory
+FEW_ROWS = 64  # up to here the weight's bandwidth is the limit, and tiles of the other kernel are as low as that
+LEAST_DEPTH = 512  # of K in a share: below, adding the shares up costs more than it saves
+# (rows, columns): (stages, seconds of a step of 128 bytes of K, on an H200 with all multiprocessors at work). Three
+# stages of the largest tiles leave room for a whole tile of y: with four, y goes through shared memory in two halves
+# that wait for one another, and products are 1 to 3 % slower. Those of 64 rows are estimates: a search may try them,
+# the rule does not.
+HOPPER_TILES = {
+    (128, 256): (3, 0.68e-6), (256, 128): (3, 0.69e-6), (128, 128): (6, 0.345e-6), (128, 64): (8, 0.19e-6),
+    (64, 256): (5, 0.36e-6), (64, 128): (8, 0.19e-6), (64, 64): (8, 0.12e-6),
+}  # fmt: skip
+BYTES_PER_SECOND = 3.5e12  # between what an H100 and an H200 copy
+TILE_SECONDS = 1.5e-6  # to begin a tile and to write it
+SPLIT_SECONDS = 4e-6  # the second kernel
+
+
+def settle_product(product: Product, chosen: Configuration) -> Multiply:
+    """The launch of `product` as chosen, or as near to it as GPU and operands allow."""
+    M, N, K = product.shape
+    if "ROWS" in dict(chosen.constants):
+        return _by_rows(product, chosen)
+    if not chosen["HOPPER"]:
+        return gemm_launch(product, chosen)
+    if K and on_hopper(product.a.get_device()):
+        if hopper_takes(product):
+            return hopper_gemm_launch(product, chosen)
+        if min(M, N, K) >= LEAST_DEPTH:
+            return _realigned(product, chosen)
+    return gemm_launch(product, _by_pointers(product))
+
+
+def _by_rows(product: Product, chosen: Configuration) -> Multiply:
+    """The launch for one row, where the weight's k are adjacent."""
+    weight = product.b.t()
+    scaled = product.row_scale or product.column_scale or product.columns_per_scale
+    if product.a.shape[0] != 1 or scaled or product.b2 is not None or (weight.shape[1] > 1 and weight.stride(1) != 1):
+        return gemm_launch(product, _by_pointers(product))
+    if product.a.shape[1] > 1 and product.a.stride(1) != 1:
+        return gemm_launch(product, _by_pointers(product))
+    launch = gemv_launch(weight, chosen, bias=product.bias, activation=product.activation)
+
+    def call(a: Tensor, b: Tensor, _: Any, y: Tensor, bias: Any, *__: Any) -> None:
+        launch(a, None, b, y, bias, 0.0)
+
+    return call
+
+
+def _by_pointers(product: Product) -> Configuration:
+    """The launch by pointers for what the kernel for Hopper was chosen for, but cannot do."""
+    return fitted(
+        pointer_rule(product.shape, product.a.itemsize),
+        unsplit=product.b2 is not None or product.columns_per_scale > 0, precise=product.precise,
+    )  # fmt: skip
+
+
+def fitted(choice: Configuration, *, unsplit: bool, precise: bool) -> Configuration:
+    """`choice` for a product that cannot be added up from shares, or that is summed every 128 of K."""
+    constants = dict(choice.constants)
+    if unsplit:
+        constants["SPLITS"] = 1
+    if precise:
+        constants["BLOCK_K"] = STEP_BYTES
+    return Configuration(tuple(constants.items()), choice.num_warps, choice.num_stages)
+
+
+def _realigned(product: Product, chosen: Configuration) -> Multiply:
+    """The launch for Hopper on copies of the operands that the copy engine cannot take: for a large product they cost
+    less than loading by pointers would."""
+    a, b = product.a, product.b
+    a_ready, b_ready = copies_take(a), copies_take(b.t()) and product.b2 is None
+    a_like, bt_like = a if a_ready else _copy(a), b.t() if b_ready else _copy(b.t())
+    aligned = Product(
+        a_like, bt_like.t(), product.y_dtype, None if product.b2 is None else bt_like.t(), product.activation,
+        product.bias, product.row_scale, product.column_scale, product.precise, product.columns_per_scale,
+        product.row_scale_stride, product.column_scale_stride,
+    )  # fmt: skip
+    multiply = hopper_gemm_launch(aligned, chosen)
+
+    def call(a: Tensor, b: Tensor, b2: Tensor | None, *rest: Tensor | None) -> None:
+        a = a if a_ready else _copy(a)
+        b = b if b_ready else _copy(b.t())
+        multiply(a, b, b2 if b2 is None else _copy(b2.t()), *rest)
+
+    return call
+
+
+def _copy(matrix: Tensor) -> Tensor:
+    """(rows, columns) once more, with adjacent columns and aligned rows."""
+    matrix = matrix if matrix.dim() == 2 else matrix.view(-1, matrix.shape[-1])
+    wide = torch.empty((matrix.shape[0], aligned_columns(matrix)), dtype=matrix.dtype, device=matrix.device)
+    return wide[:, : matrix.shape[1]].copy_(matrix)
+
+
+def gemm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """For (M, N, K): of the tiles and shares of K that could be, those that should be done first."""
+    M, N, K = shape
+    if M == 1 and 0 < K <= LONGEST and itemsize > 1:
+        return gemv_rule(K)
+    if M <= FEW_ROWS or N <= FEW_ROWS or not K:
+        return pointer_rule(shape, itemsize)
+    measured = (choice for choice in _hopper_choices(shape, itemsize) if choice["BLOCK_M"] > NARROW)
+    return min(measured, key=lambda choice: _seconds(choice, shape, itemsize))
+
+
+def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> float:
+    """What it should take: the waves of tiles, or the bytes, and the sum of shares."""
+    M, N, K = shape
+    rows, columns, splits = choice["BLOCK_M"], choice["BLOCK_N"], choice["SPLITS"]
+    tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns)
+    waves = triton.cdiv(tiles * splits, PROGRAMS)
+    steps = triton.cdiv(triton.cdiv(K, splits) * itemsize, STEP_BYTES)
+    _, step_seconds = HOPPER_TILES[rows, columns]
+    read_seconds = (M * K + N * K) * itemsize / BYTES_PER_SECOND
+    shares_seconds = SPLIT_SECONDS + splits * M * N * 8 / BYTES_PER_SECOND if splits > 1 else 0.0
+    seconds: float = max(waves * steps * step_seconds, read_seconds) + waves * TILE_SECONDS + shares_seconds
+    return seconds
+
+
+def _hopper_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    M, N, K = shape
+    for (rows, columns), (stages, _) in HOPPER_TILES.items():
+        tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns)
+        for splits in sorted({1, *(max(1, min(16, K // LEAST_DEPTH, n * PROGRAMS // tiles)) for n in (1, 2))}):
+            yield gemm_configuration(rows, columns, STEP_BYTES // itemsize, stages=stages, splits=splits, hopper=True)
+
+
+def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """For (M, N, K), where tiles are loaded by pointers: as many programs as multiprocessors, or twice as many."""
+    M, N, K = shape
+    if M <= 16:
+        tile = (16, 16, 256, 2, 4) if N <= 8192 else (16, 64, 128, 4, 5)
+    elif M <= 32:
+        tile = (32, 64, 128, 4, 4)
+    elif N <= 128:
+        tile = (64, 32, 128, 4, 5)
+    elif M <= FEW_ROWS:
+        tile = (64, 64, 128, 4, 4)
+    elif M * N <= 2048 * 2048:
+        tile = (64, 64, 64, 4, 5)
+    else:
+        tile = (128, 128, 64, 8, 3)
+    rows, columns, depth, warps, stages = tile
+    depth = max(16, depth * 2 // itemsize)
+    tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns)
+    splits = max(1, min(128, K // max(LEAST_DEPTH // 2, depth), triton.cdiv(PROGRAMS - 4, tiles)))
+    return gemm_configuration(rows, columns, depth, stages=stages, warps=warps, splits=splits if tiles <= 96 else 1)
+
+
+def gemm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try for (M, N, K)."""
+    rule = gemm_rule(shape, itemsize)
+    yield from dict.fromkeys((rule, *_hopper_choices(shape, itemsize), pointer_rule(shape, itemsize)))
+
+
+def gated_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """For (M, F, K), where a tile is half of the gate and half of up."""
+    M, _, K = shape
+    if M <= FEW_ROWS or not K:
+        return fitted(pointer_rule(shape, itemsize), unsplit=True, precise=False)
+    return gemm_configuration(128, 256, STEP_BYTES // itemsize, stages=4, hopper=True, group=16)
+
+
+def gated_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try for (M, F, K)."""
+    depth = STEP_BYTES // itemsize
+    others = [gemm_configuration(128, 256, depth, stages=4, hopper=True, group=group) for group in (4, 8, 16, 32)]
+    yield from dict.fromkeys((gated_rule(shape, itemsize), *others))
+
+
+def fp8_rule(shape: tuple[int, ...], itemsize: int, precise: bool, blocks: bool) -> Configuration:
+    """For (M, N, K) of float8. What is added up in float32 needs registers for two sums: its tiles are smaller, and
+    scales of blocks come with steps of 128 and all of K."""
+    M, _, K = shape
+    if M <= FEW_ROWS or not K:
+        return fitted(pointer_rule(shape, itemsize), unsplit=blocks, precise=precise)
+    if precise:
+        return gemm_configuration(128, 128, STEP_BYTES, stages=6, hopper=True)
+    return gemm_rule(shape, itemsize)
+
+
+def fp8_choices(shape: tuple[int, ...], itemsize: int, precise: bool, blocks: bool) -> Iterator[Configuration]:
+    """What a search may try for (M, N, K) of float8, the rule's choice first."""
+    if precise:
+        others = [gemm_configuration(128, 128, STEP_BYTES, stages=6, hopper=True, group=group) for group in (4, 8, 16)]
+    else:
+        others = list(_hopper_choices(shape, itemsize))
+    yield from dict.fromkeys((fp8_rule(shape, itemsize, precise, blocks), *others))

@@ -1,0 +1,344 @@
+"""RMSNorm and the linear layer after it: y = (x / √(mean(x²) + eps) · w) @ Wᵀ.
+
+x: (…, K)   w: (K,), the norm's weight   W: (N, K), the layer's   y: (…, N), float16 or bfloat16.
+
+The factor of a row commutes with the product: y = ((x · w) @ Wᵀ) · rstd(row). So nothing is normalised on the way into
+the product; the sums of a row are multiplied once, at the end.
+
+- Few rows, as in decoding: the time is that of reading W once. Up to 16 rows one kernel does it all: beside the
+  product it sums the squares of x as they pass, and multiplies x with w in float32 on its way, rounded where matrix
+  units take it. Every program does that for all rows, which is too much for 64: on an H200, at 18,944 columns, the
+  fused kernel took 48 µs, where cuBLAS took 36 for the product alone and 43 with F.rms_norm before it.
+- Many rows: the product's operands go from memory to the matrix units with nobody between, so w cannot be multiplied
+  in. Where W holds it already (`fold_norm_weight`, once, before), a small kernel reads x for the rows' factors and the
+  product's epilogue multiplies with them. Where it does not, x is normalised by `rmsnorm` before the product.
+
+Folding rounds w · W where it would else round x · w: the error is of the same size. Source of the algebra: "FlashNorm",
+arXiv 2407.09577.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from lab.kernels.checks import check_vector, checked_eps
+from lab.kernels.gemm import Product, by_product, multiplied, shares
+from lab.kernels.gemm_rule import gemm_choices, gemm_rule, settle_product
+from lab.kernels.gemv import LONGEST, gemv_configuration, gemv_launch, gemv_rule
+from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
+from lab.kernels.matmul import check_factors
+from lab.kernels.rmsnorm import rmsnorm
+from lab.kernels.traffic import Traffic
+from lab.kernels.tuned import Tuning
+
+FEW_ROWS = 16  # up to here one kernel does it all
+WIDEST = 65_536  # columns of x that the kernel for the rows' factors holds
+JOINED = 1024  # columns of y that a program adds up from shares
+
+
+@triton.jit
+def _skinny_kernel(
+    x_ptr, w_ptr, weight_ptr, y_ptr, eps, M, N, K, x_stride, weight_stride, depth,
+    NORM_WEIGHT: tl.constexpr, WIDE: tl.constexpr, WHOLE_K: tl.constexpr, TURNED: tl.constexpr, SPLITS: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """All rows of x against BLOCK_N rows of the weight a program, or with SPLITS a share of K, in float32, to y as
+    (SPLITS, M, N); the rows' squares are summed as they pass.
+
+    WIDE: x · w is multiplied as tensor float 32, where float16 might not hold it. TURNED: the weight's rows are those
+    of the product, so that they fill the matrix units and x need not.
+    """
+    tile, split = tl.program_id(0) // SPLITS, tl.program_id(0) % SPLITS
+    rows = tl.arange(0, BLOCK_M)
+    columns = tile * BLOCK_N + tl.arange(0, BLOCK_N)
+    start = split * depth
+    end = tl.minimum(start + depth, K)
+    inner = start + tl.arange(0, BLOCK_K)
+    x_ptrs = x_ptr + tl.where(rows < M, rows, 0).to(tl.int64)[:, None] * x_stride + inner[None, :]
+    weight_ptrs = weight_ptr + tl.where(columns < N, columns, 0).to(tl.int64)[:, None] * weight_stride + inner[None, :]
+    w_ptrs = w_ptr + inner if NORM_WEIGHT else inner
+    sums = tl.zeros((BLOCK_N, BLOCK_M) if TURNED else (BLOCK_M, BLOCK_N), tl.float32)
+    squares = tl.zeros((BLOCK_M,), tl.float32)
+    for k in range(start, end, BLOCK_K):
+        mask = None if WHOLE_K else k + tl.arange(0, BLOCK_K) < end
+        across = None if WHOLE_K else (k + tl.arange(0, BLOCK_K) < end)[None, :]
+        zero = None if WHOLE_K else 0.0
+        x = tl.load(x_ptrs, mask=across, other=zero)
+        weight = tl.load(weight_ptrs, mask=across, other=zero, eviction_policy="evict_first")
+        exact = x.to(tl.float32)
+        squares += tl.sum(exact * exact, axis=1)
+        if NORM_WEIGHT:
+            exact *= tl.load(w_ptrs, mask=mask, other=zero).to(tl.float32)[None, :]
+            x = exact if WIDE else exact.to(weight.dtype)
+        elif WIDE:
+            x = exact
+        if WIDE:
+            weight = weight.to(tl.float32)
+        sums = multiplied(weight, x.T, sums) if TURNED else multiplied(x, weight.T, sums)
+        x_ptrs += BLOCK_K
+        weight_ptrs += BLOCK_K
+        w_ptrs += BLOCK_K
+    if TURNED:
+        sums = sums.T
+    inside = (rows < M)[:, None] & (columns < N)[None, :]
+    place = rows.to(tl.int64)[:, None] * N + columns[None, :]
+    if SPLITS == 1:
+        sums *= tl.rsqrt(squares / K + eps)[:, None]
+    else:
+        place += split.to(tl.int64) * M * N
+    tl.store(y_ptr + place, sums.to(y_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _join_kernel(
+    x_ptr, shares_ptr, y_ptr, eps, M, N, K, x_stride,
+    SPLITS: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """BLOCK_N columns of one row a program: its factor from x, and SPLITS shares added in their order."""
+    row = (tl.program_id(0) % M).to(tl.int64)
+    columns = tl.program_id(0) // M * BLOCK_N + tl.arange(0, BLOCK_N)
+    inner = tl.arange(0, BLOCK_K)
+    x = tl.load(x_ptr + row * x_stride + inner, mask=inner < K, other=0.0).to(tl.float32)
+    rstd = tl.rsqrt(tl.sum(x * x, axis=0) / K + eps)
+    sums = tl.zeros((BLOCK_N,), tl.float32)
+    for split in tl.static_range(SPLITS):
+        sums += tl.load(shares_ptr + (split * M + row) * N + columns, mask=columns < N, other=0.0)
+    tl.store(y_ptr + row * N + columns, (sums * rstd).to(y_ptr.dtype.element_ty), mask=columns < N)
+
+
+@triton.jit
+def _rstd_kernel(x_ptr, rstd_ptr, eps, K, x_stride, BLOCK_K: tl.constexpr):
+    """1 / √(mean(x²) + eps) of one row a program."""
+    row = tl.program_id(0).to(tl.int64)
+    inner = tl.arange(0, BLOCK_K)
+    x = tl.load(x_ptr + row * x_stride + inner, mask=inner < K, other=0.0).to(tl.float32)
+    tl.store(rstd_ptr + row, tl.rsqrt(tl.sum(x * x, axis=0) / K + eps))
+
+
+def rmsnorm_linear(
+    x: Tensor,
+    norm_weight: Tensor | None,
+    weight: Tensor,
+    eps: float = 1e-6,
+    *,
+    configuration: Configuration | None = None,
+) -> Tensor:
+    """The linear layer of `weight` on RMSNorm of the rows of `x`.
+
+    x: (..., K), at least two dimensions, adjacent columns. norm_weight: (K,), contiguous, or None where `weight` holds
+    it already, by `fold_norm_weight`. weight: (N, K), adjacent columns; all float16 or all bfloat16.
+    Up to 16 rows it is one kernel launch, in two where K is split over programs. More rows are two or three: the rows'
+    factors, or without a folded weight the norm itself, and the product (see the module).
+    configuration: how to launch, one of `rmsnorm_linear_choices`; by default the best that is known here.
+    Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
+    Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
+    NotImplementedError where a gradient would be needed.
+    """
+    if norm_weight is None:
+        call = _FOLDED(x, weight, options=(configuration,))
+    else:
+        call = _LAUNCHES(x, weight, norm_weight, options=(configuration,))
+    y = torch.empty((*x.shape[:-1], weight.shape[0]), dtype=x.dtype, device=x.device)
+    call(as_rows(x), norm_weight, weight, y, checked_eps("rmsnorm_linear", eps))
+    return y
+
+
+def fold_norm_weight(norm_weight: Tensor, weight: Tensor) -> Tensor:
+    """The weight (N, K) with the norm's, (K,), multiplied in: in float32, rounded once. A new tensor.
+
+    It is made once a model, not once a call.
+
+    Raises as `rmsnorm_linear`.
+    """
+    check_factors("fold_norm_weight", norm_weight[None], weight.t(), names=("norm_weight[None]", "weight.t()"))
+    return (weight.float() * norm_weight.float()).to(weight.dtype)
+
+
+def _settle_folded(x: Tensor, weight: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
+    return _settle(x, weight, None, configuration)
+
+
+def _settle(
+    x: Tensor, weight: Tensor, norm_weight: Tensor | None, configuration: Configuration | None
+) -> Callable[..., Any]:
+    _check(x, weight, norm_weight)
+    rows = as_rows(x)
+    rows = rows if rows.dim() == 2 else rows.view(-1, x.shape[-1])
+    M, K = rows.shape
+    N = len(weight)
+    if M * N == 0:
+        return nothing
+    chosen = configuration or RMSNORM_LINEAR_TUNING.choose((M, N, K), x)
+    if "HOPPER" in dict(chosen.constants):
+        return _many_rows(rows, weight, norm_weight, chosen)
+    return _few_rows(rows, weight, norm_weight, chosen)
+
+
+def _check(x: Tensor, weight: Tensor, norm_weight: Tensor | None) -> None:
+    op = "rmsnorm_linear"
+    if isinstance(weight, Tensor) and weight.dim() != 2:
+        raise ValueError(f"{op}: weight has shape {tuple(weight.shape)}; accepted is (N, K)")
+    check_factors(op, x, weight.t() if isinstance(weight, Tensor) else weight, names=("x", "weight.t()"))
+    if x.dtype == torch.float32:
+        raise TypeError(f"{op}: x has dtype torch.float32; accepted are torch.float16, torch.bfloat16")
+    K = x.shape[-1]
+    if not 1 <= K <= WIDEST:
+        raise ValueError(f"{op}: x has {K} columns; accepted are 1 to {WIDEST}")
+    for name, tensor in (("x", x), ("weight", weight)):
+        if K > 1 and tensor.stride(-1) != 1:
+            raise ValueError(f"{op}: {name} has stride {tensor.stride(-1)} in its last dimension; accepted is 1")
+    if norm_weight is not None:
+        check_vector(op, "norm_weight", norm_weight, x)
+        if norm_weight.dtype != x.dtype:
+            raise ValueError(f"{op}: norm_weight has dtype {norm_weight.dtype}; accepted is that of x, {x.dtype}")
+
+
+def _few_rows(x: Tensor, weight: Tensor, norm_weight: Tensor | None, chosen: Configuration) -> Callable[..., Any]:
+    """The launch on (rows of x, norm_weight, weight, y, eps) that reads the weight once."""
+    M, K = x.shape
+    N = len(weight)
+    normed = norm_weight is not None
+    device = x.get_device()
+    if "ROWS" in dict(chosen.constants):
+        if M != 1:
+            raise ValueError(f"rmsnorm_linear: configuration is {chosen}, for one row; x has {M}")
+        launch = gemv_launch(weight, chosen, norm=True, norm_weight=normed)
+
+        def one(x: Tensor, norm_weight: Any, weight: Tensor, y: Tensor, eps: float) -> None:
+            launch(x, norm_weight, weight, y, None, eps)
+
+        return one
+    if chosen["BLOCK_M"] < M:
+        raise ValueError(f"rmsnorm_linear: configuration is {chosen}, for {chosen['BLOCK_M']} rows; x has {M}")
+    depth, splits = shares(K, chosen)
+    launch = Launch(
+        _skinny_kernel, triton.cdiv(N, chosen["BLOCK_N"]) * splits, device, M, N, K, x.stride(0), weight.stride(0),
+        depth, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        NORM_WEIGHT=normed, WIDE=x.dtype == torch.float16, WHOLE_K=K % chosen["BLOCK_K"] == 0,
+        TURNED=bool(chosen["TURNED"]), SPLITS=splits,
+        BLOCK_M=chosen["BLOCK_M"], BLOCK_N=chosen["BLOCK_N"], BLOCK_K=chosen["BLOCK_K"],
+    )  # fmt: skip
+    if splits == 1:
+        return launch
+    join = Launch(
+        _join_kernel, M * triton.cdiv(N, JOINED), device, M, N, K, x.stride(0), num_warps=4,
+        SPLITS=splits, BLOCK_K=triton.next_power_of_2(K), BLOCK_N=JOINED,
+    )  # fmt: skip
+
+    def both(x: Tensor, norm_weight: Any, weight: Tensor, y: Tensor, eps: float) -> None:
+        parts = torch.empty((splits * M, N), dtype=torch.float32, device=x.device)
+        launch(x, norm_weight, weight, parts, eps)
+        join(x, parts, y, eps)
+
+    return both
+
+
+def _many_rows(x: Tensor, weight: Tensor, norm_weight: Tensor | None, chosen: Configuration) -> Callable[..., Any]:
+    """The launches on (rows of x, norm_weight, weight, y, eps) before which each row's factor, or the norm, comes."""
+    M, K = x.shape
+    if norm_weight is not None:
+        multiply = settle_product(Product(torch.empty_like(x), weight.t(), x.dtype), chosen)
+
+        def normed(x: Tensor, norm_weight: Tensor, weight: Tensor, y: Tensor, eps: float) -> None:
+            multiply(rmsnorm(x, norm_weight, eps), weight.t(), None, y, None, None, None)
+
+        return normed
+    product = Product(x, weight.t(), x.dtype, row_scale=True, row_scale_stride=1)
+    multiply = settle_product(product, chosen)
+    factors = Launch(
+        _rstd_kernel, M, x.get_device(), K, x.stride(0), num_warps=max(1, min(16, triton.next_power_of_2(K) // 1024)),
+        BLOCK_K=triton.next_power_of_2(K),
+    )  # fmt: skip
+
+    def folded(x: Tensor, _: Any, weight: Tensor, y: Tensor, eps: float) -> None:
+        rstd = torch.empty((M,), dtype=torch.float32, device=x.device)
+        factors(x, rstd, eps)
+        multiply(x, weight.t(), None, y, None, rstd, None)
+
+    return folded
+
+
+_LAUNCHES = Launches(_settle)
+_FOLDED = Launches(_settle_folded)
+
+
+def rmsnorm_linear_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """For (M, N, K), N being the layer's outputs."""
+    M, N, K = shape
+    if M == 1 and K <= LONGEST:
+        return gemv_rule(K)
+    if M > FEW_ROWS:
+        return gemm_rule(shape, itemsize)
+    return _skinny(64, 128, warps=2, stages=4, splits=min(4 if N <= 8192 else 2, triton.cdiv(K, 256)))
+
+
+def _skinny(
+    columns: int, depth: int, *, warps: int, stages: int, splits: int = 1, turned: bool = False
+) -> Configuration:
+    return Configuration.of(
+        BLOCK_M=FEW_ROWS, BLOCK_N=columns, BLOCK_K=depth, SPLITS=splits, TURNED=int(turned),
+        num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+
+
+def rmsnorm_linear_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    """What a search may try for (M, N, K), the rule's choice first."""
+    yield from dict.fromkeys((rmsnorm_linear_rule(shape, itemsize), *_choices(shape, itemsize)))
+
+
+def _choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
+    M, _, K = shape
+    if M > FEW_ROWS:
+        yield from gemm_choices(shape, itemsize)
+    elif M == 1 and K <= LONGEST:
+        for rows in (1, 2, 4, 8):
+            for depth, warps in ((512, 1), (512, 2), (1024, 2), (1024, 4), (2048, 8)):
+                yield gemv_configuration(rows, depth, warps=warps)
+    else:
+        for columns, depth, warps in (
+            (16, 128, 2),
+            (32, 128, 2),
+            (32, 256, 2),
+            (64, 64, 4),
+            (64, 128, 2),
+            (128, 64, 4),
+        ):
+            for turned in (False, True):
+                for splits in (1, 2, 4):
+                    if turned is False or columns >= 16 * warps:
+                        yield _skinny(columns, depth, warps=warps, stages=4, splits=splits, turned=turned)
+
+
+RMSNORM_LINEAR_TUNING = Tuning(
+    "rmsnorm-linear", __name__, rmsnorm_linear_rule, rmsnorm_linear_choices, by_product, form="MxNxK"
+)
+
+
+def rmsnorm_linear_reference(x: Tensor, norm_weight: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
+    """The float64 truth of the norm and the layer after it, on the device of `x`."""
+    x = x.double()
+    normed = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * norm_weight.double()
+    return normed @ weight.double().t()
+
+
+def rmsnorm_linear_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
+    """(x, norm_weight, weight) for (M, N, K): x of normal data, norm_weight from ½ to 1½, and weight of normal data so
+    small that y is normal too."""
+    M, N, K = shape
+    generator = torch.Generator(device).manual_seed(seed)
+    x = torch.randn((M, K), dtype=dtype, device=device, generator=generator)
+    norm_weight = 0.5 + torch.rand((K,), dtype=dtype, device=device, generator=generator)
+    return x, norm_weight, torch.randn((N, K), dtype=dtype, device=device, generator=generator) * K**-0.5
+
+
+def rmsnorm_linear_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    """Least work for (M, N, K): read x and both weights once, write y once; the product, and four operations for each
+    element of x."""
+    M, N, K = shape
+    return Traffic(
+        read_bytes=(M * K + K + N * K) * itemsize, written_bytes=M * N * itemsize, flops=2 * M * N * K + 4 * M * K
+    )  # fmt: skip

@@ -1,0 +1,105 @@
+"""All sweeps of a run: those that were planned, then as many more as compilers and precision ask for."""
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+from lab.definition.plan import Plan
+from lab.supervisor.ahead import Ahead
+from lab.supervisor.caches import Caches
+from lab.supervisor.crew import Crew
+from lab.supervisor.estimate import Estimate
+from lab.supervisor.ledger import Key, Ledger, key_of
+from lab.supervisor.more import all_cells, drawn_anew, wanted_beyond
+from lab.supervisor.progress import RunProgress
+from lab.supervisor.quarantine import is_crash, not_loadable
+from lab.supervisor.sweep import Sweep
+from lab.supervisor.watch import Watcher
+
+# On a CPU that others use too, threads wait for one another longer than they work.
+ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name not in os.environ}
+COUNTERS_SECONDS = 1.5  # of a cell, by Nsight Compute: what is expected until that pass begins
+
+
+def measure_sweeps(
+    plan: Plan, ledger: Ledger, watcher: Watcher, caches: Caches | None, say: Callable[[str], None]
+) -> float:
+    """Measure what is lacking. Seconds that compiling ahead took."""
+    protocol, every, drawn = plan.protocol, all_cells(plan), drawn_anew(plan)
+    beyond = range(protocol.sweeps, protocol.most_sweeps)
+    known = dict.fromkeys(range(protocol.sweeps), every) | {sweep: drawn for sweep in beyond if drawn}
+    lacking = {(sweep, key) for sweep, wanted in known.items() for key in ledger.lacking(sweep, wanted)}
+    if ledger.cells:
+        count = sum(map(len, known.values()))
+        say(f"resuming: {count - len(lacking)} of {count} cells are measured")
+    with (
+        RunProgress(_estimate(plan, lacking), len(ledger.cells), len(known)) as progress,
+        _compiling_ahead(plan, ledger, caches, {key for _, key in lacking}, progress.say) as ahead,
+        Crew(
+            ledger.directory,
+            protocol.deadline_seconds,
+            progress.say,
+            caches,
+            ahead.finish,
+            {} if plan.device == "cuda" else ONE_THREAD,
+        ) as crew,  # fmt: skip
+    ):
+        foreseen = {sweep for sweep, _ in lacking}
+        for number in range(max(protocol.sweeps, protocol.most_sweeps)):
+            wanted = every if number in range(protocol.sweeps) else wanted_beyond(plan, ledger.before(number), number)
+            if not wanted:
+                break
+            if number in beyond and (again := ledger.lacking(number, wanted)):
+                progress.more((number, key) for key in again)
+                progress.say(f"{len({key[:2] for key in wanted})} cases are measured in another sweep")
+            following = foreseen.union(beyond if number in beyond else ())
+            Sweep(plan, number, wanted, ledger, crew, watcher, progress).complete(
+                sorted(sweep for sweep in following if sweep > number)
+            )
+        return ahead.seconds
+
+
+def not_for_this_device(plan: Plan) -> set[Key]:
+    return {
+        (experiment.name, case.name, profile.name)
+        for experiment in plan.experiments
+        for case, profile in experiment.cells()
+        if plan.device not in profile.devices
+    }
+
+
+@contextmanager
+def _compiling_ahead(
+    plan: Plan, ledger: Ledger, caches: Caches | None, lacking: Collection[Key], say: Callable[[str], None]
+) -> Iterator[Ahead]:
+    """Compiling, in processes of their own beside the workers that load. Without caches there is nothing to do."""
+    with Ahead(ledger.directory, plan.protocol.deadline_seconds, say) as ahead:
+        if caches and lacking:
+            crashed = {key_of(cell) for cell in ledger.cells.values() if is_crash(cell)}
+            left_out = crashed | not_for_this_device(plan)
+            cells = [key for key in all_cells(plan) if key in lacking and key not in left_out]
+            recompiled = _recompiled(plan)  # first, because they take longest
+            cells.sort(key=lambda key: key not in recompiled)
+            ahead.start(caches, cells, not_loadable(ledger.cells.values()))
+        yield ahead
+
+
+def _estimate(plan: Plan, lacking: Collection[tuple[int, Key]]) -> Estimate:
+    idle = not_for_this_device(plan)
+    counted = sum(key not in idle for key in all_cells(plan)) if plan.profiling and plan.device == "cuda" else 0
+    return Estimate(
+        ahead=set(lacking),
+        idle=idle,
+        recompiled=_recompiled(plan),
+        fresh=plan.protocol.fresh_caches,
+        after_seconds=COUNTERS_SECONDS * counted,
+    )
+
+
+def _recompiled(plan: Plan) -> set[Key]:
+    return {
+        (experiment.name, case.name, profile.name)
+        for experiment in plan.experiments
+        for case, profile in experiment.cells()
+        if profile.recompiles
+    }

@@ -1,0 +1,93 @@
+"""The constants that widen intervals, and the spreads of the simulation, estimated again from runs. Pure.
+
+How `SESSION_SHARE` was found: `lab validity --one-code` of norms-2026-11-21-a to -e, one code on four boards. How
+`DRAW_SPREAD` was: of kernels-2026-11-22 and -23, each of which compiled once for all its sweeps.
+"""
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lab.verdict.cells import SCOPE
+from lab.verdict.judge import FULL_SWEEPS
+from lab.verdict.pooled import Seen, by_place, source_of
+from lab.verdict.results import RunResult
+from lab.verdict.statistics import Speedup
+
+SHARES = tuple(number / 100 for number in range(201))
+SMALLEST_VARIANCE = 1e-10  # of a logarithm: a thousandth of a per cent, squared
+DECILES = tuple(number / 100 for number in range(5, 100, 10))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimates:
+    """`session_share` and `draw_spread` are None without two runs of one code; the rest by kind of profile."""
+
+    session_share: float | None  # between sessions, in standard deviations of sweeps
+    draw_spread: float | None  # between choices of an autotuner, root mean square
+    sweep_deciles: Mapping[str, tuple[float, ...]]  # 5 %, 15 %, … 95 % of the standard deviations of sweeps
+
+
+def estimates(runs: Sequence[RunResult], one_code: bool = False) -> Estimates:
+    """`one_code`: the runs are known to have measured one code, whatever else of the source changed."""
+    places = by_place(runs, one_code)
+    pairs = [pair for seen in places.values() for pair in itertools.combinations(seen, 2)]
+    kinds: dict[str, list[float]] = {}
+    for kind, deviation in _deviations(runs):
+        kinds.setdefault(kind, []).append(deviation)
+    return Estimates(
+        session_share=_session_share([pair for pair in pairs if not any(each.verdict.one_draw for each in pair)]),
+        draw_spread=_draw_spread(runs, one_code),
+        sweep_deciles={kind: tuple(map(float, np.quantile(found, DECILES))) for kind, found in sorted(kinds.items())},
+    )
+
+
+def _session_share(pairs: Sequence[tuple[Seen, Seen]]) -> float | None:
+    """The smallest share with which runs differ, in the mean square, no more than their sweeps and sessions explain."""
+    if not pairs:
+        return None
+    return next((share for share in SHARES if _excess(pairs, share) <= 1), SHARES[-1])
+
+
+def _excess(pairs: Sequence[tuple[Seen, Seen]], share: float) -> float:
+    return statistics.fmean(
+        math.log(a.speedup.ratio / b.speedup.ratio) ** 2 / sum(_variance(each.speedup, share) for each in (a, b))
+        for a, b in pairs
+    )
+
+
+def _variance(found: Speedup, share: float) -> float:
+    """Of the ratio's logarithm: over sweeps, and between sessions."""
+    variance = _deviation(found) ** 2
+    return max(variance / len(found.sweep_ratios) + share**2 * variance, SMALLEST_VARIANCE)
+
+
+def _deviation(found: Speedup) -> float:
+    return float(np.log(found.sweep_ratios).std(ddof=1))
+
+
+def _draw_spread(runs: Sequence[RunResult], one_code: bool) -> float | None:
+    """Of the p50 of each cell that an autotuner chose once for, between runs on GPUs of one model."""
+    seconds: dict[tuple[str, ...], list[float]] = {}
+    for run in runs:
+        for experiment in run.experiments:
+            for (case, profile), cell in experiment.cells.items():
+                if profile in experiment.drawn_once and (latency := cell.latencies.get(SCOPE)):
+                    source = "" if one_code else source_of(run)
+                    place = (run.machine.gpu, experiment.plan.name, case, profile, source)
+                    seconds.setdefault(place, []).append(latency.p50_seconds)
+    squares = [math.log(a / b) ** 2 / 2 for found in seconds.values() for a, b in itertools.combinations(found, 2)]
+    return math.sqrt(statistics.fmean(squares)) if squares else None
+
+
+def _deviations(runs: Sequence[RunResult]) -> Iterator[tuple[str, float]]:
+    """The standard deviation of the sweeps of each claim at each case, with the kind of its profiles."""
+    for place, seen in by_place(runs).items():
+        for each in seen:
+            if len(each.speedup.sweep_ratios) >= FULL_SWEEPS:
+                kind = "eager" if place.scope == "eager" else "compiled" if each.verdict.one_draw else "fixed"
+                yield kind, _deviation(each.speedup)

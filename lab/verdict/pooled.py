@@ -1,0 +1,116 @@
+"""Runs of unchanged code, taken together: the run is the unit. Pure.
+
+Each run's log-ratio counts once, and the interval is Student's over runs. It needs no guess about what differs between
+boards and sessions, for the runs show it. Weights by each run's own interval (DerSimonian and Laird) are not used: runs
+of one protocol are about equally precise, and with three to ten runs the weighted interval is too narrow, because it
+takes the estimated variance between runs as known (Hartung and Knapp 2001).
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lab.verdict.judge import Verdict
+from lab.verdict.results import RunResult
+from lab.verdict.statistics import SMALLEST_HALF_WIDTH, Speedup, t_half_width
+
+FEWEST_RUNS = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class Place:
+    """What runs must share to be repeats of one another at a claim and case. `source` is that of the code."""
+
+    gpu: str
+    experiment: str
+    claim: str
+    case: str
+    scope: str
+    threshold: float
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """A claim at a case, as one run saw it."""
+
+    run_id: str
+    board: str
+    verdict: Verdict
+    speedup: Speedup
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pooled:
+    """A speed-up over runs. `low` and `high` are None with fewer than three runs."""
+
+    place: Place
+    ratio: float
+    low: float | None
+    high: float | None
+    runs: tuple[str, ...]
+    boards: int
+
+
+def pooled(runs: Sequence[RunResult]) -> tuple[Pooled, ...]:
+    """Each claim at each case that more than one run of unchanged code weighed, in the order of the runs' plans."""
+    return tuple(_pooled(place, seen) for place, seen in by_place(runs).items() if len(seen) > 1)
+
+
+def _pooled(place: Place, seen: Sequence[Seen]) -> Pooled:
+    logs = np.log([each.speedup.ratio for each in seen])
+    centre = float(logs.mean())
+    half_width = max(t_half_width(logs), SMALLEST_HALF_WIDTH) if len(seen) >= FEWEST_RUNS else None
+    return Pooled(
+        place=place,
+        ratio=math.exp(centre),
+        low=None if half_width is None else math.exp(centre - half_width),
+        high=None if half_width is None else math.exp(centre + half_width),
+        runs=tuple(each.run_id for each in seen),
+        boards=len({each.board for each in seen}),
+    )
+
+
+def by_place(runs: Sequence[RunResult], one_code: bool = False) -> dict[Place, list[Seen]]:
+    """What runs on a GPU saw of each claim at each case, where the judge weighed it. The lab's tests of itself are left
+    out. `one_code`: the runs are known to have measured one code, whatever else of the source changed."""
+    found: dict[Place, list[Seen]] = {}
+    for run in runs:
+        for place, verdict in _weighed(run, "" if one_code else source_of(run)):
+            if verdict.speedup:
+                seen = Seen(run_id=run.plan.run_id, board=run.machine.gpu_id, verdict=verdict, speedup=verdict.speedup)
+                found.setdefault(place, []).append(seen)
+    return found
+
+
+def source_of(run: RunResult) -> str:
+    """What the run measured: the lab's source and the packages whose kernels it timed.
+
+    Digests of single kernels would pool more runs, but say nothing of how the kernels are launched.
+    """
+    machine = run.machine
+    return " ".join((run.start.source_digest, machine.torch, machine.triton, machine.liger, machine.quack))
+
+
+def _weighed(run: RunResult, source: str) -> Iterator[tuple[Place, Verdict]]:
+    if run.machine.device != "cuda":
+        return
+    for experiment in run.experiments:
+        if experiment.plan.self_test:
+            continue
+        for result in experiment.claims:
+            claim = result.claim
+            for case, verdict in result.verdicts.items():
+                if verdict.weighed:
+                    place = Place(
+                        gpu=run.machine.gpu,
+                        experiment=experiment.plan.name,
+                        claim=claim.name,
+                        case=case,
+                        scope=claim.scope,
+                        threshold=claim.threshold,
+                        source=source,
+                    )
+                    yield place, verdict

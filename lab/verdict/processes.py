@@ -1,0 +1,98 @@
+"""How measurements scatter, as published runs showed it: the processes on which the rules are simulated.
+
+A comparison's true ratio is the mean over boards, sessions, draws of an autotuner and modes. What one run sees of it is
+drawn here. The figures are deciles (5 %, 15 %, … 95 %) over claims × cases, as `lab validity` prints them for the
+evidence that is named.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_SWEEPS, ROUNDS = 9, 6
+# Between sessions, in standard deviations of sweeps, and at least: norms-2026-11-21-a to -e. Of eager calls
+# kernels-2026-11-22 and -23 show none beyond what sweeps show; with this little they would agree too.
+SESSION_SHARE, EAGER_SESSION_SHARE, SESSION_FLOOR = 0.41, 0.15, 0.001
+# Standard deviation of the sweeps' log-ratios: all published runs of five sweeps or more.
+FIXED = (0.0008, 0.0018, 0.0025, 0.0032, 0.0039, 0.0048, 0.0056, 0.0071, 0.0105, 0.0185)
+COMPILED = (0.0013, 0.0020, 0.0028, 0.0038, 0.0055, 0.0065, 0.0083, 0.0111, 0.0170, 0.0560)
+EAGER = (0.0518, 0.0575, 0.0695, 0.0737, 0.0843, 0.0938, 0.1048, 0.1134, 0.1172, 0.1563)
+# Difference of a compiled cell between two runs with a cache each, over the root of two: kernels-2026-11-22 and -23.
+DRAWS = (0.0003, 0.0007, 0.0017, 0.0032, 0.0061, 0.0096, 0.0150, 0.0399, 0.0725, 0.1554)
+FIVE_CACHES = (0.10,)  # five fresh caches in one session on one H100, max-autotune: 10.3 % root mean square
+# Cells of fixed kernels with two modes: how far apart, and which share of the processes has the rarer one.
+MODE_GAPS = (0.008, 0.010, 0.012, 0.015)
+MODE_SHARES = (0.1, 0.2, 0.3, 0.4)
+# Median of the standard deviation of nine values of Student's distribution, by its degrees of freedom.
+USUAL_DEVIATION = {3.0: 1.32, 4.0: 1.21, 8.0: 1.07}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Process:
+    """`draws`: of an autotuner, one a run, or one a sweep where `fresh_caches`. `drift`: over the run, in spreads.
+    `freedom`: of Student's distribution, whose tails sweeps have instead of the normal one's."""
+
+    name: str
+    spreads: tuple[float, ...]
+    draws: tuple[float, ...] = ()
+    fresh_caches: bool = False
+    two_modes: bool = False
+    drift: float = 0.0
+    freedom: float = math.inf
+    session_share: float = SESSION_SHARE
+
+
+PROCESSES = (
+    Process(name="fixed kernels", spreads=FIXED),
+    Process(name="fixed kernels, heavy tails", spreads=FIXED, freedom=4.0),
+    Process(name="fixed kernels, drift over the run", spreads=FIXED, drift=2.0),
+    Process(name="fixed kernels, two modes", spreads=FIXED, two_modes=True),
+    Process(name="torch.compile, one cache", spreads=COMPILED, freedom=8.0, draws=DRAWS),
+    Process(name="torch.compile, fresh caches", spreads=COMPILED, freedom=8.0, draws=DRAWS, fresh_caches=True),
+    Process(
+        name="torch.compile, fresh caches, 10 % apart",
+        spreads=COMPILED,
+        freedom=8.0,
+        draws=FIVE_CACHES,
+        fresh_caches=True,
+    ),
+    Process(name="eager", spreads=EAGER, freedom=3.0, session_share=EAGER_SESSION_SHARE),
+)
+Logs = NDArray[np.float64]  # by sweep and round
+
+
+def run_of(process: Process, truth: float, dice: np.random.Generator) -> Logs:
+    """Logarithms of a comparison's ratio in one run, by sweep and round, where the true ratio is `truth`."""
+    spread = float(dice.choice(process.spreads))
+    logs = np.full(MOST_SWEEPS, math.log(truth))
+    logs += dice.normal(0.0, max(SESSION_FLOOR, process.session_share * spread))
+    logs += spread * _tails(process.freedom, dice)
+    if process.draws:
+        logs += dice.normal(0.0, dice.choice(process.draws), MOST_SWEEPS if process.fresh_caches else 1)
+    if process.drift:
+        logs += dice.choice((-1, 1)) * process.drift * spread * np.linspace(-0.5, 0.5, MOST_SWEEPS)
+    if process.two_modes:
+        logs += _second_mode(dice)
+    return np.asarray(logs[:, None] + dice.normal(0.0, spread, (MOST_SWEEPS, ROUNDS)) / math.sqrt(ROUNDS))
+
+
+def control_of(process: Process, dice: np.random.Generator) -> Logs:
+    """The same of the A/A control: one code, in one session."""
+    spread = float(dice.choice(process.spreads))
+    logs = spread * _tails(process.freedom, dice)
+    return np.asarray(logs[:, None] + dice.normal(0.0, spread, (MOST_SWEEPS, ROUNDS)) / math.sqrt(ROUNDS))
+
+
+def _tails(freedom: float, dice: np.random.Generator) -> NDArray[np.float64]:
+    """As many values as sweeps, whose standard deviation is 1 in half of all runs and less in the others."""
+    if math.isinf(freedom):
+        return dice.normal(size=MOST_SWEEPS)
+    return dice.standard_t(freedom, MOST_SWEEPS) / USUAL_DEVIATION[freedom]
+
+
+def _second_mode(dice: np.random.Generator) -> NDArray[np.float64]:
+    """Some processes are slower, on one of the two sides; the mean over processes is nothing."""
+    share, gap = dice.choice(MODE_SHARES), dice.choice(MODE_GAPS) * dice.choice((-1, 1))
+    return np.asarray(gap * ((dice.random(MOST_SWEEPS) < share) - share))

@@ -1,0 +1,77 @@
+"""Does a run's verdict hold when the run is repeated? Counted over all pairs of runs of one source. Pure.
+
+An interval that holds the true ratio 95 times in 100 holds the ratio of another such run 83 to 87 times in 100, for
+that run errs too; their difference holds zero 95 times in 100.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lab.verdict.judge import Status
+from lab.verdict.pooled import Seen, by_place
+from lab.verdict.results import RunResult
+from lab.verdict.statistics import Speedup
+
+HOLDING, ZERO, CHANGED, FLIPPED = 0.85, 0.93, 0.04, 0.0  # goals: the first two at least, the others at most
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Repeatability:
+    """Pairs of runs of one source on GPUs of one model; the unit is a claim at a case.
+
+    `one_draw`: those that rest on one choice of an autotuner, which are counted by themselves. `holding` is out of
+    twice as many intervals as there are pairs.
+    """
+
+    gpu: str
+    one_draw: bool
+    boards: int
+    runs: int
+    pairs: int
+    holding: int  # intervals that hold the other run's estimate
+    zero: int  # differences whose interval, the two half-widths in quadrature, holds zero
+    changed: int  # verdicts that are not the same
+    flipped: int  # supported in the one and refuted in the other
+
+    @property
+    def holding_share(self) -> float:
+        return self.holding / (2 * self.pairs)
+
+    def share(self, count: int) -> float:
+        return count / self.pairs
+
+
+def repeatability(runs: Sequence[RunResult], one_code: bool = False) -> tuple[Repeatability, ...]:
+    """By GPU model. Runs of different sources are not held against each other, unless the caller knows that they
+    measured one code."""
+    groups: dict[tuple[str, bool], list[tuple[Seen, Seen]]] = {}
+    for place, seen in by_place(runs, one_code).items():
+        for pair in itertools.combinations(seen, 2):
+            groups.setdefault((place.gpu, any(each.verdict.one_draw for each in pair)), []).append(pair)
+    return tuple(_counted(gpu, one_draw, pairs) for (gpu, one_draw), pairs in sorted(groups.items()))
+
+
+def _counted(gpu: str, one_draw: bool, pairs: Sequence[tuple[Seen, Seen]]) -> Repeatability:
+    seen = [each for pair in pairs for each in pair]
+    return Repeatability(
+        gpu=gpu,
+        one_draw=one_draw,
+        boards=len({each.board for each in seen}),
+        runs=len({each.run_id for each in seen}),
+        pairs=len(pairs),
+        holding=sum(_holds(a.speedup, b.speedup) + _holds(b.speedup, a.speedup) for a, b in pairs),
+        zero=sum(_meets(a.speedup, b.speedup) for a, b in pairs),
+        changed=sum(a.verdict.status != b.verdict.status for a, b in pairs),
+        flipped=sum({a.verdict.status, b.verdict.status} == {Status.SUPPORTED, Status.REFUTED} for a, b in pairs),
+    )
+
+
+def _holds(one: Speedup, other: Speedup) -> bool:
+    return one.low <= other.ratio <= one.high
+
+
+def _meets(one: Speedup, other: Speedup) -> bool:
+    widths = (math.log(each.high / each.low) / 2 for each in (one, other))
+    return abs(math.log(one.ratio / other.ratio)) <= math.hypot(*widths)

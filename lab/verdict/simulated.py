@@ -1,0 +1,84 @@
+"""The simulation's table as it is kept and published: seed, repetitions and policy with it, so that all can run it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.definition.experiment import USUAL_THRESHOLD
+from lab.errors import EvidenceError
+from lab.evidence.codec import from_data
+from lab.evidence.source import ROOT
+from lab.verdict.judge import POLICY_VERSION
+from lab.verdict.processes import PROCESSES
+from lab.verdict.simulation import TRUTHS, Row, simulate
+
+PATH = ROOT / "experiments" / "simulation.json"
+SEED, RUNS, CHECKED_RUNS = 2026, 4_000, 50
+FALSE_SUPPORTED, FALSE_REFUTED = 0.01, 0.02  # at most, at the threshold's edge
+DECIDED = {"fixed": 0.98, "torch.compile, fresh": 0.60}  # at least, at a true 1.2×; by the beginning of a name
+CLEAR, VERY_CLEAR = 1.2, 5.5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """`first`: the rows of the first `checked_runs` alone, which a test runs again."""
+
+    policy_version: int
+    seed: int
+    runs: int
+    checked_runs: int
+    rows: tuple[Row, ...]
+    first: tuple[Row, ...]
+
+
+def simulated(runs: int = RUNS, seed: int = SEED) -> Table:
+    """Every process at every truth; minutes of one core."""
+    places = [(process, truth) for process in PROCESSES for truth in TRUTHS]
+    return Table(
+        policy_version=POLICY_VERSION,
+        seed=seed,
+        runs=runs,
+        checked_runs=CHECKED_RUNS,
+        rows=tuple(simulate(process, truth, runs, seed) for process, truth in places),
+        first=tuple(simulate(process, truth, CHECKED_RUNS, seed) for process, truth in places),
+    )
+
+
+def save(table: Table, path: Path = PATH) -> None:
+    path.write_text(json.dumps(asdict(table), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def load(path: Path = PATH) -> Table:
+    """EvidenceError where it is missing or of another policy."""
+    try:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise EvidenceError(f"{path}: cannot be read ({problem}); `lab simulate --keep` writes it") from None
+    table = from_data(Table, data, str(path))
+    if table.policy_version != POLICY_VERSION:
+        raise EvidenceError(
+            f"{path}: is of policy {table.policy_version}, not {POLICY_VERSION}; `lab simulate --keep` writes it anew"
+        )
+    return table
+
+
+def missed(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The goals that a table misses, as sentences; none where it meets them all."""
+    return tuple(told for row in rows if (told := _missed(row)))
+
+
+def _missed(row: Row) -> str:
+    place = f"{row.process} at {row.truth:g}×"
+    if row.truth not in (CLEAR, VERY_CLEAR):
+        limit = FALSE_SUPPORTED if row.truth < USUAL_THRESHOLD else FALSE_REFUTED
+        return f"{place}: {row.false} of {row.comparisons} are wrong" if row.false > limit * row.comparisons else ""
+    wanted = (
+        1.0
+        if row.truth == VERY_CLEAR
+        else max((s for n, s in DECIDED.items() if row.process.startswith(n)), default=0.0)
+    )
+    return (
+        f"{place}: {row.supported} of {row.comparisons} are decided" if row.supported < wanted * row.comparisons else ""
+    )

@@ -1,0 +1,68 @@
+"""The interval of one run, widened to hold on any board of the GPU model. Pure; the constants stand here only.
+
+Within a run the interval is Student's over sweeps. It says nothing about what all sweeps of the run share: the board,
+the session, and, where one compiler cache served all sweeps, the one configuration that the autotuner chose.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from lab.definition.plan import Plan, PlannedExperiment
+from lab.verdict.statistics import HalfWidths, Speedup
+
+NORMAL_QUANTILE = 1.96
+RECOMPILES_SINCE = 5  # schema of the plans that say which profiles are compiled at run time
+COMPILED = "torch.compile"
+# Standard deviations of the logarithm of a ratio. `lab validity` estimates them again from any repeated runs.
+SESSION_SHARE = 0.40
+SESSION_FLOOR = 0.0015
+DRAW_SPREAD = 0.10
+SESSION_SOURCE = (
+    "Five runs of one code on four H100 boards (norms-2026-11-21-a to -e): with it 95 % of the differences between two "
+    "runs' ratios hold zero, for profiles that are not compiled at run time."
+)
+DRAW_SOURCE = (
+    "torch.compile with max-autotune on one H100: five fresh caches in one session differed by 10.3 % (root mean "
+    "square), and kernels-2026-11-22 from kernels-2026-11-23, each with one cache, by as much."
+)
+
+
+def profiles_drawn_once(plan: Plan, experiment: PlannedExperiment) -> frozenset[str]:
+    """The profiles that are compiled or autotuned at run time, where all sweeps of the run shared one cache.
+
+    Plans from before schema 5 do not say which are; there those that name torch.compile as their technique are meant.
+    """
+    if plan.protocol.fresh_caches:
+        return frozenset()
+    return frozenset(
+        profile.name
+        for profile in experiment.profiles
+        if profile.recompiles or (plan.schema < RECOMPILES_SINCE and COMPILED in profile.technique)
+    )
+
+
+def widened(found: Speedup, control: Speedup | None = None, one_draw: bool = False) -> Speedup:
+    """`found`, as its run alone has it, with the interval that holds on any board of the GPU model.
+
+    `control`: a profile over itself at the same case, as its run has it. `one_draw`: a side is compiled or autotuned
+    at run time, and all sweeps used what came out once.
+    """
+    widths = HalfWidths(
+        run=math.log(found.high / found.low) / 2,
+        sessions=NORMAL_QUANTILE * max(SESSION_FLOOR, SESSION_SHARE * _spread(found)),
+        draws=NORMAL_QUANTILE * DRAW_SPREAD if one_draw else 0.0,
+        control=_excess(control) if control else 0.0,
+    )
+    low, high = found.ratio * math.exp(-widths.whole), found.ratio * math.exp(widths.whole)
+    return replace(found, low=low, high=high, widths=widths)
+
+
+def _spread(found: Speedup) -> float:
+    """Standard deviation of the sweeps' logarithms."""
+    return float(np.std(np.log(found.sweep_ratios), ddof=1))
+
+
+def _excess(control: Speedup) -> float:
+    return max(0.0, abs(math.log(control.ratio)) - math.log(control.high / control.low) / 2)

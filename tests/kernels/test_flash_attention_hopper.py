@@ -1,0 +1,64 @@
+"""The machine code that the kernel for Hopper becomes: what is fast about it is nowhere in its source."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from lab.evidence.source import ROOT
+from lab.kernels.flash_attention_hopper import hopper_rule
+
+COMPILING = """
+import json, sys
+import triton.experimental.gluon.language as gl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import compile
+from triton.experimental.gluon._runtime import GluonASTSource
+from triton.tools.disasm import get_sass
+from lab.kernels.flash_attention_hopper import COUNTS, _flash_attention_hopper_kernel as kernel
+
+def described(rows, features):
+    block = [1, 1, rows, features]
+    return f"tensordesc<bf16{block},{gl.NVMMASharedLayout.get_default_for(block, gl.bfloat16)!r}>"
+
+for features, constants, stages in json.load(sys.stdin):
+    q, k = described(64, features), described(constants["KEYS"], features)
+    constants |= {"RATIO": 1, "D": features, "STAGES": stages, "LEFT": False, "RAGGED": False}
+    signature = dict(zip(("q_desc", "k_desc", "v_desc", "o_desc", "lse_ptr", "scale"), (q, k, k, q, "*fp32", "fp32")))
+    signature |= dict.fromkeys(COUNTS, "i32") | dict.fromkeys(constants, "constexpr")
+    signature = {name: signature[name] for name in kernel.arg_names}
+    places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
+    source = GluonASTSource(kernel, signature, places)
+    compiled = compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
+    print(json.dumps(get_sass(compiled.asm["cubin"])))
+"""
+
+
+@pytest.mark.parametrize("features", [64, 128, 256])
+def test_it_multiplies_by_warpgroups_and_spills_no_register(
+    features: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Compiled for an H100, which needs none, in a process of its own: in this one kernels are interpreted."""
+    chosen = hopper_rule((1, 1, 1, 8192, features), 2)
+    asked = [
+        (features, dict(chosen.constants) | {"RIGHT": right, "TURNS": bool(chosen["TURNS"])}, chosen.num_stages)
+        for right in (False, True)
+    ]
+    environment = {
+        **os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT),
+        "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("cache")),
+    }  # fmt: skip
+    told = subprocess.run(
+        [sys.executable, "-c", COMPILING], input=json.dumps(asked), env=environment,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    listings = told.stdout.splitlines()
+    assert len(listings) == 2
+    for listing in listings:
+        code = json.loads(listing)
+        assert "HGMMA" in code
+        assert "STL" not in code
+        assert code.count("USETMAXREG") >= chosen["WARPGROUPS"]

@@ -1,0 +1,151 @@
+"""What of the kernel for Hopper can be seen without one: how it compiles, and what it takes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from lab.kernels.gemm import Product, gemm_configuration
+from lab.kernels.gemm_hopper import NARROW, SHARED_BYTES, copies_take, hopper_stages, hopper_takes
+from lab.kernels.gemm_rule import fp8_choices, gated_choices, gemm_choices
+
+COMPILING = """
+import json, re, sys
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon._runtime import GluonASTSource
+from lab.kernels import activations
+from lab.kernels.gemm_hopper import _hopper_gemm_kernel as kernel
+
+TYPES = {"bf16": gl.bfloat16, "fp32": gl.float32, "fp8e4nv": gl.float8e4nv}
+
+def descriptor(dtype, block):
+    return f"tensordesc<{dtype}[{block[0]}, {block[1]}],{gl.NVMMASharedLayout.get_default_for(block, TYPES[dtype])!r}>"
+
+for dtype, y_dtype, blocks, constants in json.load(sys.stdin):
+    constants["ACTIVATION"] = getattr(activations, constants["ACTIVATION"] or "", None)
+    pointers = {"bias_ptr": f"*{y_dtype}", "row_scale_ptr": "*fp32", "column_scale_ptr": "*fp32"}
+    types = {n: descriptor(y_dtype if n == "y" else dtype, blocks[n]) for n in ("a", "b", "b2", "y")} | pointers
+    if constants["DIRECT"]:
+        types["y"] = f"*{y_dtype}"
+    signature = {n: "constexpr" if n in constants else types.get(n, "i32") for n in kernel.arg_names}
+    plain = [i for i, n in enumerate(kernel.arg_names) if n in pointers or signature[n] == "i32" and n != "splits"]
+    source = GluonASTSource(kernel, signature, constants, {(i,): [["tt.divisibility", 16]] for i in plain})
+    made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
+    ptx = made.asm["ptx"]
+    waits = re.findall(r"wgmma[.]wait_group[.]sync[.]aligned (\\\\d)", ptx)
+    print(json.dumps({
+        "shared": made.metadata.shared, "local": len(re.findall(r"[.]local", ptx)),
+        "products": len(re.findall("wgmma[.]mma_async", ptx)), "waits": waits,
+        "copies": len(re.findall("cp[.]async[.]bulk[.]tensor[^;]*mbarrier", ptx)),
+    }))
+"""
+PLAIN = {
+    "A_ACROSS": False, "B_ACROSS": False, "PAIRED": False, "ACTIVATION": None, "BIAS": False, "ROW_SCALE": False,
+    "COLUMN_SCALE": False, "PRECISE": False, "COLUMNS_PER_SCALE": 0, "DIRECT": False, "HALVED": False, "GROUP": 8,
+}  # fmt: skip
+
+
+def asked(
+    dtype: str, tile: tuple[int, int, int], stages: int, y_dtype: str = "bf16", **flags: Any
+) -> tuple[str, str, dict[str, list[int]], dict[str, Any]]:
+    constants = PLAIN | flags
+    rows, columns, depth = tile
+    half = constants["PAIRED"] or constants["HALVED"]
+    y_rows, y_columns = (rows, columns // 2) if rows == NARROW else (rows // 2, columns)
+    b = [columns // 2 if constants["PAIRED"] else columns, depth]
+    blocks = {
+        "a": [depth, rows] if constants["A_ACROSS"] else [rows, depth],
+        "b": b[::-1] if constants["B_ACROSS"] else b,
+        "y": [y_rows, y_columns // 2 if half else y_columns],
+    }
+    tiles = {"BLOCK_M": rows, "BLOCK_N": columns, "BLOCK_K": depth, "STAGES": stages}
+    return dtype, y_dtype, blocks | {"b2": blocks["b"]}, constants | tiles
+
+
+def compiled(questions: list[Any]) -> list[dict[str, Any]]:
+    told = subprocess.run(
+        [sys.executable, "-c", COMPILING], input=json.dumps(questions), text=True, capture_output=True,
+        env=os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": str(Path(__file__).parents[2])}, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    found = [json.loads(line) for line in told]
+    assert len(found) == len(questions)
+    return found
+
+
+def test_no_sum_leaves_the_registers_and_the_tiles_fit() -> None:
+    wide, high, small = (128, 256, 64), (256, 128, 64), (128, 128, 64)
+    made = compiled([
+        asked("bf16", wide, 4, HALVED=True),
+        asked("bf16", wide, 4, HALVED=True, A_ACROSS=True, B_ACROSS=True),
+        asked("bf16", high, 4, HALVED=True, BIAS=True, ACTIVATION="gelu_erf"),
+        asked("bf16", wide, 4, PAIRED=True, ACTIVATION="silu"),
+        asked("bf16", wide, 4, HALVED=True, DIRECT=True, BIAS=True),
+        asked("bf16", small, 4, "fp32"),
+        asked("bf16", (64, 128, 64), 8),
+        asked("bf16", (64, 256, 64), 4, B_ACROSS=True),
+        asked("fp32", (128, 128, 32), 4, "fp32"),
+        asked("fp8e4nv", (128, 256, 128), 4, HALVED=True, ROW_SCALE=True, COLUMN_SCALE=True),
+        asked("fp8e4nv", (128, 128, 128), 5, ROW_SCALE=True, COLUMN_SCALE=True, PRECISE=True),
+        asked("fp8e4nv", (128, 128, 128), 5, PRECISE=True, COLUMNS_PER_SCALE=128),
+    ])  # fmt: skip
+    for each in made:
+        assert each["local"] == 0
+        assert each["shared"] <= SHARED_BYTES
+        assert each["products"] >= 8  # of two groups of warps
+        assert each["copies"] >= 2  # one for each operand, or for each row of 128 bytes of it
+
+
+def matrix(rows: int, columns: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+    return torch.empty(rows, columns, dtype=dtype)
+
+
+def test_what_the_copy_engine_takes() -> None:
+    wide = matrix(64, 80)
+    assert copies_take(wide)
+    assert copies_take(wide[:, :7])  # the rest of a row is not looked at
+    assert copies_take(wide[:, 8:20])
+    assert not copies_take(wide[:, 1:])  # starts between
+    assert not copies_take(wide.t())  # rows are not adjacent
+    assert not copies_take(matrix(64, 81))  # rows begin between
+    assert copies_take(matrix(1, 81))  # there is no second one
+    assert not copies_take(matrix(1, 80).expand(64, 80))  # the same row again
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_only_16_bit_operands_may_lie_across(dtype: torch.dtype) -> None:
+    a, b = matrix(64, 128, dtype), matrix(256, 128, dtype)
+    assert hopper_takes(Product(a, b.t(), dtype))
+    across = hopper_takes(Product(a, matrix(128, 256, dtype), dtype))
+    assert across == (dtype == torch.bfloat16)
+    assert not hopper_takes(Product(a, matrix(128, 256, dtype), dtype, b2=matrix(128, 256, dtype)))
+    assert not hopper_takes(Product(matrix(64, 81, dtype), matrix(256, 81, dtype).t(), dtype))
+
+
+@pytest.mark.parametrize("shape", [(2048, 3584, 3584), (100, 3000, 20_000), (8192, 128, 512), (300, 300, 300)], ids=str)
+@pytest.mark.parametrize("splits", [1, 2])
+def test_every_choice_fits_into_shared_memory(shape: tuple[int, int, int], splits: int) -> None:
+    choices = [(choice, 2) for choice in (*gemm_choices(shape, 2), *gated_choices(shape, 2))]
+    choices += [(choice, 4) for choice in gemm_choices(shape, 4)]
+    choices += [(choice, 1) for choice in (*fp8_choices(shape, 1, False, False), *fp8_choices(shape, 1, True, True))]
+    for choice, itemsize in choices:
+        if choice["HOPPER"]:
+            y_itemsize = 4 if itemsize == 4 or splits > 1 else 2
+            stages, halved = hopper_stages(choice, itemsize, y_itemsize, paired=False)
+            y_bytes = choice["BLOCK_M"] * choice["BLOCK_N"] * y_itemsize // (1 + halved)
+            tile_bytes = (choice["BLOCK_M"] + choice["BLOCK_N"]) * choice["BLOCK_K"] * itemsize
+            assert stages * tile_bytes + y_bytes <= SHARED_BYTES
+            assert 2 <= stages <= choice.num_stages
+
+
+def test_what_does_not_fit_gets_fewer_stages() -> None:
+    choice = gemm_configuration(256, 128, 64, stages=4, hopper=True)
+    assert hopper_stages(choice, 2, 2, paired=False) == (4, True)
+    assert hopper_stages(choice, 2, 4, paired=False) == (3, True)
+    assert hopper_stages(gemm_configuration(128, 128, 64, stages=4, hopper=True), 2, 2, paired=False) == (4, False)

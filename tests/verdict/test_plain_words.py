@@ -1,0 +1,37 @@
+"""What a verdict is called where people read it."""
+
+import pytest
+
+from lab.verdict.judge import Status, Verdict
+from lab.verdict.plain_words import in_words
+from lab.verdict.statistics import Speedup
+
+
+def said(status: Status, low: float = 1.0, high: float = 1.0, reason: str = "") -> str:
+    found = Speedup(ratio=(low * high) ** 0.5, low=low, high=high, sweep_ratios=(low, high))
+    return in_words(Verdict(status=status, reason=reason, speedup=found))
+
+
+@pytest.mark.parametrize(
+    ("status", "low", "high", "words"),
+    [
+        (Status.SUPPORTED, 1.2, 1.3, "faster"),
+        (Status.REFUTED, 1.2, 1.3, "faster, but by less than claimed"),
+        (Status.INCONCLUSIVE, 1.01, 1.3, "faster, perhaps by less than claimed"),
+        (Status.REFUTED, 0.8, 0.9, "slower"),
+        (Status.SUPPORTED, 0.985, 0.99, "tie"),
+        (Status.REFUTED, 0.99, 1.01, "tie"),
+        (Status.SUPPORTED, 0.99, 1.2, "as fast or nearly"),
+        (Status.REFUTED, 0.9, 1.01, "not faster"),
+        (Status.INCONCLUSIVE, 0.9, 1.1, "too close to call"),
+        (Status.RERUN_NOISE, 0.9, 1.1, "too noisy to call"),
+        (Status.NO_EVIDENCE, 1.0, 1.0, "not measured"),
+    ],
+)
+def test_a_verdict_has_plain_words(status: Status, low: float, high: float, words: str) -> None:
+    assert said(status, low, high) == words
+
+
+def test_a_wrong_result_is_told_from_one_that_cannot_be() -> None:
+    assert said(Status.REJECTED, reason="wrong result of the subject: off") == "wrong result"
+    assert said(Status.REJECTED, reason="the subject is faster than the memory") == "not credible"

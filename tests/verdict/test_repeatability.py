@@ -1,0 +1,95 @@
+"""Runs repeated and pooled: pairs of one source only, boards counted, the run as the unit."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from factory import SMALL, machine, plan_of, records_of, small_experiment
+
+from lab.verdict.estimates import estimates
+from lab.verdict.pooled import pooled
+from lab.verdict.repeatability import repeatability
+from lab.verdict.results import RunResult, judge_run
+
+
+def run(name: str, ratio: float = 1.2, board: str = "a", source: str = "s", device: str = "cuda") -> RunResult:
+    plan = plan_of(name, experiments=[small_experiment()], device=device)
+    times = {(SMALL.name, "fast"): 20e-6, (SMALL.name, "plain"): 20e-6 * ratio}
+    seed = sum(map(ord, name))
+    found = judge_run(plan, records_of(plan, times, noise=0.001, seed=seed, on=machine(device, gpu_id=board)))
+    return dataclasses.replace(found, start=dataclasses.replace(found.start, source_digest=source))
+
+
+def test_runs_that_agree_hold_each_others_estimates() -> None:
+    (found,) = repeatability([run("a"), run("b", board="b"), run("c")])
+    assert (found.runs, found.boards, found.pairs) == (3, 2, 3)
+    assert found.holding_share == found.share(found.zero) == 1
+    assert (found.changed, found.flipped, found.one_draw) == (0, 0, False)
+
+
+def test_runs_that_do_not_agree_are_counted() -> None:
+    (found,) = repeatability([run("a"), run("b", ratio=0.9), run("c", ratio=1.3)])
+    assert (found.pairs, found.holding, found.zero) == (3, 0, 0)
+    assert (found.changed, found.flipped) == (2, 2)
+
+
+def test_runs_of_different_sources_are_no_repeats_unless_the_caller_knows_better() -> None:
+    runs = [run("a", source="s"), run("b", source="t")]
+    assert repeatability(runs) == ()
+    assert repeatability(runs, one_code=True)[0].pairs == 1
+    assert repeatability([run("a"), dataclasses.replace(run("b"), sweeps=run("b", device="cpu").sweeps)]) == ()
+
+
+def test_runs_on_a_cpu_say_nothing_of_a_gpu() -> None:
+    assert repeatability([run("a", device="cpu"), run("b", device="cpu")]) == ()
+
+
+def test_pooled_runs_have_the_students_interval_over_runs() -> None:
+    ratios = (1.20, 1.21, 1.25)
+    (found,) = pooled([run(f"r{ratio * 100:.0f}", ratio, board=f"{ratio}") for ratio in ratios])
+    logs = np.log(ratios)
+    assert found.ratio == pytest.approx(math.exp(logs.mean()), rel=1e-3)
+    assert found.low is not None
+    assert found.high is not None
+    assert math.log(found.high / found.low) / 2 == pytest.approx(4.303 * logs.std(ddof=1) / math.sqrt(3), rel=0.05)
+    assert (len(found.runs), found.boards, found.place.case) == (3, 3, SMALL.name)
+
+
+def test_two_runs_have_a_mean_and_no_interval_and_one_has_nothing() -> None:
+    (found,) = pooled([run("a"), run("b")])
+    assert (found.low, found.high) == (None, None)
+    assert pooled([run("a"), run("b", source="t")]) == ()
+
+
+def test_equal_runs_still_have_an_interval() -> None:
+    (found,) = pooled([run("a")] * 3)
+    assert found.low is not None
+    assert found.low < found.ratio < (found.high or 0)
+
+
+def test_the_constants_are_estimated_from_repeats() -> None:
+    """Sweeps of one run differ by 0.1 % and less; sessions by several per cent."""
+    found = estimates([run("a", 1.2), run("b", 1.25), run("c", 1.3)])
+    assert found.session_share is not None
+    assert found.session_share > 1
+    assert found.draw_spread is None
+    assert set(found.sweep_deciles) == {"fixed"}
+    assert list(found.sweep_deciles["fixed"]) == sorted(found.sweep_deciles["fixed"])
+    calm = estimates([run("a"), run("b"), run("c")])
+    assert calm.session_share is not None
+    assert calm.session_share < 1
+
+
+def test_without_repeats_there_is_nothing_to_estimate() -> None:
+    assert estimates([run("a"), run("b", source="t")]).session_share is None
+
+
+def test_draws_are_estimated_from_the_cells_that_were_drawn_once() -> None:
+    runs = [dataclasses.replace(each, experiments=drawn(each)) for each in (run("a", 1.2), run("b", 1.4))]
+    found = estimates(runs)
+    assert found.draw_spread == pytest.approx(math.log(1.4 / 1.2) / math.sqrt(2), rel=0.02)
+
+
+def drawn(found: RunResult):
+    return tuple(dataclasses.replace(each, drawn_once=frozenset({"plain"})) for each in found.experiments)

@@ -1,0 +1,58 @@
+"""What a page says of its times: a GPU's clock on a GPU's pages, a CPU's on a CPU's."""
+
+from factory import FAST, PLAIN, SMALL, plan_of, records_of, small_experiment
+
+from lab.definition.experiment import SCOPES
+from lab.verdict.results import judge_run
+from lab.website.data.judged import Judged, judged_run
+from lab.website.outputs import Document, Gathered
+from lab.website.pages.case import case_pages
+from lab.website.pages.clocks import ON_GPU, clocks_of
+from lab.website.pages.experiment import experiment_pages
+from lab.website.pages.profile import profile_pages
+from lab.website.render import Frame, Renderer
+from lab.website.wording.quoted import Quotable
+
+TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}
+
+
+def item_of(device: str) -> Judged:
+    plan = plan_of("clocks", experiments=[small_experiment(profiles=(PLAIN, FAST))], include=(), device=device)
+    return judged_run(judge_run(plan, records_of(plan, TIMES, noise=0.001)), digest="c" * 64)[0]
+
+
+def pages_of(device: str) -> dict[str, str]:
+    """The text of each page that shows times, as it is rendered."""
+    gathered = Gathered(label="", current=(item_of(device),), published=(), decisions=(), files=())
+    outputs = [*experiment_pages(gathered), *case_pages(gathered)]
+    outputs += [output for sheaf in profile_pages(gathered) for output in sheaf.make()]
+    renderer = Renderer(Frame(label="a preview", trust=False, methods=False, ceilings=False))
+    files = [renderer.file(output, Quotable(())) for output in outputs if isinstance(output, Document)]
+    return {path: content.decode() for path, content in files}
+
+
+def test_no_page_of_a_cpu_run_calls_its_times_those_of_a_gpu() -> None:
+    pages = pages_of("cpu")
+    assert {path.split("/")[0] for path in pages} == {"experiments", "profiles"}
+    for path, text in pages.items():
+        assert "GPU time" not in text, path
+    assert "wall time of one call on the CPU" in pages["experiments/doubling/index.html"]
+    assert "wall time of one call on the CPU" in pages[f"experiments/doubling/cases/{SMALL.name}/index.html"]
+    assert "wall time of one call on the CPU" in pages["profiles/fast/index.html"]
+
+
+def test_pages_of_a_gpu_run_say_gpu_time() -> None:
+    pages = pages_of("cuda")
+    for path in ("experiments/doubling/index.html", f"experiments/doubling/cases/{SMALL.name}/index.html"):
+        assert "GPU time of one call with nothing cached" in pages[path]
+        assert "wall time" not in pages[path]
+
+
+def test_every_scope_that_can_be_measured_has_words() -> None:
+    assert set(SCOPES) <= set(ON_GPU)
+
+
+def test_times_of_both_kinds_of_machine_are_told_apart() -> None:
+    told = clocks_of(SCOPES[0], [True, False])
+    assert "GPU time" in told
+    assert "on the CPU" in told

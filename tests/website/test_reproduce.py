@@ -1,0 +1,60 @@
+"""The command that a page gives to measure a run again: the options that the run was given, and no other."""
+
+from typing import Any
+
+import pytest
+from factory import SMALL, machine, plan_of, records_of, small_experiment
+
+from lab.cli import parser
+from lab.kernels.tuned import VARIABLE
+from lab.verdict.results import judge_run
+from lab.website.data.judged import Judged, judged_run, not_measured
+from lab.website.pages.reproduce import TUNED, live_command, run_command
+
+TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}
+
+
+def item_of(on: Any = None, **asked: Any) -> Judged:
+    plan = plan_of("again", experiments=[small_experiment()], **{"include": (), **asked})
+    return judged_run(judge_run(plan, records_of(plan, TIMES, on=on)), digest="d" * 64)[0]
+
+
+def test_a_plain_run_is_asked_for_nothing_more() -> None:
+    assert live_command(item_of()) == "./scripts/benchmark --run-id <run-id> --experiment doubling --sweeps 5"
+
+
+@pytest.mark.parametrize(
+    ("asked", "option"),
+    [
+        ({"profiling": True}, "--with-profiling"),
+        ({"instruments": True}, "--with-instruments"),
+        ({"include": ("large-sweep",)}, "--include-large-sweep"),
+        ({"sweeps": 9}, "--sweeps 9"),
+        ({"device": "cpu"}, "--device cpu"),
+        ({"on": machine(environment={TUNED: "(set)"})}, "--with-tuned"),
+    ],
+)
+def test_an_option_stands_where_the_run_had_it_and_nowhere_else(asked: dict[str, Any], option: str) -> None:
+    assert option in live_command(item_of(**asked))
+    assert option not in live_command(item_of())
+
+
+def test_the_command_of_a_run_names_its_experiments() -> None:
+    assert " --experiment doubling --sweeps 5" in run_command([item_of()])
+
+
+def test_what_was_never_measured_is_asked_for_by_name_alone() -> None:
+    plan = plan_of("again", experiments=[small_experiment()], include=())
+    assert live_command(not_measured(plan.experiments[0])).endswith("--experiment doubling")
+
+
+def test_the_variable_of_tuned_launches_is_that_of_the_kernels() -> None:
+    assert TUNED == VARIABLE
+
+
+def test_the_command_line_takes_what_is_printed() -> None:
+    item = item_of(profiling=True, instruments=True, sweeps=7)
+    arguments = live_command(item).replace("<run-id>", "again").split()[1:]
+    options = parser().parse_args(["benchmark", *arguments])
+    assert (options.sweeps, options.with_profiling, options.with_instruments) == (7, "chosen", True)
+    assert options.experiment == ["doubling"]
