@@ -257,7 +257,7 @@ FLASH_ATTENTION = Experiment(
     question="Can attention in Triton keep up with the fastest kernels for Hopper, without storing its scores?",
     importance=(
         "Attention compares every token with every other. Stored, the scores take B·H·S·S elements, for 8192 tokens "
-        "and 32 heads 4 GiB a copy; flash attention keeps a tile of them on chip, and needs only the result. On a "
+        "and 32 heads `4 GiB` a copy; flash attention keeps a tile of them on chip, and needs only the result. On a "
         "Hopper GPU its products reach the Tensor cores' limit only while other warps load and the exponentials are "
         "taken at the same time, which is why PyTorch's default backend, written before, is at half of it. The "
         "experiment asks whether that takes CUDA, or whether Triton, with its layouts in the open (Gluon), is enough."
