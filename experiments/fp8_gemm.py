@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lab import Case, Claim, Experiment, Operator, Profile
+from lab import Case, Claim, Experiment, Operator, Profile, in_graph
 from lab.kernels.fp8_matmul import (
     fp8_matmul,
     fp8_matmul_inputs,
@@ -25,14 +25,16 @@ def gemm(granularity: str) -> Operator:
     """The product of what the float8 stand for, quantised before: its error is that of the product alone.
 
     The result is rounded once to bfloat16, by half an epsilon. Over K the matrix units keep about 14 bits of a sum's
-    mantissa: beside 1 that is below an epsilon of bfloat16. torch._scaled_mm is the measure where it is not.
+    mantissa: at a K of 8192, for a sum of size 1, that errs by a quarter of an epsilon of bfloat16 as a standard
+    deviation, and by more the longer the sum is. Six of them, and twice that at a K of 19,000, are within four
+    epsilons.
     """
     return Operator(
         name=f"fp8-gemm-{granularity}",
         inputs=partial(fp8_matmul_inputs, granularity=granularity),
         reference=partial(fp8_matmul_reference, granularity=granularity),
         traffic=fp8_matmul_traffic,
-        tolerance=2,
+        tolerance=5,
         output_dtype="bfloat16",
         edges=("zeros",),
     )
@@ -52,9 +54,10 @@ def linear_reference(x: Tensor, weight: Tensor, q: Tensor, scale: Tensor) -> Ten
 
 TENSOR, ROW, BLOCK = (gemm(granularity) for granularity in GRANULARITIES)
 # Either factor is rounded to 3 bits of mantissa, by up to 2^-4 of itself: a product of K pairs, of size 1, is off by
-# about 0.04 as a standard deviation, and by six of them at worst. Of bfloat16's epsilon, 2^-7, that is 31.
+# about 0.04 as a standard deviation, and by six of them at worst. Of bfloat16's epsilon, 2^-7, that is 31; a quarter
+# more is allowed.
 LINEAR = Operator(
-    name="fp8-linear-row", inputs=linear_inputs, reference=linear_reference, traffic=matmul_traffic, tolerance=32,
+    name="fp8-linear-row", inputs=linear_inputs, reference=linear_reference, traffic=matmul_traffic, tolerance=40,
     edges=("zeros",),
 )  # fmt: skip
 
@@ -72,7 +75,9 @@ DOWN = case(ROW, (2048, 3584, 18_944), "2048 tokens through the down projection 
 LLAMA = case(ROW, (4096, 14_336, 4096), "4096 tokens through the gate projection of Llama 3 8B", ALL_SHAPES)
 DECODE = case(ROW, (16, 18_944, 3584), "one decoding step of sixteen sequences", ALL_SHAPES)
 WHOLE = case(TENSOR, (2048, 18_944, 3584), "as before, with one scale for each tensor", ALL_SHAPES)
-SQUARES = case(BLOCK, (4096, 4096, 4096), "a scale for each 128 of a row and each square of 128 of the weight", ALL_SHAPES)
+SQUARES = case(
+    BLOCK, (4096, 4096, 4096), "a scale for each 128 of a row and each square of 128 of the weight", ALL_SHAPES
+)
 CALL = case(LINEAR, (2048, 18_944, 3584), "the gate projection with activations that the call quantises")
 PREFILL = (LARGE, SQUARE, GATE, DOWN, LLAMA)
 
@@ -96,8 +101,6 @@ def quantize_and_scaled(x: Tensor, weight: Tensor, q: Tensor, scale: Tensor) -> 
 
 def quantize_and_multiply(x: Tensor, weight: Tensor, q: Tensor, scale: Tensor) -> Tensor:
     return fp8_matmul(x, q, None, scale)
-
-
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -185,17 +188,19 @@ def dequantised_blocks(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -
 
 KEEPS_UP = Claim(
     name="triton-fp8-keeps-up-with-scaled-mm",
-    text="The Triton product of float8 is at least 0.95 times as fast as torch._scaled_mm with scales of rows.",
+    text="Triton FP8 product is at most 5 % slower than torch._scaled_mm, with scales of rows.",
     subject=TRITON, baseline=LIBRARY, cases=PREFILL, threshold=0.95,
 )  # fmt: skip
 BEATS_BFLOAT16 = Claim(
     name="triton-fp8-linear-beats-bfloat16",
-    text="Quantised by the call, the Triton product of float8 is at least 1.5 times as fast as bfloat16.",
+    text="Triton FP8 product that quantises its input is at least 1.5 times as fast as a bfloat16 one.",
     subject=TRITON, baseline=BFLOAT16, cases=(CALL,), threshold=1.5,
 )  # fmt: skip
 CLAIMS = (
     KEEPS_UP,
     BEATS_BFLOAT16,
+    in_graph(KEEPS_UP),
+    in_graph(BEATS_BFLOAT16),
     Claim(
         name="triton-fp8-linear-beats-compile",
         text="Quantised by the call, the Triton product is at least as fast, within 2 %, as torch.compile.",
@@ -203,7 +208,7 @@ CLAIMS = (
     ),
     Claim(
         name="triton-fp8-tensor-keeps-up-with-scaled-mm",
-        text="With one scale a tensor the Triton product is at least 0.95 times as fast as torch._scaled_mm.",
+        text="Triton FP8 product with one scale a tensor is at most 5 % slower than torch._scaled_mm.",
         subject=TRITON, baseline=LIBRARY, cases=(WHOLE,), threshold=0.95,
     ),
     Claim(
@@ -213,7 +218,7 @@ CLAIMS = (
     ),
     Claim(
         name="triton-fp8-precise-costs-less-than-half",
-        text="With sums added up in float32 the product is at least 0.65 times as fast as with fast accumulation.",
+        text="Precise accumulation makes the Triton FP8 product at most 35 % slower than fast accumulation.",
         subject=PRECISE, baseline=TRITON, cases=(LARGE, GATE), threshold=0.65,
     ),
     Claim(

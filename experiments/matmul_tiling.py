@@ -1,11 +1,12 @@
 """Which tiles and which division of work does a matrix product need on Hopper, and how near does it come to cuBLAS?"""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from lab import EDGES, Case, Claim, Experiment, Operator, Profile
+from lab import EDGES, Case, Claim, Experiment, Operator, Profile, in_graph
 from lab.kernels.gemm import gemm_configuration
 from lab.kernels.launch import Configuration
 from lab.kernels.matmul import matmul, matmul_inputs, matmul_reference, matmul_traffic
@@ -18,11 +19,15 @@ GEMM = Operator(
     tolerance=1.02, standard=torch.mm, edges=EDGES,
 )  # fmt: skip
 
+# The same at shapes that no launch was made for, where only the default is held against the library.
+ELSEWHERE = replace(GEMM, name="gemm-elsewhere")
+
 ALL_SHAPES = "all-shapes"
 
 
-def case(shape: tuple[int, int, int], description: str, only_with: str = "") -> Case:
-    return Case(operator=GEMM, shape=shape, dtype="bfloat16", description=description, only_with=only_with)
+def case(shape: tuple[int, int, int], description: str, operator: Operator = GEMM) -> Case:
+    only_with = "" if operator is GEMM else ALL_SHAPES
+    return Case(operator=operator, shape=shape, dtype="bfloat16", description=description, only_with=only_with)
 
 
 LARGE = case((8192, 8192, 8192), "a large square product")
@@ -31,7 +36,7 @@ GATE = case((2048, 18_944, 3584), "2048 tokens through the gate projection of Qw
 QUERY = case((2048, 3584, 3584), "2048 tokens through the query projection of Qwen2.5-7B: less than two waves of tiles")
 LISTED = (LARGE, SQUARE, GATE, QUERY)
 OTHERS = tuple(
-    case(shape, description, ALL_SHAPES)
+    case(shape, description, ELSEWHERE)
     for shape, description in (
         ((512, 3584, 18_944), "512 tokens through the down projection of Qwen2.5-7B"),
         ((256, 3584, 3584), "few tokens: fewer tiles than multiprocessors"),
@@ -45,6 +50,9 @@ OTHERS = tuple(
 )
 
 
+KERNEL = "_gemm_kernel or _hopper_gemm_kernel"
+
+
 def loader(configuration: Configuration | None) -> Callable[[], Callable[..., Any]]:
     return lambda: lambda a, b: matmul(a, b, configuration=configuration)
 
@@ -54,7 +62,7 @@ def launched(name: str, title: str, technique: str, hypothesis: str, configurati
         name=name, title=title, technique=technique, hypothesis=hypothesis,
         signal="Tensor-pipe use as far below that of the default as its time is above.",
         implementations={"gemm": loader(configuration)},
-        kernels={"gemm": "_gemm_kernel or _hopper_gemm_kernel"},
+        kernels={"gemm": KERNEL},
         devices=("cuda",),
     )  # fmt: skip
 
@@ -63,9 +71,9 @@ CUBLAS = Profile(
     name="torch-matmul",
     title="cuBLAS",
     technique="torch.mm: a kernel of cuBLAS, chosen by its heuristics.",
-    hypothesis="The measure of all others: tiles of 128 × 256, shared by clusters of programs.",
+    hypothesis="The measure of all others: tiles of `128 × 256`, shared by clusters of programs.",
     signal="One kernel of the library; Tensor-pipe use near its peak at the power that the board grants.",
-    implementations={"gemm": lambda: torch.mm},
+    implementations={"gemm": lambda: torch.mm, "gemm-elsewhere": lambda: torch.mm},
 )
 COMPILED = Profile(
     name="torch-compile",
@@ -73,9 +81,7 @@ COMPILED = Profile(
     technique="torch.compile of torch.mm, dynamic=False, max-autotune without CUDA graphs.",
     hypothesis="cuBLAS again where it wins the tuner's comparison, a Triton template where not.",
     signal="One kernel, of the library or generated.",
-    implementations={
-        "gemm": lambda: torch.compile(torch.mm, dynamic=False, mode="max-autotune-no-cudagraphs")
-    },
+    implementations={"gemm": lambda: torch.compile(torch.mm, dynamic=False, mode="max-autotune-no-cudagraphs")},
     recompiles=True,
 )
 TRITON = Profile(
@@ -87,14 +93,14 @@ TRITON = Profile(
     ),
     hypothesis="Level with cuBLAS within a few per cent: the same tiles and instructions, without clusters.",
     signal="One kernel of the lab's, or two where sums are split; Tensor-pipe use within a few per cent of cuBLAS.",
-    implementations={"gemm": loader(None)},
-    kernels={"gemm": "_gemm_kernel or _hopper_gemm_kernel"},
+    implementations={"gemm": loader(None), "gemm-elsewhere": loader(None)},
+    kernels={"gemm": KERNEL, "gemm-elsewhere": KERNEL},
     devices=("cuda",),
 )
 TURNED = launched(
     "tile-256x128", "tile 256 × 128", "The same kernel with higher tiles: each group of warps multiplies 128 × 128.",
     "Level: as many operations a byte, but two instructions a step where the other has one.",
-    gemm_configuration(256, 128, 64, stages=4, hopper=True),
+    gemm_configuration(256, 128, 64, stages=3, hopper=True),
 )  # fmt: skip
 SMALL = launched(
     "tile-128x128", "tile 128 × 128", "The same kernel with half the tile.",
@@ -102,14 +108,19 @@ SMALL = launched(
     gemm_configuration(128, 128, 64, stages=6, hopper=True),
 )  # fmt: skip
 SHALLOW = launched(
-    "two-stages", "two stages", "The same kernel with two tiles of each operand under way, in place of four.",
+    "two-stages", "two stages", "The same kernel with two tiles of each operand under way, in place of three.",
     "Slower: the matrix units wait for memory.",
     gemm_configuration(128, 256, 64, stages=2, hopper=True),
+)  # fmt: skip
+DEEP = launched(
+    "four-stages", "four stages", "The same kernel with four tiles under way, which leave room for half a tile of y.",
+    "A little slower: the second half of a tile's result waits until the first has left shared memory.",
+    gemm_configuration(128, 256, 64, stages=4, hopper=True),
 )  # fmt: skip
 UNGROUPED = launched(
     "ungrouped", "no grouping", "The same kernel with tiles in the order of rows.",
     "Slower where an operand is larger than the cache: programs at work share less of what they read.",
-    gemm_configuration(128, 256, 64, stages=4, hopper=True, group=1),
+    gemm_configuration(128, 256, 64, stages=3, hopper=True, group=1),
 )  # fmt: skip
 POINTERS = launched(
     "pointers", "plain Triton", "Plain Triton with pointers: eight warps, each of which copies and multiplies.",
@@ -130,10 +141,15 @@ REACHES = Claim(
 CLAIMS = (
     KEEPS_UP,
     REACHES,
-    Claim(
-        name="triton-matmul-keeps-up-elsewhere",
-        text="The Triton product is at least 0.9 times as fast as cuBLAS at shapes that it was not made for.",
-        subject=TRITON, baseline=CUBLAS, cases=OTHERS, threshold=0.9,
+    in_graph(KEEPS_UP),
+    in_graph(REACHES),
+    *(
+        Claim(
+            name=f"triton-matmul-keeps-up-at-{'x'.join(map(str, each.shape))}",
+            text=f"The Triton product is at least 0.9 times as fast as cuBLAS: {each.description}.",
+            subject=TRITON, baseline=CUBLAS, cases=(each,), threshold=0.9,
+        )
+        for each in OTHERS
     ),
     Claim(
         name="triton-matmul-keeps-up-with-compile",
@@ -142,22 +158,27 @@ CLAIMS = (
     ),
     Claim(
         name="divided-warps-beat-plain-triton",
-        text="With its warps divided the product is at least 1.15 times as fast as in plain Triton.",
-        subject=TRITON, baseline=POINTERS, cases=LISTED, threshold=1.15,
+        text="With its warps divided the product is at least 1.1 times as fast as in plain Triton.",
+        subject=TRITON, baseline=POINTERS, cases=LISTED, threshold=1.1,
     ),
     Claim(
         name="large-tiles-beat-small",
-        text="Tiles of 128 × 256 are faster than tiles of 128 × 128 where there are many.",
+        text="Tiles of 128 × 256 are at least 2 % faster than tiles of 128 × 128 where there are many.",
         subject=TRITON, baseline=SMALL, cases=(LARGE, GATE),
     ),
     Claim(
-        name="four-stages-beat-two",
-        text="Four tiles under way are faster than two.",
+        name="three-stages-beat-two",
+        text="Three tiles under way are at least 2 % faster than two.",
         subject=TRITON, baseline=SHALLOW, cases=(LARGE, GATE),
     ),
     Claim(
+        name="three-stages-keep-up-with-four",
+        text="Three tiles under way, with room for a whole tile of the result, are at least as fast as four.",
+        subject=TRITON, baseline=DEEP, cases=(LARGE, GATE), threshold=1.0,
+    ),
+    Claim(
         name="grouping-beats-rows",
-        text="Tiles in groups of eight rows are faster than in the order of rows.",
+        text="Tiles in groups of eight rows are at least 2 % faster than in the order of rows.",
         subject=TRITON, baseline=UNGROUPED, cases=(LARGE,),
     ),
     Claim(
@@ -179,7 +200,7 @@ MATMUL_TILING = Experiment(
     ),
     focus="Tiling and scheduling",
     cases=(*LISTED, *OTHERS),
-    profiles=(CUBLAS, COMPILED, TRITON, TURNED, SMALL, SHALLOW, UNGROUPED, POINTERS),
+    profiles=(CUBLAS, COMPILED, TRITON, TURNED, SMALL, SHALLOW, DEEP, UNGROUPED, POINTERS),
     claims=CLAIMS,
     headlines=(KEEPS_UP, REACHES),
     does_not_show=(
@@ -198,5 +219,3 @@ MATMUL_TILING = Experiment(
     },
     scopes=("device_cold", "graph"),
 )
-
-

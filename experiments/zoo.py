@@ -66,9 +66,7 @@ MODELS = (
     Model("microsoft/phi-4", "rmsnorm", 5120, 17920, 100352, 40, 10, 128, 128),
     Model("microsoft/phi-2", "layernorm", 2560, 10240, 51200, 32, 32, 80, 32, ""),
     Model("deepseek-ai/DeepSeek-V2-Lite", "rmsnorm", 2048, 10944, 102400, 16, 16, 64, 64, experts=1408, ranks=(512,)),
-    Model(
-        "deepseek-ai/DeepSeek-V3", "rmsnorm", 7168, 18432, 129280, 128, 1, 64, 64, experts=2048, ranks=(1536, 512)
-    ),
+    Model("deepseek-ai/DeepSeek-V3", "rmsnorm", 7168, 18432, 129280, 128, 1, 64, 64, experts=2048, ranks=(1536, 512)),
     Model("openai-community/gpt2", "layernorm", 768, 3072, 50257, 12, 12, 64, 0, ""),
     Model("openai-community/gpt2-xl", "layernorm", 1600, 6400, 50257, 25, 25, 64, 0, ""),
     Model("openai/gpt-oss-20b", "rmsnorm", 2880, 2880, 201088, 64, 8, 64, 64),
@@ -160,7 +158,7 @@ def _norms(operator: str) -> Iterator[Visit]:
 
 
 def _softmaxes(operator: str) -> Iterator[Visit]:
-    lengths = {width: () for width in (128, 512, 1024, 2048, 4096, 8192, 16384, 32768)}  # scores over a context
+    lengths = dict.fromkeys((128, 512, 1024, 2048, 4096, 8192, 16384, 32768), ())  # scores over a context
     yield from _rows(operator, lengths | vocabularies(), (*ODD_WIDTHS, *WIDE_ODD_WIDTHS))
 
 

@@ -370,12 +370,12 @@ def _unlike(row: dict[str, str], found: dict) -> Iterator[str]:
 
 
 def _table_rows(page: Page, anchor: str) -> int | None:
-    """Rows of the first table after an anchor; None where the page has no such table."""
+    """Rows of the first table after an anchor, in its section; None where the page has no such table."""
     after = next((place for place, found in enumerate(page.elements) if found.get("id") == anchor), None)
     if after is None:
         return None
     for element in page.elements[after + 1 :]:
-        if (element.get("id") or "").startswith("claim-"):
+        if element.tag == "h2" or (element.get("id") or "").startswith("claim-"):  # another claim, another section
             return None
         if element.tag == "table":
             return len(element.findall("tbody/tr"))

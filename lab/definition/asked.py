@@ -103,6 +103,8 @@ def _tells_threshold(claim: Asking) -> bool:
 def _numbers(claim: Asking) -> Iterator[str]:
     """The ways in which a sentence may say the number that it is held to."""
     threshold = claim.threshold
+    if threshold == 1:
+        yield asked(claim)
     if claim.measure == "speedup":
         yield _per_cent(abs(threshold - 1))
     for value in (threshold, 1 / threshold):

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lab.kernels.checks import check_adjacent, check_alike, check_rows, check_tensor, check_vector, checked_eps
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
+from lab.kernels.library import registered, row_result, traced
 from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
@@ -111,10 +112,24 @@ def add_rmsnorm(
     results. Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """
+    if configuration is None and traced(x):
+        both: tuple[Tensor, Tensor] = _registered(x, residual, weight, checked_eps("add_rmsnorm", eps))
+        return both
+    return _add_rmsnorm(x, residual, weight, eps, configuration)
+
+
+def _add_rmsnorm(
+    x: Tensor, residual: Tensor, weight: Tensor, eps: float, configuration: Configuration | None = None
+) -> tuple[Tensor, Tensor]:
     launch = _LAUNCHES(x, residual, weight, options=(configuration,))
     y, s = result_like(x), result_like(x)
     launch(as_rows(x), as_rows(residual), weight, y, s, checked_eps("add_rmsnorm", eps))
     return y, s
+
+
+@registered("add_rmsnorm", lambda x, residual, weight, eps: (row_result(x), row_result(x)))
+def _registered(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    return _add_rmsnorm(x, residual, weight, eps)
 
 
 def _settle(x: Tensor, residual: Tensor, weight: Tensor, configuration: Configuration | None) -> Callable[..., Any]:

@@ -15,6 +15,11 @@ def interpreting() -> bool:
     return os.environ.get("TRITON_INTERPRET", "0") == "1"
 
 
+def runs_here(x: Tensor) -> bool:
+    """Whether kernels run where `x` is: a module takes PyTorch's own operators elsewhere."""
+    return x.is_cuda or (x.is_cpu and interpreting())
+
+
 def check_rows(op: str, x: Tensor, maximum_columns: int) -> None:
     """Raise unless `x` is (..., columns) of floats on a GPU, with adjacent columns."""
     check_tensor(op, "x", x)

@@ -23,8 +23,17 @@ from torch import Tensor
 from lab.kernels.checks import check_rows
 from lab.kernels.float8 import LARGEST, SMALLEST_SCALE, magnitude_bits, scale_of, to_float8
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, multiprocessors
+from lab.kernels.library import registered, traced
 from lab.kernels.pieces import read_piece
-from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, check_held, norm_choices, norm_rule, piece_constants, row_choices
+from lab.kernels.rows import (
+    MAXIMUM_COLUMNS,
+    WIDEST_REGISTER_ROW,
+    check_held,
+    norm_choices,
+    norm_rule,
+    piece_constants,
+    row_choices,
+)
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements, by_rows
 from lab.kernels.wide_row import lane_maxima, once_more, read_tile, read_tiles
@@ -203,11 +212,33 @@ def quantize_fp8(
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """
+    if configuration is None and traced(x):
+        found: tuple[Tensor, Tensor] = _registered(x, granularity, dtype, group)
+        return found
+    return _quantize_fp8(x, granularity, dtype, group, configuration)
+
+
+def _quantize_fp8(
+    x: Tensor, granularity: str, dtype: torch.dtype, group: int, configuration: Configuration | None = None
+) -> tuple[Tensor, Tensor]:
     settled = _LAUNCHES(x, options=(granularity, dtype, group, configuration))
     q = torch.empty(x.shape, dtype=dtype, device=x.device)
     scale = torch.empty(settled.scale_shape, dtype=torch.float32, device=x.device)
     settled.launch(as_rows(x), q, scale)
     return q, scale
+
+
+def _empty(x: Tensor, granularity: str, dtype: torch.dtype, group: int) -> tuple[Tensor, Tensor]:
+    if granularity == "tensor":
+        shape: tuple[int, ...] = ()
+    else:
+        shape = (*x.shape[:-1], -(-x.shape[-1] // group) if granularity == "group" else 1)
+    return x.new_empty(x.shape, dtype=dtype), x.new_empty(shape, dtype=torch.float32)
+
+
+@registered("quantize_fp8", _empty)
+def _registered(x: Tensor, granularity: str, dtype: torch.dtype, group: int) -> tuple[Tensor, Tensor]:
+    return _quantize_fp8(x, granularity, dtype, group)
 
 
 def _settle(

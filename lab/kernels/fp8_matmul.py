@@ -75,7 +75,7 @@ def fp8_matmul(
     "row" or "block"; shapes of the scales as the module says, contiguous. accumulation: "fast" or "precise".
     bias: (N,) of `dtype`, contiguous. dtype: of y. configuration: how to launch, one of `fp8_matmul_choices`; by
     default the best that is known here.
-    Returns a new contiguous tensor (..., N); no rows or columns give an empty result. The same call gives the same bits.
+    Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """
@@ -106,15 +106,15 @@ def quantize_right(b: Tensor, granularity: str) -> tuple[Tensor, Tensor]:
 def quantize_squares(x: Tensor) -> tuple[Tensor, Tensor]:
     """(q, scale) with x ≈ q · scale, one scale for each square of 128 × 128, in one kernel launch.
 
-    x: (M, N), adjacent columns, float16, bfloat16 or float32. Returns q, float8_e4m3fn, of its shape, and scale, float32,
-    (ceil(M / 128), ceil(N / 128)), both new and contiguous. The scale is that of `quantize_fp8`, NaN and infinity
-    included. Raises as `fp8_matmul`.
+    x: (M, N), adjacent columns, float16, bfloat16 or float32. Returns q, float8_e4m3fn, of its shape, and scale,
+    float32, (ceil(M / 128), ceil(N / 128)), both new and contiguous. The scale is that of `quantize_fp8`, also where
+    there are NaN and infinity. Raises as `fp8_matmul`.
     """
     check_tensor("quantize_squares", "x", x)
     if x.dim() != 2 or (x.shape[1] > 1 and x.stride(1) != 1):
         raise ValueError(
-            f"quantize_squares: x has shape {tuple(x.shape)} and strides {x.stride()}; accepted is (M, N) with adjacent "
-            "columns"
+            f"quantize_squares: x has shape {tuple(x.shape)} and strides {x.stride()}; accepted is (M, N) with "
+            "adjacent columns"
         )
     q = torch.empty(x.shape, dtype=E4M3, device=x.device)
     squares = [triton.cdiv(size, BLOCK) for size in x.shape]
@@ -128,9 +128,7 @@ def quantize_squares(x: Tensor) -> tuple[Tensor, Tensor]:
     return q, scale
 
 
-def _settle(
-    a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, *options: Any
-) -> Callable[..., Any]:
+def _settle(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, *options: Any) -> Callable[..., Any]:
     return _settled(a, b, a_scale, b_scale, None, *options)
 
 
@@ -261,9 +259,7 @@ def fp8_matmul_inputs(
     return qa, qb, a_scale, b_scale
 
 
-def fp8_matmul_sources(
-    shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int
-) -> tuple[Tensor, Tensor]:
+def fp8_matmul_sources(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, Tensor]:
     """(a, b) for (M, N, K) of normal data, b so small that y is normal too."""
     M, N, K = shape
     generator = torch.Generator(device).manual_seed(seed)
@@ -276,12 +272,12 @@ def _by_pytorch(x: Tensor, granularity: str, square: int) -> tuple[Tensor, Tenso
     rows, columns = x.shape
     wide = x.float()
     if granularity == "tensor":
-        parts, axes = wide, (0, 1)
+        parts, axes = wide, [0, 1]
     elif granularity == "row":
-        parts, axes = wide, (1,)
+        parts, axes = wide, [1]
     else:
         filled = torch.nn.functional.pad(wide, (0, -columns % BLOCK, 0, -rows % square))
-        parts, axes = filled.unflatten(1, (-1, BLOCK)).unflatten(0, (-1, square)), (1, 3)
+        parts, axes = filled.unflatten(1, (-1, BLOCK)).unflatten(0, (-1, square)), [1, 3]
     scale = (parts.abs().amax(axes, keepdim=True) / LARGEST[E4M3]).clamp(min=SMALLEST_SCALE)
     q = (parts / scale).clamp(-LARGEST[E4M3], LARGEST[E4M3]).to(E4M3)
     if granularity == "block":

@@ -30,11 +30,11 @@ def gated_mlp(
 ) -> Tensor:
     """activation(x @ gate.T) * (x @ up.T), in one kernel launch.
 
-    x: (..., K), of at least two dimensions; gate, up: (F, K) of one shape, strides and dtype, float16 or bfloat16. Where
-    they are packed in one tensor of (2F, K), gate first, they are `*packed.chunk(2)`, which copies nothing.
+    x: (..., K), of at least two dimensions; gate, up: (F, K) of one shape, strides and dtype, float16 or bfloat16.
+    Where they are packed in one tensor of (2F, K), gate first, they are `*packed.chunk(2)`, which copies nothing.
     activation: "silu", "gelu-erf", "gelu-tanh" or "relu". configuration: how to launch, one of `gated_choices`; by
     default the best that is known here.
-    Returns a new contiguous tensor (..., F); no rows or columns give an empty result. The same call gives the same bits.
+    Returns a new contiguous tensor (..., F); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """

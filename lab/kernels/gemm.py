@@ -4,8 +4,8 @@
     y = activation(a @ b) · (a @ b2)                                  paired
 
 There are two kernels. On a Hopper GPU, where the copy engine can take the operands, `gemm_hopper` has one for it;
-everywhere else, and for what is too small or laid out too oddly, the one here loads by pointers. Where there are too few
-tiles for the multiprocessors, K is split: each share is summed in float32 to memory and a second kernel adds the
+everywhere else, and for what is too small or laid out too oddly, the one here loads by pointers. Where there are too
+few tiles for the multiprocessors, K is split: each share is summed in float32 to memory and a second kernel adds the
 shares in their order, so that the result is the same at every call.
 """
 
@@ -20,9 +20,9 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import interpreting
-from lab.kernels.launch import Configuration, Launch
+from lab.kernels.launch import Configuration, Launch, capability
 
-COMBINED = 1024  # elements of y that a program adds up
+COMBINED = (128, 1024)  # elements of y that a program adds up: few, where there are few, and shares many
 _INTERPRETED = tl.constexpr(interpreting())
 
 
@@ -114,7 +114,8 @@ def _gemm_kernel(
 
 @triton.jit
 def _combine_kernel(
-    shares_ptr, y_ptr, bias_ptr, row_scale_ptr, column_scale_ptr, elements, N, apart, row_scale_stride, column_scale_stride,
+    shares_ptr, y_ptr, bias_ptr, row_scale_ptr, column_scale_ptr, elements, N, apart,
+    row_scale_stride, column_scale_stride,
     ACTIVATION: tl.constexpr, BIAS: tl.constexpr, ROW_SCALE: tl.constexpr, COLUMN_SCALE: tl.constexpr,
     SPLITS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -204,10 +205,11 @@ def shares(K: int, chosen: Configuration) -> tuple[int, int]:
 def combined(product: Product, launch: Multiply, splits: int, rows: int) -> Multiply:
     """`launch` into shares of `rows` rows, and their sum. Shares are new memory at every call, as y is."""
     M, N, _ = product.shape
+    block = min(COMBINED[1], max(COMBINED[0], triton.next_power_of_2(M * N // 256)))
     combine = Launch(
-        _combine_kernel, triton.cdiv(M * N, COMBINED), product.a.get_device(), M * N, N, rows * N,
+        _combine_kernel, triton.cdiv(M * N, block), product.a.get_device(), M * N, N, rows * N,
         product.row_scale_stride, product.column_scale_stride,
-        num_warps=4, **product.epilogue, SPLITS=splits, BLOCK=COMBINED,
+        num_warps=block // 256 or 1, **product.epilogue, SPLITS=splits, BLOCK=block,
     )  # fmt: skip
 
     def both(a: Tensor, b: Tensor, b2: Any, y: Tensor, bias: Any, row_scale: Any, column_scale: Any) -> None:
@@ -221,7 +223,7 @@ def combined(product: Product, launch: Multiply, splits: int, rows: int) -> Mult
 @cache
 def on_hopper(device: int) -> bool:
     """Whether the GPU of that index, -1 for the CPU, has the units that `gemm_hopper` is written for."""
-    return device >= 0 and torch.cuda.get_device_capability(device)[0] == 9
+    return capability(device)[0] == 9
 
 
 def gemm_configuration(

@@ -8,22 +8,28 @@ import triton
 from torch import Tensor
 
 from lab.kernels.gemm import Multiply, Product, gemm_configuration, gemm_launch, on_hopper
-from lab.kernels.gemm_hopper import aligned_columns, copies_take, hopper_gemm_launch, hopper_takes
+from lab.kernels.gemm_hopper import NARROW, aligned_columns, copies_take, hopper_gemm_launch, hopper_takes
 from lab.kernels.gemv import LONGEST, gemv_launch, gemv_rule
 from lab.kernels.launch import Configuration
 
 PROGRAMS = 132  # multiprocessors of an H100 or H200, which the rule was made on
 STEP_BYTES = 128  # of K that a tile takes at once: a line of shared memory
 FEW_ROWS = 64  # up to here the weight's bandwidth is the limit, and tiles of the other kernel are as low as that
+SMALL = 128 * 128  # elements of y that leave nothing to divide but K
 LEAST_DEPTH = 512  # of K in a share: below, adding the shares up costs more than it saves
-# (rows, columns): (stages, seconds of a step of 64 of K of 16 bits, on an H200 with all multiprocessors at work). Three
-# stages of the largest tiles leave room for a whole tile of y: with four, which goes through shared memory in two halves
-# that wait for one another, products are 1 to 3 % slower.
+# (rows, columns): (stages, seconds of a step of 128 bytes of K, on an H200 with all multiprocessors at work). Three
+# stages of the largest tiles leave room for a whole tile of y: with four, y goes through shared memory in two halves
+# that wait for one another, and products are 1 to 3 % slower. Those of 64 rows are estimates: a search may try them,
+# the rule does not.
 HOPPER_TILES = {
     (128, 256): (3, 0.68e-6), (256, 128): (3, 0.69e-6), (128, 128): (6, 0.345e-6), (128, 64): (8, 0.19e-6),
     (64, 256): (5, 0.36e-6), (64, 128): (8, 0.19e-6), (64, 64): (8, 0.12e-6),
 }  # fmt: skip
 BYTES_PER_SECOND = 3.5e12  # between what an H100 and an H200 copy
+# What all multiprocessors take from the cache, tiles that are read more than once included, and what of it the cache
+# has to fetch first: from products of few tiles on an H200.
+TAKEN_BYTES_PER_SECOND, MISSED_BYTES_PER_SECOND = 14e12, 7.8e12
+BETWEEN_LINES = 1.6  # times as many, where rows begin between lines
 TILE_SECONDS = 1.5e-6  # to begin a tile and to write it
 SPLIT_SECONDS = 4e-6  # the second kernel
 
@@ -110,22 +116,30 @@ def gemm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     M, N, K = shape
     if M == 1 and 0 < K <= LONGEST and itemsize > 1:
         return gemv_rule(K)
-    if M <= FEW_ROWS or N <= FEW_ROWS or not K:
+    if M <= FEW_ROWS or N <= FEW_ROWS or M * N <= SMALL or not K:
         return pointer_rule(shape, itemsize)
-    return min(_hopper_choices(shape, itemsize), key=lambda choice: _seconds(choice, shape, itemsize))
+    measured = (choice for choice in _hopper_choices(shape, itemsize) if choice["BLOCK_M"] > NARROW)
+    return min(measured, key=lambda choice: _seconds(choice, shape, itemsize))
 
 
 def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> float:
-    """What it should take: the waves of tiles, or the bytes, and the sum of shares."""
+    """What it should take: the waves of tiles, or the bytes from memory or the cache, and the sum of shares."""
     M, N, K = shape
     rows, columns, splits = choice["BLOCK_M"], choice["BLOCK_N"], choice["SPLITS"]
     tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns)
     waves = triton.cdiv(tiles * splits, PROGRAMS)
     steps = triton.cdiv(triton.cdiv(K, splits) * itemsize, STEP_BYTES)
     _, step_seconds = HOPPER_TILES[rows, columns]
-    read_seconds = (M * K + N * K) * itemsize / BYTES_PER_SECOND
+    read_bytes, taken_bytes = (M + N) * K * itemsize, tiles * (rows + columns) * K * itemsize
+    if K * itemsize % STEP_BYTES:
+        taken_bytes *= BETWEEN_LINES
+    read_seconds = read_bytes / BYTES_PER_SECOND
+    passed_seconds = taken_bytes / TAKEN_BYTES_PER_SECOND + read_bytes / MISSED_BYTES_PER_SECOND
     shares_seconds = SPLIT_SECONDS + splits * M * N * 8 / BYTES_PER_SECOND if splits > 1 else 0.0
-    return max(waves * steps * step_seconds, read_seconds) + waves * TILE_SECONDS + shares_seconds
+    seconds: float = (
+        max(waves * steps * step_seconds, read_seconds, passed_seconds) + waves * TILE_SECONDS + shares_seconds
+    )
+    return seconds
 
 
 def _hopper_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
@@ -164,11 +178,9 @@ def gemm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuratio
     yield from dict.fromkeys((rule, *_hopper_choices(shape, itemsize), pointer_rule(shape, itemsize)))
 
 
-
-
 def gated_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """For (M, F, K), where a tile is half of the gate and half of up."""
-    M, F, K = shape
+    M, _, K = shape
     if M <= FEW_ROWS or not K:
         return fitted(pointer_rule(shape, itemsize), unsplit=True, precise=False)
     return gemm_configuration(128, 256, STEP_BYTES // itemsize, stages=4, hopper=True, group=16)
@@ -176,14 +188,9 @@ def gated_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 def gated_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (M, F, K)."""
-    seen = [gated_rule(shape, itemsize)]
-    yield seen[0]
     depth = STEP_BYTES // itemsize
-    for group in (4, 8, 16, 32):
-        choice = gemm_configuration(128, 256, depth, stages=4, hopper=True, group=group)
-        if choice not in seen:
-            seen.append(choice)
-            yield choice
+    others = [gemm_configuration(128, 256, depth, stages=4, hopper=True, group=group) for group in (4, 8, 16, 32)]
+    yield from dict.fromkeys((gated_rule(shape, itemsize), *others))
 
 
 def fp8_rule(shape: tuple[int, ...], itemsize: int, precise: bool, blocks: bool) -> Configuration:
@@ -193,19 +200,14 @@ def fp8_rule(shape: tuple[int, ...], itemsize: int, precise: bool, blocks: bool)
     if M <= FEW_ROWS or not K:
         return fitted(pointer_rule(shape, itemsize), unsplit=blocks, precise=precise)
     if precise:
-        return gemm_configuration(128, 128, STEP_BYTES, stages=5, hopper=True)
+        return gemm_configuration(128, 128, STEP_BYTES, stages=6, hopper=True)
     return gemm_rule(shape, itemsize)
 
 
 def fp8_choices(shape: tuple[int, ...], itemsize: int, precise: bool, blocks: bool) -> Iterator[Configuration]:
     """What a search may try for (M, N, K) of float8, the rule's choice first."""
-    seen = [fp8_rule(shape, itemsize, precise, blocks)]
-    yield seen[0]
     if precise:
-        others = (gemm_configuration(128, 128, STEP_BYTES, stages=5, hopper=True, group=group) for group in (4, 8, 16))
+        others = [gemm_configuration(128, 128, STEP_BYTES, stages=6, hopper=True, group=group) for group in (4, 8, 16)]
     else:
-        others = _hopper_choices(shape, itemsize)
-    for choice in others:
-        if choice not in seen:
-            seen.append(choice)
-            yield choice
+        others = list(_hopper_choices(shape, itemsize))
+    yield from dict.fromkeys((fp8_rule(shape, itemsize, precise, blocks), *others))

@@ -1,4 +1,4 @@
-"""One row times a weight, y = x @ Wᵀ, with or without RMSNorm of the row: the time is that of reading the weight once."""
+"""One row times a weight, y = x @ Wᵀ, with or without RMSNorm of the row: as fast as the weight can be read."""
 
 from typing import Any
 
@@ -30,9 +30,7 @@ def _gemv_kernel(
         across = None if WHOLE else (step * BLOCK_K + inner < K)[None, :]
         zero = None if WHOLE else 0.0
         x = tl.load(x_ptr + step * BLOCK_K + inner, mask=mask, other=zero).to(tl.float32)
-        weight = tl.load(
-            weight_ptr + step * BLOCK_K + places, mask=across, other=zero, eviction_policy="evict_first"
-        )
+        weight = tl.load(weight_ptr + step * BLOCK_K + places, mask=across, other=zero, eviction_policy="evict_first")
         if NORM:
             squares += x * x
         if NORM_WEIGHT:

@@ -20,6 +20,7 @@ from torch import Tensor
 from lab.kernels.activations import gelu_erf, gelu_tanh, silu
 from lab.kernels.checks import check_adjacent, check_alike, check_tensor
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
+from lab.kernels.library import registered, row_result, traced
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements
 
@@ -66,16 +67,25 @@ def swiglu(gate: Tensor, up: Tensor, *, configuration: Configuration | None = No
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """
+    if configuration is None and traced(gate):
+        y: Tensor = _registered_swiglu(gate, up)
+        return y
     return _glu(_SWIGLU, gate, up, configuration)
 
 
 def geglu_erf(gate: Tensor, up: Tensor, *, configuration: Configuration | None = None) -> Tensor:
     """GELU(gate) · up with the error function itself; otherwise as `swiglu`."""
+    if configuration is None and traced(gate):
+        y: Tensor = _registered_geglu_erf(gate, up)
+        return y
     return _glu(_GEGLU_ERF, gate, up, configuration)
 
 
 def geglu_tanh(gate: Tensor, up: Tensor, *, configuration: Configuration | None = None) -> Tensor:
     """GELU(gate) · up with the tanh approximation; otherwise as `swiglu`."""
+    if configuration is None and traced(gate):
+        y: Tensor = _registered_geglu_tanh(gate, up)
+        return y
     return _glu(_GEGLU_TANH, gate, up, configuration)
 
 
@@ -92,7 +102,26 @@ def halves(packed: Tensor) -> tuple[Tensor, Tensor]:
     return packed[..., :N], packed[..., N:]
 
 
-def _glu(launches: Launches, gate: Tensor, up: Tensor, configuration: Configuration | None) -> Tensor:
+def _empty_as_gate(gate: Tensor, up: Tensor) -> Tensor:
+    return row_result(gate)
+
+
+@registered("swiglu", _empty_as_gate)
+def _registered_swiglu(gate: Tensor, up: Tensor) -> Tensor:
+    return _glu(_SWIGLU, gate, up)
+
+
+@registered("geglu_erf", _empty_as_gate)
+def _registered_geglu_erf(gate: Tensor, up: Tensor) -> Tensor:
+    return _glu(_GEGLU_ERF, gate, up)
+
+
+@registered("geglu_tanh", _empty_as_gate)
+def _registered_geglu_tanh(gate: Tensor, up: Tensor) -> Tensor:
+    return _glu(_GEGLU_TANH, gate, up)
+
+
+def _glu(launches: Launches, gate: Tensor, up: Tensor, configuration: Configuration | None = None) -> Tensor:
     launch = launches(gate, up, options=(configuration,))
     y = result_like(gate)
     launch(as_rows(gate), as_rows(up), y)

@@ -4,8 +4,10 @@ y = W_down (SiLU(W_gate x) · W_up x). The three products are PyTorch's own; onl
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lab.kernels.checks import runs_here
 from lab.kernels.glu import swiglu
 
 
@@ -14,7 +16,7 @@ class SwiGLU(nn.Module):
 
     Its parameters carry the names of Hugging Face's LlamaMLP, so a state dict of either fits the other, and
     `layer.mlp` of a loaded model may be replaced by one. The kernel has no backward: call it under `torch.no_grad()`,
-    or it raises NotImplementedError.
+    or it raises NotImplementedError. Where no kernel runs, as on a CPU, PyTorch's own operators take its place.
     """
 
     def __init__(
@@ -27,5 +29,6 @@ class SwiGLU(nn.Module):
         self.down_proj = nn.Linear(intermediate_size, hidden_size, bias, device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.down_proj(swiglu(self.gate_proj(x), self.up_proj(x)))
+        gate, up = self.gate_proj(x), self.up_proj(x)
+        y: Tensor = self.down_proj(swiglu(gate, up) if runs_here(gate) else F.silu(gate) * up)
         return y

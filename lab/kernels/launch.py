@@ -72,12 +72,6 @@ class Launch:
         self._compiled: tuple[Any, ...] = ()
 
     def __call__(self, *arguments: Any) -> None:
-        if is_compiling():
-            untraced(self._launch, *arguments)
-        else:
-            self._launch(*arguments)
-
-    def _launch(self, *arguments: Any) -> None:
         # Who listens to Triton's launches hears of these too, by Triton's own way of launching.
         if self._run is None or runtime.launch_enter_hook.calls or torch.cuda.current_device() != self._device:
             self._launch_by_triton(arguments)
@@ -110,7 +104,7 @@ class Launches:
 
     def __call__(self, *tensors: Tensor, options: tuple[Any, ...] = ()) -> Any:
         if is_compiling():
-            return untraced(self._of, tensors, options)
+            return _opaque(untraced(self._of, tensors, options))
         return self._of(tensors, options)
 
     def _of(self, tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> Any:
@@ -137,6 +131,13 @@ def _key(tensor: Tensor) -> tuple[Any, ...]:
     return (
         tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(), tensor.data_ptr() % 16, tensor.requires_grad
     )  # fmt: skip
+
+
+def _opaque(settled: Any) -> Any:
+    """What was settled, with every launch in it called untraced."""
+    if isinstance(settled, tuple):
+        return tuple(map(_opaque, settled))
+    return partial(untraced, settled) if callable(settled) else settled
 
 
 @_disable_dynamo  # torch.compiler.disable, without an import that would double the lab's start
@@ -181,3 +182,9 @@ def on_device_of(x: Tensor) -> AbstractContextManager[Any]:
 def multiprocessors(device: int) -> int:
     """How many the GPU of that index has; of the CPU, -1, one."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1
+
+
+@cache
+def capability(device: int) -> tuple[int, int]:
+    """The compute capability of the GPU of that index, (9, 0) of a Hopper; of the CPU, -1, (0, 0)."""
+    return torch.cuda.get_device_capability(device) if device >= 0 else (0, 0)

@@ -2,14 +2,17 @@
 
 They take the same arguments, and what torch.nn's modules saved loads into them: parameters have the same names and
 shapes. Since the kernels have no backward, the parameters are made without a gradient; inputs, and parameters that were
-told otherwise, are refused with NotImplementedError where a gradient would be needed.
+told otherwise, are refused with NotImplementedError where a gradient would be needed. Where no kernel runs, as on a CPU
+or a meta device, they are PyTorch's own norms.
 """
 
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lab.kernels.checks import runs_here
 from lab.kernels.layernorm import layernorm
 from lab.kernels.rmsnorm import rmsnorm
 
@@ -60,6 +63,8 @@ class RMSNorm(nn.Module):
         nn.init.ones_(self.weight)
 
     def forward(self, x: Tensor) -> Tensor:
+        if not runs_here(x):
+            return F.rms_norm(x, self.normalized_shape, self._parameters.get("weight"), self.eps)
         return rmsnorm(x, _beside(x, self, "weight"), self.eps)
 
     def extra_repr(self) -> str:
@@ -106,6 +111,9 @@ class LayerNorm(nn.Module):
         nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
+        if not runs_here(x):
+            loaded = self._parameters
+            return F.layer_norm(x, self.normalized_shape, loaded.get("weight"), loaded.get("bias"), self.eps)
         return layernorm(x, _beside(x, self, "weight"), _beside(x, self, "bias"), self.eps)
 
     def extra_repr(self) -> str:
@@ -139,7 +147,7 @@ def _add_vector(
 
 def _beside(x: Tensor, module: nn.Module, name: str) -> Tensor:
     """A vector of `module`. One that is a constant follows `x` to its device: a module of torch.nn without parameters
-    works on every device too. Not to meta, where its values would be lost and inputs are refused."""
+    works on every device too. Not to meta, where its values would be lost."""
     vector: Tensor = getattr(module, name)
     if vector.device != x.device and not x.is_meta and name in module._buffers:
         vector = vector.to(x.device)

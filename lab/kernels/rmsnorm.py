@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows, check_vector, checked_eps
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
+from lab.kernels.library import registered, row_result, traced
 from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
@@ -81,27 +82,6 @@ def _rmsnorm_wide_kernel(
         write_tile(y_ptr, tile * BLOCK, y_held, N, BLOCK, MASKED, PASSING)
 
 
-@triton.jit
-def _rmsnorm_stream_kernel(
-    x_ptr, w_ptr, y_ptr, eps, M, x_stride: tl.constexpr,
-    N: tl.constexpr, TILES: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr, MASKED: tl.constexpr,
-):  # fmt: skip
-    """Rows one after another in each program, TILES of BLOCK columns each: while one is worked on the next arrives."""
-    LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
-    w = read_tiles(w_ptr, N, TILES, BLOCK, MASKED)
-    for row in tl.range(tl.program_id(0), M, tl.num_programs(0), num_stages=STAGES):
-        held = read_tiles(x_ptr + row.to(tl.int64) * x_stride, N, TILES, BLOCK, MASKED)
-        squares = tl.zeros((LANES,), tl.float32)
-        for tile in tl.static_range(TILES):
-            x_held = held[tile].to(tl.float32)
-            squares += lane_sums(x_held * x_held, LANES)
-        total = tl.sum(squares, axis=0)
-        rstd = tl.rsqrt(total / N + eps)
-        for tile in tl.static_range(TILES):
-            y_held = once_more(held[tile], total).to(tl.float32) * rstd * w[tile].to(tl.float32)
-            write_tile(y_ptr + row.to(tl.int64) * N, tile * BLOCK, y_held, N, BLOCK, MASKED)
-
-
 def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Configuration | None = None) -> Tensor:
     """RMSNorm of the rows of `x`, in one kernel launch.
 
@@ -111,10 +91,22 @@ def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Conf
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """
+    if configuration is None and traced(x):
+        y: Tensor = _registered(x, weight, checked_eps("rmsnorm", eps))
+        return y
+    return _rmsnorm(x, weight, eps, configuration)
+
+
+def _rmsnorm(x: Tensor, weight: Tensor, eps: float, configuration: Configuration | None = None) -> Tensor:
     launch = _LAUNCHES(x, weight, options=(configuration,))
     y = result_like(x)
     launch(as_rows(x), weight, y, checked_eps("rmsnorm", eps))
     return y
+
+
+@registered("rmsnorm", lambda x, weight, eps: row_result(x))
+def _registered(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    return _rmsnorm(x, weight, eps)
 
 
 def _settle(x: Tensor, weight: Tensor, configuration: Configuration | None) -> Callable[..., Any]:

@@ -16,11 +16,12 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_rows, check_vector, checked_eps
-from lab.kernels.float8 import LARGEST, magnitude_bits, scale_of, to_float8
+from lab.kernels.float8 import LARGEST, magnitude_bits, scale_of
 from lab.kernels.fp8 import check_float8, quantize_fp8_reference, write_float8_piece, write_float8_tile
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
-from lab.kernels.rmsnorm import rmsnorm_inputs, rmsnorm_reference
+from lab.kernels.library import registered, traced
 from lab.kernels.pieces import read_piece, read_pieces
+from lab.kernels.rmsnorm import rmsnorm_inputs, rmsnorm_reference
 from lab.kernels.rows import (
     MAXIMUM_COLUMNS,
     TILE_BYTES,
@@ -73,9 +74,7 @@ def _rmsnorm_fp8_kernel(
             y = once_more(x[piece], total).to(tl.float32) * w_again
         else:
             y = products[piece]
-        write_float8_piece(
-            q_ptr + rows * N, inside, piece * BLOCK, y * rstd * factor, N, BLOCK, PARTIAL, AT_ONCE
-        )
+        write_float8_piece(q_ptr + rows * N, inside, piece * BLOCK, y * rstd * factor, N, BLOCK, PARTIAL, AT_ONCE)
 
 
 @triton.jit
@@ -140,11 +139,29 @@ def rmsnorm_fp8(
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """
+    if configuration is None and traced(x):
+        found: tuple[Tensor, Tensor] = _registered(x, weight, checked_eps("rmsnorm_fp8", eps), dtype)
+        return found
+    return _rmsnorm_fp8(x, weight, eps, dtype, configuration)
+
+
+def _rmsnorm_fp8(
+    x: Tensor, weight: Tensor, eps: float, dtype: torch.dtype, configuration: Configuration | None = None
+) -> tuple[Tensor, Tensor]:
     launch = _LAUNCHES(x, weight, options=(dtype, configuration))
     q = torch.empty(x.shape, dtype=dtype, device=x.device)
     scale = torch.empty((*x.shape[:-1], 1), dtype=torch.float32, device=x.device)
     launch(as_rows(x), weight, q, scale, checked_eps("rmsnorm_fp8", eps))
     return q, scale
+
+
+def _empty(x: Tensor, weight: Tensor, eps: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape, dtype=dtype), x.new_empty((*x.shape[:-1], 1), dtype=torch.float32)
+
+
+@registered("rmsnorm_fp8", _empty)
+def _registered(x: Tensor, weight: Tensor, eps: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    return _rmsnorm_fp8(x, weight, eps, dtype)
 
 
 def _settle(x: Tensor, weight: Tensor, dtype: torch.dtype, configuration: Configuration | None) -> Callable[..., Any]:
@@ -158,7 +175,7 @@ def _settle(x: Tensor, weight: Tensor, dtype: torch.dtype, configuration: Config
     chosen = configuration or RMSNORM_FP8_TUNING.choose((M, N), x)
     check_held(chosen, N)
     constants = dict(chosen.constants)
-    how = {"num_warps": chosen.num_warps, "num_stages": chosen.num_stages, "N": N, "LARGEST": LARGEST[dtype]}
+    how: dict[str, Any] = {"num_warps": chosen.num_warps, "num_stages": chosen.num_stages, "N": N, "LARGEST": LARGEST[dtype]}
     if "HELD" in constants:
         return Launch(
             _rmsnorm_fp8_wide_kernel, M, x.get_device(), N, rows.stride(0),

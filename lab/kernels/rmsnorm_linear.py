@@ -6,11 +6,11 @@ The factor of a row commutes with the product: y = ((x · w) @ Wᵀ) · rstd(row
 the product; the sums of a row are multiplied once, at the end.
 
 - Few rows, as in decoding: the time is that of reading W once. Up to 16 rows one kernel does it all: beside the
-  product it sums the squares of x as they pass, and multiplies x with w in float32 on its way, rounded where matrix units
-  take it. Every program does that for all rows, which 64 of them do not pay for: tried on an H200 at 64 rows and 18,944
-  columns, the fused kernel took 48 µs, where cuBLAS took 36 for the product alone and 43 with F.rms_norm before it.
-- Many rows: the product's operands go from memory to the matrix units with nobody between, so w cannot be multiplied in.
-  Where W holds it already (`fold_norm_weight`, once, before), a small kernel reads x for the rows' factors and the
+  product it sums the squares of x as they pass, and multiplies x with w in float32 on its way, rounded where matrix
+  units take it. Every program does that for all rows, which is too much for 64: on an H200, at 18,944 columns, the
+  fused kernel took 48 µs, where cuBLAS took 36 for the product alone and 43 with F.rms_norm before it.
+- Many rows: the product's operands go from memory to the matrix units with nobody between, so w cannot be multiplied
+  in. Where W holds it already (`fold_norm_weight`, once, before), a small kernel reads x for the rows' factors and the
   product's epilogue multiplies with them. Where it does not, x is normalised by `rmsnorm` before the product.
 
 Folding rounds w · W where it would else round x · w: the error is of the same size. Source of the algebra: "FlashNorm",
@@ -49,8 +49,8 @@ def _skinny_kernel(
     """All rows of x against BLOCK_N rows of the weight a program, or with SPLITS a share of K, in float32, to y as
     (SPLITS, M, N); the rows' squares are summed as they pass.
 
-    WIDE: x · w is multiplied as tensor float 32, where float16 might not hold it. TURNED: the weight's rows are those of
-    the product, so that they fill the matrix units and x need not.
+    WIDE: x · w is multiplied as tensor float 32, where float16 might not hold it. TURNED: the weight's rows are those
+    of the product, so that they fill the matrix units and x need not.
     """
     tile, split = tl.program_id(0) // SPLITS, tl.program_id(0) % SPLITS
     rows = tl.arange(0, BLOCK_M)
@@ -61,10 +61,7 @@ def _skinny_kernel(
     x_ptrs = x_ptr + tl.where(rows < M, rows, 0).to(tl.int64)[:, None] * x_stride + inner[None, :]
     weight_ptrs = weight_ptr + tl.where(columns < N, columns, 0).to(tl.int64)[:, None] * weight_stride + inner[None, :]
     w_ptrs = w_ptr + inner if NORM_WEIGHT else inner
-    if TURNED:
-        sums = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
-    else:
-        sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    sums = tl.zeros((BLOCK_N, BLOCK_M) if TURNED else (BLOCK_M, BLOCK_N), tl.float32)
     squares = tl.zeros((BLOCK_M,), tl.float32)
     for k in range(start, end, BLOCK_K):
         mask = None if WHOLE_K else k + tl.arange(0, BLOCK_K) < end
@@ -132,12 +129,12 @@ def rmsnorm_linear(
 ) -> Tensor:
     """The linear layer of `weight` on RMSNorm of the rows of `x`.
 
-    x: (..., K), at least two dimensions, adjacent columns. norm_weight: (K,), contiguous, or None where `weight` holds it
-    already, by `fold_norm_weight`. weight: (N, K), adjacent columns; all float16 or all bfloat16.
+    x: (..., K), at least two dimensions, adjacent columns. norm_weight: (K,), contiguous, or None where `weight` holds
+    it already, by `fold_norm_weight`. weight: (N, K), adjacent columns; all float16 or all bfloat16.
     Up to 16 rows it is one kernel launch, in two where K is split over programs. More rows are two or three: the rows'
     factors, or without a folded weight the norm itself, and the product (see the module).
     configuration: how to launch, one of `rmsnorm_linear_choices`; by default the best that is known here.
-    Returns a new contiguous tensor (..., N); no rows or columns give an empty result. The same call gives the same bits.
+    Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """
@@ -151,7 +148,9 @@ def rmsnorm_linear(
 
 
 def fold_norm_weight(norm_weight: Tensor, weight: Tensor) -> Tensor:
-    """The weight (N, K) with the norm's, (K,), multiplied in: in float32, rounded once. A new tensor, made once a model.
+    """The weight (N, K) with the norm's, (K,), multiplied in: in float32, rounded once. A new tensor.
+
+    It is made once a model, not once a call.
 
     Raises as `rmsnorm_linear`.
     """
@@ -239,7 +238,7 @@ def _few_rows(x: Tensor, weight: Tensor, norm_weight: Tensor | None, chosen: Con
 
 
 def _many_rows(x: Tensor, weight: Tensor, norm_weight: Tensor | None, chosen: Configuration) -> Callable[..., Any]:
-    """The launches on (rows of x, norm_weight, weight, y, eps) for which each row's factor, or the norm, comes first."""
+    """The launches on (rows of x, norm_weight, weight, y, eps) before which each row's factor, or the norm, comes."""
     M, K = x.shape
     if norm_weight is not None:
         multiply = settle_product(Product(torch.empty_like(x), weight.t(), x.dtype), chosen)
@@ -292,7 +291,7 @@ def rmsnorm_linear_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Co
 
 
 def _choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    M, N, K = shape
+    M, _, K = shape
     if M > FEW_ROWS:
         yield from gemm_choices(shape, itemsize)
     elif M == 1 and K <= LONGEST:
@@ -300,7 +299,14 @@ def _choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
             for depth, warps in ((512, 1), (512, 2), (1024, 2), (1024, 4), (2048, 8)):
                 yield gemv_configuration(rows, depth, warps=warps)
     else:
-        for columns, depth, warps in ((16, 128, 2), (32, 128, 2), (32, 256, 2), (64, 64, 4), (64, 128, 2), (128, 64, 4)):
+        for columns, depth, warps in (
+            (16, 128, 2),
+            (32, 128, 2),
+            (32, 256, 2),
+            (64, 64, 4),
+            (64, 128, 2),
+            (128, 64, 4),
+        ):
             for turned in (False, True):
                 for splits in (1, 2, 4):
                     if turned is False or columns >= 16 * warps:

@@ -32,6 +32,7 @@ from lab.kernels.heads import (
     tile_of_heads,
 )
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
+from lab.kernels.library import registered, row_result, traced
 from lab.kernels.rmsnorm import rmsnorm_reference
 from lab.kernels.rope import angle_tables, rope_qk_inputs, rope_qk_traffic, rope_reference
 from lab.kernels.traffic import Traffic
@@ -109,6 +110,17 @@ def rmsnorm_rope(
     dtype of `x`; no elements give an empty result. Raises TypeError or ValueError naming the argument, what it was and
     what is accepted, and NotImplementedError where a gradient would be needed.
     """
+    if configuration is None and traced(x):
+        # Of heads only a call itself can say that they are not those that were meant.
+        y: Tensor = _registered_rows(x, weight, cos, sin, checked_eps("rmsnorm_rope", eps), num_heads or 0, layout)
+        return y
+    return _rmsnorm_rope(x, weight, cos, sin, eps, num_heads, layout, configuration)
+
+
+def _rmsnorm_rope(
+    x: Tensor, weight: Tensor, cos: Tensor, sin: Tensor, eps: float, num_heads: int | None, layout: str,
+    configuration: Configuration | None = None,
+) -> Tensor:  # fmt: skip
     launch = _OF_ROWS(x, weight, cos, sin, options=(num_heads, layout, configuration))
     y = result_like(x)
     launch(as_rows(x), weight, cos, sin, y, checked_eps("rmsnorm_rope", eps))
@@ -126,10 +138,35 @@ def qk_norm_rope(
     `qk_norm_rope_choices`. Returns (q, k), two new tensors of the shapes, dtype and order in memory of `q` and `k`.
     Raises as `rmsnorm_rope` does.
     """
+    if configuration is None and traced(q):
+        checked = checked_eps("qk_norm_rope", eps)
+        both: tuple[Tensor, Tensor] = _registered_heads(q, k, q_weight, k_weight, cos, sin, checked, layout)
+        return both
+    return _qk_norm_rope(q, k, q_weight, k_weight, cos, sin, eps, layout, configuration)
+
+
+def _qk_norm_rope(
+    q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor, cos: Tensor, sin: Tensor, eps: float, layout: str,
+    configuration: Configuration | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     launch = _OF_HEADS(q, k, q_weight, k_weight, cos, sin, options=(layout, configuration))
     yq, yk = torch.empty_like(q), torch.empty_like(k)
     launch(q, k, q_weight, k_weight, yq, yk, cos, sin, checked_eps("qk_norm_rope", eps))
     return yq, yk
+
+
+@registered("rmsnorm_rope", lambda x, *_: row_result(x))
+def _registered_rows(
+    x: Tensor, weight: Tensor, cos: Tensor, sin: Tensor, eps: float, num_heads: int, layout: str
+) -> Tensor:
+    return _rmsnorm_rope(x, weight, cos, sin, eps, num_heads or None, layout)
+
+
+@registered("qk_norm_rope", lambda q, k, *_: (torch.empty_like(q), torch.empty_like(k)))
+def _registered_heads(
+    q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor, cos: Tensor, sin: Tensor, eps: float, layout: str
+) -> tuple[Tensor, Tensor]:
+    return _qk_norm_rope(q, k, q_weight, k_weight, cos, sin, eps, layout)
 
 
 def _settle_rows(

@@ -15,6 +15,7 @@ import triton.language as tl
 from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
+from lab.kernels.checks import runs_here
 from lab.kernels.heads import (
     angle_strides,
     check_angles,
@@ -30,6 +31,7 @@ from lab.kernels.heads import (
     tile_of_heads,
 )
 from lab.kernels.launch import Configuration, Launch, Launches, nothing
+from lab.kernels.library import registered, traced
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_heads
 
@@ -76,6 +78,15 @@ def rope(
     order in memory of `x`; no elements give an empty result. Raises TypeError or ValueError naming the argument, what
     it was and what is accepted, and NotImplementedError where a gradient would be needed.
     """
+    if configuration is None and traced(x):
+        y: Tensor = _registered_rope(x, cos, sin, layout, inverse)
+        return y
+    return _rope(x, cos, sin, layout, inverse, configuration)
+
+
+def _rope(
+    x: Tensor, cos: Tensor, sin: Tensor, layout: str, inverse: bool, configuration: Configuration | None = None
+) -> Tensor:
     launch = _OF_ONE(x, cos, sin, options=("rope", layout, inverse, configuration))
     y = torch.empty_like(x)
     launch(x, x, y, y, cos, sin)
@@ -87,9 +98,18 @@ def rope_(
     layout: str = "half-split", inverse: bool = False, configuration: Configuration | None = None,
 ) -> Tensor:  # fmt: skip
     """As `rope`, in place; returns `x`. No two elements of `x` may share memory."""
-    _OF_ONE(x, cos, sin, options=("rope_", layout, inverse, configuration))(x, x, x, x, cos, sin)
-    increment_version(x)  # autograd may have kept it for another gradient, and has to know that it is no longer that
+    if configuration is None and traced(x):
+        _registered_rope_in_place(x, cos, sin, layout, inverse)
+    else:
+        _rope_in_place(x, cos, sin, layout, inverse, configuration)
+        increment_version(x)  # autograd may have kept it for another gradient, and is to know that it no longer is that
     return x
+
+
+def _rope_in_place(
+    x: Tensor, cos: Tensor, sin: Tensor, layout: str, inverse: bool, configuration: Configuration | None = None
+) -> None:
+    _OF_ONE(x, cos, sin, options=("rope_", layout, inverse, configuration))(x, x, x, x, cos, sin)
 
 
 def rope_qk(
@@ -100,6 +120,16 @@ def rope_qk(
 
     configuration: one of `rope_qk_choices`. Returns (q, k) turned, two new tensors.
     """
+    if configuration is None and traced(q):
+        both: tuple[Tensor, Tensor] = _registered_qk(q, k, cos, sin, layout, inverse)
+        return both
+    return _rope_qk(q, k, cos, sin, layout, inverse, configuration)
+
+
+def _rope_qk(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str, inverse: bool,
+    configuration: Configuration | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     launch = _OF_BOTH(q, k, cos, sin, options=("rope_qk", layout, inverse, configuration))
     yq, yk = torch.empty_like(q), torch.empty_like(k)
     launch(q, k, yq, yk, cos, sin)
@@ -111,9 +141,39 @@ def rope_qk_(
     layout: str = "half-split", inverse: bool = False, configuration: Configuration | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """As `rope_qk`, in place; returns `q` and `k`. No two elements of them may share memory."""
-    _OF_BOTH(q, k, cos, sin, options=("rope_qk_", layout, inverse, configuration))(q, k, q, k, cos, sin)
-    increment_version((q, k))
+    if configuration is None and traced(q):
+        _registered_qk_in_place(q, k, cos, sin, layout, inverse)
+    else:
+        _rope_qk_in_place(q, k, cos, sin, layout, inverse, configuration)
+        increment_version((q, k))
     return q, k
+
+
+def _rope_qk_in_place(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str, inverse: bool,
+    configuration: Configuration | None = None,
+) -> None:  # fmt: skip
+    _OF_BOTH(q, k, cos, sin, options=("rope_qk_", layout, inverse, configuration))(q, k, q, k, cos, sin)
+
+
+@registered("rope", lambda x, *_: torch.empty_like(x))
+def _registered_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str, inverse: bool) -> Tensor:
+    return _rope(x, cos, sin, layout, inverse)
+
+
+@registered("rope_", lambda *_: None, mutates=("x",))
+def _registered_rope_in_place(x: Tensor, cos: Tensor, sin: Tensor, layout: str, inverse: bool) -> None:
+    _rope_in_place(x, cos, sin, layout, inverse)
+
+
+@registered("rope_qk", lambda q, k, *_: (torch.empty_like(q), torch.empty_like(k)))
+def _registered_qk(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str, inverse: bool) -> tuple[Tensor, Tensor]:
+    return _rope_qk(q, k, cos, sin, layout, inverse)
+
+
+@registered("rope_qk_", lambda *_: None, mutates=("q", "k"))
+def _registered_qk_in_place(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str, inverse: bool) -> None:
+    _rope_qk_in_place(q, k, cos, sin, layout, inverse)
 
 
 def _settle_one(
@@ -190,7 +250,8 @@ class Rope(nn.Module):
 
     head_dim: D. max_positions: rows of the tables. base: theta of the rates base^(−2i/R). rotary_dim: R, by default
     all of D. dtype: of the tables; float32 keeps angles exact at positions where a 16-bit type no longer can. The
-    tables are buffers that go where the module goes, also to another dtype, and stay out of its state.
+    tables are buffers that go where the module goes, also to another dtype, and stay out of its state. Where no kernel
+    runs, as on a CPU, the module is made of PyTorch's own operators.
     """
 
     cos: Tensor
@@ -232,7 +293,15 @@ class Rope(nn.Module):
                 f"Rope: positions are {offset} to {end - 1}; accepted are 0 to {self.max_positions - 1}, as the module "
                 f"was made with max_positions={self.max_positions}"
             )
-        return rope_qk(q, k, self.cos[offset:end], self.sin[offset:end], layout=self.layout)
+        cos, sin = self.cos[offset:end], self.sin[offset:end]
+        if not runs_here(q):
+            return _turned_by_torch(q, cos, sin, self.layout), _turned_by_torch(k, cos, sin, self.layout)
+        return rope_qk(q, k, cos, sin, layout=self.layout)
+
+
+def _turned_by_torch(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
+    """As `rope`, in PyTorch's own operators: for where no kernel runs."""
+    return _turned(x.float(), cos.float(), sin.float(), layout).to(x.dtype)
 
 
 def angle_tables(
@@ -274,8 +343,11 @@ ROPE_QK_TUNING = Tuning("rope-qk", __name__, rope_qk_rule, rope_qk_choices, by_h
 
 def rope_reference(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half-split") -> Tensor:
     """The float64 truth, on the device of `x`. Same shapes as `rope`; returns float64."""
-    half = cos.shape[-1]
-    x, c, s = x.double(), cos.double(), sin.double()
+    return _turned(x.double(), cos.double(), sin.double(), layout)
+
+
+def _turned(x: Tensor, c: Tensor, s: Tensor, layout: str) -> Tensor:
+    half = c.shape[-1]
     c, s = (c, s) if c.dim() == 2 else (c[:, None], s[:, None])
     turned, passed = x[..., : 2 * half], x[..., 2 * half :]
     a, b = (turned[..., ::2], turned[..., 1::2]) if layout == "interleaved" else turned.split(half, dim=-1)

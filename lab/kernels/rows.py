@@ -14,22 +14,47 @@ LOAD_BYTES = 16  # the widest load of a thread
 TILE_BYTES = 16_384
 MOST_PIECES = 16  # of a row that registers hold
 MOST_HELD = 128  # elements of it in each thread
+LOADS = 4  # of 16 bytes that a thread has under way of its row
+LOADS_OF_FEW = 3
+FEW_ROWS = 1024  # about as many as an H100 works on at once
+NARROW_ROW = 512  # columns; narrower rows share programs
+WIDEST_SIMPLE_ROW = 4096  # columns that one piece holds also where a kernel needs many registers for each
+MOST_THREADS = 512  # of a row that registers hold
 MOST_UNPACKED = 32  # elements of a row that a thread holds as float32, with what stands beside them
+MOST_UNPACKED_ROW = 8192  # and elements that a program does: beyond, too few programs share a multiprocessor
 HELD_BYTES = 131_072  # of a wide row that 32 warps hold without spilling: half of a multiprocessor's registers
 MOST_HELD_BYTES = 196_608  # that 16 warps hold, with twice the registers for each thread
 
 
-def row_rule(shape: tuple[int, ...], itemsize: int, *, loads: int = 2) -> Configuration:
-    """ROWS, BLOCK and warps for (M, N), M rows of N columns that registers hold: `loads` of 16 bytes a thread where a
-    program has four warps or more.
+def row_rule(shape: tuple[int, ...], itemsize: int, *, most_loads: int = LOADS) -> Configuration:
+    """ROWS, BLOCK and warps for (M, N), M rows of N columns that registers hold.
 
-    Measured on an H100: two loads are best from rows of 2 KB to 16 KB; and several short rows a program, as long as
-    every multiprocessor has work.
+    A row of another width than a power of two is held in pieces, each of one load of 16 bytes a thread: LOADS of them
+    where rows are many, from four warps on up to `most_loads`, and fewer where a multiprocessor has few rows and waits
+    for each. Measured on an H200; what rows of a power of two take is measured on an H100 too.
     """
     M, N = shape
     block = triton.next_power_of_2(N)
+    if N <= NARROW_ROW or (block == N and (N <= WIDEST_SIMPLE_ROW or most_loads == LOADS)):
+        return _even_rule(M, block, itemsize)
+    at_once = LOAD_BYTES // itemsize
+    threads = 32
+    while threads < MOST_THREADS and triton.cdiv(N, threads * at_once) > _loads(M, threads, most_loads):
+        threads *= 2
+    return Configuration.of(ROWS=1, BLOCK=threads * at_once, num_warps=threads // 32)
+
+
+def _loads(M: int, threads: int, most_loads: int) -> int:
+    if M <= FEW_ROWS:
+        return LOADS_OF_FEW
+    return most_loads if threads >= 128 else LOADS
+
+
+def _even_rule(M: int, block: int, itemsize: int) -> Configuration:
+    """Of rows that `block` columns hold in one piece: two loads a thread where a program has four warps or more; and
+    several short rows a program, as long as every multiprocessor has work."""
     rows = max(1, min(16, 2048 // block, triton.next_power_of_2(M // 256 + 1) // 2))
-    num_warps = rows * block * itemsize // (32 * 16 * loads)
+    num_warps = rows * block * itemsize // (32 * LOAD_BYTES * 2)
     return Configuration.of(ROWS=rows, BLOCK=block, num_warps=max(min(4, rows * block // 128), min(16, num_warps), 1))
 
 
@@ -56,14 +81,14 @@ def row_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration
                     yield choice
 
 
-def norm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+def norm_rule(shape: tuple[int, ...], itemsize: int, *, most_loads: int = LOADS) -> Configuration:
     """As `row_rule`, but wide rows as tiles of BLOCK columns, the first HELD of which stay in registers.
 
     Of the widest rows the tiles are larger: fewer barriers for each, which gained 6 % on an H100 at 131,072 columns.
     """
     _, N = shape
     if N <= WIDEST_REGISTER_ROW:
-        return row_rule(shape, itemsize)
+        return row_rule(shape, itemsize, most_loads=most_loads)
     return held_rule(N, itemsize, (2 if N * itemsize > HELD_BYTES else 1) * TILE_BYTES)
 
 
@@ -75,10 +100,8 @@ def held_rule(N: int, itemsize: int, tile_bytes: int) -> Configuration:
 
 def norm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (M, N): the rule's, whole rows, and tiles of wide ones, some in registers."""
-    _, N = shape
     rule = norm_rule(shape, itemsize)
-    yield rule
-    yield from (chosen for chosen in (*row_choices(shape, itemsize), *_held_choices(N, itemsize)) if chosen != rule)
+    yield from dict.fromkeys((rule, *row_choices(shape, itemsize), *_held_choices(shape[1], itemsize)))
 
 
 def _held_choices(N: int, itemsize: int) -> Iterator[Configuration]:
@@ -89,6 +112,8 @@ def _held_choices(N: int, itemsize: int) -> Iterator[Configuration]:
         for held in sorted({1, *(columns // tile for columns in (32_768, 65_536, 98_304)), triton.cdiv(N, tile)}):
             if held * tile * itemsize <= most and held * tile < N + tile:
                 yield Configuration.of(HELD=held, BLOCK=tile, num_warps=num_warps)
+    for tile, num_warps in ((4_096, 8), (8_192, 8), (16_384, 16)):  # several programs a multiprocessor
+        yield Configuration.of(HELD=1, BLOCK=tile, num_warps=num_warps)
 
 
 def shifted_choices(N: int, itemsize: int) -> Iterator[Configuration]:
@@ -144,7 +169,8 @@ def piece_constants(chosen: Configuration, M: int, N: int, itemsize: int) -> dic
     last program has fewer rows (PARTIAL), and whether a thread holds so much that it has to stay PACKED, as it came."""
     rows, block = chosen["ROWS"], chosen["BLOCK"]
     pieces = triton.cdiv(N, block)
-    packed = pieces > 1 and itemsize == 2 and rows * pieces * block > MOST_UNPACKED * 32 * chosen.num_warps
+    held = rows * pieces * block
+    packed = pieces > 1 and itemsize == 2 and held > min(MOST_UNPACKED_ROW, MOST_UNPACKED * 32 * chosen.num_warps)
     return {"PIECES": pieces, "PARTIAL": M % rows != 0, "PACKED": packed}
 
 

@@ -2,8 +2,9 @@
 
 A row of 50,257 16-bit columns begins at an address that no 16 bytes divide, another one for each row. Such a row is
 taken from the last address before it that they do divide: `shift` elements earlier. So lane l of a tile stands for
-column start + l − shift. The first and the last 16 bytes of a row may hold elements of its neighbours, or up to 14 bytes
-beyond the tensor's last: these are read, since memory is handed out by 16 bytes and more, but never written or used.
+column start + l − shift. The first and the last 16 bytes of a row may hold elements of its neighbours, or up to 14
+bytes beyond the tensor's last: these are read, since memory is handed out by 16 bytes and more, but never written or
+used.
 """
 
 import triton
@@ -38,7 +39,7 @@ def write_shifted(
     row_ptr, shift, start, y,
     N: tl.constexpr, BLOCK: tl.constexpr, INTERIOR: tl.constexpr, PASSING: tl.constexpr = False,
 ):  # fmt: skip
-    """As `read_shifted` reads, rounded to the row's dtype: whole 16 bytes at once, the row's ends element by element."""
+    """As `read_shifted` reads, rounded to the row's dtype: 16 bytes at once, but the row's ends element by element."""
     AT_ONCE: tl.constexpr = 128 // row_ptr.dtype.element_ty.primitive_bitwidth
     MODIFIER: tl.constexpr = ".cs" if PASSING else ""
     lanes = start + tl.arange(0, BLOCK)

@@ -15,9 +15,11 @@ from torch import Tensor
 
 from lab.kernels.checks import check_rows
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
+from lab.kernels.library import registered, row_result, traced
 from lab.kernels.pieces import read_pieces, write_piece
 from lab.kernels.rows import (
     MAXIMUM_COLUMNS,
+    TILE_BYTES,
     WIDEST_REGISTER_ROW,
     norm_choices,
     row_launch,
@@ -32,8 +34,8 @@ from lab.kernels.tuned import Tuning
 from lab.kernels.wide_row import once_more, read_tile, read_tiles, unit, write_tile
 
 LOG2_E = tl.constexpr(math.log2(math.e))
-WIDEST_WHOLE_ROW = 32_768  # columns that 32 warps hold as float32
-WIDE_TILE_BYTES = 65_536  # one such tile held is best on an H100; more of smaller ones leave too few registers
+WIDE_TILE_BYTES = 65_536  # one such tile held is best of the widest rows; more of smaller ones leave too few registers
+WIDEST_SHARING_BYTES = {2: 212_992, 4: 131_072}  # a row's, by element size, of which the cache holds two for each
 
 
 @triton.jit
@@ -121,9 +123,7 @@ def _softmax_shifted_kernel(
     total = tl.zeros((LANES,), tl.float32)
     held = ()
     for tile in tl.static_range(HELD):
-        x_new = read_shifted(
-            x_ptr, shift, tile * BLOCK, N, BLOCK, tile > 0 and tile < FULL, "", float("-inf")
-        )
+        x_new = read_shifted(x_ptr, shift, tile * BLOCK, N, BLOCK, tile > 0 and tile < FULL, "", float("-inf"))
         held = held + (x_new,)  # type: ignore[assignment]  # noqa: RUF005
     for tile in tl.static_range(HELD):
         largest, total = _lanes_grown(largest, total, held[tile].to(tl.float32), LANES)
@@ -154,30 +154,6 @@ def _softmax_shifted_kernel(
 
 
 @triton.jit
-def _softmax_stream_kernel(
-    x_ptr, y_ptr, M, x_stride: tl.constexpr,
-    N: tl.constexpr, TILES: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr, MASKED: tl.constexpr,
-):  # fmt: skip
-    """Rows one after another in each program, TILES of BLOCK columns each: while one is worked on the next arrives."""
-    LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
-    for row in tl.range(tl.program_id(0), M, tl.num_programs(0), num_stages=STAGES):
-        x_row = x_ptr + row.to(tl.int64) * x_stride
-        y_row = y_ptr + row.to(tl.int64) * N
-        held = read_tiles(x_row, N, TILES, BLOCK, MASKED, float("-inf"))
-        largest = tl.full((LANES,), float("-inf"), tl.float32)
-        total = tl.zeros((LANES,), tl.float32)
-        for tile in tl.static_range(TILES):
-            largest, total = _lanes_grown(largest, total, held[tile].to(tl.float32), LANES)
-        top = tl.max(largest, axis=0)
-        shares = tl.where(largest == float("-inf"), 0.0, tl.exp2((largest - top) * LOG2_E))
-        sum_of_powers = tl.sum(total * shares, axis=0)
-        scale = 1 / sum_of_powers
-        for tile in tl.static_range(TILES):
-            x_held = once_more(held[tile], sum_of_powers).to(tl.float32)
-            write_tile(y_row, tile * BLOCK, tl.exp2((x_held - top) * LOG2_E) * scale, N, BLOCK, MASKED)
-
-
-@triton.jit
 def _lanes_grown(largest, total, x, LANES: tl.constexpr):
     """The largest value of each lane and the sum relative to it, with the columns of `x` added."""
     x = tl.reshape(x, (LANES, x.shape[0] // LANES))
@@ -196,10 +172,22 @@ def softmax(x: Tensor, *, configuration: Configuration | None = None) -> Tensor:
     of `x`. Zero rows give an empty result. Raises TypeError or ValueError naming the argument, what it was and what is
     accepted, and NotImplementedError where a gradient would be needed.
     """
+    if configuration is None and traced(x):
+        y: Tensor = _registered(x)
+        return y
+    return _softmax(x, configuration)
+
+
+def _softmax(x: Tensor, configuration: Configuration | None = None) -> Tensor:
     launch = _LAUNCHES(x, options=(configuration,))
     y = result_like(x)
     launch(as_rows(x), y)
     return y
+
+
+@registered("softmax", row_result)
+def _registered(x: Tensor) -> Tensor:
+    return _softmax(x)
 
 
 def _settle(x: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
@@ -217,19 +205,20 @@ _LAUNCHES = Launches(_settle)
 
 
 def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """As other rows; wider ones on 32 warps, whole as long as these hold them as float32, else
-    one tile of them."""
+    """As other rows. Of wider ones a tile is held and the rest read again: a small tile where the cache holds two rows
+    for each multiprocessor, so that one program reads while another writes; else the largest that registers hold."""
     _, N = shape
     if N <= WIDEST_REGISTER_ROW:
         return row_rule(shape, itemsize)
-    if N <= WIDEST_WHOLE_ROW:
-        return Configuration.of(ROWS=1, BLOCK=WIDEST_WHOLE_ROW, num_warps=32)
+    if N * itemsize <= WIDEST_SHARING_BYTES[itemsize]:
+        return Configuration.of(HELD=1, BLOCK=TILE_BYTES // itemsize, num_warps=16)
     return Configuration.of(HELD=1, BLOCK=WIDE_TILE_BYTES // itemsize, num_warps=32)
 
 
 def softmax_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (M, N)."""
-    return iter(dict.fromkeys((*norm_choices(shape, itemsize), *shifted_choices(shape[1], itemsize))))
+    rule = softmax_rule(shape, itemsize)
+    return iter(dict.fromkeys((rule, *norm_choices(shape, itemsize), *shifted_choices(shape[1], itemsize))))
 
 
 SOFTMAX_TUNING = Tuning("softmax", __name__, softmax_rule, softmax_choices)

@@ -7,8 +7,10 @@ from operator import is_not, itemgetter
 from types import ModuleType
 from typing import Any
 
-# Importing torch._dynamo points them elsewhere, for its own sake.
-REBOUND_BY_COMPILING = {("torch", "manual_seed"), ("Module", "__init__"), ("Module", "__setstate__")}
+# Importing torch._dynamo points the first three elsewhere, for its own sake; of the last, `settings` takes care.
+REBOUND_BY_COMPILING = {
+    ("torch", "manual_seed"), ("Module", "__init__"), ("Module", "__setstate__"), ("sys", "excepthook"),
+}  # fmt: skip
 BUILT_IN = frozenset(vars(builtins))
 GONE = object()
 Owner = ModuleType | type

@@ -52,6 +52,14 @@ class Guard:
         left, self._left = self._left, []
         return left
 
+    def broken_by_loading(self) -> str:
+        """As `broken`, right after a profile was loaded. What libraries install when they are imported, such as a
+        callback of the garbage collector or a signal handler, is removed and told as left: nothing is timed yet."""
+        self._stock.run(())
+        if found := self._stock.tampering():
+            self._left.append(found)
+        return self.broken()
+
     def broken(self) -> str:
         """What was replaced since, or left active, which is put right; nothing where all is as it was."""
         self._stock.run(())

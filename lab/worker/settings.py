@@ -59,6 +59,7 @@ def accesses() -> Mapping[str, tuple[Read, Write]]:
         "recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
         "decimal precision": (lambda: decimal.getcontext().prec, _set_decimal_precision),
         "working directory": (os.getcwd, os.chdir),
+        "exception hook": (partial(getattr, sys, "excepthook"), partial(setattr, sys, "excepthook")),
         "cores": (partial(os.sched_getaffinity, 0), partial(os.sched_setaffinity, 0)),
         "largest address space": (
             partial(resource.getrlimit, resource.RLIMIT_AS), partial(resource.setrlimit, resource.RLIMIT_AS),

@@ -26,7 +26,7 @@ from lab.worker.launches import interpreted, seen
 from lab.worker.measure import CaseTimer, CaseTimings, Checked, Subject, Witness, rotation
 from lab.worker.ring import Ring, copies
 from lab.worker.stages import Stages
-from lab.worker.unannounced import change_one, unannounced_inputs
+from lab.worker.unannounced import change_one, scaled_to, unannounced_inputs
 
 Emit = Callable[[str, Any], None]
 Loaded = Callable[..., Any] | Exception
@@ -235,6 +235,7 @@ class SweepCase(Witness):
         if not (found := unannounced_inputs(operator, self.case.shape, dtype, self.clock.device)):
             return correctness
         kind, arguments = found
+        operator = scaled_to(operator, arguments)
         for told in (kind, "one element was changed since the call before"):
             right = check_profile(operator, subject.function, [arguments], (), in_place=profile.in_place)
             if not right.passed:
@@ -336,7 +337,8 @@ class SweepCase(Witness):
 def skip_reason(profile: Profile, device: str) -> str:
     """Why a profile cannot run here, or nothing."""
     if device not in profile.devices:
-        return "needs a CUDA GPU, and this run measures the CPU"
+        needed, measured = ("a CUDA GPU", "the CPU") if device == "cpu" else ("a CPU", "a GPU")
+        return f"needs {needed}, and this run measures {measured}"
     if profile.package and find_spec(profile.package) is None:
         extra = "models" if profile.package == "transformers" else "peers"
         return f"{profile.package} is not installed; the optional extra '{extra}' brings it"

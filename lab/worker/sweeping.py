@@ -41,7 +41,7 @@ def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, L
                     functions[planned.name, op, profile.name] = profile.implementations[op]()
                 except Exception as problem:  # a profile's fault is its own, and is told when its cell comes
                     functions[planned.name, op, profile.name] = problem
-                if found := guard.broken():
+                if found := guard.broken_by_loading():
                     functions[planned.name, op, profile.name] = Tampering(f"{found} when it was loaded")
     return guard, functions
 

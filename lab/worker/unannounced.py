@@ -4,6 +4,7 @@ Ordinary inputs forgive whoever leaves a part of them out, because any part look
 that was left out may be the one that counts.
 """
 
+from dataclasses import replace
 from os import urandom
 from typing import Any
 
@@ -36,6 +37,15 @@ def unannounced_inputs(
     generator.manual_seed(seed)
     changed = _localised(arguments[position], kind == KINDS[0], generator)
     return kind, (*arguments[:position], changed, *arguments[position + 1 :])
+
+
+def scaled_to(operator: Operator, arguments: Arguments) -> Operator:
+    """The operator with a tolerance that grows with its inputs, where no standard implementation shows what rounding
+    does to them: the errors of a sum of products grow with what is summed."""
+    if operator.standard is not None or operator.tolerance is None:
+        return operator
+    x = next(item for item in arguments if isinstance(item, Tensor) and item.is_floating_point())
+    return replace(operator, scale=operator.scale * max(1.0, float(x.double().square().mean().sqrt())))
 
 
 def change_one(arguments: Arguments) -> None:

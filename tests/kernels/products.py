@@ -10,8 +10,8 @@ def assert_product(y: Tensor, truth: Tensor, size: float, dtype: torch.dtype) ->
     """Shape, dtype, and an error within that of one rounding and of the sums.
 
     size: of a sum, its standard deviation. float32 is multiplied as tensor float 32: each product is off by its share,
-    and the errors of a sum add up like a walk, of which six standard deviations are allowed. 16-bit dtypes are multiplied
-    exactly; Triton's interpreter cuts off where it rounds to bfloat16, which an epsilon allows.
+    and the errors of a sum add up like a walk, of which six standard deviations are allowed. 16-bit dtypes are
+    multiplied exactly; Triton's interpreter cuts off where it rounds to bfloat16, which an epsilon allows.
     """
     assert y.shape == truth.shape
     assert y.dtype == dtype

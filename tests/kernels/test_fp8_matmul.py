@@ -82,7 +82,9 @@ def test_a_square_has_one_scale(shape: tuple[int, int], device: str) -> None:
     q, scale = quantize_squares(x)
     assert scale.shape == tuple(-(-size // BLOCK) for size in shape)
     assert scale[-1, -1].item() == pytest.approx(100 / 448)
-    assert ((dequantized(q, scale, BLOCK) - x.double()).abs() <= 0.07 * x.abs().double() + scale.max().item() / 500).all()
+    assert (
+        (dequantized(q, scale, BLOCK) - x.double()).abs() <= 0.07 * x.abs().double() + scale.max().item() / 500
+    ).all()
 
 
 def test_a_square_follows_rows_of_a_wider_buffer(device: str) -> None:
@@ -139,17 +141,45 @@ def test_every_choice_agrees(granularity: str, accumulation: str, device: str) -
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda a, b, s, t: fp8_matmul(a, b, s, t, granularity="group"), ValueError, "granularity is 'group'; accepted are"),
-        (lambda a, b, s, t: fp8_matmul(a, b, s, t, accumulation="exact"), ValueError, "accumulation is 'exact'; accepted"),
-        (lambda a, b, s, t: fp8_matmul(a.float(), b, s, t), TypeError, "a has a scale and dtype torch.float32; accepted is"),
-        (lambda a, b, s, t: fp8_matmul(a, b, s[:2], t), ValueError, "a_scale is torch.float32 of shape (2, 1); accepted for"),
-        (lambda a, b, s, t: fp8_matmul(a, b, s, t.double()), TypeError, "b_scale has dtype torch.float64; accepted are"),
-        (lambda a, b, s, t: fp8_matmul(a[:, :9], b, s, t), ValueError, "a has shape (4, 9) and b (5, 32); accepted are"),
+        (
+            lambda a, b, s, t: fp8_matmul(a, b, s, t, granularity="group"),
+            ValueError,
+            "granularity is 'group'; accepted are",
+        ),
+        (
+            lambda a, b, s, t: fp8_matmul(a, b, s, t, accumulation="exact"),
+            ValueError,
+            "accumulation is 'exact'; accepted",
+        ),
+        (
+            lambda a, b, s, t: fp8_matmul(a.float(), b, s, t),
+            TypeError,
+            "a has a scale and dtype torch.float32; accepted is",
+        ),
+        (
+            lambda a, b, s, t: fp8_matmul(a, b, s[:2], t),
+            ValueError,
+            "a_scale is torch.float32 of shape (2, 1); accepted for",
+        ),
+        (
+            lambda a, b, s, t: fp8_matmul(a, b, s, t.double()),
+            TypeError,
+            "b_scale has dtype torch.float64; accepted are",
+        ),
+        (
+            lambda a, b, s, t: fp8_matmul(a[:, :9], b, s, t),
+            ValueError,
+            "a has shape (4, 9) and b (5, 32); accepted are",
+        ),
         (lambda a, b, s, t: fp8_matmul(a, b, s, t, dtype=torch.int8), TypeError, "dtype is torch.int8; accepted are"),
-        (lambda a, b, s, t: fp8_matmul(a, b, s, t, s[:, 0]), ValueError, "bias is torch.float32 of shape (4,); accepted is"),
+        (
+            lambda a, b, s, t: fp8_matmul(a, b, s, t, s[:, 0]),
+            ValueError,
+            "bias is torch.float32 of shape (4,); accepted is",
+        ),
     ],
     ids=["granularity", "accumulation", "dtype", "scale", "scale dtype", "K", "result", "bias"],
-)  # fmt: skip
+)
 def test_what_it_cannot_take_is_named(
     call: Callable[..., Tensor], error: type[Exception], message: str, device: str
 ) -> None:

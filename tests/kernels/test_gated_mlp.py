@@ -82,15 +82,27 @@ def test_every_choice_agrees(device: str) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda x, g, u: gated_mlp(x.float(), g.float(), u.float()), TypeError, "x has dtype torch.float32; accepted are"),
-        (lambda x, g, u: gated_mlp(x, g, u[:-1]), ValueError, "up has shape (29, 40); accepted is that of gate, (30, 40)"),
+        (
+            lambda x, g, u: gated_mlp(x.float(), g.float(), u.float()),
+            TypeError,
+            "x has dtype torch.float32; accepted are",
+        ),
+        (
+            lambda x, g, u: gated_mlp(x, g, u[:-1]),
+            ValueError,
+            "up has shape (29, 40); accepted is that of gate, (30, 40)",
+        ),
         (lambda x, g, u: gated_mlp(x, g[:, :-1], u), ValueError, "gate.t() has shape (39, 30); accepted is (40, N)"),
-        (lambda x, g, u: gated_mlp(x, g, u.t().contiguous().t()), ValueError, "up has strides (1, 30); accepted are those"),
+        (
+            lambda x, g, u: gated_mlp(x, g, u.t().contiguous().t()),
+            ValueError,
+            "up has strides (1, 30); accepted are those",
+        ),
         (lambda x, g, u: gated_mlp(x, g, u, "none"), ValueError, "activation is 'none'; accepted are ['silu'"),
         (lambda x, g, u: gated_mlp(x, g[0], u), ValueError, "gate has shape (40,); accepted is (F, K)"),
     ],
     ids=["float32", "shape", "K", "strides", "activation", "vector"],
-)  # fmt: skip
+)
 def test_what_it_cannot_take_is_named(
     call: Callable[..., Tensor], error: type[Exception], message: str, device: str
 ) -> None:

@@ -132,13 +132,21 @@ def test_every_choice_agrees(device: str) -> None:
         (lambda a, b: matmul(a, b[:7]), ValueError, "b has shape (7, 5); accepted is (8, N), for the K of a"),
         (lambda a, b: matmul(a, b.float()), ValueError, "b has dtype torch.float32; accepted is that of a"),
         (lambda a, b: matmul(a.int(), b), TypeError, "a has dtype torch.int32; accepted are torch.float16"),
-        (lambda a, b: matmul(a, b, b[0, :3].contiguous()), ValueError, "bias has shape (3,); accepted is (5,), the N of b"),
+        (
+            lambda a, b: matmul(a, b, b[0, :3].contiguous()),
+            ValueError,
+            "bias has shape (3,); accepted is (5,), the N of b",
+        ),
         (lambda a, b: matmul(a, b, b.new_zeros(10)[::2]), ValueError, "bias has stride 2; accepted is 1 (contiguous)"),
-        (lambda a, b: matmul(a, b, activation="gelu"), ValueError, "activation is 'gelu'; accepted are ['none', 'relu'"),
+        (
+            lambda a, b: matmul(a, b, activation="gelu"),
+            ValueError,
+            "activation is 'gelu'; accepted are ['none', 'relu'",
+        ),
         (lambda a, b: matmul(a, [1]), TypeError, "b is a list; accepted is a torch.Tensor"),
     ],
     ids=["vector", "K", "dtype", "integers", "bias", "strided bias", "activation", "list"],
-)  # fmt: skip
+)
 def test_what_it_cannot_take_is_named(
     call: Callable[[Tensor, Tensor], Tensor], error: type[Exception], message: str, device: str
 ) -> None:
@@ -165,7 +173,9 @@ LARGE = [(1000, 1000, 1000), (520, 776, 328), (601, 763, 517), (4096, 512, 4096)
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", LARGE, ids=str)
-def test_on_a_gpu_it_agrees_with_float64_as_the_rule_launches_it(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
+def test_on_a_gpu_it_agrees_with_float64_as_the_rule_launches_it(
+    shape: tuple[int, int, int], dtype: torch.dtype
+) -> None:
     check(*matmul_inputs(shape, dtype, "cuda", seed=15))
 
 

@@ -19,12 +19,21 @@ from lab.kernels.rmsnorm_linear import (
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
 
 HALVES = (torch.float16, torch.bfloat16)
-SHAPES = [(1, 1, 1), (1, 33, 1500), (1, 70, 1024), (5, 70, 93), (16, 130, 200), (33, 40, 130), (64, 40, 64), (70, 40, 93)]
+SHAPES = [
+    (1, 1, 1),
+    (1, 33, 1500),
+    (1, 70, 1024),
+    (5, 70, 93),
+    (16, 130, 200),
+    (33, 40, 130),
+    (64, 40, 64),
+    (70, 40, 93),
+]
 
 
 def check(y: Tensor, truth: Tensor, dtype: torch.dtype) -> None:
-    """Within one rounding of the result, and of x · w, which adds up like a walk to that of a number of size 1; Triton's
-    interpreter cuts off where it rounds to bfloat16, always in one direction."""
+    """Within one rounding of the result, and of x · w, whose errors add up like a walk to that of a number of size 1.
+    Triton's interpreter cuts off where it rounds to bfloat16, always in one direction."""
     assert y.shape == truth.shape
     assert y.dtype == dtype
     assert y.is_contiguous()
@@ -120,16 +129,32 @@ def test_the_same_call_gives_the_same_bits(device: str) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda x, g, w: rmsnorm_linear(x.float(), g.float(), w.float()), TypeError, "x has dtype torch.float32; accepted"),
-        (lambda x, g, w: rmsnorm_linear(x, g[:-1], w), ValueError, "norm_weight has shape (95,); accepted is (96,), the"),
-        (lambda x, g, w: rmsnorm_linear(x, g, w[:, :-1]), ValueError, "weight.t() has shape (95, 40); accepted is (96, N)"),
-        (lambda x, g, w: rmsnorm_linear(x, g.float(), w), ValueError, "norm_weight has dtype torch.float32; accepted is"),
+        (
+            lambda x, g, w: rmsnorm_linear(x.float(), g.float(), w.float()),
+            TypeError,
+            "x has dtype torch.float32; accepted",
+        ),
+        (
+            lambda x, g, w: rmsnorm_linear(x, g[:-1], w),
+            ValueError,
+            "norm_weight has shape (95,); accepted is (96,), the",
+        ),
+        (
+            lambda x, g, w: rmsnorm_linear(x, g, w[:, :-1]),
+            ValueError,
+            "weight.t() has shape (95, 40); accepted is (96, N)",
+        ),
+        (
+            lambda x, g, w: rmsnorm_linear(x, g.float(), w),
+            ValueError,
+            "norm_weight has dtype torch.float32; accepted is",
+        ),
         (lambda x, g, w: rmsnorm_linear(x, g, w.t().contiguous().t()), ValueError, "weight has stride 40 in its last"),
         (lambda x, g, w: rmsnorm_linear(x, g, w, eps=-1), ValueError, "eps is -1; accepted are finite numbers from 0"),
         (lambda x, g, w: rmsnorm_linear(x, g, w[0]), ValueError, "weight has shape (96,); accepted is (N, K)"),
     ],
     ids=["float32", "norm weight", "K", "dtype", "stride", "eps", "vector"],
-)  # fmt: skip
+)
 def test_what_it_cannot_take_is_named(
     call: Callable[..., Tensor], error: type[Exception], message: str, device: str
 ) -> None:

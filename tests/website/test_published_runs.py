@@ -19,6 +19,7 @@ from lab.errors import RunError
 from lab.evidence import journal
 from lab.evidence.record import Machine, RunFinish
 from lab.evidence.source import ROOT
+from lab.verdict.judge import POLICY_VERSION
 from lab.website.site import build_site
 
 NORMS = "normalization-fusion"
@@ -130,7 +131,7 @@ def test_a_verdict_keeps_the_data_of_its_run(world):
 def test_a_verdict_page_has_claims_boundary_environment_and_policy(page):
     found = page(f"runs/{{again}}/{NORMS}")
     assert {"claims", "claim-triton-rmsnorm-beats-torch-fused", "boundary", "provenance"} <= set(found.ids)
-    for word in ("Holds for", "this one machine", "policy 3, today's", "torch 2.12.0", "refuted"):
+    for word in ("Holds for", "this one machine", f"policy {POLICY_VERSION}, today's", "torch 2.12.0", "refuted"):
         assert word in found.text, word
 
 

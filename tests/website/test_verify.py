@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import re
 import shutil
 import zipfile
@@ -17,7 +18,7 @@ from lab.cli import MOST_TOLD, main
 from lab.errors import EvidenceError
 from lab.evidence import journal
 from lab.evidence.record import Control
-from lab.verdict import statistics
+from lab.verdict import statistics, widening
 from lab.verdict.results import load_run
 from lab.website.data.published import experiment_data
 from lab.website.site import build_site
@@ -109,8 +110,8 @@ def test_a_value_that_is_changed_in_page_and_data_alike_is_named_by_its_pointer(
 
 
 def test_a_verdict_that_its_samples_do_not_give_is_named(site, told):
-    change(site / DATA, '"status": "refuted"', '"status": "supported"')
-    assert any(line.endswith('/status: published is "supported", computed "refuted"') for line in told(site))
+    change(site / DATA, '"status": "inconclusive"', '"status": "supported"')
+    assert any(line.endswith('/status: published is "supported", computed "inconclusive"') for line in told(site))
 
 
 def test_a_figure_that_points_nowhere_is_named(site, told):
@@ -169,14 +170,14 @@ def test_a_site_without_samples_cannot_be_verified(site):
 def falsify(site):
     """Lie in as many ways as there are kinds of files; returns the places."""
     lies = {
-        "a sentence's verdict": (EXPERIMENT, "refuted", "supported"),
+        "a sentence's verdict": (EXPERIMENT, "inconclusive", "supported"),
         "a curve": (EXPERIMENT, '<line class="mark whisker" x1="', '<line class="mark whisker" x1="1'),
         "a figure's pointer": (EXPERIMENT, "#/counts/cases", "#/counts/profiles"),
         "a boundary": ("experiments/normalization-fusion/cases/" + CASE + "/index.html", "H100", "H200"),
         "a count": ("index.html", "Kernel Evidence Lab", "Kernel Evidence lab"),
         "a badge": (BADGE, ">supported", ">refuted"),
         "a table": ("experiments/normalization-fusion/cells.csv", ",3,", ",4,"),
-        "the feed": ("feed.atom", "refuted", "supported"),
+        "the feed": ("feed.atom", "inconclusive", "supported"),
         "what is searched": ("search/index.js", "Kernel", "kernel"),
         "a rule": ("policy/index.html", "1.20", "1.50"),
         "a schema": ("schemas/experiment.json", "number", "string"),
@@ -331,16 +332,29 @@ def test_students_quantile_is_that_of_printed_tables(freedom, quantile):
 
 
 def test_an_interval_by_hand():
-    """Two sweeps of one round: logarithms 0.2 and 0.3, so a mean of 0.25 and 12.706 × 0.05 beside it."""
+    """Two sweeps of one round: logarithms 0.2 and 0.3, so a mean of 0.25 with 12.706 × 0.05 of the run and 1.96 × 0.4 ×
+    0.0707 between sessions beside it, in quadrature."""
     baseline, subject = [[[1.2214028e-3]], [[1.3498588e-3]]], [[[1e-3]], [[1e-3]]]
     ratio, low, high = interval(baseline, subject, 0.0)
-    assert (ratio, low, high) == pytest.approx((1.28403, 0.68025, 2.42371), rel=1e-4)
+    assert (ratio, low, high) == pytest.approx((1.28403, 0.67860, 2.42959), rel=1e-4)
 
 
 def test_the_clocks_step_widens_an_interval_that_is_narrower():
     """Nothing varies, and a step of a tenth of the shorter time leaves 7.8 % open on either side."""
     found = interval([[[2e-6]], [[2e-6]]], [[[1e-6]], [[1e-6]]], 1e-7)
-    assert found == pytest.approx((2.0, 2 / 1.078, 2 * 1.078))
+    half = math.hypot(math.log(1.078), 1.96 * 0.0015)
+    assert found == pytest.approx((2.0, 2 * math.exp(-half), 2 * math.exp(half)))
+
+
+def test_a_control_and_a_single_draw_widen_an_interval():
+    """Nothing varies: 0.1 % of the run and 1.96 × 0.15 % between sessions; 19.6 % more between draws, in quadrature;
+    and what the control is off by beyond its own interval."""
+    still = [[[2e-6]], [[2e-6]]], [[[1e-6]], [[1e-6]]], 0.0
+    alone = math.hypot(0.001, 1.96 * 0.0015)
+    assert interval(*still)[2] == pytest.approx(2 * math.exp(alone))
+    assert interval(*still, one_draw=True)[2] == pytest.approx(2 * math.exp(math.hypot(alone, 0.196)))
+    assert interval(*still, control=(-0.02, 0.005))[2] == pytest.approx(2 * math.exp(alone + 0.015))
+    assert interval(*still, control=(0.004, 0.005)) == interval(*still)
 
 
 def test_percentiles_by_hand():
@@ -378,6 +392,14 @@ def test_a_bug_in_the_central_statistics_does_not_verify_itself(run_directory, m
     assert any(
         f"/{where}: published is" in line and "a second reckoning gives" in line for line in reckoned(run_directory)
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("SESSION_SHARE", 2.0), ("SESSION_FLOOR", 0.005), ("NORMAL_QUANTILE", 3.0)]
+)
+def test_nor_does_one_in_what_widens_the_interval(run_directory, monkeypatch, name, value):
+    monkeypatch.setattr(widening, name, value)
+    assert any("/high: published is" in line for line in reckoned(run_directory))
 
 
 # --- texts ----------------------------------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 import ast
 import builtins
+import gc
 import os
 import statistics
+import sys
 import time
 import types
 from collections.abc import Callable
@@ -148,3 +150,16 @@ def test_the_insides_of_the_judges_are_watched() -> None:
     assert correctness._difference is original
     assert correctness._kind.__code__ is code
     assert torch.ones(1).double().dtype == torch.float64
+
+
+def test_what_a_library_installs_when_it_is_imported_is_removed_and_is_no_tampering() -> None:
+    guard = Guard([], libraries=[sys])
+    callback, hook = lambda phase, info: None, lambda *about: None
+    gc.callbacks.append(callback)
+    sys.excepthook = hook
+    assert guard.broken_by_loading() == ""
+    assert callback not in gc.callbacks
+    assert sys.excepthook is not hook
+    assert [told for told in guard.left() if "garbage collector" in told or "exception hook" in told]
+    gc.callbacks.append(callback)
+    assert "garbage collector" in guard.broken()

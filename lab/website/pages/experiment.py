@@ -104,7 +104,7 @@ def experiment_page(
         figure_json=speedup_figure(points, f"Speed-up over {baseline}") if points else "",
         searches=found,
         claims=tuple(claim_view(shown, claim, ledger) for claim in _able(shown)),
-        need_gpu=len(plan.claims) - len(_able(shown)),
+        need_gpu=tuple((each.name, claim_sentence(each)) for each in plan.claims if each not in _able(shown)),
         explained=explained_rows(shown, ledger),
         explained_within=per_cent(EXPLAINED_WITHIN - 1),
         every_cell=every_cell(shown, ledger),

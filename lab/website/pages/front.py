@@ -12,6 +12,7 @@ from lab.website.charts.verdicts import VerdictBar, verdict_bar
 from lab.website.data.outline import Outline
 from lab.website.figure import Figure, Ledger, Sentence, read_sentence
 from lab.website.files.schemas import data_text
+from lab.website.files.shown_tables import shown_table
 from lab.website.outputs import Attachment, Document, Gathered, Output
 from lab.website.pages.decisions import DecisionRow, decision_rows
 from lab.website.pages.established import FindingList, established
@@ -97,6 +98,7 @@ def front_pages(gathered: Gathered) -> Iterator[Output]:
             template="experiments.html" if leaf.previous else "index.html",
             view={"leaf": leaf} if leaf.previous else {"leaf": leaf, "front": front},
         )
+    yield shown_table("rivals.csv", ("claims", *OUTCOMES), ((row.about, *row.counts) for row in front.rivals))
     yield Attachment(path=DATA, content=data_text(data, DATA, "overview"))
 
 

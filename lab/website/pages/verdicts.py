@@ -47,6 +47,7 @@ class ClaimVerdicts:
     name: str
     text: str
     status: str
+    mark: str
     tally: Sentence
     subject: str
     baseline: str
@@ -172,6 +173,7 @@ def _claim(item: Judged, claim: PlannedClaim, change: Change | None, ledger: Led
         name=claim.name,
         text=claim_sentence(claim),
         status=found["status"],
+        mark=found["mark"],
         tally=supported_at(claim.name, ledger),
         subject=profile_title(item, claim.subject),
         baseline=baseline_title(item, claim),

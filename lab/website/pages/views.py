@@ -221,7 +221,7 @@ class ExperimentPage:
     figure_json: str
     searches: tuple[SearchCase, ...]  # instead of cards and chart, where it is a search for launch configurations
     claims: tuple[ClaimView, ...]
-    need_gpu: int  # claims that a CPU cannot speak of
+    need_gpu: tuple[tuple[str, str], ...]  # claims that a CPU cannot speak of: name, sentence
     explained: tuple[tuple[ExplainedRow, ...], ...]  # by case
     explained_within: str
     every_cell: EveryCell
