@@ -39,6 +39,7 @@ class CaseVerdict:
     baseline_p50: Figure | None
     ratio: Figure | None
     interval: Figure | None
+    pooled: Sentence  # over several runs; figures point into trust/data.json
     noise: Figure | None
     status: str
     mark: str
