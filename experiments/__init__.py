@@ -3,6 +3,8 @@
 from experiments.cheating_kernels import CHEATING_KERNELS
 from experiments.configuration_search import CONFIGURATION_SEARCH
 from experiments.cpu_fused_calls import CPU_FUSED_CALLS
+from experiments.decode_attention import DECODE_ATTENTION
+from experiments.flash_attention import FLASH_ATTENTION
 from experiments.fp8_gemm import FP8_GEMM
 from experiments.fp8_quantization import FP8_QUANTIZATION
 from experiments.gated_mlp import GATED_MLP_FUSION
@@ -31,6 +33,8 @@ EXPERIMENTS = (
     GATED_MLP_FUSION,
     RMSNORM_LINEAR_FUSION,
     FP8_GEMM,
+    FLASH_ATTENTION,
+    DECODE_ATTENTION,
     MEMORY_PRIMITIVES,
     HEADLINE_TABLES,
     TRITON_VS_CUDA,

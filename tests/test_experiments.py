@@ -9,6 +9,7 @@ from lab.definition.experiment import CEILINGS
 from lab.definition.plan import ITEMSIZES, planned
 from lab.errors import PlanError
 from lab.evidence.codec import from_data, to_data
+from lab.kernels.attention import MOST_FEATURES
 from lab.worker.correctness import check_profile
 
 EXPERIMENTS = load_experiments()
@@ -81,7 +82,7 @@ def test_it_survives_the_trip_through_plain_data(experiment: Experiment) -> None
 
 # Triton's interpreter cuts a float32 off where it makes it bfloat16. One such error goes unnoticed, but what is made of
 # the result has its tolerance for a rounding.
-ROUGH_WHEN_INTERPRETED = {"triton-unfused"}
+ROUGH_WHEN_INTERPRETED = {"triton-unfused", "triton-flash-attention", "triton-decode-attention"}
 
 
 # Of the cheats, tests/worker/test_cheating.py says what they compute.
@@ -93,6 +94,8 @@ def test_each_profile_computes_what_its_operator_says(experiment: Experiment, sh
     for operator, dtype, rank in {(case.operator, case.dtype, len(case.shape)) for case in experiment.cases}:
         seeds = (1, 2, 3)
         small = (*(1, 2, 1)[: rank - 2], *shape) if rank > 3 else (*shape, 64)[:rank]
+        if "attention" in operator.name:
+            small = (*small[:-1], min(small[-1], MOST_FEATURES))
         inputs = [operator.inputs(small, getattr(torch, dtype), device, seed) for seed in seeds]
         for profile in experiment.profiles:
             if operator.name not in profile.implementations or profile.package or "compile" in profile.name:

@@ -1,4 +1,4 @@
-"""What attention operators share: what they demand of queries, keys and values, and how the features are cut."""
+"""What attention operators share: what they demand of queries, keys and values, and the heads that kernels know."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,8 @@ from torch import Tensor
 from lab.kernels.checks import check_adjacent, check_tensor, interpreting
 
 HALVES = (torch.float16, torch.bfloat16)
-MOST_FEATURES = 256
+HEAD_SIZES = (64, 80, 96, 128, 256)
+MOST_FEATURES = HEAD_SIZES[-1]
 NARROWEST_DOT = 16  # features that a product of tiles takes at least
 LOG2_E = tl.constexpr(math.log2(math.e))
 WIDENED = tl.constexpr(interpreting())  # Triton's interpreter would multiply bfloat16 as if its bits were integers
@@ -32,14 +33,22 @@ def sizes_of(shape: Sequence[int]) -> tuple[int, int, int, int, int, int]:
     return B, q_heads, k_heads, lengths[0], lengths[-1], D
 
 
-def feature_tiles(D: int) -> tuple[int, int]:
-    """The powers of two that D features are cut into, each at least what a product of tiles takes; no second: 0."""
-    if D <= NARROWEST_DOT:
-        return NARROWEST_DOT, 0
-    whole = triton.next_power_of_2(D)
-    head = whole // 2
-    tail = max(NARROWEST_DOT, triton.next_power_of_2(D - head))
-    return (head, tail) if tail < head else (whole, 0)
+def whole_features(D: int) -> int:
+    """The head size of a kernel that takes D features."""
+    return next(size for size in HEAD_SIZES if size >= D)
+
+
+def aligned(x: Tensor, features: int) -> Tensor:
+    """`x` with so many features, zeros behind its own, and rows at multiples of 16 elements: itself where it is so."""
+    if (
+        x.shape[-1] == features
+        and x.data_ptr() % 16 == 0
+        and all(step % 16 == 0 for size, step in zip(x.shape[:-1], x.stride()[:-1], strict=True) if size > 1)
+    ):
+        return x
+    whole = x.new_zeros((*x.shape[:-1], features))
+    whole[..., : x.shape[-1]] = x
+    return whole
 
 
 def checked_scale(op: str, scale: float | None, features: int) -> float:

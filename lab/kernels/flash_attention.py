@@ -6,11 +6,14 @@ position i + Sk − Sq, so that the last query stands at the last key. Sums are 
 dtype of v before they meet the values, and the result is rounded once. A query that sees no key gives zeros, and −inf
 as its log-sum-exp. Tri Dao et al., "FlashAttention", 2022; "FlashAttention-2", 2023.
 
-On a Hopper GPU a kernel of its own takes the calls that it can (`flash_attention_hopper.py`); the one here takes all.
+Kernels know heads of 64, 80, 96, 128 and 256 features, in rows at multiples of 16 elements; others are copied. On a
+Hopper GPU a kernel of its own takes the calls that it can (`flash_attention_hopper.py`); the one here takes all. On an
+H200 it is at 500 TFLOP/s where that one is at 740. Triton 3.6's own warp specialisation of it compiles, and hangs.
 """
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -22,20 +25,23 @@ from torch import Tensor
 from lab.kernels.attention import (
     LOG2_E,
     Window,
+    aligned,
     check_counts,
     check_heads_of,
     check_together,
     checked_scale,
     checked_window,
     dot,
-    feature_tiles,
     sizes_of,
+    whole_features,
 )
-from lab.kernels.flash_attention_hopper import FEATURES, HopperLaunch, hopper_rule, hopper_takes
+from lab.kernels.flash_attention_hopper import FEATURES, HopperLaunch, hopper_choices, hopper_rule, hopper_takes
 from lab.kernels.launch import Configuration, Launch, Launches, nothing
 from lab.kernels.traffic import Traffic
 
 COUNTS = ["Sq", "Sk", "left", "right", "heads", "heads_all", "row_tiles", "group", "lse_head"]
+HEADS_AND_TAILS = {64: (64, 0), 80: (64, 16), 96: (64, 32), 128: (128, 0), 256: (256, 0)}  # powers of two
+FEW_ROWS = 384  # of queries: up to so many, small tiles are faster, and no warps that only load
 CACHED_BYTES = 16 * 2**20  # of keys and values that programs running together may share in the L2 cache
 
 
@@ -44,7 +50,7 @@ def _flash_attention_kernel(
     q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, q_starts_ptr, k_starts_ptr, prefix_ptr, scale,
     Sq, Sk, left, right, heads, heads_all, row_tiles, group, lse_head,
     q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row, o_batch, o_head, o_row,
-    RATIO: tl.constexpr, D: tl.constexpr, HEAD: tl.constexpr, TAIL: tl.constexpr, PACKED: tl.constexpr,
+    RATIO: tl.constexpr, HEAD: tl.constexpr, TAIL: tl.constexpr, PACKED: tl.constexpr,
     RIGHT: tl.constexpr, LEFT: tl.constexpr, PREFIX: tl.constexpr,
     ROWS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
@@ -87,10 +93,11 @@ def _flash_attention_kernel(
     first_row = row_tile * ROWS
     rows = first_row + tl.arange(0, ROWS)
     inside = rows < Sq
-    features = tl.arange(0, HEAD)
+    features = tl.arange(0, HEAD)[None, :]
+    tail = HEAD + tl.arange(0, TAIL)[None, :] if TAIL else features
     q_rows = q_ptr + rows.to(tl.int64)[:, None] * q_row
-    q = _load(q_rows, features, inside[:, None], D, HEAD, True)
-    q_tail = _load(q_rows, HEAD + tl.arange(0, TAIL), inside[:, None], D, HEAD + TAIL, True) if TAIL else q
+    q = tl.load(q_rows + features, mask=inside[:, None], other=0.0)
+    q_tail = tl.load(q_rows + tail, mask=inside[:, None], other=0.0) if TAIL else q
 
     offset = Sk - Sq  # the last query sees what the last key's position allows
     first, whole_first = 0, 0
@@ -123,49 +130,46 @@ def _flash_attention_kernel(
         acc, acc_tail, top, total = _over_keys(
             acc, acc_tail, top, total, q, q_tail, k_ptr, v_ptr, k_row, v_row,
         rows, Sk, offset, left, right, prefix, qk_scale,
-            first, whole_first, D, HEAD, TAIL, RIGHT, LEFT, PREFIX, True, KEYS,
+            first, whole_first, HEAD, TAIL, RIGHT, LEFT, PREFIX, True, KEYS,
         )  # fmt: skip
     acc, acc_tail, top, total = _over_keys(
         acc, acc_tail, top, total, q, q_tail, k_ptr, v_ptr, k_row, v_row,
         rows, Sk, offset, left, right, prefix, qk_scale,
-        whole_first, whole_end, D, HEAD, TAIL, RIGHT, LEFT, PREFIX, False, KEYS,
+        whole_first, whole_end, HEAD, TAIL, RIGHT, LEFT, PREFIX, False, KEYS,
     )  # fmt: skip
     acc, acc_tail, top, total = _over_keys(
         acc, acc_tail, top, total, q, q_tail, k_ptr, v_ptr, k_row, v_row,
         rows, Sk, offset, left, right, prefix, qk_scale,
-        whole_end, end, D, HEAD, TAIL, RIGHT, LEFT, PREFIX, True, KEYS,
+        whole_end, end, HEAD, TAIL, RIGHT, LEFT, PREFIX, True, KEYS,
     )  # fmt: skip
 
     nothing_seen = total == 0
     tl.store(lse_ptr + rows, tl.where(nothing_seen, float("-inf"), top * scale + tl.log(total)), mask=inside)
     share = 1 / tl.where(nothing_seen, 1.0, total)
     o_rows = o_ptr + rows.to(tl.int64)[:, None] * o_row
-    o_mask = inside[:, None] & (features < D)[None, :] if HEAD > D else inside[:, None]
-    tl.store(o_rows + features[None, :], (acc * share[:, None]).to(o_ptr.dtype.element_ty), mask=o_mask)
+    tl.store(o_rows + features, (acc * share[:, None]).to(o_ptr.dtype.element_ty), mask=inside[:, None])
     if TAIL:
-        tail = HEAD + tl.arange(0, TAIL)
-        tail_mask = inside[:, None] & (tail < D)[None, :] if HEAD + TAIL > D else inside[:, None]
-        tl.store(o_rows + tail[None, :], (acc_tail * share[:, None]).to(o_ptr.dtype.element_ty), mask=tail_mask)
+        tl.store(o_rows + tail, (acc_tail * share[:, None]).to(o_ptr.dtype.element_ty), mask=inside[:, None])
 
 
 @triton.jit
 def _over_keys(
     acc, acc_tail, top, total, q, q_tail, k_ptr, v_ptr, k_row, v_row, rows, Sk, offset, left, right, prefix, qk_scale,
-    first, end, D: tl.constexpr, HEAD: tl.constexpr, TAIL: tl.constexpr,
+    first, end, HEAD: tl.constexpr, TAIL: tl.constexpr,
     RIGHT: tl.constexpr, LEFT: tl.constexpr, PREFIX: tl.constexpr, CUT: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """The running sums with the tiles of keys from `first` to `end` added; CUT: the mask may reach into them."""
-    features = tl.arange(0, HEAD)
-    tail = HEAD + tl.arange(0, TAIL) if TAIL else features
+    features = tl.arange(0, HEAD)[None, :]
+    tail = HEAD + tl.arange(0, TAIL)[None, :] if TAIL else features
     for tile in range(first, end):
         keys = tile * KEYS + tl.arange(0, KEYS)
         there = (keys < Sk)[:, None]
         k_rows = k_ptr + keys.to(tl.int64)[:, None] * k_row
         v_rows = v_ptr + keys.to(tl.int64)[:, None] * v_row
-        k = _load(k_rows, features, there, D, HEAD, CUT)
+        k = _load(k_rows + features, there, CUT)
         scores = dot(q, k.T, tl.zeros((rows.shape[0], KEYS), tl.float32))
         if TAIL:
-            scores = dot(q_tail, _load(k_rows, tail, there, D, HEAD + TAIL, CUT).T, scores)
+            scores = dot(q_tail, _load(k_rows + tail, there, CUT).T, scores)
         if CUT:
             seen = _seen(rows, keys, Sk, offset, left, right, prefix, RIGHT, LEFT, PREFIX)
             scores = tl.where(seen, scores, float("-inf"))
@@ -178,22 +182,17 @@ def _over_keys(
         total = total * shrink + tl.sum(p, 1)
         acc = acc * shrink[:, None]
         p = p.to(q.dtype)
-        acc = dot(p, _load(v_rows, features, there, D, HEAD, CUT), acc)
+        acc = dot(p, _load(v_rows + features, there, CUT), acc)
         if TAIL:
             acc_tail = acc_tail * shrink[:, None]
-            acc_tail = dot(p, _load(v_rows, tail, there, D, HEAD + TAIL, CUT), acc_tail)
+            acc_tail = dot(p, _load(v_rows + tail, there, CUT), acc_tail)
         top = higher
     return acc, acc_tail, top, total
 
 
 @triton.jit
-def _load(rows_ptr, features, there, D: tl.constexpr, WIDTH: tl.constexpr, CUT: tl.constexpr):
-    if WIDTH > D:
-        mask = (features < D)[None, :] & there if CUT else (features < D)[None, :] & (there | True)
-        return tl.load(rows_ptr + features[None, :], mask=mask, other=0.0)
-    if CUT:
-        return tl.load(rows_ptr + features[None, :], mask=there, other=0.0)
-    return tl.load(rows_ptr + features[None, :])
+def _load(pointers, there, CUT: tl.constexpr):
+    return tl.load(pointers, mask=there, other=0.0) if CUT else tl.load(pointers)
 
 
 @triton.jit
@@ -270,10 +269,12 @@ def _settle(
     left, right = _check(op, q, k, v, causal, window)
     if not q.numel():
         return nothing
+    if not _all_aligned(q, k, v):
+        return partial(_by_way_of_copies, causal=causal, window=window, configuration=configuration)
     sizes = (q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3])
     o = torch.empty_like(q, device="meta")
     fits = hopper_takes(q, k, v, o)
-    chosen = configuration or (hopper_rule if fits else plain_rule)(sizes, q.itemsize)
+    chosen = configuration or (hopper_rule if fits and q.shape[2] > FEW_ROWS else plain_rule)(sizes, q.itemsize)
     if "WARPGROUPS" in dict(chosen.constants):
         if not fits:
             raise ValueError(
@@ -294,6 +295,8 @@ def _settle_prefixed(
     check_counts(op, "prefix", prefix, (q.shape[0],), q)
     if not q.numel():
         return nothing
+    if not _all_aligned(q, k, v):
+        return partial(_by_way_of_copies, causal=causal, window=window, configuration=configuration)
     sizes = (q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3])
     o = torch.empty_like(q, device="meta")
     chosen = configuration or plain_rule(sizes, q.itemsize)
@@ -319,12 +322,48 @@ def _settle_packed(
         raise ValueError(f"{op}: longest is {longest!r}; accepted is an int from 0")
     if not q.numel() or not longest:
         return nothing
+    if not _all_aligned(q, k, v):
+        return partial(
+            _packed_by_way_of_copies, longest=longest, causal=causal, window=window, configuration=configuration
+        )
     o = torch.empty_like(q, device="meta")
     sizes = (sequences, q.shape[1], k.shape[1], longest, max(1, k.shape[0] // sequences), q.shape[2])
     chosen = configuration or plain_rule(sizes, q.itemsize)
     as_batch = tuple(x.transpose(0, 1)[None] for x in (q, k, v, o))
     launch = _launch(q, sizes, left, right, chosen, as_batch, prefixed=False, packed_rows=q.shape[0])
     return lambda q, k, v, o, lse, q_starts, k_starts, scale: launch(q, k, v, o, lse, q_starts, k_starts, q, scale)
+
+
+def _all_aligned(*tensors: Tensor) -> bool:
+    return all(aligned(x, whole_features(x.shape[-1])) is x for x in tensors)
+
+
+def _by_way_of_copies(
+    q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, scale: float, prefix: Tensor | None, **how: Any
+) -> None:
+    """Of tensors whose features or rows the kernels do not know. Loads of single elements, which they would need,
+    ended with an error of the GPU, and take several times as long as copies."""
+    whole_q, whole_k, whole_v = (aligned(x, whole_features(x.shape[-1])) for x in (q, k, v))
+    whole_o, whole_lse = flash_attention_lse(whole_q, whole_k, whole_v, prefix=prefix, scale=scale, **how)
+    o.copy_(whole_o[..., : q.shape[-1]])
+    lse.copy_(whole_lse)
+
+
+def _packed_by_way_of_copies(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    o: Tensor,
+    lse: Tensor,
+    q_starts: Tensor,
+    k_starts: Tensor,
+    scale: float,
+    **how: Any,
+) -> None:
+    whole_q, whole_k, whole_v = (aligned(x, whole_features(x.shape[-1])) for x in (q, k, v))
+    whole_o, whole_lse = flash_attention_packed(whole_q, whole_k, whole_v, q_starts, k_starts, scale=scale, **how)
+    o.copy_(whole_o[..., : q.shape[-1]])
+    lse.copy_(whole_lse)
 
 
 _LAUNCHES = Launches(_settle)
@@ -339,13 +378,12 @@ def _launch(
     """The launch of the kernel above for (B, Hq, Hk, Sq, Sk, D), on tensors (B, H, S, D) of these strides."""
     B, q_heads, k_heads, Sq, Sk, D = sizes
     row_tiles = triton.cdiv(Sq, chosen["ROWS"])
-    head, tail = feature_tiles(D)
     return Launch(
         _flash_attention_kernel, row_tiles * B * q_heads, first.get_device(),
         Sq, Sk, left or 0, right or 0, q_heads, B * q_heads, row_tiles, heads_together(sizes, first.itemsize),
         packed_rows or Sq, *(step for x in tensors for step in x.stride()[:3]),
         num_warps=chosen.num_warps, num_stages=chosen.num_stages,
-        RATIO=q_heads // k_heads, D=D, HEAD=head, TAIL=tail, PACKED=packed_rows > 0,
+        RATIO=q_heads // k_heads, HEAD=HEADS_AND_TAILS[D][0], TAIL=HEADS_AND_TAILS[D][1], PACKED=packed_rows > 0,
         RIGHT=right is not None, LEFT=left is not None, PREFIX=prefixed, ROWS=chosen["ROWS"], KEYS=chosen["KEYS"],
     )  # fmt: skip
 
@@ -369,31 +407,23 @@ def _check(op: str, q: Tensor, k: Tensor, v: Tensor, causal: bool, window: Windo
 
 
 def plain_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """Rows and keys of a tile of the kernel above."""
+    """Rows and keys of a tile of the kernel above, swept on an H200."""
     _, _, _, Sq, _, D = sizes_of(shape)
-    rows = 128 if Sq > 64 else 64
-    if D <= 64:
-        return Configuration.of(ROWS=rows, KEYS=64, num_warps=rows // 32, num_stages=3)
-    return Configuration.of(ROWS=rows, KEYS=64, num_warps=rows // 16, num_stages=2 if D > 128 else 3)
+    if D > 128:
+        return Configuration.of(ROWS=128, KEYS=64, num_warps=8, num_stages=2)
+    if D == 96 or Sq <= FEW_ROWS:
+        return Configuration.of(ROWS=64, KEYS=64, num_warps=4, num_stages=3)
+    return Configuration.of(ROWS=128, KEYS=64, num_warps=4 if D == 80 else 8, num_stages=3)
 
 
 def flash_attention_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (B, Hq, Hk, S, D) or (B, Hq, Hk, Sq, Sk, D)."""
     *_, D = shape
     if D in FEATURES:
-        for warpgroups in (2, 3) if D == 64 else (2,):
-            for keys, stages in ((128, 2), (64, 3)) if D < 256 else ((64, 2),):
-                for soft, turns in product((0, 1), repeat=2):
-                    yield Configuration.of(
-                        WARPGROUPS=warpgroups, KEYS=keys, SOFT=soft, TURNS=turns, num_warps=4, num_stages=stages
-                    )
-    yield plain_rule(shape, itemsize)
-    for rows in (64, 128):
-        for keys in (32, 64, 128):
-            for warps in (4, 8):
-                for stages in (2, 3):
-                    if keys * D * stages <= 128 * 256:
-                        yield Configuration.of(ROWS=rows, KEYS=keys, num_warps=warps, num_stages=stages)
+        yield from hopper_choices(shape)
+    for rows, keys, warps, stages in product((64, 128), (32, 64, 128), (4, 8), (2, 3)):
+        if keys * D * stages <= 128 * 256:
+            yield Configuration.of(ROWS=rows, KEYS=keys, num_warps=warps, num_stages=stages)
 
 
 def flash_attention_reference(
@@ -445,8 +475,8 @@ def flash_attention_inputs(
 
 
 def flash_attention_traffic(shape: tuple[int, ...], itemsize: int, *, causal: bool = False) -> Traffic:
-    """Least work for (B, Hq, Hk, S, D) or (B, Hq, Hk, Sq, Sk, D): read q, k and v once, write o once; two products of 2·D operations for
-    each score that the mask leaves. Exponentials are not counted, as is usual."""
+    """Least work for (B, Hq, Hk, S, D) or (B, Hq, Hk, Sq, Sk, D): read q, k and v once, write o once; two products of
+    2·D operations for each score that the mask leaves. Exponentials are not counted, as is usual."""
     B, q_heads, k_heads, Sq, Sk, D = sizes_of(shape)
     queries, keys = B * q_heads * Sq * D, B * k_heads * Sk * D
     scores = Sq * Sk

@@ -12,11 +12,24 @@ Tried on the way to this form, by looking at the machine code:
 - Shares that pass that wait as 16-bit values are packed once more afterwards: they pass as float32.
 - A loop of its own for the tiles that the mask cuts costs such packing in both loops, and registers: there is one loop
   with a branch around the mask.
-- Three warpgroups have 160 registers a thread: enough for 64 features and 128 keys, not for 128 features.
+- Two warpgroups have 240 registers a thread, enough for 128 features and 128 keys; four have 112, enough for 64 each.
+
+Tried on an H200 (two to four warpgroups, TFLOP/s; FlashAttention-4 in the same run: 720 for 128 features, 497 for 64):
+- Rows are rescaled only where their largest score has grown by more than 2^8, behind a branch, and each thread sums its
+  own part of a row to the end: 128 features 690 → 740, causal 645 → 699, 64 features 439 → 459.
+- 64 features: four warpgroups of 64 keys 508, three or two of 128 keys 456 and 459. The exponentials take as long as
+  the products there, and more warpgroups hide more of what each waits for.
+- Letting the warpgroups take turns at the products: +1 to 7 % with four of them, nothing with two.
+- Every fourth or eighth power by a polynomial on the multiply-add units: 3 to 17 % slower, for instructions are scarce.
+- A program for each multiprocessor that takes tile after tile: +1 to 3 % without a mask, −7 % under a causal one.
+- Of three and four warpgroups the compiler of Triton 3.6 still moves some waits before the softmax: a data-dependent
+  trap instead of the branch made it wait after each product.
 """
 
 import math
+from collections.abc import Iterator
 from copy import copy
+from itertools import product
 from typing import Any
 
 import torch
@@ -33,7 +46,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from lab.kernels.launch import Configuration, Launch, multiprocessors
+from lab.kernels.launch import Configuration, Launch, capability, multiprocessors
 
 LOG2_E = gl.constexpr(math.log2(math.e))
 LN_2 = gl.constexpr(math.log(2))
@@ -48,36 +61,12 @@ SHRINK_32 = gl.constexpr(
     + " DONE: }"
 )
 SHRINK_32_OPERANDS = gl.constexpr(",".join(["=f"] * 32 + ["f"] * 64))
-
-
-def _powers(count: int, soft: int) -> str:
-    """PTX for 2^x of so many x <= 0, the last `soft` of them by a polynomial on the multiply-add units."""
-    lines = [".reg .f32 x, t, r, p; .reg .b32 n, b;"]
-    lines += [f"ex2.approx.ftz.f32 ${i}, ${i + count};" for i in range(count - soft)]
-    for i in range(count - soft, count):
-        lines.append(
-            f"max.ftz.f32 x, ${i + count}, 0fC2FC0000; add.rn.ftz.f32 t, x, 0f4B400000; "
-            "sub.rn.ftz.f32 r, t, 0f4B400000; sub.rn.ftz.f32 r, x, r; "
-            "fma.rn.ftz.f32 p, r, 0f3D634C1C, 0f3E76026B; fma.rn.ftz.f32 p, p, r, 0f3F317CEF; "
-            "fma.rn.ftz.f32 p, p, r, 0f3F7FFFAD; mov.b32 n, t; mov.b32 b, p; shl.b32 n, n, 23; add.s32 b, b, n; "
-            f"mov.b32 ${i}, b;"
-        )
-    return "{ " + " ".join(lines) + " }"
-
-
-EXP2_4 = gl.constexpr(_powers(4, 0))
-EXP2_4_1 = gl.constexpr(_powers(4, 1))
-EXP2_8_1 = gl.constexpr(_powers(8, 1))
+POWERS = gl.constexpr("; ".join(f"ex2.approx.ftz.f32 ${i}, ${i + 4}" for i in range(4)) + ";")
 
 
 @gluon.jit
-def _exp2(x, SOFT: gl.constexpr):
-    if SOFT == 8:
-        return gl.inline_asm_elementwise(
-            EXP2_8_1, "=f,=f,=f,=f,=f,=f,=f,=f,f,f,f,f,f,f,f,f", [x], dtype=gl.float32, is_pure=True, pack=8
-        )
-    ASM: gl.constexpr = EXP2_4_1 if SOFT == 4 else EXP2_4
-    return gl.inline_asm_elementwise(ASM, "=f,=f,=f,=f,f,f,f,f", [x], dtype=gl.float32, is_pure=True, pack=4)
+def _exp2(x):
+    return gl.inline_asm_elementwise(POWERS, "=f,=f,=f,=f,f,f,f,f", [x], dtype=gl.float32, is_pure=True, pack=4)
 
 
 @gluon.jit
@@ -159,7 +148,7 @@ def _masked(s, n, rows, offset, Sk, left, right, KEYS: gl.constexpr, RIGHT: gl.c
 
 
 @gluon.jit
-def _softmax(s, top, qk_scale, MASKED: gl.constexpr, SOFT: gl.constexpr):
+def _softmax(s, top, qk_scale, MASKED: gl.constexpr):
     """Shares of the keys relative to the largest score so far, or to one before that is at most 2^SLACK below it."""
     higher = gl.maximum(top, gl.max(s, axis=1))
     grown = (higher - top) * qk_scale > SLACK
@@ -167,7 +156,7 @@ def _softmax(s, top, qk_scale, MASKED: gl.constexpr, SOFT: gl.constexpr):
     anchor = higher * qk_scale
     if MASKED:
         anchor = gl.where(higher == float("-inf"), 0.0, anchor)
-    p = _exp2(s * qk_scale - anchor[:, None], SOFT)
+    p = _exp2(s * qk_scale - anchor[:, None])
     shrink = gl.where(grown, gl.exp2(top * qk_scale - anchor), 1.0)
     return p, higher, shrink
 
@@ -193,7 +182,7 @@ def _step(
     q, buffers, count, n, cut, o, p, top, total,
     rows, offset, Sk, left, right, qk_scale,
     WHICH: gl.constexpr, WARPGROUPS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr,
-    RIGHT: gl.constexpr, LEFT: gl.constexpr, SOFT: gl.constexpr, TURNS: gl.constexpr,
+    RIGHT: gl.constexpr, LEFT: gl.constexpr, TURNS: gl.constexpr,
     S_LAYOUT: gl.constexpr, P_LAYOUT: gl.constexpr,
 ):  # fmt: skip
     """Key tile n. The products run while the softmax does: the scores of this tile are begun, then the values of the
@@ -216,7 +205,7 @@ def _step(
     mbarrier.arrive(k_empty.index(stage), count=1)
     if (RIGHT or LEFT) and cut:
         s = _masked(s, n, rows, offset, Sk, left, right, KEYS, RIGHT, LEFT)
-    p_next, top, shrink = _softmax(s, top, qk_scale, RIGHT or LEFT, SOFT)
+    p_next, top, shrink = _softmax(s, top, qk_scale, RIGHT or LEFT)
     total = total * gl.convert_layout(shrink, gl.SliceLayout(1, total.type.layout))[:, None] + _sums(p_next)
     # All of the softmax is among what the wait returns, and a branch lies between, or the compilers would wait first.
     mbarrier.wait(v_full.index(before), ((count - 1) // STAGES) & 1)
@@ -230,7 +219,7 @@ def _step(
 def _compute(
     results, buffers, counts, qk_scale,
     WHICH: gl.constexpr, WARPGROUPS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
-    RIGHT: gl.constexpr, LEFT: gl.constexpr, RAGGED: gl.constexpr, SOFT: gl.constexpr, TURNS: gl.constexpr,
+    RIGHT: gl.constexpr, LEFT: gl.constexpr, RAGGED: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
     """A warpgroup that computes 64 rows of each tile."""
     o_desc, lse_ptr = results
@@ -281,7 +270,7 @@ def _compute(
         if RIGHT or LEFT or RAGGED:
             s = _masked(s, mine - 1, rows, offset, Sk, left, right, KEYS, RIGHT, LEFT)
         top = gl.full([64], float("-inf"), gl.float32, ROW)
-        p_first, top, _ = _softmax(s, top, qk_scale, RIGHT or LEFT or RAGGED, SOFT)
+        p_first, top, _ = _softmax(s, top, qk_scale, RIGHT or LEFT or RAGGED)
         total = _sums(p_first)
         p = gl.convert_layout(p_first.to(q.dtype), P_LAYOUT)
         o = gl.zeros([64, D], gl.float32, O_LAYOUT)
@@ -298,7 +287,7 @@ def _compute(
             o, p, top, total = _step(
                 q, buffers, count, n, cut, o, p, top, total,
                 rows, offset, Sk, left, right, qk_scale,
-                WHICH, WARPGROUPS, KEYS, STAGES, RIGHT, LEFT, SOFT, TURNS, S_LAYOUT, P_LAYOUT,
+                WHICH, WARPGROUPS, KEYS, STAGES, RIGHT, LEFT, TURNS, S_LAYOUT, P_LAYOUT,
             )  # fmt: skip
             count += 1
         last = (count - 1) % STAGES
@@ -327,7 +316,7 @@ def _flash_attention_hopper_kernel(
     q_desc, k_desc, v_desc, o_desc, lse_ptr, scale,
     Sq, Sk, left, right, row_tiles, group, heads_all, heads, tiles,
     RATIO: gl.constexpr, WARPGROUPS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
-    RIGHT: gl.constexpr, LEFT: gl.constexpr, RAGGED: gl.constexpr, SOFT: gl.constexpr, TURNS: gl.constexpr,
+    RIGHT: gl.constexpr, LEFT: gl.constexpr, RAGGED: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
     """64 rows a computing warpgroup, WARPGROUPS of them a program, and one warp that loads for all."""
     q_smem = gl.allocate_shared_memory(q_desc.dtype, [WARPGROUPS, 1, 1, 64, D], q_desc.layout)
@@ -359,8 +348,8 @@ def _flash_attention_hopper_kernel(
     if WARPGROUPS == 2:
         gl.warp_specialize(
             [
-                (_compute, (results, buffers, counts, qk_scale, 0, 2, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
-                (_compute, (results, buffers, counts, qk_scale, 1, 2, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
+                (_compute, (results, buffers, counts, qk_scale, 0, 2, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, TURNS)),
+                (_compute, (results, buffers, counts, qk_scale, 1, 2, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, TURNS)),
                 (_load, (inputs, buffers, counts, RATIO, 2, KEYS, STAGES, RIGHT, LEFT)),
             ],
             [4, 1],
@@ -369,9 +358,9 @@ def _flash_attention_hopper_kernel(
     elif WARPGROUPS == 3:
         gl.warp_specialize(
             [
-                (_compute, (results, buffers, counts, qk_scale, 0, 3, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
-                (_compute, (results, buffers, counts, qk_scale, 1, 3, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
-                (_compute, (results, buffers, counts, qk_scale, 2, 3, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
+                (_compute, (results, buffers, counts, qk_scale, 0, 3, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, TURNS)),
+                (_compute, (results, buffers, counts, qk_scale, 1, 3, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, TURNS)),
+                (_compute, (results, buffers, counts, qk_scale, 2, 3, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, TURNS)),
                 (_load, (inputs, buffers, counts, RATIO, 3, KEYS, STAGES, RIGHT, LEFT)),
             ],
             [4, 4, 1],
@@ -380,10 +369,10 @@ def _flash_attention_hopper_kernel(
     else:
         gl.warp_specialize(
             [
-                (_compute, (results, buffers, counts, qk_scale, 0, 4, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
-                (_compute, (results, buffers, counts, qk_scale, 1, 4, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
-                (_compute, (results, buffers, counts, qk_scale, 2, 4, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
-                (_compute, (results, buffers, counts, qk_scale, 3, 4, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, SOFT, TURNS)),
+                (_compute, (results, buffers, counts, qk_scale, 0, 4, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, TURNS)),
+                (_compute, (results, buffers, counts, qk_scale, 1, 4, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, TURNS)),
+                (_compute, (results, buffers, counts, qk_scale, 2, 4, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, TURNS)),
+                (_compute, (results, buffers, counts, qk_scale, 3, 4, KEYS, D, STAGES, RIGHT, LEFT, RAGGED, TURNS)),
                 (_load, (inputs, buffers, counts, RATIO, 4, KEYS, STAGES, RIGHT, LEFT)),
             ],
             [4, 4, 4, 1],
@@ -419,16 +408,16 @@ class HopperLaunch(Launch):
             Sq, Sk, left or 0, right or 0, row_tiles, group, B * q_heads, q_heads, tiles, num_warps=WARPS,
             RATIO=q_heads // k_heads, WARPGROUPS=warpgroups, KEYS=keys, D=D, STAGES=chosen.num_stages,
             RIGHT=right is not None, LEFT=left is not None, RAGGED=Sk % keys != 0,
-            SOFT=chosen["SOFT"], TURNS=bool(chosen["TURNS"]),
+            TURNS=bool(chosen["TURNS"]),
         )  # fmt: skip
 
-    def _launch(self, *arguments: Any) -> None:
+    def __call__(self, *arguments: Any) -> None:
         described = []
         for descriptor, tensor in zip(self._descriptors, arguments, strict=False):
             mine = copy(descriptor)  # made anew each time it would cost more than the launch
             mine.base = tensor
             described.append(mine)
-        super()._launch(*described, *arguments[len(described) :])
+        super().__call__(*described, *arguments[len(described) :])
 
 
 def _descriptor(x: Tensor, rows: int) -> TensorDescriptor:
@@ -443,7 +432,7 @@ def _descriptor(x: Tensor, rows: int) -> TensorDescriptor:
 
 def hopper_takes(q: Tensor, k: Tensor, v: Tensor, o: Tensor) -> bool:
     """Whether the kernel above can take these: on a Hopper GPU, with features and strides that it knows."""
-    if not q.is_cuda or torch.cuda.get_device_capability(q.device) != (9, 0):
+    if capability(q.get_device()) != (9, 0):
         return False
     return q.shape[-1] in FEATURES and k.shape[2] > 0 and all(_copyable(x) for x in (q, k, v, o))
 
@@ -456,8 +445,15 @@ def _copyable(x: Tensor) -> bool:
 
 
 def hopper_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """How to launch (B, Hq, Hk, Sq, Sk, D)."""
+    """How to launch (B, Hq, Hk, Sq, Sk, D), swept on an H200."""
     D = shape[-1]
     if D <= 64:
-        return Configuration.of(WARPGROUPS=3, KEYS=128, SOFT=0, TURNS=1, num_warps=WARPS, num_stages=2)
-    return Configuration.of(WARPGROUPS=2, KEYS=128 if D <= 128 else 64, SOFT=0, TURNS=1, num_warps=WARPS, num_stages=2)
+        return Configuration.of(WARPGROUPS=4, KEYS=64, TURNS=1, num_warps=WARPS, num_stages=6)
+    return Configuration.of(WARPGROUPS=2, KEYS=128 if D <= 128 else 64, TURNS=1, num_warps=WARPS, num_stages=2)
+
+
+def hopper_choices(shape: tuple[int, ...]) -> Iterator[Configuration]:
+    """What a search may try for (B, Hq, Hk, Sq, Sk, D): as many warpgroups as have the registers."""
+    forms = {64: ((2, 128, 4), (3, 128, 2), (4, 64, 4), (4, 64, 6)), 128: ((2, 128, 2), (2, 64, 4)), 256: ((2, 64, 2),)}
+    for (warpgroups, keys, stages), turns in product(forms[shape[-1]], (0, 1)):
+        yield Configuration.of(WARPGROUPS=warpgroups, KEYS=keys, TURNS=turns, num_warps=WARPS, num_stages=stages)

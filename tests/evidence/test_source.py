@@ -12,6 +12,9 @@ from lab.evidence.source import ROOT, child_environment, commit_digest, commit_o
 FILES = {
     "lab/run.py": "print('run')\n",
     "lab/kernels/rmsnorm.py": "print('kernel')\n",
+    "lab/kernels/cuda/rmsnorm.cu": "int run();\n",
+    "lab/kernels/cuda/rows.cuh": "// shared\n",
+    "lab/kernels/cuda/notes.md": "not compiled\n",
     "experiments/norms.py": "print('experiment')\n",
     "experiments/mine/kernels.py": "print('a part of it')\n",
     "experiments/audits/papers.py": "print('no measurement')\n",
@@ -25,6 +28,8 @@ FILES = {
 MEASURED = (
     "lab/run.py",
     "lab/kernels/rmsnorm.py",
+    "lab/kernels/cuda/rmsnorm.cu",
+    "lab/kernels/cuda/rows.cuh",
     "experiments/norms.py",
     "experiments/mine/kernels.py",
     "pyproject.toml",

@@ -75,7 +75,7 @@ def test_each_sequence_has_a_length_of_its_own(splits: int, device: str) -> None
 @pytest.mark.parametrize("page", [8, 16, 64, 128])
 @pytest.mark.parametrize("splits", [1, 3])
 def test_a_cache_of_pages_in_any_order(splits: int, page: int, device: str) -> None:
-    q, k, v, table, lengths = decode_attention_paged_inputs((3, 4, 2, 256, 32, page), torch.float16, device, seed=5)
+    q, k, v, table, lengths = decode_attention_paged_inputs((3, 4, 2, 256, 32), torch.float16, device, 5, page=page)
     lengths[1], lengths[2] = 77, 0
     table[1, -(-77 // page) :] = 2**30  # what the table holds beyond a length is not read
     o = decode_attention_paged(q, k, v, table, lengths, configuration=launch(splits))
@@ -84,7 +84,7 @@ def test_a_cache_of_pages_in_any_order(splits: int, page: int, device: str) -> N
 
 
 def test_a_cache_of_pages_gives_what_the_same_keys_in_a_row_give(device: str) -> None:
-    q, k, v, table, lengths = decode_attention_paged_inputs((2, 4, 2, 96, 32, 16), torch.float16, device, seed=6)
+    q, k, v, table, lengths = decode_attention_paged_inputs((2, 4, 2, 96, 32), torch.float16, device, 6, page=16)
     rows = [x[table.long()].flatten(1, 2).transpose(1, 2) for x in (k, v)]
     paged = decode_attention_paged(q, k, v, table, lengths, configuration=launch(2))
     assert torch.equal(paged, decode_attention(q, *rows, configuration=launch(2)))
@@ -155,7 +155,7 @@ def test_what_it_refuses(
 
 
 def test_what_it_refuses_of_pages(device: str) -> None:
-    q, k, v, table, lengths = decode_attention_paged_inputs((2, 4, 2, 64, 16, 16), torch.float16, device, seed=13)
+    q, k, v, table, lengths = decode_attention_paged_inputs((2, 4, 2, 64, 16), torch.float16, device, 13, page=16)
     with pytest.raises(
         TypeError, match=r"decode_attention_paged: table has dtype torch\.int64; accepted is torch\.int32"
     ):
@@ -173,6 +173,7 @@ def test_what_it_refuses_of_pages(device: str) -> None:
         ((1, 28, 4, 131_072, 128), 66),
         ((64, 28, 4, 4096, 128), 1),
         ((1, 32, 8, 64, 128), 1),
+        ((1, 32, 8, 1024, 128), 16),
         ((1, 8, 1, 131_072, 128), 256),
     ],
 )
@@ -199,7 +200,8 @@ def test_the_traffic_is_one_read_of_the_cache() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 @pytest.mark.parametrize(
-    "shape", [(3, 28, 4, 5000, 128), (1, 32, 8, 70_001, 64), (7, 8, 8, 999, 80), (2, 16, 2, 3000, 256)]
+    "shape",
+    [(3, 28, 4, 5000, 128), (1, 32, 8, 70_001, 64), (7, 8, 8, 999, 80), (2, 16, 2, 3000, 256), (2, 6, 2, 700, 33)],
 )
 def test_on_a_gpu_it_agrees_with_float64(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     q, k, v = decode_attention_inputs(shape, dtype, "cuda", seed=14)
@@ -214,7 +216,7 @@ def test_on_a_gpu_it_agrees_with_float64(shape: tuple[int, ...], dtype: torch.dt
 @pytest.mark.parametrize("page", [16, 64, 256])
 def test_on_a_gpu_pages_agree_with_float64(page: int) -> None:
     q, k, v, table, lengths = decode_attention_paged_inputs(
-        (4, 28, 4, 4096, 128, page), torch.bfloat16, "cuda", seed=15
+        (4, 28, 4, 4096, 128), torch.bfloat16, "cuda", 15, page=page
     )
     lengths[1] = 1234
     o = decode_attention_paged(q, k, v, table, lengths)

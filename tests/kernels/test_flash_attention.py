@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lab.kernels.attention import feature_tiles
+from lab.kernels.attention import aligned, whole_features
 from lab.kernels.flash_attention import (
     flash_attention,
     flash_attention_choices,
@@ -139,10 +139,16 @@ def test_heads_may_follow_tokens_in_memory_or_be_a_part_of_a_wider_tensor(device
     assert o.stride() == other.stride()
     assert torch.equal(o, truth)
     packed = torch.randn((2, 40, 3, 8, 32), device=device).half()
-    parts = [packed[:, :, part, 1:5].transpose(1, 2) for part in range(3)]
-    check(*parts, causal=True)
+    q_part, k_part, v_part = (packed[:, :, part, 1:5].transpose(1, 2) for part in range(3))
+    check(q_part, k_part, v_part, causal=True)
     shared = k[:, :1].expand(2, 2, 40, 32)
     check(q, shared, shared)
+
+
+def test_rows_at_any_distance(device: str) -> None:
+    q, k, v = (torch.randn((1, 2, 50, 73), device=device).half()[..., 3:67] for _ in "qkv")
+    check(q, k, v, causal=True)
+    check(q, k, v, causal=True, prefix=torch.tensor([20], dtype=torch.int32, device=device))
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.5, 2])
@@ -265,17 +271,33 @@ def test_what_it_refuses_of_packed_sequences(device: str) -> None:
 
 
 def test_a_launch_for_a_hopper_gpu_is_refused_where_it_cannot_run(heads: tuple[Tensor, Tensor, Tensor]) -> None:
+    wide = [torch.cat([x] * 5, dim=-1) for x in heads]  # 80 features
     with pytest.raises(ValueError, match="for a Hopper GPU, 64, 128 or 256 features"):
-        flash_attention(*heads, configuration=hopper_rule((2, 4, 2, 8, 8, 16), 2))
+        flash_attention(*wide, configuration=hopper_rule((2, 4, 2, 8, 8, 64), 2))
 
 
-@pytest.mark.parametrize(
-    ("features", "tiles"),
-    [(1, (16, 0)), (16, (16, 0)), (20, (32, 0)), (64, (64, 0)), (80, (64, 16)),
-     (96, (64, 32)), (100, (128, 0)), (192, (128, 64)), (256, (256, 0))],
-)  # fmt: skip
-def test_features_are_cut_into_powers_of_two_with_little_to_spare(features: int, tiles: tuple[int, int]) -> None:
-    assert feature_tiles(features) == tiles
+def test_heads_of_other_sizes_are_given_zeros_and_rows_are_moved_apart(device: str) -> None:
+    assert [whole_features(D) for D in (1, 64, 65, 80, 96, 97, 128, 129, 256)] == [
+        64,
+        64,
+        80,
+        80,
+        96,
+        128,
+        128,
+        256,
+        256,
+    ]
+    x = torch.randn((2, 3, 5, 40), device=device)
+    whole = aligned(x, 64)
+    assert whole.shape == (2, 3, 5, 64)
+    assert torch.equal(whole[..., :40], x)
+    assert whole[..., 40:].eq(0).all()
+    fitting = torch.randn((2, 5, 3, 64), device=device).transpose(1, 2)
+    assert aligned(fitting, 64) is fitting
+    odd = torch.randn((2, 3, 5, 72), device=device)[..., :64]
+    assert aligned(odd, 64) is not odd
+    assert torch.equal(aligned(odd, 64), odd)
 
 
 def test_heads_go_together_as_far_as_the_cache_holds_their_keys() -> None:
@@ -307,7 +329,7 @@ def test_the_traffic_is_of_the_scores_that_the_mask_leaves() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 @pytest.mark.parametrize("mask", [*MASKS, {"causal": True, "window": (300, None)}], ids=str)
-@pytest.mark.parametrize("features", [64, 80, 128, 256])
+@pytest.mark.parametrize("features", [40, 64, 80, 128, 200, 256])
 def test_on_a_gpu_it_agrees_with_float64_at_odd_lengths(
     features: int, mask: dict[str, Any], dtype: torch.dtype
 ) -> None:

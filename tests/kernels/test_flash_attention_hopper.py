@@ -4,11 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+import torch
 
 from lab.evidence.source import ROOT
-from lab.kernels.flash_attention_hopper import hopper_rule
+from lab.kernels.flash_attention import flash_attention_inputs
+from lab.kernels.flash_attention_hopper import HopperLaunch, hopper_rule
+from lab.kernels.launch import Launch
 
 COMPILING = """
 import json, sys
@@ -31,12 +35,13 @@ for features, constants, stages in json.load(sys.stdin):
     signature = {name: signature[name] for name in kernel.arg_names}
     places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
     source = GluonASTSource(kernel, signature, places)
-    print(json.dumps(get_sass(compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4}).asm["cubin"])))
+    compiled = compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
+    print(json.dumps(get_sass(compiled.asm["cubin"])))
 """
 
 
 @pytest.mark.parametrize("features", [64, 128, 256])
-def test_no_register_is_spilled_and_the_softmax_runs_beside_the_products(
+def test_it_multiplies_by_warpgroups_and_spills_no_register(
     features: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Compiled for an H100, which needs none, in a process of its own: in this one kernels are interpreted."""
@@ -60,9 +65,20 @@ def test_no_register_is_spilled_and_the_softmax_runs_beside_the_products(
         code = json.loads(listing)
         assert "HGMMA" in code
         assert "STL" not in code
-        # Each warpgroup's loop waits for its scores, takes all their powers, and only then waits for the sum.
-        after_scores = code.split("WARPGROUP.DEPBAR.LE gsb0, 0x1")[1:]
-        assert len(after_scores) == chosen["WARPGROUPS"]
-        for rest in after_scores:
-            softmax = rest.split("WARPGROUP.DEPBAR.LE gsb0, 0x0")[0]
-            assert softmax.count("MUFU.EX2") >= 64 * chosen["KEYS"] // 128
+        assert code.count("USETMAXREG") >= chosen["WARPGROUPS"]
+
+
+def test_a_call_describes_its_own_tensors_to_the_copy_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(Launch, "__call__", lambda self, *arguments: seen.append(arguments))
+    shape = (2, 4, 2, 600, 128)
+    first, second = (flash_attention_inputs(shape, torch.bfloat16, "cpu", seed) for seed in (1, 2))
+    launch = HopperLaunch(*first, torch.empty_like(first[0]), None, 0, 1, hopper_rule(shape, 2))
+    for tensors in (first, second):
+        o, lse = torch.empty_like(tensors[0]), torch.empty(tensors[0].shape[:3])
+        launch(*tensors, o, lse, 0.1)
+        *described, lse_passed, scale = seen.pop()
+        assert all(one.base is tensor for one, tensor in zip(described, (*tensors, o), strict=True))
+        assert [one.block_shape[2] for one in described] == [64, 128, 128, 64]
+        assert [one.shape[1] for one in described] == [4, 2, 2, 4]
+        assert (lse_passed is lse, scale) == (True, 0.1)

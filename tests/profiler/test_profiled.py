@@ -83,6 +83,15 @@ def test_a_profiles_fault_is_told_and_costs_its_own_counters(ranges: list[str], 
     assert ranges[-1] == f"{CASE}|plain"
 
 
+def test_a_profile_in_cuda_is_skipped_where_nothing_compiles_it(
+    ranges: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lab.worker.sweep_case.missing_compiler", lambda: "nvcc is not on this machine")
+    found = list(show(SMALL, [doubling("cuda-cpp", absent, needs_nvcc=True), PLAIN], "cpu", Guard([])))
+    assert found == [("cuda-cpp", "nvcc is not on this machine")]
+    assert ranges[-1] == f"{CASE}|plain"
+
+
 def test_what_a_profile_replaced_is_put_right_before_the_next_also_where_it_failed(ranges: list[str]) -> None:
     original = torch.relu
 

@@ -16,7 +16,10 @@ from triton.compiler import ASTSource, CompiledKernel
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
+from lab.kernels import cuda_build, cuda_launch
+from lab.kernels.cuda_launch import CudaKernel
 from lab.worker.compiled import describe, making_of
+from lab.worker.launches import seen
 from lab.worker.ptx import code_digest
 
 pytestmark = pytest.mark.compiles
@@ -164,3 +167,30 @@ def test_the_labs_own_kernel_is_described_on_a_gpu() -> None:
     assert 8 <= found.registers_per_thread <= 255
     assert found.spills == 0
     assert found.configuration["N"] == "1024"
+
+
+def test_a_cuda_kernel_is_seen_and_described_and_its_compilation_is_counted() -> None:
+    kernel = CudaKernel(
+        name="softmax_cuda", registers_per_thread=40, spilled_bytes=8, shared_bytes=256, threads=224,
+        configuration=(("vectors", "4"), ("compiler", "release 13.0")), code_sha256="ab",
+    )  # fmt: skip
+    calls: list[int] = []
+
+    def call() -> None:
+        if not calls:
+            for listen in cuda_build.compile_listeners:
+                listen(1.5)
+        calls.append(1)
+        for listen in cuda_launch.launch_listeners:
+            listen(kernel)
+
+    making = making_of(call, again=True)
+    assert making.compile_seconds == 1.5
+    (found,) = making.compiled
+    assert (found.name, found.registers_per_thread, found.spills, found.shared_bytes) == ("softmax_cuda", 40, 2, 256)
+    assert (found.warps, found.configuration["compiler"], found.code_sha256) == (7, "release 13.0", "ab")
+    with seen() as names:
+        call()
+    assert names == {"softmax_cuda"}
+    assert not cuda_build.compile_listeners
+    assert not cuda_launch.launch_listeners

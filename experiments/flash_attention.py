@@ -1,0 +1,286 @@
+"""How fast is attention that never stores its scores, in Triton, beside the libraries' own?"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from lab import Case, Claim, Experiment, Operator, Profile
+from lab.kernels.flash_attention import (
+    flash_attention,
+    flash_attention_inputs,
+    flash_attention_reference,
+    flash_attention_traffic,
+)
+
+
+def sdpa(q: Tensor, k: Tensor, v: Tensor, causal: bool, backend: SDPBackend) -> Tensor:
+    """PyTorch's attention by one backend alone; a CPU has none of them, and takes its own."""
+    backends = [backend] if q.is_cuda else [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
+    if backend == SDPBackend.EFFICIENT_ATTENTION:  # takes no groups of query heads
+        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) if len(x[0]) < len(q[0]) else x for x in (k, v))
+    with sdpa_kernel(backends):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+
+
+def full_standard(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return sdpa(q, k, v, False, SDPBackend.FLASH_ATTENTION)
+
+
+def causal_standard(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return sdpa(q, k, v, True, SDPBackend.FLASH_ATTENTION)
+
+
+# A result is a mean of thousands of values and so far below one: the scale keeps the tolerance to its size. Two
+# epsilons: the shares are rounded before they meet the values, and the result once more.
+EDGES = ("zeros", "tiny-scale", "strided")
+FULL = Operator(
+    name="attention",
+    inputs=flash_attention_inputs,
+    reference=flash_attention_reference,
+    traffic=flash_attention_traffic,
+    tolerance=2,
+    scale=0.02,
+    standard=full_standard,
+    edges=EDGES,
+)
+CAUSAL = Operator(
+    name="attention-causal",
+    inputs=flash_attention_inputs,
+    reference=partial(flash_attention_reference, causal=True),
+    traffic=partial(flash_attention_traffic, causal=True),
+    tolerance=2,
+    scale=0.02,
+    standard=causal_standard,
+    edges=EDGES,
+)
+# A name of its own, because not every backend takes groups of query heads, nor would the math backend's copies fit.
+GROUPED = Operator(
+    name="attention-causal-grouped",
+    inputs=flash_attention_inputs,
+    reference=partial(flash_attention_reference, causal=True),
+    traffic=partial(flash_attention_traffic, causal=True),
+    tolerance=2,
+    scale=0.02,
+    standard=causal_standard,
+    edges=EDGES,
+)
+MASKS = {"attention": False, "attention-causal": True, "attention-causal-grouped": True}
+EVENLY = ("attention", "attention-causal")
+
+
+def loaded(load: Callable[[bool], Callable[..., Any]], names: tuple[str, ...]) -> dict[str, Callable[[], Any]]:
+    return {name: partial(load, MASKS[name]) for name in names}
+
+
+def load_sdpa(backend: SDPBackend, causal: bool) -> Callable[..., Any]:
+    return lambda q, k, v: sdpa(q, k, v, causal, backend)
+
+
+def load_triton(causal: bool) -> Callable[..., Any]:
+    return lambda q, k, v: flash_attention(q, k, v, causal=causal)
+
+
+def load_fa4(causal: bool) -> Callable[..., Any]:
+    from flash_attn.cute.interface import flash_attn_func
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Its axes are (B, S, H, D): views of the same memory."""
+        found = flash_attn_func(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), causal=causal)
+        o: Tensor = found[0] if isinstance(found, tuple) else found
+        return o.transpose(1, 2)
+
+    return attend
+
+
+LONG_FULL = Case(
+    operator=FULL, shape=(2, 16, 16, 8192, 128), dtype="bfloat16",
+    description="two sequences of 8192 tokens, 16 heads of 128 features; every token sees every other",
+)  # fmt: skip
+LONG_CAUSAL = Case(
+    operator=CAUSAL, shape=(2, 16, 16, 8192, 128), dtype="bfloat16",
+    description="the same, each token seeing those before it, as a language model reads a prompt",
+)  # fmt: skip
+NARROW_FULL = Case(
+    operator=FULL, shape=(4, 8, 8, 4096, 64), dtype="bfloat16",
+    description="heads of 64 features, where exponentials take as long as the products",
+)  # fmt: skip
+NARROW_CAUSAL = Case(
+    operator=CAUSAL, shape=(4, 16, 16, 4096, 64), dtype="bfloat16",
+    description="causal attention over heads of 64 features",
+)  # fmt: skip
+WIDE_FULL = Case(
+    operator=FULL, shape=(2, 8, 8, 4096, 256), dtype="bfloat16",
+    description="heads of 256 features",
+)  # fmt: skip
+PROMPT = Case(
+    operator=GROUPED, shape=(1, 28, 4, 4096, 128), dtype="bfloat16",
+    description="a prompt of 4096 tokens in Qwen2.5-7B: seven query heads share one head of keys",
+)  # fmt: skip
+CASES = (LONG_FULL, LONG_CAUSAL, NARROW_FULL, NARROW_CAUSAL, WIDE_FULL, PROMPT)
+WIDE_HEADS = (LONG_FULL, LONG_CAUSAL)
+NARROW_HEADS = (NARROW_FULL, NARROW_CAUSAL)
+
+MATH = Profile(
+    name="sdpa-math",
+    title="SDPA math",
+    technique="scaled_dot_product_attention pinned to its math backend: scores and shares are stored, B·H·S·S of each.",
+    hypothesis="Slowest by far, and with memory that grows with the square of the length.",
+    signal="Matrix products and softmax as kernels of their own; peak memory of several times B·H·S·S elements.",
+    implementations=loaded(partial(load_sdpa, SDPBackend.MATH), EVENLY),
+    devices=("cuda",),
+)
+EFFICIENT = Profile(
+    name="sdpa-efficient",
+    title="SDPA memory-efficient",
+    technique="scaled_dot_product_attention pinned to the memory-efficient backend, from xFormers.",
+    hypothesis="Slower than the flash backend; it takes masks that others refuse.",
+    signal="One kernel on the Tensor cores of the generation before.",
+    implementations=loaded(partial(load_sdpa, SDPBackend.EFFICIENT_ATTENTION), EVENLY),
+    devices=("cuda",),
+)
+FLASH = Profile(
+    name="sdpa-flash",
+    title="SDPA flash",
+    technique="scaled_dot_product_attention pinned to the flash backend: FlashAttention-2, PyTorch's default.",
+    hypothesis="What a user has without asking; written for the GPUs before Hopper, at about half of what one can do.",
+    signal="One kernel; Tensor pipe near half busy.",
+    implementations=loaded(partial(load_sdpa, SDPBackend.FLASH_ATTENTION), tuple(MASKS)),
+    devices=("cuda",),
+)
+CUDNN = Profile(
+    name="sdpa-cudnn",
+    title="SDPA cuDNN",
+    technique="scaled_dot_product_attention pinned to the cuDNN backend, which is written for Hopper.",
+    hypothesis="The fastest that PyTorch has on this GPU, though not its default.",
+    signal="One kernel of cuDNN's, with warps that only load.",
+    implementations=loaded(partial(load_sdpa, SDPBackend.CUDNN_ATTENTION), tuple(MASKS)),
+    devices=("cuda",),
+)
+FA4 = Profile(
+    name="fa4",
+    title="FlashAttention-4",
+    technique="flash_attn_func of the flash-attn-4 package, in CuTe: its kernel for Hopper, as published.",
+    hypothesis="The strongest rival that a user can install.",
+    signal="One kernel of its own; Tensor pipe busiest of all rivals.",
+    implementations=loaded(load_fa4, tuple(MASKS)),
+    devices=("cuda",),
+    package="flash_attn",
+)
+KERNELS = "_flash_attention_hopper_kernel or _flash_attention_kernel"
+TRITON = Profile(
+    name="triton-flash-attention",
+    title="Triton flash attention",
+    technique=(
+        "One Gluon kernel on a Hopper GPU: one warp loads by TMA, two to four warpgroups compute, each taking the "
+        "softmax of one tile while its products of the next run; elsewhere one Triton kernel."
+    ),
+    hypothesis="Level with the best rival at 128 features; ahead at 64, where more warpgroups hide the exponentials.",
+    signal="The lab's own kernel; Tensor pipe as busy as a rival's; memory for the result and 4 bytes a row alone.",
+    implementations=loaded(load_triton, tuple(MASKS)),
+    kernels=dict.fromkeys(MASKS, KERNELS),
+    devices=("cuda",),
+)
+
+KEEPS_UP = tuple(
+    Claim(
+        name=f"triton-attention-keeps-up-with-{rival.name}",
+        text=(
+            "The Triton flash attention is at least 0.95 times as fast as "
+            f"{rival.title} over 8192 tokens of 128 features, full and causal."
+        ),
+        subject=TRITON, baseline=rival, cases=WIDE_HEADS, threshold=0.95,
+    )
+    for rival in (CUDNN, FA4)
+)  # fmt: skip
+BEATS_FLASH = Claim(
+    name="triton-attention-beats-sdpa-flash",
+    text=(
+        "The Triton flash attention is at least 1.6 times as fast as PyTorch's flash backend over 8192 tokens of 128 "
+        "features, full and causal."
+    ),
+    subject=TRITON, baseline=FLASH, cases=WIDE_HEADS, threshold=1.6,
+)  # fmt: skip
+CLAIMS = (
+    *KEEPS_UP,
+    BEATS_FLASH,
+    *(
+        Claim(
+            name=f"narrow-triton-attention-matches-{rival.name}",
+            text=f"On heads of 64 features the Triton flash attention is at least as fast as {rival.title}.",
+            subject=TRITON, baseline=rival, cases=NARROW_HEADS, threshold=1.0,
+        )
+        for rival in (CUDNN, FA4)
+    ),
+    *(
+        Claim(
+            name=f"wide-triton-attention-matches-{rival.name}",
+            text=f"On heads of 256 features the Triton flash attention is at least as fast as {rival.title}.",
+            subject=TRITON, baseline=rival, cases=(WIDE_FULL,), threshold=1.0,
+        )
+        for rival in (CUDNN, FA4)
+    ),
+    *(
+        Claim(
+            name=f"grouped-triton-attention-matches-{rival.name}",
+            text=(
+                "Over a prompt of 4096 tokens in Qwen2.5-7B the Triton flash attention is at least as fast as "
+                f"{rival.title}."
+            ),
+            subject=TRITON, baseline=rival, cases=(PROMPT,), threshold=1.0,
+        )
+        for rival in (CUDNN, FA4)
+    ),
+    Claim(
+        name="triton-attention-beats-sdpa-efficient",
+        text="The Triton flash attention is at least twice as fast as PyTorch's memory-efficient backend.",
+        subject=TRITON, baseline=EFFICIENT, cases=(*WIDE_HEADS, *NARROW_HEADS), threshold=2.0,
+    ),
+    Claim(
+        name="triton-attention-beats-sdpa-math",
+        text="Over 4096 tokens the Triton flash attention is at least five times as fast as PyTorch's math backend.",
+        subject=TRITON, baseline=MATH, cases=NARROW_HEADS, threshold=5.0,
+    ),
+    Claim(
+        name="cudnn-attention-beats-sdpa-flash",
+        text="PyTorch's cuDNN backend is at least 1.5 times as fast as its flash backend, which it takes by default.",
+        subject=CUDNN, baseline=FLASH, cases=WIDE_HEADS, threshold=1.5,
+    ),
+)  # fmt: skip
+
+FLASH_ATTENTION = Experiment(
+    name="flash-attention",
+    title="Flash Attention",
+    question="Can attention in Triton keep up with the fastest kernels for Hopper, without storing its scores?",
+    importance=(
+        "Attention compares every token with every other. Stored, the scores take B·H·S·S elements, for 8192 tokens "
+        "and 32 heads `4 GiB` a copy; flash attention keeps a tile of them on chip, and needs only the result. On a "
+        "Hopper GPU its products reach the Tensor cores' limit only while other warps load and the exponentials are "
+        "taken at the same time, which is why PyTorch's default backend, written before, is at half of it. The "
+        "experiment asks whether that takes CUDA, or whether Triton, with its layouts in the open (Gluon), is enough."
+    ),
+    focus="Overlap of products and softmax",
+    cases=CASES,
+    profiles=(MATH, EFFICIENT, FLASH, CUDNN, FA4, TRITON),
+    claims=CLAIMS,
+    headlines=(*KEEPS_UP, BEATS_FLASH),
+    does_not_show=(
+        "The backward pass, or any gradient.",
+        "Sliding windows, prefixes and packed sequences: they are tested, but no rival of the list takes all of them.",
+        "Few queries over many keys: a tile of queries is one program here, and a library that splits the keys is "
+        "ahead, at 128 queries over 8192 keys by a third.",
+        "Float8, which the libraries' kernels take too.",
+        "Automatic warp specialisation by Triton itself: in Triton 3.6 such a kernel compiles, and hangs.",
+        "A claim about memory: peak memory is measured and shown beside each implementation.",
+    ),
+    metrics={
+        "Latency": ("p50 latency", "p95 latency", "speed-up vs each baseline, with interval"),
+        "Throughput": ("TFLOP/s over the scores that the mask leaves", "Tensor pipe use (profiler)"),
+        "Memory": ("peak memory of one call beyond its inputs",),
+        "Validation": ("error against float64", "noise ratio (p95 / p50)"),
+    },
+    scopes=("device_cold", "graph"),
+)
