@@ -72,6 +72,9 @@ class Launch:
         self._compiled: tuple[Any, ...] = ()
 
     def __call__(self, *arguments: Any) -> None:
+        self._launch(*arguments)
+
+    def _launch(self, *arguments: Any) -> None:
         # Who listens to Triton's launches hears of these too, by Triton's own way of launching.
         if self._run is None or runtime.launch_enter_hook.calls or torch.cuda.current_device() != self._device:
             self._launch_by_triton(arguments)
