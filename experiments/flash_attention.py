@@ -20,6 +20,8 @@ from lab.kernels.flash_attention import (
 def sdpa(q: Tensor, k: Tensor, v: Tensor, causal: bool, backend: SDPBackend) -> Tensor:
     """PyTorch's attention by one backend alone; a CPU has none of them, and takes its own."""
     backends = [backend] if q.is_cuda else [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
+    if backend == SDPBackend.EFFICIENT_ATTENTION:  # takes no groups of query heads
+        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) if len(x[0]) < len(q[0]) else x for x in (k, v))
     with sdpa_kernel(backends):
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
 
@@ -255,7 +257,7 @@ FLASH_ATTENTION = Experiment(
     question="Can attention in Triton keep up with the fastest kernels for Hopper, without storing its scores?",
     importance=(
         "Attention compares every token with every other. Stored, the scores take B·H·S·S elements, for 8192 tokens "
-        "and 32 heads 4 GiB a copy; flash attention keeps a tile of them on chip, and needs only the result. On a "
+        "and 32 heads `4 GiB` a copy; flash attention keeps a tile of them on chip, and needs only the result. On a "
         "Hopper GPU its products reach the Tensor cores' limit only while other warps load and the exponentials are "
         "taken at the same time, which is why PyTorch's default backend, written before, is at half of it. The "
         "experiment asks whether that takes CUDA, or whether Triton, with its layouts in the open (Gluon), is enough."

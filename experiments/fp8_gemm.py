@@ -25,14 +25,16 @@ def gemm(granularity: str) -> Operator:
     """The product of what the float8 stand for, quantised before: its error is that of the product alone.
 
     The result is rounded once to bfloat16, by half an epsilon. Over K the matrix units keep about 14 bits of a sum's
-    mantissa: beside 1 that is below an epsilon of bfloat16. torch._scaled_mm is the measure where it is not.
+    mantissa: at a K of 8192, for a sum of size 1, that errs by a quarter of an epsilon of bfloat16 as a standard
+    deviation, and by more the longer the sum is. Six of them, and twice that at a K of 19,000, are within four
+    epsilons.
     """
     return Operator(
         name=f"fp8-gemm-{granularity}",
         inputs=partial(fp8_matmul_inputs, granularity=granularity),
         reference=partial(fp8_matmul_reference, granularity=granularity),
         traffic=fp8_matmul_traffic,
-        tolerance=2,
+        tolerance=5,
         output_dtype="bfloat16",
         edges=("zeros",),
     )
@@ -52,9 +54,10 @@ def linear_reference(x: Tensor, weight: Tensor, q: Tensor, scale: Tensor) -> Ten
 
 TENSOR, ROW, BLOCK = (gemm(granularity) for granularity in GRANULARITIES)
 # Either factor is rounded to 3 bits of mantissa, by up to 2^-4 of itself: a product of K pairs, of size 1, is off by
-# about 0.04 as a standard deviation, and by six of them at worst. Of bfloat16's epsilon, 2^-7, that is 31.
+# about 0.04 as a standard deviation, and by six of them at worst. Of bfloat16's epsilon, 2^-7, that is 31; a quarter
+# more is allowed.
 LINEAR = Operator(
-    name="fp8-linear-row", inputs=linear_inputs, reference=linear_reference, traffic=matmul_traffic, tolerance=32,
+    name="fp8-linear-row", inputs=linear_inputs, reference=linear_reference, traffic=matmul_traffic, tolerance=40,
     edges=("zeros",),
 )  # fmt: skip
 

@@ -124,8 +124,8 @@ TRITON = Profile(
     name="triton",
     title="Triton softmax",
     technique=(
-        "One Triton kernel; a row stays in registers between maximum, sum and quotient. Of a wide row the first 128 "
-        "KiB do, and the rest is read again from L2; every thread keeps a running maximum of its own."
+        "One Triton kernel; a row stays in registers between maximum, sum and quotient. Of a wide row the first tile "
+        "does, and the rest is read again from L2; every thread keeps a running maximum of its own."
     ),
     hypothesis="Level with QuACK where a row fits in registers; a little behind in the wide case, for the second read.",
     signal="The lab's own kernel; DRAM bytes at the least traffic, and L2 reads above it in the wide case alone.",

@@ -114,7 +114,7 @@ class Visit:
     shape: Shape
     dtype: str
     layout: str
-    callers: tuple[str, ...]  # repositories of models; none for an odd size
+    callers: tuple[str, ...]  # repositories of models, or what else makes it; none for an odd size
 
     @property
     def name(self) -> str:
@@ -158,7 +158,7 @@ def _norms(operator: str) -> Iterator[Visit]:
 
 
 def _softmaxes(operator: str) -> Iterator[Visit]:
-    lengths = dict.fromkeys((128, 512, 1024, 2048, 4096, 8192, 16384, 32768), ())  # scores over a context
+    lengths = {keys: (f"attention over {keys} keys",) for keys in (128, 512, 1024, 2048, 4096, 8192, 16384, 32768)}
     yield from _rows(operator, lengths | vocabularies(), (*ODD_WIDTHS, *WIDE_ODD_WIDTHS))
 
 

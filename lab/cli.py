@@ -10,7 +10,7 @@ from lab.definition.plan import METRIC_SETS, Plan
 from lab.errors import LabError, MissingPackage, RunError
 from lab.evidence.moment import now
 from lab.evidence.source import ROOT
-from lab.options import add_plan_options, add_tune_options
+from lab.options import add_plan_options, add_tune_options, add_zoo_options
 from lab.suggest import Parser, did_you_mean
 
 Command = Callable[[argparse.Namespace], int | None]  # an exit status, where it is not 0
@@ -117,6 +117,20 @@ def tune(options: argparse.Namespace) -> None:
     if not options.dry_run:
         choose_device("cuda")
     for line in describe_request(request) if options.dry_run else search(request, RUNS, say):
+        print(line)
+
+
+def zoo(options: argparse.Namespace) -> None:
+    from lab.worker.device import choose_device
+    from lab.zoo import Tour, describe_tour, screen
+
+    tour = Tour(
+        operators=tuple(options.operators), sample=options.sample, sweeps=options.sweeps,
+        run_id=options.run_id or f"zoo-{now().lower().replace(':', '')}",
+    )  # fmt: skip
+    if not options.dry_run:
+        choose_device("cuda")
+    for line in describe_tour(tour) if options.dry_run else screen(tour, RUNS, say):
         print(line)
 
 
@@ -276,6 +290,7 @@ def parser() -> argparse.ArgumentParser:
         if command is benchmark:
             sub.add_argument("--dry-run", action="store_true", help="show the plan and stop")
     add_tune_options(add("tune", tune, "search for a faster launch configuration of a kernel, and keep it if it wins"))
+    add_zoo_options(add("zoo", zoo, "hold kernels against their rivals at shapes of public models, and at odd ones"))
     for name, command, about in (
         ("track", track, "fill MLflow from run directories; doing it twice changes nothing"),
         ("judge", judge, "print the verdicts of run directories"),

@@ -51,6 +51,7 @@ def _packages() -> Iterator[str]:
         ("jinja2", "jinja2", "previews and the site"),
         ("liger_kernel", "Liger", "the liger profile (optional extra 'peers')"),
         ("quack", "quack", "the quack profile (optional extra 'peers', on Linux)"),
+        ("flash_attn", "FA4", "the fa4 profile (optional extra 'peers', on Linux)"),
     ):
         found = find_spec(package) is not None
         yield f"{'ok    ' if found else 'lacks '} {name:10} {'for' if found else 'needed for'} {use}"

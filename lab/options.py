@@ -87,6 +87,20 @@ def add_tune_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--dry-run", action="store_true", help="show what would be tried and stop; needs no GPU")
 
 
+def add_zoo_options(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("operators", nargs="*", metavar="OPERATOR", help="of experiments/zoo.py (default: every one)")
+    sub.add_argument("--sample", type=int, default=24, metavar="N", help="shapes of each; default: %(default)s")
+    sub.add_argument(
+        "--sweeps",
+        type=int,
+        default=1,
+        metavar="K",
+        help="fresh processes; default: 1, which screens and judges nobody",
+    )
+    sub.add_argument("--run-id", metavar="X", help="default: made of the time")
+    sub.add_argument("--dry-run", action="store_true", help="show what would be measured and stop; needs no GPU")
+
+
 def add_dtype(sub: argparse.ArgumentParser, **how: Any) -> None:
     """`--dtype`, by its full name or as people shorten it."""
     sub.add_argument(

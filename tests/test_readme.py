@@ -65,7 +65,7 @@ def test_the_four_scripts_stand_in_the_readme_and_can_be_run(script: str) -> Non
     assert (ROOT / "scripts" / script).stat().st_mode & 0o111
 
 
-@pytest.mark.parametrize("name", ["benchmark", "tune"])
+@pytest.mark.parametrize("name", ["benchmark", "tune", "zoo"])
 def test_every_option_of_the_main_jobs_is_described(name: str) -> None:
     section = OPTIONS[OPTIONS.index(f"\n## {name}\n") :].partition("\n## ")[2].partition("\n## ")[0]
     described = set(re.findall(r"^\| `(--[\w-]+)", section, re.MULTILINE))

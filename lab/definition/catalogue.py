@@ -1,6 +1,7 @@
 """The one place where the lab meets the author's experiments, and the publications that it audits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from lab.definition.experiment import CEILINGS, Experiment
 from lab.definition.publication import Publication
@@ -22,6 +23,24 @@ def load_tunables() -> Mapping[str, Tunable]:
     return {tunable.operator.name: tunable for tunable in TUNABLES}
 
 
+@dataclass(frozen=True, slots=True)
+class Zoo:
+    """What `lab zoo` asks of the author's zoo: experiments by name, their names, and whose standing is told."""
+
+    operators: tuple[str, ...]
+    experiment: Callable[[str], Experiment | None]
+    names: Callable[[tuple[str, ...], int], list[str]]
+    profile: str
+    level: float  # the ratio to the best rival from which on the profile counts as level with it
+
+
+def load_zoo() -> Zoo:
+    from experiments.zoo import operators
+    from experiments.zoo_screening import LAB, LEVEL, zoo_experiment, zoo_names
+
+    return Zoo(operators(), zoo_experiment, zoo_names, LAB, LEVEL)
+
+
 def load_audits() -> tuple[Publication, ...]:
     from experiments.audits import AUDITS
 
@@ -29,18 +48,21 @@ def load_audits() -> tuple[Publication, ...]:
 
 
 def choose_experiments(names: Sequence[str]) -> tuple[Experiment, ...]:
-    """The named experiments in the lab's order, then searches; 'all' names every one but the lab's tests of itself.
+    """The named experiments in the lab's order, then searches and samples of the zoo; 'all' names every one but the
+    lab's tests of itself.
 
-    A search is not in any list: its name says what it is.
+    A search or a sample is not in any list: its name says what it is.
     """
     experiments = load_experiments()
     known = [experiment.name for experiment in experiments]
     searches = [name for name in dict.fromkeys(names) if name not in known and name.startswith("tune-")]
+    samples = {name: load_zoo().experiment(name) for name in names if name not in known and name.startswith("zoo-")}
+    sampled = {name: experiment for name, experiment in samples.items() if experiment}
     for name in names:
-        if name not in ("all", *known, *searches):
+        if name not in ("all", *known, *searches, *sampled):
             raise PlanError(f"no experiment {name!r}; accepted are 'all' and {known}{did_you_mean(name, known)}")
     chosen = [e for e in experiments if e.name in names or ("all" in names and not e.self_test)]
-    return (*chosen, *(search_of(name, load_tunables()) for name in searches))
+    return (*chosen, *(search_of(name, load_tunables()) for name in searches), *sampled.values())
 
 
 def _first_look(device: str) -> str:

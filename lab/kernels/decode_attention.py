@@ -6,6 +6,10 @@ the cache, so the queries that share a head of keys are taken together, as the r
 are split over as many programs as the GPU needs to be busy. Each writes its part of the result in float32 with its
 log-sum-exp, and a second kernel adds the parts by their shares, always in the same order. Sums are in float32; the
 result is rounded once. A sequence without keys gives zeros. Dao et al., "Flash-Decoding", 2023.
+
+Tried on an H200: splits where sequences and heads give a program to each multiprocessor already cost 3 to 5 %; pages
+looked up in the same turn as their keys 10 to 20 %, for the loads of a tile ahead then wait; one or two warps, or tiles
+of 32 keys, gain nothing.
 """
 
 from collections.abc import Callable, Iterator

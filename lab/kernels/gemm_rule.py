@@ -15,6 +15,7 @@ from lab.kernels.launch import Configuration
 PROGRAMS = 132  # multiprocessors of an H100 or H200, which the rule was made on
 STEP_BYTES = 128  # of K that a tile takes at once: a line of shared memory
 FEW_ROWS = 64  # up to here the weight's bandwidth is the limit, and tiles of the other kernel are as low as that
+SMALL = 128 * 128  # elements of y that leave nothing to divide but K
 LEAST_DEPTH = 512  # of K in a share: below, adding the shares up costs more than it saves
 # (rows, columns): (stages, seconds of a step of 128 bytes of K, on an H200 with all multiprocessors at work). Three
 # stages of the largest tiles leave room for a whole tile of y: with four, y goes through shared memory in two halves
@@ -25,6 +26,10 @@ HOPPER_TILES = {
     (64, 256): (5, 0.36e-6), (64, 128): (8, 0.19e-6), (64, 64): (8, 0.12e-6),
 }  # fmt: skip
 BYTES_PER_SECOND = 3.5e12  # between what an H100 and an H200 copy
+# What all multiprocessors take from the cache, tiles that are read more than once included, and what of it the cache
+# has to fetch first: from products of few tiles on an H200.
+TAKEN_BYTES_PER_SECOND, MISSED_BYTES_PER_SECOND = 14e12, 7.8e12
+BETWEEN_LINES = 1.6  # times as many, where rows begin between lines
 TILE_SECONDS = 1.5e-6  # to begin a tile and to write it
 SPLIT_SECONDS = 4e-6  # the second kernel
 
@@ -111,23 +116,29 @@ def gemm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     M, N, K = shape
     if M == 1 and 0 < K <= LONGEST and itemsize > 1:
         return gemv_rule(K)
-    if M <= FEW_ROWS or N <= FEW_ROWS or not K:
+    if M <= FEW_ROWS or N <= FEW_ROWS or M * N <= SMALL or not K:
         return pointer_rule(shape, itemsize)
     measured = (choice for choice in _hopper_choices(shape, itemsize) if choice["BLOCK_M"] > NARROW)
     return min(measured, key=lambda choice: _seconds(choice, shape, itemsize))
 
 
 def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> float:
-    """What it should take: the waves of tiles, or the bytes, and the sum of shares."""
+    """What it should take: the waves of tiles, or the bytes from memory or the cache, and the sum of shares."""
     M, N, K = shape
     rows, columns, splits = choice["BLOCK_M"], choice["BLOCK_N"], choice["SPLITS"]
     tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns)
     waves = triton.cdiv(tiles * splits, PROGRAMS)
     steps = triton.cdiv(triton.cdiv(K, splits) * itemsize, STEP_BYTES)
     _, step_seconds = HOPPER_TILES[rows, columns]
-    read_seconds = (M * K + N * K) * itemsize / BYTES_PER_SECOND
+    read_bytes, taken_bytes = (M + N) * K * itemsize, tiles * (rows + columns) * K * itemsize
+    if K * itemsize % STEP_BYTES:
+        taken_bytes *= BETWEEN_LINES
+    read_seconds = read_bytes / BYTES_PER_SECOND
+    passed_seconds = taken_bytes / TAKEN_BYTES_PER_SECOND + read_bytes / MISSED_BYTES_PER_SECOND
     shares_seconds = SPLIT_SECONDS + splits * M * N * 8 / BYTES_PER_SECOND if splits > 1 else 0.0
-    seconds: float = max(waves * steps * step_seconds, read_seconds) + waves * TILE_SECONDS + shares_seconds
+    seconds: float = (
+        max(waves * steps * step_seconds, read_seconds, passed_seconds) + waves * TILE_SECONDS + shares_seconds
+    )
     return seconds
 
 

@@ -175,7 +175,12 @@ def _settle(x: Tensor, weight: Tensor, dtype: torch.dtype, configuration: Config
     chosen = configuration or RMSNORM_FP8_TUNING.choose((M, N), x)
     check_held(chosen, N)
     constants = dict(chosen.constants)
-    how = {"num_warps": chosen.num_warps, "num_stages": chosen.num_stages, "N": N, "LARGEST": LARGEST[dtype]}
+    how: dict[str, Any] = {
+        "num_warps": chosen.num_warps,
+        "num_stages": chosen.num_stages,
+        "N": N,
+        "LARGEST": LARGEST[dtype],
+    }
     if "HELD" in constants:
         return Launch(
             _rmsnorm_fp8_wide_kernel, M, x.get_device(), N, rows.stride(0),

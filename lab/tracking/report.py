@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from lab.definition.asked import claim_sentence
 from lab.definition.plan import PlannedCase
 from lab.verdict.cells import CellResult
 from lab.verdict.judge import READING_ORDER, Status, Verdict
@@ -68,7 +69,7 @@ def describe_cell(
         verdict = result.verdicts.get(case.name)
         if verdict and cell.profile in (result.claim.subject, result.claim.baseline):
             ratio = verdict_ratio(verdict) or NOTHING
-            rows.append([result.claim.text, ratio, _verdict_text(verdict), verdict.reason or NOTHING])
+            rows.append([claim_sentence(result.claim), ratio, _verdict_text(verdict), verdict.reason or NOTHING])
     if rows:
         lines.append(_table(["claim, at this shape", "ratio", "verdict", "why"], rows))
     return "\n\n".join(lines)
@@ -78,7 +79,7 @@ def answers(experiment: ExperimentResult) -> Iterator[str]:
     """One line for each headline claim."""
     headlines = [result for result in experiment.claims if result.claim.name in experiment.plan.headlines]
     for result in headlines or experiment.claims:
-        yield f"**{result.status}** – {result.claim.text}{_size(result)}"
+        yield f"**{result.status}** – {claim_sentence(result.claim)}{_size(result)}"
 
 
 def geomean(result: ClaimResult) -> float | None:
@@ -174,7 +175,9 @@ def _claim_table(experiment: ExperimentResult) -> str:
         counts = {s: sum(v.status == s for v in result.verdicts.values()) for s in READING_ORDER}
         split = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
         mean = f"{significant(gain, 3)}×" if gain else NOTHING
-        rows.append([f"**{result.status}**", result.claim.text, f"`{result.claim.name}`", mean, split or NOTHING])
+        rows.append(
+            [f"**{result.status}**", claim_sentence(result.claim), f"`{result.claim.name}`", mean, split or NOTHING]
+        )
     return _table(["verdict", "claim", "name", "geometric mean", "shapes"], rows)
 
 

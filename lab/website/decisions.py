@@ -102,8 +102,9 @@ class Standing:
     """One support now: what evidence says of the claim, and what it said when it was decided.
 
     `now` is None where no experiment makes the claim any more, `then` where it was not pinned. `last` is what the last
-    review saw, or else `then`: what today is held against. `why` is empty where it is fresh. `newer` is a run that
-    challenges it though its page shows a fuller one.
+    review saw, or else `then`: what today is held against. `now` is of the same GPU model as `last`: where the page of
+    the experiment shows another model, that evidence is `elsewhere`, and says nothing against the decision. `why` is
+    empty where it is fresh. `newer` is a run that challenges it though its page shows a fuller one.
     """
 
     support: Support
@@ -114,6 +115,7 @@ class Standing:
     last: Held | None = None
     found: str = ""  # what challenges it: a verdict, or that it is orphaned
     newer: Held | None = None
+    elsewhere: Held | None = None
     reviews: Mapping[str, Held] = field(default_factory=dict)  # by the digest that a review names
 
     def at(self, evidence: str) -> Held | None:
@@ -162,15 +164,20 @@ def refuse_unacknowledged(decision: Decision, found: Sequence[Standing], current
 def _standing(
     decision: Decision, support: Support, current: Sequence[Judged], published: Sequence[Judged], today: datetime.date
 ) -> Standing:
-    now, history = _held(support, named(current, support.experiment)), named(published, support.experiment)
+    shown, history = _held(support, named(current, support.experiment)), named(published, support.experiment)
     then = _pinned(support, support.evidence, history)
     seen = {each.evidence: _pinned(support, each.evidence, history) for each in decision.reviewed}
     reviews = {evidence: held for evidence, held in seen.items() if held}
     last = next(reversed(reviews.values()), then)
+    now = _of_one_model(shown, last, history)
+    elsewhere = shown if now is not shown else None
     if now and not _speaks(now, then):
         state = Freshness.EXPIRED if today > decision.review_by else Freshness.FRESH
         why = f"was to be reviewed by {decision.review_by}" if state is Freshness.EXPIRED else ""
-        return Standing(support=support, now=now, then=then, last=last, freshness=state, why=why, reviews=reviews)
+        return Standing(
+            support=support, now=now, then=then, last=last, freshness=state, why=why, elsewhere=elsewhere,
+            reviews=reviews,
+        )  # fmt: skip
     run = contradicting(now.judged, support.claim, history) if now and now.status == support.expects else None
     newer = Held(judged=run, claim=support.claim) if run else None
     if newer:
@@ -182,8 +189,20 @@ def _standing(
         state, why = _state(decision, support, now, last, today)
     return Standing(
         support=support, now=now, then=then, last=last, freshness=state, why=why, found=found if state in GATED else "",
-        newer=newer, reviews=reviews,
+        newer=newer, elsewhere=elsewhere, reviews=reviews,
     )  # fmt: skip
+
+
+def _of_one_model(shown: Held | None, last: Held | None, history: Sequence[Judged]) -> Held | None:
+    """What is held against `last`: what the page shows, or the fullest evidence of the GPU model that `last` is of."""
+    if shown is None or last is None or shown.judged.on_cpu or _machine(shown) == _machine(last):
+        return shown
+    same = [run for run in history if run.machine_name == _machine(last) and last.claim in run.data["claims"]]
+    return Held(judged=max(same, key=lambda run: run.fullness), claim=last.claim)
+
+
+def _machine(held: Held) -> str:
+    return held.judged.machine_name
 
 
 def _speaks(now: Held, then: Held | None) -> bool:

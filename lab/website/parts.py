@@ -26,6 +26,7 @@ from lab.website.incremental import Content, Group, Memory, Part
 from lab.website.outputs import Document, Gathered, Output, Room, Sheaf, SheafRoom
 from lab.website.pages.methods import guarded
 from lab.website.pages.outline import outlines
+from lab.website.pages.pooled import pooled_of
 from lab.website.refusal import as_publication, refuse_found
 from lab.website.render import Frame, Renderer, assets
 from lab.website.sources import digest_of
@@ -97,11 +98,12 @@ class Parts:
         current = [self._current[name]] if name in self._current else []
         history, decisions = self._published.get(name, []), self._resting.get(name, [])
         keys = [each.key for each in current], [each.key for each in history]
-        key = digest([self._code, *keys, self._told(decisions), self._gathered.base_url])
+        trust = pooled_of(self._gathered.trust, name)
+        key = digest([self._code, *keys, self._told(decisions), self._gathered.base_url, trust])
 
         def make() -> Iterator[Content | str]:
             gathered = replace(
-                self._gathered, decisions=decisions, trust={}, files=(), current=Shelf(current),
+                self._gathered, decisions=decisions, trust=trust, files=(), current=Shelf(current),
                 published=Shelf(history),
             )  # fmt: skip
             held = outlines(gathered)

@@ -340,7 +340,8 @@ def skip_reason(profile: Profile, device: str) -> str:
         needed, measured = ("a CUDA GPU", "the CPU") if device == "cpu" else ("a CPU", "a GPU")
         return f"needs {needed}, and this run measures {measured}"
     if profile.package and find_spec(profile.package) is None:
-        return f"{profile.package} is not installed; the optional extra 'peers' brings it"
+        extra = "models" if profile.package == "transformers" else "peers"
+        return f"{profile.package} is not installed; the optional extra '{extra}' brings it"
     return missing_compiler() if profile.needs_nvcc else ""
 
 

@@ -4,11 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+import torch
 
 from lab.evidence.source import ROOT
-from lab.kernels.flash_attention_hopper import hopper_rule
+from lab.kernels.flash_attention import flash_attention_inputs
+from lab.kernels.flash_attention_hopper import HopperLaunch, hopper_rule
+from lab.kernels.launch import Launch
 
 COMPILING = """
 import json, sys
@@ -62,3 +66,19 @@ def test_it_multiplies_by_warpgroups_and_spills_no_register(
         assert "HGMMA" in code
         assert "STL" not in code
         assert code.count("USETMAXREG") >= chosen["WARPGROUPS"]
+
+
+def test_a_call_describes_its_own_tensors_to_the_copy_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(Launch, "__call__", lambda self, *arguments: seen.append(arguments))
+    shape = (2, 4, 2, 600, 128)
+    first, second = (flash_attention_inputs(shape, torch.bfloat16, "cpu", seed) for seed in (1, 2))
+    launch = HopperLaunch(*first, torch.empty_like(first[0]), None, 0, 1, hopper_rule(shape, 2))
+    for tensors in (first, second):
+        o, lse = torch.empty_like(tensors[0]), torch.empty(tensors[0].shape[:3])
+        launch(*tensors, o, lse, 0.1)
+        *described, lse_passed, scale = seen.pop()
+        assert all(one.base is tensor for one, tensor in zip(described, (*tensors, o), strict=True))
+        assert [one.block_shape[2] for one in described] == [64, 128, 128, 64]
+        assert [one.shape[1] for one in described] == [4, 2, 2, 4]
+        assert (lse_passed is lse, scale) == (True, 0.1)

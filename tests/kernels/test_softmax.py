@@ -167,7 +167,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 from lab.kernels.softmax import _softmax_kernel as kernel
 
-constants = dict(x_stride=1000, N=1000, ROWS=1, BLOCK=1024, MASKED=True)
+constants = dict(x_stride=1000, N=1000, ROWS=1, BLOCK=1024, PIECES=1, PARTIAL=False, PACKED=False)
 signature = dict(x_ptr="*bf16", y_ptr="*bf16", M="i32") | dict.fromkeys(constants, "constexpr")
 aligned = {(place,): [["tt.divisibility", 16]] for place in (0, 1)}
 source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)

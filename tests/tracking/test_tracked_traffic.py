@@ -3,6 +3,7 @@
 from counting import FAST_MOVES_THE_LEAST, PLAIN_MOVES_TWICE, counted_run
 from factory import LARGE
 
+from lab.definition.asked import claim_sentence
 from lab.tracking.measures import headlines
 from lab.tracking.report import answers, describe_cell, describe_run, write_report
 from lab.verdict.ranking import rank
@@ -22,8 +23,8 @@ def test_the_mean_of_a_claim_stands_under_what_it_measures() -> None:
 
 def test_the_answers_speak_of_bytes() -> None:
     assert list(answers(EXPERIMENT)) == [
-        f"**supported** – {FAST_MOVES_THE_LEAST.text} 1.00× the bytes in the geometric mean (1 of 1 shapes judged).",
-        f"**supported** – {PLAIN_MOVES_TWICE.text} 3.00× the bytes in the geometric mean (1 of 1 shapes judged).",
+        f"**supported** – {claim_sentence(FAST_MOVES_THE_LEAST)} 1.00× the bytes in the geometric mean (1 of 1 shapes judged).",
+        f"**supported** – {claim_sentence(PLAIN_MOVES_TWICE)} 3.00× the bytes in the geometric mean (1 of 1 shapes judged).",
     ]
 
 
@@ -38,14 +39,16 @@ def test_a_cell_tells_the_claims_about_it() -> None:
         cell = EXPERIMENT.cells[LARGE.name, profile]
         return describe_cell(RUN, EXPERIMENT, CASE, cell, rank(EXPERIMENT, LARGE.name)[profile])
 
-    twice = f"| {PLAIN_MOVES_TWICE.text} | 3.00× the bytes, 403 MB against 134 MB | supported (one pass) | – |"
+    twice = (
+        f"| {claim_sentence(PLAIN_MOVES_TWICE)} | 3.00× the bytes, 403 MB against 134 MB | supported (one pass) | – |"
+    )
     assert twice in told("fast")
     assert twice in told("plain")
-    assert FAST_MOVES_THE_LEAST.text in told("fast")
-    assert FAST_MOVES_THE_LEAST.text not in told("plain")
+    assert claim_sentence(FAST_MOVES_THE_LEAST) in told("fast")
+    assert claim_sentence(FAST_MOVES_THE_LEAST) not in told("plain")
 
 
 def test_what_was_not_counted_has_no_mean() -> None:
     (experiment,) = (run := counted_run(profiling=False)).experiments
     assert not [measure for measure in headlines(run, experiment) if "geomean" in measure.key]
-    assert next(answers(experiment)) == f"**no-evidence** – {FAST_MOVES_THE_LEAST.text}"
+    assert next(answers(experiment)) == f"**no-evidence** – {claim_sentence(FAST_MOVES_THE_LEAST)}"

@@ -4,6 +4,7 @@ import dataclasses
 
 from factory import FAST, LARGE, PLAIN, SMALL, machine, plan_of, profile, records_of, small_experiment
 
+from lab.evidence.record import Cell
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.figure import Sentence
@@ -151,3 +152,18 @@ def test_a_description_begins_with_a_capital_and_keeps_the_others() -> None:
     plan = plan_of(experiments=[experiment], include=(), sweeps=3)
     item = judged_run(judge_run(plan, records_of(plan, TIMES)))[0]
     assert page_of(item).description == "An RMSNorm of LLMs"
+
+
+def test_the_most_memory_that_a_call_took_in_any_sweep_is_told_and_none_where_nobody_asked() -> None:
+    plan = plan_of(experiments=[small_experiment()], include=())
+    records = [
+        dataclasses.replace(record, peak_memory_bytes=[4_000_000, None, 6_000_000, 0, 0][record.sweep])
+        if isinstance(record, Cell) and record.profile == "fast"
+        else record
+        for record in records_of(plan, TIMES, noise=0.001)
+    ]
+    (item,) = judged_run(judge_run(plan, records), digest="ab" * 32)
+    memory = {cell.profile: cell.memory for cell in page_of(item).cells}
+    assert memory["plain"] is None
+    assert memory["fast"] is not None
+    assert (memory["fast"].text, memory["fast"].value) == ("6.00", 6_000_000)

@@ -8,6 +8,7 @@ from lab.verdict.results import judge_run
 from lab.website.data.comparison import RUNS_BEFORE, comparison_data, run_pairs, shared
 from lab.website.data.judged import Judged, judged_run
 from lab.website.pages.outline import past_outlines
+from lab.website.pages.pairs import pairs_of
 
 A, B = "NVIDIA H100 80GB HBM3", "NVIDIA A10G"
 
@@ -78,3 +79,9 @@ def test_times_of_two_cards_of_one_model_are_not_divided():
 
 def test_nothing_tells_that_two_machines_without_a_card_are_one():
     assert not comparison_data([run(1, card="")], [run(2, card="")])["one_machine"]
+
+
+def test_only_runs_on_one_gpu_model_can_change_a_verdict():
+    same, other = (pairs_of(tuple(past_outlines((run(1), newer))))[0] for newer in (run(2, A, "cd"), run(2, B, "cd")))
+    assert (same.one_model, same.one_machine) == (True, False)
+    assert (other.one_model, other.one_machine) == (False, False)

@@ -378,3 +378,45 @@ def test_a_case_that_was_too_noisy_one_time_is_no_drift(tmp_path):
     assert [part.text for part in view.then.span if not isinstance(part, str)] == [
         part.text for part in view.now.span if not isinstance(part, str)
     ]
+
+
+def on_gpu(item: Judged, gpu: str, finished_utc: str) -> Judged:
+    data = {**item.data, "machine": {**item.machine, "gpu": gpu}}
+    data["evidence"] = {**item.evidence, "finished_utc": finished_utc}
+    return Judged(plan=item.plan, data=data)
+
+
+OLD_GPU, NEW_GPU = "NVIDIA H100 80GB HBM3", "NVIDIA H200"
+PINNED = RECORD.replace("expects: supported", "expects: supported\n    evidence: aaaa")
+
+
+@pytest.mark.parametrize("times", [FAST, SLOW], ids=["alike", "otherwise"])
+def test_another_gpu_model_neither_confirms_nor_challenges_a_decision(tmp_path, times):
+    then = on_gpu(evidence_of(FAST, "aaaa"), OLD_GPU, "2026-01-02T00:00:00Z")
+    other = on_gpu(evidence_of(times, "bbbb"), NEW_GPU, "2026-01-03T00:00:00Z")
+    decision = record(tmp_path, PINNED)
+    (found,) = standings(decision, [other], [then, other], TODAY)
+    assert (found.freshness, found.now.judged.digest, found.why) == (Freshness.FRESH, "aaaa", "")
+    assert found.elsewhere.judged.digest == "bbbb"
+    refuse_unacknowledged(decision, [found], [other])
+    shown = support_view(found, preview=False)
+    assert (shown.now.machine, shown.elsewhere.machine) == (OLD_GPU, NEW_GPU)
+    assert shown.elsewhere.status == ("supported" if times is FAST else "refuted")
+    assert shown.now.data.startswith("../../runs/aaaa")  # the experiment's page holds the figures of the other model
+    assert not any(case.href for case in shown.cases)
+
+
+def test_newer_evidence_of_the_same_gpu_model_challenges_though_the_page_shows_another(tmp_path):
+    then = on_gpu(evidence_of(FAST, "aaaa"), OLD_GPU, "2026-01-02T00:00:00Z")
+    again = on_gpu(evidence_of(SLOW, "cccc"), OLD_GPU, "2026-01-03T00:00:00Z")
+    other = on_gpu(evidence_of(FAST, "bbbb"), NEW_GPU, "2026-01-04T00:00:00Z")
+    (found,) = standings(record(tmp_path, PINNED), [other], [then, again, other], TODAY)
+    assert (found.freshness, found.now.judged.digest) == (Freshness.CHALLENGED, "cccc")
+
+
+def test_a_review_on_another_gpu_model_binds_the_decision_to_that_model(tmp_path):
+    then = on_gpu(evidence_of(FAST, "aaaa"), OLD_GPU, "2026-01-02T00:00:00Z")
+    other = on_gpu(evidence_of(SLOW, "bbbb"), NEW_GPU, "2026-01-03T00:00:00Z")
+    reviewed = "reviewed:\n  - date: 2026-01-04\n    evidence: bbbb\n    says: it was measured there too\nrests_on:"
+    (found,) = standings(record(tmp_path, PINNED.replace("rests_on:", reviewed)), [other], [then, other], TODAY)
+    assert (found.freshness, found.elsewhere, found.now.judged.digest) == (Freshness.CHALLENGED, None, "bbbb")

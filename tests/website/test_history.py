@@ -9,6 +9,7 @@ from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.verdict_log import CARD, ONLY_DATA, changes
 from lab.website.pages.history import HistorySection, history_section
+from lab.website.pages.past import other_models
 
 FASTER = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}
 SLOWER = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 70e-6}
@@ -109,3 +110,12 @@ def test_the_log_of_an_experiment_gives_the_causes_that_the_page_of_the_run_give
 def test_turns_stand_newest_first_and_back_again_is_a_turn_too() -> None:
     turns = section_of(run_of("one"), run_of("two", SLOWER), run_of("three")).turns
     assert [(turn.run_id, turn.after) for turn in turns] == [("three", "supported"), ("two", "refuted")]
+
+
+def test_the_fullest_run_of_each_other_gpu_model_is_named_with_its_verdicts() -> None:
+    few = run_of("few", SLOWER, on=machine(gpu="NVIDIA H200"), sweeps=3)
+    full = run_of("full", on=machine(gpu="NVIDIA H200"))
+    here = run_of("here")
+    (other,) = other_models(here, (few, full, here), "../../")
+    assert (other.run_id, other.machine) == ("full", "NVIDIA H200")
+    assert [(count.status, count.claims) for count in other.counts] == [("supported", 1)]

@@ -45,4 +45,10 @@ def test_a_claim_is_a_tie_where_all_that_refutes_it_is_and_nothing_else_is_told(
     cases: list[tuple[str, str]], found: str
 ) -> None:
     told = {str(number): {"status": status, "mark": mark} for number, (status, mark) in enumerate(cases)}
-    assert claim_mark({"status": "refuted", "cases": told}) == found
+    assert claim_mark({"status": "refuted", "mark": "", "cases": told}) == found
+
+
+def test_a_claim_that_rests_on_one_draw_says_so_beside_what_is_so_instead() -> None:
+    cases = {"case": {"status": "refuted", "mark": "equivalent, one draw"}}
+    mark = claim_mark({"status": "refuted", "mark": "one draw", "cases": cases})
+    assert (verdict_word("refuted", mark), mark_words(mark)) == ("tie", "one draw of the compiler")

@@ -29,6 +29,7 @@ def cell_data(case: PlannedCase, profile: PlannedProfile, cell: CellResult, run:
             "bytes_per_second": rounded(cell.bytes_per_second),
             "enqueue_seconds": rounded(cell.enqueue_seconds),
             "prepare_seconds": rounded(cell.prepare_seconds),
+            "peak_memory_bytes": _peak_memory(cell),
             "launch_bound": cell.launch_bound,
             "host_bound": cell.host_bound,
             "impossible": {scope: why for scope, why in cell.impossible.items() if why},
@@ -49,6 +50,11 @@ def cell_data(case: PlannedCase, profile: PlannedProfile, cell: CellResult, run:
     if run and (draws := draws_data(profile, cell, run)):
         data["draws"] = draws
     return data
+
+
+def _peak_memory(cell: CellResult) -> int | None:
+    """The most that one call allocated in any sweep; None on a CPU, and of runs that did not ask."""
+    return max((each.peak_memory_bytes for each in cell.cells if each.peak_memory_bytes is not None), default=None)
 
 
 def _latency(cell: CellResult, scope: str) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def _pooled_data(found: Sequence[Pooled]) -> dict[str, Any]:
             claims = data.setdefault(each.place.experiment, {}).setdefault(each.place.gpu, {})
             claims.setdefault(each.place.claim, {})[each.place.case] = {
                 "ratio": rounded(each.ratio), "low": rounded(each.low), "high": rounded(each.high),
-                "boards": each.boards, "runs": list(each.runs),
+                "boards": each.boards, "runs": list(each.runs), "run_count": len(each.runs),
             }  # fmt: skip
     return data
 

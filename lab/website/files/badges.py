@@ -22,6 +22,7 @@ from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.naming import DTYPES, case_name
 from lab.website.outputs import Attachment, Document, Gathered
 from lab.website.pages.labels import TITLES
+from lab.website.pages.verdict_words import mark_words
 from lab.website.wording.plain_text import plain
 
 HEIGHT = 20
@@ -153,8 +154,10 @@ def _value(item: Judged, claim: PlannedClaim, status: Status, cases: list[Planne
     if not item.machine or status is Status.NO_EVIDENCE:
         return (str(status),)
     where = ", ".join(("", *(() if claim.scope == "device_cold" else (_scope(item, claim),)), *_where(item, cases)))
+    mark = mark_words(item.data["claims"][claim.name]["mark"])
     amount, as_due = _how_much(item, claim, status), str(status) in claim.expected
-    return (f"{status}{', as it should be' * as_due}{',' * bool(as_due and amount)}", *amount, where)
+    marks = f"{', as it should be' * as_due}{', ' * bool(mark)}{mark}"
+    return (f"{status}{marks}{',' * bool(marks and amount)}", *amount, where)
 
 
 def _how_much(item: Judged, claim: PlannedClaim, status: Status) -> Sentence:

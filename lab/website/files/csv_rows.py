@@ -13,7 +13,8 @@ CASE = ("op", "shape", "dtype", "included", "least_bytes", "flops")
 TIMED = ("p50_seconds", "p95_seconds", "noise_ratio", "samples", "void_share")
 CELL = (
     "outcome", "reason", "sweeps", "between_sweep_spread", "bytes_per_second", "enqueue_seconds", "prepare_seconds",
-    "launch_bound", "host_bound", "worst_absolute_error", "worst_tolerance_share", "correctness_checks",
+    "peak_memory_bytes", "launch_bound", "host_bound", "worst_absolute_error", "worst_tolerance_share",
+    "correctness_checks",
 )  # fmt: skip
 LIT = ("attained", "distance_seconds")
 COUNTED = (

@@ -1,7 +1,8 @@
 """A page for every case of every experiment: what it computes, and all that the run shown knows of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lab.definition.asked import claim_sentence
 from lab.definition.experiment import CEILINGS
@@ -35,6 +36,7 @@ from lab.website.pages.kernels import kernels_section
 from lab.website.pages.labels import TITLES, begun, case_label, listed, named, profile_title
 from lab.website.pages.limits import limit_group, limit_scopes
 from lab.website.pages.past import run_link
+from lab.website.pages.pooled import pooled_sentence
 from lab.website.pages.replication import printed_reasons
 from lab.website.pages.replication_views import PrintedReasons
 from lab.website.pages.sweeps import distribution
@@ -104,7 +106,7 @@ def case_pages(gathered: Gathered) -> Iterator[Document]:
         published = () if gathered.label else gathered.history(item.plan.name)
         kernels, tables = kernels_section(item, ledger), tables_of(item)
         for number, case in enumerate(item.plan.cases):
-            page = _page(item, case, number, ledger, published, kernels, tables)
+            page = _page(item, case, number, ledger, published, kernels, tables, gathered.trust)
             yield Document(
                 path=f"experiments/{item.plan.name}/cases/{experiment_folder(case.name)}/index.html",
                 template="case.html",
@@ -120,6 +122,7 @@ def _page(
     published: Sequence[Judged],
     kernels: KernelsSection | None,
     tables: tuple[tuple[str, str], ...],
+    trust: Mapping[str, Any],
 ) -> CasePage:
     plan, measured = item.plan, case.included and bool(item.evidence)
     edges, correctness = correctness_rows(item, case, ledger) if measured else ((), ())
@@ -150,7 +153,7 @@ def _page(
         scopes=plan.scopes,
         pairs=_pairs(item, case, ledger) if measured else (),
         splits=split_rows(item, case, ledger),
-        claims=_claims(item, case, ledger) if measured else (),
+        claims=_claims(item, case, ledger, trust) if measured else (),
         distribution=distribution(item, case, ledger) if measured else None,
         is_cold_short=measured and any(faster_cold(item, case.name, each.name) for each in plan.profiles_of(case)),
         medians=_any_quotient(case, ledger),
@@ -227,6 +230,7 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, place: Place
         gigabytes=figure("bytes_per_second", show=format.gigabytes_per_second),
         enqueue=figure("enqueue_seconds", show=format.microseconds) if held.get("enqueue_seconds") else None,
         prepare=figure("prepare_seconds", show=format.seconds),
+        memory=figure("peak_memory_bytes", show=format.megabytes),
         launch_bound=held.get("launch_bound", False),
         host_bound=held.get("host_bound", False),
         notes=clock_notes(item, case.name, profile.name, ledger),
@@ -266,7 +270,7 @@ def _pairs(item: Judged, case: PlannedCase, ledger: Ledger) -> tuple[PairRow, ..
     )
 
 
-def _claims(item: Judged, case: PlannedCase, ledger: Ledger) -> tuple[CaseClaim, ...]:
+def _claims(item: Judged, case: PlannedCase, ledger: Ledger, trust: Mapping[str, Any]) -> tuple[CaseClaim, ...]:
     found = []
     for claim in item.plan.claims:
         path = ("claims", claim.name, "cases", case.name)
@@ -283,6 +287,7 @@ def _claims(item: Judged, case: PlannedCase, ledger: Ledger) -> tuple[CaseClaim,
                     else ledger.ratio(*path),
                     interval=None if claim.measure == "traffic" else ledger.interval(*path),
                     quotient=_quotient(ledger, *path),
+                    pooled=pooled_sentence(trust, item, claim, case.name),
                 )
             )
     return tuple(found)

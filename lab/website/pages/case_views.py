@@ -37,6 +37,7 @@ class CaseCell:
     gigabytes: Figure | None
     enqueue: Figure | None
     prepare: Figure | None
+    memory: Figure | None
     launch_bound: bool
     host_bound: bool
     notes: tuple[Sentence, ...]
@@ -63,6 +64,7 @@ class CaseClaim:
     ratio: Figure | None
     interval: Figure | None
     quotient: Figure | None  # of the medians, where it is another
+    pooled: Sentence  # over several runs; figures point into trust/data.json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -36,6 +36,7 @@ class Side:
     """What one run says of a claim: its verdict, the range of its speed-ups, and where its data lie."""
 
     status: str
+    mark: str
     least: Figure | None
     most: Figure | None
 
@@ -157,7 +158,7 @@ def _page(pair: Pair, older: Sequence[Judged], newer: Sequence[Judged], ledger: 
     rows = [(each, _field(each, before, after)) for each in differences(before, after)]
     return ComparePage(
         pair=pair,
-        outcome=_outcome(ledger),
+        outcome=_outcome(ledger, pair.one_model),
         older_data=_data(before),
         newer_data=_data(after),
         machine=tuple(row for each, row in rows if each.kind in OF_MACHINE),
@@ -166,12 +167,18 @@ def _page(pair: Pair, older: Sequence[Judged], newer: Sequence[Judged], ledger: 
     )
 
 
-def _outcome(ledger: Ledger) -> Sentence:
-    """How many verdicts and times came out otherwise."""
+def _outcome(ledger: Ledger, one_model: bool) -> Sentence:
+    """How many verdicts and times came out otherwise. Those of two models of GPU differ, and none of them changed."""
     claims, changed, cells, moved = (
         ledger.figure("counts", name) or "–" for name in ("claims", "changed", "cells", "moved")
     )
-    said: Sentence = ("Of ", claims, " claims that both judged, ", changed, " came out otherwise")
+    said: Sentence = (
+        "Of ",
+        claims,
+        " claims that both judged, ",
+        changed,
+        " came out otherwise" if one_model else " differ between the two",
+    )
     if ledger.value("counts", "cells"):
         said = (*said, "; of ", cells, " times, ", moved, " moved")
     return (*said, ".")
@@ -223,6 +230,7 @@ def _side(item: Judged, claim: str) -> Side:
     ledger = Ledger(item.data)
     return Side(
         status=item.data["claims"][claim]["status"],
+        mark=item.data["claims"][claim]["mark"],
         least=ledger.end(claim, "smallest_ratio", show=format.times),
         most=ledger.end(claim, "largest_ratio", show=format.times),
     )

@@ -53,10 +53,12 @@ class Value:
     """What one run says of a claim. `href` and `data` are relative to the decision's page; empty where not at hand."""
 
     status: str
+    mark: str
     span: Sentence  # the smallest and the largest ratio over its cases
     digest: str
     href: str
     data: str
+    machine: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,6 +83,7 @@ class SupportView:
     pinned: str  # the beginning of the digest, or empty
     then: Value | None
     now: Value | None
+    elsewhere: Value | None  # what the experiment's page shows, where that is of another GPU model
     freshness: str
     why: str
     cases: tuple[CaseRow, ...]
@@ -118,6 +121,7 @@ class ReviewView:
 class DecisionPage:
     row: DecisionRow
     deciders: str
+    machines: tuple[str, ...]  # what its evidence was measured on
     software: tuple[tuple[str, str], ...]
     supersedes: DecisionRow | None
     superseded_by: tuple[DecisionRow, ...]
@@ -140,6 +144,7 @@ def decision_pages(gathered: Gathered) -> Iterator[Output]:
         page = DecisionPage(
             row=by_slug[decision.slug],
             deciders=", ".join(decision.deciders),
+            machines=_machines(found),
             software=tuple(decision.software.items()),
             supersedes=by_slug.get(decision.supersedes),
             superseded_by=tuple(
@@ -152,6 +157,11 @@ def decision_pages(gathered: Gathered) -> Iterator[Output]:
         yield Document(path=f"decisions/{decision.slug}/index.html", template="decision.html", view={"decision": page})
         cells = (_cells(support, row) for support in page.supports for row in support.cases)
         yield shown_table(f"decisions/{decision.slug}/cases.csv", COLUMNS, cells)
+
+
+def _machines(found: Sequence[Standing]) -> tuple[str, ...]:
+    held = [standing.last or standing.now for standing in found]
+    return tuple(dict.fromkeys(each.judged.machine_name for each in held if each and each.judged.machine_name))
 
 
 def _review(review: Review, found: Sequence[Standing], preview: bool) -> ReviewView:
@@ -223,32 +233,41 @@ def _sections(body: str) -> tuple[Section, ...]:
 
 def support_view(standing: Standing, preview: bool) -> SupportView:
     support, now, then = standing.support, standing.now, standing.then
-    here = f"../../experiments/{support.experiment}/"
-    pinned = f"../../{verdict_folder(then.judged.digest, support.experiment)}/" if then and not preview else ""
+    page = f"../../experiments/{support.experiment}/"
+    pinned = _folder(then, preview) if then else ""
+    here = _folder(now, preview) if now and standing.elsewhere else page
     held = now or then
     return SupportView(
         experiment=support.experiment,
         claim=support.claim,
         text=held.text if held else "",
-        href=f"{here}index.html#claim-{support.claim}" if now else "",
+        href=f"{page}index.html#claim-{support.claim}" if now else "",
         expects=support.expects,
         pinned=support.evidence[:12],
         then=_value(then, now, pinned) if then else None,
         now=_value(now, then, here) if now else None,
+        elsewhere=_value(standing.elsewhere, None, page) if standing.elsewhere else None,
         freshness=standing.freshness,
         why=standing.why,
-        cases=_cases(now, then if pinned else None),
+        cases=_cases(now if here else None, then if pinned else None, linked=standing.elsewhere is None),
     )
+
+
+def _folder(held: Held, preview: bool) -> str:
+    """Where the verdicts of a published run stand; empty in a preview, which has no other runs."""
+    return "" if preview else f"../../{verdict_folder(held.judged.digest, held.judged.plan.name)}/"
 
 
 def _value(held: Held, other: Held | None, folder: str) -> Value:
     """Without figures where there is no folder to point into. `other`: what it stands beside."""
     return Value(
         status=held.status,
+        mark=held.data["mark"],
         span=_span(held, other) if folder else (),
         digest=held.judged.digest[:12],
         href=f"{folder}index.html#claim-{held.claim}" if folder else "",
         data=f"{folder}data.json" if folder else "",
+        machine=held.judged.machine_name,
     )
 
 
@@ -276,8 +295,8 @@ def _thousandths(ratio: float) -> str:
     return f"{ratio:.3f}×"
 
 
-def _cases(now: Held | None, then: Held | None) -> tuple[CaseRow, ...]:
-    """Every case of either; in the order of the newer."""
+def _cases(now: Held | None, then: Held | None, linked: bool) -> tuple[CaseRow, ...]:
+    """Every case of either; in the order of the newer. `linked`: the experiment's page shows the newer."""
     names = dict.fromkeys(case for held in (now, then) if held for case in held.data["cases"])
     labels = {
         case.name: case_label(case) for held in (then, now) if held for case in held.judged.plan.cases
@@ -286,7 +305,7 @@ def _cases(now: Held | None, then: Held | None) -> tuple[CaseRow, ...]:
         CaseRow(
             case=labels[name],
             href=f"../../experiments/{now.judged.plan.name}/index.html#case-{name}"
-            if now and name in now.data["cases"]
+            if linked and now and name in now.data["cases"]
             else "",
             then=_compared(then, name),
             then_status=_status(then, name),

@@ -1,6 +1,8 @@
 """An experiment's page: its answer, cards and chart here; tables and boundary from the rooms beside."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from lab.definition.asked import can_run, claim_sentence
 from lab.definition.plan import PlannedCase, PlannedClaim
@@ -33,7 +35,7 @@ from lab.website.pages.hypotheses import hypotheses
 from lab.website.pages.kernels import is_profiled
 from lab.website.pages.labels import case_label, profile_title, series
 from lab.website.pages.limits import limits_section
-from lab.website.pages.past import finished, run_link, verdict_link
+from lab.website.pages.past import finished, other_models, run_link, verdict_link
 from lab.website.pages.replication import replication_section
 from lab.website.pages.reproduce import live_command
 from lab.website.pages.search import search_answer, search_cards, search_cases
@@ -44,6 +46,7 @@ from lab.website.pages.views import Contradiction, DecisionLink, ExperimentPage
 
 ROOT = "../../"  # from an experiment's page to the site's root
 MOST_ROWS = 64  # of a chart whose rows are labelled
+NO_TRUST: Mapping[str, Any] = MappingProxyType({})
 BY_HAND = ("rmsnorm", "layernorm")  # what benchmark-norms computes
 
 
@@ -51,7 +54,8 @@ def experiment_pages(gathered: Gathered) -> Iterator[Output]:
     """experiments/<slug>/index.html and data.json."""
     for item in gathered.current:
         history = gathered.history(item.plan.name)
-        page = experiment_page(item, gathered.decisions, audits() if "replication" in item.data else (), history)
+        again = audits() if "replication" in item.data else ()
+        page = experiment_page(item, gathered.decisions, again, history, gathered.trust)
         data = f"experiments/{page.slug}/data.json"
         yield Document(path=f"experiments/{page.slug}/index.html", template="experiment.html", view={"page": page})
         yield Attachment(path=data, content=with_schema(item.as_json(), data, "experiment"))
@@ -62,8 +66,10 @@ def experiment_page(
     decisions: Sequence[tuple[Decision, Sequence[Standing]]],
     publications: Sequence[Publication] = (),
     history: Sequence[Judged] = (),
+    trust: Mapping[str, Any] = NO_TRUST,
 ) -> ExperimentPage:
-    """`publications`: those whose cases it may measure again; `history`: its published runs, the oldest first."""
+    """`publications`: those whose cases it may measure again; `history`: its published runs, the oldest first; `trust`:
+    what several of these say together, lab.website.pages.pooled."""
     plan, ledger = shown.plan, Ledger(shown.data)
     found = search_cases(shown, ledger)
     points = () if found else speedup_points(shown, ledger)
@@ -84,6 +90,7 @@ def experiment_page(
         answer=search_answer(shown, ledger) if found else answer(shown, ledger),
         glances=glances(shown, ledger),
         contradictions=tuple(_contradictions(shown, history)),
+        other_models=other_models(shown, history, ROOT) if shown.digest else (),
         boundary_line=boundary_line(shown),
         state=_state(shown, ledger),
         date=format.day(shown.measured_utc),
@@ -103,7 +110,7 @@ def experiment_page(
         chart_baseline=baseline,
         figure_json=speedup_figure(points, f"Speed-up over {baseline}") if points else "",
         searches=found,
-        claims=tuple(claim_view(shown, claim, ledger) for claim in _able(shown)),
+        claims=tuple(claim_view(shown, claim, ledger, trust) for claim in _able(shown)),
         need_gpu=tuple((each.name, claim_sentence(each)) for each in plan.claims if each not in _able(shown)),
         explained=explained_rows(shown, ledger),
         explained_within=per_cent(EXPLAINED_WITHIN - 1),

@@ -29,6 +29,7 @@ class Pair:
     older_date: str
     newer_date: str
     one_machine: bool
+    one_model: bool  # else neither's verdicts contradict the other's
     mixed: bool  # a GPU's run and a CPU's
     clock: str  # what the times of the headline scope are
     experiments: tuple[str, ...]  # titles of those that both have
@@ -90,6 +91,7 @@ def _pair(older: Sequence[PastOutline], newer: Sequence[PastOutline]) -> Pair:
         older_date=format.minute(before.finished_utc),
         newer_date=format.minute(after.finished_utc),
         one_machine=one_machine(before.machine, after.machine),
+        one_model=before.machine_name == after.machine_name,
         mixed=before.on_cpu != after.on_cpu,
         clock=clocks_of(SCOPE, [before.on_cpu, after.on_cpu]),
         experiments=tuple(item.title for item in newer if item.name in known),

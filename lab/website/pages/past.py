@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from lab.website import format
 from lab.website.addresses import run_folder, verdict_folder
 from lab.website.data.judged import Judged
+from lab.website.pages.tallies import StatusCount, status_counts, verdict_counts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Elsewhere:
-    """A run on another machine: never in one line with the one shown."""
+    """A run on another machine: never in one line with the one shown, and no contradiction of it."""
 
     run_id: str
     link: str
     date: str
     machine: str
+    counts: tuple[StatusCount, ...]  # its verdicts
 
 
 def comparable(item: Judged, published: Sequence[Judged]) -> tuple[Judged, ...]:
@@ -26,11 +28,26 @@ def comparable(item: Judged, published: Sequence[Judged]) -> tuple[Judged, ...]:
 def elsewhere(item: Judged, published: Sequence[Judged], root: str) -> tuple[Elsewhere, ...]:
     return tuple(
         Elsewhere(
-            run_id=run.evidence["run_id"], link=verdict_link(run, root), date=finished(run), machine=run.machine_name
+            run_id=run.evidence["run_id"],
+            link=verdict_link(run, root),
+            date=finished(run),
+            machine=run.machine_name,
+            counts=status_counts([verdict_counts(run)]),
         )
         for run in reversed(published)
         if run.machine_name != item.machine_name
     )
+
+
+def other_models(item: Judged, published: Sequence[Judged], root: str) -> tuple[Elsewhere, ...]:
+    """Of each other GPU model (or CPU) the run with the fullest evidence; the newest first."""
+    fullest: dict[str, Judged] = {}
+    for run in published:
+        known = fullest.get(run.machine_name)
+        if known is None or run.fullness > known.fullness:
+            fullest[run.machine_name] = run
+    kept = sorted(fullest.values(), key=lambda run: run.finished_utc)
+    return elsewhere(item, kept, root)
 
 
 def software(run: Judged) -> str:

@@ -43,6 +43,7 @@ class ProfileClaim:
     name: str
     text: str
     status: str
+    mark: str
     role: str  # 'subject' or 'baseline'
     scope: str
     tally: tuple[Figure | str, ...]
@@ -201,6 +202,7 @@ def _claims(item: Judged, profile: PlannedProfile, ledger: Ledger) -> Iterator[P
                 name=claim.name,
                 text=claim_sentence(claim),
                 status=ledger.value(*path, "status"),
+                mark=ledger.value(*path, "mark"),
                 role=other,
                 scope=scope_told(claim.scope, item.on_cpu) if claim.measure == "speedup" else "in DRAM traffic",
                 tally=supported_at(claim.name, ledger),

@@ -33,6 +33,7 @@ class ClaimRow:
     name: str
     text: str
     status: str
+    mark: str
     tally: Sentence
 
 
@@ -215,6 +216,7 @@ def _claim(item: Judged, claim: PlannedClaim, ledger: Ledger) -> ClaimRow:
         name=claim.name,
         text=claim_sentence(claim),
         status=item.data["claims"][claim.name]["status"],
+        mark=item.data["claims"][claim.name]["mark"],
         tally=(supported or "–", " of ", judged or "–"),
     )
 

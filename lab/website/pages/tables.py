@@ -1,6 +1,7 @@
 """The tables of an experiment's page: a claim's verdicts case by case, and every cell."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from lab.definition.asked import asked, claim_sentence
 from lab.definition.plan import PlannedCase, PlannedClaim
@@ -11,11 +12,12 @@ from lab.website.data.judged import Judged
 from lab.website.figure import Figure, Ledger, Sentence, pointer
 from lab.website.pages.labels import baseline_title, case_label, profile_title, shape_label
 from lab.website.pages.moved import traffic_verdict
+from lab.website.pages.pooled import pooled_sentence
 from lab.website.pages.tallies import supported_at
 from lab.website.pages.views import CaseVerdict, ClaimView, ControlRow, GpuFigure, GpuRow, SplitRow
 
 
-def claim_view(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
+def claim_view(shown: Judged, claim: PlannedClaim, ledger: Ledger, trust: Mapping[str, Any]) -> ClaimView:
     path = ("claims", claim.name)
     cases, traffic = ledger.value(*path, "cases"), claim.measure == "traffic"
     mean = ledger.end(claim.name, "geometric_mean", show=format.times if traffic else format.threshold)
@@ -29,6 +31,7 @@ def claim_view(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
         name=claim.name,
         text=claim_sentence(claim),
         status=ledger.value(*path, "status"),
+        mark=ledger.value(*path, "mark"),
         subject=profile_title(shown, claim.subject),
         baseline=baseline_title(shown, claim),
         threshold=threshold,
@@ -36,7 +39,7 @@ def claim_view(shown: Judged, claim: PlannedClaim, ledger: Ledger) -> ClaimView:
         scope=claim.scope,
         measure=claim.measure,
         tally=tally,
-        rows=() if traffic else tuple(_case_verdict(shown, claim, case, ledger) for case in cases),
+        rows=() if traffic else tuple(_case_verdict(shown, claim, case, ledger, trust) for case in cases),
         traffic_rows=tuple(traffic_verdict(shown, claim, case, ledger) for case in cases) if traffic else (),
         headline=claim.name in shown.plan.headlines,
         expected=" or ".join(claim.expected),
@@ -52,7 +55,9 @@ def _mean(mean: Figure, compared: Figure, judged: int) -> Sentence:
     return ("; geometric mean ", mean, " over the ", compared, " that could be judged")
 
 
-def _case_verdict(shown: Judged, claim: PlannedClaim, case_name: str, ledger: Ledger) -> CaseVerdict:
+def _case_verdict(
+    shown: Judged, claim: PlannedClaim, case_name: str, ledger: Ledger, trust: Mapping[str, Any]
+) -> CaseVerdict:
     case = next(c for c in shown.plan.cases if c.name == case_name)
     path = ("claims", claim.name, "cases", case_name)
     places = shown.places(case_name, claim.scope)
@@ -72,6 +77,7 @@ def _case_verdict(shown: Judged, claim: PlannedClaim, case_name: str, ledger: Le
         baseline_p50=ledger.figure(*timed(claim.baseline), "p50_seconds", show=format.microseconds),
         ratio=ledger.ratio(*path),
         interval=ledger.interval(*path),
+        pooled=pooled_sentence(trust, shown, claim, case_name),
         noise=ledger.figure(*timed(noisier), "noise_ratio", show=format.noise),
         status=ledger.value(*path, "status"),
         mark=", ".join(part for part in (ledger.value(*path, "mark"), "CPU evidence" if shown.on_cpu else "") if part),

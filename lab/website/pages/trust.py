@@ -13,29 +13,9 @@ from lab.website.figure import Figure, Ledger, Sentence
 from lab.website.files.schemas import data_text
 from lab.website.files.shown_tables import shown_table
 from lab.website.outputs import Attachment, Document, Gathered, Output
+from lab.website.pages.repeatability import repeatability_table
+from lab.website.pages.trust_views import Row, TableView, one
 from lab.website.wording.threats import HELD, STILL
-
-Row = tuple[Sentence, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TableView:
-    """`goal` says what the rows are held to."""
-
-    anchor: str
-    title: str
-    about: str
-    goal: str
-    headings: tuple[str, ...]
-    rows: tuple[Row, ...]
-    summary: Sentence = ()
-
-    @property
-    def numeric(self) -> tuple[bool, ...]:
-        """Which columns hold figures."""
-        return tuple(
-            any(isinstance(part, Figure) for cell in column for part in cell) for column in zip(*self.rows, strict=True)
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +41,7 @@ def trust_pages(gathered: Gathered) -> Iterator[Output]:
 def trust_page(data: Mapping[str, Any]) -> TrustPage:
     """`data`: of lab.website.data.published_trust."""
     ledger = Ledger(data)
-    makers = (_same, _power, _repeats, _instruments, _flush, _canaries, _cost)
+    makers = (_same, _power, repeatability_table, _repeats, _instruments, _flush, _canaries, _cost)
     tables = tuple(table for make in makers if (table := make(ledger)).rows)
     return TrustPage(lede=_lede(ledger), errors=_errors(ledger), tables=tables, data=data)
 
@@ -136,7 +116,7 @@ def _same(ledger: Ledger) -> TableView:
 
 
 def _counted(first: Sentence, ledger: Ledger, *path: str) -> Row:
-    return (first, *(_one(ledger.figure(*path, name)) for name in ("comparisons", "supported", "excluding_one")))
+    return (first, *(one(ledger.figure(*path, name)) for name in ("comparisons", "supported", "excluding_one")))
 
 
 def _power(ledger: Ledger) -> TableView:
@@ -145,7 +125,7 @@ def _power(ledger: Ledger) -> TableView:
         if ledger.value("power", claim, "trials"):
             known = ledger.figure("power", claim, "known_ratio", show=lambda v: f"{v:.2f}×")
             names = ("trials", "right", "withheld", "excluding_one", "covering")
-            rows.append((_one(known), *(_one(ledger.figure("power", claim, name)) for name in names)))
+            rows.append((one(known), *(one(ledger.figure("power", claim, name)) for name in names)))
     return TableView(
         anchor="power", title="Known extra work",
         about=(
@@ -166,15 +146,14 @@ def _repeats(ledger: Ledger) -> TableView:
         path = ("repeats", name)
         worst = ledger.figure(*path, "largest_deviation", show=lambda v: per_cent(v, 2))
         counts = [
-            _one(ledger.figure(*path, each))
-            for each in ("flip_count", "changed_count", "disjoint_count", "comparisons")
+            one(ledger.figure(*path, each)) for each in ("flip_count", "changed_count", "disjoint_count", "comparisons")
         ]
         rows.append(
             (
                 (str(ledger.value(*path, "experiment")),), *counts,
-                _one(ledger.figure(*path, "gpus")), _one(ledger.figure(*path, "runs")),
-                _one(ledger.figure(*path, "cells")), _one(ledger.figure(*path, "within")),
-                _one(worst), (str(ledger.value(*path, "largest_at")),), (str(ledger.value(*path, "gpu")),),
+                one(ledger.figure(*path, "gpus")), one(ledger.figure(*path, "runs")),
+                one(ledger.figure(*path, "cells")), one(ledger.figure(*path, "within")),
+                one(worst), (str(ledger.value(*path, "largest_at")),), (str(ledger.value(*path, "gpu")),),
             )
         )  # fmt: skip
     return TableView(
@@ -203,7 +182,7 @@ def _instruments(ledger: Ledger) -> TableView:
         times = [ledger.figure(*path, "p50_seconds", show=format.microseconds)]
         times += [ledger.figure(*path, f"{name}_seconds", show=format.microseconds) for name in INSTRUMENTS]
         agree = [[name for name in OTHERS if ledger.value(*path, f"{name}_{how}")] for how in ("agrees", "agrees_cold")]
-        rows.append(((place,), *(_one(time) for time in times), *((" and ".join(who) or "neither",) for who in agree)))
+        rows.append(((place,), *(one(time) for time in times), *((" and ".join(who) or "neither",) for who in agree)))
     return TableView(
         anchor="instruments", title="Other instruments",
         about=(
@@ -253,7 +232,7 @@ def _flush(ledger: Ledger) -> TableView:
     for run_id in ledger.value("flush") or {}:
         names = ("footprint_bytes", "flushed_read_bytes", "warm_read_bytes")
         figures = [ledger.figure("flush", run_id, name, show=lambda v: f"{v:,.0f}") for name in names]
-        rows.append(((run_id,), *(_one(figure) for figure in figures)))
+        rows.append(((run_id,), *(one(figure) for figure in figures)))
     return TableView(
         anchor="flush", title="Does the flush work?",
         about=(
@@ -274,7 +253,7 @@ def _canaries(ledger: Ledger) -> TableView:
     }  # fmt: skip
     for run_id in ledger.value("clock") or {}:
         figures = [ledger.figure("clock", run_id, name, show=show) for name, show in shown.items()]
-        rows.append(((run_id,), *(_one(figure) for figure in figures)))
+        rows.append(((run_id,), *(one(figure) for figure in figures)))
     return TableView(
         anchor="clock", title="The clock and the canaries",
         about=(
@@ -302,7 +281,7 @@ def _cost(ledger: Ledger) -> TableView:
         ]  # fmt: skip
         found = [ledger.figure(*path, name, show=show) for name, show in shown]
         found += [ledger.figure(*path, "stage_seconds", stage, show=_seconds) for stage in stages]
-        rows.append(((run_id,), *(_one(figure) for figure in found)))
+        rows.append(((run_id,), *(one(figure) for figure in found)))
     return TableView(
         anchor="cost", title="What it costs, and where the time goes",
         about=(
@@ -317,10 +296,6 @@ def _cost(ledger: Ledger) -> TableView:
         ),
         rows=tuple(rows),
     )  # fmt: skip
-
-
-def _one(figure: Figure | None) -> Sentence:
-    return (figure or "–",)
 
 
 def _seconds(value: float) -> str:

@@ -37,7 +37,12 @@ def mark_words(mark: str) -> str:
 
 
 def claim_mark(claim: Mapping[str, Any]) -> str:
-    """'equivalent', or 'regressed', of a refuted claim whose refuted cases are all so; `claim`: of published data.
+    """The marks of a claim, of published data: 'one draw', and of a refuted one what is so instead."""
+    return ", ".join(filter(None, (_instead(claim), claim["mark"])))
+
+
+def _instead(claim: Mapping[str, Any]) -> str:
+    """'equivalent', or 'regressed', of a refuted claim whose refuted cases are all so.
 
     Not where another case is supported, or could not be judged: then one word does not tell it.
     """

@@ -16,6 +16,7 @@ from lab.website.pages.every_cell import EveryCell
 from lab.website.pages.hardware_views import CeilingsSection, LimitsSection, TrafficSection
 from lab.website.pages.history import HistorySection
 from lab.website.pages.hypotheses import Hypothesis
+from lab.website.pages.past import Elsewhere
 from lab.website.pages.replication_views import ReplicationSection
 
 
@@ -38,6 +39,7 @@ class CaseVerdict:
     baseline_p50: Figure | None
     ratio: Figure | None
     interval: Figure | None
+    pooled: Sentence  # over several runs; figures point into trust/data.json
     noise: Figure | None
     status: str
     mark: str
@@ -79,6 +81,7 @@ class ClaimView:
     name: str
     text: str
     status: str
+    mark: str
     subject: str
     baseline: str
     threshold: Figure
@@ -201,6 +204,7 @@ class ExperimentPage:
     answer: Sentence
     glances: tuple[Glance, ...]
     contradictions: tuple[Contradiction, ...]
+    other_models: tuple[Elsewhere, ...]  # what was measured on other GPU models, the fullest run of each
     boundary_line: str
     state: Sentence
     date: str

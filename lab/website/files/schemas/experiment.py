@@ -164,6 +164,9 @@ CELL = record(
     {
         **all_of(NUMBER, "p50_seconds between_sweep_spread void_share"),
         **all_of(ANY_NUMBER, "p95_seconds noise_ratio bytes_per_second enqueue_seconds prepare_seconds"),
+        "peak_memory_bytes": said(
+            maybe(WHOLE), "The most that one call allocates beyond its inputs; null where nobody asked."
+        ),
         "sweep_p50_seconds": listing(NUMBER, "In seconds, the median of each sweep."),
         **all_of(WHOLE, "samples sweeps correctness_checks"),
         "scopes": by(SCOPE, ref("scope_times")),

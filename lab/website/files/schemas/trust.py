@@ -35,7 +35,7 @@ PAIRS = record(
     about="Pairs of runs of one source: intervals that hold the other estimate, differences that hold zero, verdicts.",
 )
 POOLED = record(
-    {**all_of(NUMBER, "ratio low high"), "boards": WHOLE, "runs": listing(TEXT)},
+    {**all_of(NUMBER, "ratio low high"), **all_of(WHOLE, "boards run_count"), "runs": listing(TEXT)},
     about="Three and more runs of unchanged code taken together, with the run as the unit.",
 )
 INSTRUMENT = record(

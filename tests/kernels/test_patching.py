@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lab.patching import KERNELS, Patch, patch
+from lab.kernels.patching import KERNELS, Patch, patch
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed; the extra 'models' brings it")
 

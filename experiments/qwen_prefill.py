@@ -1,0 +1,255 @@
+"""What do the lab's kernels mean for a whole model: a prompt through Qwen2.5-7B, as transformers has it?
+
+The model's own code and configuration with random weights: nothing is downloaded, and no time depends on the values. A
+call takes the prompt's embeddings, (B, T, 3584), and gives the logits of the last position, (B, 152064), as serving
+does. All profiles of a process share one copy of the weights.
+"""
+
+import copy
+from collections.abc import Callable, Collection
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from lab import Case, Claim, Experiment, Operator, Profile
+from lab.kernels.patching import KERNELS, patch
+from lab.kernels.traffic import Traffic
+
+SIZES = {
+    "hidden_size": 3584, "intermediate_size": 18_944, "num_hidden_layers": 28, "num_attention_heads": 28,
+    "num_key_value_heads": 4, "vocab_size": 152_064, "max_position_embeddings": 32_768,
+}  # fmt: skip
+ROPE_BASE = 1_000_000.0
+EPS = 1e-6
+SEED = 7
+
+
+@cache
+def the_model(device: str, dtype: torch.dtype) -> Any:
+    """Qwen2.5-7B with random weights, made once a process."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    config = Qwen2Config(**SIZES, rms_norm_eps=EPS, rope_parameters={"rope_type": "default", "rope_theta": ROPE_BASE})
+    config.dtype = dtype
+    torch.manual_seed(SEED)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device(device):
+            return Qwen2ForCausalLM(config).eval()
+    finally:
+        torch.set_default_dtype(before)
+
+
+def another(model: Any, attention: str) -> Any:
+    """The same model with the same weights, in the same memory, and another way of attention."""
+    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    other = copy.deepcopy(model, shared)
+    other.set_attn_implementation(attention)
+    return other
+
+
+def prefilled(model: Any) -> Callable[[Tensor], Tensor]:
+    """Embeddings (B, T, hidden) → logits of the last position (B, vocabulary)."""
+
+    def call(embeddings: Tensor) -> Tensor:
+        logits: Tensor = model(inputs_embeds=embeddings, use_cache=False, logits_to_keep=1).logits
+        return logits[:, 0]
+
+    return call
+
+
+def prefill_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor]:
+    """(embeddings,) of normal data for (B, T), as large as a model's own."""
+    generator = torch.Generator(device).manual_seed(seed)
+    size = (*shape, SIZES["hidden_size"])
+    return (torch.randn(size, dtype=dtype, device=device, generator=generator),)
+
+
+@torch.no_grad()
+def prefill_reference(embeddings: Tensor) -> Tensor:
+    """The same model in float64, one layer after another, so that it fits beside the other."""
+    model = the_model(str(embeddings.device.type), embeddings.dtype).model
+    hidden = embeddings.double()
+    positions = torch.arange(embeddings.shape[1], device=embeddings.device)[None]
+    angles = model.rotary_emb(hidden, positions)
+    for layer in model.layers:
+        hidden = copy.deepcopy(layer).double()(hidden, attention_mask=None, position_embeddings=angles)
+    last = copy.deepcopy(model.norm).double()(hidden[:, -1])
+    weight = the_model(str(embeddings.device.type), embeddings.dtype).lm_head.weight
+    truth: Tensor = last.double() @ weight.double().T
+    return truth
+
+
+def prefill_standard(embeddings: Tensor) -> Tensor:
+    return prefilled(the_model(str(embeddings.device.type), embeddings.dtype))(embeddings)
+
+
+def prefill_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    """Every weight but the embeddings' read once, every prompt read once, one row of logits written; two operations a
+    weight of the layers and a position, two a weight of the head and a prompt, and causal attention."""
+    B, T = shape
+    hidden, inner, layers = SIZES["hidden_size"], SIZES["intermediate_size"], SIZES["num_hidden_layers"]
+    head_dim = hidden // SIZES["num_attention_heads"]
+    keys = SIZES["num_key_value_heads"] * head_dim
+    of_layer = 2 * hidden * hidden + 2 * hidden * keys + 3 * hidden * inner
+    head = hidden * SIZES["vocab_size"]
+    attention = 2 * hidden * T * (T + 1)  # two products over the keys up to each position
+    return Traffic(
+        read_bytes=(layers * of_layer + head + B * T * hidden) * itemsize,
+        written_bytes=B * SIZES["vocab_size"] * itemsize,
+        flops=B * (layers * (2 * T * of_layer + attention) + 2 * head),
+    )
+
+
+PREFILL = Operator(
+    name="qwen-prefill",
+    inputs=prefill_inputs,
+    reference=prefill_reference,
+    traffic=prefill_traffic,
+    # Of 28 layers, each of which rounds a dozen times to bfloat16; else twice what the model as it is makes of it.
+    tolerance=8,
+    standard=prefill_standard,
+)
+
+ALL_SHAPES = "all-shapes"
+CASES = tuple(
+    Case(
+        operator=PREFILL, shape=(1, length), dtype="bfloat16", only_with="" if length == 2048 else ALL_SHAPES,
+        description=f"a prompt of {length} tokens through Qwen2.5-7B",
+    )
+    for length in (128, 512, 2048, 8192)
+)  # fmt: skip
+PROMPT = next(case for case in CASES if not case.only_with)
+
+
+def _with_attention(attention: str, backend: SDPBackend | None = None) -> Callable[..., Any]:
+    call = prefilled(another(the_model("cuda", torch.bfloat16), attention))
+    if backend is None:
+        return call
+
+    def pinned(embeddings: Tensor) -> Tensor:
+        with sdpa_kernel(backend):
+            return call(embeddings)
+
+    return pinned
+
+
+def _patched(kernels: Collection[str]) -> Callable[..., Any]:
+    model = another(the_model("cuda", torch.bfloat16), "sdpa")
+    patch(model, kernels)
+    return prefilled(model)
+
+
+def _compiled() -> Callable[..., Any]:
+    model = another(the_model("cuda", torch.bfloat16), "sdpa")
+    return torch.compile(prefilled(model), dynamic=False)
+
+
+def _profile(name: str, title: str, technique: str, hypothesis: str, loader: Callable[[], Any], **more: Any) -> Profile:
+    return Profile(
+        name=name, title=title, technique=technique, hypothesis=hypothesis,
+        signal="Matrix products of cuBLAS take most of the time; the rest is what differs.",
+        implementations={PREFILL.name: loader}, devices=("cuda",), package="transformers", **more,
+    )  # fmt: skip
+
+
+EAGER = _profile(
+    "eager-attention", "eager attention",
+    "The model as transformers has it, with attention written out in PyTorch operators.",
+    "Slowest: the scores of every head are written to memory and read again.",
+    lambda: _with_attention("eager"),
+)  # fmt: skip
+SDPA = _profile(
+    "sdpa", "SDPA",
+    "The model as transformers has it by default: scaled_dot_product_attention, eager operators for the rest.",
+    "What a user has without effort; norms, rotation and gates are several launches each.",
+    lambda: _with_attention("sdpa"),
+)  # fmt: skip
+CUDNN = _profile(
+    "sdpa-cudnn", "SDPA by cuDNN", "The same, with PyTorch's attention told to take cuDNN's kernel.",
+    "A little ahead: attention is a small part of the time at this length.",
+    lambda: _with_attention("sdpa", SDPBackend.CUDNN_ATTENTION),
+)  # fmt: skip
+COMPILED = _profile(
+    "torch-compile", "torch.compile", "torch.compile of the whole model, dynamic=False, in its default mode.",
+    "The strongest rival: it fuses norms, rotation, gates and residual sums.", _compiled, recompiles=True,
+)  # fmt: skip
+SINGLE = {
+    kernel: _profile(
+        f"patched-{kernel}", f"patched: {what}", f"The model of SDPA, patched with the lab's kernel for {what} alone.",
+        "Ahead by what this operator loses in eager operators, and no more.", partial(_patched, (kernel,)),
+    )
+    for kernel, what in (("rmsnorm", "RMSNorm"), ("rope", "RoPE"), ("glu", "SwiGLU"))
+}  # fmt: skip
+PATCHED = _profile(
+    "patched", "patched", "The model of SDPA, patched with the lab's RMSNorm, RoPE and SwiGLU.",
+    "Ahead by the sum of the single gains: the operators do not overlap.", lambda: _patched(KERNELS),
+)  # fmt: skip
+
+PATCHED_BEATS_SDPA = Claim(
+    name="patched-model-beats-sdpa",
+    text="The patched Qwen2.5-7B is faster than the model as it is, on a prompt of 2048 tokens.",
+    subject=PATCHED, baseline=SDPA, cases=(PROMPT,),
+)  # fmt: skip
+CLAIMS = (
+    PATCHED_BEATS_SDPA,
+    Claim(
+        name="patched-model-keeps-up-with-compile",
+        text="The patched Qwen2.5-7B is at most 2 % slower than torch.compile of the model, at 2048 tokens.",
+        subject=PATCHED, baseline=COMPILED, cases=(PROMPT,), threshold=0.98,
+    ),
+    Claim(
+        name="patched-model-beats-sdpa-at-other-lengths",
+        text="The patched Qwen2.5-7B is faster than the model as it is, on prompts of 128 to 8192 tokens.",
+        subject=PATCHED, baseline=SDPA, cases=tuple(case for case in CASES if case.only_with),
+    ),
+    Claim(
+        name="sdpa-beats-eager-attention",
+        text="With scaled_dot_product_attention Qwen2.5-7B is faster than with eager attention, at 2048 tokens.",
+        subject=SDPA, baseline=EAGER, cases=(PROMPT,),
+    ),
+    Claim(
+        name="cudnn-attention-beats-sdpa",
+        text="With cuDNN's attention Qwen2.5-7B is faster than with PyTorch's choice, at 2048 tokens.",
+        subject=CUDNN, baseline=SDPA, cases=(PROMPT,),
+    ),
+    *(
+        Claim(
+            name=f"patched-{kernel}-beats-sdpa",
+            text=f"Qwen2.5-7B with the kernel for {profile.title.removeprefix('patched: ')} alone is no slower.",
+            subject=profile, baseline=SDPA, cases=(PROMPT,), threshold=1.0,
+        )
+        for kernel, profile in SINGLE.items()
+    ),
+)  # fmt: skip
+
+QWEN_PREFILL = Experiment(
+    name="qwen-prefill",
+    title="A Prompt Through Qwen2.5-7B",
+    question="How much of the kernels' gains is left in a whole model that reads a prompt?",
+    importance=(
+        "A kernel that is twice as fast moves a model by its share of the model's time. In a prompt most of that is "
+        "matrix products, which nobody here replaces. The model is that of transformers with the real configuration, "
+        "and each kernel is put into it alone and with the others, so that the sum can be compared with its parts."
+    ),
+    focus="End to end",
+    cases=CASES,
+    profiles=(EAGER, SDPA, CUDNN, COMPILED, *SINGLE.values(), PATCHED),
+    claims=CLAIMS,
+    headlines=(PATCHED_BEATS_SDPA,),
+    does_not_show=(
+        "The trained model: its weights are random, which changes no time but may change how rounding errors grow.",
+        "A gain in generating tokens, where weights are read for one position at a time.",
+        "Attention, residual sums and matrix products by kernels of the lab.",
+        "Serving: batches, caches of keys and values, and what a server adds.",
+    ),
+    metrics={
+        "Latency": ("p50 of a prompt", "speed-up over SDPA and over torch.compile, with interval"),
+        "Validation": ("error of the logits against float64", "noise ratio (p95 / p50)"),
+    },
+    scopes=("device_cold",),
+)

@@ -1,0 +1,106 @@
+"""How often is the lab's kernel within two per cent of the best? Experiments over a sample of the zoo, made by name.
+
+`zoo-OPERATOR-COUNT` takes that many calls of the operator from `zoo.py`, the same ones wherever it is made.
+"""
+
+import hashlib
+import re
+
+from experiments.fp8_quantization import FP8_QUANTIZATION
+from experiments.normalization_fusion import NORMALIZATION_FUSION
+from experiments.rope_fusion import ROPE_FUSION
+from experiments.softmax_fusion import SOFTMAX_FUSION
+from experiments.swiglu_fusion import SWIGLU_FUSION
+from experiments.tunables import TUNABLES
+from experiments.zoo import LAYOUTS, Visit, operators, visits
+from lab import Case, Claim, Experiment, Profile, Tunable
+
+LAB = "lab"  # the profile that all others are held against
+LEVEL = 0.98
+RIVALS = ("torch-fused", "torch-compile", "liger", "quack")
+SOURCES = (NORMALIZATION_FUSION, SOFTMAX_FUSION, SWIGLU_FUSION, ROPE_FUSION, FP8_QUANTIZATION)
+ODD_IN = 4
+FEWEST_BYTES = 2**20  # of the first tensor: a smaller call lasts as long as its launch, whoever makes it
+
+
+def zoo_experiment(name: str) -> Experiment | None:
+    """The experiment of that name; None where the name is of none."""
+    found = re.fullmatch(rf"zoo-({'|'.join(operators())})-([1-9]\d*)", name)
+    return _experiment(name, found[1], int(found[2])) if found else None
+
+
+def zoo_names(chosen: tuple[str, ...], count: int) -> list[str]:
+    """Of every operator chosen, or of all where none is."""
+    return [f"zoo-{operator}-{count}" for operator in chosen or operators()]
+
+
+def sample(operator: str, count: int) -> list[Visit]:
+    """So many of the operator's calls, one in ODD_IN of odd sizes, in the order of a digest of their names.
+
+    Calls on fewer bytes than a launch hides, and on views, which an experiment's inputs cannot be, are left out.
+    """
+    fit = [visit for visit in visits(operator) if visit.layout == LAYOUTS[0] and _bytes(visit) >= FEWEST_BYTES]
+    fit.sort(key=lambda visit: hashlib.sha256(visit.name.encode()).hexdigest())
+    odd = [visit for visit in fit if not visit.callers][: count // ODD_IN]
+    return [visit for visit in fit if visit.callers][: count - len(odd)] + odd
+
+
+def _bytes(visit: Visit) -> int:
+    elements = 4 if visit.dtype == "float32" else 2
+    sizes = visit.shape
+    if len(sizes) == 5:
+        batch, heads, kv_heads, positions, features = sizes
+        return batch * (heads + kv_heads) * positions * features * elements
+    return sizes[0] * sizes[1] * elements
+
+
+def _experiment(name: str, operator: str, count: int) -> Experiment:
+    (tunable,) = (found for found in TUNABLES if found.operator.name == operator)
+    cases = tuple(_case(tunable, visit) for visit in sample(operator, count))
+    lab = _lab(tunable)
+    rivals = [p for source in SOURCES for p in source.profiles if p.name in RIVALS and operator in p.implementations]
+    claims = tuple(_level(lab, rival, cases) for rival in rivals)
+    return Experiment(
+        name=name,
+        title=f"The zoo: {operator} at {len(cases)} shapes",
+        question=f"How often is the lab's {operator} within two per cent of the best, at shapes of public models?",
+        importance="A kernel is of use to others where it is fast at their shapes, not at those that it was tuned for.",
+        focus="Launch rules",
+        cases=cases,
+        profiles=(lab, *rivals),
+        claims=claims,
+        headlines=claims,
+        does_not_show=("What holds at shapes that are not in the sample, or on another GPU.",),
+        metrics={"Latency": ("p50 latency", "best rival's p50 over the lab's")},
+        scopes=("device_cold", "graph"),
+    )
+
+
+def _case(tunable: Tunable, visit: Visit) -> Case:
+    callers = visit.callers
+    more = f" and {len(callers) - 1} more" if len(callers) > 1 else ""
+    about = f"as {callers[0]}{more} calls it" if callers else "an odd size, of no model"
+    return Case(operator=tunable.operator, shape=visit.shape, dtype=visit.dtype, description=about)
+
+
+def _lab(tunable: Tunable) -> Profile:
+    return Profile(
+        name=LAB,
+        title="the lab's kernel",
+        technique="The kernel of this repository, as its rule launches it.",
+        hypothesis="Within two per cent of the best rival at nineteen shapes of twenty.",
+        signal="DRAM bytes at the least traffic.",
+        implementations={tunable.operator.name: lambda: tunable.entry},
+        devices=("cuda",),
+    )
+
+
+def _level(lab: Profile, rival: Profile, cases: tuple[Case, ...]) -> Claim:
+    return Claim(
+        name=f"level-with-{rival.name}",
+        text=f"The lab's kernel is at least {LEVEL} times as fast as {rival.title} at every shape of the sample.",
+        subject=lab,
+        baseline=rival,
+        cases=cases,
+        threshold=LEVEL,
+    )

@@ -1,0 +1,99 @@
+"""`lab zoo`: the lab's kernels against their rivals over a sample of the shapes of public models, as a run."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from lab.definition.catalogue import choose_experiments, load_zoo
+from lab.definition.plan import Plan, make_plan
+from lab.errors import PlanError
+from lab.supervisor.run import run
+from lab.tune import launch_by_rules
+from lab.verdict.judge import POLICY_VERSION
+from lab.verdict.results import ExperimentResult, load_run
+from lab.verdict.standing import Standing, spread, standings, unmeasured
+
+Say = Callable[[str], None]
+WORST = 10  # cases that are listed
+BAR_CHARACTERS = 40  # of the chart, for all cases
+EDGES = (0.0, 0.93, 0.98, 1.0, 1.02, 1.1, 1.5, 1000.0)  # of the chart's bars, as ratios
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tour:
+    """What is to be screened: operators (none: all of the zoo), shapes of each, and fresh processes."""
+
+    operators: tuple[str, ...]
+    sample: int
+    sweeps: int
+    run_id: str
+
+
+def describe_tour(tour: Tour) -> Iterator[str]:
+    """What would be measured. PlanError where an operator is not in the zoo."""
+    for experiment in choose_experiments(_names(tour)):
+        profiles = ", ".join(profile.name for profile in experiment.profiles)
+        yield f"{experiment.name}: {len(experiment.cases)} shapes by {profiles}"
+        yield from (f"  {case.name}: {case.description}" for case in experiment.cases)
+
+
+def screen(tour: Tour, runs: Path, say: Say) -> Iterator[str]:
+    """Measure, and tell how the kernels stand. PlanError and RunError as for any run."""
+    zoo = load_zoo()
+    launch_by_rules()
+    plan = _plan(tour, _names(tour))
+    run(plan, runs / tour.run_id, say)
+    for experiment in load_run(runs / tour.run_id).experiments:
+        yield from describe_standing(experiment, zoo.profile, zoo.level)
+
+
+def describe_standing(experiment: ExperimentResult, profile: str, level: float) -> Iterator[str]:
+    """The distribution of ratios in every scope, drawn, and the worst ten."""
+    for scope in experiment.plan.scopes:
+        found = standings(experiment, profile, scope)
+        yield f"{experiment.plan.name}, {scope}"
+        if missing := unmeasured(experiment, profile, scope):
+            yield f"  no time of the lab's kernel at {len(missing)} shapes, such as {missing[0]}"
+        if not found:
+            yield "  no shape at which both the lab's kernel and a rival were measured"
+            continue
+        told = spread(found, level)
+        yield (
+            f"  best rival's p50 over the lab's at {told.cases} shapes: smallest {told.smallest:.3f}, at 5 % "
+            f"{told.low:.3f}, median {told.median:.3f}; {told.level_share:.0%} at {level} or above, "
+            f"{told.ahead_share:.0%} ahead"
+        )
+        yield from _bars(found)
+        yield from (_line(standing) for standing in found[:WORST])
+
+
+def _bars(found: tuple[Standing, ...]) -> Iterator[str]:
+    for low, high in pairwise(EDGES):
+        count = sum(low <= standing.ratio < high for standing in found)
+        name = f"below {high}" if low == EDGES[0] else f"{low} and more" if high == EDGES[-1] else f"{low} to {high}"
+        yield f"  {name:14} {count:4} {'█' * round(BAR_CHARACTERS * count / len(found))}".rstrip()
+
+
+def _line(standing: Standing) -> str:
+    return (
+        f"  {standing.ratio:.3f}  {standing.case}: {standing.seconds * 1e6:.2f} µs, {standing.rival} "
+        f"{standing.rival_seconds * 1e6:.2f} µs"
+    )
+
+
+def _names(tour: Tour) -> list[str]:
+    zoo = load_zoo()
+    for operator in tour.operators:
+        if operator not in zoo.operators:
+            raise PlanError(f"no operator {operator!r} is in the zoo; accepted are {list(zoo.operators)}")
+    if tour.sample < 1:
+        raise PlanError(f"--sample is {tour.sample}; accepted are numbers from 1")
+    return zoo.names(tour.operators, tour.sample)
+
+
+def _plan(tour: Tour, names: list[str]) -> Plan:
+    return make_plan(
+        tour.run_id, choose_experiments(names), device="cuda", profiling=False, sweeps=tour.sweeps,
+        include=frozenset(), policy_version=POLICY_VERSION,
+    )  # fmt: skip

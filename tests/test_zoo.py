@@ -1,0 +1,149 @@
+"""The zoo of shapes, the experiments made of it, and `lab zoo`, with runs that never happened."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from factory import records_of, write_run
+
+from experiments.zoo import LAYOUTS, MODELS, MOST_BYTES, ODD_WIDTHS, norm_widths, operators, visits, vocabularies
+from experiments.zoo_screening import ODD_IN, sample
+from lab import cli, zoo
+from lab.cli import main
+from lab.definition.catalogue import choose_experiments, load_tunables
+from lab.definition.plan import ITEMSIZES, Plan
+from lab.errors import PlanError
+from lab.kernels.rows import MAXIMUM_COLUMNS
+from lab.verdict.results import load_run
+from lab.verdict.standing import spread, standings, unmeasured
+
+EXPERIMENT = "zoo-softmax-8"
+(SAMPLED,) = choose_experiments([EXPERIMENT])
+CASES = [case.name for case in SAMPLED.cases]
+SECONDS = {"lab": 20e-6, "torch-fused": 30e-6, "torch-compile": 25e-6, "liger": 22e-6, "quack": 21e-6}
+
+
+def test_at_least_25_public_models_call_each_kind_of_operator() -> None:
+    assert len({model.source for model in MODELS}) == len(MODELS) >= 25
+    for called in (norm_widths("rmsnorm") | norm_widths("layernorm"), vocabularies()):
+        assert len({source for sources in called.values() for source in sources}) >= 25
+    for model in MODELS:
+        assert model.heads % model.kv_heads == 0, model.source
+        assert model.rotary <= model.head_dim, model.source
+        assert max(model.hidden, model.vocabulary) <= MAXIMUM_COLUMNS, model.source
+
+
+@pytest.mark.parametrize("operator", operators())
+def test_the_zoo_holds_each_call_once_and_none_too_large(operator: str) -> None:
+    found = list(visits(operator))
+    assert len({visit.name for visit in found}) == len(found) > 400
+    assert {visit.dtype for visit in found} == {"float16", "bfloat16", "float32"}
+    assert operator in load_tunables()
+    for visit in found:
+        if len(visit.shape) == 2:
+            assert visit.shape[0] * visit.shape[1] * ITEMSIZES[visit.dtype] <= MOST_BYTES
+
+
+def test_rows_are_one_to_65_536_and_of_odd_sizes_and_layouts_too() -> None:
+    found = list(visits("rmsnorm"))
+    assert {1, 65_536} <= {visit.shape[0] for visit in found}
+    assert {visit.shape[1] for visit in found} >= set(ODD_WIDTHS)
+    assert {visit.layout for visit in found} == set(LAYOUTS)
+
+
+def test_a_sample_is_the_same_wherever_it_is_made_and_a_part_of_a_larger_one() -> None:
+    small, large = sample("layernorm", 8), sample("layernorm", 40)
+    assert len(small) == 8
+    assert len(large) == 40
+    assert set(small) <= set(large)
+    assert sum(not visit.callers for visit in large) == 40 // ODD_IN
+
+
+@pytest.mark.parametrize("operator", operators())
+def test_every_operator_makes_an_experiment_of_the_labs_kernel_and_its_rivals(operator: str) -> None:
+    (experiment,) = choose_experiments([f"zoo-{operator}-6"])
+    assert experiment.name == f"zoo-{operator}-6"
+    assert experiment.profiles[0].name == "lab"
+    assert len(experiment.profiles) >= 2
+    assert {claim.threshold for claim in experiment.claims} == {0.98}
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Callable[[Mapping[Any, float]], Any]:
+    def measure(seconds: Mapping[Any, float]) -> Any:
+        plan = zoo._plan(zoo.Tour(operators=("softmax",), sample=8, sweeps=5, run_id="trip"), [EXPERIMENT])
+        write_run(tmp_path / "trip", plan, records_of(plan, seconds))
+        return load_run(tmp_path / "trip").experiments[0]
+
+    return measure
+
+
+def test_a_standing_is_against_the_best_rival_the_worst_first(measured: Callable[[Mapping[Any, float]], Any]) -> None:
+    slow = {(case, profile): seconds * 1e3 for case in CASES[:2] for profile, seconds in SECONDS.items()}
+    slow |= {(CASES[0], "lab"): 42e-3, (CASES[1], "quack"): 10e-3}
+    found = standings(measured(SECONDS | slow), "lab", "device_cold")
+    assert len(found) == len(CASES)
+    assert {found[0].case, found[1].case} == {CASES[0], CASES[1]}
+    assert [round(standing.ratio, 2) for standing in found[:3]] == [0.5, 0.5, 1.05]
+    assert {standing.rival for standing in found} == {"quack"}
+    told = spread(found, 0.98)
+    assert told.cases == 8
+    assert told.smallest == pytest.approx(0.5, rel=0.02)
+    assert told.median == pytest.approx(1.05, rel=0.02)
+    assert told.level_share == told.ahead_share == 6 / 8
+
+
+def test_what_was_not_measured_is_told_apart(measured: Callable[[Mapping[Any, float]], Any]) -> None:
+    result = measured(SECONDS)
+    assert unmeasured(result, "lab", "device_cold") == ()
+    assert set(unmeasured(result, "lab", "eager")) == set(CASES)
+    with pytest.raises(ValueError, match="no case was measured with a rival"):
+        spread((), 0.98)
+
+
+def test_the_command_measures_and_prints_the_distribution_and_the_worst(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(plan: Plan, directory: Path, say: Callable[[str], None]) -> None:
+        directory.parent.mkdir(exist_ok=True)
+        write_run(directory, plan, records_of(plan, SECONDS))
+
+    monkeypatch.setenv("LAB_TUNED", "")
+    monkeypatch.setattr(zoo, "run", run)
+    monkeypatch.setattr(cli, "RUNS", tmp_path / "runs")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert main(["zoo", "softmax", "--sample", "8", "--run-id", "trip"]) == 0
+    told = capsys.readouterr().out
+    assert "zoo-softmax-8, device_cold\n" in told
+    assert "at 8 shapes: smallest 1.05" in told
+    assert "100% at 0.98 or above, 100% ahead" in told
+    assert re.search(r"^  1\.02 to 1\.1 +8 █{40}$", told, re.MULTILINE)
+    assert re.search(r"^  1\.0\d\d  softmax-.*: 2\d\.\d\d µs, quack 2\d\.\d\d µs$", told, re.MULTILINE)
+
+
+def test_a_dry_run_lists_shapes_and_who_calls_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["zoo", "--dry-run", "rope-qk", "--sample", "4"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("zoo-rope-qk-4: 4 shapes by lab, ")
+    assert len(told) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "no operator 'nothing' is in the zoo; accepted are"),
+        (["--sample", "0"], "--sample is 0; accepted"),
+    ],
+)
+def test_what_it_refuses(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["zoo", "--dry-run", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_name_of_no_sample_is_no_experiment() -> None:
+    for name in ("zoo-nothing-5", "zoo-softmax-0", "zoo-softmax"):
+        with pytest.raises(PlanError, match=f"no experiment '{name}'"):
+            choose_experiments([name])
