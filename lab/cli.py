@@ -237,7 +237,7 @@ def validity(options: argparse.Namespace) -> None:
         if run.machine.device != "cuda":
             say(f"{run.plan.run_id}: left out, it was measured on the CPU")
     if all(run.machine.device != "cuda" for run in runs):
-        raise RunError("no run of a GPU among them; the README says how the lab is tested on one")
+        raise RunError("no run of a GPU among them; docs/verdicts.md says how the lab is tested on one")
     for line in describe_validity(study(runs)):
         print(line)
     for line in describe_repeats(repeatability(runs, options.one_code), estimates(runs, options.one_code)):
