@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from lab import Case, Claim, Experiment, Operator, Profile
+from lab import Case, Claim, Experiment, Operator, Profile, in_graph
 from lab.kernels.decode_attention import (
     decode_attention,
     decode_attention_inputs,
@@ -33,6 +33,13 @@ def standard(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return sdpa(q, k, v, SDPBackend.FLASH_ATTENTION)
 
 
+def standard_paged(q: Tensor, k: Tensor, v: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
+    """The pages copied into one cache first; all sequences are of one length here."""
+    longest = int(lengths.max())
+    rows = (x[table.long()].flatten(1, 2).transpose(1, 2)[:, :, :longest] for x in (k, v))
+    return standard(q, *rows)
+
+
 def load_sdpa(backend: SDPBackend) -> Callable[..., Any]:
     return lambda q, k, v: sdpa(q, k, v, backend)
 
@@ -53,7 +60,7 @@ PAGED = replace(
     name="decode-attention-paged",
     inputs=partial(decode_attention_paged_inputs, page=16),
     reference=decode_attention_paged_reference,
-    standard=None,
+    standard=standard_paged,
 )
 
 MANY_HEADS = Case(
@@ -122,6 +129,8 @@ MATCHES_FLASH = Claim(
 CLAIMS = (
     MATCHES_CUDNN,
     MATCHES_FLASH,
+    in_graph(MATCHES_CUDNN),
+    in_graph(MATCHES_FLASH),
     Claim(
         name="grouped-triton-decode-attention-beats-sdpa-flash",
         text=(

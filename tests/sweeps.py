@@ -11,6 +11,7 @@ from lab.definition.experiment import Loader, Operator
 from lab.definition.plan import Protocol
 from lab.evidence.record import Cell, Record
 from lab.supervisor.hearing import Hearing
+from lab.supervisor.testimony import Testimony
 from lab.supervisor.watch import Watcher
 from lab.worker import cpu, sweeping
 from lab.worker.cpu import CpuClock
@@ -44,12 +45,17 @@ def swept(
     monkeypatch.setattr(cpu, "last_level_cache_bytes", lambda: 1 << 12)
     plan = plan_of("here", device="cpu", experiments=[experiment], protocol=QUICK)
     todo = {(experiment.name, case.name, name) for name in names}
-    hearing = Hearing(0, todo, Watcher(None))
+    hearing, testimony = Hearing(0, todo, Watcher(None)), Testimony()
     kept: list[Record] = []
+    at: list[str] = []
 
     def emit(kind: str, content: Any) -> None:
-        if kind not in ("load", "loaded", "done") and not (kind == "stage" and content[3] == "load"):
-            kept.extend(hearing.take(kind, content))
+        if kind == "stage":
+            at[:] = content
+        if testimony.takes(kind, content, at) or kind in ("load", "loaded", "done"):
+            return
+        if not (kind == "stage" and content[3] == "load"):
+            kept.extend(testimony.held_against(record) for record in hearing.take(kind, content))
 
     guard, functions = sweeping.load(plan, set(), emit)
     sweeping.measure(plan, 0, todo, todo, guard, functions, Stages(), emit)

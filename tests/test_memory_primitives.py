@@ -35,7 +35,7 @@ def test_every_case_is_within_the_ladder_of_the_ceilings(case: PlannedCase) -> N
     assert 1024 * MIB <= case.least_bytes <= largest
 
 
-@pytest.mark.parametrize(("experiment", "few", "all_shapes"), [(MEMORY_PRIMITIVES, 9, 16), (SOFTMAX_FUSION, 16, 20)])
+@pytest.mark.parametrize(("experiment", "few", "all_shapes"), [(MEMORY_PRIMITIVES, 9, 16), (SOFTMAX_FUSION, 19, 24)])
 def test_a_run_has_few_cells(experiment: Experiment, few: int, all_shapes: int) -> None:
     assert len([*planned(experiment, frozenset()).cells()]) == few
     assert len([*planned(experiment, frozenset({"all-shapes"})).cells()]) == all_shapes
@@ -54,6 +54,8 @@ def test_unusual_inputs_come_out_right(experiment: Experiment) -> None:
         inputs = [operator.inputs(*asked, seed) for seed in (1, 2, 3)]
         for profile in experiment.profiles:
             if operator.name not in profile.implementations or profile.package or "compile" in profile.name:
+                continue
+            if profile.needs_nvcc and device == "cpu":
                 continue
             function = profile.implementations[operator.name]()
             found = check_profile(operator, function, inputs, (1, 2, 3), edges=edge_inputs(operator, *asked))

@@ -112,8 +112,8 @@ LEAVING_OUT = (
 )  # fmt: skip
 # What they leave, honest code leaves too: nobody is rejected for it, and it must gain nothing.
 IN_VAIN = (
-    cheat("one-thread-for-others", "Leaves torch one thread, and takes all for itself.", PUT_BACK,
-          shared_state.one_thread_for_others, CPU),
+    cheat("many-threads-for-others", "Leaves torch more threads than cores, and keeps the right number for itself.",
+          PUT_BACK, shared_state.many_threads_for_others, CPU),
     cheat("one-core-for-others", "Leaves the process one core, and takes all for itself.", PUT_BACK,
           shared_state.one_core_for_others, CPU),
 )  # fmt: skip

@@ -197,7 +197,9 @@ def mark_of_claim(verdicts: Sequence[Verdict], status: Status) -> str:
 
 
 def _too_few(speedup: Speedup | None) -> str:
-    count = len(speedup.sweep_ratios) if speedup else 0
+    if speedup is None:  # of one sweep alone there is no interval, and so no speed-up
+        return f"fewer than 2 sweeps hold both sides; {FEWEST_SWEEPS} are needed"
+    count = len(speedup.sweep_ratios)
     return f"{count} {'sweep holds' if count == 1 else 'sweeps hold'} both sides; {FEWEST_SWEEPS} are needed"
 
 

@@ -74,7 +74,7 @@ def test_time_belongs_to_the_stage_that_was_announced() -> None:
 
 def recorded_cases() -> Iterator[tuple[list[Cell], float, float]]:
     """Of each case of each sweep of a published run: its cells, and seconds checking and timing."""
-    records = journal.read(RECORDED / journal.NAME).records
+    records = journal.read(RECORDED / journal.PACKED).records
     timed = {
         (r.sweep, r.experiment, r.case): sum(each.seconds for each in r.rounds) for r in records if isinstance(r, Watch)
     }

@@ -189,7 +189,7 @@ def test_a_missing_side_is_named_with_its_reason() -> None:
 
 @pytest.mark.parametrize(
     ("sweeps", "reason"),
-    [(0, "0 sweeps hold both sides; 3 are needed"), (1, "1 sweep holds both sides; 3 are needed"),
+    [(0, "fewer than 2 sweeps hold both sides; 3 are needed"), (1, "1 sweep holds both sides; 3 are needed"),
      (2, "2 sweeps hold both sides; 3 are needed")],
 )  # fmt: skip
 def test_too_few_sweeps_are_counted(sweeps: int, reason: str) -> None:

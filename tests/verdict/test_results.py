@@ -18,7 +18,7 @@ from factory import (
     write_run,
 )
 
-from lab.definition.plan import Plan
+from lab.definition.plan import Plan, make_protocol
 from lab.errors import RunError
 from lab.evidence import journal
 from lab.evidence.record import Cell, Counters, Record, RunFinish, RunStart, SweepStart, Timing
@@ -68,7 +68,7 @@ def test_a_run_directory_is_read_and_judged(tmp_path: Path) -> None:
     cell = run.experiments[0].cells[case, "torch-fused"]
     assert cell.latency is not None
     assert cell.latency.p50_seconds == pytest.approx(30e-6, rel=0.01)
-    assert cell.latency.samples == 5 * 6 * 20
+    assert cell.latency.samples == 5 * 6 * make_protocol(5, "cuda").block
     speedup = run.experiments[0].compare(case, "triton-fused-rmsnorm", "torch-fused")
     assert speedup is not None
     assert speedup.ratio == pytest.approx(1.5, rel=0.01)
@@ -123,7 +123,7 @@ def test_one_failed_sweep_leaves_the_others_measured_and_is_told() -> None:
     cell = cell_of(run)
     assert (cell.outcome, cell.reason) == ("measured", "1 of 5 sweeps failed: out of memory")
     assert cell.latency is not None
-    assert cell.latency.samples == 4 * 6 * 20
+    assert cell.latency.samples == 4 * 6 * make_protocol(5, "cuda").block
     assert len(verdict_of(run).speedup.sweep_ratios) == 4
     assert (verdict_of(run).status, verdict_of(run).mark) == (Status.SUPPORTED, "provisional")
 

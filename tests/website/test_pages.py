@@ -48,8 +48,8 @@ def test_the_sweeps_that_the_page_names_were_measured() -> None:
     def told(page: ExperimentPage) -> str:
         return "".join(part if isinstance(part, str) else part.text for part in page.samples)
 
-    assert told(page_of()) == "5 sweeps × 6 rounds × up to 20 samples"
-    assert told(page_of(sweeps=7)) == "5 to 7 sweeps × 6 rounds × up to 20 samples"
+    assert told(page_of()) == "5 sweeps × 6 rounds × up to 12 samples"
+    assert told(page_of(sweeps=7)) == "5 to 7 sweeps × 6 rounds × up to 12 samples"
 
 
 def test_a_chart_names_its_rows_where_marks_do_not_tell_profiles_apart() -> None:

@@ -15,9 +15,10 @@ from lab.supervisor.run import run
 from lab.verdict.judge import Status
 from lab.verdict.results import RunResult, load_run
 
+# A cheat that is found in any sweep is rejected; some are found by chance, and seldom missed twice.
 QUICK = {
     device: Protocol(sweeps=2, rounds=4, fewest_rounds=4, block=12, warmup_seconds=0.01, cell_seconds=seconds)
-    for device, seconds in {"cpu": 1.5, "cuda": 0.16}.items()
+    for device, seconds in {"cpu": 0.5, "cuda": 0.16}.items()
 }
 (EXPERIMENT,) = choose_experiments(["cheating-kernels"])
 CHEATS = [claim for claim in EXPERIMENT.claims if claim.expected == ("rejected",)]
@@ -108,8 +109,7 @@ def test_the_rival_of_the_cheats_is_measured(result: RunResult, case: str) -> No
         ("rivals-samples", "looked at its callers' frames"),
         ("samples-by-search", "searched the process's objects"),
         ("finished-by-profile-hook", "left a profile hook"),
-        ("finished-by-signal", "left a timer"),
-        ("finished-by-waiting-thread", "its threads worked on"),
+        ("finished-by-signal", "changed when the clock stopped"),
         ("slowed-lookup-later", "replaced torch.nn.functional.rms_norm"),
         ("constant-inputs", "replaced torch.randn"),
         ("working-thread", "worked while another profile was timed"),
