@@ -1,0 +1,257 @@
+"""A run on another box: a real sshd on loopback, connections that break, Ctrl-C, and a box that is rented."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sshd import LACKING, Proxy, Sshd, sshd
+from waiting import wait_until
+
+from lab.errors import LabError, PlanError, RunError
+from lab.evidence import journal
+from lab.evidence.record import Cell, RunFinish
+from lab.evidence.source import ROOT
+from lab.remote.box import Box, box_of
+from lab.remote.measure import Journey, measure_on_box
+from lab.remote.session import HostError
+
+pytestmark = pytest.mark.skipif(bool(LACKING), reason=f"not installed here: {', '.join(LACKING)}")
+LINES = 400
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    with sshd(tmp_path_factory.mktemp("ssh") / "d") as served:
+        yield served
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A project whose `measure` writes a run, and says a line for each of many cells; a big file comes with it."""
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "measure").write_text(
+        f'echo once >>../started; mkdir -p "$LAB_RUNS/r"; n=0; while [ $n -lt {LINES} ]; do n=$((n + 1)); '
+        'echo "cell $n is measured"; echo "line $n" >>"$LAB_RUNS/r/journal.jsonl"; done; cp big "$LAB_RUNS/r/samples"\n'
+    )
+    (root / "big").write_bytes(random.Random(1).randbytes(200_000))
+    (root / "runs").mkdir()
+    return root
+
+
+def journey_of(server: Sshd, tree: Path, command: str = "sh measure", ssh: str = "", **how: str) -> Journey:
+    box = Box(host="127.0.0.1", folder=str(tree.parent / "box folder"), ssh=tuple((ssh or server.ssh).split()))
+    return Journey(
+        box=box, root=tree, runs=tree / "runs", run_id="r", command=command, left_out=("/runs/", "/site/"), **how
+    )
+
+
+# prepare, state, push, start, follow, state, holds, fetch: the connections of a run, in this order.
+@pytest.mark.parametrize(
+    ("connection", "after_bytes"),
+    [(0, 0), (0, 2500), (1, 5000), (2, 4000), (2, 90_000), (3, 4800), (3, 5900), (4, 6500), (5, 3000), (7, 90_000)],
+)
+def test_a_connection_that_breaks_costs_nothing(server: Sshd, tree: Path, connection: int, after_bytes: int) -> None:
+    said: list[str] = []
+    with Proxy(server.port, breaks=connection, after_bytes=after_bytes) as proxy:
+        measure_on_box(journey_of(server, tree, ssh=server.through(proxy)), said.append)
+    assert proxy.broken
+    assert any("trying again in 1 s" in line for line in said)
+    assert [line for line in said if line.startswith("cell")] == [f"cell {n} is measured" for n in range(1, LINES + 1)]
+    assert (tree.parent / "started").read_text() == "once\n"
+    assert (tree / "runs" / "r" / "journal.jsonl").read_text().count("\n") == LINES
+    assert (tree / "runs" / "r" / "samples").read_bytes() == (tree / "big").read_bytes()
+    assert not (tree / "runs" / ".incoming-r").exists()
+
+
+def test_what_git_ignores_and_what_is_not_measured_stays_here(server: Sshd, tree: Path) -> None:
+    (tree / ".gitignore").write_text("*.secret\n")
+    for name in ("my.secret", "site/index.html", "kept.py"):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_text("x")
+    measure_on_box(journey_of(server, tree), lambda text: None)
+    there = tree.parent / "box folder"
+    assert {path.name for path in there.iterdir()} == {".gitignore", ".remote", "big", "kept.py", "measure", "runs"}
+
+
+def test_the_box_is_stopped_whatever_happens(server: Sshd, tree: Path) -> None:
+    log = tree.parent / "log"
+    rented = {"up": f"echo up $LAB_HOST >>{log}", "down": f"echo down >>{log}"}
+    with pytest.raises(HostError, match=r"nothing was measured on 127.0.0.1 .status 3.; its last words stand above"):
+        measure_on_box(journey_of(server, tree, "exit 3", **rented), lambda text: None)
+    assert log.read_text() == "up 127.0.0.1\ndown\n"
+    with pytest.raises(LabError, match=r"--up 'false' failed with status 1"):
+        measure_on_box(journey_of(server, tree, **{**rented, "up": "false"}), lambda text: None)
+    assert log.read_text() == "up 127.0.0.1\ndown\ndown\n"
+    with pytest.raises(LabError, match=r"--down 'exit 7' failed with status 7. THE BOX 127.0.0.1 MAY STILL RUN"):
+        measure_on_box(journey_of(server, tree, down="exit 7"), lambda text: None)
+    assert (tree / "runs" / "r" / "journal.jsonl").exists()
+
+
+def test_another_run_of_that_name_is_not_overwritten(server: Sshd, tree: Path) -> None:
+    there = tree.parent / "box folder" / "runs" / "r"
+    there.mkdir(parents=True)
+    (tree / "runs" / "r").mkdir()
+    (tree / "runs" / "r" / "journal.jsonl").write_text("something else\n")
+    with pytest.raises(RunError, match=r"is another run than 'r' of 127.0.0.1"):
+        measure_on_box(journey_of(server, tree), lambda text: None)
+    assert (tree / "runs" / "r" / "journal.jsonl").read_text() == "something else\n"
+    assert (tree / "runs" / ".incoming-r" / "journal.jsonl").exists()
+
+
+def test_a_run_that_was_begun_elsewhere_is_refused_before_anything_is_measured(server: Sshd, tree: Path) -> None:
+    (tree / "runs" / "r").mkdir()
+    (tree / "runs" / "r" / "journal.jsonl").write_text("a part\n")
+    with pytest.raises(RunError, match=r"run 'r' was begun elsewhere: .* A run stays on its machine"):
+        measure_on_box(journey_of(server, tree), lambda text: None)
+    assert not (tree.parent / "started").exists()
+
+
+def test_a_run_that_goes_on_with_other_options_is_left_alone(server: Sshd, tree: Path) -> None:
+    gate = tree.parent / "gate"
+    gate.touch()
+    waiting = f"while [ -e {gate} ]; do sleep 0.1; done; sh measure"
+    said: list[str] = []
+    holder = subprocess.Popen(
+        [*journey_of(server, tree).box.shell], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    journey = journey_of(server, tree, waiting)
+    shutil.copytree(tree, journey.box.folder)
+    holder.communicate(f"{journey.scripts.prepare}\n{journey.scripts.start(waiting, attempt='0')}\n")
+    with pytest.raises(HostError, match=r"run 'r' goes on at 127.0.0.1 with other options: while"):
+        measure_on_box(journey_of(server, tree), said.append)
+    gate.unlink()
+    measure_on_box(journey, said.append)  # joins it, or finds it ended
+    assert (tree.parent / "started").read_text() == "once\n"
+    assert f"cell {LINES} is measured" in said
+
+
+def test_a_box_that_does_not_answer_is_told(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.remote.measure.FIRST_SECONDS", 0.0)
+    box = Box(host="127.0.0.1", folder="x", ssh=("ssh", "-F", "none", "-p", "1"))
+    journey = Journey(box=box, root=tree, runs=tree / "runs", run_id="r", command="true")
+    with pytest.raises(HostError, match=r"127.0.0.1 cannot be reached: .*refused; try: ssh 127.0.0.1 true"):
+        measure_on_box(journey, lambda text: None)
+
+
+@pytest.mark.parametrize("host", ["-oProxyCommand=x", "a b", "", "box:", "me@", "box:-x"])
+def test_what_is_no_host_is_refused(host: str) -> None:
+    with pytest.raises(PlanError, match=r"accepted is .USER@.HOST or .USER@.HOST:FOLDER"):
+        box_of(host, "mine", "ssh")
+
+
+def test_a_folder_is_named_as_for_scp() -> None:
+    assert box_of("me@box", "mine", "ssh").folder == "kernel-evidence-lab/mine"
+    assert box_of("box:~/there/", "mine", "ssh").folder == "there"
+    assert box_of("box:/scratch/a b", "mine", "ssh -p 2").ssh == ("ssh", "-p", "2")
+
+
+def lab(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "lab.cli", *arguments], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+
+
+def test_a_dry_run_shows_every_command_and_runs_none(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    shown = lab(
+        "benchmark", "--run-id", "r", "--host", "me@box", "--dry-run", "--up", f"touch {trace}", "--down", "bye",
+        "--experiment", "cpu-fused-calls", "--sweeps", "2", "--host-python", "py",
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    assert not trace.exists()
+    order = [f"touch {trace}", "mkdir -p", "rsync ", "setsid -f", "wc -c", "me@box:kernel-evidence-lab/", "\nbye\n"]
+    places = [shown.stdout.rindex(text) if text.startswith("me@") else shown.stdout.index(text) for text in order]
+    assert places == sorted(places)
+    assert "lab --run-id r --experiment cpu-fused-calls --sweeps 2\n" in shown.stdout  # without what is for here
+    assert "export LAB_PYTHON=py; source scripts/setup" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--run-id", "../x", "--host", "box"], "run id '../x' is not a plain slug"),
+        (["--run-id", "x", "--host", "-v"], "expected one argument"),
+        (["--run-id", "x", "--host", "box", "--experiment", "sofmax"], "no experiment 'sofmax'"),
+        (["--run-id", "x", "--down", "true"], "--down is for a run on another box; name it with --host USER@BOX"),
+    ],
+)
+def test_a_mistake_is_told_before_the_box_is_asked(options: list[str], message: str) -> None:
+    refused = lab("benchmark", *options)
+    assert refused.returncode == 2
+    assert message in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+class Here:
+    """`lab benchmark --host` as a user has it, on a project with the toys; a file `gate` holds their second case."""
+
+    def __init__(self, server: Sshd, folder: Path) -> None:
+        self.root, self.box, self.log = folder / "toys", folder / "box", folder / "log"
+        shutil.copytree(ROOT / "tests" / "toys", self.root, ignore=shutil.ignore_patterns("__pycache__"))
+        (self.root / "gate").touch()
+        self.run = self.root / "runs" / "r"
+        self._options = [
+            "--run-id", "r", "--host", f"127.0.0.1:{self.box}", "--ssh", server.ssh, "--host-python", sys.executable,
+            "--experiment", "gated", "--device", "cpu", "--sweeps", "1", "--down", f"echo down >>{self.log}",
+        ]  # fmt: skip
+
+    def start(self) -> "subprocess.Popen[str]":
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "LAB_PROJECT": str(self.root)}
+        return subprocess.Popen(
+            [sys.executable, "-m", "lab.cli", "benchmark", *self._options],
+            cwd=self.root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    def cells_there(self) -> int:
+        return sum(isinstance(record, Cell) for record in journal.read(self.box / "runs" / "r" / journal.NAME).records)
+
+    def measured(self, process: "subprocess.Popen[str]", cells: int) -> None:
+        wait_until(lambda: process.poll() is not None or self.cells_there() >= cells, "no cell is measured there")
+        assert process.poll() is None, process.communicate()[0]
+
+    def open_gate(self) -> None:
+        (self.root / "gate").unlink()
+        (self.box / "gate").unlink()
+
+
+def test_a_run_is_left_joined_stopped_and_brought_to_its_end(server: Sshd, tmp_path: Path) -> None:
+    here = Here(server, tmp_path)
+    killed = here.start()
+    here.measured(killed, 2)
+    os.kill(killed.pid, signal.SIGKILL)  # as a laptop that dies; its ssh ends with the next line of output
+    killed.wait()
+    assert not here.run.exists()
+
+    joined = here.start()
+    assert joined.stdout is not None
+    output = ""
+    while "[2/6" not in output:
+        output += joined.stdout.readline()
+    assert "run r goes on at 127.0.0.1: following it" in output
+    os.kill(joined.pid, signal.SIGINT)
+    output += joined.communicate()[0]
+    assert joined.returncode == 130, output
+    assert "stopping the run on the box, then bringing it back" in output
+    records = journal.read(here.run / journal.NAME).records
+    assert sum(isinstance(record, Cell) for record in records) == 2
+    assert not isinstance(records[-1], RunFinish)
+    assert here.log.read_text() == "down\n"
+
+    here.open_gate()
+    last = here.start()
+    output = last.communicate()[0]
+    assert last.returncode == 0, output
+    records = journal.read(here.run / journal.NAME).records
+    assert sum(isinstance(record, Cell) for record in records) == 6
+    assert isinstance(records[-1], RunFinish)
+    assert (here.run / "preview" / "index.html").is_file()
+    again = here.start()
+    assert "run 'r' is finished and will not be overwritten" in again.communicate()[0]
+    assert again.returncode == 2
