@@ -32,9 +32,10 @@ FIELDS = (*REQUIRED, "deciders", "software", "supersedes", "acknowledged", "revi
 
 
 def load_decisions(folder: Path) -> tuple[Decision, ...]:
-    """Every record in the folder, by number. DefinitionError names the file and the field at fault."""
-    if not folder.is_dir():
-        raise DefinitionError(f"{folder}: no such folder; it holds the decision records, even if there are none yet")
+    """Every record in the folder, by number; none where there is no folder.
+
+    DefinitionError names the file and the field at fault.
+    """
     return tuple(_parse(path) for path in sorted(folder.glob("*.md")))
 
 
@@ -76,14 +77,17 @@ def _parse(path: Path) -> Decision:
     slug = path.stem
     if not SLUG.fullmatch(slug):
         raise DefinitionError(f"{path.name}: the file's name must be NNNN-slug.md")
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as problem:
+        raise DefinitionError(f"{path.name}: cannot be read: {problem}") from None
     refuse_marks(text, path.name, DefinitionError)
     parts = text.split("---\n", 2)
     if len(parts) != 3 or parts[0].strip():
         raise DefinitionError(f"{path.name}: must begin with YAML front matter between two lines of ---")
     try:
         front = yaml.safe_load(parts[1])
-    except yaml.YAMLError as problem:
+    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as problem:
         raise DefinitionError(f"{path.name}: front matter is not valid YAML: {problem}") from None
     if not isinstance(front, dict):
         raise DefinitionError(f"{path.name}: front matter must be fields; accepted are {list(FIELDS)}")
@@ -107,14 +111,14 @@ def _parse(path: Path) -> Decision:
 
 
 def _reviews(path: Path, items: list[Any], decided: datetime.date) -> tuple[Review, ...]:
-    found = tuple(_review(path, item) for item in items)
-    days = [decided, *(review.date for review in found)]
+    reviews = tuple(_review(path, item) for item in items)
+    days = [decided, *(review.date for review in reviews)]
     if days != sorted(days):
         raise DefinitionError(
             f"{path.name}: reviewed is not in order: {[str(day) for day in days[1:]]} after the decision of {decided}; "
             "a review is added at the end of the list, and none is changed or taken away"
         )
-    return found
+    return reviews
 
 
 def _review(path: Path, item: Any) -> Review:

@@ -11,14 +11,15 @@ from packaging.version import InvalidVersion, Version
 
 from lab.definition.asked import claim_sentence
 from lab.errors import DefinitionError
+from lab.evidence.machine import LIBRARIES
 from lab.verdict.judge import WEIGHED, Status
 from lab.verdict.judge_traffic import TRAFFIC_MARGIN
-from lab.website.data.contradicted import contradicting
 from lab.website.data.judged import Judged
-from lab.website.data.shelf import named
+from lab.website.data.verdict_log import contradicting
+from lab.website.verdict_words import claim_word, verdict_word
 
 # Fields of a run's machine that a decision may be bound to.
-SOFTWARE = ("driver", "cuda", "torch", "triton", "ncu", "liger", "quack", "python")
+SOFTWARE = ("driver", "cuda", "torch", "triton", "ncu", "python", *LIBRARIES)
 
 
 class Freshness(StrEnum):
@@ -77,7 +78,7 @@ class Decision:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Held:
+class ClaimEvidence:
     """A claim as one run's evidence has it."""
 
     judged: Judged
@@ -85,8 +86,8 @@ class Held:
 
     @property
     def data(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.judged.data["claims"][self.claim]
-        return found
+        claim: Mapping[str, Any] = self.judged.data["claims"][self.claim]
+        return claim
 
     @property
     def status(self) -> str:
@@ -98,7 +99,7 @@ class Held:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
+class SupportStanding:
     """One support now: what evidence says of the claim, and what it said when it was decided.
 
     `now` is None where no experiment makes the claim any more, `then` where it was not pinned. `last` is what the last
@@ -108,24 +109,24 @@ class Standing:
     """
 
     support: Support
-    now: Held | None
-    then: Held | None
+    now: ClaimEvidence | None
+    then: ClaimEvidence | None
     freshness: Freshness
     why: str = ""
-    last: Held | None = None
-    found: str = ""  # what challenges it: a verdict, or that it is orphaned
-    newer: Held | None = None
-    elsewhere: Held | None = None
-    reviews: Mapping[str, Held] = field(default_factory=dict)  # by the digest that a review names
+    last: ClaimEvidence | None = None
+    problem: str = ""  # what challenges it: a verdict, or that it is orphaned
+    newer: ClaimEvidence | None = None
+    elsewhere: ClaimEvidence | None = None
+    reviews: Mapping[str, ClaimEvidence] = field(default_factory=dict)  # by the digest that a review names
 
-    def at(self, evidence: str) -> Held | None:
+    def at(self, evidence: str) -> ClaimEvidence | None:
         """What the evidence of a review says of the claim."""
         return self.reviews.get(evidence)
 
 
 def standings(
     decision: Decision, current: Sequence[Judged], published: Sequence[Judged], today: datetime.date
-) -> tuple[Standing, ...]:
+) -> tuple[SupportStanding, ...]:
     """How each claim stands in the current evidence, against what the decision expected of it."""
     return tuple(_standing(decision, support, current, published, today) for support in decision.rests_on)
 
@@ -135,129 +136,141 @@ def today_of(newest: str, decision: Decision) -> datetime.date:
     return max(datetime.date.fromisoformat(newest[:10]), decision.date) if newest else decision.date
 
 
-def freshness(found: Sequence[Standing]) -> Freshness:
+def freshness(supports: Sequence[SupportStanding]) -> Freshness:
     """The worst of its supports."""
-    present = {standing.freshness for standing in found}
+    present = {standing.freshness for standing in supports}
     return next((state for state in WORST_FIRST if state in present), Freshness.FRESH)
 
 
-def machines(found: Sequence[Standing]) -> tuple[str, ...]:
+def machines(supports: Sequence[SupportStanding]) -> tuple[str, ...]:
     """What the evidence of a decision was measured on: GPU models, or CPUs."""
-    held = [standing.last or standing.now for standing in found]
-    return tuple(dict.fromkeys(each.judged.machine_name for each in held if each and each.judged.machine_name))
+    claims = [standing.last or standing.now for standing in supports]
+    return tuple(dict.fromkeys(each.judged.machine_name for each in claims if each and each.judged.machine_name))
 
 
-def refuse_unacknowledged(decision: Decision, found: Sequence[Standing], current: Sequence[Judged]) -> None:
+def refuse_unacknowledged(decision: Decision, supports: Sequence[SupportStanding], current: Sequence[Judged]) -> None:
     """Raise DefinitionError for a decision that is challenged or orphaned, where nobody has acknowledged that.
 
     What is acknowledged is one verdict on one claim, with a sentence for readers: it does not cover what comes later.
     """
-    gated = [standing for standing in found if standing.freshness in GATED]
+    gated = [standing for standing in supports if standing.freshness in GATED]
     if decision.acknowledged:
-        gated = [standing for standing in gated if standing.found not in standing.support.acknowledged]
+        gated = [standing for standing in gated if standing.problem not in standing.support.acknowledged]
     if decision.closed or not gated:
         return
-    claims = ", ".join(f"{s.support.experiment}/{s.support.claim} {s.why}" for s in gated)
+    claims = ", ".join(f"{s.support.experiment}/{s.support.claim} {_gate(s)}" for s in gated)
     known = ""
     if any(standing.now is None for standing in gated):
         known = f"; claims are {[f'{item.plan.name}/{claim.name}' for item in current for claim in item.plan.claims]}"
     raise DefinitionError(
-        f"decision {decision.slug} is {freshness(found)}: {claims}. Supersede it, or acknowledge it: a sentence "
-        f"`acknowledged:` for readers, and `acknowledged: {gated[0].found}` beside the claim{known}"
+        f"decision {decision.slug} is {freshness(supports)}: {claims}. Supersede it, or acknowledge it: a sentence "
+        f"`acknowledged:` for readers, and `acknowledged: {gated[0].problem}` beside the claim{known}"
     )
+
+
+def _gate(standing: SupportStanding) -> str:
+    """Why nothing is published, in the rules' own names, which the author has to write down."""
+    if standing.now is None:
+        return "is an unknown claim: no experiment makes it"
+    if run := standing.newer:
+        return f"is {standing.problem} in the newer run {run.judged.evidence['run_id']}"
+    return f"is {standing.problem}, not {standing.support.expects}"
 
 
 def _standing(
     decision: Decision, support: Support, current: Sequence[Judged], published: Sequence[Judged], today: datetime.date
-) -> Standing:
-    shown, history = _held(support, named(current, support.experiment)), named(published, support.experiment)
+) -> SupportStanding:
+    shown = _held(support, [item for item in current if item.name == support.experiment])
+    history = [item for item in published if item.name == support.experiment]
     then = _pinned(support, support.evidence, history)
     seen = {each.evidence: _pinned(support, each.evidence, history) for each in decision.reviewed}
-    reviews = {evidence: held for evidence, held in seen.items() if held}
+    reviews = {evidence: claim for evidence, claim in seen.items() if claim}
     last = next(reversed(reviews.values()), then)
     now = _of_one_model(shown, last, history)
     elsewhere = shown if now is not shown else None
     if now and not _speaks(now, then):
         state = Freshness.EXPIRED if today > decision.review_by else Freshness.FRESH
-        why = f"was to be reviewed by {decision.review_by}" if state is Freshness.EXPIRED else ""
-        return Standing(
+        why = f"the review was due on {decision.review_by}" if state is Freshness.EXPIRED else ""
+        return SupportStanding(
             support=support, now=now, then=then, last=last, freshness=state, why=why, elsewhere=elsewhere,
             reviews=reviews,
         )  # fmt: skip
     run = contradicting(now.judged, support.claim, history) if now and now.status == support.expects else None
-    newer = Held(judged=run, claim=support.claim) if run else None
+    newer = ClaimEvidence(judged=run, claim=support.claim) if run else None
     if newer:
-        evidence, found = newer.judged.evidence, newer.status
-        when = f"run {evidence['run_id']}, measured on {newer.judged.measured_utc[:10]}"
-        state, why = Freshness.CHALLENGED, f"is {found} in {when}: newer than the one shown"
+        problem, when = newer.status, newer.judged.measured_utc[:10]
+        state = Freshness.CHALLENGED
+        why = f"“{claim_word(newer.data)}” in the newer run {newer.judged.evidence['run_id']} of {when}"
     else:
-        found = now.status if now else Freshness.ORPHANED
+        problem = now.status if now else Freshness.ORPHANED
         state, why = _state(decision, support, now, last, today)
-    return Standing(
-        support=support, now=now, then=then, last=last, freshness=state, why=why, found=found if state in GATED else "",
-        newer=newer, elsewhere=elsewhere, reviews=reviews,
+    return SupportStanding(
+        support=support, now=now, then=then, last=last, freshness=state, why=why,
+        problem=problem if state in GATED else "", newer=newer, elsewhere=elsewhere, reviews=reviews,
     )  # fmt: skip
 
 
-def _of_one_model(shown: Held | None, last: Held | None, history: Sequence[Judged]) -> Held | None:
+def _of_one_model(
+    shown: ClaimEvidence | None, last: ClaimEvidence | None, history: Sequence[Judged]
+) -> ClaimEvidence | None:
     """What is held against `last`: what the page shows, or the fullest evidence of the GPU model that `last` is of."""
     if shown is None or last is None or shown.judged.on_cpu or _machine(shown) == _machine(last):
         return shown
     same = [run for run in history if run.machine_name == _machine(last) and last.claim in run.data["claims"]]
-    return Held(judged=max(same, key=lambda run: run.fullness), claim=last.claim)
+    return ClaimEvidence(judged=max(same, key=lambda run: run.fullness), claim=last.claim)
 
 
-def _machine(held: Held) -> str:
-    return held.judged.machine_name
+def _machine(claim: ClaimEvidence) -> str:
+    return claim.judged.machine_name
 
 
-def _speaks(now: Held, then: Held | None) -> bool:
+def _speaks(now: ClaimEvidence, then: ClaimEvidence | None) -> bool:
     """Whether this evidence can say anything of the decision: a CPU's cannot, unless it was decided on a CPU's."""
     return not now.judged.on_cpu or (then is not None and then.judged.on_cpu)
 
 
-def _pinned(support: Support, evidence: str, history: Sequence[Judged]) -> Held | None:
+def _pinned(support: Support, evidence: str, history: Sequence[Judged]) -> ClaimEvidence | None:
     return _held(support, [item for item in history if item.digest.startswith(evidence)]) if evidence else None
 
 
-def _held(support: Support, among: Sequence[Judged]) -> Held | None:
+def _held(support: Support, among: Sequence[Judged]) -> ClaimEvidence | None:
     for item in among:
         if support.claim in item.data["claims"]:
-            return Held(judged=item, claim=support.claim)
+            return ClaimEvidence(judged=item, claim=support.claim)
     return None
 
 
 def _state(
-    decision: Decision, support: Support, now: Held | None, last: Held | None, today: datetime.date
+    decision: Decision, support: Support, now: ClaimEvidence | None, last: ClaimEvidence | None, today: datetime.date
 ) -> tuple[Freshness, str]:
     if now is None:
-        return Freshness.ORPHANED, "is an unknown claim: no experiment makes it now"
+        return Freshness.ORPHANED, "no experiment makes this claim any more"
     if now.status != support.expects:
-        return Freshness.CHALLENGED, f"is {now.status}, not {support.expects}"
+        return Freshness.CHALLENGED, f"now “{claim_word(now.data)}”, expected “{verdict_word(support.expects)}”"
     if today > decision.review_by:
-        return Freshness.EXPIRED, f"was to be reviewed by {decision.review_by}"
+        return Freshness.EXPIRED, f"the review was due on {decision.review_by}"
     if outside := _outside(decision.software, now.judged):
         return Freshness.EXPIRED, outside
     both = shared_cases(last, now)
     if last is not None and (moved := [case for case in both if _moved(last, now, case)]):
-        return Freshness.DRIFTED, f"is still {now.status}, at another value in {len(moved)} of {len(both)} cases"
+        return Freshness.DRIFTED, f"the speed-up moved at {len(moved)} of {len(both)} cases"
     return Freshness.FRESH, ""
 
 
 def _outside(software: Mapping[str, str], judged: Judged) -> str:
     """What of the evidence's software the decision was not made for; empty where all of it is within."""
     for name, wanted in software.items():
-        version = str(judged.machine.get(name, "")) or "not on record"
+        version = str({**judged.machine["libraries"], **judged.machine}.get(name, "")) or "not on record"
         try:
             within = SpecifierSet(wanted).contains(Version(version), prereleases=True)
         except InvalidVersion:
             within = False
         if not within:
-            return f"rests on evidence whose {name} is {version}; the decision is for {name} {wanted}"
+            return f"{name} of the evidence is {version}; the decision is for {wanted}"
     return ""
 
 
-def shared_cases(then: Held | None, now: Held | None) -> tuple[str, ...]:
+def shared_cases(then: ClaimEvidence | None, now: ClaimEvidence | None) -> tuple[str, ...]:
     """The cases that both could judge: a range over any others says nothing of a change."""
     if then is None or now is None:
         return ()
@@ -269,7 +282,7 @@ def _is_weighed(verdict: Mapping[str, Any]) -> bool:
     return verdict.get("status") in WEIGHED and verdict.get("ratio") is not None
 
 
-def _moved(before: Held, after: Held, case: str) -> bool:
+def _moved(before: ClaimEvidence, after: ClaimEvidence, case: str) -> bool:
     """Whether the intervals do not meet; of traffic, which has none, whether ratios differ by more than passes do."""
     then, now = before.data["cases"][case], after.data["cases"][case]
     if after.data["measure"] == "traffic":

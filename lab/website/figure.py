@@ -1,9 +1,11 @@
 """A number on a page: its text, the value behind it, and the pointer to that value in the page's data.json."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from lab.quantities import unit_of
 from lab.website import format
 
 
@@ -19,32 +21,40 @@ class Figure:
 Sentence = tuple[Figure | str, ...]
 
 
-def plain_sentence(parts: Sentence) -> list[Any]:
-    """In plain JSON values."""
-    return [part if isinstance(part, str) else [part.text, part.value, part.source] for part in parts]
+Show = Callable[[Any], str]
 
 
-def read_sentence(plain: Sequence[Any]) -> Sentence:
-    """What `plain_sentence` made plain."""
-    return tuple(part if isinstance(part, str) else Figure(*part) for part in plain)
+@cache
+def usual(name: str) -> Show:
+    """How a datum of that name is shown where nothing else is said: a quantity in its unit, anything else as it is."""
+    unit = unit_of(name)
+    return unit.text if unit.symbol or unit.places is not None else str
 
 
-class Ledger:
+class DataView:
     """Takes figures out of published data, so that no page shows a number that the data does not hold."""
 
     def __init__(self, data: Any, at: str = "") -> None:
-        """`at` is the pointer to the data, where they are a part of what was published."""
+        """`at` is the pointer to the data, where they are a part of what was published; with a file and '#' before it
+        where that is not the file beside the page."""
         self._data = data
         self._at = at
 
-    def at(self, *path: str) -> "Ledger":
-        """Of what stands at `path`: figures that have the beginning of their pointers in common."""
-        return Ledger(self.value(*path), self._at + pointer(*path))
+    @property
+    def place(self) -> str:
+        """The pointer to the data."""
+        return self._at
 
-    def figure(self, *path: str, show: Callable[[Any], str] = str) -> Figure | None:
-        """The value at `path`, formatted; None where the data has none."""
+    def at(self, *path: str) -> "DataView":
+        """Of what stands at `path`: figures that have the beginning of their pointers in common."""
+        return DataView(self.value(*path), self._at + pointer(*path))
+
+    def figure(self, *path: str, show: Show | None = None) -> Figure | None:
+        """The value at `path`, shown as its quantity is, unless `show` is given; None where the data has none."""
         value = self.value(*path)
-        return None if value is None else Figure(show(value), value, self._at + pointer(*path))
+        if value is None:
+            return None
+        return Figure((show or usual(path[-1]))(value), value, self._at + pointer(*path))
 
     def value(self, *path: str) -> Any:
         node: Any = self._data
@@ -57,9 +67,9 @@ class Ledger:
             return self._within(path)
         return node
 
-    def figures(self, *path: str, show: Callable[[Any], str] = str) -> tuple[Figure, ...]:
+    def figures(self, *path: str) -> tuple[Figure, ...]:
         """Every value of the list at `path`; none where there is no list."""
-        at = self._at + pointer(*path)
+        at, show = self._at + pointer(*path), usual(path[-1])
         return tuple(
             Figure(show(value), value, f"{at}/{number}") for number, value in enumerate(self.value(*path) or ())
         )
@@ -99,8 +109,8 @@ class Ledger:
 
     def _threshold(self, path: tuple[str, ...]) -> float | None:
         """What the claim asks for that a figure is of; None of a figure that no claim is about."""
-        found: float | None = self.value("claims", path[1], "threshold") if path[:1] == ("claims",) else None
-        return found
+        threshold: float | None = self.value("claims", path[1], "threshold") if path[:1] == ("claims",) else None
+        return threshold
 
 
 def pointer(*path: str) -> str:

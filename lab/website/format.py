@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable
 
+from lab import quantities
+from lab.quantities import UNITS
 from lab.verdict.judge import Verdict
 from lab.verdict.statistics import Speedup, per_cent
 
@@ -11,30 +13,29 @@ MOST_PLACES = 7  # of a ratio; as many as data hold of it
 LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 # Unit of an audit's figure → prefixes, largest first, and name.
 QUANTITIES = {
-    "seconds": (((1e-3, "m"), (1e-6, "µ")), "s"),
-    "bytes": (LARGE[1:], "B"),
-    "bytes_per_second": (LARGE[1:], "B/s"),
-    "flops": (LARGE, "FLOP"),
-    "flops_per_second": (LARGE, "FLOP/s"),
-    "hertz": (LARGE, "Hz"),
-}
+    "seconds": (((1e-3, "m"), (1e-6, "µ")), "s"), "bytes": (LARGE[1:], "B"), "bytes_per_second": (LARGE[1:], "B/s"),
+    "flops": (LARGE, "FLOP"), "flops_per_second": (LARGE, "FLOP/s"), "hertz": (LARGE, "Hz"),
+}  # fmt: skip
 
 
-def microseconds(seconds: float) -> str:
-    """Four significant digits in µs: '23.61', '1204'."""
-    return significant(seconds * 1e6, 4)
+significant = quantities.significant
+# In the units of lab.quantities, without their symbols.
+microseconds: Show = UNITS["seconds"].text
+seconds: Show = UNITS["compile_seconds"].text
+megabytes: Show = UNITS["bytes"].text
+kilobytes: Show = UNITS["bytes_per_block"].text
+gigabytes_per_second: Show = UNITS["bytes_per_second"].text
+teraflops_per_second: Show = UNITS["flops_per_second"].text
+megahertz: Show = UNITS["hertz"].text
+intensity: Show = UNITS["flops_per_byte"].text
+percent: Show = UNITS["percent"].text
+share: Show = UNITS["_share"].text
+times: Show = UNITS["ratio"].text  # a ratio without an interval: '3.53×', '0.998×'
 
 
-def seconds(value: float) -> str:
-    return significant(value, 2)
-
-
-def significant(value: float, digits: int) -> str:
-    """`value` with that many significant digits and no exponent."""
-    if value == 0:
-        return "0"
-    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # 0.9999 has the decimals of 1
-    return f"{value:.{max(0, digits - 1 - exponent)}f}"
+def brief_microseconds(seconds: float) -> str:
+    """Three significant digits in µs: '23.6', '1204' of a long one."""
+    return significant(seconds * 1e6, 3)
 
 
 def ratio_places(low: float, high: float) -> int:
@@ -62,7 +63,7 @@ def beside(threshold: float | None, show: Show) -> Show:
     1.0197 beside 1.02 stays 1.0197, where hundredths would say that it reaches it.
     """
 
-    def told(value: float) -> str:
+    def precise(value: float) -> str:
         text = show(value)
         if threshold is None:
             return text
@@ -73,7 +74,7 @@ def beside(threshold: float | None, show: Show) -> Show:
             plain = f"{value:.{places}f}"
         return plain + text[len(text.rstrip("×")) :]
 
-    return told
+    return precise
 
 
 def _side(value: float, threshold: float) -> int:
@@ -82,11 +83,6 @@ def _side(value: float, threshold: float) -> int:
 
 def ratio_interval(speedup: Speedup) -> str:
     return f"{ratio(speedup.ratio, speedup.low, speedup.high)} {interval(speedup.low, speedup.high)}"
-
-
-def times(value: float) -> str:
-    """A ratio without an interval, in three significant digits: '3.53×', '0.998×'."""
-    return f"{significant(value, 3)}×"
 
 
 def verdict_ratio(verdict: Verdict) -> str:
@@ -98,13 +94,13 @@ def verdict_ratio(verdict: Verdict) -> str:
 
 
 def brief_ratio(value: float, low: float, high: float, threshold: float | None = None) -> str:
-    """`ratio` for running text: three decimals, and more only beside a threshold."""
-    places = min(3, ratio_places(low, high))
+    """`ratio` for running text: three significant digits, and more only beside a threshold."""
+    places = 2 if value >= 1 else 3
     return beside(threshold, lambda v: f"{v:.{places}f}×")(value)
 
 
 def brief_interval(low: float, high: float, threshold: float | None = None) -> str:
-    places = min(3, ratio_places(low, high))
+    places = 2 if low >= 1 else 3
     show = beside(threshold, lambda v: f"{v:.{places}f}")
     return f"[{show(low)}, {show(high)}]"
 
@@ -123,42 +119,14 @@ def error(value: float) -> str:
     return f"{value:.1e}" if 0 < value < 1e-4 or value >= 1e6 else significant(value, 2)
 
 
-def gigabytes_per_second(value: float) -> str:
-    return significant(value / 1e9, 3) if value < 1e12 else f"{value / 1e9:.0f}"
-
-
-def teraflops_per_second(value: float) -> str:
-    return significant(value / 1e12, 3)
-
-
-def megabytes(value: float) -> str:
-    return significant(value / 1e6, 3)
-
-
-def gibibytes(value: float) -> str:
-    return f"{value / 2**30:.0f} GiB"
-
-
-def mebibytes(value: float) -> str:
-    return f"{value / 2**20:.0f} MiB"
-
-
 def gigabytes(value: float) -> str:
     return significant(value / 1e9, 3)
-
-
-def megahertz(value: float) -> str:
-    return f"{value / 1e6:.0f}"
 
 
 def duration(seconds: float) -> str:
     """'41.2 s', '18.0 min', '2.51 h'."""
     scale, unit = (1, "s") if seconds < 120 else (60, "min") if seconds < 7200 else (3600, "h")
     return f"{significant(seconds / scale, 3)} {unit}"
-
-
-def kilobytes(value: float) -> str:
-    return significant(value / 1e3, 3)
 
 
 def count(value: float) -> str:
@@ -173,16 +141,6 @@ def terabytes_per_second(value: float) -> str:
 def mega(value: float) -> str:
     """Of operations, in millions: '134'."""
     return significant(value / 1e6, 3)
-
-
-def intensity(value: float) -> str:
-    """Operations per byte: '0.875'."""
-    return significant(value, 3)
-
-
-def share(value: float) -> str:
-    """A share in per cent: '92.4'."""
-    return percent(100 * value)
 
 
 def tenths_of_percent(value: float) -> str:
@@ -200,11 +158,6 @@ def distance(seconds: float) -> str:
     value = seconds * 1e6  # rounded once only: 34.749 is 34.7, and by way of 34.75 it would be 34.8
     text = significant(value, 3) if abs(value) >= 1 else f"{value:.2f}"
     return text.replace("-", "−") if float(text) else text.lstrip("-")  # of no difference there is no minus
-
-
-def percent(value: float) -> str:
-    """A number that is already in per cent: '91.2'."""
-    return f"{value:.1f}"
 
 
 def day(utc: str) -> str:

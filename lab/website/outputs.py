@@ -1,14 +1,15 @@
 """What a site consists of: pages made from templates, and files that are written as they are."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace as View
 from typing import Any
 
 from lab.website.data.judged import Judged
-from lab.website.data.outline import Outlines
-from lab.website.data.shelf import named
-from lab.website.decisions import Decision, Standing
+from lab.website.data.publication_log import Log
+from lab.website.decisions import Decision, SupportStanding
+from lab.website.wording.lint import Quoted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,7 +18,7 @@ class Document:
 
     path: str
     template: str
-    view: Mapping[str, object]
+    view: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,41 +42,57 @@ class Published:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Gathered:
+class Outlines:
+    """What lists and counts show of every experiment, in their order, and of every experiment of every published run,
+    oldest first: plain values, which stay in memory and are remembered from build to build."""
+
+    current: Sequence[View]  # lab.website.pages.outline.outline
+    published: Sequence[View]  # lab.website.pages.outline.past_outlines
+
+    def quoted(self) -> Iterator[Quoted]:
+        """What pages may quote of them."""
+        for each in (*self.current, *self.published):
+            yield Quoted(each.name, each.phrases, each.machine_phrases)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SiteContext:
     """All that pages are made of. `label` is set on a preview, so that nobody takes it for published.
 
-    The sequences load what they hold when it is asked for: go through them once, and keep no more than is shown.
+    An experiment is read when its plan or data are asked for: go through them once, and keep no more than is shown.
     """
 
     label: str
     current: Sequence[Judged]  # every experiment with the evidence that its page shows, in their order
     published: Sequence[Judged]  # every experiment of every published run, oldest first
-    decisions: Sequence[tuple[Decision, Sequence[Standing]]]
+    decisions: Sequence[tuple[Decision, Sequence[SupportStanding]]]
     files: Sequence[Published] = ()  # of every published run, oldest first; none in a preview
-    downloads: bool = True  # whether the files of runs are written too; a site that is made to compare needs none
+    downloads: bool = True  # whether the files of runs are written; a site that is made to compare needs none
+    samples: bool = False  # whether the site holds plans and journals of its runs, or leaves them in the repository
     base_url: str = ""  # where the site will stand, with a slash at its end; empty where nobody said
     guarded: Sequence[Mapping[str, Any]] = ()  # by experiment, what the guard said: lab.website.pages.methods.guarded
     trust: Mapping[str, Any] = field(default_factory=dict)  # lab.website.data.published_trust; empty on a preview
+    log: Log = ()  # of all that was ever published
     outlines: Outlines | None = None  # of all experiments, where they are at hand: lab.website.pages.outline
 
     def history(self, experiment: str) -> tuple[Judged, ...]:
         """Every published run of an experiment, oldest first."""
-        return tuple(named(self.published, experiment))
+        return tuple(item for item in self.published if item.name == experiment)
 
     def shown(self, experiment: str) -> Judged | None:
         """An experiment with the evidence that its page shows; None where there is none of that name."""
-        return next(iter(named(self.current, experiment)), None)
+        return next((item for item in self.current if item.name == experiment), None)
 
     def histories(self) -> dict[str, tuple[Judged, ...]]:
         """The history of every experiment that has one."""
-        found: dict[str, list[Judged]] = {}
+        items: dict[str, list[Judged]] = {}
         for item in self.published:
-            found.setdefault(item.plan.name, []).append(item)
-        return {name: tuple(held) for name, held in found.items()}
+            items.setdefault(item.name, []).append(item)
+        return {name: tuple(history) for name, history in items.items()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sheaf:
+class PageGroup:
     """Pages that need some experiments whole, made only where what they show is no longer the same."""
 
     name: str
@@ -83,5 +100,5 @@ class Sheaf:
     make: Callable[[], Iterable[Output]]
 
 
-Room = Callable[[Gathered], Iterable[Output]]
-SheafRoom = Callable[[Gathered], Iterable[Sheaf]]
+PageBuilder = Callable[[SiteContext], Iterable[Output]]
+GroupBuilder = Callable[[SiteContext], Iterable[PageGroup]]

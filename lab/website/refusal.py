@@ -27,18 +27,18 @@ from lab.verdict.judge import NOISY_RATIO, WEIGHED, Status
 from lab.verdict.roofline import peak_bytes_per_second
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import Ledger
+from lab.website.figure import DataView
 from lab.website.pages.labels import case_label
 
 COUNTED = ("duration_seconds", "dram_read_bytes", "dram_written_bytes")  # of a kernel
 
 
-def refuse_found(publication: Publication, found: Mapping[str, Sequence[Finding]]) -> None:
+def refuse_found(publication: Publication, findings_by_rule: Mapping[str, Sequence[Finding]]) -> None:
     """EvidenceError that names page, table, row and rule where what the guard found breaks a binding one."""
     broken = [
         f"{publication.title}: {finding.table + ', ' if finding.table else ''}{finding.row} breaks {rule!r}: "
-        f"{told(finding.words)}"
-        for rule, findings in found.items()
+        f"{words_text(finding.words)}"
+        for rule, findings in findings_by_rule.items()
         if rule in BINDING
         for finding in findings
     ]
@@ -47,7 +47,7 @@ def refuse_found(publication: Publication, found: Mapping[str, Sequence[Finding]
         raise EvidenceError(f"{broken[0]}{more}")
 
 
-def told(words: Words) -> str:
+def words_text(words: Words) -> str:
     return "".join(word if isinstance(word, str) else format.amount(word.value, word.unit) for word in words)
 
 
@@ -72,7 +72,7 @@ def _tables(shown: Judged, data: Mapping[str, Any]) -> Iterator[Table]:
             launch_floor_seconds=data["evidence"]["launch_floor_seconds"] if scope == SCOPE else 0.0,
             clock_step_seconds=data["clock_step_seconds"].get(scope, 0.0),
         )  # fmt: skip
-    if rates := Ledger(data).value("ceilings", "matrix"):
+    if rates := DataView(data).value("ceilings", "matrix"):
         yield Table(
             title="ceilings", source=data["evidence"]["digest"], limits=limits, scope="ceilings",
             rows=tuple(_rate(kind, rate) for kind, rate in rates.items()),
@@ -96,14 +96,14 @@ def _limits(machine: Machine) -> Limits:
 
 def _rows(shown: Judged, data: Mapping[str, Any], scope: str) -> Iterator[Row]:
     """The rows of a scope that have a time and are not shown as rejected."""
-    ledger = Ledger(data)
+    view = DataView(data)
     for case, profile in shown.plan.cells():
-        cell = ledger.value("cells", case.name, profile.name)
+        cell = view.value("cells", case.name, profile.name)
         if cell and cell["outcome"] == "measured" and scope in cell["scopes"] and not cell["impossible"].get(scope):
-            yield _row(case, profile, cell, ledger, scope)
+            yield _row(case, profile, cell, view, scope)
 
 
-def _row(case: PlannedCase, profile: PlannedProfile, cell: Mapping[str, Any], ledger: Ledger, scope: str) -> Row:
+def _row(case: PlannedCase, profile: PlannedProfile, cell: Mapping[str, Any], view: DataView, scope: str) -> Row:
     path, hardware = ("cells", case.name, profile.name), ("limits", case.name, "profiles", profile.name)
     counters = cell.get("counters")
     matrix = MATRIX_KINDS.get(case.dtype, "") if case.op.startswith("matmul") else ""
@@ -116,14 +116,14 @@ def _row(case: PlannedCase, profile: PlannedProfile, cell: Mapping[str, Any], le
         profile=profile.name,
         work=case.work,
         matrix=matrix,
-        seconds=ledger.value(*path, "scopes", scope, "p50_seconds"),
-        bytes_per_second=ledger.value(*path, "bytes_per_second") if headline else None,
-        flops_per_second=ledger.value(*hardware, "flops_per_second") if headline and matrix else None,
-        noise_ratio=ledger.value(*path, "scopes", scope, "noise_ratio"),
+        seconds=view.value(*path, "scopes", scope, "p50_seconds"),
+        bytes_per_second=view.value(*path, "bytes_per_second") if headline else None,
+        flops_per_second=view.value(*hardware, "flops_per_second") if headline and matrix else None,
+        noise_ratio=view.value(*path, "scopes", scope, "noise_ratio"),
         launches=len(counters["kernels"]) or None if counters else None,
         counters=_captured(counters["kernels"]) if headline and counters else None,
         launch_bound=cell["launch_bound"],
-        working_set_bytes=ledger.value(*hardware, scope, "cache_resident_bytes"),
+        working_set_bytes=view.value(*hardware, scope, "cache_resident_bytes"),
     )
 
 
@@ -167,17 +167,17 @@ def _statements(shown: Judged, data: Mapping[str, Any]) -> Iterator[Statement]:
             if name in shown.plan.headlines and verdict["status"] == Status.SUPPORTED:
                 yield Headline(
                     label=f"{name} at {case}", source=source, case=case, listed=included,
-                    noise_ratio=_noise(planned, case, Ledger(data)), noise_limit=NOISY_RATIO,
+                    noise_ratio=_noise(planned, case, DataView(data)), noise_limit=NOISY_RATIO,
                 )  # fmt: skip
     if shown.evidence:
         yield Selection(
             label="what was measured", source=source,
-            measured=tuple(f"{case} {profile}" for case, held in data["measured"].items() for profile in held),
+            measured=tuple(f"{case} {profile}" for case, profiles in data["measured"].items() for profile in profiles),
             shown=tuple(f"{case} {profile}" for case, cells in data["cells"].items() for profile in cells),
         )  # fmt: skip
 
 
-def _noise(claim: PlannedClaim, case: str, ledger: Ledger) -> float | None:
+def _noise(claim: PlannedClaim, case: str, view: DataView) -> float | None:
     """The larger noise ratio of a claim's two sides at a case."""
-    sides = (ledger.value("cells", case, name, "scopes", claim.scope) for name in (claim.subject, claim.baseline))
+    sides = (view.value("cells", case, name, "scopes", claim.scope) for name in (claim.subject, claim.baseline))
     return max((side["noise_ratio"] for side in sides if side and side["noise_ratio"]), default=None)

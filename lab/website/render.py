@@ -3,44 +3,51 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from lab.errors import LabError
+from lab.project import project
+from lab.website import table as tables
 from lab.website.addresses import experiment_folder
-from lab.website.charts.speedups import STYLE_HASHES, plotly_script
-from lab.website.marked import near, near_sentence, number, sentence
+from lab.website.charts.svg import marker_html, style_sheet
 from lab.website.outputs import Attachment, Document, Output
-from lab.website.pages.verdict_words import mark_words, verdict_word
-from lab.website.templates import TEMPLATES, Templates, templates
+from lab.website.sources import TEMPLATES
+from lab.website.verdict_words import mark_words, verdict_word
 from lab.website.wording.hidden import encoded
-from lab.website.wording.lint import refuse_untraced
-from lab.website.wording.quoted import Quotable
+from lab.website.wording.lint import Quotable, refuse_untraced
 from lab.website.wording.references import words, written
 
+COMPILED = project().cache / "templates"
 CODE = re.compile(r"`([^`]+)`")
-ASSETS = ("style.css", "explore.js", "search.js", "compare.js", "icon.svg")
+TITLE = re.compile("<title>([^<]*)</title>")
+ABOUT = re.compile('<meta name="description" content="([^"]*)">')
+ASSETS = ("search.js", "compare.js", "tables.js", "icon.svg")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Frame:
+class SiteInfo:
     """What every page may know of the site that it is a part of."""
 
     label: str  # of a preview
     trust: bool  # whether there is this page
     methods: bool
     ceilings: bool
+    title: str = "Kernel Evidence Lab"
+    base_url: str = ""  # where the site will stand, with a slash at its end
 
 
 class Renderer:
     """Makes files of outputs. LabError where the templates are not there."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, info: SiteInfo) -> None:
         if not TEMPLATES.is_dir():
-            raise LabError(f"{TEMPLATES} is missing: build from a whole checkout")
-        self._label = frame.label
+            raise LabError(f"{TEMPLATES} is missing: build from a whole checkout or an installed wheel")
+        self._label, self._base_url, self._title = info.label, info.base_url, info.title
         self._templates = environment()
-        self._templates.globals |= {"site": frame, "plotly": plotly_script()[0]}
+        self._templates.globals |= {"site": info}
 
     def file(self, output: Output, quotable: Quotable) -> tuple[str, bytes]:
         """Its path and what it holds; `quotable` is what a page may quote without a pointer."""
@@ -52,38 +59,57 @@ class Renderer:
     def _page(self, page: Document, quotable: Quotable) -> str:
         root = "../" * page.path.count("/")
         text = written(self._templates.get_template(page.template).render(root=root, **page.view), root)
+        if self._base_url:
+            text = with_preview(text, self._base_url + page.path.removesuffix("index.html"), self._title)
         if not self._label:  # a preview is no publication, and shows whatever its run holds
             refuse_untraced(page.path, text, quotable)
         return text
 
 
+def with_preview(html: str, url: str, site: str) -> str:
+    """A page with what other sites show of a link to it."""
+    properties = {
+        "og:title": "".join(TITLE.findall(html)[:1]),
+        "og:description": "".join(ABOUT.findall(html)[:1]),
+        "og:url": url,
+        "og:type": "website",
+        "og:site_name": site,
+    }
+    lines = [
+        f'<meta property="{name}" content="{text.replace(chr(34), "&quot;")}">' for name, text in properties.items()
+    ]
+    return html.replace("</title>", "\n".join(["</title>", f'<link rel="canonical" href="{escape(url)}">', *lines]), 1)
+
+
 def assets() -> Iterator[Attachment]:
-    """What pages load: style, scripts, and the library of interactive charts."""
-    name, code = plotly_script()
-    yield Attachment(path=f"assets/{name}", content=code.encode())
+    """What pages load: the style sheet with the colours of charts, and scripts."""
+    style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
+    yield Attachment(path="assets/style.css", content=f"{style}{style_sheet()}".encode())
     for name in ASSETS:
         yield Attachment(path=f"assets/{name}", content=(TEMPLATES / name).read_bytes())
 
 
-def environment() -> Templates:
-    made = templates()
+def environment() -> Environment:
+    """Compiling the templates takes longer than making the pages of an experiment again: what was compiled is kept."""
+    COMPILED.mkdir(parents=True, exist_ok=True)
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True, auto_reload=False,
+        bytecode_cache=FileSystemBytecodeCache(str(COMPILED), f"{version('jinja2')}-%s"),
+    )  # fmt: skip
     # A decision's body comes from markdown-it with raw HTML off: the one string that is already markup.
     made.filters["rendered_markdown"] = Markup
     made.filters["folder"] = experiment_folder  # a name of evidence as part of an address
     made.filters["with_code"] = _with_code
-    made.filters["safe_json"] = _json_in_script
-    made.globals["plotly_styles"] = Markup(" ".join(STYLE_HASHES))
     # Figures are most of a page: a macro for each would be most of the work.
-    made.globals |= {"number": number, "near": near, "sentence": sentence, "near_sentence": near_sentence}
-    made.globals |= {"verdict_word": verdict_word, "mark_words": mark_words}
+    made.globals |= {
+        "number": tables.number, "near": tables.near, "sentence": tables.words_html, "words_html": tables.words_html,
+        "table_html": tables.table, "verdict_html": tables.verdict, "verdict_word": verdict_word,
+        "mark_words": mark_words, "marker_svg": marker_html,
+    }  # fmt: skip
     return made
 
 
 def _with_code(text: str) -> Markup:
     """Authored prose, whose backticks mark what is code."""
     return Markup(CODE.sub(r"<code>\1</code>", str(escape(text))))
-
-
-def _json_in_script(text: str) -> Markup:
-    """JSON that cannot end the script element it stands in."""
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -82,9 +82,9 @@ def _needed(module: str) -> object:
 def _chromium() -> str:
     """An executable that starts: a distribution's `chromium-browser` may be a script that only names a snap."""
     named = [os.environ["LAB_CHROMIUM"]] if os.environ.get("LAB_CHROMIUM") else list(NAMES)
-    for found in filter(None, map(shutil.which, named)):
-        if subprocess.run([found, "--version"], capture_output=True, timeout=60).returncode == 0:
-            return found
+    for program in filter(None, map(shutil.which, named)):
+        if subprocess.run([program, "--version"], capture_output=True, timeout=60).returncode == 0:
+            return program
     return _without(f"{' and '.join(named)} cannot be started ({GET_ONE})")
 
 

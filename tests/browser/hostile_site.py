@@ -24,7 +24,7 @@ HOSTILE = f"EVIL {MARKUP} {TEMPLATE} {SCHEMES} {HIDDEN} {LONG}"
 OF_PLANS = {"title", "question", "importance", "focus", "project", "description", "technique", "hypothesis", "signal",
             "text"}  # fmt: skip
 LISTS = {"does_not_show", "metrics", "expected"}
-OF_MACHINES = ("gpu", "driver", "cuda", "torch", "triton", "ncu", "liger", "python", "os", "cpu", "ecc", "mig")
+OF_MACHINES = ("gpu", "driver", "cuda", "torch", "triton", "ncu", "python", "os", "cpu", "ecc", "mig")
 
 
 def hostile_site(root: Path) -> Path:
@@ -42,7 +42,11 @@ def hostile_site(root: Path) -> Path:
 def _run(directory: Path, plan: Plan) -> Path:
     plan = from_data(Plan, poisoned(to_data(plan)))
     outcomes = {"torch-compile": ("failed", HOSTILE), "liger": ("wrong", HOSTILE)}
-    box = machine(**dict.fromkeys(OF_MACHINES, HOSTILE), environment={"TRITON_CACHE_DIR": HOSTILE})
+    box = machine(
+        **dict.fromkeys(OF_MACHINES, HOSTILE),
+        environment={"TRITON_CACHE_DIR": HOSTILE},
+        libraries={"liger-kernel": HOSTILE},
+    )
     records = records_of(plan, FAST | ceiling_seconds(), outcomes=outcomes, on=box)
     named = [_renamed(record) for record in records]
     write_run(directory, dataclasses.replace(plan, experiments=()), named)

@@ -21,6 +21,9 @@ MARK = """() => {
 MISSED = """() => [...document.querySelectorAll(
     "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
   .filter(element => element.checkVisibility() && !element.disabled && !element.dataset.reached)
+  // Tab stops at the chosen one of a radio group; arrow keys reach the others.
+  .filter(element => element.type !== "radio" || element.checked ||
+    !document.querySelector(`input[type=radio][name="${element.name}"]:checked`)?.dataset.reached)
   .slice(0, 5).map(element => element.outerHTML.slice(0, 120))"""
 # The pages' policy refuses what Playwright polls with.
 HEED = """region => {
@@ -71,14 +74,6 @@ def test_a_table_wider_than_a_phone_scrolls_by_keyboard(browser, served):
         assert seen.page.evaluate(f"{region}.scrollLeft") > 0
 
 
-def test_the_explore_button_works_by_keyboard_and_leads_to_the_chart(browser, served):
-    with visit(browser, f"{served}/experiments/normalization-fusion/index.html") as seen:
-        seen.page.focus("[data-explore='speedups-plot']")
-        seen.page.keyboard.press("Space")
-        seen.page.wait_for_selector("#speedups-plot .main-svg")
-        assert seen.page.evaluate("document.activeElement.id") == "speedups-plot", "focus is lost with the button"
-
-
 def _small_enough(site: Path) -> list[str]:
     """Of every kind the largest page that is walked in good time."""
     pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
@@ -107,6 +102,32 @@ def test_search_finds_and_opens_by_keyboard(browser, site):
         assert "normalization" in address
         seen.page.keyboard.press("Enter")
         seen.page.wait_for_url(address)
+        assert seen.troubles() == []
+
+
+def test_the_two_runs_that_are_chosen_already_have_a_page(browser, site):
+    with visit(browser, f"file://{site}/compare/index.html") as seen:
+        seen.page.focus("[data-compare] button")
+        seen.page.keyboard.press("Enter")
+        seen.page.wait_for_url("**/compare/*-*/index.html")
+        assert seen.troubles() == []
+
+
+def test_a_long_table_is_sorted_by_keyboard(browser, site):
+    """By the numbers behind its figures, and the other way round at the second press."""
+    with visit(browser, f"file://{site}/experiments/gpu-ceilings/index.html") as seen:
+        table = seen.page.locator("table:has(th.num .sort)").first
+        heading = table.locator("th.num .sort").first
+        column = heading.evaluate("button => button.parentNode.cellIndex")
+        read = """(table, at) => [...table.tBodies[0].rows].map(row => row.cells[at].querySelector("data"))
+          .filter(Boolean).map(datum => parseFloat(datum.value))"""
+        heading.focus()
+        seen.page.keyboard.press("Enter")
+        up = table.evaluate(read, column)
+        seen.page.keyboard.press("Enter")
+        down = table.evaluate(read, column)
+        assert len(up) > 1
+        assert (up, down) == (sorted(up), sorted(up, reverse=True))
         assert seen.troubles() == []
 
 

@@ -27,9 +27,13 @@ def test_nothing_moves_for_those_who_ask_for_that(browser, site, served):
 def test_paper_shows_the_evidence_and_no_controls(browser, served, scheme):
     with visit(browser, f"{served}/{PAGE}", color_scheme=scheme) as seen:
         seen.page.emulate_media(media="print", color_scheme=scheme)
-        for gone in ("nav", "button"):
+        for gone in ("nav", "button:not(.sort)"):
             assert not any(element.is_visible() for element in seen.page.locator(gone).all()), gone
-        digest = seen.page.locator("dl.facts dd.id").first
+        # A heading that sorts is still its column's name, without the arrow.
+        arrows = "[...document.querySelectorAll('.sort')].map(it => getComputedStyle(it, '::after').content)"
+        assert set(seen.page.evaluate(arrows)) <= {"none"}
+        assert all(heading.is_visible() for heading in seen.page.locator("#cases ~ .scroll .sort").all())
+        digest = seen.page.locator("dl.facts a[href*='/runs/'], dl.facts a[href*='runs/']").first
         assert digest.is_visible()
         assert len(digest.inner_text()) == 12
         assert seen.page.locator("details").count() > 0

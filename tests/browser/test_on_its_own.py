@@ -47,7 +47,7 @@ def test_pages_from_a_folder_are_whole_and_silent(browser, site, scripts):
 def test_a_request_to_another_host_would_be_seen(browser, tmp_path: Path):
     (tmp_path / "index.html").write_text("<!doctype html><img src='http://example.invalid/x.png' alt=''>")
     with visit(browser, f"file://{tmp_path}/index.html") as seen:
-        assert any("request to another host: http://example.invalid/x.png" in told for told in seen.troubles())
+        assert any("request to another host: http://example.invalid/x.png" in trouble for trouble in seen.troubles())
 
 
 def test_the_troubles_of_one_page_are_not_laid_to_the_next(browser, tmp_path: Path):
@@ -65,4 +65,4 @@ def test_a_breach_of_the_policy_would_be_seen(browser, tmp_path: Path):
         "<script>x()</script>"
     )
     with visit(browser, f"file://{tmp_path}/index.html") as seen:
-        assert any(told.startswith("policy: script-src") for told in seen.troubles())
+        assert any(trouble.startswith("policy: script-src") for trouble in seen.troubles())

@@ -79,9 +79,9 @@ def visit(browser: Browser, address: str, **how) -> Iterator[Reader]:
 
 def kinds(paths: list[str]) -> dict[str, list[str]]:
     """Pages by kind: the names in an address that differ from page to page are taken out of it."""
-    found: dict[str, list[str]] = {}
+    by_kind: dict[str, list[str]] = {}
     for path in paths:
         first, *rest = path.split("/")
         kind = "/".join([first, *("*" if part not in ("cases", "index.html") else part for part in rest)])
-        found.setdefault(kind, []).append(path)
-    return found
+        by_kind.setdefault(kind, []).append(path)
+    return by_kind

@@ -15,11 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from lab.website.data.kept import Drawer
-from lab.website.data.shelf import Held
-from lab.website.outputs import Gathered
-from lab.website.parts import Parts
-from lab.website.site import ROOMS, write_site
+from lab.website.data.judged import LazyJudged
+from lab.website.data.judged_cache import CacheEntry
+from lab.website.outputs import SiteContext
+from lab.website.site import BUILDERS, write_site
 
 SHAPES = tuple((rows, 4096) for rows in (512, 1024, 2048, 4096, 8192, 16384))
 MARKS = {"h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### ", "p": "", "li": "- ", "dt": "", "dd": ": "}
@@ -52,8 +51,11 @@ def _measure(size: int, folder: Path, mkdocs: str) -> None:
     print(f"  {pages} pages, {len(files)} files, {sum(path.stat().st_size for path in files) / 1e6:.0f} MB")
     _told("nothing changed", build)
     first = made / "experiment-00000" / "data.json"
-    first.write_text(first.read_text().replace("experiment 00000", "experiment 00000, changed"))
-    _told("one changed", build)
+    for number, what in enumerate(("one changed", "one more changed")):
+        first.write_text(
+            re.sub("experiment 00000[, a-z]*", f"experiment 00000{', changed' * (number + 1)}", first.read_text())
+        )
+        _told(what, build)
     if mkdocs:
         theirs = _mkdocs(site, folder / "mkdocs", mkdocs)
         print(f"  pages a CPU second: {pages / ours:.0f} here, {size / theirs:.0f} with MkDocs")
@@ -61,19 +63,19 @@ def _measure(size: int, folder: Path, mkdocs: str) -> None:
 
 def _told(what: str, command: list[str]) -> float:
     """Build, and print what it took; returns CPU seconds."""
-    found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    costs = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     print(
-        f"  {what:16}{found['cpu_seconds']:8.2f} CPU s{found['wall_seconds']:8.2f} s"
-        f"{found['rss_bytes'] / 1e6:7.0f} MB   (importing took {found['import_seconds']:.2f} CPU s)", flush=True,
+        f"  {what:16}{costs['cpu_seconds']:8.2f} CPU s{costs['wall_seconds']:8.2f} s"
+        f"{costs['rss_bytes'] / 1e6:7.0f} MB   (importing took {costs['import_seconds']:.2f} CPU s)", flush=True,
     )  # fmt: skip
-    return float(found["cpu_seconds"])
+    return float(costs["cpu_seconds"])
 
 
 def _build(made: Path, site: Path) -> dict[str, float]:
     imported, began = time.process_time(), time.monotonic()
     current = [_held(folder) for folder in sorted(made.iterdir())]
-    gathered = Gathered(label="", current=(), published=(), decisions=())
-    write_site(Parts(gathered, ROOMS, current, ()), site, made.parent / "remembered")
+    context = SiteContext(label="", current=current, published=(), decisions=())
+    write_site(context, BUILDERS, site, made.parent / "remembered")
     return {
         "cpu_seconds": time.process_time() - imported,
         "wall_seconds": time.monotonic() - began,
@@ -88,11 +90,11 @@ def _peak_bytes() -> int:
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024  # type: ignore[index]
 
 
-def _held(folder: Path) -> Held:
+def _held(folder: Path) -> LazyJudged:
     """A file that nobody touched has the same key, as evidence has that is addressed by its digest."""
-    told = (folder / "data.json").stat()
-    key = f"{folder.name} {told.st_size} {told.st_mtime_ns}"
-    return Held(name=folder.name, key=key, finished_utc="", fullness=(), cites=False, load=Drawer(folder))
+    status = (folder / "data.json").stat()
+    key = f"{folder.name} {status.st_size} {status.st_mtime_ns}"
+    return LazyJudged(CacheEntry(folder), name=folder.name, key=key, finished_utc="", fullness=(), cites=False)
 
 
 def _make(size: int, made: Path) -> None:
@@ -133,7 +135,7 @@ def _named(text: str, number: int) -> str:
 
 def _slower(text: str, factor: float) -> str:
     """All times are so many times as long."""
-    return re.sub(r'(_seconds": )([\d.e-]+)', lambda found: f"{found[1]}{float(found[2]) * factor:.7g}", text)
+    return re.sub(r'(_seconds": )([\d.e-]+)', lambda match: f"{match[1]}{float(match[2]) * factor:.7g}", text)
 
 
 def _mkdocs(site: Path, folder: Path, program: str) -> float:
@@ -158,8 +160,8 @@ def _markdown(html: str) -> str:
     body = html[html.index("<main") : html.index("</main>")]
     body = re.sub(r"<(svg|script)\b.*?</\1>", "", body, flags=re.DOTALL)
     lines = []
-    for found in re.finditer(r"<(h[1-4]|p|li|tr|dt|dd)\b[^>]*>(.*?)</\1>", body, flags=re.DOTALL):
-        kind, inner = found[1], found[2]
+    for element in re.finditer(r"<(h[1-4]|p|li|tr|dt|dd)\b[^>]*>(.*?)</\1>", body, flags=re.DOTALL):
+        kind, inner = element[1], element[2]
         if kind == "tr":
             cells = [_text(cell) for cell in re.findall(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", inner, flags=re.DOTALL)]
             lines.append("| " + " | ".join(cells) + " |")

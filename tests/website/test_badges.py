@@ -11,8 +11,8 @@ from lab.definition.experiment import Claim
 from lab.verdict.judge import Status
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run, not_measured
-from lab.website.files.badges import COLOURS, LONGEST_WORDS, SHAPES, badge, badges_room, svg
-from lab.website.outputs import Attachment, Document, Gathered
+from lab.website.outputs import Attachment, Document, SiteContext
+from lab.website.pages.badges import COLOURS, LONGEST_WORDS, SHAPES, badge, badge_pages, svg
 
 TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6,
          (LARGE.name, "plain"): 600e-6, (LARGE.name, "fast"): 300e-6}  # fmt: skip
@@ -37,9 +37,9 @@ def test_a_range_over_cases_names_the_gpu_and_the_types() -> None:
 
 
 def test_one_case_has_its_interval_and_another_threshold_than_the_usual_is_told() -> None:
-    found = said(claimed(cases=(SMALL,), threshold=1.2))
+    text = said(claimed(cases=(SMALL,), threshold=1.2))
     assert re.fullmatch(
-        r"doubling: fast vs plain: supported 1\.\d+× \[1\.\d+, 1\.\d+\] \(asked 1\.20×\), H100 80GB HBM3, f32", found
+        r"doubling: fast vs plain: supported 1\.\d+× \[1\.\d+, 1\.\d+\] \(asked 1\.20×\), H100 80GB HBM3, f32", text
     )
 
 
@@ -59,8 +59,8 @@ def test_where_some_cases_were_not_fit_to_be_judged_it_says_of_how_many_it_speak
     item = claimed()
     claims = item.data["claims"]
     some = claims["fast-beats-plain"] | {"status": "rerun-noise", "compared": 1, "supported": 1}
-    found = said(dataclasses.replace(item, data={**item.data, "claims": {"fast-beats-plain": some}}))
-    assert found == "doubling: fast vs plain: rerun-noise (1 of 2 cases supported), H100 80GB HBM3, f32"
+    text = said(dataclasses.replace(item, data={**item.data, "claims": {"fast-beats-plain": some}}))
+    assert text == "doubling: fast vs plain: rerun-noise (1 of 2 cases supported), H100 80GB HBM3, f32"
 
 
 def test_evidence_of_a_cpu_says_so() -> None:
@@ -75,7 +75,7 @@ def test_a_description_holds_the_claim_its_shapes_and_its_evidence() -> None:
     item = claimed()
     described = badge(item, item.plan.claims[0]).description
     for words in ("Fast is faster than plain, by 2 % or more.", "on NVIDIA H100 80GB HBM3", "GPU time, nothing cached",
-                  "64x128 f32 doubling, 4096x4096 f32 doubling", "It holds for nothing else.",
+                  "64x128, 4096x4096 f32 doubling", "It holds for nothing else.",
                   "Evidence abababababab of 2026-01-02."):  # fmt: skip
         assert words in described, words
 
@@ -115,7 +115,7 @@ def test_hostile_text_is_shown_and_nothing_more() -> None:
     text = svg(badge(item, item.plan.claims[0]))
     assert len(text.encode()) <= 2 * 1536  # entities take room, but never without bound
     root = ET.fromstring(text)
-    assert {found.tag.removeprefix(SVG) for found in root.iter()} <= {
+    assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {
         "svg", "title", "desc", "rect", "g", "path", "circle", "text", "tspan"
     }  # fmt: skip
     drawn = "".join(root.find(f"{SVG}g[@font-size]/{SVG}text").itertext())
@@ -128,10 +128,10 @@ def test_hostile_text_is_shown_and_nothing_more() -> None:
 def test_the_page_of_badges_has_markdown_for_each(address: str) -> None:
     item = claimed(text="It is *fast* [really].")
     outputs = list(
-        badges_room(Gathered(label="", current=(item,), published=(), decisions=(), files=(), base_url=address))
+        badge_pages(SiteContext(label="", current=(item,), published=(), decisions=(), files=(), base_url=address))
     )
-    (picture,) = (found for found in outputs if isinstance(found, Attachment))
-    (page,) = (found for found in outputs if isinstance(found, Document))
+    (picture,) = (output for output in outputs if isinstance(output, Attachment))
+    (page,) = (output for output in outputs if isinstance(output, Document))
     assert picture.path == "experiments/doubling/badges/fast-beats-plain.svg"
     ((_, markdown),) = page.view["page"].badges
     at = f"{address or 'ADDRESS/'}experiments/doubling"
@@ -140,4 +140,6 @@ def test_the_page_of_badges_has_markdown_for_each(address: str) -> None:
 
 
 def test_a_preview_is_not_to_be_embedded() -> None:
-    assert not list(badges_room(Gathered(label="Preview", current=(claimed(),), published=(), decisions=(), files=())))
+    assert not list(
+        badge_pages(SiteContext(label="Preview", current=(claimed(),), published=(), decisions=(), files=()))
+    )

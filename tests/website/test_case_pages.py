@@ -1,15 +1,18 @@
 """The page of a case: everything about it, in words and figures, and what other runs measured."""
 
 import dataclasses
+import re
+from types import SimpleNamespace as View
 
 from factory import FAST, LARGE, PLAIN, SMALL, machine, plan_of, profile, records_of, small_experiment
+from pages_said import figures, section_of, words_of
 
 from lab.evidence.record import Cell
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
-from lab.website.figure import Sentence
-from lab.website.outputs import Gathered
-from lab.website.pages.case import CasePage, case_pages
+from lab.website.outputs import SiteContext
+from lab.website.pages.case import case_pages
+from lab.website.table import Fold, Link, PageTable, plain
 
 TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6, (LARGE.name, "plain"): 60e-6}
 THIRD = profile("third")
@@ -22,118 +25,120 @@ def item_of(times: dict[tuple[str, str], float], run_id: str = "synthetic", swee
     return judged_run(judge_run(plan, records), digest=run_id.encode().hex().ljust(64, "0"))[0]
 
 
-def page_of(item: Judged, *published: Judged, case: str = SMALL.name, label: str = "") -> CasePage:
-    gathered = Gathered(label=label, current=(item,), published=published, decisions=(), files=())
-    pages = {document.path: document.view["page"] for document in case_pages(gathered)}
+def page_of(item: Judged, *published: Judged, case: str = SMALL.name, label: str = "") -> View:
+    context = SiteContext(label=label, current=(item,), published=published, decisions=(), files=())
+    pages = {document.path: document.view["page"] for document in case_pages(context)}
     page = pages[f"experiments/doubling/cases/{case}/index.html"]
-    assert isinstance(page, CasePage)
+    assert isinstance(page, View)
     return page
-
-
-def told(sentence: Sentence) -> str:
-    return "".join(part if isinstance(part, str) else part.text for part in sentence)
 
 
 def test_its_answer_names_the_fastest_and_its_lead_over_the_next() -> None:
     page = page_of(item_of(TIMES | {(SMALL.name, "third"): 50e-6}))
-    answer = told(page.answer)
+    answer = words_of(page.answer)
     assert answer.startswith(("Fast was the fastest, with 39.9", "Fast was the fastest, with 40.0"))
     assert answer.endswith("] as fast as third, the next.")
 
 
 def test_its_answer_shares_the_first_place_where_nothing_tells_two_apart() -> None:
-    answer = told(page_of(item_of(TIMES | {(SMALL.name, "third"): 40.1e-6})).answer)
+    answer = words_of(page_of(item_of(TIMES | {(SMALL.name, "third"): 40.1e-6})).answer)
     assert "shared the first place with " in answer
     assert "as fast as plain, the next." in answer
 
 
 def test_its_answer_does_not_say_faster_of_too_few_sweeps() -> None:
-    assert "by too few sweeps to say that it is faster" in told(page_of(item_of(TIMES, sweeps=1)).answer)
+    assert "by too few sweeps to say that it is faster" in words_of(page_of(item_of(TIMES, sweeps=1)).answer)
 
 
 def test_its_answer_says_where_there_was_nothing_to_compare_with_or_nothing_at_all() -> None:
     alone = {(SMALL.name, "plain"): 60e-6}
-    assert told(page_of(item_of(alone)).answer).startswith("Plain, the only profile that was measured, took ")
-    assert told(page_of(item_of(TIMES), case=LARGE.name).answer).startswith("Not measured in the run")
+    assert words_of(page_of(item_of(alone)).answer).startswith(
+        "Plain, the only implementation that was measured, took "
+    )
+    assert words_of(page_of(item_of(TIMES), case=LARGE.name).answer).startswith("Not measured in the run")
+
+
+def section(page: View, name: str) -> Fold:
+    fold = section_of(page, name)
+    assert fold is not None, name
+    return fold
+
+
+def table(page: View, name: str) -> PageTable:
+    return section(page, name).tables[0]
 
 
 def test_every_pair_stands_with_ratio_and_interval_and_none_against_itself() -> None:
-    rows = page_of(item_of(TIMES | {(SMALL.name, "third"): 50e-6})).pairs
-    assert [row.title for row in rows] == ["plain", "fast", "third"]
-    for number, row in enumerate(rows):
-        assert [other is None for other in row.ratios] == [place == number for place in range(3)]
-    over = rows[1].ratios[0]
-    assert over is not None
-    assert over[0] is not None
-    assert over[0].source == f"/against/{SMALL.name}/fast/plain/ratio"
-    assert abs(float(over[0].value) - 1.5) < 0.01
+    pairs = table(page_of(item_of(TIMES | {(SMALL.name, "third"): 50e-6})), "pairs")
+    assert [plain(row.cells[0]) for row in pairs.rows] == ["plain", "fast", "third"]
+    for number, row in enumerate(pairs.rows):
+        assert [not cell for cell in row.cells[1:]] == [place == number for place in range(3)]
+    ratio, interval = figures(pairs.row("fast").cells[1])
+    assert ratio.source == f"/against/{SMALL.name}/fast/plain/ratio"
+    assert abs(float(ratio.value) - 1.5) < 0.01
+    assert interval.text.startswith("[1.")
 
 
 def test_each_sweep_is_a_dot_and_a_figure_with_the_same_time() -> None:
-    found = page_of(item_of(TIMES)).distribution
-    assert found is not None
-    assert found.sweeps == (1, 2, 3, 4, 5)
-    for lane, (title, times) in zip(found.chart.lanes, found.rows, strict=True):
-        assert lane.label == title
-        for number, (dot, time) in enumerate(zip(lane.dots, times, strict=True), start=1):
-            assert time is not None
-            assert dot.title == f"{title}, sweep {number}: {time.text} µs"
+    fold = section(page_of(item_of(TIMES)), "distribution")
+    (times,) = fold.tables
+    assert [head.text for head in times.heads[1:]] == [f"sweep {number}" for number in range(1, 6)]
+    for row in times.rows:
+        title = plain(row.cells[0])
+        for number, cell in enumerate(row.cells[1:], start=1):
+            assert f"{title}, sweep {number}: {plain(cell)} µs" in str(fold.picture)
 
 
-def test_a_sweep_that_was_slower_lies_right_of_the_middle() -> None:
-    found = page_of(item_of(TIMES)).distribution
-    assert found is not None
-    for lane, (_, times) in zip(found.chart.lanes, found.rows, strict=True):
-        order = sorted(range(5), key=lambda number: float(times[number].value))  # type: ignore[union-attr]
-        assert [lane.dots[number].x for number in order] == sorted(dot.x for dot in lane.dots)
-        assert all(found.chart.left <= dot.x <= found.chart.right for dot in lane.dots)
-        assert lane.dots[order[0]].x < found.chart.middle < lane.dots[order[-1]].x
+def test_a_sweep_that_was_slower_lies_right_of_one_that_was_faster() -> None:
+    drawn = str(section(page_of(item_of(TIMES)), "distribution").picture)
+    dots = re.findall(r'<circle[^>]* cx="([\d.]+)"[^>]*><title>fast, sweep \d: ([\d.]+) µs', drawn)
+    assert len(dots) == 5
+    times = [float(time) for _, time in sorted(dots, key=lambda dot: float(dot[0]))]
+    assert times == sorted(times)
 
 
 def test_a_cell_without_a_time_keeps_its_reason() -> None:
     page = page_of(item_of(TIMES, outcomes={"third": ("failed", "RuntimeError: no")}))
-    (cell,) = (cell for cell in page.cells if cell.profile == "third")
-    assert (cell.outcome, cell.reason, cell.p50) == ("failed", "RuntimeError: no", None)
+    assert table(page, "cells").texts("third")[0] == "failed RuntimeError: no"
 
 
 def test_its_claims_link_back_with_their_verdicts_here() -> None:
-    (claim,) = page_of(item_of(TIMES)).claims
-    assert (claim.name, claim.status) == ("fast-beats-plain", "supported")
-    assert claim.ratio is not None
-    assert claim.ratio.source == f"/claims/fast-beats-plain/cases/{SMALL.name}/ratio"
+    (row,) = table(page_of(item_of(TIMES)), "claims").rows
+    (link,) = row.cells[0]
+    assert isinstance(link, Link)
+    assert link.to == "../../index.html#claim-fast-beats-plain"
+    assert plain(row.cells[1]) == "faster"
+    assert figures(row.cells[2])[0].source == f"/claims/fast-beats-plain/cases/{SMALL.name}/ratio"
 
 
 def test_correctness_shows_errors_checks_and_every_edge_input() -> None:
-    page = page_of(item_of(TIMES))
-    assert page.edges == ("zeros",)
-    row = page.correctness[0]
-    assert [figure and figure.text for figure in (row.error, row.tolerance, row.checks)] == ["0.0010", "0.20", "20"]
-    assert row.edges == ("passed",)
+    rows = table(page_of(item_of(TIMES)), "correctness")
+    assert rows.heads[-1].text == "zeros"
+    assert rows.texts("plain") == ["0.0010", "0.20", "20", "passed"]
 
 
 def test_its_history_compares_runs_on_one_model_of_gpu_only() -> None:
     here, before = item_of(TIMES, "now"), item_of(TIMES, "before", on=machine(torch="2.10.0"))
     other = item_of(TIMES, "other", on=machine(gpu="NVIDIA H200"))
-    history = page_of(here, before, other, here).history
-    assert history is not None
-    assert [(row.run_id, row.current, row.changed) for row in history.rows] == [
-        ("now", True, True), ("before", False, False)
-    ]  # fmt: skip
-    assert [(run.run_id, run.machine) for run in history.elsewhere] == [("other", "NVIDIA H200")]
-    assert history.profiles == ("plain", "fast")
-    assert history.rows[1].data == f"../../../../runs/{before.digest[:12]}/doubling/data.json"
-    assert history.rows[1].times[0] is not None
-    assert history.rows[1].times[0].source == f"/cells/{SMALL.name}/plain/p50_seconds"
+    history = section(page_of(here, before, other, here), "history")
+    (times,) = history.tables
+    now, then = times.rows
+    assert plain(now.cells[0]).startswith("now shown here torch 2.11.0")
+    assert plain(then.cells[0]).startswith("before torch 2.10.0")
+    assert "other (NVIDIA H200" in plain(history.items[0])
+    assert [head.text for head in times.heads[2:]] == ["plain", "fast"]
+    file = f"../../../../runs/{before.digest[:12]}/doubling/data.json"
+    assert figures(then.cells[2])[0].source == f"{file}#/cells/{SMALL.name}/plain/p50_seconds"
 
 
 def test_a_preview_leads_to_no_published_run() -> None:
     here = item_of(TIMES, "now")
-    assert page_of(here, here, label="Preview").history is None
+    assert section_of(page_of(here, here, label="Preview"), "history") is None
 
 
 def test_a_case_that_no_run_measured_says_what_it_would_take() -> None:
     page = page_of(item_of(TIMES), case=LARGE.name)
-    assert (page.included, page.only_with, page.cells, page.kernels) == (False, "large-sweep", (), None)
+    assert (page.included, page.only_with, page.sections, page.folds) == (False, "large-sweep", (), ())
     assert page.before == (SMALL.name, page_of(item_of(TIMES)).label)
     assert page.after is None
 
@@ -143,8 +148,8 @@ def test_too_many_profiles_for_a_table_of_pairs_have_none() -> None:
     plan = plan_of(experiments=[small_experiment(profiles=(PLAIN, FAST, *many))], include=(), sweeps=3)
     times = {(SMALL.name, each.name): 50e-6 for each in (PLAIN, FAST, *many)}
     item = judged_run(judge_run(plan, records_of(plan, times)))[0]
-    assert page_of(item).pairs == ()
-    assert len(page_of(item).cells) == 19
+    assert section_of(page_of(item), "pairs") is None
+    assert len(table(page_of(item), "cells").rows) == 19
 
 
 def test_a_description_begins_with_a_capital_and_keeps_the_others() -> None:
@@ -163,7 +168,8 @@ def test_the_most_memory_that_a_call_took_in_any_sweep_is_told_and_none_where_no
         for record in records_of(plan, TIMES, noise=0.001)
     ]
     (item,) = judged_run(judge_run(plan, records), digest="ab" * 32)
-    memory = {cell.profile: cell.memory for cell in page_of(item).cells}
-    assert memory["plain"] is None
-    assert memory["fast"] is not None
-    assert (memory["fast"].text, memory["fast"].value) == ("6.00", 6_000_000)
+    cells = table(page_of(item), "cells")
+    (column,) = [number for number, head in enumerate(cells.heads[1:]) if head.text == "Memory, MB"]
+    assert cells.texts("plain")[column] == "–"
+    assert cells.texts("fast")[column] == "6.00"
+    assert figures(cells.row("fast").cells[column + 1])[0].value == 6_000_000

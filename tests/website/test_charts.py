@@ -1,12 +1,16 @@
 """Where charts put their marks and labels."""
 
+import dataclasses
+import itertools
 import random
+import re
 
 import pytest
 
-from lab.website.charts.axes import Box, Scale, box_of, si, spread
-from lab.website.charts.ladder import Rungs, ladder_chart
+from lab.website.charts.lines import Rungs, ladder_chart
 from lab.website.charts.roofline import Roof, RooflineChart, Spot, roofline_chart
+from lab.website.charts.rows import Bar, Dot, axis_of, bars, panel
+from lab.website.charts.svg import Area, Scale, box_of, si, spread
 
 BANDWIDTHS = [
     Roof(label="measured copy, 3.03 TB/s", per_second=3.03e12, measured=True),
@@ -44,7 +48,7 @@ def test_no_two_texts_of_a_roofline_overlap_and_none_lies_on_a_mark(seed: int) -
     labels = [box_of(label.text) for label in chart.labels]
     texts = labels + [box_of(roof.label) for roof in chart.roofs]
     assert not [(one, other) for i, one in enumerate(texts) for other in texts[:i] if one.meets(other)]
-    marks = [Box(left=m.x - 5, top=m.y - 5, right=m.x + 5, bottom=m.y + 5) for m in chart.marks]
+    marks = [Area(left=m.x - 5, top=m.y - 5, right=m.x + 5, bottom=m.y + 5) for m in chart.marks]
     assert not [label for label in labels if any(label.meets(mark) for mark in marks)]
 
 
@@ -109,22 +113,68 @@ def lines(*speeds: float) -> list[Rungs]:
 
 def test_a_ladder_marks_where_the_cache_ends_and_the_datasheets_peak() -> None:
     chart = ladder_chart(lines(3e12), 52_428_800, 3.35e12)
-    assert chart.cache is not None
-    assert chart.peak is not None
-    assert (chart.cache.text, chart.peak.text) == ("L2, 52.4 MB", "datasheet, 3.35 TB/s")
-    (small, _, _), (large, end, title) = chart.tracks[0].marks
-    assert small < chart.cache.at < large
-    assert chart.top < chart.peak.at < end
-    assert title == "line 0: 2000 MB at 3.00 TB/s"
+    for label in ("L2, 52.4 MB", "datasheet, 3.35 TB/s", "line 0: 2000 MB at 3.00 TB/s"):
+        assert label in chart
+    small, large = (float(x) for x in re.findall(r'class="mark" d="M([\d.]+)', chart))
+    (cache,) = re.findall(r'<line x1="([\d.]+)"[^>]*class="parity"', chart)
+    assert small < float(cache) < large
 
 
 def test_what_is_not_known_of_a_gpu_is_not_drawn_on_its_ladder() -> None:
     chart = ladder_chart(lines(3e12), 0, None)
-    assert (chart.cache, chart.peak) == (None, None)
+    assert "parity" not in chart
+    assert "datasheet" not in chart
 
 
 def test_lines_that_end_together_have_labels_that_do_not() -> None:
     chart = ladder_chart(lines(3.00e12, 3.01e12, 3.02e12), 52_428_800, 3.35e12)
-    boxes = [box_of(track.label) for track in chart.tracks]
-    assert not [(one, other) for i, one in enumerate(boxes) for other in boxes[:i] if one.meets(other)]
-    assert all(box.right <= chart.width for box in boxes)
+    heights = sorted(float(y) for y in re.findall(r'y="([\d.]+)">line \d', chart))
+    assert len(heights) == 3
+    assert all(after - before >= 14 for before, after in itertools.pairwise(heights))
+
+
+# The contest
+
+
+def dot(value: float, half: float = 0.01) -> Dot:
+    return Dot(label="x", series="triton", value=value, low=value - half, high=value + half, text=f"{value:g}×")
+
+
+def places(drawn: str) -> list[float]:
+    return [float(x) for x in re.findall(r'class="mark" d="M([\d.]+)', drawn)]
+
+
+def test_a_contests_axis_is_linear_and_shared() -> None:
+    axis = axis_of([[dot(1.0), dot(1.2)], [dot(1.4)]], (1.0, 1.02), "left is faster", 2.0)
+    one, two = places(panel("a", "A", [dot(1.0), dot(1.2)], axis))
+    (three,) = places(panel("b", "B", [dot(1.4)], axis))
+    assert two - one == pytest.approx(three - two, abs=0.2)
+
+
+def test_an_interval_is_drawn_and_one_beyond_the_axis_is_cut_at_its_end() -> None:
+    axis = axis_of([[dot(1.0), dot(1.2, 5.0)]], (1.0, 1.02), "left is faster", 1.25)
+    drawn = panel("a", "A", [dot(1.2, 5.0)], axis)
+    ((left, right),) = re.findall(r'<line x1="([\d.]+)"[^>]*x2="([\d.]+)"[^>]*whisker', drawn)
+    assert (float(left), float(right)) == (axis.at(axis.low), axis.at(axis.high))
+    assert "›" not in drawn
+
+
+def test_a_value_beyond_the_axis_is_told_and_not_drawn() -> None:
+    axis = axis_of([[dot(1.0), dot(3.0)]], (1.0, 1.02), "left is faster", 1.25)
+    drawn = panel("a", "A", [dot(3.0)], axis)
+    assert "› 3×" in drawn
+    assert places(drawn) == []
+
+
+def test_bars_are_as_long_as_their_values() -> None:
+    drawn = bars(
+        "a", "A", [Bar(label=n, series="liger", value=v, text=n) for n, v in (("x", 0.5), ("y", 1.0))], 1.0, 1.0
+    )
+    half, whole = (float(width) for width in re.findall(r'class="mark"[^>]* width="([\d.]+)"', drawn))
+    assert whole == pytest.approx(2 * half, abs=0.2)
+
+
+def test_texts_in_a_drawing_are_no_markup() -> None:
+    axis = axis_of([[dot(1.0)]], (1.0, 1.02), "left", 1.25)
+    hostile = dataclasses.replace(dot(1.0), label="<b>bold</b>")
+    assert "<b>" not in panel("a", "<i>A</i>", [hostile], axis)

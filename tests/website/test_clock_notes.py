@@ -1,20 +1,23 @@
 """What stands beside a time: what its clock leaves out, what another clock says, which code a sweep drew."""
 
 import dataclasses
+from types import SimpleNamespace as View
 
 import pytest
 from factory import FAST_BEATS_PLAIN, PLAIN, SMALL, plan_of, profile, records_of, small_experiment
+from pages_said import figures, section_of, words_of
 
 from lab.definition.plan import make_protocol
 from lab.evidence.record import Cell, Compiled, Reading, Record, SweepStart
 from lab.profiler.readings import DO_BENCH
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
-from lab.website.figure import Sentence
-from lab.website.files.badges import badge
-from lab.website.outputs import Gathered
-from lab.website.pages.case import CasePage, case_pages
+from lab.website.outputs import SiteContext
+from lab.website.pages.badges import badge
+from lab.website.pages.case import case_pages
+from lab.website.pages.case_sections import SHORT_COLD
 from lab.website.pages.experiment import experiment_page
+from lab.website.table import PageTable, Strong, plain
 
 FAST = profile("fast", recompiles=True)
 CLAIM = dataclasses.replace(FAST_BEATS_PLAIN, subject=FAST, baseline=PLAIN, cases=(SMALL,))
@@ -35,15 +38,22 @@ def item_of(
     return judged_run(judge_run(plan, [*records, *more, end]), digest="e" * 64)[0]
 
 
-def page_of(item: Judged) -> CasePage:
-    gathered = Gathered(label="", current=(item,), published=(), decisions=(), files=())
-    (page,) = (d.view["page"] for d in case_pages(gathered) if f"/{SMALL.name}/" in d.path)
-    assert isinstance(page, CasePage)
+def page_of(item: Judged) -> View:
+    context = SiteContext(label="", current=(item,), published=(), decisions=(), files=())
+    (page,) = (d.view["page"] for d in case_pages(context) if f"/{SMALL.name}/" in d.path)
+    assert isinstance(page, View)
     return page
 
 
-def told(sentence: Sentence) -> str:
-    return "".join(part if isinstance(part, str) else part.text for part in sentence)
+def table(page: View, name: str) -> PageTable:
+    fold = section_of(page, name)
+    assert fold is not None, name
+    return fold.tables[0]
+
+
+def times(page: View) -> list[str]:
+    """What stands in the column of medians."""
+    return [plain(row.cells[1]) for row in table(page, "cells").rows]
 
 
 def with_events(record: Record) -> Record:
@@ -66,23 +76,22 @@ def with_warm(factor: float):
 
 
 def test_a_short_time_says_what_two_events_cost_and_a_long_one_does_not() -> None:
-    notes = [told(note) for cell in page_of(item_of(SHORT, change=with_events)).cells for note in cell.notes]
-    assert any("two events alone read 1.280 µs of it" in note for note in notes)
-    long = [told(note) for cell in page_of(item_of(LONG, change=with_events)).cells for note in cell.notes]
-    assert not any("events" in note for note in long)
+    short = times(page_of(item_of(SHORT, change=with_events)))
+    assert any("two events alone read 1.280 µs of it" in each for each in short)
+    assert not any("events" in each for each in times(page_of(item_of(LONG, change=with_events))))
 
 
 def test_a_call_that_is_faster_cold_than_warm_says_so_beside_its_time() -> None:
     page = page_of(item_of(change=with_warm(1.2)))
-    assert page.is_cold_short
-    assert all("shorter than device_warm and graph" in [told(note) for note in cell.notes] for cell in page.cells)
+    assert all("shorter than device_warm and graph" in each for each in times(page))
+    assert any(remark == (SHORT_COLD,) for remark in section_of(page, "cells").items)  # type: ignore[union-attr]
     usual = page_of(item_of(change=with_warm(0.9)))
-    assert not usual.is_cold_short
-    assert not any(cell.notes for cell in usual.cells)
+    assert not any("shorter" in each for each in times(usual))
+    assert section_of(usual, "cells").items == ()  # type: ignore[union-attr]
 
 
 def test_the_experiments_page_counts_them() -> None:
-    assert "2 of 2 cells are faster with nothing cached" in told(
+    assert "2 of 2 cells are faster with nothing cached" in words_of(
         experiment_page(item_of(change=with_warm(1.2)), []).cells_note
     )
     assert experiment_page(item_of(change=with_warm(0.9)), []).cells_note == ()
@@ -94,16 +103,15 @@ def reading(name: str, seconds: float) -> Reading:
     )  # fmt: skip
 
 
-def test_another_clock_stands_beside_ours_and_is_marked_where_it_would_turn_the_verdict() -> None:
-    page = page_of(item_of(LONG, reading("plain", 60e-6), reading("fast", 59.5e-6)))
-    assert page.clock_names == ("do_bench",)
-    (row,) = page.clocks_of_claims
-    ((ratio, turned),) = row.ratios
-    assert ratio is not None
-    assert (ratio.text, turned) == ("1.01×", True)
-    agreeing = page_of(item_of(LONG, reading("plain", 60e-6), reading("fast", 41e-6)))
-    assert agreeing.clocks_of_claims[0].ratios[0][1] is False
-    assert page_of(item_of()).clocks_of_claims == ()
+def test_another_clock_stands_beside_ours_and_is_bold_where_it_would_turn_the_verdict() -> None:
+    clocks = table(page_of(item_of(LONG, reading("plain", 60e-6), reading("fast", 59.5e-6))), "clocks")
+    assert [head.text for head in clocks.heads[1:]] == ["device_cold", "do_bench"]
+    (turned,) = clocks.rows[0].cells[2]
+    assert isinstance(turned, Strong)
+    assert plain((turned,)) == "1.01×"
+    agreeing = table(page_of(item_of(LONG, reading("plain", 60e-6), reading("fast", 41e-6))), "clocks")
+    assert not isinstance(agreeing.rows[0].cells[2][0], Strong)
+    assert section_of(page_of(item_of()), "clocks") is None
 
 
 def drew(record: Record) -> Record:
@@ -118,19 +126,16 @@ def drew(record: Record) -> Record:
 
 
 def test_each_sweep_shows_the_code_that_it_drew_and_what_it_cost() -> None:
-    (found,) = page_of(item_of(change=drew)).draws
-    assert found.profile == "fast"
-    assert found.codes is not None
-    assert found.codes.value == 2
-    assert [row.codes for row in found.rows] == ["b" * 12, "a" * 12] * 2 + ["b" * 12]
-    assert found.rows[0].configuration == "XBLOCK=1, warps=8, stages=1"
-    assert found.rows[0].autotune_time is not None
+    heading, *sweeps = table(page_of(item_of(change=drew)), "draws").rows
+    assert plain(heading.cells[0]) == "fast: every sweep compiled and chose anew: 2 different codes"
+    assert [plain(row.cells[1]) for row in sweeps] == ["b" * 12, "a" * 12] * 2 + ["b" * 12]
+    assert plain(sweeps[0].cells[2]) == "XBLOCK=1, warps=8, stages=1"
+    assert plain(sweeps[0].cells[5]) == "0.50"
 
 
 def test_evidence_whose_sweeps_share_one_choice_says_one_draw() -> None:
-    (shared,) = page_of(item_of(fresh=False)).draws
-    (anew,) = page_of(item_of(fresh=True)).draws
-    assert (shared.fresh, anew.fresh) == (False, True)
+    headings = [plain(table(page_of(item_of(fresh=fresh)), "draws").rows[0].cells[0]) for fresh in (False, True)]
+    assert ["one draw" in heading for heading in headings] == [True, False]
 
 
 @pytest.mark.parametrize(("fresh", "mark"), [(False, "one draw"), (True, "")])
@@ -152,11 +157,10 @@ def slow_sweeps(record: Record) -> Record:
 
 def test_a_ratio_that_is_no_quotient_of_the_medians_beside_it_says_what_theirs_is() -> None:
     page = page_of(item_of(change=slow_sweeps))
-    assert page.medians
-    (claim,) = page.claims
-    assert claim.quotient is not None
-    assert abs(float(claim.quotient.value) - 1.5) < 0.02
-    assert "by the two medians" in told(page.answer)
-    usual = page_of(item_of())
-    assert not usual.medians
-    assert usual.claims[0].quotient is None
+    (row,) = table(page, "claims").rows
+    _, quotient = figures(row.cells[2])
+    assert abs(float(quotient.value) - 1.5) < 0.02
+    assert "medians" in plain(row.cells[2])
+    assert "by the two medians" in words_of(page.answer)
+    (usual,) = table(page_of(item_of()), "claims").rows
+    assert "medians" not in plain(usual.cells[2])

@@ -5,13 +5,13 @@ from factory import FAST, PLAIN, SMALL, plan_of, records_of, small_experiment
 from lab.definition.experiment import SCOPES
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
-from lab.website.outputs import Document, Gathered
+from lab.website.outputs import Document, SiteContext
 from lab.website.pages.case import case_pages
 from lab.website.pages.clocks import ON_GPU, clocks_of
 from lab.website.pages.experiment import experiment_pages
 from lab.website.pages.profile import profile_pages
-from lab.website.render import Frame, Renderer
-from lab.website.wording.quoted import Quotable
+from lab.website.render import Renderer, SiteInfo
+from lab.website.wording.lint import Quotable
 
 TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}
 
@@ -23,10 +23,10 @@ def item_of(device: str) -> Judged:
 
 def pages_of(device: str) -> dict[str, str]:
     """The text of each page that shows times, as it is rendered."""
-    gathered = Gathered(label="", current=(item_of(device),), published=(), decisions=(), files=())
-    outputs = [*experiment_pages(gathered), *case_pages(gathered)]
-    outputs += [output for sheaf in profile_pages(gathered) for output in sheaf.make()]
-    renderer = Renderer(Frame(label="a preview", trust=False, methods=False, ceilings=False))
+    context = SiteContext(label="", current=(item_of(device),), published=(), decisions=(), files=())
+    outputs = [*experiment_pages(context), *case_pages(context)]
+    outputs += [output for group in profile_pages(context) for output in group.make()]
+    renderer = Renderer(SiteInfo(label="a preview", trust=False, methods=False, ceilings=False))
     files = [renderer.file(output, Quotable(())) for output in outputs if isinstance(output, Document)]
     return {path: content.decode() for path, content in files}
 
@@ -53,6 +53,6 @@ def test_every_scope_that_can_be_measured_has_words() -> None:
 
 
 def test_times_of_both_kinds_of_machine_are_told_apart() -> None:
-    told = clocks_of(SCOPES[0], [True, False])
-    assert "GPU time" in told
-    assert "on the CPU" in told
+    words = clocks_of(SCOPES[0], [True, False])
+    assert "GPU time" in words
+    assert "on the CPU" in words

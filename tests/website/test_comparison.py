@@ -7,8 +7,8 @@ from factory import FAST_BEATS_PLAIN, SMALL, plan_of, records_of, small_experime
 from lab.verdict.results import judge_run
 from lab.website.data.comparison import RUNS_BEFORE, comparison_data, run_pairs, shared
 from lab.website.data.judged import Judged, judged_run
+from lab.website.pages.compare import pairs_of
 from lab.website.pages.outline import past_outlines
-from lab.website.pages.pairs import pairs_of
 
 A, B = "NVIDIA H100 80GB HBM3", "NVIDIA A10G"
 
@@ -16,8 +16,8 @@ A, B = "NVIDIA H100 80GB HBM3", "NVIDIA A10G"
 @cache
 def measured(seed: int = 1) -> Judged:
     plan = plan_of(experiments=[small_experiment()], include=())
-    (found,) = judged_run(judge_run(plan, records_of(plan, {"plain": 200e-6, "fast": 100e-6}, seed=seed)))
-    return found
+    (item,) = judged_run(judge_run(plan, records_of(plan, {"plain": 200e-6, "fast": 100e-6}, seed=seed)))
+    return item
 
 
 def run(number: int, gpu: str = A, card: str = "0123456789ab") -> Judged:
@@ -39,10 +39,10 @@ def test_few_runs_are_all_held_against_one_another_older_first():
 
 def test_a_run_is_paired_with_those_just_before_it_and_the_last_on_its_gpu_model():
     machines = [A, *[B] * RUNS_BEFORE, A, B]
-    found = numbers([run(number, machine) for number, machine in enumerate(machines)])
+    pairs = numbers([run(number, machine) for number, machine in enumerate(machines)])
     newest = len(machines) - 1
-    assert {older for older, newer in found if newer == newest} == set(range(newest - RUNS_BEFORE, newest))
-    assert {older for older, newer in found if newer == newest - 1} == set(range(newest - 1))  # the first is on A too
+    assert {older for older, newer in pairs if newer == newest} == set(range(newest - RUNS_BEFORE, newest))
+    assert {older for older, newer in pairs if newer == newest - 1} == set(range(newest - 1))  # the first is on A too
 
 
 def test_a_newer_run_takes_no_pair_away():

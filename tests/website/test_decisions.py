@@ -16,8 +16,8 @@ from lab.verdict.results import RunResult, judge_run
 from lab.website.data.judged import Judged
 from lab.website.data.published import experiment_data
 from lab.website.decision_records import check_records, load_decisions
-from lab.website.decisions import Decision, Freshness, Standing, freshness, refuse_unacknowledged, standings
-from lab.website.outputs import Gathered
+from lab.website.decisions import Decision, Freshness, SupportStanding, freshness, refuse_unacknowledged, standings
+from lab.website.outputs import SiteContext
 from lab.website.pages.decisions import decision_rows, support_view
 from lab.website.pages.experiment import decision_link
 
@@ -66,7 +66,7 @@ def record(tmp_path: Path, text: str = RECORD) -> Decision:
 
 def standing(
     tmp_path: Path, seconds: dict[str, float], text: str = RECORD, today: datetime.date = TODAY
-) -> tuple[Standing, ...]:
+) -> tuple[SupportStanding, ...]:
     return standings(record(tmp_path, text), [evidence_of(seconds)], [], today)
 
 
@@ -83,8 +83,8 @@ def test_a_decision_whose_claim_is_supported_is_fresh(tmp_path):
 def test_a_run_without_a_gpu_challenges_no_decision_that_was_made_with_one(tmp_path):
     plan = plan_of("on-a-cpu", device="cpu", sweeps=3)
     on_a_cpu = judged(judge_run(plan, records_of(plan, {"torch-fused": 1e-3})), "cpu")
-    (found,) = standings(record(tmp_path), [on_a_cpu], [], TODAY)
-    assert (found.freshness, found.why, found.now.status) == (Freshness.FRESH, "", "no-evidence")
+    (support,) = standings(record(tmp_path), [on_a_cpu], [], TODAY)
+    assert (support.freshness, support.why, support.now.status) == (Freshness.FRESH, "", "no-evidence")
     (late,) = standings(record(tmp_path), [on_a_cpu], [], datetime.date(2027, 1, 1))
     assert late.freshness is Freshness.EXPIRED
 
@@ -131,28 +131,27 @@ def test_a_decision_past_its_review_date_is_expired(tmp_path):
 )
 def test_a_decision_expires_where_the_evidence_leaves_its_range_of_software(tmp_path, wanted, state):
     text = RECORD.replace("rests_on:", f"software: {{torch: {wanted}}}\nrests_on:")
-    (found,) = standing(tmp_path, FAST, text)
-    assert found.freshness is state
-    assert ("rests on evidence whose torch is" in found.why) == (state is Freshness.EXPIRED)
+    (support,) = standing(tmp_path, FAST, text)
+    assert support.freshness is state
+    assert ("torch of the evidence is" in support.why) == (state is Freshness.EXPIRED)
 
 
 def test_software_that_the_evidence_does_not_name_is_outside_of_any_range(tmp_path):
-    decision = record(tmp_path, RECORD.replace("rests_on:", "software: {quack: '>=0'}\nrests_on:"))
+    decision = record(tmp_path, RECORD.replace("rests_on:", "software: {quack-kernels: '>=0'}\nrests_on:"))
     known = evidence_of(FAST)
-    old = Judged(plan=known.plan, data={**known.data, "machine": {**known.machine, "quack": "not on record"}})
-    (found,) = standings(decision, [old], [], TODAY)
-    assert found.freshness is Freshness.EXPIRED
-    assert "quack is not on record" in found.why
+    (support,) = standings(decision, [known], [], TODAY)
+    assert support.freshness is Freshness.EXPIRED
+    assert "quack-kernels of the evidence is not on record" in support.why
 
 
 def test_a_decision_drifts_when_the_value_moved_and_the_verdict_holds(tmp_path):
     text = RECORD.replace("expects: supported", "expects: supported\n    evidence: abc123")
     now = evidence_of(FAST)
     then = evidence_of({"torch-fused": 30e-6, "triton-fused-rmsnorm": 18e-6}, "abc123def")
-    (found,) = standings(record(tmp_path, text), [now], [then, now], TODAY)
-    assert found.freshness is Freshness.DRIFTED
-    assert found.then is not None
-    assert found.then.judged is then
+    (support,) = standings(record(tmp_path, text), [now], [then, now], TODAY)
+    assert support.freshness is Freshness.DRIFTED
+    assert support.then is not None
+    assert support.then.judged is then
 
 
 def test_a_decision_on_a_claim_that_nothing_makes_is_orphaned_and_told_which_there_are(tmp_path):
@@ -181,14 +180,14 @@ def test_each_claim_that_flips_challenges_exactly_the_decisions_that_rest_on_it(
         other = "refuted" if expects[flipped] != "refuted" else "supported"
         claims = {**now.data["claims"], flipped: {**now.data["claims"][flipped], "status": other}}
         mutant = Judged(plan=now.plan, data={**now.data, "claims": claims})
-        found = {each.slug: standings(each, [mutant], [now], TODAY) for each in records}
-        challenged = {slug for slug, each in found.items() if freshness(each) is Freshness.CHALLENGED}
+        by_slug = {each.slug: standings(each, [mutant], [now], TODAY) for each in records}
+        challenged = {slug for slug, each in by_slug.items() if freshness(each) is Freshness.CHALLENGED}
         assert challenged == {slug for slug, claims_of in rests.items() if flipped in claims_of}
-        assert {freshness(found[slug]) for slug in found.keys() - challenged} == {Freshness.FRESH}
+        assert {freshness(by_slug[slug]) for slug in by_slug.keys() - challenged} == {Freshness.FRESH}
         for each in records:
             if each.slug in challenged:
                 with pytest.raises(DefinitionError, match=f"{flipped} is {other}"):
-                    refuse_unacknowledged(each, found[each.slug], [mutant])
+                    refuse_unacknowledged(each, by_slug[each.slug], [mutant])
 
 
 @pytest.mark.parametrize(
@@ -235,8 +234,8 @@ def test_an_experiment_says_nothing_of_how_fresh_a_closed_decision_is(tmp_path):
 
 def test_nor_do_lists_of_decisions(tmp_path):
     decision = record(tmp_path, RECORD.replace("status: accepted", "status: superseded"))
-    found = standings(decision, [evidence_of(SLOW)], [], TODAY)
-    (row,) = decision_rows(Gathered(label="", current=(), published=(), decisions=[(decision, found)]))
+    supports = standings(decision, [evidence_of(SLOW)], [], TODAY)
+    (row,) = decision_rows(SiteContext(label="", current=(), published=(), decisions=[(decision, supports)]))
     assert (row.status, row.freshness, row.why, row.acknowledged, row.attention) == ("superseded", "", (), "", False)
 
 
@@ -296,8 +295,8 @@ def test_a_decision_on_traffic_drifts_when_its_bytes_moved_by_more_than_passes_d
         judged(counted_run(plain=once(times, times)), digest) for times, digest in ((3.0, "now"), (then, "abc123"))
     )
     text = text.replace("normalization-fusion/{claim}", f"{now.plan.name}/{name}")
-    found = standings(record(tmp_path, text), [now], [before], TODAY)
-    assert freshness(found) is state
+    supports = standings(record(tmp_path, text), [now], [before], TODAY)
+    assert freshness(supports) is state
 
 
 REVIEWED = """reviewed:
@@ -315,14 +314,14 @@ SLOWER = {"torch-fused": 30e-6, "triton-fused-rmsnorm": 18e-6}
 def test_freshness_is_held_against_the_last_review_and_the_first_evidence_stays(tmp_path):
     text = RECORD.replace("expects: supported", "expects: supported\n    evidence: abc123")
     then, now = evidence_of(SLOWER, "abc123def"), evidence_of(FAST, "bbbbbb")
-    (found,) = standings(record(tmp_path / "a", text), [now], [then, now], TODAY)
-    assert found.freshness is Freshness.DRIFTED
+    (support,) = standings(record(tmp_path / "a", text), [now], [then, now], TODAY)
+    assert support.freshness is Freshness.DRIFTED
     reviewed = record(tmp_path / "b", text.replace("---\nBecause", REVIEWED))
-    (found,) = standings(reviewed, [now], [then, now], TODAY)
-    assert found.freshness is Freshness.FRESH
-    assert found.then is not None
-    assert found.then.judged is then
-    assert found.at("bbbb") is not None
+    (support,) = standings(reviewed, [now], [then, now], TODAY)
+    assert support.freshness is Freshness.FRESH
+    assert support.then is not None
+    assert support.then.judged is then
+    assert support.at("bbbb") is not None
     assert [review.says for review in reviewed.reviewed][-1] == "Measured again on a newer card."
 
 
@@ -370,9 +369,9 @@ def test_a_case_that_was_too_noisy_one_time_is_no_drift(tmp_path):
     changed = {**cases, noisy: {**cases[noisy], "status": "rerun-noise", "ratio": 9.0, "low": 8.0, "high": 10.0}}
     claims = {**then.data["claims"], CLAIM: {**then.data["claims"][CLAIM], "cases": changed}}
     then = Judged(plan=then.plan, data={**then.data, "claims": claims})
-    (found,) = standings(record(tmp_path, text), [now], [then, now], TODAY)
-    assert found.freshness is Freshness.FRESH
-    view = support_view(found, preview=False)
+    (support,) = standings(record(tmp_path, text), [now], [then, now], TODAY)
+    assert support.freshness is Freshness.FRESH
+    view = support_view(support, preview=False)
     assert view.then is not None
     assert view.now is not None
     assert [part.text for part in view.then.span if not isinstance(part, str)] == [
@@ -395,29 +394,29 @@ def test_another_gpu_model_neither_confirms_nor_challenges_a_decision(tmp_path, 
     then = on_gpu(evidence_of(FAST, "aaaa"), OLD_GPU, "2026-01-02T00:00:00Z")
     other = on_gpu(evidence_of(times, "bbbb"), NEW_GPU, "2026-01-03T00:00:00Z")
     decision = record(tmp_path, PINNED)
-    (found,) = standings(decision, [other], [then, other], TODAY)
-    assert (found.freshness, found.now.judged.digest, found.why) == (Freshness.FRESH, "aaaa", "")
-    assert found.elsewhere.judged.digest == "bbbb"
-    refuse_unacknowledged(decision, [found], [other])
-    shown = support_view(found, preview=False)
+    (support,) = standings(decision, [other], [then, other], TODAY)
+    assert (support.freshness, support.now.judged.digest, support.why) == (Freshness.FRESH, "aaaa", "")
+    assert support.elsewhere.judged.digest == "bbbb"
+    refuse_unacknowledged(decision, [support], [other])
+    shown = support_view(support, preview=False)
     assert (shown.now.machine, shown.elsewhere.machine) == (OLD_GPU, NEW_GPU)
     assert shown.elsewhere.status == ("supported" if times is FAST else "refuted")
     assert shown.now.data.startswith("../../runs/aaaa")  # the experiment's page holds the figures of the other model
     assert not any(case.href for case in shown.cases)
-    assert support_view(found, preview=True).now.span == ()  # a preview has no pages of other runs
+    assert support_view(support, preview=True).now.span == ()  # a preview has no pages of other runs
 
 
 def test_newer_evidence_of_the_same_gpu_model_challenges_though_the_page_shows_another(tmp_path):
     then = on_gpu(evidence_of(FAST, "aaaa"), OLD_GPU, "2026-01-02T00:00:00Z")
     again = on_gpu(evidence_of(SLOW, "cccc"), OLD_GPU, "2026-01-03T00:00:00Z")
     other = on_gpu(evidence_of(FAST, "bbbb"), NEW_GPU, "2026-01-04T00:00:00Z")
-    (found,) = standings(record(tmp_path, PINNED), [other], [then, again, other], TODAY)
-    assert (found.freshness, found.now.judged.digest) == (Freshness.CHALLENGED, "cccc")
+    (support,) = standings(record(tmp_path, PINNED), [other], [then, again, other], TODAY)
+    assert (support.freshness, support.now.judged.digest) == (Freshness.CHALLENGED, "cccc")
 
 
 def test_a_review_on_another_gpu_model_binds_the_decision_to_that_model(tmp_path):
     then = on_gpu(evidence_of(FAST, "aaaa"), OLD_GPU, "2026-01-02T00:00:00Z")
     other = on_gpu(evidence_of(SLOW, "bbbb"), NEW_GPU, "2026-01-03T00:00:00Z")
     reviewed = "reviewed:\n  - date: 2026-01-04\n    evidence: bbbb\n    says: it was measured there too\nrests_on:"
-    (found,) = standings(record(tmp_path, PINNED.replace("rests_on:", reviewed)), [other], [then, other], TODAY)
-    assert (found.freshness, found.elsewhere, found.now.judged.digest) == (Freshness.CHALLENGED, None, "bbbb")
+    (support,) = standings(record(tmp_path, PINNED.replace("rests_on:", reviewed)), [other], [then, other], TODAY)
+    assert (support.freshness, support.elsewhere, support.now.judged.digest) == (Freshness.CHALLENGED, None, "bbbb")

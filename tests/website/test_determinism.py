@@ -10,7 +10,7 @@ import pytest
 from factory import measured_run, publish
 
 from lab.evidence.source import ROOT
-from lab.website.files import manifest
+from lab.website.files.inventory import read_files
 
 TIMES = {"torch-baseline": 230e-6, "torch-fused": 30e-6, "torch-compile": 23e-6, "triton-fused-rmsnorm": 22e-6}
 PARTS = ("lab", "experiments", "site_templates")
@@ -50,6 +50,6 @@ def test_folder_zone_locale_and_hash_seed_change_nothing(evidence: Path) -> None
         arguments = [sys.executable, "-c", BUILD, "site", str(evidence / "decisions"), str(evidence / "evidence")]
         running.append(subprocess.Popen(arguments, cwd=checkout, env=known | {"PYTHONPATH": str(checkout)} | habits))
     assert [process.wait(timeout=300) for process in running] == [0] * len(HABITS)
-    first, other = (manifest.read_files(evidence / name / "a check-out" / "site") for name in HABITS)
+    first, other = (read_files(evidence / name / "a check-out" / "site") for name in HABITS)
     assert other.keys() == first.keys()
     assert [name for name in first if other[name] != first[name]] == []

@@ -11,7 +11,7 @@ from lab.errors import EvidenceError, LabError
 from lab.evidence import journal
 from lab.evidence.source import MEASURED, ROOT, source_digest
 from lab.verdict.results import load_run
-from lab.website.data.kept import judged
+from lab.website.data.judged_cache import judged
 from lab.website.data.promoted import load_evidence, promote
 
 TIMES = {"torch-baseline": 200e-6, "torch-fused": 30e-6, "triton-fused-rmsnorm": 22e-6}
@@ -101,7 +101,7 @@ def test_an_altered_plan_is_not_loaded(tmp_path, repository):
 
 
 @pytest.mark.parametrize(
-    ("alter", "told"),
+    ("alter", "message"),
     [
         (lambda path: path.write_bytes(journal.packed(journal.content_of(path) + b"\n")), "is not the file"),
         (lambda path: path.write_bytes(path.read_bytes()[:-100]), "cannot be unpacked"),
@@ -109,11 +109,11 @@ def test_an_altered_plan_is_not_loaded(tmp_path, repository):
     ],
     ids=["altered", "cut", "missing"],
 )
-def test_an_altered_journal_is_not_loaded(tmp_path, repository, alter, told):
+def test_an_altered_journal_is_not_loaded(tmp_path, repository, alter, message):
     directory = measured_run(tmp_path, TIMES, source=source_digest(repository))
     done = promote(directory, tmp_path / "evidence", repository)
     alter(done.directory / journal.PACKED)
-    with pytest.raises(EvidenceError, match=told):
+    with pytest.raises(EvidenceError, match=message):
         load_evidence(tmp_path / "evidence")
 
 
@@ -142,7 +142,7 @@ def test_what_was_kept_of_it_and_cannot_be_read_is_named_with_what_to_do(tmp_pat
     path = next((tmp_path / "kept").rglob("data.json"))
     path.write_text(path.read_text()[:-100])
     with pytest.raises(LabError, match="delete the folder, and build again"):
-        item.load()
+        _ = item.data
     (path.parents[1] / "experiments.json").write_text("{")
     with pytest.raises(LabError, match="delete the folder, and build again"):
         judged(evidence, tmp_path / "kept")

@@ -12,9 +12,10 @@ from lab.evidence.record import RunFinish
 from lab.verdict.judge import Status
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
-from lab.website.decisions import Decision, Freshness, Held, Standing, Support
-from lab.website.files.feed import MOST_ENTRIES, NEVER, Entry, entries, feed_room, feed_text
-from lab.website.outputs import Gathered
+from lab.website.decisions import ClaimEvidence, Decision, Freshness, Support, SupportStanding
+from lab.website.outputs import SiteContext
+from lab.website.pages.feed import MOST_ENTRIES, entries, feed_file, feed_text
+from lab.website.pages.outline import NEVER, FeedEntry
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 FASTER = {
@@ -33,8 +34,8 @@ def run_of(name: str, times, finished: str, gpu: str = "NVIDIA H100 80GB HBM3") 
     return judged_run(judge_run(plan, records), digest=digest)[0]
 
 
-def gathered(*history: Judged, decisions=(), base_url: str = "") -> Gathered:
-    return Gathered(
+def context(*history: Judged, decisions=(), base_url: str = "") -> SiteContext:
+    return SiteContext(
         label="", current=history[-1:], published=history, decisions=tuple(decisions), files=(), base_url=base_url
     )
 
@@ -46,44 +47,46 @@ ELSEWHERE = run_of("elsewhere", FASTER, "2026-04-02T03:30:00Z", gpu="NVIDIA A10G
 
 
 def test_first_evidence_and_every_change_have_an_entry_and_what_stayed_has_none() -> None:
-    change, first = entries(gathered(FIRST, SECOND, THIRD))
+    change, first = entries(context(FIRST, SECOND, THIRD))
     assert first.title == "Doubling: first verdicts on NVIDIA H100 80GB HBM3"
     assert (first.updated, first.about) == ("2026-01-02T03:30:00Z", f"doubling/first/{FIRST.digest[:12]}")
-    assert change.title == "Doubling: supported → refuted: Fast is faster than plain, by 2 % or more."
+    assert change.title == "Doubling: faster → slower: Fast is faster than plain, by 2 % or more."
     assert change.updated == "2026-02-02T03:30:00Z"
     assert change.about == f"doubling/fast-beats-plain/{SECOND.digest[:12]}"
-    assert "run first before it found it supported" in change.summary
-    assert "What changed: nothing on record" in change.summary
+    assert "“faster” in run first before it" in change.summary
+    assert "What else changed: nothing on record" in change.summary
     assert change.link == f"runs/{SECOND.digest[:12]}/doubling/index.html#claim-fast-beats-plain"
 
 
 def test_no_verdict_is_carried_from_one_gpu_to_another() -> None:
-    newest, *_ = entries(gathered(FIRST, SECOND, ELSEWHERE))
+    newest, *_ = entries(context(FIRST, SECOND, ELSEWHERE))
     assert newest.title == "Doubling: first verdicts on NVIDIA A10G"
 
 
 def test_what_was_said_keeps_its_id_and_its_date_when_more_is_published() -> None:
-    before = entries(gathered(FIRST, SECOND))
-    after = entries(gathered(FIRST, SECOND, THIRD, ELSEWHERE))
+    before = entries(context(FIRST, SECOND))
+    after = entries(context(FIRST, SECOND, THIRD, ELSEWHERE))
     assert after[1:] == before
     texts = [feed_text(before, address) for address in ("", "https://example.org/lab/")]
-    ids = [[found.text for found in ET.fromstring(text).iter(f"{ATOM}id")] for text in texts]
+    ids = [[element.text for element in ET.fromstring(text).iter(f"{ATOM}id")] for text in texts]
     assert ids[0] == ids[1]
 
 
-def decided(now: Judged, state: Freshness, **changes: Any) -> tuple[Decision, tuple[Standing, ...]]:
+def decided(now: Judged, state: Freshness, **changes: Any) -> tuple[Decision, tuple[SupportStanding, ...]]:
     support = Support(experiment="doubling", claim="fast-beats-plain", expects=Status.SUPPORTED, evidence="")
     decision = Decision(
         slug="0001-use-it", title="Use it", status="accepted", date=datetime.date(2026, 1, 1),
         review_by=datetime.date(2026, 1, 15), rests_on=(support,), acknowledged="", body="",
     )  # fmt: skip
-    held = Held(judged=now, claim="fast-beats-plain")
-    standing = Standing(support=support, now=held, then=None, freshness=state, why="is refuted, not supported")
+    claim = ClaimEvidence(judged=now, claim="fast-beats-plain")
+    standing = SupportStanding(
+        support=support, now=claim, then=None, freshness=state, why="now “tie”, expected “holds”"
+    )
     return dataclasses.replace(decision, **changes), (standing,)
 
 
-def of_decisions(*runs: Judged, decision: tuple[Decision, tuple[Standing, ...]]) -> list[Entry]:
-    return [entry for entry in entries(gathered(*runs, decisions=[decision])) if "decisions/" in entry.about]
+def of_decisions(*runs: Judged, decision: tuple[Decision, tuple[SupportStanding, ...]]) -> list[FeedEntry]:
+    return [entry for entry in entries(context(*runs, decisions=[decision])) if "decisions/" in entry.about]
 
 
 def test_a_stale_decision_has_one_entry_that_newer_evidence_updates() -> None:
@@ -94,7 +97,7 @@ def test_a_stale_decision_has_one_entry_that_newer_evidence_updates() -> None:
     assert old.about == new.about == "decisions/0001-use-it/challenged"
     assert (old.updated, new.updated) == ("2026-02-02T03:30:00Z", "2026-03-02T03:30:00Z")
     assert old.title == "Decision challenged: Use it"
-    assert old.summary == "doubling/fast-beats-plain is refuted, not supported."
+    assert old.summary == "doubling/fast-beats-plain: now “tie”, expected “holds”."
     assert old.link == "decisions/0001-use-it/index.html"
 
 
@@ -118,7 +121,7 @@ def test_a_feed_without_entries_is_still_a_feed() -> None:
 
 
 def test_the_base_is_said_where_it_is_known_and_links_stay_as_they_are() -> None:
-    texts = [feed_text(entries(gathered(FIRST)), address) for address in ("", "https://example.org/lab/")]
+    texts = [feed_text(entries(context(FIRST)), address) for address in ("", "https://example.org/lab/")]
     base = "{http://www.w3.org/XML/1998/namespace}base"
     assert [ET.fromstring(text).get(base) for text in texts] == [None, "https://example.org/lab/"]
     links = [[link.get("href") for link in ET.fromstring(text).iter(f"{ATOM}link")] for text in texts]
@@ -127,7 +130,7 @@ def test_the_base_is_said_where_it_is_known_and_links_stay_as_they_are() -> None
 
 def test_only_the_newest_entries_are_kept() -> None:
     many = [dataclasses.replace(FIRST, data=_on(f"{number:03}")) for number in range(MOST_ENTRIES + 5)]
-    assert len(entries(gathered(*many))) == MOST_ENTRIES
+    assert len(entries(context(*many))) == MOST_ENTRIES
 
 
 def _on(gpu: str) -> dict[str, Any]:
@@ -138,17 +141,17 @@ def _on(gpu: str) -> dict[str, Any]:
 
 def test_hostile_text_stays_text() -> None:
     evil = "</title><script>alert(1)</script>&\x00\x0b\u202e"
-    entry = Entry(about="a/b", updated=NEVER, title=evil, summary=evil, link="index.html")
+    entry = FeedEntry(about="a/b", updated=NEVER, title=evil, summary=evil, link="index.html")
     text = feed_text([entry], "")
-    titles = [found.text for found in ET.fromstring(text).iter(f"{ATOM}title")]
+    titles = [element.text for element in ET.fromstring(text).iter(f"{ATOM}title")]
     assert titles[1] == "</title><script>alert(1)</script>&" + "\ufffd" * 3
     assert "<script" not in text
 
 
 def test_a_time_that_is_none_is_not_passed_on() -> None:
     odd = dataclasses.replace(FIRST, data={**FIRST.data, "evidence": {**FIRST.evidence, "finished_utc": "<soon>"}})
-    assert [entry.updated for entry in entries(gathered(odd))] == [NEVER]
+    assert [entry.updated for entry in entries(context(odd))] == [NEVER]
 
 
 def test_a_preview_has_no_feed(tmp_path: Path) -> None:
-    assert not list(feed_room(dataclasses.replace(gathered(FIRST), label="Preview")))
+    assert not list(feed_file(dataclasses.replace(context(FIRST), label="Preview")))

@@ -16,10 +16,8 @@ from lab.errors import LabError
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run, not_measured
 from lab.website.files.csv_tables import csv_files, csv_text
-from lab.website.files.inventory import checked_base_url
-from lab.website.files.modified import last_modified
-from lab.website.files.schemas import SCHEMAS, data_text
-from lab.website.files.sitemap import sitemaps
+from lab.website.files.inventory import checked_base_url, last_modified, sitemaps
+from lab.website.files.schemas import DOCUMENTS, data_text, schema
 from lab.website.verification.files import check_manifest
 
 TIMES = {(case.name, profile): time for case in (SMALL, LARGE) for profile, time in (("plain", 60e-6), ("fast", 40e-6))}
@@ -33,25 +31,25 @@ def measured() -> Judged:
 
 def tables(item: Judged) -> dict[str, list[dict[str, str]]]:
     return {
-        found.path.removeprefix("x/"): list(csv.DictReader(io.StringIO(str(found.content), newline="")))
-        for found in csv_files(item, "x")
+        file.path.removeprefix("x/"): list(csv.DictReader(io.StringIO(str(file.content), newline="")))
+        for file in csv_files(item, "x")
     }
 
 
 def test_a_tables_numbers_are_those_of_the_data_to_the_last_digit() -> None:
     item = measured()
-    found = tables(item)
-    row = next(row for row in found["cells.csv"] if (row["case"], row["profile"]) == (LARGE.name, "fast"))
+    files = tables(item)
+    row = next(row for row in files["cells.csv"] if (row["case"], row["profile"]) == (LARGE.name, "fast"))
     cell = item.data["cells"][LARGE.name]["fast"]
     assert row["device_cold_p50_seconds"] == repr(cell["p50_seconds"])
     assert row["graph_p95_seconds"] == repr(cell["scopes"]["graph"]["p95_seconds"])
     assert row["ncu_dram_percent"] == repr(cell["counters"]["dram_percent"])
     assert (row["shape"], row["included"], row["launch_bound"]) == ("4096x4096", "true", "false")
-    verdicts = {row["case"]: row for row in found["claims.csv"]}
+    verdicts = {row["case"]: row for row in files["claims.csv"]}
     assert verdicts[SMALL.name]["ratio"] == repr(item.data["claims"]["fast-beats-plain"]["cases"][SMALL.name]["ratio"])
-    assert len(found["comparisons.csv"]) == 4
-    assert len(found["kernels.csv"]) == 4
-    assert {row["case"] for row in found["cases.csv"]} == {SMALL.name, LARGE.name}
+    assert len(files["comparisons.csv"]) == 4
+    assert len(files["kernels.csv"]) == 4
+    assert {row["case"] for row in files["cases.csv"]} == {SMALL.name, LARGE.name}
 
 
 def test_every_row_says_of_which_machine_and_which_evidence_it_is() -> None:
@@ -62,10 +60,10 @@ def test_every_row_says_of_which_machine_and_which_evidence_it_is() -> None:
 
 
 def test_of_what_nobody_measured_the_tables_hold_what_is_registered() -> None:
-    found = tables(not_measured(measured().plan))
-    assert {(row["outcome"], row["machine"]) for row in found["cells.csv"]} == {("unfinished", "")}
-    assert {row["status"] for row in found["claims.csv"]} == {"no-evidence"}
-    assert "kernels.csv" not in found
+    files = tables(not_measured(measured().plan))
+    assert {(row["outcome"], row["machine"]) for row in files["cells.csv"]} == {("unfinished", "")}
+    assert {row["status"] for row in files["claims.csv"]} == {"no-evidence"}
+    assert "kernels.csv" not in files
 
 
 def test_a_table_survives_any_text_and_gives_no_spreadsheet_a_formula() -> None:
@@ -115,20 +113,20 @@ def each_object(schema: Any) -> Iterator[dict[str, Any]]:
             yield from each_object(value)
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_schema_is_valid_and_closed_and_tells_the_units(name: str) -> None:
-    schema = SCHEMAS[name]
-    jsonschema.Draft202012Validator.check_schema(dict(schema))
-    for found in each_object(schema):
-        assert found.get("additionalProperties") is False or isinstance(found["additionalProperties"], dict)
-        for field, held in found.get("properties", {}).items():
-            if field.endswith(("seconds", "bytes", "hertz", "percent", "watts", "per_second")) and "type" in held:
-                assert held.get("description") or held["type"] == "object", f"{name}: {field} has no unit"
+    described = schema(name)
+    jsonschema.Draft202012Validator.check_schema(described)
+    for part in each_object(described):
+        assert part.get("additionalProperties") is False or isinstance(part["additionalProperties"], dict)
+        for field, property in part.get("properties", {}).items():
+            if field.endswith(("seconds", "bytes", "hertz", "percent", "watts", "per_second")) and "type" in property:
+                assert property.get("description") or property["type"] == "object", f"{name}: {field} has no unit"
 
 
 def test_a_schema_refuses_what_it_does_not_know_and_what_is_missing() -> None:
     data = json.loads(data_text(measured().data, "experiments/doubling/data.json", "experiment"))
-    validator = jsonschema.Draft202012Validator(SCHEMAS["experiment"])
+    validator = jsonschema.Draft202012Validator(schema("experiment"))
     assert data["$schema"] == "../../schemas/experiment.json"
     assert not list(validator.iter_errors(data))
     for broken in (
@@ -142,13 +140,13 @@ def test_a_schema_refuses_what_it_does_not_know_and_what_is_missing() -> None:
 
 def test_data_of_what_nobody_measured_are_valid_too() -> None:
     data = json.loads(data_text(not_measured(measured().plan).data, "a/b/data.json", "experiment"))
-    assert not list(jsonschema.Draft202012Validator(SCHEMAS["experiment"]).iter_errors(data))
+    assert not list(jsonschema.Draft202012Validator(schema("experiment")).iter_errors(data))
 
 
 def test_a_sitemap_has_whole_addresses_where_the_sites_is_known() -> None:
     (text,) = sitemaps(["b/index.html", "a b/index.html"], "https://example.org/lab/").values()
-    found = [location.text for location in ET.fromstring(text).iter(f"{SITEMAP}loc")]
-    assert found == ["https://example.org/lab/a%20b/index.html", "https://example.org/lab/b/index.html"]
+    addresses = [location.text for location in ET.fromstring(text).iter(f"{SITEMAP}loc")]
+    assert addresses == ["https://example.org/lab/a%20b/index.html", "https://example.org/lab/b/index.html"]
     assert "<!--" not in text
 
 
@@ -161,12 +159,12 @@ def test_a_sitemap_says_when_what_a_page_shows_was_measured() -> None:
         f"runs/{'a' * 12}/softmax/index.html", pair, "index.html", "runs/index.html",
     ]  # fmt: skip
     (text,) = sitemaps(pages, "https://example.org/", moment).values()
-    found = {
+    moments = {
         url.findtext(f"{SITEMAP}loc", "").removeprefix("https://example.org/"): url.findtext(f"{SITEMAP}lastmod")
         for url in ET.fromstring(text)
     }
     first, last = runs.values()
-    assert [found[page] for page in pages] == [first, None, first, last, last, last]
+    assert [moments[page] for page in pages] == [first, None, first, last, last, last]
 
 
 def test_a_sitemap_without_an_address_lists_paths_and_says_so() -> None:
@@ -177,12 +175,12 @@ def test_a_sitemap_without_an_address_lists_paths_and_says_so() -> None:
 
 def test_of_more_pages_than_one_sitemap_may_list_there_is_an_index() -> None:
     pages = [f"{number}/index.html" for number in range(5)]
-    found = sitemaps(pages, "https://example.org/", most=2)
-    assert list(found) == ["sitemap.xml", "sitemap-1.xml", "sitemap-2.xml", "sitemap-3.xml"]
-    index = [location.text for location in ET.fromstring(found["sitemap.xml"]).iter(f"{SITEMAP}loc")]
+    files = sitemaps(pages, "https://example.org/", most=2)
+    assert list(files) == ["sitemap.xml", "sitemap-1.xml", "sitemap-2.xml", "sitemap-3.xml"]
+    index = [location.text for location in ET.fromstring(files["sitemap.xml"]).iter(f"{SITEMAP}loc")]
     assert index == [f"https://example.org/sitemap-{number}.xml" for number in (1, 2, 3)]
     listed = [
-        location.text for name in list(found)[1:] for location in ET.fromstring(found[name]).iter(f"{SITEMAP}loc")
+        location.text for name in list(files)[1:] for location in ET.fromstring(files[name]).iter(f"{SITEMAP}loc")
     ]
     assert listed == [f"https://example.org/{page}" for page in pages]
 
@@ -200,10 +198,10 @@ def test_a_manifest_names_every_file_but_itself_in_order(tmp_path: Path) -> None
     (tmp_path / "b" / "z.txt").write_text("z")
     (tmp_path / "a.html").write_text("<p>a")
     take_stock(tmp_path)
-    told = json.loads((tmp_path / "manifest.json").read_text())
-    assert list(told["files"]) == ["a.html", "b/z.txt", "sitemap.xml"]
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert list(manifest["files"]) == ["a.html", "b/z.txt", "sitemap.xml"]
     sha256 = "594e519ae499312b29433b7dd8a97ff068defcba9755b6d5d00e84c524d67b06"  # echo -n z | sha256sum
-    assert told["files"]["b/z.txt"] == {"bytes": 1, "sha256": sha256}
+    assert manifest["files"]["b/z.txt"] == {"bytes": 1, "sha256": sha256}
     assert not list(check_manifest(tmp_path))
     (tmp_path / "b" / "z.txt").write_text("y")
-    assert [found.place for found in check_manifest(tmp_path)] == ["b/z.txt"]
+    assert [mismatch.place for mismatch in check_manifest(tmp_path)] == ["b/z.txt"]

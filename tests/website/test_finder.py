@@ -8,22 +8,21 @@ import pytest
 from factory import plan_of
 
 from lab.website.data.judged import Judged, not_measured
-from lab.website.outputs import Attachment, Document, Gathered
-from lab.website.pages.finder import search_pages
+from lab.website.outputs import Attachment, Document, SiteContext
 from lab.website.pages.front import front_pages
-from lab.website.pages.paging import PER_PAGE, leaves
+from lab.website.pages.search import PER_PAGE, leaves, search_pages
 
 LARGEST_INDEX_BYTES = 120_000
 
 
-def many(count: int) -> Gathered:
+def many(count: int) -> SiteContext:
     (plan,) = plan_of().experiments
     item = not_measured(plan)
     current = tuple(
         Judged(plan=replace(plan, name=f"experiment-{n:05}", title=f"Experiment {n}"), data=item.data)
         for n in range(count)
     )
-    return Gathered(label="", current=current, published=(), decisions=(), files=())
+    return SiteContext(label="", current=current, published=(), decisions=(), files=())
 
 
 @pytest.mark.parametrize("count", [0, 1, PER_PAGE, PER_PAGE + 1, 3 * PER_PAGE])
@@ -51,9 +50,9 @@ def test_the_index_of_ten_thousand_experiments_is_light():
     (index,) = (output for output in outputs if isinstance(output, Attachment))
     assert isinstance(index.content, str)
     assert len(gzip.compress(index.content.encode(), 9)) <= LARGEST_INDEX_BYTES
-    held = json.loads(index.content.removeprefix("window.kernelEvidenceIndex = ").removesuffix(";\n"))
-    assert len(held["experiments"]) == 10_000
-    assert len(held["forms"]) == 1
+    index_data = json.loads(index.content.removeprefix("window.kernelEvidenceIndex = ").removesuffix(";\n"))
+    assert len(index_data["experiments"]) == 10_000
+    assert len(index_data["forms"]) == 1
 
 
 def test_no_list_has_more_than_its_share_of_links():
@@ -64,13 +63,13 @@ def test_no_list_has_more_than_its_share_of_links():
 
 
 def test_hostile_text_in_the_index_is_data():
-    gathered = many(1)
+    context = many(1)
     evil = "</script>\t\n\u2028\u202e<img src=x>"
-    hostile = replace(gathered.current[0], plan=replace(gathered.current[0].plan, title=evil))
-    outputs = search_pages(replace(gathered, current=(hostile,)))
+    hostile = replace(context.current[0], plan=replace(context.current[0].plan, title=evil))
+    outputs = search_pages(replace(context, current=(hostile,)))
     (index,) = (output for output in outputs if isinstance(output, Attachment))
     assert isinstance(index.content, str)
     assert index.content.isascii()
     assert index.content.count("\n") == 1
-    held = json.loads(index.content.removeprefix("window.kernelEvidenceIndex = ").removesuffix(";\n"))
-    assert len(held["experiments"][0].split("\t")) == 4
+    index_data = json.loads(index.content.removeprefix("window.kernelEvidenceIndex = ").removesuffix(";\n"))
+    assert len(index_data["experiments"][0].split("\t")) == 5

@@ -1,15 +1,17 @@
 """An experiment across published runs: ratios in line, verdicts that turned, and what else had changed."""
 
 import dataclasses
+import re
 from typing import Any
 
 from factory import FAST_BEATS_PLAIN, SMALL, machine, plan_of, records_of, small_experiment
+from pages_said import figures
 
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.verdict_log import CARD, ONLY_DATA, changes
-from lab.website.pages.history import HistorySection, history_section
-from lab.website.pages.past import other_models
+from lab.website.pages.history import history_folds, other_models
+from lab.website.table import Fold, Link, plain
 
 FASTER = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}
 SLOWER = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 70e-6}
@@ -23,75 +25,92 @@ def run_of(run_id: str, times: dict[Any, float] = FASTER, threshold: float = 1.0
     return judged_run(judge_run(plan, records), digest=run_id.encode().hex().ljust(64, "0"))[0]
 
 
-def section_of(*runs: Judged) -> HistorySection:
+def folds_of(*runs: Judged) -> dict[str, Fold]:
     """Of the newest run."""
-    found = history_section(runs[-1], runs, "../../")
-    assert found is not None
-    return found
+    return {fold.id: fold for fold in history_folds(runs[-1], runs, "../../")}
+
+
+def turns_of(*runs: Judged) -> list[list[str]]:
+    """The log of verdicts, newest first: before, after, run, and what else changed."""
+    log = folds_of(*runs).get("verdict-log")
+    return [[plain(cell) for cell in row.cells[1:]] for row in log.tables[0].rows] if log else []
+
+
+def drawn(*runs: Judged) -> str:
+    return str(folds_of(*runs)["history"].picture or "")
 
 
 def test_the_headline_is_followed_from_run_to_run_newest_first() -> None:
-    found = section_of(run_of("one"), run_of("two"))
-    assert [(each.heading, each.case) for each in found.followed] == [("fast over plain", SMALL.name)]
-    assert [(row.number, row.run_id, row.current) for row in found.rows] == [(2, "two", True), (1, "one", False)]
-    (claim,) = found.rows[0].claims
-    assert claim.ratio is not None
-    assert claim.ratio.source == f"/claims/fast-beats-plain/cases/{SMALL.name}/ratio"
-    assert found.rows[1].data == f"../../runs/{run_of('one').digest[:12]}/doubling/data.json"
-    assert found.rows[1].link == f"../../runs/{run_of('one').digest[:12]}/doubling/index.html"
+    table = folds_of(run_of("one"), run_of("two"))["history"].tables[0]
+    assert table.heads[-1].text.startswith("fast over plain at doubling")
+    two, one = table.rows
+    assert plain(two.cells[0]).startswith("2. two shown here")
+    assert plain(one.cells[0]).startswith("1. one torch ")
+    for row, name in ((two, "two"), (one, "one")):
+        file = f"../../runs/{run_of(name).digest[:12]}/doubling/data.json"
+        assert figures(row.cells[3])[0].source == f"{file}#/claims/fast-beats-plain/cases/{SMALL.name}/ratio"
+    (_, link, *_) = one.cells[0]
+    assert isinstance(link, Link)
+    assert link.to == f"../../runs/{run_of('one').digest[:12]}/doubling/index.html"
 
 
 def test_the_chart_holds_the_ratios_of_the_table_with_their_intervals() -> None:
-    found = section_of(run_of("one"), run_of("two", {**FASTER, (SMALL.name, "fast"): 30e-6}), run_of("three"))
-    assert found.chart is not None
-    (track,) = found.chart.tracks
-    assert [tick.text for tick in found.chart.x_ticks] == ["1", "2", "3"]
-    assert [mark.x for mark in track.marks] == sorted(mark.x for mark in track.marks)
-    assert track.marks[1].y < min(track.marks[0].y, track.marks[2].y)  # twice as fast stands higher
-    for mark, row in zip(track.marks, reversed(found.rows), strict=True):
-        assert mark.top <= mark.y <= mark.bottom
-        assert row.claims[0].ratio is not None
-        assert f"{row.run_id}, fast over plain: {row.claims[0].ratio.text} " in mark.title
-    assert len(found.chart.y_ticks) > 1
+    runs = run_of("one"), run_of("two", {**FASTER, (SMALL.name, "fast"): 30e-6}), run_of("three")
+    picture = drawn(*runs)
+    places = [(float(x), float(y)) for x, y in re.findall(r'class="mark" d="M([\d.]+) ([\d.]+)', picture)]
+    assert len(places) == picture.count("whisker") == 3
+    assert places == sorted(places)
+    assert places[1][1] < min(places[0][1], places[2][1]), "twice as fast stands higher"
+    for row in folds_of(*runs)["history"].tables[0].rows:
+        (link,) = (part for part in row.cells[0] if isinstance(part, Link))
+        assert f"{link.text}, fast over plain: {figures(row.cells[3])[0].text} [" in picture
+
+
+def test_a_run_on_another_board_of_the_model_is_hollow_and_named() -> None:
+    runs = run_of("one", on=machine(gpu_id="fedcba987654")), run_of("two"), run_of("three")
+    assert drawn(*runs).count("mark hollow") == 1
+    assert [plain(row.cells[2]) for row in folds_of(*runs)["history"].tables[0].rows] == ["B", "B", "A"]
+    assert "hollow" not in drawn(run_of("one"), run_of("two"))
 
 
 def test_parity_is_drawn_only_where_lines_come_near_it() -> None:
-    near = section_of(run_of("one", {**FASTER, (SMALL.name, "fast"): 55e-6}), run_of("two"))
-    far = section_of(run_of("one"), run_of("two"))
-    assert near.chart is not None
-    assert far.chart is not None
-    assert near.chart.parity_y is not None
-    assert far.chart.parity_y is None
+    assert "parity" in drawn(run_of("one", {**FASTER, (SMALL.name, "fast"): 55e-6}), run_of("two"))
+    assert "parity" not in drawn(run_of("one"), run_of("two"))
 
 
 def test_one_run_is_a_table_and_no_chart() -> None:
-    found = section_of(run_of("one"))
-    assert (found.chart, len(found.rows), found.turns) == (None, 1, ())
+    folds = folds_of(run_of("one"))
+    assert list(folds) == ["history"]
+    assert (folds["history"].picture, len(folds["history"].tables[0].rows)) == (None, 1)
 
 
 def test_runs_on_another_gpu_are_listed_apart() -> None:
-    found = section_of(run_of("one", on=machine(gpu="NVIDIA H200")), run_of("two"))
-    assert [row.run_id for row in found.rows] == ["two"]
-    assert [(run.run_id, run.machine) for run in found.elsewhere] == [("one", "NVIDIA H200")]
-    assert found.turns == ()
+    runs = run_of("one", on=machine(gpu="NVIDIA H200")), run_of("two")
+    fold = folds_of(*runs)["history"]
+    assert len(fold.tables[0].rows) == 1
+    (other,) = fold.items
+    assert plain(other).startswith("NVIDIA H200: one of ")
+    assert turns_of(*runs) == []
 
 
 def test_a_verdict_that_turned_is_logged_with_what_else_had_changed() -> None:
-    found = section_of(run_of("one"), run_of("two", SLOWER, on=machine(torch="2.12.0")), run_of("three", SLOWER))
-    (turn,) = found.turns
-    assert (turn.before, turn.after, turn.run_id) == ("supported", "refuted", "two")
-    assert turn.why == "this, or chance: torch 2.11.0 → 2.12.0"
-    assert [row.changed for row in found.rows] == [True, True, False]
+    runs = run_of("one"), run_of("two", SLOWER, on=machine(torch="2.12.0")), run_of("three", SLOWER)
+    (turn,) = turns_of(*runs)
+    assert turn[:2] == ["faster", "slower"]
+    assert turn[2].startswith("two")
+    assert turn[3] == "torch 2.11.0 → 2.12.0. Compare the runs"
+    rows = folds_of(*runs, run_of("four", SLOWER))["history"].tables[0].rows
+    assert ["torch" in plain(row.cells[0]) for row in rows] == [False, True, True, True]
 
 
 def test_a_claim_that_was_asked_otherwise_is_said_to_be() -> None:
-    (turn,) = section_of(run_of("one"), run_of("two", threshold=2.0)).turns
-    assert (turn.after, turn.why) == ("refuted", "this, or chance: the claim's threshold 1.02 → 2.0")
+    (turn,) = turns_of(run_of("one"), run_of("two", threshold=2.0))
+    assert turn[3] == "the claim's threshold 1.02 → 2.0. Compare the runs"
 
 
 def test_a_verdict_that_turned_by_itself_is_said_to() -> None:
-    (turn,) = section_of(run_of("one"), run_of("two", SLOWER)).turns
-    assert turn.why == ONLY_DATA
+    (turn,) = turns_of(run_of("one"), run_of("two", SLOWER))
+    assert turn[3] == f"{ONLY_DATA}. Compare the runs"
 
 
 def test_the_log_of_an_experiment_gives_the_causes_that_the_page_of_the_run_gives() -> None:
@@ -100,16 +119,16 @@ def test_the_log_of_an_experiment_gives_the_causes_that_the_page_of_the_run_give
     after = run_of(
         "two", SLOWER, on=machine(gpu_id="fedcba987654", torch="2.12.0"), sweeps=7, commit="b" * 40, source="b" * 64
     )
-    (turn,) = section_of(before, after).turns
-    (change,) = [found for found in changes([before, after]) if found.was]
-    assert turn.why == change.attribution
+    (turn,) = turns_of(before, after)
+    (change,) = [each for each in changes([before, after]) if each.was]
+    assert turn[3] == f"{change.attribution}. Compare the runs"
     for cause in (CARD, "torch 2.11.0 → 2.12.0", "Sweeps asked for 5 → 7", "git diff aaaaaaa bbbbbbb"):
-        assert cause in turn.why
+        assert cause in turn[3]
 
 
 def test_turns_stand_newest_first_and_back_again_is_a_turn_too() -> None:
-    turns = section_of(run_of("one"), run_of("two", SLOWER), run_of("three")).turns
-    assert [(turn.run_id, turn.after) for turn in turns] == [("three", "supported"), ("two", "refuted")]
+    turns = turns_of(run_of("one"), run_of("two", SLOWER), run_of("three"))
+    assert [(turn[2].split()[0], turn[1]) for turn in turns] == [("three", "faster"), ("two", "slower")]
 
 
 def test_the_fullest_run_of_each_other_gpu_model_is_named_with_its_verdicts() -> None:

@@ -14,14 +14,13 @@ from lab.website import render
 from lab.website.data.judged import judged_run
 from lab.website.site import build_preview, build_site
 from lab.website.wording.figures_said import FIGURE
-from lab.website.wording.lint import refuse_untraced, untraced
-from lab.website.wording.quoted import Quotable, Quoted, quoted
+from lab.website.wording.lint import Quotable, Quoted, quoted, refuse_untraced, untraced
 
 NOTHING = Quotable(())
 PAGE = "experiments/doubling/index.html"
 
 
-def found(html, quotable=NOTHING, page=PAGE):
+def untraced_texts(html, quotable=NOTHING, page=PAGE):
     return list(untraced(page, html, quotable))
 
 
@@ -34,7 +33,7 @@ def found(html, quotable=NOTHING, page=PAGE):
 )  # fmt: skip
 def test_a_digit_with_a_unit_is_a_figure(figure):
     assert FIGURE.search(figure)
-    (text,) = found(f"<p>It took {figure} here.</p>")
+    (text,) = untraced_texts(f"<p>It took {figure} here.</p>")
     assert text == " ".join(f"It took {figure} here.".split())
 
 
@@ -44,22 +43,22 @@ def test_a_digit_with_a_unit_is_a_figure(figure):
      "<i><b>٣</b></i> ms"],
 )  # fmt: skip
 def test_a_figure_may_not_hide_between_entities_elements_or_comments(html):
-    assert found(f"<p>It took {html} here.</p>")
+    assert untraced_texts(f"<p>It took {html} here.</p>")
 
 
 def test_a_figure_whose_digits_are_traced_or_whose_parts_are_exempt_is_none():
-    assert found('<p><data value="1" data-src="data.json#/a">1</data> <span>ms</span></p>') == []
-    assert found("<pre>3 <b>ms</b></pre>") == []
-    assert found('<p>2 <a href="x">second</a></p>') == []
-    assert found("<p data-constant>3 <b>ms</b></p>") == []
-    assert found("<table><tr><td>3</td><td>ms</td></tr></table>") == []
+    assert untraced_texts('<p><data value="1" data-src="data.json#/a">1</data> <span>ms</span></p>') == []
+    assert untraced_texts("<pre>3 <b>ms</b></pre>") == []
+    assert untraced_texts('<p>2 <a href="x">second</a></p>') == []
+    assert untraced_texts("<p data-constant>3 <b>ms</b></p>") == []
+    assert untraced_texts("<table><tr><td>3</td><td>ms</td></tr></table>") == []
 
 
 @pytest.mark.parametrize(
     "text", ["4096×8192", "16 sequences", "H100", "5 sweeps", "float16", "2 kernels", "sm_90", "v3.6"]
 )
 def test_shapes_counts_and_names_are_none(text):
-    assert found(f"<p>{text}</p>") == []
+    assert untraced_texts(f"<p>{text}</p>") == []
 
 
 @pytest.mark.parametrize(
@@ -74,17 +73,17 @@ def test_shapes_counts_and_names_are_none(text):
     ],
 )  # fmt: skip
 def test_the_exemptions(html):
-    assert found(f"<div>{html}</div>") == []
+    assert untraced_texts(f"<div>{html}</div>") == []
 
 
 def test_a_mark_ends_with_its_element_and_is_no_word_of_a_text():
-    assert found("<div><p data-constant>2 %</p><p>3 %</p></div>") == ["3 %"]
-    assert found("<p>data-constant 3 %</p>") == ["data-constant 3 %"]
-    assert found('<p>2 %<span data-constant title="x">3 %</span> 4 %</p>') == ["2 %", "4 %"]
+    assert untraced_texts("<div><p data-constant>2 %</p><p>3 %</p></div>") == ["3 %"]
+    assert untraced_texts("<p>data-constant 3 %</p>") == ["data-constant 3 %"]
+    assert untraced_texts('<p>2 %<span data-constant title="x">3 %</span> 4 %</p>') == ["2 %", "4 %"]
 
 
 def test_text_after_a_traced_figure_is_looked_at_too():
-    assert found('<p><data value="1" data-src="data.json#/a">1 %</data> against 2 %</p>') == ["against 2 %"]
+    assert untraced_texts('<p><data value="1" data-src="data.json#/a">1 %</data> against 2 %</p>') == ["against 2 %"]
 
 
 def test_the_refusal_names_page_text_and_remedy():
@@ -100,8 +99,8 @@ def quotable(tmp_path, reason="it ran for 5 s", others=()):
     changed = small_experiment(profiles=(slow, FAST), cases=(case, LARGE))
     plan = plan_of("small", experiments=[changed])
     records = records_of(plan, {"plain": 2e-5}, outcomes={"fast": ("failed", reason)}, on=machine(gpu="GPU with 80GB"))
-    found = judged_run(load_run(write_run(tmp_path / "small", plan, records)))
-    return Quotable([*map(quoted, found), *others])
+    items = judged_run(load_run(write_run(tmp_path / "small", plan, records)))
+    return Quotable([*map(quoted, items), *others])
 
 
 @pytest.mark.parametrize(
@@ -110,16 +109,16 @@ def quotable(tmp_path, reason="it ran for 5 s", others=()):
      "About 20 µs & <b> on an H100. Least traffic", "it ran\n  for 5 s"],
 )  # fmt: skip
 def test_what_is_registered_or_is_data_may_be_quoted_word_for_word(tmp_path, text):
-    held = quotable(tmp_path)
-    assert found(f"<p>{escape(text)}</p>", held) == []
-    assert found(f"<p>{escape(text)}</p>", held, "index.html") == []
-    assert found(f"<p>{escape(text)} and 9 %</p>", held) != []
+    quotes = quotable(tmp_path)
+    assert untraced_texts(f"<p>{escape(text)}</p>", quotes) == []
+    assert untraced_texts(f"<p>{escape(text)}</p>", quotes, "index.html") == []
+    assert untraced_texts(f"<p>{escape(text)} and 9 %</p>", quotes) != []
 
 
 def test_a_page_of_an_experiment_quotes_no_other(tmp_path):
-    held = quotable(tmp_path, others=[Quoted("other", (), ())])
-    assert found("<p>it ran for 5 s</p>", held, "experiments/other/index.html") == ["it ran for 5 s"]
-    assert found("<p>GPU with 80GB</p>", held, "experiments/other/index.html") == []
+    quotes = quotable(tmp_path, others=[Quoted("other", (), ())])
+    assert untraced_texts("<p>it ran for 5 s</p>", quotes, "experiments/other/index.html") == ["it ran for 5 s"]
+    assert untraced_texts("<p>GPU with 80GB</p>", quotes, "experiments/other/index.html") == []
 
 
 def test_a_figure_typed_into_a_template_fails_the_build_and_keeps_the_old_site(tmp_path, monkeypatch):
@@ -159,7 +158,7 @@ def test_looking_is_fast():
         + '<td class="num"><data value="2.361e-05" data-src="/p">23.61 µs</data></td>' * 6
     )
     html = f"<table>{row * 300}</table>"
-    least = min(_seconds(lambda: found(html)) for _ in range(5))
+    least = min(_seconds(lambda: untraced_texts(html)) for _ in range(5))
     assert least / len(html) < 100e-9, f"{1e9 * least / len(html):.0f} ns a character"
 
 

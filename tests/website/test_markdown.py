@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.website.wording.markdown import prose_html
+from lab.website.pages.decisions import prose_html
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from experiments.audits import AUDITS
 from lab.verdict.audit.rules import RULES, audit
 from lab.website.format import amount
 from lab.website.pages.methods import guarded, methods_page
-from lab.website.refusal import told
+from lab.website.refusal import words_text
 from lab.website.site import build_site
 
 
@@ -56,7 +56,7 @@ def test_every_finding_is_on_the_page_with_its_sentence(text) -> None:
         for findings in audit(publication).values():
             for finding in findings:
                 assert finding.row in text
-                assert " ".join(told(finding.words).split()) in text, finding.row
+                assert " ".join(words_text(finding.words).split()) in text, finding.row
 
 
 def test_every_figure_equals_the_datum_that_it_points_at(site) -> None:

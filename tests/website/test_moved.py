@@ -2,117 +2,97 @@
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace as View
 
 import pytest
 from counting import FAST_MOVES_THE_LEAST, PLAIN_MOVES_TWICE, TIMES, counted_run, once, recounted, traffic_plan
 from factory import FAST_BEATS_PLAIN, LARGE, records_of, write_run
+from pages_said import datum, figures, words_of
 
 from lab.definition.experiment import Claim
 from lab.verdict.judge_traffic import TRAFFIC_MARGIN, TRAFFIC_RULES
 from lab.verdict.results import RunResult
 from lab.verdict.statistics import per_cent
 from lab.website.data.judged import judged_run
-from lab.website.figure import Sentence
+from lab.website.pages.claims import BYTES
 from lab.website.pages.experiment import experiment_page
-from lab.website.pages.site import policy_page
-from lab.website.pages.views import ExperimentPage
+from lab.website.pages.policy import policy_page
 from lab.website.site import build_preview
+from lab.website.table import PageTable, VerdictChip, plain
 
 BEATS = dataclasses.replace(FAST_BEATS_PLAIN, cases=(LARGE,))
 
 
-def page_of(run: RunResult) -> ExperimentPage:
+def page_of(run: RunResult) -> View:
     return experiment_page(judged_run(run)[0], [])
 
 
-def told(sentence: Sentence) -> str:
-    return "".join(part if isinstance(part, str) else part.text for part in sentence)
-
-
-def test_the_table_shows_the_bytes_of_each_side_and_no_time() -> None:
-    least, twice = page_of(counted_run(fast=once(1.0, 0.75))).claims
-    assert (least.measure, least.rows, least.baseline, least.threshold.text) == ("traffic", (), "the least", "0.909×")
-    (row,) = twice.traffic_rows
-    shown = [figure and figure.text for figure in (row.counted, row.subject, row.baseline, row.ratio, row.bounds)]
-    assert shown == ["117", "134", "403", "3.00×", None]
-    assert (row.status, row.mark, row.anchor) == ("supported", "one pass", LARGE.name)
+def test_the_rows_show_the_bytes_of_each_side_and_no_time() -> None:
+    page = page_of(counted_run(fast=once(1.0, 0.75)))
+    least, twice = page.claims
+    assert least.measure == twice.measure == "traffic"
+    (row,) = twice.rows
+    assert [plain(cell) for cell in row.cells[1:6]] == ["117", "134", "403", "3.00×", "–"]
+    call = row.cells[6][0]
+    assert isinstance(call, VerdictChip)
+    assert (call.status, call.mark) == ("supported", "one pass")
+    by_case = next(fold for fold in page.folds if fold.id == "case-by-case")
+    assert [table.heads for table in by_case.tables] == [BYTES]
 
 
 def test_each_figure_points_at_its_datum() -> None:
     page = page_of(counted_run())
-    (row,) = page.claims[1].traffic_rows
-    for figure in (row.counted, row.subject, row.baseline, row.ratio):
-        assert figure is not None
-        node = page.data
-        for name in figure.source.split("/")[1:]:
-            node = node[name]
-        assert node == figure.value
+    (row,) = page.claims[1].rows
+    of_row = [figure for cell in row.cells for figure in figures(cell)]
+    assert len(of_row) == 4
+    for figure in of_row:
+        assert datum(page.data, figure) == figure.value
 
 
 def test_what_several_kernels_leave_open_is_shown() -> None:
-    (row,) = page_of(counted_run(plain=once(1.5, 1.5) * 2)).claims[1].traffic_rows
-    assert row.bounds is not None
-    assert row.bounds.text == "2.61× to 3.39×"
+    (row,) = page_of(counted_run(plain=once(1.5, 1.5) * 2)).claims[1].rows
+    assert plain(row.cells[5]) == "2.61× to 3.39×"
 
 
 def test_without_counters_the_table_says_why() -> None:
-    (row,) = page_of(counted_run(profiling=False)).claims[0].traffic_rows
-    assert (row.counted, row.subject, row.baseline, row.ratio, row.bounds) == (None,) * 5
-    assert row.status == "no-evidence"
-    assert "without profiling" in row.reason
+    (row,) = page_of(counted_run(profiling=False)).claims[0].rows
+    assert [plain(cell) for cell in row.cells[1:6]] == ["–"] * 5
+    assert plain(row.cells[6]).startswith("not measured")
+    assert "without profiling" in plain(row.cells[6])
 
 
 @pytest.mark.parametrize(
     ("claim", "answer"),
     [
-        (FAST_MOVES_THE_LEAST, "of the bytes that fast moved, 100.0 % had to be (supported at 1 of 1 case)"),
-        (PLAIN_MOVES_TWICE, "plain moved 3.00× the bytes of fast (supported at 1 of 1 case)"),
+        (FAST_MOVES_THE_LEAST, "Of the bytes that fast moved, 100.0 % had to be at 1 case"),
+        (PLAIN_MOVES_TWICE, "Plain moved 3.00× the bytes of fast at 1 case"),
     ],
 )
 def test_the_answer_speaks_of_traffic(claim: Claim, answer: str) -> None:
-    where = "On one NVIDIA H100 80GB HBM3, in DRAM traffic"
-    assert told(page_of(counted_run(claim)).answer) == f"{where}: {answer}."
+    where = "Measured on one NVIDIA H100 80GB HBM3, in DRAM traffic"
+    assert words_of(page_of(counted_run(claim)).answer) == f"{answer}. {where}."
 
 
 def test_the_answer_holds_both_kinds_of_claims() -> None:
-    answer = told(page_of(counted_run(PLAIN_MOVES_TWICE, BEATS)).answer)
+    answer = words_of(page_of(counted_run(PLAIN_MOVES_TWICE, BEATS)).answer)
     assert "in DRAM traffic and in GPU time with nothing cached" in answer
-    assert "the bytes of fast (supported" in answer
-    assert "as fast as plain (supported at 1 of 1 case)" in answer
+    assert "the bytes of fast at 1 case" in answer
+    assert "as fast as plain at 1 case" in answer
 
 
 def test_an_answer_without_counters_says_so() -> None:
-    assert "the bytes that fast moves could not be judged" in told(page_of(counted_run(profiling=False)).answer)
+    assert "bytes that fast moves could not be judged" in words_of(page_of(counted_run(profiling=False)).answer)
 
 
 def test_a_rejected_claim_is_called_so_in_the_answer() -> None:
-    assert "the claim about the bytes that fast moves was rejected" in told(page_of(counted_run(fast=once(0.5))).answer)
-
-
-def test_the_cards_show_ratio_and_bytes() -> None:
-    least, twice = page_of(counted_run(fast=once(1.25, 1.0), plain=once(3, 3))).cards[:2]
-    assert (least.label, least.value.text) == ("Bytes that fast had to move, smallest share", "88.9 %")
-    assert told(least.context).endswith(" 4096×4096 float32: 134 MB against 151 MB")
-    assert (twice.label, twice.value.text) == ("Bytes of plain, largest over fast", "2.67×")
-    assert told(twice.context).endswith(" 4096×4096 float32: 403 MB against 151 MB")
-
-
-def test_no_card_is_made_of_what_was_not_weighed() -> None:
-    assert page_of(counted_run(profiling=False)).cards == ()
-
-
-def test_the_chart_is_of_the_first_claim_about_time() -> None:
-    assert page_of(counted_run()).chart is None
-    page = page_of(counted_run(PLAIN_MOVES_TWICE, BEATS))
-    assert page.chart is not None
-    assert page.chart_baseline == "plain"
+    assert "claim about the bytes that fast moves was rejected" in words_of(page_of(counted_run(fast=once(0.5))).answer)
 
 
 def test_the_boundary_says_how_the_bytes_were_counted() -> None:
     sentence = "Verdicts on traffic: DRAM bytes of one call"
-    assert any(told(item).startswith(sentence) for item in page_of(counted_run()).boundary.holds_for)
+    assert any(words_of(item).startswith(sentence) for item in page_of(counted_run()).boundary.holds_for)
     for run in (counted_run(profiling=False), counted_run(BEATS)):
-        assert not any(told(item).startswith(sentence) for item in page_of(run).boundary.holds_for)
+        assert not any(words_of(item).startswith(sentence) for item in page_of(run).boundary.holds_for)
 
 
 def test_eager_gains_are_told_of_claims_on_time_alone() -> None:
@@ -121,41 +101,40 @@ def test_eager_gains_are_told_of_claims_on_time_alone() -> None:
     assert list(data["splits"][LARGE.name]) == [BEATS.name]
 
 
+def explained_of(run: RunResult) -> PageTable | None:
+    """What the traffic explains, in the fold about traffic."""
+    tables = [table for fold in page_of(run).folds if fold.id == "traffic" for table in fold.tables]
+    return next((table for table in tables if table.label == "What the traffic explains"), None)
+
+
 def test_what_the_traffic_explains_stands_beside_the_fastest() -> None:
-    ((row,),) = page_of(counted_run(plain=once(2.0, 2.0))).explained
-    assert (row.case, row.profile, row.fastest) == ("doubling 4096×4096 float32", "plain", "fast")
-    assert row.time_ratio is not None
-    assert row.bytes_ratio is not None
-    assert (row.time_ratio.text, row.bytes_ratio.text, row.explained) == ("2.00×", "2.00×", True)
-    assert row.bytes_ratio.source == f"/explained/{LARGE.name}/plain/bytes_ratio"
-    ((other,),) = page_of(counted_run()).explained
-    assert (other.explained, other.others) == (False, "these counters do not say why")
+    table = explained_of(counted_run(plain=once(2.0, 2.0)))
+    assert table is not None
+    assert plain(table.rows[0].cells[0]) == "doubling 4096×4096 float32 fastest: fast"
+    assert table.texts("plain") == ["2.00×", "2.00×", "yes"]
+    assert figures(table.row("plain").cells[2])[0].source == f"/explained/{LARGE.name}/plain/bytes_ratio"
+    other = explained_of(counted_run())
+    assert other is not None
+    assert other.texts("plain")[2] == "no: these counters do not say why"
 
 
 def test_nothing_is_explained_without_counters() -> None:
-    assert page_of(counted_run(profiling=False)).explained == ()
+    assert explained_of(counted_run(profiling=False)) is None
 
 
 def test_the_page_is_rendered_with_its_tables(tmp_path: Path) -> None:
     plan = traffic_plan(PLAIN_MOVES_TWICE, FAST_MOVES_THE_LEAST, BEATS)
     records = recounted(records_of(plan, TIMES), {"fast": once(), "plain": once(2.0, 2.0)})
     text = build_preview(write_run(tmp_path / "run", plan, records)).read_text(encoding="utf-8")
-    assert text.count("Bytes that one call moves to and from DRAM") == 2
-    assert "plain over fast; the claim asks for at least" in text
+    assert text.count("Bytes that one call moves to and from DRAM") == 1
     assert "What the traffic explains" in text
     assert "differ by at most 15 %" in text
 
 
-def test_a_page_without_counters_has_no_section_on_what_they_explain(tmp_path: Path) -> None:
-    plan = traffic_plan(BEATS, profiling=False)
-    text = build_preview(write_run(tmp_path / "run", plan, records_of(plan, TIMES))).read_text(encoding="utf-8")
-    assert "What the traffic explains" not in text
-
-
 def test_the_policy_page_prints_the_rules_and_the_margins_from_their_constants() -> None:
     page = policy_page()
-    assert page.traffic_rules == tuple(TRAFFIC_RULES.items())
-    constants = dict(page.constants)
+    assert page["traffic_rules"] == tuple(TRAFFIC_RULES.items())
+    constants = dict(page["constants"])
     assert constants["Margin around the threshold of a claim about traffic"] == per_cent(TRAFFIC_MARGIN) == "3 %"
     assert constants["Traffic that is in excess"] == "above 1.10× the least"
     assert constants["Traffic that must be explained"] == "below 0.95× the least"

@@ -20,8 +20,8 @@ NAME = "normalization-fusion"
 
 @pytest.fixture(scope="module")
 def item(tmp_path_factory):
-    (found,) = judged_run(load_run(measured_run(tmp_path_factory.mktemp("outside"), TIMES, sweeps=3, include=())))
-    return found
+    (judged_item,) = judged_run(load_run(measured_run(tmp_path_factory.mktemp("outside"), TIMES, sweeps=3, include=())))
+    return judged_item
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,22 @@
 """What a page says of an experiment, before it is rendered."""
 
 import dataclasses
+import re
+from types import SimpleNamespace as View
 
 from factory import FAST, LARGE, PLAIN, SMALL, plan_of, profile, records_of, small_experiment
+from pages_said import figures
 
 from lab.evidence.record import Cell, Record
 from lab.verdict.results import judge_run
 from lab.website.data.judged import judged_run
 from lab.website.pages.experiment import experiment_page
-from lab.website.pages.views import ExperimentPage
+from lab.website.table import plain
 
 TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6, (LARGE.name, "plain"): 60e-6}
 
 
-def page_of(scope: str = "device_cold", sweeps: int = 5, of_small: int = 5) -> ExperimentPage:
+def page_of(scope: str = "device_cold", sweeps: int = 5, of_small: int = 5) -> View:
     """The page of the small experiment with its claim in a scope; so many of the sweeps measured the small case."""
     experiment = small_experiment()
     claim = dataclasses.replace(experiment.claims[0], scope=scope, cases=(SMALL,))
@@ -27,40 +30,117 @@ def page_of(scope: str = "device_cold", sweeps: int = 5, of_small: int = 5) -> E
     return experiment_page(judged_run(run)[0], [])
 
 
-def test_a_claims_table_shows_the_times_of_its_own_scope() -> None:
+def test_a_claims_rows_show_the_times_of_its_own_scope() -> None:
     """An eager call takes 20 µs more here."""
     for scope, subject, baseline in (("device_cold", 40, 60), ("eager", 60, 80)):
-        page = page_of(scope)
-        (row,) = page.claims[0].rows
-        assert row.subject_p50 is not None
-        assert row.baseline_p50 is not None
-        assert abs(float(row.subject_p50.text) - subject) < 1
-        assert abs(float(row.baseline_p50.text) - baseline) < 1
-        assert row.subject_p50.source == f"/cells/{SMALL.name}/fast/scopes/{scope}/p50_seconds"
-        assert row.noise is not None
-        assert f"/scopes/{scope}/" in row.noise.source
-        assert [part if isinstance(part, str) else part.source for part in page.cards[0].context][2] == (
-            row.subject_p50.source
-        )
+        (row,) = page_of(scope).claims[0].rows
+        for cell, name, expected in ((row.cells[1], "fast", subject), (row.cells[2], "plain", baseline)):
+            (figure,) = figures(cell)
+            assert abs(float(figure.text) - expected) < 1
+            assert figure.source == f"/cells/{SMALL.name}/{name}/scopes/{scope}/p50_seconds"
+        assert f"/scopes/{scope}/" in figures(row.cells[5])[0].source
 
 
 def test_the_sweeps_that_the_page_names_were_measured() -> None:
-    def told(page: ExperimentPage) -> str:
-        return "".join(part if isinstance(part, str) else part.text for part in page.samples)
+    def samples(page: View) -> str:
+        return plain(dict(page.facts)["Samples"])
 
-    assert told(page_of()) == "5 sweeps × 6 rounds × up to 12 samples"
-    assert told(page_of(sweeps=7)) == "5 to 7 sweeps × 6 rounds × up to 12 samples"
+    assert samples(page_of()) == "5 sweeps × 6 rounds × up to 12 samples"
+    assert samples(page_of(sweeps=7)) == "5 to 7 sweeps × 6 rounds × up to 12 samples"
 
 
-def test_a_chart_names_its_rows_where_marks_do_not_tell_profiles_apart() -> None:
-    """All but the known rivals have one colour and one marker."""
-    chart = page_of().chart
-    assert chart is not None
-    assert {mark.label for mark in chart.marks} == {""}
-    third = profile("third")
-    plan = plan_of(experiments=[small_experiment(profiles=(PLAIN, FAST, third))], include=())
-    run = judge_run(plan, records_of(plan, {**TIMES, (SMALL.name, "third"): 50e-6}))
-    page = experiment_page(judged_run(run)[0], [])
-    assert page.chart is not None
-    assert [mark.label for mark in page.chart.marks] == ["fast", "third"]
-    assert page.chart.series == ()
+def crowd(times: dict[str, float], **how: object) -> View:
+    """The small case, timed with as many implementations."""
+    profiles = (PLAIN, FAST, *(profile(name) for name in times if name not in ("plain", "fast")))
+    plan = plan_of(experiments=[small_experiment(profiles=profiles)], include=())
+    seconds = {(SMALL.name, name): value for name, value in times.items()}
+    run = judge_run(plan, records_of(plan, seconds, noise=0.0005, **how))  # type: ignore[arg-type]
+    return experiment_page(judged_run(run)[0], [])
+
+
+def test_the_contest_draws_serious_rivals_and_says_in_a_line_who_is_none() -> None:
+    page = crowd({"plain": 400e-6, "fast": 40e-6, "third": 50e-6})
+    assert page.contest is not None
+    (panel,) = page.contest.panels
+    assert plain(panel.best) == "fast: 40.0 µs"
+    assert "third" in panel.drawn
+    assert "1.25×" in panel.drawn
+    assert "plain" not in panel.drawn
+    assert plain(page.contest.weak) == "Not drawn: plain, 10.0× the time of the fastest."
+
+
+def test_what_nothing_tells_apart_is_a_tie_in_picture_and_table() -> None:
+    page = crowd({"plain": 60e-6, "fast": 40e-6, "third": 40.1e-6})
+    assert page.contest is not None
+    (panel,) = page.contest.panels
+    assert plain(panel.best) == "fast and third: 40.0 µs"
+    assert panel.drawn.count('class="first"') == 2
+    assert [cell.split(" ")[1] for cell in page.every_cell.texts(panel.label)] == ["1.50×", "tie", "tie"]
+
+
+def test_a_rival_far_behind_is_told_at_the_edge_of_a_zoomed_axis() -> None:
+    page = crowd({"plain": 79e-6, "fast": 40e-6, "third": 41e-6, "fourth": 42e-6, "fifth": 43e-6})
+    assert page.contest is not None
+    assert "› 1.9" in page.contest.panels[0].drawn
+
+
+def test_a_cell_that_failed_keeps_its_outcome_in_the_table() -> None:
+    page = crowd({"plain": 60e-6, "fast": 40e-6, "third": 50e-6}, outcomes={"third": ("failed", "it broke")})
+    assert page.every_cell.texts("doubling")[2] == "failed"
+
+
+def sized(count: int) -> View:
+    """As many cases that differ by their number of rows alone."""
+    cases = tuple(dataclasses.replace(SMALL, shape=(4**place, 4096)) for place in range(1, count + 1))
+    claim = dataclasses.replace(small_experiment().claims[0], cases=cases)
+    experiment = small_experiment(cases=cases, claims=(claim,), headlines=(claim,))
+    plan = plan_of(experiments=[experiment], include=())
+    times = {(case.name, "plain"): 40e-6 for case in cases}
+    times |= {(case.name, "fast"): (30 + 5 * place) * 1e-6 for place, case in enumerate(cases)}
+    return experiment_page(judged_run(judge_run(plan, records_of(plan, times, noise=0.0005)))[0], [])
+
+
+def test_cases_that_differ_along_one_dimension_show_where_the_winner_changes() -> None:
+    contest = sized(5).contest
+    assert contest is not None
+    (chart,) = contest.crossovers
+    assert "n×4096" in chart
+    for size in (4, 16, 64, 256, 1024):
+        assert f"doubling {size}×4096 float32" in chart
+    assert contest.panels == (), "no case is drawn twice"
+
+
+def test_few_sizes_are_no_family() -> None:
+    contest = sized(3).contest
+    assert contest is not None
+    assert contest.crossovers == ()
+    assert len(contest.panels) == 3
+
+
+def with_memory(fast: int, metrics: tuple[str, ...] = ()) -> View:
+    experiment = small_experiment(metrics={"Memory": metrics} if metrics else {"Latency": ("p50",)})
+    plan = plan_of(experiments=[experiment], include=())
+    records = [
+        dataclasses.replace(record, peak_memory_bytes=fast if record.profile == "fast" else 10_000_000)
+        if isinstance(record, Cell)
+        else record
+        for record in records_of(plan, TIMES, noise=0.001)
+    ]
+    return experiment_page(judged_run(judge_run(plan, records))[0], [])
+
+
+def test_memory_stands_in_the_table_where_it_tells_implementations_apart() -> None:
+    assert [cell.rpartition(", ")[2] for cell in with_memory(20_000_000).every_cell.texts("doubling")] == [
+        "10.0 MB", "20.0 MB"
+    ]  # fmt: skip
+    assert "MB" not in "".join(with_memory(10_500_000).every_cell.texts("doubling"))
+
+
+def test_where_memory_is_part_of_the_question_it_stands_beside_what_the_author_expects() -> None:
+    assert "memory" not in {fold.id for fold in with_memory(20_000_000).folds}
+    page = with_memory(20_000_000, ("peak memory of one call",))
+    (fold,) = (fold for fold in page.folds if fold.id == "memory")
+    assert fold.tables[0].texts("fast") == ["20.0", FAST.signal]
+    ((_, drawn),) = fold.panels
+    half, whole = (float(width) for width in re.findall(r'class="mark"[^>]* width="([\d.]+)"', drawn))
+    assert whole == 2 * half

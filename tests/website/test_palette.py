@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from lab.evidence.source import ROOT
-from lab.website.charts.speedups import COLOURS, SHAPES
+from lab.tracking import overview
+from lab.website.charts.svg import STYLES, series, style_sheet
 
 STYLE = (ROOT / "site_templates" / "style.css").read_text(encoding="utf-8")
 VERDICTS = ("supported", "refuted", "inconclusive", "missing", "noise")
@@ -27,8 +28,11 @@ Triple = tuple[float, float, float]
 
 def theme(name: str) -> dict[str, str]:
     """The style sheet's variables in a theme: those of the dark one stand over those of the light."""
-    blocks = re.findall(r":root \{([^}]*)\}", STYLE)
-    light, dark = (dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)) for block in blocks[:2])
+    light, dark = {}, {}
+    for sheet in (STYLE, style_sheet()):
+        blocks = re.findall(r":root \{([^}]*)\}", sheet)
+        for block_colours, block in zip((light, dark), blocks, strict=False):
+            block_colours |= dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
     return light if name == "light" else light | dark
 
 
@@ -100,9 +104,9 @@ def ciede2000(one: Triple, other: Triple) -> float:
 def too_near(colours: dict[str, str]) -> Iterator[str]:
     for eyes in SEEN_BY:
         for (one, first), (other, second) in itertools.combinations(colours.items(), 2):
-            found = ciede2000(lab_of(first, eyes), lab_of(second, eyes))
-            if found < LEAST_DIFFERENCE:
-                yield f"{one} and {other} to {eyes}: {found:.1f}"
+            distance = ciede2000(lab_of(first, eyes), lab_of(second, eyes))
+            if distance < LEAST_DIFFERENCE:
+                yield f"{one} and {other} to {eyes}: {distance:.1f}"
 
 
 @pytest.mark.parametrize(
@@ -141,24 +145,28 @@ def test_verdicts_are_told_apart_whoever_looks(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["light", "dark"])
 def test_series_are_read_and_told_apart_whoever_looks(name: str) -> None:
-    series = {key: colour for key, colour in theme(name).items() if key.startswith("series-")}
-    assert len(series) >= 5
-    assert [key for key, colour in series.items() if contrast(colour, theme(name)["paper"]) < LEAST_CONTRAST] == []
-    assert [*too_near(series)] == []
+    colours = {key: colour for key, colour in theme(name).items() if key.startswith("series-")}
+    assert len(colours) >= 5
+    assert [key for key, colour in colours.items() if contrast(colour, theme(name)["paper"]) < LEAST_CONTRAST] == []
+    assert [*too_near(colours)] == []
 
 
-def test_series_differ_in_shape_too_and_have_a_colour_in_each_theme() -> None:
-    assert len(set(SHAPES.values())) == len(SHAPES)
-    assert SHAPES.keys() == COLOURS.keys()
-    for name in ("light", "dark"):
-        assert {f"series-{key}" for key in SHAPES} == {key for key in theme(name) if key.startswith("series-")}
+def test_series_differ_in_shape_too_and_have_a_class() -> None:
+    assert len({style.shape for style in STYLES.values()}) == len(STYLES)
+    for name in STYLES:
+        assert f".s-{name} {{ --series: var(--series-{name}); }}" in style_sheet()
 
 
-def test_the_colours_to_explore_with_are_seen_on_either_paper() -> None:
-    """Plotly draws with one set of colours in both themes; its markers are the same shapes as in the picture."""
-    for series, colour in COLOURS.items():
-        for name in ("light", "dark"):
-            assert contrast(colour, theme(name)["paper"]) >= LEAST_OF_MARKS, f"{series} in the {name} theme"
+def test_a_library_is_never_drawn_as_the_labs_own_kernel() -> None:
+    assert {series(name) for name in ("triton-matmul", "cuda-cpp", "two-stages")} == {"triton"}
+    assert {series(name) for name in ("sdpa-cudnn", "fa4", "cublas", "torch-copy")} == {"torch-fused"}
+    assert [series(name) for name in STYLES] == list(STYLES)
+
+
+def test_the_marks_of_the_figure_in_mlflow_are_seen_on_its_own_paper() -> None:
+    light, dark = re.findall(r"--paper: (#[0-9a-f]{6});", overview.STYLE)
+    assert all(contrast(style.light, light) >= LEAST_OF_MARKS for style in STYLES.values())
+    assert all(contrast(style.dark, dark) >= LEAST_OF_MARKS for style in STYLES.values())
 
 
 def test_a_theme_changes_colours_and_nothing_else() -> None:

@@ -1,13 +1,14 @@
 """The page of a profile: everywhere it was measured, where it wins and where it does not."""
 
 import dataclasses
+from types import SimpleNamespace as View
 
 from factory import FAST, LARGE, PLAIN, SMALL, plan_of, profile, records_of, small_experiment
 
 from lab.verdict.results import judge_run
 from lab.website.data.judged import judged_run, not_measured
-from lab.website.outputs import Document, Gathered
-from lab.website.pages.profile import ProfilePage, profile_pages
+from lab.website.outputs import Document, SiteContext
+from lab.website.pages.profile import profile_pages
 
 TIMES = {
     (SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6,
@@ -15,22 +16,22 @@ TIMES = {
 }  # fmt: skip
 
 
-def pages_of(**how: object) -> dict[str, ProfilePage]:
+def pages_of(**how: object) -> dict[str, View]:
     """The pages of the profiles of two experiments, of which the second was never measured."""
     second = dataclasses.replace(small_experiment(), name="again", title="Again", profiles=(PLAIN, FAST))
     plan = plan_of(experiments=[small_experiment(profiles=(PLAIN, FAST, profile("third"))), second], sweeps=5,
                    include=("large-sweep",))  # fmt: skip
     item = judged_run(judge_run(plan, records_of(plan, TIMES, noise=0.001, **how)))[0]  # type: ignore[arg-type]
-    gathered = Gathered(
+    context = SiteContext(
         label="", current=(item, not_measured(plan.experiments[1])), published=(), decisions=(), files=()
     )  # fmt: skip
-    found = {}
-    for output in (output for sheaf in profile_pages(gathered) for output in sheaf.make()):
+    pages = {}
+    for output in (output for group in profile_pages(context) for output in group.make()):
         if isinstance(output, Document):
             page = output.view["page"]
-            assert isinstance(page, ProfilePage)
-            found[output.path] = page
-    return found
+            assert isinstance(page, View)
+            pages[output.path] = page
+    return pages
 
 
 def test_every_profile_has_one_page_over_all_experiments() -> None:
@@ -42,23 +43,22 @@ def test_every_profile_has_one_page_over_all_experiments() -> None:
 
 def test_it_says_where_the_profile_is_fastest_level_or_slower() -> None:
     plain, fast, third = pages_of(outcomes={"third": ("failed", "it broke")}).values()
-    assert [row.standing for row in fast.appearances[0].standings] == ["fastest", "level with the fastest"]
-    assert [row.standing for row in plain.appearances[0].standings] == [
+    assert list(fast.appearances[0].standings) == ["fastest", "level with the fastest"]
+    assert list(plain.appearances[0].standings) == [
         "slower than the fastest", "level with the fastest"
     ]  # fmt: skip
-    assert [row.why_not for row in third.appearances[0].standings] == ["failed: it broke"] * 2
+    assert [row[-1] for row in third.appearances[0].csv] == ["failed: it broke"] * 2
     assert fast.lede == "In 2 experiments: fastest at 1 case, level with the fastest at 1."
     assert third.lede == "In one experiment: without a time at 2 cases."
 
 
 def test_its_times_stand_against_the_fastest_other_and_point_into_the_experiments_data() -> None:
     page = pages_of()["profiles/fast/index.html"].appearances[0]
-    row = page.standings[0]
-    assert page.data == "../../experiments/doubling/data.json"
-    assert row.against == "plain"
-    assert row.ratio is not None
-    assert row.ratio.source == f"/against/{SMALL.name}/fast/plain/ratio"
-    assert abs(float(row.ratio.value) - 1.5) < 0.01
+    (*_, ratio, _, against, _) = page.csv[0]
+    assert against == "plain"
+    assert ratio.source == f"../../experiments/doubling/data.json#/against/{SMALL.name}/fast/plain/ratio"
+    assert abs(float(ratio.value) - 1.5) < 0.01
+    assert page.table.rows[0].cells[3] == (ratio,)
 
 
 def test_its_claims_stand_with_their_verdicts_and_its_part_in_them() -> None:
@@ -73,8 +73,8 @@ def test_its_claims_stand_with_their_verdicts_and_its_part_in_them() -> None:
 
 def test_where_nothing_was_published_it_says_so() -> None:
     item = not_measured(plan_of(experiments=[small_experiment()]).experiments[0])
-    sheaves = profile_pages(Gathered(label="", current=(item,), published=(), decisions=(), files=()))
-    (page, _) = (document.view["page"] for sheaf in sheaves for document in sheaf.make())
-    assert isinstance(page, ProfilePage)
+    groups = profile_pages(SiteContext(label="", current=(item,), published=(), decisions=(), files=()))
+    (page, _) = (document.view["page"] for group in groups for document in group.make())
+    assert isinstance(page, View)
     assert page.lede == "In one experiment; no run that measured it has been published yet."
     assert page.appearances[0].machine == ""

@@ -14,7 +14,7 @@ from lab.website.decision_records import load_decisions
 from lab.website.decisions import Decision
 from lab.website.site import DECISIONS
 from lab.website.wording.prose import check_prose, check_references, check_typed, cited, cited_plan
-from lab.website.wording.references import References, refuse_marks, told, words, written
+from lab.website.wording.references import References, refuse_marks, value_text, words, written
 
 DATA = {
     "doubling": {
@@ -63,7 +63,7 @@ def test_a_reference_shows_a_value_in_its_usual_format(reference, text):
      ("dram_percent", 91.2, "91.2 %"), ("flops_per_second", 7.33e14, "733 TFLOP/s"), ("status", "refuted", "refuted")],
 )  # fmt: skip
 def test_each_quantity_has_its_unit(key, value, text):
-    assert told(key, value, {}) == text
+    assert value_text(key, value, {}) == text
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,11 @@ def shown(spoil: Callable[[Data], None] = lambda data: None) -> Judged:
 
 def test_a_sound_page_is_let_through() -> None:
     item = shown()
-    found = as_publication(item)
-    refuse(found)
-    assert {table.title for table in found.tables} == set(item.plan.scopes)
-    assert sum(len(table.rows) for table in found.tables) > 100
-    assert {type(statement) for statement in found.statements} == {Aggregate, Headline, Selection}
+    publication = as_publication(item)
+    refuse(publication)
+    assert {table.title for table in publication.tables} == set(item.plan.scopes)
+    assert sum(len(table.rows) for table in publication.tables) > 100
+    assert {type(statement) for statement in publication.statements} == {Aggregate, Headline, Selection}
 
 
 def cell(data: Data) -> Data:
@@ -132,9 +132,9 @@ def test_a_rejected_cell_may_be_shown_as_rejected() -> None:
 def test_of_a_cpu_only_the_statements_are_asked() -> None:
     plan = plan_of("try", device="cpu")
     run = judge_run(plan, records_of(plan, {"torch-baseline": 6e-3, "torch-fused": 5e-3}))
-    found = as_publication(judged_run(run)[0])
-    assert found.tables == ()
-    assert found.statements
+    publication = as_publication(judged_run(run)[0])
+    assert publication.tables == ()
+    assert publication.statements
 
 
 def test_what_is_strange_and_may_be_true_is_published_and_named(tmp_path) -> None:

@@ -1,6 +1,7 @@
 """The section on published speed-ups: on a page with evidence and without, each figure with its datum."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from factory import plan_of, records_of, write_run
 from test_site import Page
 
 from lab.definition.catalogue import choose_experiments
-from lab.website.charts.published import Told, published_chart
+from lab.website.charts.rows import Told, published_chart
 from lab.website.site import build_preview, build_site
 
 PAGE = "experiments/headline-tables/index.html"
@@ -37,16 +38,16 @@ def empty(tmp_path_factory) -> Path:
 
 def section(path: Path) -> str:
     html = path.read_text()
-    return html[html.index('id="replication"') : html.index('id="boundary"')]
+    return html[html.index('id="replication"') : html.index('id="downloads"')]
 
 
 def test_every_published_speedup_stands_beside_what_was_measured(page) -> None:
-    found = Page(page)
-    assert {"replication", "published"} <= set(found.ids)
+    shown_page = Page(page)
+    assert {"replication", "published"} <= set(shown_page.ids)
     data = json.loads(page.with_name("data.json").read_text())["replication"]
     assert section(page).count('<td class="why') == sum(map(len, data["tables"].values())) == 31
     for word in ("77.87× = ", "RTX 5090", "1792 GB/s", "3352 GB/s"):
-        assert word in found.text, word
+        assert word in shown_page.text, word
 
 
 def test_every_figure_of_the_section_equals_its_datum_and_none_stands_without(page) -> None:
@@ -86,14 +87,14 @@ def test_no_two_factors_only_take_each_other_back(page) -> None:
 def test_the_answer_is_what_is_left_against_the_fastest_other_profile(page) -> None:
     html = page.read_text()
     answer = html[html.index('<p class="lede">') :].partition("</p>")[0]
-    assert "nothing cached: against the fastest other profile the kernels ran " in " ".join(answer.split())
+    assert "Against the fastest other implementation the kernels ran " in " ".join(answer.split())
     assert "/replication/measured/" in answer
     assert "/claims/" not in answer
 
 
 def test_without_evidence_the_published_figures_stand_alone(empty) -> None:
-    found = Page(empty / PAGE)
-    assert "published" not in found.ids, "a chart of nothing"
+    shown_page = Page(empty / PAGE)
+    assert "published" not in shown_page.ids, "a chart of nothing"
     assert section(empty / PAGE).count("not measured yet") == 31
     cases = [path.read_text() for path in (empty / PAGE).parent.glob("cases/*/index.html")]
     assert all('id="published"' in html for html in cases)
@@ -125,19 +126,15 @@ def test_other_experiments_have_no_such_section(empty) -> None:
     assert "replication" not in Page(empty / "experiments" / "normalization-fusion" / "index.html").ids
 
 
-def test_a_lane_spans_all_marks_of_its_case_and_the_axis_holds_them_all() -> None:
-    chart = published_chart(
-        [
-            Told(
-                label="a",
-                printed=((77.9, "x"), (8.8, "y")),
-                measured=(("triton", 4.0, "z"), ("torch-compile", 0.9, "w")),
-            )
-        ]
+def test_a_line_spans_all_marks_of_its_case_and_the_axis_holds_them_all() -> None:
+    row = Told(
+        label="a", printed=((77.9, "x"), (8.8, "y")), measured=(("triton", 4.0, "z"), ("torch-compile", 0.9, "w"))
     )
-    (lane,) = chart.lanes
-    places = [dot.x for dot in lane.dots]
-    assert (lane.left, lane.right) == (min(places), max(places))
-    assert chart.left < lane.left < chart.parity_x < lane.right < chart.right
-    assert [dot.hollow for dot in lane.dots] == [True, True, False, False]
-    assert [tick.text for tick in chart.ticks] == ["1×", "2×", "5×", "10×", "20×", "50×"]
+    chart = published_chart([row])
+    places = [float(x) for x in re.findall(r'class="mark[^"]*" d="M([\d.]+)', chart)]
+    ((left, right),) = re.findall(r'<line x1="([\d.]+)"[^>]*x2="([\d.]+)"[^>]*leader', chart)
+    (parity,) = re.findall(r'<line x1="([\d.]+)"[^>]*parity', chart)
+    assert (float(left), float(right)) == (min(places), max(places))
+    assert min(places) < float(parity) < max(places)
+    assert chart.count("mark hollow") == 2
+    assert re.findall(r">(\d+×)<", chart) == ["1×", "2×", "5×", "10×", "20×", "50×"]

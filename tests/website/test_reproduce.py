@@ -9,7 +9,7 @@ from lab.cli import parser
 from lab.kernels.tuned import VARIABLE
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run, not_measured
-from lab.website.pages.reproduce import TUNED, live_command, run_command
+from lab.website.pages.boundary import TUNED, live_command, run_command
 
 TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}
 

@@ -8,8 +8,8 @@ from lab.definition.catalogue import choose_experiments
 from lab.definition.publication import Publication
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
-from lab.website.figure import Ledger
-from lab.website.pages.same_kernel import PRINTED, same_kernel, same_kernel_data
+from lab.website.figure import DataView
+from lab.website.pages.methods import PRINTED, same_kernel, same_kernel_data
 
 EXPERIMENTS = choose_experiments(["normalization-fusion", "profiler-validation"])
 OWN = kernel(33.6e6, 13.2e6, duration_seconds=20e-6, dram_percent=68.2, theoretical_occupancy_percent=75.0)
@@ -31,7 +31,7 @@ def test_the_printed_counters_stand_beside_our_own() -> None:
     assert data["theirs"]["least_bytes"] == data["same"]["least_bytes"] == 67_117_056
     assert (data["same"]["dram_share"], data["same"]["occupancy_limit_share"]) == (0.682, 0.75)
     assert data["beyond"]["least_bytes"] > 4 * data["same"]["l2_bytes"]
-    view = same_kernel(Ledger({"here": data}), "here")
+    view = same_kernel(DataView({"here": data}), "here")
     assert view is not None
     rows = {label: [figure.text if figure else "" for figure in figures] for label, figures in view.rows}
     assert rows["DRAM throughput, of its peak"] == ["90.91 %", "68.2 %", "68.2 %"]
@@ -44,7 +44,7 @@ def test_without_counters_of_one_kernel_nothing_is_compared() -> None:
     assert same_kernel_data(AUDITS, shown(OWN, OWN)) == {}
     assert same_kernel_data(AUDITS, []) == {}
     assert same_kernel_data([_without_tables(THEIRS)], shown(OWN)) == {}
-    assert same_kernel(Ledger({"here": {}}), "here") is None
+    assert same_kernel(DataView({"here": {}}), "here") is None
 
 
 def _without_tables(publication: Publication) -> Publication:

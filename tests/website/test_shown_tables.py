@@ -4,7 +4,7 @@ import csv
 import io
 
 from lab.website.figure import Figure
-from lab.website.files.shown_tables import shown_table
+from lab.website.files.csv_tables import shown_table
 
 
 def rows_of(headings, rows):

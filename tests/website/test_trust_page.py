@@ -10,10 +10,11 @@ from lab.verdict.results import RunResult, judge_run
 from lab.verdict.validity import study
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.published_trust import trust_data
-from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.figure import DataView, Figure, Sentence
+from lab.website.pages.claims import pooled_of, pooled_sentence
 from lab.website.pages.experiment import experiment_page
-from lab.website.pages.pooled import pooled_of, pooled_sentence
-from lab.website.pages.repeatability import repeatability_table
+from lab.website.pages.trust import missed_goals, repeatability_part
+from lab.website.table import Soft, plain
 
 TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}
 CLAIM = dataclasses.replace(FAST_BEATS_PLAIN, cases=(SMALL,))
@@ -34,6 +35,10 @@ def text_of(sentence: Sentence) -> str:
     return "".join(part.text if isinstance(part, Figure) else part for part in sentence)
 
 
+def figures_of(parts: Sentence) -> list[Figure]:
+    return [part for part in parts if isinstance(part, Figure)]
+
+
 def trust_of(*runs: RunResult) -> dict:
     return trust_data(study(runs), runs)
 
@@ -43,39 +48,42 @@ ALIKE = tuple(run_of(name, seed=number) for number, name in enumerate(("a", "b",
 
 def test_repeated_runs_are_counted_by_gpu_model_and_met_goals_are_said_to_be() -> None:
     other = run_of("d", gpu="NVIDIA H100 80GB HBM3")
-    table = repeatability_table(Ledger(trust_of(*ALIKE, other)))
-    (row,) = table.rows
+    view = DataView(trust_of(*ALIKE, other))
+    (row,) = repeatability_part(view)["table"].rows
     (counted,) = repeatability(ALIKE)
-    assert [text_of(cell) for cell in row[:5]] == ["NVIDIA H200", "all other claims", "3", "3", "3"]
+    texts = [plain(cell) for cell in row.cells]
+    assert (texts[:2], texts[-3:]) == (["NVIDIA H200", "all others"], ["3", "3", "3"])
     assert counted.holding_share >= HOLDING
-    assert text_of(row[-1]) == "none"
-    assert text_of(table.summary) == "Every goal is met."
+    assert text_of(missed_goals(view)) == "Every goal is met."
 
 
-def test_goals_that_are_missed_are_named() -> None:
-    table = repeatability_table(Ledger(trust_of(run_of("a"), run_of("b", fast=70e-6))))
-    (row,) = table.rows
-    assert text_of(row[-1]) == "intervals too narrow, differences without zero, verdicts changed, flips"
-    assert text_of(table.summary).startswith("Goals are missed. NVIDIA H200, all other claims: intervals too narrow")
+def test_goals_that_are_missed_are_named_with_figure_and_goal() -> None:
+    said = text_of(missed_goals(DataView(trust_of(run_of("a"), run_of("b", fast=70e-6)))))
+    first = "Missed: intervals too narrow on NVIDIA H200 (all others): 0.0 %, goal at least 85 %"
+    assert said.startswith(first)
+    for each in ("runs that disagree", "changed verdicts", "reversed verdicts"):
+        assert each in said
 
 
 def test_without_a_repeat_the_table_has_no_rows() -> None:
-    table = repeatability_table(Ledger(trust_of(run_of("a"))))
-    assert (table.rows, table.summary) == ((), ())
+    view = DataView(trust_of(run_of("a")))
+    assert (repeatability_part(view)["table"].rows, missed_goals(view)) == ((), ())
 
 
 def test_a_claim_shows_what_its_runs_say_together() -> None:
     trust = trust_of(*ALIKE)
-    (found,) = pooled(ALIKE)
+    (together,) = pooled(ALIKE)
     item = shown(ALIKE[-1])
     said = pooled_sentence(trust, item, item.plan.claims[0], SMALL.name)
     assert text_of(said).startswith(("3 runs on 3 boards: 1.49", "3 runs on 3 boards: 1.50"))
-    figures = [part for part in said if isinstance(part, Figure)]
+    figures = figures_of(said)
     assert [figure.value for figure in figures[:2]] == [3, 3]
-    assert figures[2].value == Ledger(trust).value(*figures[2].source.split("/")[1:])
-    assert abs(figures[2].value / found.ratio - 1) < 1e-3
+    assert figures[2].value == DataView(trust).value(*figures[2].source.partition("#")[2].split("/")[1:])
+    assert abs(figures[2].value / together.ratio - 1) < 1e-3
     (claim,) = experiment_page(item, [], trust=pooled_of(trust, item.plan.name)).claims
-    assert claim.rows[0].pooled == said
+    (beneath,) = [part for part in claim.rows[0].cells[4] if isinstance(part, Soft)]
+    assert beneath.parts == pooled_sentence(trust, item, item.plan.claims[0], SMALL.name, "../../")
+    assert all(part.source.startswith("../../trust/data.json#/") for part in figures_of(beneath.parts))
 
 
 def test_runs_of_one_board_and_runs_on_another_model_are_told_apart() -> None:

@@ -3,15 +3,15 @@
 import pytest
 
 from lab.verdict.judge import Status
-from lab.website.pages.verdict_words import claim_mark, mark_words, verdict_word
+from lab.website.verdict_words import case_word, claim_word, look, mark_words, verdict_word
 
 
 @pytest.mark.parametrize(
     ("status", "mark", "word"),
     [("refuted", "equivalent", "tie"), ("refuted", "equivalent, provisional", "tie"),
      ("refuted", "regressed", "slower"),
-     ("refuted", "", "refuted"), ("rerun-noise", "", "too noisy to call"), ("no-evidence", "", "not measured"),
-     ("supported", "provisional", "supported"), ("fresh", "", "fresh")],
+     ("refuted", "", "does not hold"), ("rerun-noise", "", "too noisy to call"), ("no-evidence", "", "not measured"),
+     ("supported", "provisional", "holds"), ("fresh", "", "evidence holds"), ("else", "", "else")],
 )  # fmt: skip
 def test_each_verdict_has_a_word(status: str, mark: str, word: str) -> None:
     assert verdict_word(status, mark) == word
@@ -19,11 +19,11 @@ def test_each_verdict_has_a_word(status: str, mark: str, word: str) -> None:
 
 def test_a_wrong_result_is_called_one_and_another_rejection_is_not() -> None:
     assert verdict_word("rejected", "", "wrong result of the subject: off by a lot") == "wrong result"
-    assert verdict_word("rejected", "", "the subject is faster than the memory") == "rejected"
+    assert verdict_word("rejected", "", "the subject is faster than the memory") == "not credible"
 
 
 def test_no_word_is_the_name_of_a_rule_that_readers_do_not_know() -> None:
-    assert not {"rerun-noise", "no-evidence"} & {verdict_word(status) for status in Status}
+    assert not set(map(str, Status)) & {verdict_word(status) for status in Status}
 
 
 def test_a_mark_that_the_word_tells_is_not_told_twice() -> None:
@@ -32,23 +32,38 @@ def test_a_mark_that_the_word_tells_is_not_told_twice() -> None:
     assert mark_words("") == ""
 
 
-REFUTED_TIE, REFUTED = ("refuted", "equivalent, provisional"), ("refuted", "")
+def case(status: str, low: float, high: float, mark: str = "") -> dict[str, object]:
+    return {"status": status, "mark": mark, "reason": "", "low": low, "high": high}
+
+
+def claim(status: str, *cases: dict[str, object], measure: str = "speedup") -> dict[str, object]:
+    return {"status": status, "mark": "", "measure": measure, "cases": {str(n): each for n, each in enumerate(cases)}}
+
+
+FASTER, TIED, OPEN = case("supported", 1.1, 1.2), case("supported", 0.99, 1.01), case("inconclusive", 0.95, 1.1)
+TIED_OUT, SLOWER = case("refuted", 0.99, 1.01, "equivalent"), case("refuted", 0.8, 0.9, "regressed")
+
+
+def test_a_case_is_called_by_where_its_interval_lies_and_bytes_by_their_status() -> None:
+    words = [case_word(each) for each in (FASTER, TIED, OPEN, SLOWER)]
+    assert words == ["faster", "tie", "too close to call", "slower"]
+    assert case_word(FASTER, "traffic") == "holds"
 
 
 @pytest.mark.parametrize(
-    ("cases", "found"),
-    [([REFUTED_TIE, REFUTED_TIE], "equivalent"), ([REFUTED_TIE, ("inconclusive", "")], "equivalent"),
-     ([REFUTED_TIE, REFUTED], ""), ([REFUTED_TIE, ("supported", "")], ""), ([REFUTED_TIE, ("rerun-noise", "")], ""),
-     ([("refuted", "regressed")], "regressed"), ([], "")],
+    ("status", "cases", "word"),
+    [("supported", (FASTER, FASTER), "faster"), ("supported", (FASTER, TIED), "holds"),
+     ("refuted", (TIED_OUT, OPEN), "tie"), ("refuted", (TIED_OUT, FASTER), "mixed"),
+     ("refuted", (TIED_OUT, SLOWER), "does not hold"), ("inconclusive", (FASTER, OPEN), "too close to call"),
+     ("no-evidence", (), "not measured")],
 )  # fmt: skip
-def test_a_claim_is_a_tie_where_all_that_refutes_it_is_and_nothing_else_is_told(
-    cases: list[tuple[str, str]], found: str
+def test_a_claim_is_called_as_its_cases_are_where_these_agree(
+    status: str, cases: tuple[dict[str, object], ...], word: str
 ) -> None:
-    told = {str(number): {"status": status, "mark": mark} for number, (status, mark) in enumerate(cases)}
-    assert claim_mark({"status": "refuted", "mark": "", "cases": told}) == found
+    assert claim_word(claim(status, *cases)) == word
 
 
-def test_a_claim_that_rests_on_one_draw_says_so_beside_what_is_so_instead() -> None:
-    cases = {"case": {"status": "refuted", "mark": "equivalent, one draw"}}
-    mark = claim_mark({"status": "refuted", "mark": "one draw", "cases": cases})
-    assert (verdict_word("refuted", mark), mark_words(mark)) == ("tie", "one draw of the compiler")
+def test_a_verdict_is_coloured_by_what_it_says() -> None:
+    assert [look("tie", "supported"), look("slower", "supported"), look("faster", "supported")] == [
+        "tie", "refuted", "supported",
+    ]  # fmt: skip

@@ -5,6 +5,7 @@ import json
 import math
 import re
 import shutil
+import time
 import zipfile
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,8 @@ import pytest
 from factory import measured_run
 from test_site import EXPERIMENT, TIMES, publish
 
-from lab.cli import MOST_TOLD, main
+from lab.cli import main
+from lab.commands.publishing import MOST_TOLD
 from lab.errors import EvidenceError
 from lab.evidence import journal
 from lab.evidence.record import Control
@@ -24,11 +26,10 @@ from lab.website.data.published import experiment_data
 from lab.website.site import build_site
 from lab.website.verification import files
 from lab.website.verification import verify as verification
-from lab.website.verification.again import reckoned_again
+from lab.website.verification.again import interval, p50_and_p95, reckoned_again, student_quantile
 from lab.website.verification.evidence import load_published
-from lab.website.verification.figures import misread
+from lab.website.verification.figures import Data, check_page, misread
 from lab.website.verification.files import check_manifest
-from lab.website.verification.statistics import interval, p50_and_p95, student_quantile
 from lab.website.verification.verify import verify
 
 DATA = "experiments/normalization-fusion/data.json"
@@ -48,7 +49,7 @@ def published(tmp_path_factory, decisions):
     """A site with the raw samples of its only run."""
     folder = tmp_path_factory.mktemp("verified")
     publish(folder / "evidence", measured_run(folder, TIMES, sweeps=3))
-    build_site(folder / "site", decisions, folder / "evidence", base_url="https://lab.example/a&b")
+    build_site(folder / "site", decisions, folder / "evidence", base_url="https://lab.example/a&b", samples=True)
     return folder / "site"
 
 
@@ -60,12 +61,12 @@ def site(published, tmp_path):
 
 
 @pytest.fixture
-def told(decisions):
+def differences_of(decisions):
     """What verifying finds, a line a difference; the manifest, which hashes what a test spoils, apart."""
 
     def verified(site):
-        found = map(str, verify(site, lambda _: None, decisions).differences)
-        return [line for line in found if "manifest.json" not in line]
+        messages = map(str, verify(site, lambda _: None, decisions).differences)
+        return [line for line in messages if "manifest.json" not in line]
 
     return verified
 
@@ -81,51 +82,79 @@ def change(path, old, new):
 
 
 def test_a_site_agrees_with_its_own_samples(published, decisions):
-    found = verify(published, lambda _: None, decisions)
-    assert found.differences == ()
-    assert found.runs == 1
-    assert found.pages >= 10
-    assert found.figures > 300
+    verified_site = verify(published, lambda _: None, decisions)
+    assert verified_site.differences == ()
+    assert verified_site.runs == 1
+    assert verified_site.pages >= 10
+    assert verified_site.figures > 300
 
 
-def test_a_text_that_does_not_say_its_value_is_named(site, told):
+def test_a_site_without_samples_agrees_with_the_evidence_beside_it(tmp_path, decisions):
+    evidence = tmp_path / "experiments" / "evidence"
+    publish(evidence, measured_run(tmp_path, TIMES, sweeps=3))
+    build_site(tmp_path / "site", decisions, evidence)
+    assert not list(tmp_path.glob("site/runs/*/journal.jsonl.gz"))
+    verified_site = verify(tmp_path / "site", lambda _: None, decisions)
+    assert (verified_site.differences, verified_site.unchecked, verified_site.runs) == ((), (), 1)
+
+    path = tmp_path / "site" / DATA
+    path.write_text(path.read_text().replace('"status": "inconclusive"', '"status": "supported"'))
+    assert verify(tmp_path / "site", lambda _: None, decisions).differences
+
+    shutil.rmtree(tmp_path / "experiments")
+    verified_site = verify(tmp_path / "site", lambda _: None, decisions)
+    assert verified_site.runs == 0
+    assert "samples are neither in the site nor in experiments/evidence/" in verified_site.unchecked[0]
+    assert verified_site.unchecked[-1].startswith("all pages and data")
+
+
+def test_verify_says_what_it_could_not_check_and_does_not_exit_with_0(tmp_path, decisions, capsys):
+    publish(tmp_path / "evidence", measured_run(tmp_path, TIMES, sweeps=3))
+    build_site(tmp_path / "site", decisions, tmp_path / "evidence")
+    assert main(["verify", str(tmp_path / "site")]) == 2
+    assert "not checked: runs/" in capsys.readouterr().out
+
+
+def test_a_text_that_does_not_say_its_value_is_named(site, differences_of):
     page = site / EXPERIMENT
     source = re.search(r'<data value="[\d.e-]+" data-src="(data\.json#/claims/[^"]+/ratio)">', page.read_text())
     text = re.sub(rf'(data-src="{re.escape(source[1])}">)[^<]+', r"\g<1>9.99×", page.read_text(), count=1)
     page.write_text(text)
-    text, figure = told(site)
+    text, figure = differences_of(site)
     assert figure.startswith(f"{EXPERIMENT} → {source[1]}: says '9.99×'")
     assert text.startswith(f"{EXPERIMENT}, line ")
     assert "9.99×" in text
 
 
-def test_a_value_that_is_changed_in_page_and_data_alike_is_named_by_its_pointer(site, told):
+def test_a_value_that_is_changed_in_page_and_data_alike_is_named_by_its_pointer(site, differences_of):
     data = json.loads((site / DATA).read_text())
     cell = data["cells"][CASE]["torch-fused"]
     was = cell["p50_seconds"]
     cell["p50_seconds"] = 1e-6
     (site / DATA).write_text(json.dumps(data))
     pointer = "/" + "/".join((*CELL, "p50_seconds"))
-    assert f"{DATA}#{pointer}: published is 1e-06, computed {was}" in told(site)
+    assert f"{DATA}#{pointer}: published is 1e-06, computed {was}" in differences_of(site)
 
 
-def test_a_verdict_that_its_samples_do_not_give_is_named(site, told):
+def test_a_verdict_that_its_samples_do_not_give_is_named(site, differences_of):
     change(site / DATA, '"status": "inconclusive"', '"status": "supported"')
-    assert any(line.endswith('/status: published is "supported", computed "inconclusive"') for line in told(site))
+    assert any(
+        line.endswith('/status: published is "supported", computed "inconclusive"') for line in differences_of(site)
+    )
 
 
-def test_a_figure_that_points_nowhere_is_named(site, told):
+def test_a_figure_that_points_nowhere_is_named(site, differences_of):
     change(site / EXPERIMENT, "data.json#/counts/cases", "data.json#/counts/casks")
-    assert "data.json#/counts/casks: points at nothing" in told(site)[1]
+    assert "data.json#/counts/casks: points at nothing" in differences_of(site)[1]
 
 
-def test_samples_that_were_altered_are_named_and_what_follows_from_them_too(site, told):
+def test_samples_that_were_altered_are_named_and_what_follows_from_them_too(site, differences_of):
     path = raw(site, "journal.jsonl.gz")
     lines = gzip.decompress(path.read_bytes()).decode().splitlines(keepends=True)
     path.write_bytes(gzip.compress("".join(line for line in lines if '"torch-compile"' not in line).encode()))
-    found = told(site)
-    assert any("journal.jsonl: is not the file whose SHA-256 evidence.json gives" in line for line in found)
-    assert any(line.startswith(f"{DATA}#/cells/") and "torch-compile" in line for line in found)
+    messages = differences_of(site)
+    assert any("journal.jsonl: is not the file whose SHA-256 evidence.json gives" in line for line in messages)
+    assert any(line.startswith(f"{DATA}#/cells/") and "torch-compile" in line for line in messages)
 
 
 @pytest.mark.parametrize(
@@ -142,11 +171,21 @@ def test_samples_that_were_altered_are_named_and_what_follows_from_them_too(site
 )
 def test_a_run_that_cannot_be_read_is_named_and_not_passed_over(site, tmp_path, name, spoil, says):
     spoil(raw(site, name))
-    found = []
-    assert load_published(site, tmp_path / "scratch", found, lambda _: None) == ()
-    (line,) = map(str, found)
+    messages = []
+    assert load_published(site, tmp_path / "scratch", messages, [], lambda _: None) == ()
+    (line,) = map(str, messages)
     assert line.startswith("runs/")
     assert says in line
+
+
+def test_a_line_that_is_missing_from_a_journal_is_named_with_its_place(site, tmp_path):
+    path = raw(site, journal.PACKED)
+    lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+    path.write_bytes(gzip.compress(b"".join(lines[:4] + lines[5:])))
+    messages = []
+    load_published(site, tmp_path / "unpacked", messages, [], lambda _: None)
+    expected = "journal.jsonl.gz, line 5: is line 6 of the journal as it was written: line 5 is missing before it"
+    assert any(expected in str(each) for each in messages)
 
 
 def test_a_run_that_nobody_can_have_measured_is_named_and_ends_nothing(site, tmp_path):
@@ -156,9 +195,9 @@ def test_a_run_that_nobody_can_have_measured_is_named_and_ends_nothing(site, tmp
     strange = [replace(each, profile="nobody") if isinstance(each, Control) else each for each in records]
     journal.append(tmp_path / "is", *strange)
     path.write_bytes(gzip.compress((tmp_path / "is").read_bytes()))
-    found = []
-    load_published(site, tmp_path / "scratch", found, lambda _: None)
-    assert any("cannot be judged (KeyError" in str(line) for line in found)
+    messages = []
+    load_published(site, tmp_path / "scratch", messages, [], lambda _: None)
+    assert any("cannot be judged" in str(line) and "(KeyError" in str(line) for line in messages)
 
 
 def test_a_site_without_samples_cannot_be_verified(site):
@@ -171,13 +210,13 @@ def falsify(site):
     """Lie in as many ways as there are kinds of files; returns the places."""
     lies = {
         "a sentence's verdict": (EXPERIMENT, "inconclusive", "supported"),
-        "a curve": (EXPERIMENT, '<line class="mark whisker" x1="', '<line class="mark whisker" x1="1'),
+        "a curve": (EXPERIMENT, 'viewBox="0 0 ', 'viewBox="1 0 '),
         "a figure's pointer": (EXPERIMENT, "#/counts/cases", "#/counts/profiles"),
         "a boundary": ("experiments/normalization-fusion/cases/" + CASE + "/index.html", "H100", "H200"),
         "a count": ("index.html", "Kernel Evidence Lab", "Kernel Evidence lab"),
         "a badge": (BADGE, ">supported", ">refuted"),
         "a table": ("experiments/normalization-fusion/cells.csv", ",3,", ",4,"),
-        "the feed": ("feed.atom", "inconclusive", "supported"),
+        "the feed": ("feed.atom", "first verdicts", "verdicts"),
         "what is searched": ("search/index.js", "Kernel", "kernel"),
         "a rule": ("policy/index.html", "1.20", "1.50"),
         "a schema": ("schemas/experiment.json", "number", "string"),
@@ -196,43 +235,43 @@ def falsify(site):
     return [name for name, _, _ in lies.values()] + swapped + ["trust/index.html", "more.html"]
 
 
-def test_every_page_and_file_is_held_against_one_made_afresh(site, told):
+def test_every_page_and_file_is_held_against_one_made_afresh(site, differences_of):
     places = falsify(site)
-    found = told(site)
+    messages = differences_of(site)
     for name in places:
-        assert any(re.match(rf"{re.escape(name)}(, line \d+|#\S*)?: ", line) for line in found), name
+        assert any(re.match(rf"{re.escape(name)}(, line \d+|#\S*)?: ", line) for line in messages), name
 
 
 def test_files_are_held_against_the_manifest(site):
-    change(site / "index.html", "<h1>", "<h1> ")
+    change(site / "index.html", "</h1>", " </h1>")
     (site / "extra.txt").write_text("x")
     (site / "link").symlink_to("/etc/hostname")
     change(site / "manifest.json", '"policy/index.html"', '"gone.html"')
-    found = [str(difference) for difference in check_manifest(site)]
-    assert "index.html: is not the file whose SHA-256 manifest.json gives" in found
-    assert "gone.html: is missing; manifest.json lists it" in found
-    assert "policy/index.html: is not listed in manifest.json" in found
-    assert "extra.txt: is not listed in manifest.json" in found
-    assert "link: is a link or a device, and no file of a site" in found
+    messages = [str(difference) for difference in check_manifest(site)]
+    assert "index.html: is not the file whose SHA-256 manifest.json gives" in messages
+    assert "gone.html: is missing; manifest.json lists it" in messages
+    assert "policy/index.html: is not listed in manifest.json" in messages
+    assert "extra.txt: is not listed in manifest.json" in messages
+    assert "link: is a link or a device, and no file of a site" in messages
 
 
 def test_a_manifest_that_says_more_than_hashes_is_named_and_so_is_none(site):
     change(site / "manifest.json", '"bytes": ', '"bytes": 1')
-    assert [found.place for found in check_manifest(site)] == ["manifest.json"]
+    assert [mismatch.place for mismatch in check_manifest(site)] == ["manifest.json"]
     (site / "manifest.json").unlink()
-    assert [str(found) for found in check_manifest(site)] == [
+    assert [str(mismatch) for mismatch in check_manifest(site)] == [
         "manifest.json: is missing; it lists every file of a site"
     ]
 
 
-def test_a_digest_or_a_field_that_the_samples_do_not_have_is_named(site, told):
+def test_a_digest_or_a_field_that_the_samples_do_not_have_is_named(site, differences_of):
     """The digest becomes part of paths, here and on a reader's disk."""
     path = raw(site, "evidence.json")
     change(path, '"digest": "', '"digest": "../../../../')
     change(path, "{", '{"by": "somebody", ')
-    found = told(site)
-    assert any("evidence.json#/digest: published is" in line for line in found)
-    assert any("evidence.json#/by: is published, and nothing computes it" in line for line in found)
+    messages = differences_of(site)
+    assert any("evidence.json#/digest: published is" in line for line in messages)
+    assert any("evidence.json#/by: is published, and nothing computes it" in line for line in messages)
 
 
 def zipped(site, archive, folder="site"):
@@ -271,6 +310,48 @@ def test_a_zip_that_is_not_what_it_seems_is_refused(tmp_path, names, says):
         verify(archive, lambda _: None)
 
 
+@pytest.mark.parametrize("order", [("site", "another"), ("another", "site")], ids=["first", "last"])
+def test_a_zip_that_holds_more_than_a_site_is_refused_in_any_order(published, tmp_path, order):
+    archive = tmp_path / "two.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for name in order:
+            if name == "site":
+                for path in published.rglob("*"):
+                    packed.write(path, Path("site") / path.relative_to(published))
+            else:
+                packed.writestr("another/index.html", "<p>Buy mine.</p>")
+    with pytest.raises(EvidenceError, match=r"holds '(site|another)' beside '(site|another)', which looks like a site"):
+        verify(archive, lambda _: None)
+
+
+def test_a_folder_that_holds_a_page_beside_a_site_is_refused(site, tmp_path):
+    (tmp_path / "start.html").write_text("<p>Buy mine.</p>")
+    with pytest.raises(EvidenceError, match=r"holds 'start\.html' beside 'site'"):
+        verify(tmp_path, lambda _: None)
+
+
+def test_what_acts_in_a_terminal_is_written_out(site, decisions, capsys, monkeypatch):
+    monkeypatch.setattr(verification, "verify", partial(verify, decisions=decisions))
+    (site / "\x1b[31mred\u202e.html").write_text("x")
+    assert main(["verify", str(site)]) == 1
+    output = capsys.readouterr().out
+    assert "\\x1b[31mred\\u202e.html" in output
+    assert "\x1b" not in output
+    assert "\u202e" not in output
+
+
+@pytest.mark.parametrize(
+    "text", ["<a " * 100_000, "<b>" * 50_000 + "</a>" * 50_000, "<!--" * 100_000, '<a x="' * 100_000]
+)
+def test_a_page_that_a_parser_chokes_on_is_named_and_costs_no_minutes(text):
+    """Each took minutes, and more than twice as long where the page is twice as long."""
+    began = time.process_time()
+    messages = list(check_page("index.html", f"<!doctype html>\n{text}", Data(Path())))
+    assert time.process_time() - began < 20
+    assert bool(messages) is not text.startswith("<b>")
+    assert all("index.html, line 2: holds a tag inside a tag" in str(line) for line in messages)
+
+
 def test_a_zip_that_not_everybody_can_unpack_is_refused(tmp_path):
     archive = tmp_path / "odd.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_LZMA) as packed:
@@ -287,12 +368,12 @@ def test_where_a_zip_has_no_room_to_be_unpacked_the_place_is_named_and_how_to_ch
         verify(archive, lambda _: None)
 
 
-def test_a_zip_or_a_journal_that_would_fill_the_disk_is_refused(site, tmp_path, told, monkeypatch):
+def test_a_zip_or_a_journal_that_would_fill_the_disk_is_refused(site, tmp_path, differences_of, monkeypatch):
     monkeypatch.setattr(files, "MOST_UNPACKED_BYTES", 10_000)
     with pytest.raises(EvidenceError, match="would unpack to"):
         verify(zipped(site, tmp_path / "large.zip"), lambda _: None)
     monkeypatch.setattr(journal, "MOST_BYTES", 10_000)
-    assert any("journal.jsonl.gz: unpacks to more than 10,000 bytes" in line for line in told(site))
+    assert any("journal.jsonl.gz: unpacks to more than 10,000 bytes" in line for line in differences_of(site))
 
 
 @pytest.mark.parametrize("name", ["nowhere", "empty"])
@@ -341,9 +422,9 @@ def test_an_interval_by_hand():
 
 def test_the_clocks_step_widens_an_interval_that_is_narrower():
     """Nothing varies, and a step of a tenth of the shorter time leaves 7.8 % open on either side."""
-    found = interval([[[2e-6]], [[2e-6]]], [[[1e-6]], [[1e-6]]], 1e-7)
+    widened = interval([[[2e-6]], [[2e-6]]], [[[1e-6]], [[1e-6]]], 1e-7)
     half = math.hypot(math.log(1.078), 1.96 * 0.0015)
-    assert found == pytest.approx((2.0, 2 * math.exp(-half), 2 * math.exp(half)))
+    assert widened == pytest.approx((2.0, 2 * math.exp(-half), 2 * math.exp(half)))
 
 
 def test_a_control_and_a_single_draw_widen_an_interval():
@@ -371,7 +452,7 @@ def run_directory(tmp_path_factory):
 def reckoned(directory):
     run = load_run(directory)
     (result,) = run.experiments
-    return [str(found) for found in reckoned_again(result, experiment_data(result, run), DATA)]
+    return [str(mismatch) for mismatch in reckoned_again(result, experiment_data(result, run), DATA)]
 
 
 def test_both_reckonings_agree(run_directory):

@@ -89,12 +89,13 @@ def test_pages_keep_gpu_models_apart_and_take_runs_of_one_model_together(made_up
     assert "A newer run says otherwise" not in experiment
     assert re.search(r">3</data> runs on <data [^>]*>1</data> board: ", experiment)
     decision = (made_up / "decisions/0002-on-another-model/index.html").read_text(encoding="utf-8")
-    assert "The newest full evidence is of another GPU model, NVIDIA H100 80GB HBM3" in decision
+    assert "The fullest new evidence is of another GPU model and does not count here" in decision
+    assert "on NVIDIA H100 80GB HBM3" in decision
     (notice,) = [text for path in made_up.glob("runs/*/normalization-fusion/index.html")
-                 if "Another machine is shown now" in (text := path.read_text(encoding="utf-8"))]  # fmt: skip
-    assert "which hold for NVIDIA H200" in notice
+                 if "Another GPU is shown now" in (text := path.read_text(encoding="utf-8"))]  # fmt: skip
+    assert "These verdicts hold for NVIDIA H200" in notice
     trust = (made_up / "trust/index.html").read_text(encoding="utf-8")
-    assert "Goals are missed. NVIDIA H100 80GB HBM3" in trust
+    assert re.search(r"Missed: [^<]* on NVIDIA H100 80GB HBM3", trust)
     pair = next(path for path in made_up.glob("compare/*/index.html") if "Different models." in path.read_text())
     assert "Changed." not in pair.read_text(encoding="utf-8")
 
@@ -126,7 +127,7 @@ BREAKS = {
     "a script from elsewhere": (PAGE, END, f'<script src="https://github.com/x.js"></script>{END}', LINKS),
     "a picture that is not there": (PAGE, END, f'<img src="x.png" alt="">{END}', LINKS),
     "a style that loads": ("assets/style.css", "body {", "@import url(x.css); body {", "styles_that_ask_elsewhere"),
-    "an id twice": (PAGE, 'id="boundary"', 'id="results"', "ids_that_are_not_one"),
+    "an id twice": (PAGE, 'id="boundary"', 'id="cases"', "ids_that_are_not_one"),
     "a label of nothing": (PAGE, END, f'<p aria-labelledby="nothing">x</p>{END}', "ids_that_are_not_one"),
     "a title twice": ("policy/index.html", "<title>How verdicts are made", "<title>Decisions", NAMES),
     "no description": (PAGE, '<meta name="description"', '<meta name="descriptor"', NAMES),
@@ -177,9 +178,9 @@ def test_a_file_that_was_added_is_noticed_and_a_new_inventory_takes_it_in(sound:
     site = tmp_path / "site"
     shutil.copytree(sound.folder, site, copy_function=shutil.copyfile)
     (site / "more.txt").write_text("more")
-    assert [found.place for found in check_manifest(site)] == ["more.txt"]
+    assert [mismatch.place for mismatch in check_manifest(site)] == ["more.txt"]
     (site / "policy" / "index.html").unlink()
-    assert [found.place for found in check_manifest(site)] == ["more.txt", "policy/index.html"]
+    assert [mismatch.place for mismatch in check_manifest(site)] == ["more.txt", "policy/index.html"]
     take_stock(site)
     assert not list(check_manifest(site))
     assert json.loads((site / "manifest.json").read_text())["files"]["more.txt"]["bytes"] == 4

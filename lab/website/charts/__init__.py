@@ -1,1 +1,1 @@
-"""Pictures of results. The only rooms that import plotly."""
+"""Pictures of results, as SVG."""

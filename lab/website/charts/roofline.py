@@ -1,19 +1,18 @@
-"""Cells under the roofs that memory and matrix units set: an SVG's geometry, and the same as a plotly figure.
+"""Cells under the roofs that memory and matrix units set.
 
 Both axes are logarithmic: operations per byte of least traffic, and operations per second.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from lab.website.charts.axes import Box, Scale, Text, Tick, box_of, si, spread
-from lab.website.charts.speedups import COLOURS, SHAPES, dump
+from markupsafe import Markup
+
+from lab.website.charts.svg import Area, Scale, Text, Tick, box_of, element, line, marker, picture, si, spread, text
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760.0, 430.0, 84.0, 228.0, 16.0, 52.0
 LINE = 15.0  # between two lines of text
 CLEAR = 8.0  # around a marker
-TERA = 1e12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,8 +77,6 @@ class RooflineChart:
     roofs: tuple[RoofLine, ...]
     marks: tuple[SpotMark, ...]
     labels: tuple[GroupLabel, ...]
-    series: tuple[tuple[str, str], ...]  # (series, profile title), in the order of appearance
-    hollow: bool  # whether any mark is
 
 
 def roofline_chart(spots: Sequence[Spot], bandwidths: Sequence[Roof], rates: Sequence[Roof]) -> RooflineChart:
@@ -105,13 +102,11 @@ def roofline_chart(spots: Sequence[Spot], bandwidths: Sequence[Roof], rates: Seq
         roofs=roofs,
         marks=marks,
         labels=_group_labels(spots, marks, roofs),
-        series=tuple(dict.fromkeys((spot.series, spot.profile) for spot in spots)),
-        hollow=any(spot.hollow for spot in spots),
     )
 
 
 def _scales(spots: Sequence[Spot], bandwidths: Sequence[Roof], rates: Sequence[Roof]) -> tuple[Scale, Scale]:
-    """Room for every spot and for the ridge, where the last slope meets the highest level."""
+    """PageBuilder for every spot and for the ridge, where the last slope meets the highest level."""
     intensities = [spot.flops_per_byte for spot in spots]
     ridges = [rate.per_second / bandwidth.per_second for rate in rates for bandwidth in bandwidths]
     x = Scale(low=min(intensities) / 16, high=4 * max(intensities + ridges), start=LEFT, end=WIDTH - RIGHT)
@@ -160,7 +155,7 @@ def _group_labels(
     spots: Sequence[Spot], marks: Sequence[SpotMark], roofs: Sequence[RoofLine]
 ) -> tuple[GroupLabel, ...]:
     """A label beside the slowest spot of each group, or the fastest, or lower; none where there is no room."""
-    taken = [Box(left=m.x - CLEAR, top=m.y - CLEAR, right=m.x + CLEAR, bottom=m.y + CLEAR) for m in marks]
+    taken = [Area(left=m.x - CLEAR, top=m.y - CLEAR, right=m.x + CLEAR, bottom=m.y + CLEAR) for m in marks]
     taken += [box for roof in roofs for box in (*_along(roof), box_of(roof.label))]
     labels = []
     for group in dict.fromkeys(spot.group for spot in spots):
@@ -182,56 +177,45 @@ def _beside(group: str, mark: SpotMark, side: int, line: int) -> GroupLabel:
     )
 
 
-def _along(roof: RoofLine) -> list[Box]:
+def _along(roof: RoofLine) -> list[Area]:
     """A line as the small places that it takes."""
     steps = max(1, round((roof.x2 - roof.x1) / CLEAR))
     across, down = (roof.x2 - roof.x1) / steps, (roof.y2 - roof.y1) / steps
     points = [(roof.x1 + across * step, roof.y1 + down * step) for step in range(steps)]
-    return [Box(left=x - 2, top=y - 2, right=x + CLEAR, bottom=y + 2) for x, y in points]
+    return [Area(left=x - 2, top=y - 2, right=x + CLEAR, bottom=y + 2) for x, y in points]
 
 
-def _free(box: Box, taken: Sequence[Box]) -> bool:
+def _free(box: Area, taken: Sequence[Area]) -> bool:
     """Whether there is room inside the plot."""
     inside = box.left > LEFT and box.right < WIDTH - RIGHT and box.top > TOP and box.bottom < HEIGHT - BOTTOM
     return inside and not any(box.meets(other) for other in taken)
 
 
-def roofline_figure(spots: Sequence[Spot], bandwidths: Sequence[Roof], rates: Sequence[Roof], title: str) -> str:
-    """The same as plotly's JSON."""
-    x, y = _scales(spots, bandwidths, rates)
-    traces: list[dict[str, Any]] = []
-    for series, profile in dict.fromkeys((spot.series, spot.profile) for spot in spots):
-        here = [spot for spot in spots if spot.profile == profile]
-        symbols = [SHAPES[series] + "-open" * spot.hollow for spot in here]
-        traces.append(
-            {
-                "type": "scatter",
-                "name": profile,
-                "x": [spot.flops_per_byte for spot in here],
-                "y": [spot.flops_per_second / TERA for spot in here],
-                "mode": "markers",
-                "marker": {"color": COLOURS[series], "size": 10, "symbol": symbols},
-                "text": [spot.text for spot in here],
-                "hovertemplate": "%{text}<extra></extra>",
-            }
+def roofline(chart: RooflineChart) -> Markup:
+    """The drawing."""
+    parts = []
+    for tick in chart.x_ticks:
+        parts += [line(tick.at, chart.top, tick.at, chart.bottom, "axis"),
+                  text(tick.at, chart.bottom + 17, tick.text, "tick", "middle")]  # fmt: skip
+    for tick in chart.y_ticks:
+        parts += [line(chart.left, tick.at, chart.right, tick.at, "axis"),
+                  text(chart.left - 6, tick.at + 4, tick.text, "tick", "end")]  # fmt: skip
+    middle = (chart.left + chart.right) / 2
+    parts.append(text(middle, chart.bottom + 38, "FLOP per byte of least traffic", "tick", "middle"))
+    for roof in chart.roofs:
+        parts.append(line(roof.x1, roof.y1, roof.x2, roof.y2, "roof dashed" if roof.dashed else "roof"))
+        parts += [line(*roof.leader, "leader")] if roof.leader else []
+        parts.append(text(roof.label.x, roof.label.y, roof.label.text, "", roof.label.anchor))
+    parts += [line(*label.leader, "leader") for label in chart.labels if label.leader]
+    for mark in chart.marks:
+        parts.append(
+            element("g", marker(mark.series, mark.x, mark.y, mark.title, mark.hollow), class_name=f"s-{mark.series}")
         )
-    for roof in bandwidths:
-        top = min(x.high * roof.per_second, max((rate.per_second for rate in rates), default=y.high))
-        traces.append(_roof(roof, [x.low, top / roof.per_second], [x.low * roof.per_second, top]))
-    for rate in rates:
-        start = rate.per_second / bandwidths[0].per_second
-        traces.append(_roof(rate, [start, x.high], [rate.per_second] * 2))
-    layout = {
-        "title": {"text": title},
-        "xaxis": {"type": "log", "title": {"text": "FLOP per byte of least traffic"}},
-        "yaxis": {"type": "log", "title": {"text": "TFLOP/s"}, "automargin": True},
-        "legend": {"orientation": "h", "y": -0.2},
-        "margin": {"l": 10, "r": 10, "t": 50, "b": 10},
-    }
-    return dump(traces, layout)
-
-
-def _roof(roof: Roof, x: list[float], y: list[float]) -> dict[str, Any]:
-    line = {"color": "gray", "dash": "solid" if roof.measured else "dash", "width": 2}
-    speeds = [speed / TERA for speed in y]
-    return {"type": "scatter", "name": roof.label, "x": x, "y": speeds, "mode": "lines", "line": line}
+    parts += [text(each.text.x, each.text.y, each.text.text, "tick", each.text.anchor) for each in chart.labels]
+    about = (
+        "Both axes are logarithmic. Solid lines are ceilings of this run, dashed lines those of the datasheet. "
+        "A hollow mark is a cell whose data the cache held in part."
+    )
+    return picture(
+        chart.width, chart.height, "roofline", "Operations per second against operations per byte", about, *parts
+    )

@@ -1,27 +1,58 @@
 """What the website knows of an experiment: its plan, and the data behind every page about it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 from lab.definition.catalogue import load_audits
 from lab.definition.plan import PlannedExperiment, PlannedProfile
+from lab.definition.publication import Publication
+from lab.evidence.codec import digest, to_data
 from lab.verdict.judge import Status
 from lab.verdict.ranking import Place
 from lab.verdict.results import RunResult, unmeasured
+from lab.website.addresses import measured_on
 from lab.website.data.published import experiment_data
-from lab.website.naming import measured_on
 from lab.website.wording.references import REFERENCE
 
+# What is published of an experiment in one run at its address for ever: its verdicts, and the times behind them.
+LEFT_OUT = ("against", "places", "explained", "limits", "clocks", "gpu")
+LEFT_OUT_OF_CELLS = ("counters", "compiled", "edges", "draws", "traffic")
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+
+def verdict_data(data: Mapping[str, Any]) -> dict[str, Any]:
+    cells = {
+        case: {profile: _without(cell, LEFT_OUT_OF_CELLS) for profile, cell in cells.items()}
+        for case, cells in data["cells"].items()
+    }
+    return _without(data, LEFT_OUT) | {"cells": cells}
+
+
+def _without(data: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if name not in names}
+
+
+AT_HAND = 128  # experiments that stay in memory, a third of a megabyte each
+
+
+@dataclass(frozen=True, kw_only=True)
 class Judged:
     """An experiment as one run's evidence has it, or as nobody has measured it yet."""
 
     plan: PlannedExperiment
     data: Mapping[str, Any]  # lab.website.data.published.experiment_data
     text: str = ""  # the same as JSON, where that was at hand
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    @cached_property
+    def key(self) -> str:
+        """Of two with one key, everything is the same."""
+        return digest([to_data(self.plan), self.as_json()])
 
     @property
     def evidence(self) -> Mapping[str, Any]:
@@ -80,25 +111,60 @@ class Judged:
 
     def as_json(self) -> str:
         """The published text of the data."""
+        return self._json
+
+    @cached_property
+    def _json(self) -> str:
         return self.text or json_text(self.data)
 
     def cell(self, case: str, profile: str) -> Mapping[str, Any]:
         """lab.website.data.published_cells.cell_data."""
-        found: Mapping[str, Any] = self.data["cells"][case][profile]
-        return found
+        cell: Mapping[str, Any] = self.data["cells"][case][profile]
+        return cell
 
     def measured_profiles(self, case: str) -> list[PlannedProfile]:
         return [p for p in self.plan.profiles if self.data["cells"][case][p.name]["outcome"] == "measured"]
 
     def places(self, case: str, scope: str) -> dict[str, Place]:
         """The place of each profile timed in a scope, fastest first; empty where none was."""
-        held = self.data["places"].get(case, {}).get(scope, ())
+        places = self.data["places"].get(case, {}).get(scope, ())
         return {
             each["profile"]: Place(
                 rank=each["rank"], times_fastest=each["times_fastest"], level=each["level"], proven=each["proven"]
             )
-            for each in held
+            for each in places
         }
+
+
+@lru_cache(maxsize=AT_HAND)
+def _loaded(stored: "LazyJudged") -> Judged:
+    return stored._read()  # type: ignore[attr-defined,no-any-return]
+
+
+class LazyJudged(Judged):
+    """An experiment on disk, read when its plan or data are asked for: thousands do not fit into memory.
+
+    What lists and counts ask of every experiment is known without reading it.
+    """
+
+    def __init__(
+        self, read: Callable[[], Judged], *, name: str, key: str, finished_utc: str, fullness: tuple[Any, ...],
+        cites: bool,
+    ) -> None:  # fmt: skip
+        known = {"name": name, "key": key, "finished_utc": finished_utc, "fullness": fullness, "cites": cites}
+        object.__setattr__(self, "_read", read)
+        object.__setattr__(self, "_known", known)
+
+    name = property(lambda self: self._known["name"])
+    key = property(lambda self: self._known["key"])
+    finished_utc = property(lambda self: self._known["finished_utc"])
+    fullness = property(lambda self: self._known["fullness"])
+    cites = property(lambda self: self._known["cites"])
+    plan = property(lambda self: _loaded(self).plan)
+    data = property(lambda self: _loaded(self).data)
+    text = property(lambda self: _loaded(self).text)
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
 
 def json_text(data: Mapping[str, Any]) -> str:
@@ -114,6 +180,6 @@ def judged_run(run: RunResult, digest: str = "", commit: str = "") -> tuple[Judg
     )
 
 
-def not_measured(plan: PlannedExperiment) -> Judged:
+def not_measured(plan: PlannedExperiment, publications: Sequence[Publication] = ()) -> Judged:
     """An experiment that no evidence speaks of yet."""
-    return Judged(plan=plan, data=experiment_data(unmeasured(plan), None, publications=load_audits()))
+    return Judged(plan=plan, data=experiment_data(unmeasured(plan), None, publications=publications))

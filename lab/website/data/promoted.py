@@ -6,21 +6,49 @@ import re
 import shutil
 import socket
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from lab.definition import plan
+from lab.definition.prose import missing_prose
 from lab.errors import EvidenceError, RunError
 from lab.evidence import journal
 from lab.evidence.codec import SCHEMA, digest
-from lab.evidence.source import ROOT, commit_of
+from lab.evidence.moment import now
+from lab.evidence.source import NoRepository, commit_of
+from lab.project import project
 from lab.verdict.results import RunResult, load_run
+from lab.website.addresses import run_folder
+from lab.website.data import publication_log, signature
+from lab.website.outputs import Attachment, Published
 from lab.website.wording.references import refuse_marks
 
-EVIDENCE = ROOT / "experiments" / "evidence"
+# The files of a run as a reader downloads them: as they lie among the evidence, the journal compressed.
+SAMPLES = (plan.NAME, journal.PACKED)
+
+
+def run_files(run: Published, samples: bool) -> Iterator[Attachment]:
+    """What a run is addressed by, and with `samples` what was measured."""
+    folder = run_folder(run.digest)
+    for name in (NAME, *(SAMPLES if samples else ())):
+        yield Attachment(path=f"{folder}/{name}", content=(run.directory / name).read_bytes())
+    if signed := signature_of(run):
+        yield Attachment(path=f"{folder}/{signature.NAME}", content=signed)
+
+
+def signature_of(run: Published) -> bytes:
+    """Empty where nobody signed it."""
+    path = run.directory / signature.NAME
+    return path.read_bytes() if path.is_file() else b""
+
+
+EVIDENCE = project().evidence
 NAME = "evidence.json"
+FIELDS = {"run_id": str, "digest": str, "commit": str, "files": dict}
+SCHEMAS = range(1, SCHEMA + 1)
 FILES = (plan.NAME, journal.NAME)
 PRIVATE = re.compile(r"/(?:home|root|Users)/[\w.-]+|/tmp/[\w.-]+")
 
@@ -47,28 +75,38 @@ class Promotion:
     digest: str
     commit: str
     fresh: bool
+    noted: bool = False  # whether it was added to the log of publications
+    signed: bool = False  # whether it was signed now
 
     def withdraw(self) -> None:
+        if self.noted:
+            publication_log.take_back(self.directory.parent / publication_log.NAME, self.digest)
+        if self.signed:
+            (self.directory / signature.NAME).unlink()
         if self.fresh:
             shutil.rmtree(self.directory)
 
 
-def promote(directory: Path, evidence: Path = EVIDENCE, root: Path = ROOT) -> Promotion:
-    """Copy a finished run into the evidence folder.
+def promote(directory: Path, evidence: Path = EVIDENCE, root: Path | None = None, key: Path | None = None) -> Promotion:
+    """Copy a finished run into the evidence folder; sign it, where an SSH key is named.
 
     EvidenceError where it is unfinished, damaged, measured from a source that no commit has, holds a
-    private path or name, or would replace other evidence of that run id.
+    private path or name, or would replace other evidence of that run id. Where there is no git repository
+    the commit stays empty.
     """
     run = load_run(directory)
     _refuse_unfit(run, directory)
-    commit = commit_of(run.start.source_digest, root)
+    try:
+        commit = commit_of(run.start.source_digest, root)
+    except NoRepository:
+        commit = ""  # its pages say that it is not known, and its source is told by its digest alone
     contents = _contents(directory)
     hashes = _hashes(contents)
     address = address_of(run.plan.run_id, commit, hashes)
     target = evidence / run.plan.run_id
     if target.exists():
         if _manifest(target)["digest"] == address:
-            return Promotion(directory=target, digest=address, commit=commit, fresh=False)
+            return _noted(Promotion(directory=target, digest=address, commit=commit, fresh=False), run, key)
         raise EvidenceError(f"{target}: holds other evidence under this run id; evidence is never replaced")
     manifest = {"schema": SCHEMA, "run_id": run.plan.run_id, "digest": address, "commit": commit, "files": hashes}
     evidence.mkdir(parents=True, exist_ok=True)
@@ -79,7 +117,23 @@ def promote(directory: Path, evidence: Path = EVIDENCE, root: Path = ROOT) -> Pr
         (whole / journal.PACKED).write_bytes(journal.packed(contents[journal.NAME]))
         (whole / NAME).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
         whole.rename(target)
-    return Promotion(directory=target, digest=address, commit=commit, fresh=True)
+    return _noted(Promotion(directory=target, digest=address, commit=commit, fresh=True), run, key)
+
+
+def _noted(done: Promotion, run: RunResult, key: Path | None) -> Promotion:
+    """Signed, and in the log of publications; as before where it cannot be signed."""
+    try:
+        if key:
+            signed = signature.sign((done.directory / NAME).read_bytes(), key)
+            (done.directory / signature.NAME).write_bytes(signed)
+        added = publication_log.add(
+            done.directory.parent / publication_log.NAME,
+            published_utc=now(), run_id=run.plan.run_id, digest=done.digest, commit=done.commit,
+        )  # fmt: skip
+    except BaseException:
+        done.withdraw()
+        raise
+    return replace(done, noted=added, signed=key is not None)
 
 
 def load_evidence(evidence: Path = EVIDENCE) -> tuple[Evidence, ...]:
@@ -104,31 +158,42 @@ def refuse_marked(directory: Path) -> None:
 
 
 def _refuse_unfit(run: RunResult, directory: Path) -> None:
+    if run.damages:
+        bad = run.damages[0]
+        raise EvidenceError(f"{directory}: journal line {bad.line_number} is damaged: {bad.reason}")
     if not run.finished_utc:
         raise EvidenceError(
             f"{directory}: the run is unfinished; the command that began it resumes it, "
             "and `lab finish` ends it where it cannot go on"
         )
-    if run.damages:
-        bad = run.damages[0]
-        raise EvidenceError(f"{directory}: journal line {bad.line_number} is damaged: {bad.reason}")
+    if lacking := [(e.plan.name, missing) for e in run.experiments for missing in missing_prose(e.plan)]:
+        from lab.definition.catalogue import file_of  # which loads the definitions
+
+        listed = "\n".join(f"{file_of(name)}: {name}: {missing}" for name, missing in lacking)
+        raise EvidenceError(
+            f"{directory}: the run was registered without words that its pages need. Write them, commit, and measure "
+            f"again: what is published is what was registered before measuring\n{listed}"
+        )
     refuse_marked(directory)
     for name, content in _contents(directory).items():
         text = content.decode()
         host = socket.gethostname()
-        found = PRIVATE.search(text) or (re.search(rf"\b{re.escape(host)}\b", text) if len(host) > 4 else None)
-        if found:
-            raise EvidenceError(f"{directory / name}: holds {found[0]!r}, which is private to the machine")
+        private = PRIVATE.search(text) or (re.search(rf"\b{re.escape(host)}\b", text) if len(host) > 4 else None)
+        if private:
+            raise EvidenceError(f"{directory / name}: holds {private[0]!r}, which is private to the machine")
 
 
 def _manifest(directory: Path) -> dict[str, Any]:
     path = directory / NAME
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise EvidenceError(f"{path}: cannot be read ({problem}); restore it from git") from None
-    if not isinstance(manifest, dict) or manifest.get("schema") not in range(1, SCHEMA + 1):
+    if not isinstance(manifest, dict) or type(manifest.get("schema")) is not int or manifest["schema"] not in SCHEMAS:
         raise EvidenceError(f"{path}: is not a manifest of schemas 1 to {SCHEMA}")
+    for field, kind in FIELDS.items():
+        if not isinstance(manifest.get(field), kind):
+            raise EvidenceError(f"{path}: its {field!r} is missing, or of another kind; restore it from git")
     return manifest
 
 

@@ -15,14 +15,38 @@ from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.search import searches
 from lab.verdict.statistics import Speedup, geometric_mean
 from lab.verdict.validity import can_fail
-from lab.website.data.published_cells import cell_data, measured_data, places_data
-from lab.website.data.published_clocks import clocks_data, pair_quotient, quotient
-from lab.website.data.published_limits import ceilings_data, limits_data
+from lab.website.data.published_cells import cell_data, contest_data, measured_data, places_data
+from lab.website.data.published_limits import ceilings_data, clocks_data, limits_data, quotient
 from lab.website.data.published_replication import publication_of, replication_data
-from lab.website.data.published_run import run_data
-from lab.website.data.rounding import rounded
+from lab.website.data.rounding import attributes, rounded
 
-TRAFFIC_FIELDS = ("ratio", "low", "high", "subject_bytes", "baseline_bytes")
+
+# What a run was asked for beside times, and what it cost, as data: the same in each of its experiments.
+def run_data(run: RunResult) -> dict[str, Any]:
+    """`processes` began to measure: more than there were sweeps, where some died; `stage_seconds` are of them all.
+
+    `experiments` are all that the run measured; `include` the flags by which it took in cases that it leaves out.
+    """
+    finish = run.finish
+    return {
+        "experiments": [each.name for each in run.plan.experiments],
+        "include": sorted({case.only_with for each in run.plan.experiments for case in each.included_cases} - {""}),
+        **attributes(run.plan, "metric_set profiling instruments"),
+        "processes": len({(sweep.sweep, sweep.process) for sweep in run.sweeps}),
+        # 0 is what a record says that never asked; None what an interrupted run does not know.
+        "wall_seconds": finish.wall_seconds or None if finish else None,
+        "profiling_seconds": finish.profiling_seconds or None if finish else None,
+        "stage_seconds": stage_seconds(run),
+    }
+
+
+def stage_seconds(run: RunResult) -> dict[str, float]:
+    """Where the time of its processes went, over all sweeps."""
+    stages: dict[str, float] = {}
+    for end in run.sweep_ends:
+        for stage, seconds in end.stage_seconds.items():
+            stages[stage] = stages.get(stage, 0.0) + seconds
+    return dict(sorted(stages.items()))
 
 
 def experiment_data(
@@ -38,31 +62,29 @@ def experiment_data(
     """
     plan = result.plan
     again = publication_of(publications, plan.name)
-    return {
+    data = {
         "schema": SCHEMA,
         "policy_version": POLICY_VERSION,
         "experiment": plan.name,
-        "title": plan.title,
-        "question": plan.question,
+        **attributes(plan, "title question"),
         "evidence": _evidence(result, run, digest, commit) if run else None,
         "machine": to_data(run.machine) if run else None,
         "ceilings": ceilings_data(run) if run else None,
         "limits": limits_data(result, run) if run else None,
-        "clock_step_seconds": {scope: rounded(step) for scope, step in result.step_seconds.items()},
+        "clock_step_seconds": result.step_seconds,
         "counts": _counts(plan, result),
         "cases": {
             case.name: {
-                "op": case.op,
-                "shape": list(case.shape),
-                "dtype": case.dtype,
-                "least_bytes": case.least_bytes,
-                "flops": case.flops,
-                "included": case.included,
+                **attributes(case, "op shape dtype least_bytes flops included"),
             }
             for case in plan.cases
         },
         "places": {
             case.name: {scope: places_data(result, case.name, scope) for scope in plan.scopes}
+            for case in plan.included_cases
+        },
+        "contest": {
+            case.name: {scope: contest_data(result, case.name, scope) for scope in plan.scopes}
             for case in plan.included_cases
         },
         "cells": {
@@ -76,12 +98,12 @@ def experiment_data(
             claim.claim.name: {
                 "status": claim.status,
                 "mark": claim.mark,
-                "measure": claim.claim.measure,
-                "threshold": claim.claim.threshold,
-                "scope": claim.claim.scope,
-                "expected": list(claim.claim.expected),
+                **attributes(claim.claim, "measure threshold scope expected"),
                 "cases": {
-                    case: _verdict(verdict) | quotient(result, case, claim.claim, verdict.speedup)
+                    case: _verdict(verdict)
+                    | quotient(
+                        result, case, claim.claim.subject, claim.claim.baseline, verdict.speedup, claim.claim.scope
+                    )
                     for case, verdict in claim.verdicts.items()
                 },
                 **_summary(list(claim.verdicts.values())),
@@ -112,10 +134,11 @@ def experiment_data(
         "clocks": clocks_data(result, run) if run else {},
         **({"replication": replication_data(again, result, run)} if again else {}),
     }
+    whole: dict[str, Any] = rounded(data)
+    return whole
 
 
 def _evidence(result: ExperimentResult, run: RunResult, digest: str, commit: str) -> dict[str, Any]:
-    protocol = run.plan.protocol
     return {
         "digest": digest,
         "commit": commit or run.start.commit,
@@ -127,15 +150,13 @@ def _evidence(result: ExperimentResult, run: RunResult, digest: str, commit: str
         "policy_version_of_run": run.plan.policy_version,
         "started_utc": run.start.started_utc,
         "finished_utc": run.finished_utc,
-        "sweeps": protocol.sweeps,
+        "sweeps": run.plan.protocol.sweeps,
         "fewest_sweeps": min(_sweeps_by_case(result).values(), default=0),
         "most_sweeps": max(_sweeps_by_case(result).values(), default=0),
-        "rounds": protocol.rounds,
-        "block": protocol.block,
-        "launch_floor_seconds": rounded(run.sweeps[0].launch_floor_seconds),
-        "empty_seconds": rounded(run.sweeps[0].empty_seconds),
-        "median_launch_floor_seconds": rounded(statistics.median(s.launch_floor_seconds for s in run.sweeps)),
-        "median_empty_seconds": rounded(statistics.median(s.empty_seconds for s in run.sweeps)),
+        **attributes(run.plan.protocol, "rounds block"),
+        **attributes(run.sweeps[0], "launch_floor_seconds empty_seconds"),
+        "median_launch_floor_seconds": statistics.median(s.launch_floor_seconds for s in run.sweeps),
+        "median_empty_seconds": statistics.median(s.empty_seconds for s in run.sweeps),
         "damages": {str(damage.line_number): damage.reason for damage in run.damages},
         **run_data(run),
     }
@@ -143,9 +164,13 @@ def _evidence(result: ExperimentResult, run: RunResult, digest: str, commit: str
 
 def _sweeps_by_case(result: ExperimentResult) -> dict[str, int]:
     """How many sweeps measured a case: more where the first ones left it imprecise."""
-    found = {case.name: [c.latency for c in result.measured(case.name) if c.latency] for case in result.plan.cases}
+    latencies_by_case = {
+        case.name: [c.latency for c in result.measured(case.name) if c.latency] for case in result.plan.cases
+    }
     return {
-        case: max(len(each.sweep_p50_seconds) for each in latencies) for case, latencies in found.items() if latencies
+        case: max(len(each.sweep_p50_seconds) for each in latencies)
+        for case, latencies in latencies_by_case.items()
+        if latencies
     }
 
 
@@ -165,19 +190,19 @@ def _known(result: ExperimentResult) -> dict[str, int]:
 
     One of which any verdict would be right is not among them.
     """
-    told = [claim for claim in result.claims if can_fail(claim.claim.expected)]
-    right = sum(str(claim.status) in claim.claim.expected for claim in told)
-    return {"known": len(told), "right": right} if told else {}
+    known = [claim for claim in result.claims if can_fail(claim.claim.expected)]
+    right = sum(str(claim.status) in claim.claim.expected for claim in known)
+    return {"known": len(known), "right": right} if known else {}
 
 
 def _control(result: ExperimentResult, case: str) -> dict[str, Any]:
     """The A/A control of a case by scope, and how much of the case was left out."""
-    held = result.controls.get(case, ())
-    scopes = {scope: _ratio(result.control(case, scope)) for scope in result.plan.scopes} if held else {}
+    controls = result.controls.get(case, ())
+    scopes = {scope: _ratio(result.control(case, scope)) for scope in result.plan.scopes} if controls else {}
     return {
-        "profile": held[0].profile if held else "",
-        "scopes": {scope: found for scope, found in scopes.items() if found},
-        "spoiled_share": rounded(result.spoiled_share(case)),
+        "profile": controls[0].profile if controls else "",
+        "scopes": {scope: ratio for scope, ratio in scopes.items() if ratio},
+        "spoiled_share": result.spoiled_share(case),
         "spoiled_because": _spoiled_because(result, case),
     }
 
@@ -196,43 +221,38 @@ def _spoiled_because(result: ExperimentResult, case: str) -> list[str]:
 def _gpu(watches: Sequence[Watch]) -> dict[str, Any]:
     """What the GPU went through while a case was timed, over all sweeps; None where nobody told."""
     rounds = [seen for watch in watches for seen in watch.rounds]
-    told = {name: [v for seen in rounds if (v := getattr(seen, name)) is not None] for name in Round.__slots__}
+    readings = {name: [v for seen in rounds if (v := getattr(seen, name)) is not None] for name in Round.__slots__}
     joules = [watch.energy_joules for watch in watches if watch.energy_joules is not None]
     return {
         "rounds": len(rounds),
-        "lowest_spin_hertz": rounded(min(told["spin_hertz"], default=None)),
-        "lowest_sm_hertz": rounded(min(told["sm_hertz"], default=None)),
-        "largest_power_watts": rounded(max(told["power_watts"], default=None)),
-        "largest_temperature_celsius": rounded(max(told["temperature_celsius"], default=None)),
-        "energy_joules_per_sweep": rounded(sum(joules) / len(joules)) if joules else None,
+        "lowest_spin_hertz": min(readings["spin_hertz"], default=None),
+        "lowest_sm_hertz": min(readings["sm_hertz"], default=None),
+        "largest_power_watts": max(readings["power_watts"], default=None),
+        "largest_temperature_celsius": max(readings["temperature_celsius"], default=None),
+        "energy_joules_per_sweep": sum(joules) / len(joules) if joules else None,
         "blind": sorted({watch.blind for watch in watches if watch.blind}),
     }
 
 
 def _splits(result: ExperimentResult, case: str) -> dict[str, Any]:
     """The eager speed-up of each headline claim, as device × launch."""
-    found = {}
+    splits = {}
     for claim in result.plan.claims:
         if claim.name in result.plan.headlines and case in claim.cases and claim.measure == "speedup":
             split = result.split(case, claim.subject, claim.baseline)
             if split:
                 parts = {"end_to_end": split.end_to_end, "device": split.device, "launch": split.launch}
-                found[claim.name] = {name: _ratio(part) for name, part in parts.items()}
-    return found
+                splits[claim.name] = {name: _ratio(part) for name, part in parts.items()}
+    return splits
 
 
 def _explained(result: ExperimentResult) -> dict[str, Any]:
     """By case and profile: what the traffic explains of its time beside the fastest."""
-    found: dict[str, Any] = {}
+    rows: dict[str, Any] = {}
     for row in explain(result):
-        found.setdefault(row.case, {})[row.profile] = {
-            "fastest": row.fastest,
-            "time_ratio": rounded(row.time_ratio),
-            "bytes_ratio": rounded(row.bytes_ratio),
-            "explained": row.explained,
-            "others": list(row.others),
-        }
-    return found
+        values = attributes(row, "fastest time_ratio bytes_ratio explained others")
+        rows.setdefault(row.case, {})[row.profile] = values
+    return rows
 
 
 def _searches(result: ExperimentResult) -> dict[str, Any]:
@@ -258,25 +278,18 @@ def _searches(result: ExperimentResult) -> dict[str, Any]:
     }
 
 
-def _ratio(found: Speedup | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    return {"ratio": rounded(found.ratio), "low": rounded(found.low), "high": rounded(found.high)}
+def _ratio(speedup: Speedup | None) -> dict[str, Any] | None:
+    return attributes(speedup, "ratio low high") if speedup else None
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    data: dict[str, Any] = {"status": verdict.status, "mark": verdict.mark, "reason": verdict.reason}
+    data = attributes(verdict, "status mark reason")
     if verdict.speedup:
-        data |= {
-            "ratio": rounded(verdict.speedup.ratio),
-            "low": rounded(verdict.speedup.low),
-            "high": rounded(verdict.speedup.high),
-            "run_low": rounded(verdict.speedup.of_run_alone[0]),
-            "run_high": rounded(verdict.speedup.of_run_alone[1]),
-            "sweep_ratios": [rounded(ratio) for ratio in verdict.speedup.sweep_ratios],
-        }
+        run_low, run_high = verdict.speedup.of_run_alone
+        data |= attributes(verdict.speedup, "ratio low high") | {"run_low": run_low, "run_high": run_high}
+        data["sweep_ratios"] = verdict.speedup.sweep_ratios
     if verdict.traffic:
-        data |= {name: rounded(getattr(verdict.traffic, name)) for name in TRAFFIC_FIELDS}
+        data |= attributes(verdict.traffic, "ratio low high subject_bytes baseline_bytes")
     return data
 
 
@@ -291,15 +304,12 @@ def _summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "ties": sum("equivalent" in verdict.mark.split(", ") for verdict in verdicts),
     }
     if ratios:
-        counts |= {
-            "smallest_ratio": rounded(min(ratios)),
-            "largest_ratio": rounded(max(ratios)),
-            "geometric_mean": rounded(geometric_mean(ratios)),
-        }
+        counts |= {"smallest_ratio": min(ratios), "largest_ratio": max(ratios)}
+        counts["geometric_mean"] = geometric_mean(ratios)
     return counts
 
 
 def _speedup(result: ExperimentResult, case: str, subject: str, baseline: str) -> dict[str, Any] | None:
-    found = result.compare(case, subject, baseline)
-    ratio = _ratio(found)
-    return ratio | pair_quotient(result, case, subject, baseline, found) if ratio else None
+    speedup = result.compare(case, subject, baseline)
+    ratio = _ratio(speedup)
+    return ratio | quotient(result, case, subject, baseline, speedup) if ratio else None

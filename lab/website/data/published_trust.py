@@ -6,39 +6,36 @@ from typing import Any
 
 from lab.evidence.codec import SCHEMA
 from lab.evidence.record import Timing
-from lab.profiler.readings import DIRTY_FLUSH, DO_BENCH, NVBENCH
+from lab.profiler.readings import DIRTY_FLUSH
 from lab.verdict.cells import SCOPE
+from lab.verdict.excluded_rounds import LARGEST_CANARY_DRIFT, deviations
 from lab.verdict.judge import POLICY_VERSION
 from lab.verdict.pooled import Pooled, pooled
 from lab.verdict.repeatability import Repeatability, repeatability
 from lab.verdict.results import RunResult
-from lab.verdict.spoiled import LARGEST_CANARY_DRIFT, deviations
 from lab.verdict.statistics import largest_rate
 from lab.verdict.validity import Repeat, SelfComparison, Study
-from lab.website.data.published_clocks import clocks_data
-from lab.website.data.rounding import rounded
+from lab.website.data.published import stage_seconds
+from lab.website.data.published_limits import INSTRUMENTS, clocks_data
+from lab.website.data.rounding import attributes, rounded
 
-INSTRUMENTS = {"dirty_flush": DIRTY_FLUSH, "do_bench": DO_BENCH, "nvbench": NVBENCH}
 OTHERS = ("do_bench", "nvbench")
 
 
 def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
     """Plain JSON values; SI units; the unit in the key."""
-    return {
+    data = {
         "schema": SCHEMA,
         "policy_version": POLICY_VERSION,
         "sessions": study.sessions,
         "same": _counts(study.same),
-        "same_by_case": {case: _counts(found) for case, found in study.by_case.items()},
+        "same_by_case": {case: _counts(result) for case, result in study.by_case.items()},
         "controls": _counts(study.controls),
         "power": {
-            power.claim: {
-                "known_ratio": power.known_ratio, "trials": power.trials, "right": power.right,
-                "withheld": power.withheld, "excluding_one": power.excluding_one, "covering": power.covering,
-            }
+            power.claim: attributes(power, "known_ratio trials right withheld excluding_one covering")
             for power in study.power
         },
-        "repeatability": {str(number): _pairs_data(found) for number, found in enumerate(repeatability(runs))},
+        "repeatability": {str(number): _pairs_data(result) for number, result in enumerate(repeatability(runs))},
         "pooled": _pooled_data(pooled(runs)),
         "repeats": {str(number): _repeat_data(repeat) for number, repeat in enumerate(study.repeats)},
         "repeated": {
@@ -46,20 +43,19 @@ def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
             "comparisons": sum(repeat.comparisons for repeat in study.repeats),
         },
         "instruments": {
-            f"{found.case} {found.profile}": {
-                "p50_seconds": rounded(found.p50_seconds),
-                **{f"{name}_seconds": rounded(found.seconds[key]) for name, key in INSTRUMENTS.items()},
-                **{f"{name}_agrees": found.agrees(INSTRUMENTS[name]) for name in OTHERS},
-                **{f"{name}_agrees_cold": found.agrees_cold(INSTRUMENTS[name]) for name in OTHERS},
+            f"{result.case} {result.profile}": {
+                "p50_seconds": result.p50_seconds,
+                **{f"{name}_seconds": result.seconds[key] for name, key in INSTRUMENTS.items()},
+                **{f"{name}_agrees": result.agrees(INSTRUMENTS[name]) for name in OTHERS},
+                **{f"{name}_agrees_cold": result.agrees_cold(INSTRUMENTS[name]) for name in OTHERS},
             }
-            for found in study.agreements
+            for result in study.agreements
         },
         "agreement": _agreement_data(study) | _turned(runs),
         "flush": {
-            run.plan.run_id: {
-                "footprint_bytes": run.flush.footprint_bytes,
-                "flushed_read_bytes": run.flush.flushed_read_bytes,
-                "warm_read_bytes": run.flush.warm_read_bytes,
+            run.plan.run_id: {  # bytes that were counted, to the last one
+                name: None if value is None else int(value)
+                for name, value in attributes(run.flush, "footprint_bytes flushed_read_bytes warm_read_bytes").items()
             }
             for run in runs
             if run.flush and run.flush.flushed_read_bytes is not None
@@ -67,80 +63,80 @@ def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
         "clock": {run.plan.run_id: _clock(run) for run in runs if run.canaries},
         "cost": {
             run.plan.run_id: {
-                "wall_seconds": run.finish.wall_seconds,
-                "profiling_seconds": run.finish.profiling_seconds,
+                **attributes(run.finish, "wall_seconds profiling_seconds"),
                 "sweeps": len({end.sweep for end in run.sweep_ends}),
                 "cells": run.plan.cell_count(),
                 "timing_seconds_per_cell_and_sweep": _per_cell(run),
                 "gpu_seconds_per_cell_and_sweep": _gpu_per_cell(run),
-                "stage_seconds": _stages(run),
+                "stage_seconds": stage_seconds(run),
             }
             for run in runs
             if run.finish and run.sweep_ends
         },
-    }  # fmt: skip
+    }
+    whole: dict[str, Any] = rounded(data)
+    return whole
 
 
-def _pairs_data(found: Repeatability) -> dict[str, Any]:
+def _pairs_data(pairs: Repeatability) -> dict[str, Any]:
     """Pairs of runs of one source, and how often the one agreed with the other."""
     return {
-        "gpu": found.gpu, "one_draw": found.one_draw, "boards": found.boards, "runs": found.runs, "pairs": found.pairs,
-        "holding_share": rounded(found.holding_share), "zero_share": rounded(found.share(found.zero)),
-        "changed_share": rounded(found.share(found.changed)), "flipped": found.flipped,
-    }  # fmt: skip
+        **attributes(pairs, "gpu one_draw boards runs pairs holding_share flipped"),
+        "zero_share": pairs.share(pairs.zero),
+        "changed_share": pairs.share(pairs.changed),
+    }
 
 
-def _pooled_data(found: Sequence[Pooled]) -> dict[str, Any]:
+def _pooled_data(cases: Sequence[Pooled]) -> dict[str, Any]:
     """By experiment, GPU, claim and case: the speed-up over all runs of the source that was measured last."""
     data: dict[str, Any] = {}
-    for each in found:
+    for each in cases:
         if each.low is not None:
             claims = data.setdefault(each.place.experiment, {}).setdefault(each.place.gpu, {})
             claims.setdefault(each.place.claim, {})[each.place.case] = {
-                "ratio": rounded(each.ratio), "low": rounded(each.low), "high": rounded(each.high),
-                "boards": each.boards, "runs": list(each.runs), "run_count": len(each.runs),
-            }  # fmt: skip
+                **attributes(each, "ratio low high boards runs"),
+                "run_count": len(each.runs),
+            }
     return data
 
 
 def _repeat_data(repeat: Repeat) -> dict[str, Any]:
-    return {
-        "experiment": repeat.experiment, "gpu": repeat.gpu, "gpus": repeat.gpus, "runs": repeat.runs,
-        "sources": repeat.sources, "cells": repeat.cells, "within": repeat.within,
-        "largest_deviation": rounded(repeat.largest_deviation), "largest_at": repeat.largest_at,
-        "comparisons": repeat.comparisons, "disjoint": list(repeat.disjoint), "disjoint_count": len(repeat.disjoint),
-        "changed": list(repeat.changed), "changed_count": len(repeat.changed),
-        "flips": list(repeat.flips), "flip_count": len(repeat.flips),
+    return attributes(
+        repeat, "experiment gpu gpus runs sources cells within largest_deviation largest_at comparisons disjoint "
+        "changed flips"
+    ) | {
+        "disjoint_count": len(repeat.disjoint), "changed_count": len(repeat.changed), "flip_count": len(repeat.flips)
     }  # fmt: skip
 
 
 def _agreement_data(study: Study) -> dict[str, int]:
     """How many cells agree: by the lab's clock after a flush like theirs, and by device_cold as it is."""
-    found = study.agreements
-    data = {"cells": len(found), "cold_above_dirty": sum(f.p50_seconds > f.seconds[DIRTY_FLUSH] for f in found)}
+    agreements = study.agreements
+    data = {
+        "cells": len(agreements),
+        "cold_above_dirty": sum(f.p50_seconds > f.seconds[DIRTY_FLUSH] for f in agreements),
+    }
     for name in OTHERS:
-        data[f"{name}_agrees"] = sum(each.agrees(INSTRUMENTS[name]) for each in found)
-        data[f"{name}_agrees_cold"] = sum(each.agrees_cold(INSTRUMENTS[name]) for each in found)
+        data[f"{name}_agrees"] = sum(each.agrees(INSTRUMENTS[name]) for each in agreements)
+        data[f"{name}_agrees_cold"] = sum(each.agrees_cold(INSTRUMENTS[name]) for each in agreements)
     return data
 
 
 def _turned(runs: Sequence[RunResult]) -> dict[str, int]:
     """Claims at cases that another clock has timed too, and those that it puts on the other side of their threshold."""
-    found = [
+    turned = [
         other["turned"]
         for run in runs
         for result in run.experiments
         for claims in clocks_data(result, run).values()
         for other in claims.values()
     ]
-    return {"claims": len(found), "claims_turned": sum(map(bool, found))}
+    return {"claims": len(turned), "claims_turned": sum(map(bool, turned))}
 
 
-def _counts(found: SelfComparison) -> dict[str, Any]:
-    return {
-        "comparisons": found.comparisons, "supported": found.supported, "excluding_one": found.excluding_one,
-        "largest_supported_rate": rounded(largest_rate(found.supported, found.comparisons)),
-    }  # fmt: skip
+def _counts(comparison: SelfComparison) -> dict[str, Any]:
+    rate = largest_rate(comparison.supported, comparison.comparisons)
+    return attributes(comparison, "comparisons supported excluding_one") | {"largest_supported_rate": rate}
 
 
 def _clock(run: RunResult) -> dict[str, Any]:
@@ -148,27 +144,19 @@ def _clock(run: RunResult) -> dict[str, Any]:
     off = [deviation for _, deviation in deviations(run.canaries)]
     steps = [step for e in run.experiments if (step := e.step_seconds.get(SCOPE))]
     return {
-        "clock_step_seconds": rounded(min(steps)) if steps else None,
-        "empty_seconds": rounded(statistics.median(sweep.empty_seconds for sweep in run.sweeps)),
-        "launch_floor_seconds": rounded(statistics.median(sweep.launch_floor_seconds for sweep in run.sweeps)),
+        "clock_step_seconds": min(steps) if steps else None,
+        "empty_seconds": statistics.median(sweep.empty_seconds for sweep in run.sweeps),
+        "launch_floor_seconds": statistics.median(sweep.launch_floor_seconds for sweep in run.sweeps),
         "canaries": len(off),
         "off": sum(deviation > LARGEST_CANARY_DRIFT for deviation in off),
-        "largest_off": rounded(max(off)),
+        "largest_off": max(off),
     }
-
-
-def _stages(run: RunResult) -> dict[str, float]:
-    spent: dict[str, float] = {}
-    for end in run.sweep_ends:
-        for stage, seconds in end.stage_seconds.items():
-            spent[stage] = spent.get(stage, 0.0) + seconds
-    return {stage: rounded(seconds) for stage, seconds in sorted(spent.items())}
 
 
 def _per_cell(run: RunResult) -> float | None:
     """Wall time of the timing stage over the cells that were timed in it, controls included."""
     timed = _timed(run)
-    return rounded(_stages(run).get("time", 0.0) / len(timed)) if timed else None
+    return stage_seconds(run).get("time", 0.0) / len(timed) if timed else None
 
 
 def _gpu_per_cell(run: RunResult) -> float | None:
@@ -181,11 +169,11 @@ def _gpu_per_cell(run: RunResult) -> float | None:
         for block in timing.rounds
         for second in block
     ]
-    return rounded(sum(busy) / len(timed)) if timed else None
+    return sum(busy) / len(timed) if timed else None
 
 
 def _timed(run: RunResult) -> list[tuple[Timing, ...]]:
     """The timings of each cell and control in each sweep that timed it."""
     cells = [cell.timings for e in run.experiments for result in e.cells.values() for cell in result.cells]
-    controls = [control.timings for e in run.experiments for held in e.controls.values() for control in held]
+    controls = [control.timings for e in run.experiments for repeats in e.controls.values() for control in repeats]
     return [timings for timings in (*cells, *controls) if timings]

@@ -4,25 +4,58 @@ A verdict holds for one kind of GPU, so a run is held against the run before it 
 are judged by the rules of today: a change of the rules never shows as a change of a verdict.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
+from lab.verdict.judge import Status
 from lab.website.addresses import short
-from lab.website.data.differences import Difference, device_name, differences, redefined
+from lab.website.data.comparison import Difference, device_name, differences, redefined
 from lab.website.data.judged import Judged
+from lab.website.verdict_words import claim_word
+
+# Whether a newer run says otherwise than the one that a page shows.
+DEFINITE = (Status.SUPPORTED, Status.REFUTED, Status.REJECTED)
+ASKED = ("subject", "baseline", "scope", "measure", "threshold")
+
+
+def contradicting(item: Judged, claim: str, history: Sequence[Judged]) -> Judged | None:
+    """The newest later run on such a machine that came to a verdict on the claim, if it is another than the shown one.
+
+    `history`: published runs of the experiment, oldest first.
+    """
+    if not item.digest:
+        return None
+    later = takewhile(lambda run: run.digest != item.digest, reversed(history))
+    newest = next((run for run in later if run.machine_name == item.machine_name and _decides(run, claim, item)), None)
+    return newest if newest and _status(newest, claim) != _status(item, claim) else None
+
+
+def _decides(run: Judged, claim: str, item: Judged) -> bool:
+    return claim in run.data["claims"] and _status(run, claim) in DEFINITE and _asks(run, claim) == _asks(item, claim)
+
+
+def _status(item: Judged, claim: str) -> str:
+    return str(item.data["claims"][claim]["status"])
+
+
+def _asks(item: Judged, claim: str) -> list[object]:
+    asked = next(each for each in item.plan.claims if each.name == claim)
+    return [getattr(asked, name) for name in ASKED]
+
 
 # Where no cause can be told apart from chance.
-ONLY_DATA = "nothing on record changed but the samples"
-CARD = "another card of the same model"
-OTHER_CASES = "other cases were judged, and those judged in both runs came out alike"
-NO_CASE_BEFORE = "no case of the claim had been judged before"
-NO_CASE_NOW = "no case of the claim was judged in this run"
+ONLY_DATA = "nothing on record except the samples"
+CARD = "another board of the same GPU model"
+OTHER_CASES = "other cases; those judged in both runs came out alike"
+NO_CASE_BEFORE = "the run before judged none of its cases"
+NO_CASE_NOW = "this run judged none of its cases"
 SILENT = ("ncu",)  # reads no time that a verdict rests on
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class VerdictChange:
     """A claim's verdict in a run, where it is not that of the run before on such a GPU.
 
     `causes` are what else changed between the two: any of them may be the cause, and none need be. `certain`: no case
@@ -36,6 +69,8 @@ class Change:
     gpu: str  # its model, or that of the CPU
     was: str  # empty: the first verdict on this GPU
     now: str
+    was_word: str = ""  # the two in plain words
+    now_word: str = ""
     before: str = ""  # digest of the run that `was` stands in
     moved: tuple[str, ...] = ()  # the cases judged in both runs that came out otherwise
     causes: tuple[str, ...] = ()
@@ -43,22 +78,18 @@ class Change:
 
     @property
     def attribution(self) -> str:
-        """The causes, as a part of a sentence."""
+        """What changed between the two runs, as a part of a sentence."""
         if not self.was:
             return "the first run on this GPU"
-        if self.certain:
-            return self.causes[0]
-        if not self.causes:
-            return ONLY_DATA
-        return f"{'this' if len(self.causes) == 1 else 'any of these'}, or chance: {'; '.join(self.causes)}"
+        return "; ".join(self.causes) or ONLY_DATA
 
 
-def changes(history: Iterable[Judged]) -> tuple[Change, ...]:
+def changes(history: Iterable[Judged]) -> tuple[VerdictChange, ...]:
     """Every change of a verdict, oldest first; within a run in the order of its plan's claims."""
     return tuple(_changes(history))
 
 
-def _changes(history: Iterable[Judged]) -> Iterator[Change]:
+def _changes(history: Iterable[Judged]) -> Iterator[VerdictChange]:
     last: dict[tuple[str, str, str], Judged] = {}
     for item in history:
         for claim in item.data["claims"]:
@@ -69,18 +100,20 @@ def _changes(history: Iterable[Judged]) -> Iterator[Change]:
                 yield change
 
 
-def _change(before: Judged | None, item: Judged, claim: str) -> Change:
+def _change(before: Judged | None, item: Judged, claim: str) -> VerdictChange:
     known = {
         "date": item.evidence["finished_utc"], "digest": item.digest, "experiment": item.plan.name, "claim": claim,
         "gpu": device_name(item), "now": item.data["claims"][claim]["status"],
+        "now_word": claim_word(item.data["claims"][claim]),
     }  # fmt: skip
     if before is None:
-        return Change(was="", **known)
+        return VerdictChange(was="", **known)
     older, newer = (each.data["claims"][claim]["cases"] for each in (before, item))
     moved = tuple(case for case in newer if case in older and newer[case]["status"] != older[case]["status"])
     certain = not moved and older.keys() != newer.keys()
-    return Change(
+    return VerdictChange(
         was=before.data["claims"][claim]["status"],
+        was_word=claim_word(before.data["claims"][claim]),
         before=before.digest,
         moved=moved,
         causes=(_other_cases(older, newer),) if certain else _causes(before, item, claim),
@@ -98,11 +131,11 @@ def _other_cases(older: Mapping[str, Any], newer: Mapping[str, Any]) -> str:
 def _causes(older: Judged, newer: Judged, claim: str) -> tuple[str, ...]:
     """What is known to differ: the claim itself, the card, the host, the software, the protocol, the source."""
     said = [f"the claim's {what}" for what in redefined(older.plan, newer.plan, claim)]
-    found = [each for each in differences(older, newer) if each.known and each.path[-1] not in SILENT]
-    said += [CARD if each.path[-1] == "gpu_id" else _told(each) for each in found if each.kind != "source"]
+    changed = [each for each in differences(older, newer) if each.known and each.path[-1] not in SILENT]
+    said += [CARD if each.path[-1] == "gpu_id" else _told(each) for each in changed if each.kind != "source"]
     said += [f"{when} run was cut short" for when, it in (("the older", older), ("this", newer)) if _cut_short(it)]
-    if any(each.path[-1] == "source_digest" for each in found):
-        said.append(f"the lab's source, {_commits(older, newer)}")
+    if _other_source(older, newer):
+        said.append(f"the lab's source ({_diff(older, newer)})")
     return tuple(said)
 
 
@@ -118,7 +151,13 @@ def _cut_short(item: Judged) -> bool:
     return bool(item.evidence["cut_short"])
 
 
-def _commits(older: Judged, newer: Judged) -> str:
+def _other_source(older: Judged, newer: Judged) -> bool:
+    """Whether both sources are known, and differ."""
+    before, after = older.evidence["source_digest"], newer.evidence["source_digest"]
+    return bool(before and after and before != after)
+
+
+def _diff(older: Judged, newer: Judged) -> str:
     """What shows the difference, where both commits are known."""
-    names = [short(item.evidence["commit"])[:7] for item in (older, newer)]
-    return f"git diff {' '.join(names)}" if all(names) else " → ".join(name or "no commit" for name in names)
+    before, after = (short(each.evidence["commit"])[:7] for each in (older, newer))
+    return f"git diff {before} {after}" if before and after else f"{before or 'no commit'} → {after or 'no commit'}"

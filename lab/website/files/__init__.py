@@ -1,1 +1,1 @@
-"""What other programs read of a site: badges, a feed, CSV, JSON Schemas, a sitemap, a manifest."""
+"""What other programs read of a site: CSV, JSON Schemas, a sitemap, a manifest."""

@@ -7,49 +7,216 @@ A value that there is none of is empty; of an experiment that nobody measured, t
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from lab.quantities import COUNTERS
 from lab.website.data.judged import Judged
-from lab.website.files.csv_rows import TABLES
-from lab.website.outputs import Attachment, Gathered
+from lab.website.figure import DataView, Figure, Sentence
+from lab.website.outputs import Attachment, SiteContext
+
+# A table of a page that several runs or publications share, as CSV: the values behind its figures.
+Cell = Figure | Sentence | str | int | bool | None
+UNITLESS = re.compile(r"[^a-z0-9]+")
+NAME = re.compile(r"[a-z0-9_]+")
+
+
+def shown_table(path: str, headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Attachment:
+    """`path` ends in .csv; a heading that ends in ':' stands before the name of the datum.
+
+    One that is a name with a '_' is the column's as it is; any other is that of a column without figures, for what a
+    heading says of units ('do_bench, µs') is true of the page and not of the values, which are in SI units.
+    """
+    cells = [tuple(row) for row in rows]
+    columns = [_column(heading, [row[number] for row in cells]) for number, heading in enumerate(headings)]
+    return Attachment(path=path, content=csv_text(columns, ([_value(cell) for cell in row] for row in cells)))
+
+
+def shown(figure: Figure | None) -> str:
+    """As on the page: of an interval both ends, of which a figure holds but the lower."""
+    return figure.text if figure else ""
+
+
+def _column(heading: str, cells: Sequence[Cell]) -> str:
+    if "_" in heading and NAME.fullmatch(heading):
+        return heading
+    name = UNITLESS.sub("_", heading.lower()).strip("_")
+    datum = next((_datum(figure) for cell in cells if (figure := _figure(cell))), "")
+    return "_".join(filter(None, (name, datum))) if heading.endswith(":") else datum or name
+
+
+def _datum(figure: Figure) -> str:
+    """The last name of its pointer, and the one before where that holds the unit: 'load_stage_seconds'."""
+    *_, before, last = ("", *figure.source.split("/"))
+    return f"{last}_{before}" if before.endswith("_seconds") else last
+
+
+def _figure(cell: Cell) -> Figure | None:
+    """The only figure of a cell."""
+    figures = [part for part in (cell if isinstance(cell, tuple) else (cell,)) if isinstance(part, Figure)]
+    return figures[0] if len(figures) == 1 else None
+
+
+def _value(cell: Cell) -> Any:
+    if figure := _figure(cell):
+        return figure.value
+    if isinstance(cell, tuple):
+        text = "".join(part.text if isinstance(part, Figure) else part for part in cell)
+        return "" if text == "–" else text
+    return "" if cell is None else cell
+
+
+Keys = Mapping[str, Any]  # what tells a row from others, and what its plan says of it
+Column = tuple[str, tuple[str, ...]]  # its name, and the path of its datum; no path where the keys hold it
+
+SCOPES = ("device_cold", "device_warm", "graph", "eager", "device_dirty")
+CASE = ("op", "shape", "dtype", "included", "least_bytes", "flops")
+INTERVAL = ("ratio", "low", "high")
+CALL = ("outcome", "launches", "dram_bytes", *(name for name, counter in COUNTERS.items() if counter.over_call))
+LIMITED = ("device_cold", "graph")
+
+
+def _keys(*names: str) -> list[Column]:
+    return [(name, ()) for name in names]
+
+
+def _of(path: str, names: str | Sequence[str], prefix: str = "") -> list[Column]:
+    """Columns called as their data, after `prefix`. A part of the path in braces is one of the keys."""
+    names = names.split() if isinstance(names, str) else names
+    return [(f"{prefix}_{name}" if prefix else name, (*path.split("/"), name)) for name in names]
+
+
+def _cells(item: Judged) -> Iterator[Keys]:
+    return ({"case": case, "profile": each} for case, cells in item.data["cells"].items() for each in cells)
+
+
+def _claims(item: Judged) -> Iterator[Keys]:
+    for claim in item.plan.claims:
+        for case, verdict in item.data["claims"][claim.name]["cases"].items():
+            yield {
+                "claim": claim.name, "text": claim.text, "headline": claim.name in item.plan.headlines,
+                "subject": claim.subject, "baseline": claim.baseline, "case": case,
+                "sweeps": len(verdict.get("sweep_ratios", ())),
+            }  # fmt: skip
+
+
+def _comparisons(item: Judged) -> Iterator[Keys]:
+    for case, subjects in item.data["against"].items():
+        for subject, baselines in subjects.items():
+            yield from ({"case": case, "subject": subject, "baseline": baseline} for baseline in baselines)
+
+
+def _kernels(seen_by: str) -> Callable[[Judged], Iterator[Keys]]:
+    """The kernels of each cell, as the profiler or the compiler saw them."""
+
+    def rows(item: Judged) -> Iterator[Keys]:
+        for keys in _cells(item):
+            kernels = item.cell(keys["case"], keys["profile"]).get(seen_by, {}).get("kernels", ())
+            yield from ({**keys, "kernel": str(number)} for number in range(len(kernels)))
+
+    return rows
+
+
+def _ceilings(item: Judged) -> Iterator[Keys]:
+    """The memory's by size and scope, then the matrix units' by kind of product; only of what the run measured."""
+    ceilings = item.data["ceilings"] or {}
+    for kind in ("copies", "reads"):
+        for scope, rungs in ceilings.get(kind, {}).items():
+            yield from ({"of": kind, "scope": scope, "group": kind, "within": scope, "number": str(number)}
+                        for number in range(len(rungs)))  # fmt: skip
+    for kind in ceilings.get("matrix", {}):
+        yield {"of": f"products of {kind}", "scope": "device_cold", "group": "matrix", "within": kind, "number": ""}
+
+
+# By name: what it holds, its rows and its columns.
+TABLES: Mapping[str, tuple[str, Callable[[Judged], Iterator[Keys]], Sequence[Column]]] = {
+    "cells": ("every profile at every case", _cells, [
+        *_keys("case"), *_of("cases/{case}", CASE), *_keys("profile"),
+        *_of("cells/{case}/{profile}", "outcome reason sweeps between_sweep_spread bytes_per_second enqueue_seconds "
+             "prepare_seconds peak_memory_bytes launch_bound host_bound worst_absolute_error worst_tolerance_share "
+             "correctness_checks"),
+        *(column for scope in SCOPES for column in _of(f"cells/{{case}}/{{profile}}/scopes/{scope}",
+          "p50_seconds p95_seconds noise_ratio samples void_share", scope)),
+        *_of("limits/{case}/profiles/{profile}", "flops_per_second"),
+        *(column for scope in LIMITED for column in _of(f"limits/{{case}}/profiles/{{profile}}/{scope}",
+          "attained distance_seconds", scope)),
+        *_of("cells/{case}/{profile}/counters", CALL, "ncu"),
+        *_of("cells/{case}/{profile}/traffic", "ratio state reason", "traffic"),
+        *_of("explained/{case}/{profile}", "fastest time_ratio bytes_ratio explained", "beside_fastest"),
+        *_of("searches/{case}/trials/{profile}", "sweeps_ahead", "search"),
+    ]),
+    "claims": ("every verdict", _claims, [
+        *_keys("claim", "text", "headline", "subject", "baseline"),
+        *_of("claims/{claim}", "measure scope threshold expected"), *_of("claims/{claim}", ["status"], "claim"),
+        *_keys("case"), *_of("cases/{case}", CASE[:3]),
+        *_of("claims/{claim}/cases/{case}", ("status", "mark", "reason", *INTERVAL, "subject_bytes", "baseline_bytes")),
+        *_keys("sweeps"),
+        *(column for part in ("end_to_end", "device", "launch")
+          for column in _of(f"splits/{{case}}/{{claim}}/{part}", INTERVAL, part)),
+    ]),
+    "cases": ("problems, their limits, controls, and the GPU meanwhile", lambda item: (
+        {"case": case} for case in item.data["cases"]
+    ), [
+        *_keys("case"), *_of("cases/{case}", CASE), *_of("limits/{case}", "flops_per_byte"),
+        *((f"{scope}_{name}", ("limits", "{case}", "scopes", scope, datum)) for scope in LIMITED
+          for name, datum in (("limit", "limit"), ("limit_seconds", "seconds"))),
+        *_of("controls/{case}", "profile spoiled_share spoiled_because", "control"),
+        *(column for scope in SCOPES
+          for column in _of(f"controls/{{case}}/scopes/{scope}", INTERVAL, f"control_{scope}")),
+        *_of("gpu/{case}", "rounds lowest_spin_hertz lowest_sm_hertz largest_power_watts largest_temperature_celsius "
+             "energy_joules_per_sweep power_capped"),
+    ]),
+    "comparisons": ("every profile against every other", _comparisons, [
+        *_keys("case", "subject", "baseline"), *_of("against/{case}/{subject}/{baseline}", INTERVAL),
+    ]),
+    "kernels": ("kernels as the profiler saw them", _kernels("counters"), [
+        *_keys("case", "profile"), *_of("cells/{case}/{profile}/counters/kernels/{kernel}", (
+            "name", "grid", "block", *COUNTERS, "top_stall", "top_stall_warps", "limiters")),
+    ]),
+    "compiled": ("kernels as Triton compiled them", _kernels("compiled"), [
+        *_keys("case", "profile"), *_of("cells/{case}/{profile}/compiled/kernels/{kernel}",
+                                        "name registers_per_thread spills shared_bytes warps stages code_sha256"),
+    ]),
+    "ceilings": ("what the GPU can do at most", _ceilings, [
+        *_keys("of", "scope"), *_of("ceilings/{group}/{within}/{number}",
+                                    "bytes seconds bytes_per_second peak_share profile flops_per_second"),
+    ]),
+}  # fmt: skip
 
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 # What a spreadsheet takes for the start of a formula; after a semicolon too, which parts fields in many languages.
 FORMULA = re.compile(r"(^\s*|;\s*)(?=[=+\-@＝＋－＠])|^(?=[\t\r\n])")
-ABOUT = {
-    "cells": "every profile at every case",
-    "claims": "every verdict",
-    "cases": "problems, their limits, controls, and the GPU meanwhile",
-    "comparisons": "every profile against every other",
-    "kernels": "kernels as the profiler saw them",
-    "compiled": "kernels as Triton compiled them",
-    "ceilings": "what the GPU can do at most",
-}
 NUMBERS = (float, int, type(None))  # most of every table
 SOURCE = ("device", "machine", "run_id", "evidence_digest")
 
 
-def csv_room(gathered: Gathered) -> Iterator[Attachment]:
+def experiment_csv_files(context: SiteContext) -> Iterator[Attachment]:
     """The tables of every experiment, beside its page."""
-    for item in gathered.current:
+    for item in context.current:
         yield from csv_files(item, f"experiments/{item.plan.name}")
 
 
 def tables_of(item: Judged) -> tuple[tuple[str, str], ...]:
     """The file names of an experiment's tables, and what each holds, for the page that they lie beside."""
-    return tuple((f"{name}.csv", ABOUT[name]) for name in TABLES if _is_written(item, name))
+    return tuple((f"{name}.csv", about) for name, (about, _, _) in TABLES.items() if _is_written(item, name))
 
 
 def csv_files(item: Judged, folder: str, names: Sequence[str] = tuple(TABLES)) -> Iterator[Attachment]:
     """The tables of an experiment that have rows, `cells.csv` and `claims.csv` always."""
     source = _source(item)
     for name in names:
-        columns, rows = TABLES[name]
+        _, rows, columns = TABLES[name]
         if _is_written(item, name):
-            found = ([*row, *source] for row in rows(item))
-            yield Attachment(path=f"{folder}/{name}.csv", content=csv_text((*columns, *SOURCE), found))
+            values = ([*_values(item, keys, columns), *source] for keys in rows(item))
+            yield Attachment(path=f"{folder}/{name}.csv", content=csv_text((*(c for c, _ in columns), *SOURCE), values))
+
+
+def _values(item: Judged, keys: Keys, columns: Sequence[Column]) -> Iterator[Any]:
+    view = DataView(item.data)
+    for name, path in columns:
+        parts = (keys[part[1:-1]] if part[0] == "{" else part for part in path)
+        yield view.value(*filter(None, parts)) if path else keys[name]
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -61,7 +228,7 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _is_written(item: Judged, name: str) -> bool:
-    return name in ("cells", "claims") or next(TABLES[name][1](item), None) is not None
+    return name in ("cells", "claims") or next(iter(TABLES[name][1](item)), None) is not None
 
 
 def _source(item: Judged) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """The answer to an experiment's question in one sentence, and the same claim by claim: found in ten seconds."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from types import SimpleNamespace as View
 
 from lab.definition.asked import asked_over, can_run
 from lab.definition.experiment import CEILINGS
@@ -8,47 +9,29 @@ from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import WEIGHED, Status
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.ceilings import reached
-from lab.website.pages.labels import TITLES, baseline_title, listed, named, profile_title, scope_told, shape_label
+from lab.website.pages.labels import (
+    TITLES,
+    baseline_title,
+    begun,
+    listed,
+    named,
+    profile_title,
+    scope_told,
+    shape_label,
+)
 from lab.website.pages.tallies import supported_at
-from lab.website.pages.verdict_words import claim_mark, verdict_word
+from lab.website.verdict_words import claim_word
 
 MOST_ON_CPU = 3  # claims, where no headline can run there
-MOST_WITH_INTERVALS = 2  # headline claims; of more, the sentence would be too long to read
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class End:
-    """The case with the smallest or the largest ratio of a claim."""
-
-    case: str
-    shape: str
-    ratio: Figure | None
-    interval: Figure | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Glance:
-    """One headline claim: its verdict, effect, interval, baseline and scope."""
-
-    claim: str
-    subject: str
-    baseline: str
-    operator: str
-    status: str
-    mark: str
-    claimed: str  # 'faster than fused PyTorch by 2 % or more'
-    tally: Sentence
-    scope: str
-    ends: tuple[End, ...]  # the smallest and the largest ratio, or the only one
-
-
-def glances(item: Judged, ledger: Ledger) -> tuple[Glance, ...]:
+def glances(item: Judged, view: DataView) -> tuple[View, ...]:
     """The headline claims; none where no run has been published."""
     if not item.evidence:
         return ()
-    return tuple(_glance(item, claim, ledger) for claim in leading(item))
+    return tuple(_glance(item, claim, view) for claim in leading(item))
 
 
 def leading(item: Judged) -> tuple[PlannedClaim, ...]:
@@ -62,8 +45,8 @@ def leading(item: Judged) -> tuple[PlannedClaim, ...]:
     return tuple(dict.fromkeys(claim for claim in able if claim in headlines) or dict.fromkeys(able))[:MOST_ON_CPU]
 
 
-def answer(item: Judged, ledger: Ledger) -> Sentence:
-    """Where, and how each headline claim came out."""
+def answer(item: Judged, view: DataView) -> Sentence:
+    """How each headline claim came out, and then where that was measured; intervals stand in the table below it."""
     if not item.evidence:
         return ("No run of this experiment has been published yet.",)
     claims = {claim.name: claim for claim in item.plan.claims}
@@ -71,54 +54,62 @@ def answer(item: Judged, ledger: Ledger) -> Sentence:
     if item.on_cpu:
         headlines = list(leading(item)) or headlines
     scopes = dict.fromkeys(scope_words(claim, item.on_cpu) for claim in headlines)
-    if left := _left(item, ledger):
-        return (f"{where(item, tuple(scopes))}: ", *left)
-    opening = _opening(item, ledger)
-    brief = len(headlines) > MOST_WITH_INTERVALS or bool(opening)
-    parts: list[Figure | str] = [f"{where(item, tuple(scopes))}: ", *opening]
+    place = f". Measured {where(item, tuple(scopes))}."
+    if shorter := _left(item, view) or _opening(item, view):
+        return (*_begun(list(shorter)), place)
+    parts: list[Figure | str] = []
     for index, claim in enumerate(headlines):
         before = headlines[index - 1] if index else None
         again = before is not None and (before.subject, before.measure) == (claim.subject, claim.measure)
         again = again and not operator_of(item, claim)
         parts.append(", " if again else "; " if index else "")
-        parts.extend(_outcome(item, claim, ledger, again=again, brief=brief))
-    return (*parts, ".")
+        parts.extend(_outcome(item, claim, view, again=again))
+    return (*_begun(parts), place)
 
 
-def _opening(item: Judged, ledger: Ledger) -> Sentence:
-    """What answers the question before any headline claim does: what a GPU reaches, how often a lab's test is right."""
-    if item.plan.name == CEILINGS and ledger.value("ceilings"):
-        return (*reached(ledger), "; ")
-    known, right = ledger.figure("counts", "known"), ledger.figure("counts", "right")
+def _begun(parts: Sequence[Figure | str]) -> Sentence:
+    """With a capital, but for what is written small: 'torch.compile'."""
+    said = [part for part in parts if part != ""]
+    first = said[0]
+    return (begun(first) if isinstance(first, str) else first, *said[1:])
+
+
+def _opening(item: Judged, view: DataView) -> Sentence:
+    """What answers better than headline claims do: what a GPU reaches, how often the lab's test is right."""
+    if item.plan.name == CEILINGS and view.value("ceilings"):
+        return reached(view)
+    known, right = view.figure("counts", "known"), view.figure("counts", "right")
     if known and right:
-        return (right, " of the ", known, " claims whose right verdict is known beforehand came out so; ")
+        return (right, " of the ", known, " claims whose right verdict is known beforehand came out so")
     return ()
 
 
-def _left(item: Judged, ledger: Ledger) -> Sentence:
+def _left(item: Judged, view: DataView) -> Sentence:
     """Of published speed-ups that were measured again: what is left of them against the fastest other profile."""
-    measured = ledger.value("replication", "measured") or {}
+    measured = view.value("replication", "measured") or {}
     by_operator: dict[str, dict[str, float]] = {}
     for case in item.plan.cases:
         if "over_rival" in measured.get(case.name, {}):
-            found = by_operator.setdefault(TITLES.get(case.op, case.op), {})
-            found[case.name] = measured[case.name]["over_rival"]["ratio"]
+            by_case = by_operator.setdefault(TITLES.get(case.op, case.op), {})
+            by_case[case.name] = measured[case.name]["over_rival"]["ratio"]
     parts: list[Figure | str] = []
-    for operator, found in by_operator.items():
-        ends = dict.fromkeys((min(found, key=lambda case: found[case]), max(found, key=lambda case: found[case])))
-        ratios = [ledger.ratio("replication", "measured", case, "over_rival") or "" for case in ends]
+    for operator, by_case in by_operator.items():
+        ends = dict.fromkeys(
+            (min(by_case, key=lambda case: by_case[case]), max(by_case, key=lambda case: by_case[case]))
+        )
+        ratios = [view.figure("replication", "measured", case, "over_rival", "ratio") or "" for case in ends]
         span = [ratios[0], " to ", ratios[1]] if len(ratios) > 1 else ratios
         parts += [
-            ", " if parts else "against the fastest other profile the kernels ran ",
+            ", " if parts else "Against the fastest other implementation the kernels ran ",
             *span,
             f" as fast ({operator})",
         ]
-    return (*parts, ".") if parts else ()
+    return tuple(parts)
 
 
 def where(item: Judged, scopes: tuple[str, ...]) -> str:
-    """'On one NVIDIA H100, in GPU time with nothing cached': of what an answer speaks."""
-    return "On this machine's CPU" if item.on_cpu else f"On one {item.machine['gpu']}, {' and '.join(scopes)}"
+    """'on one NVIDIA H100, in GPU time with nothing cached': of what an answer speaks."""
+    return "on this machine's CPU" if item.on_cpu else f"on one {item.machine['gpu']}, {' and '.join(scopes)}"
 
 
 def scope_words(claim: PlannedClaim, on_cpu: bool) -> str:
@@ -129,8 +120,8 @@ def scope_words(claim: PlannedClaim, on_cpu: bool) -> str:
 def operator_of(item: Judged, claim: PlannedClaim) -> str:
     """What a claim is about, where other headlines compare profiles of the same names at other operators."""
     claims = {each.name: each for each in item.plan.claims}
-    told = (*_titles(item, claim), claim.measure)
-    alike = [name for name in item.plan.headlines if (*_titles(item, claims[name]), claims[name].measure) == told]
+    compared = (*_titles(item, claim), claim.measure)
+    alike = [name for name in item.plan.headlines if (*_titles(item, claims[name]), claims[name].measure) == compared]
     ops = {case.name: case.op for case in item.plan.cases}
     names = dict.fromkeys(TITLES.get(ops[case], ops[case]) for case in claim.cases)
     return listed(tuple(names)) if len(alike) > 1 else ""
@@ -141,24 +132,22 @@ def _titles(item: Judged, claim: PlannedClaim) -> tuple[str, str]:
     return named(profile_title(item, claim.subject)), named(baseline_title(item, claim))
 
 
-def _outcome(item: Judged, claim: PlannedClaim, ledger: Ledger, *, again: bool, brief: bool) -> Sentence:
-    """One headline claim. `again`: the subject was named just before; `brief`: without intervals."""
+def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) -> Sentence:
+    """One headline claim. `again`: the subject was named just before."""
     path = ("claims", claim.name)
     subject, baseline = _titles(item, claim)
     operator = operator_of(item, claim)
     about = f"for {operator}, " if operator else ""
-    ends = _ends(item, claim, ledger)
+    ends = _ends(item, claim, view)
     if not ends and claim.measure == "traffic":
-        if ledger.value(*path, "status") == Status.REJECTED:
+        if view.value(*path, "status") == Status.REJECTED:
             return (f"the claim about the bytes that {subject} moves was rejected",)
         return (f"the bytes that {subject} moves could not be judged",)
     if not ends:
-        if ledger.value(*path, "status") == Status.REJECTED:
+        if view.value(*path, "status") == Status.REJECTED:
             return (f"{about}the claim that “{subject}” beats {baseline} was rejected",)
         return (f"{about}{subject} could not be judged against {baseline}",)
-    span = _span(ends, brief=brief)
-    tally = _tally(claim, ledger)
-    verdict: Sentence = (" (", *(tally[:5] if brief else tally), ")")
+    span, verdict = _span(ends), _tally(claim, view)
     if claim.measure == "speedup":
         ran = "" if again else f"{about}{subject} ran "
         return (ran, *span, f" as fast as {baseline}", *verdict)
@@ -167,73 +156,71 @@ def _outcome(item: Judged, claim: PlannedClaim, ledger: Ledger, *, again: bool, 
     return (f"{baseline} moved ", *span, f" the bytes of {subject}", *verdict)
 
 
-def _tally(claim: PlannedClaim, ledger: Ledger) -> Sentence:
-    """'supported at 3 of 3 cases', and 'refuted: supported at 1 of 3 cases'."""
-    status = ledger.value("claims", claim.name, "status")
-    word = verdict_word(status, claim_mark(ledger.value("claims", claim.name)))
-    return ("" if status == Status.SUPPORTED else f"{word}: ", *supported_at(claim.name, ledger))
+def _tally(claim: PlannedClaim, view: DataView) -> Sentence:
+    """' at all 3 cases', and ' (tie: holds at 1 of 3 cases)'."""
+    claim_data = view.value("claims", claim.name)
+    supported, judged, ties = (view.figure("claims", claim.name, name) for name in ("supported", "judged", "ties"))
+    noun = " case" if judged and judged.value == 1 else " cases"
+    if claim_data["status"] == Status.SUPPORTED and supported and judged and supported.value == judged.value:
+        return (" at all ", judged, noun) if judged.value != 1 and judged.value != 2 else (" at ", judged, noun)
+    if claim_data["status"] in (Status.INCONCLUSIVE, Status.RERUN_NOISE):
+        return (f" ({claim_word(claim_data)})",)
+    word = "" if claim_data["status"] == Status.SUPPORTED else f"{claim_word(claim_data)}: "
+    words: Sentence = (f" ({word}holds at ", supported or "none", " of ", judged or "no", noun)
+    return (*words, ", a tie at ", ties, ")") if ties and ties.value and supported and judged else (*words, ")")
 
 
-def _span(ends: tuple[End, ...], *, brief: bool) -> Sentence:
-    """'1.18× [1.17, 1.19] to 1.53× [1.51, 1.55]'; one of the two where they read alike."""
-    told = [(end.ratio, " ", end.interval) if end.interval and not brief else (end.ratio,) for end in ends]
-    texts = [[part if isinstance(part, str) else part.text for part in each if part] for each in told]
-    parts: list[Figure | str] = []
-    for number, each in enumerate(told if texts[0] != texts[-1] else told[:1]):
-        parts += [" to "] if number else []
-        parts += [part for part in each if part]
-    return tuple(parts)
+def _span(ends: tuple[View, ...]) -> Sentence:
+    """'1.18× to 1.53×'; one of the two where they read alike."""
+    ratios = [end.ratio for end in ends if end.ratio]
+    return (ratios[0],) if ratios[0].text == ratios[-1].text else (ratios[0], " to ", ratios[-1])
 
 
-def _ends(item: Judged, claim: PlannedClaim, ledger: Ledger) -> tuple[End, ...]:
+def _ends(item: Judged, claim: PlannedClaim, view: DataView) -> tuple[View, ...]:
     """The smallest and the largest ratio of the cases that could be judged, or the only one; else of the noisy ones."""
     path = ("claims", claim.name, "cases")
-    held = {case: ledger.value(*path, case) or {} for case in claim.cases}
-    found = {case: each["ratio"] for case, each in held.items() if each.get("status") in WEIGHED and "ratio" in each}
-    if not found:  # what is too noisy to call was measured all the same, and its verdict stands beside it
-        noisy = {case: each for case, each in held.items() if each.get("status") == Status.RERUN_NOISE}
-        found = {case: each["ratio"] for case, each in noisy.items() if each.get("ratio") is not None}
-    if not found:
+    verdicts = {case: view.value(*path, case) or {} for case in claim.cases}
+    ratios = {
+        case: each["ratio"] for case, each in verdicts.items() if each.get("status") in WEIGHED and "ratio" in each
+    }
+    if not ratios:  # what is too noisy to call was measured all the same, and its verdict stands beside it
+        noisy = {case: each for case, each in verdicts.items() if each.get("status") == Status.RERUN_NOISE}
+        ratios = {case: each["ratio"] for case, each in noisy.items() if each.get("ratio") is not None}
+    if not ratios:
         return ()
     shapes = {case.name: shape_label(case) for case in item.plan.cases}
-    chosen = dict.fromkeys((min(found, key=lambda case: found[case]), max(found, key=lambda case: found[case])))
+    chosen = dict.fromkeys((min(ratios, key=lambda case: ratios[case]), max(ratios, key=lambda case: ratios[case])))
     return tuple(
-        End(
+        View(
             case=case,
             shape=shapes[case],
-            ratio=_ratio(claim, (*path, case), ledger),
-            interval=_interval(claim, (*path, case), ledger) if claim.measure == "speedup" else None,
+            ratio=_ratio(claim, (*path, case), view),
+            interval=_interval(claim, (*path, case), view) if claim.measure == "speedup" else None,
         )
         for case in chosen
     )
 
 
-def _ratio(claim: PlannedClaim, path: tuple[str, ...], ledger: Ledger) -> Figure | None:
-    found = ledger.value(*path)
+def _ratio(claim: PlannedClaim, path: tuple[str, ...], view: DataView) -> Figure | None:
+    verdict = view.value(*path)
     if claim.measure == "speedup":
-        return ledger.figure(
-            *path, "ratio", show=lambda v: format.brief_ratio(v, found["low"], found["high"], claim.threshold)
+        return view.figure(
+            *path, "ratio", show=lambda v: format.brief_ratio(v, verdict["low"], verdict["high"], claim.threshold)
         )
-    return ledger.figure(*path, "ratio", show=format.times if claim.baseline else format.tenths_of_percent)
+    return view.figure(*path, "ratio", show=format.times if claim.baseline else format.tenths_of_percent)
 
 
-def _interval(claim: PlannedClaim, path: tuple[str, ...], ledger: Ledger) -> Figure | None:
-    high = ledger.value(*path, "high")
-    return ledger.figure(*path, "low", show=lambda low: format.brief_interval(low, high, claim.threshold))
+def _interval(claim: PlannedClaim, path: tuple[str, ...], view: DataView) -> Figure | None:
+    high = view.value(*path, "high")
+    return view.figure(*path, "low", show=lambda low: format.brief_interval(low, high, claim.threshold))
 
 
-def _glance(item: Judged, claim: PlannedClaim, ledger: Ledger) -> Glance:
+def _glance(item: Judged, claim: PlannedClaim, view: DataView) -> View:
     subject, baseline = _titles(item, claim)
-    ends = _ends(item, claim, ledger)
-    return Glance(
-        claim=claim.name,
-        subject=subject,
-        baseline=baseline,
-        operator=operator_of(item, claim),
-        status=ledger.value("claims", claim.name, "status"),
-        mark=claim_mark(ledger.value("claims", claim.name)),
-        claimed=asked_over(claim, baseline),
-        tally=_tally(claim, ledger),
-        scope=scope_words(claim, item.on_cpu),
-        ends=ends,
-    )
+    ends = _ends(item, claim, view)
+    return View(
+        claim=claim.name, subject=subject, baseline=baseline, operator=operator_of(item, claim),
+        status=view.value("claims", claim.name, "status"), word=claim_word(view.value("claims", claim.name)),
+        mark=view.value("claims", claim.name, "mark"), claimed=asked_over(claim, baseline),
+        tally=supported_at(claim.name, view), scope=scope_words(claim, item.on_cpu), ends=ends,
+    )  # fmt: skip

@@ -1,15 +1,56 @@
 """Where the evidence ends: what it holds for, what it does not show, what was left out and why."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace as View
 
-from lab.definition.plan import PlannedCase
+from lab.definition.experiment import CEILINGS
+from lab.definition.plan import METRIC_SETS, PlannedCase
 from lab.verdict.statistics import per_cent
-from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.figure import DataView, Sentence
 from lab.website.pages.labels import TITLES, case_label, listed, shape_label
-from lab.website.pages.views import Boundary
+
+# What measures a run again: exactly the options that it was given, as its plan and its evidence have them.
+RUN_ID = "<run-id>"
+TUNED = "LAB_TUNED"  # lab.kernels.tuned.VARIABLE, by a name that needs no PyTorch; not empty with --with-tuned
+
+
+def live_command(shown: Judged) -> str:
+    """What measures one experiment again as its run did; of what was never measured, what measures it at all."""
+    return _command([shown.plan.name], _options([shown]))
+
+
+def run_command(run: Sequence[Judged]) -> str:
+    """What measures the whole run again. The ceilings come with any other experiment, and are named only alone."""
+    named = [item for item in run if item.plan.name != CEILINGS] or run
+    return _command([item.plan.name for item in named], _options(named, whole=True))
+
+
+def _command(names: Sequence[str], options: Iterator[str]) -> str:
+    return " ".join(("./scripts/benchmark", "--run-id", RUN_ID, "--experiment", *names, *options))
+
+
+def _options(named: Sequence[Judged], whole: bool = False) -> Iterator[str]:
+    shown = named[0]
+    evidence = shown.evidence
+    if not evidence:
+        return
+    flags = {case.only_with for case in shown.plan.included_cases}
+    if shown.on_cpu:
+        yield "--device cpu"
+    yield f"--sweeps {evidence['sweeps']}"
+    if any(item.plan.cases_chosen_by_name for item in named):
+        yield " ".join(("--cases", *(case.name for item in named for case in item.plan.included_cases)))
+    else:
+        yield from (f"--include-{flag}" for flag in evidence["include"] if whole or flag in flags)
+    if shown.machine["environment"].get(TUNED):
+        yield "--with-tuned"
+    if evidence["profiling"]:
+        full = evidence["metric_set"] != METRIC_SETS[0]
+        yield f"--with-profiling {evidence['metric_set']}" if full else "--with-profiling"
+    if evidence["instruments"]:
+        yield "--with-instruments"
+
 
 RUN_TO_RUN = (
     "How much another run, machine or compilation would vary: an interval speaks for the processes of this run."
@@ -21,11 +62,11 @@ TRAFFIC_PASS = (
 )
 
 
-def boundary(shown: Judged, ledger: Ledger) -> Boundary:
+def boundary(shown: Judged, view: DataView) -> View:
     plan, machine = shown.plan, shown.machine
     authored: tuple[Sentence, ...] = tuple((limit,) for limit in plan.does_not_show)
     if not shown.evidence:
-        return Boundary(holds_for=(), does_not_show=authored, not_measured=(), excluded=())
+        return View(holds_for=(), does_not_show=authored, not_measured=(), excluded=())
     versions = f"torch {machine['torch']}, triton {machine['triton']}"
     driver = f", driver {machine['driver']}, CUDA {machine['cuda']}" if machine["device"] == "cuda" else ""
     holds: list[Sentence] = [
@@ -38,17 +79,26 @@ def boundary(shown: Judged, ledger: Ledger) -> Boundary:
     if any("subject_bytes" in verdict for verdict in verdicts):
         holds.append((TRAFFIC_PASS,))
     not_measured: list[Sentence] = [
-        (f"{case_label(case)}: not part of this run (--include-{case.only_with}).",)
-        for case in plan.cases
-        if not case.included
+        (f"{case_label(case)}: not part of this run ({case.option}).",) for case in plan.cases if not case.included
     ]
+    not_measured += _without_hardware(shown)
     not_measured += [("Other GPUs, other data types, other shapes, other versions.",)]
-    return Boundary(
+    return View(
         holds_for=tuple(holds),
-        does_not_show=(*authored, *_eager(shown, ledger), (RUN_TO_RUN,)),
+        does_not_show=(*authored, *_eager(shown, view), (RUN_TO_RUN,)),
         not_measured=tuple(not_measured),
-        excluded=_excluded(shown, ledger),
+        excluded=_excluded(shown, view),
     )
+
+
+def _without_hardware(shown: Judged) -> Iterator[Sentence]:
+    """What a run on a GPU leaves out where it measures no ceilings, or is not profiled."""
+    if shown.on_cpu or shown.plan.name == CEILINGS:
+        return
+    if shown.data["limits"] is None:
+        yield (f"How far from the hardware's limit a call is: the run has no {CEILINGS} beside it.",)
+    if not any(shown.cell(case.name, profile.name).get("traffic") for case, profile in shown.plan.cells()):
+        yield ("DRAM traffic and counters: the profiler counted none in this run (--with-profiling).",)
 
 
 def boundary_line(shown: Judged) -> str:
@@ -68,7 +118,8 @@ def _cases(cases: Sequence[PlannedCase]) -> str:
         dtypes = shapes.setdefault(TITLES.get(case.op, case.op), {})
         dtypes.setdefault(case.dtype, []).append("×".join(map(str, case.shape)))
     return "; ".join(
-        f"{operator} " + "; ".join(f"in {dtype}: {', '.join(found)}" for dtype, found in dtypes.items())
+        f"{operator} "
+        + "; ".join(f"in {dtype}: {', '.join(shapes_of_dtype)}" for dtype, shapes_of_dtype in dtypes.items())
         for operator, dtypes in shapes.items()
     )
 
@@ -82,21 +133,21 @@ def _scope_sentence(shown: Judged) -> str:
     )
 
 
-def _eager(shown: Judged, ledger: Ledger) -> tuple[Sentence, ...]:
+def _eager(shown: Judged, view: DataView) -> tuple[Sentence, ...]:
     """What an eager caller gets of the headline's speed-up, where no claim says so."""
     if any(claim.scope == "eager" for claim in shown.plan.claims):
         return ()
-    found = [
+    ratios = [
         (ratio["ratio"], (case, claim))
-        for case, claims in (ledger.value("splits") or {}).items()
+        for case, claims in (view.value("splits") or {}).items()
         for claim, parts in claims.items()
         if (ratio := parts["end_to_end"])
     ]
-    if not found:
+    if not ratios:
         return ()
     least, most = (
-        ledger.figure("splits", *place, "end_to_end", "ratio", show=lambda v: f"{v:.2f}×") or ""
-        for _, place in (min(found), max(found))
+        view.figure("splits", *place, "end_to_end", "ratio", show=lambda v: f"{v:.2f}×") or ""
+        for _, place in (min(ratios), max(ratios))
     )
     return (
         (
@@ -106,87 +157,36 @@ def _eager(shown: Judged, ledger: Ledger) -> tuple[Sentence, ...]:
     )  # fmt: skip
 
 
-def _excluded(shown: Judged, ledger: Ledger) -> tuple[Sentence, ...]:
+def _excluded(shown: Judged, view: DataView) -> tuple[Sentence, ...]:
     """Cells without a time, grouped by reason; samples that were void; lines that were damaged."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for case, profile in shown.plan.cells():
         cell = shown.cell(case.name, profile.name)
         if cell["outcome"] != "measured" or cell["reason"]:
             reasons.setdefault((cell["outcome"], cell["reason"]), []).append(f"{profile.title} at {shape_label(case)}")
-    found: list[Sentence] = [
+    sentences: list[Sentence] = [
         (f"{'; '.join(names)}: {outcome}, {reason.rstrip('.')}.",) for (outcome, reason), names in reasons.items()
     ]
     for case in shown.plan.included_cases:
-        if ledger.value("controls", case.name, "spoiled_share"):
-            because = ", ".join(ledger.value("controls", case.name, "spoiled_because"))
-            spoiled = ledger.figure("controls", case.name, "spoiled_share", show=per_cent)
-            found.append((f"{shape_label(case)}: ", spoiled or "", " of the rounds, for all profiles: ",
+        if view.value("controls", case.name, "spoiled_share"):
+            because = ", ".join(view.value("controls", case.name, "spoiled_because"))
+            spoiled = view.figure("controls", case.name, "spoiled_share", show=per_cent)
+            sentences.append((f"{shape_label(case)}: ", spoiled or "", " of the rounds, for all profiles: ",
                           f"{because}."))  # fmt: skip
     for case in shown.plan.included_cases:
-        for blind in ledger.value("gpu", case.name, "blind") or ():
+        for blind in view.value("gpu", case.name, "blind") or ():
             if not shown.on_cpu:
-                found.append((f"{shape_label(case)}: the GPU's state is not known throughout: {blind}.",))
+                sentences.append((f"{shape_label(case)}: the GPU's state is not known throughout: {blind}.",))
     starved = [
         (case, profile) for case, profile in shown.plan.cells() if shown.cell(case.name, profile.name).get("void_share")
     ]
     if starved:
         worst = max(starved, key=lambda pair: shown.cell(pair[0].name, pair[1].name)["void_share"])
-        share = ledger.figure("cells", worst[0].name, worst[1].name, "void_share", show=lambda v: per_cent(v, 1))
-        found.append(
+        share = view.figure("cells", worst[0].name, worst[1].name, "void_share", show=lambda v: per_cent(v, 1))
+        sentences.append(
             ("Samples that the GPU reached before the host had enqueued them are void; at most ",
              share or "", f" of a cell ({worst[1].title} at {shape_label(worst[0])}).")
         )  # fmt: skip
     damages = shown.evidence.get("damages", {})
-    found += [(f"Journal line {number}: {damages[number]}.",) for number in sorted(damages, key=int)]
-    return tuple(found)
-
-
-def provenance(shown: Judged, ledger: Ledger) -> tuple[tuple[str, Sentence], ...]:
-    evidence, machine = shown.evidence, shown.machine
-    if not evidence:
-        return ()
-    variables = ", ".join(f"{name}={value}" for name, value in sorted(machine["environment"].items()))
-    return (
-        ("Run", (evidence["run_id"],)),
-        ("Measured", (f"{evidence['started_utc']} to {evidence['finished_utc'] or 'unfinished'}",)),
-        *((("Cut short", (evidence["cut_short"],)),) if evidence["cut_short"] else ()),
-        ("Commit measured", (evidence["commit"] or "not known",)),
-        ("Source digest", (evidence["source_digest"],)),
-        ("Plan digest", (evidence["plan_digest"],)),
-        ("Evidence digest", (shown.digest or "a preview: not published",)),
-        *(_gpu(machine, ledger) if machine["device"] == "cuda" else ()),
-        ("CPU", (f"{machine['cpu']}, {machine['cpu_count']} cores",)),
-        ("torch / triton", (f"{machine['torch']} / {machine['triton'] or '–'}",)),
-        ("Liger / quack", (f"{machine['liger'] or 'not installed'} / {machine['quack'] or 'not installed'}",)),
-        ("Python / OS", (f"{machine['python']} / {machine['os']}",)),
-        ("Variables", (variables or "none of those recorded",)),
-        ("Policy", (f"version {evidence['policy_version_of_run']} when measured",)),
-    )
-
-
-def _gpu(machine: Mapping[str, Any], ledger: Ledger) -> tuple[tuple[str, Sentence], ...]:
-    def told(name: str, show: Callable[[Any], str]) -> Figure | str:
-        return ledger.figure("machine", name, show=show) or "not known"
-
-    return (
-        ("GPU", (f"{machine['gpu']}, compute capability {machine['compute_capability']}, "
-                 f"{machine['multiprocessors']} SMs",)),
-        ("Clock's floors", _floors(ledger)),
-        ("Memory", (told("memory_bytes", format.gibibytes), ", L2 ", told("l2_bytes", format.mebibytes))),
-        ("Peak bandwidth", (told("peak_bytes_per_second", lambda v: f"{v / 1e9:.0f} GB/s"),
-                            " (memory clock × bus width)")),
-        ("Power limit", (told("power_limit_watts", lambda v: f"{v:.0f} W"),)),
-        ("ECC / MIG / persistence", (f"{machine['ecc']} / {machine['mig']} / {machine['persistence']}",)),
-        ("Driver / CUDA", (f"{machine['driver']} / {machine['cuda']}",)),
-        ("Nsight Compute", (machine["ncu"] or "not installed",)),
-    )  # fmt: skip
-
-
-def _floors(ledger: Ledger) -> Sentence:
-    """What the clock reads at least, as the median of the processes."""
-    kernel, events = (
-        ledger.figure("evidence", f"median_{name}_seconds", show=lambda v: f"{format.microseconds(v)} µs")
-        for name in ("launch_floor", "empty")
-    )
-    told: Sentence = (kernel or "not known", " for a kernel that does nothing")
-    return (*told, ", ", events, " for two events with nothing between them") if events and events.value else told
+    sentences += [(f"Journal line {number}: {damages[number]}.",) for number in sorted(damages, key=int)]
+    return tuple(sentences)

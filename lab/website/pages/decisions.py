@@ -2,191 +2,127 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from types import SimpleNamespace as View
+from typing import Any
+
+from markdown_it import MarkdownIt
 
 from lab.website import format
 from lab.website.addresses import run_folder, verdict_folder
 from lab.website.decisions import (
     GATED,
     WORST_FIRST,
+    ClaimEvidence,
     Decision,
     Freshness,
-    Held,
     Review,
-    Standing,
+    SupportStanding,
     freshness,
     machines,
     shared_cases,
 )
-from lab.website.figure import Figure, Ledger, Sentence
-from lab.website.files.shown_tables import Cell, shown, shown_table
-from lab.website.outputs import Document, Gathered, Output
+from lab.website.figure import DataView, Figure, Sentence
+from lab.website.files.csv_tables import Cell, shown, shown_table
+from lab.website.outputs import Document, Output, SiteContext
 from lab.website.pages.labels import case_label
-from lab.website.wording.markdown import prose_html
+from lab.website.verdict_words import FRESHNESS, case_word, claim_word
 
-# What a record says, in the order of the page, by the headings it may stand under. Those marked are asked of each.
+# Markdown that somebody wrote → HTML that can be read and followed, and does nothing else.
+# To a place of this site, or over the web; never a script, data, a file or another host by its name alone.
+HARMLESS = re.compile(r"https?://|(?![/\\]{2})[^:/?#]*(?:[/?#]|$)", re.IGNORECASE)
+
+
+class _Reader(MarkdownIt):
+    def validateLink(self, url: str) -> bool:
+        return HARMLESS.match(url) is not None
+
+
+def prose_html(text: str) -> str:
+    """CommonMark without raw HTML, pictures, or links that leave the web."""
+    return str(_Reader("commonmark", {"html": False}).disable("image").render(text))
+
+
+# Where a section of a record stands (first, then the evidence, then, and the rest), the headings it may have, and
+# whether it is asked of each record.
 SECTIONS = (
-    ("outcome", ("Decision", "Decision outcome"), True),
-    ("reversal", ("What would reverse it",), True),
-    ("context", ("Context", "Context and problem statement"), True),
-    ("drivers", ("Decision drivers", "Drivers"), False),
-    ("options", ("Options considered", "Considered options"), True),
-    ("consequences", ("Consequences",), True),
+    ("first", "outcome", ("Decision", "Decision outcome"), True),
+    ("then", "reversal", ("When it would change", "What would reverse it"), True),
+    ("rest", "context", ("Context", "Context and problem statement"), True),
+    ("rest", "drivers", ("Decision drivers", "Drivers"), False),
+    ("rest", "options", ("Options considered", "Considered options"), True),
+    ("rest", "consequences", ("Consequences",), True),
 )
 COLUMNS = (
     "experiment", "claim", "expects", "freshness", "case",
     "verdict_then", "ratio_then", "interval_then", "verdict_now", "ratio_now", "interval_now",
 )  # fmt: skip
+# What the evidence under a decision says today, the best first.
+STATES = (
+    (FRESHNESS["fresh"], "Every claim still has the expected verdict, at the speed-up it had."),
+    (FRESHNESS["drifted"], "Every claim still has the expected verdict, but a speed-up has left its interval."),
+    (FRESHNESS["expired"], "The review date has passed, or the evidence is of software that the decision is not for."),
+    (FRESHNESS["challenged"], "A claim no longer has the expected verdict."),
+    (FRESHNESS["orphaned"], "No experiment makes the claim any more."),
+)
 HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Section:
-    """`html` is empty where the record does not say."""
-
-    anchor: str
-    title: str
-    html: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Value:
-    """What one run says of a claim. `href` and `data` are relative to the decision's page; empty where not at hand."""
-
-    status: str
-    mark: str
-    span: Sentence  # the smallest and the largest ratio over its cases
-    digest: str
-    href: str
-    data: str
-    machine: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseRow:
-    case: str
-    href: str
-    then: tuple[Figure | None, Figure | None]  # ratio and interval
-    then_status: str
-    now: tuple[Figure | None, Figure | None]
-    now_status: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SupportView:
-    """One claim that a decision rests on: as expected, when decided, and now."""
-
-    experiment: str
-    claim: str
-    text: str
-    href: str  # empty where no experiment makes the claim any more
-    expects: str
-    pinned: str  # the beginning of the digest, or empty
-    then: Value | None
-    now: Value | None
-    elsewhere: Value | None  # what the experiment's page shows, where that is of another GPU model
-    freshness: str
-    why: str
-    cases: tuple[CaseRow, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DecisionRow:
-    """A decision in a list."""
-
-    slug: str
-    number: str
-    title: str
-    status: str
-    freshness: str  # empty where it is closed: nobody follows it any more
-    date: str
-    review_by: str
-    claims: int
-    acknowledged: str
-    why: tuple[str, ...]  # what of its claims is not as it was
-    attention: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReviewView:
-    """A look at the record after it was decided. `href` leads to the run; empty in a preview."""
-
-    date: str
-    says: str
-    evidence: str
-    href: str
-    standing: str  # how many of its claims were as expected then
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DecisionPage:
-    row: DecisionRow
-    deciders: str
-    machines: tuple[str, ...]  # what its evidence was measured on
-    software: tuple[tuple[str, str], ...]
-    supersedes: DecisionRow | None
-    superseded_by: tuple[DecisionRow, ...]
-    sections: tuple[Section, ...]
-    supports: tuple[SupportView, ...]
-    reviews: tuple[ReviewView, ...]  # the oldest first
-
-
-def decision_pages(gathered: Gathered) -> Iterator[Output]:
+def decision_pages(context: SiteContext) -> Iterator[Output]:
     """decisions/index.html and its table, and a page for each record."""
-    rows = decision_rows(gathered)
-    yield Document(path="decisions/index.html", template="decisions.html", view={"rows": rows})
+    rows = decision_rows(context)
+    yield Document(path="decisions/index.html", template="decisions.html", view={"rows": rows, "states": STATES})
     yield shown_table(
         "decisions/decisions.csv",
         ("decision", "title", "status", "freshness", "date", "review_by", "claims", "why"),
         ((r.slug, r.title, r.status, r.freshness, r.date, r.review_by, r.claims, "; ".join(r.why)) for r in rows),
     )
     by_slug = {row.slug: row for row in rows}
-    for decision, found in gathered.decisions:
-        page = DecisionPage(
-            row=by_slug[decision.slug],
-            deciders=", ".join(decision.deciders),
-            machines=machines(found),
-            software=tuple(decision.software.items()),
-            supersedes=by_slug.get(decision.supersedes),
-            superseded_by=tuple(
-                by_slug[other.slug] for other, _ in gathered.decisions if other.supersedes == decision.slug
-            ),
-            sections=_sections(decision.body),
-            supports=tuple(support_view(standing, preview=bool(gathered.label)) for standing in found),
-            reviews=tuple(_review(review, found, preview=bool(gathered.label)) for review in decision.reviewed),
-        )
-        yield Document(path=f"decisions/{decision.slug}/index.html", template="decision.html", view={"decision": page})
-        cells = (_cells(support, row) for support in page.supports for row in support.cases)
+    preview = bool(context.label)
+    for decision, rested_on in context.decisions:
+        supports = tuple(support_view(standing, preview) for standing in rested_on)
+        view = {
+            "row": by_slug[decision.slug],
+            "decision": decision,
+            "machines": machines(rested_on),
+            "supersedes": by_slug.get(decision.supersedes),
+            "superseded_by": [by_slug[o.slug] for o, _ in context.decisions if o.supersedes == decision.slug],
+            "sections": _sections(decision.body),
+            "supports": supports,
+            "reviews": tuple(_review(review, rested_on, preview) for review in decision.reviewed),
+        }
+        yield Document(path=f"decisions/{decision.slug}/index.html", template="decision.html", view=view)
+        cells = (_cells(support, row) for support in supports for row in support.cases)
         yield shown_table(f"decisions/{decision.slug}/cases.csv", COLUMNS, cells)
 
 
-def _review(review: Review, found: Sequence[Standing], preview: bool) -> ReviewView:
-    held = [(standing.support.expects, seen) for standing in found if (seen := standing.at(review.evidence))]
-    expected = sum(seen.status == expects for expects, seen in held)
-    return ReviewView(
+def _review(review: Review, supports: Sequence[SupportStanding], preview: bool) -> View:
+    """A look at the record after it was decided. `href` leads to the run; empty in a preview."""
+    reviewed = [(standing.support.expects, seen) for standing in supports if (seen := standing.at(review.evidence))]
+    expected = sum(seen.status == expects for expects, seen in reviewed)
+    return View(
         date=review.date.isoformat(),
         says=review.says,
         evidence=review.evidence[:12],
-        href=f"../../{run_folder(held[0][1].judged.digest)}/index.html" if held and not preview else "",
-        standing=f"{expected} of {len(found)} claims came out as expected",
+        href=f"../../{run_folder(reviewed[0][1].judged.digest)}/index.html" if reviewed and not preview else "",
+        standing=f"{expected} of {len(supports)} claims came out as expected.",
     )
 
 
-def _cells(support: SupportView, row: CaseRow) -> tuple[Cell, ...]:
+def _cells(support: View, row: View) -> tuple[Cell, ...]:
     claim = support.experiment, support.claim, support.expects, support.freshness, row.case
     (ratio_then, then), (ratio_now, now) = row.then, row.now
     return *claim, row.then_status, ratio_then, shown(then), row.now_status, ratio_now, shown(now)
 
 
-def decision_rows(gathered: Gathered) -> tuple[DecisionRow, ...]:
+def decision_rows(context: SiteContext) -> tuple[View, ...]:
     """Every decision, the worst freshness first, and last those that nobody follows any more."""
-    ordered = sorted(gathered.decisions, key=lambda pair: (pair[0].closed, WORST_FIRST.index(freshness(pair[1]))))
-    return tuple(_row(decision, found) for decision, found in ordered)
+    ordered = sorted(context.decisions, key=lambda pair: (pair[0].closed, WORST_FIRST.index(freshness(pair[1]))))
+    return tuple(_row(decision, supports) for decision, supports in ordered)
 
 
-def _row(decision: Decision, found: Sequence[Standing]) -> DecisionRow:
-    state = None if decision.closed else freshness(found)
-    return DecisionRow(
+def _row(decision: Decision, supports: Sequence[SupportStanding]) -> View:
+    state = None if decision.closed else freshness(supports)
+    return View(
         slug=decision.slug,
         number=decision.slug.partition("-")[0],
         title=decision.title,
@@ -194,49 +130,54 @@ def _row(decision: Decision, found: Sequence[Standing]) -> DecisionRow:
         freshness=state or "",
         date=decision.date.isoformat(),
         review_by=decision.review_by.isoformat(),
-        claims=len(found),
+        claims=len(supports),
         acknowledged=decision.acknowledged if state in GATED else "",  # else there is nothing to acknowledge
-        why=_why(found, state) if state else (),
+        why=_why(supports, state) if state else (),
         attention=state not in (None, Freshness.FRESH),
     )
 
 
-def _why(found: Sequence[Standing], state: Freshness) -> tuple[str, ...]:
+def _why(supports: Sequence[SupportStanding], state: Freshness) -> tuple[str, ...]:
     """Claim by claim where somebody has to answer for it; else what they have in common."""
-    those = [standing for standing in found if standing.freshness is state]
+    those = [standing for standing in supports if standing.freshness is state]
     if state in GATED:
-        return tuple(f"{s.support.experiment}/{s.support.claim} {s.why}" for s in those)
+        return tuple(f"{s.support.experiment}/{s.support.claim}: {s.why}" for s in those)
     if state is Freshness.DRIFTED:
-        return (f"{len(those)} of {len(found)} claims: the verdict holds, at another value than when it was decided",)
+        return (f"{len(those)} of {len(supports)} claims hold at a speed-up other than when it was decided",)
     return tuple(dict.fromkeys(standing.why for standing in those if standing.why))
 
 
-def _sections(body: str) -> tuple[Section, ...]:
-    """In the order of the page; what stands under other headings follows, and what stands under none leads."""
+def _sections(body: str) -> dict[str, tuple[View, ...]]:
+    """What the record says before and after the evidence; empty `html` where it does not say what is asked of each.
+
+    What stands under no heading leads; what stands under other headings follows at the end.
+    """
     preface, *parts = HEADING.split(body)
     written = dict(zip(parts[::2], parts[1::2], strict=True))
-    found = [Section(anchor="summary", title="", html=prose_html(preface.strip()))] if preface.strip() else []
-    for anchor, titles, asked in SECTIONS:
+    placed = {"first": [_section("summary", "", preface)] if preface.strip() else [], "then": [], "rest": []}
+    for place, anchor, titles, asked in SECTIONS:
         title = next((title for title in titles if title in written), titles[0])
         if asked or title in written:
-            found.append(Section(anchor=anchor, title=title, html=prose_html(written.pop(title, "").strip())))
-    found += [
-        Section(anchor=f"more-{number}", title=title, html=prose_html(text.strip()))
-        for number, (title, text) in enumerate(written.items(), start=1)
-    ]
-    return tuple(found)
+            placed[place].append(_section(anchor, title, written.pop(title, "")))
+    placed["rest"] += [_section(f"more-{n}", title, text) for n, (title, text) in enumerate(written.items(), start=1)]
+    return {place: tuple(sections) for place, sections in placed.items()}
 
 
-def support_view(standing: Standing, preview: bool) -> SupportView:
+def _section(anchor: str, title: str, text: str) -> View:
+    return View(anchor=anchor, title=title, html=prose_html(text.strip()))
+
+
+def support_view(standing: SupportStanding, preview: bool) -> View:
+    """One claim that a decision rests on: as expected, when decided, and now."""
     support, now, then = standing.support, standing.now, standing.then
     page = f"../../experiments/{support.experiment}/"
     pinned = _folder(then, preview) if then else ""
     here = _folder(now, preview) if now and standing.elsewhere else page
-    held = now or then
-    return SupportView(
+    evidence = now or then
+    return View(
         experiment=support.experiment,
         claim=support.claim,
-        text=held.text if held else "",
+        text=evidence.text if evidence else "",
         href=f"{page}index.html#claim-{support.claim}" if now else "",
         expects=support.expects,
         pinned=support.evidence[:12],
@@ -249,78 +190,84 @@ def support_view(standing: Standing, preview: bool) -> SupportView:
     )
 
 
-def _folder(held: Held, preview: bool) -> str:
+def _folder(claim: ClaimEvidence, preview: bool) -> str:
     """Where the verdicts of a published run stand; empty in a preview, which has no other runs."""
-    return "" if preview else f"../../{verdict_folder(held.judged.digest, held.judged.plan.name)}/"
+    return "" if preview else f"../../{verdict_folder(claim.judged.digest, claim.judged.plan.name)}/"
 
 
-def _value(held: Held, other: Held | None, folder: str) -> Value:
-    """Without figures where there is no folder to point into. `other`: what it stands beside."""
-    return Value(
-        status=held.status,
-        mark=held.data["mark"],
-        span=_span(held, other) if folder else (),
-        digest=held.judged.digest[:12],
-        href=f"{folder}index.html#claim-{held.claim}" if folder else "",
+def _value(claim: ClaimEvidence, other: ClaimEvidence | None, folder: str) -> View:
+    """What one run says of a claim; without figures where there is no folder to point into.
+
+    `other`: what it stands beside. `span`: the smallest and the largest ratio over the cases.
+    """
+    return View(
+        status=claim.status,
+        word=claim_word(claim.data),
+        mark=claim.data["mark"],
+        span=_span(claim, other) if folder else (),
+        digest=claim.judged.digest[:12],
+        href=f"{folder}index.html#claim-{claim.claim}" if folder else "",
         data=f"{folder}data.json" if folder else "",
-        machine=held.judged.machine_name,
+        machine=claim.judged.machine_name,
     )
 
 
-def _span(held: Held, other: Held | None) -> Sentence:
+def _span(claim: ClaimEvidence, other: ClaimEvidence | None) -> Sentence:
     """The smallest and the largest ratio, of the cases that both sides could judge where there are two."""
-    ratios = {case: found["ratio"] for case in _compared_cases(held, other) if (found := held.data["cases"][case])}
+    ratios = {case: claim.data["cases"][case]["ratio"] for case in shared_cases(other or claim, claim)}
     if not ratios:
         return ()
-    least, most = (_end(held, pick(ratios, key=lambda case: ratios[case])) for pick in (min, max))
+    least, most = (_end(claim, pick(ratios, key=lambda case: ratios[case])) for pick in (min, max))
     return (least,) if least.text == most.text else (least, " to ", most)
 
 
-def _compared_cases(held: Held, other: Held | None) -> tuple[str, ...]:
-    return shared_cases(other or held, held)
+def _end(claim: ClaimEvidence, case: str) -> Figure:
+    show = format.times if claim.data["measure"] == "traffic" else _times
+    ratio = DataView(claim.judged.data).end(claim.claim, "cases", case, "ratio", show=show)
+    assert ratio is not None, "a case that was judged has a ratio"
+    return ratio
 
 
-def _end(held: Held, case: str) -> Figure:
-    show = format.times if held.data["measure"] == "traffic" else _thousandths
-    found = Ledger(held.judged.data).end(held.claim, "cases", case, "ratio", show=show)
-    assert found is not None, "a case that was judged has a ratio"
-    return found
+def _times(ratio: float) -> str:
+    return f"{format.significant(ratio, 3)}×"
 
 
-def _thousandths(ratio: float) -> str:
-    return f"{ratio:.3f}×"
-
-
-def _cases(now: Held | None, then: Held | None, linked: bool) -> tuple[CaseRow, ...]:
+def _cases(now: ClaimEvidence | None, then: ClaimEvidence | None, linked: bool) -> tuple[View, ...]:
     """Every case of either; in the order of the newer. `linked`: the experiment's page shows the newer."""
-    names = dict.fromkeys(case for held in (now, then) if held for case in held.data["cases"])
-    labels = {
-        case.name: case_label(case) for held in (then, now) if held for case in held.judged.plan.cases
-    }  # the newer's name for a case wins
+    names = dict.fromkeys(case for claim in (now, then) if claim for case in claim.data["cases"])
+    # The newer's name for a case wins.
+    labels = {each.name: case_label(each) for claim in (then, now) if claim for each in claim.judged.plan.cases}
     return tuple(
-        CaseRow(
+        View(
             case=labels[name],
             href=f"../../experiments/{now.judged.plan.name}/index.html#case-{name}"
             if linked and now and name in now.data["cases"]
             else "",
             then=_compared(then, name),
-            then_status=_status(then, name),
+            then_status=_verdict(then, name).get("status", ""),
+            then_word=_word(then, name),
             now=_compared(now, name),
-            now_status=_status(now, name),
+            now_status=_verdict(now, name).get("status", ""),
+            now_word=_word(now, name),
         )
         for name in names
     )
 
 
-def _compared(held: Held | None, case: str) -> tuple[Figure | None, Figure | None]:
-    if held is None or held.data["cases"].get(case, {}).get("ratio") is None:
+def _compared(claim: ClaimEvidence | None, case: str) -> tuple[Figure | None, Figure | None]:
+    """Ratio and interval."""
+    if claim is None or _verdict(claim, case).get("ratio") is None:
         return None, None
-    ledger, path = Ledger(held.judged.data), ("claims", held.claim, "cases", case)
-    if held.data["measure"] == "traffic":
-        return ledger.figure(*path, "ratio", show=format.times), None
-    return ledger.ratio(*path), ledger.interval(*path)
+    view, path = DataView(claim.judged.data), ("claims", claim.claim, "cases", case)
+    if claim.data["measure"] == "traffic":
+        return view.figure(*path, "ratio"), None
+    return view.ratio(*path), view.interval(*path)
 
 
-def _status(held: Held | None, case: str) -> str:
-    found: Mapping[str, str] = held.data["cases"].get(case, {}) if held else {}
-    return found.get("status", "")
+def _verdict(claim: ClaimEvidence | None, case: str) -> Mapping[str, Any]:
+    return claim.data["cases"].get(case, {}) if claim else {}
+
+
+def _word(claim: ClaimEvidence | None, case: str) -> str:
+    verdict = _verdict(claim, case)
+    return case_word(verdict, claim.data["measure"]) if claim and verdict else ""

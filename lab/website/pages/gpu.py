@@ -1,95 +1,31 @@
 """A model of GPU: what it is, what it reaches beside what is printed of it, and which evidence it gave."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from functools import partial
+from types import SimpleNamespace as View
 
 from lab.website import format
 from lab.website.addresses import experiment_folder, gpu_folder, run_folder
-from lab.website.data.differences import GPU
+from lab.website.data.comparison import GPU
 from lab.website.data.judged import Judged
-from lab.website.data.outline import Outline, PastOutline
-from lab.website.data.shelf import Held, Shelf, shelf
-from lab.website.figure import Figure, Ledger
-from lab.website.files.shown_tables import shown_table
-from lab.website.outputs import Attachment, Document, Gathered, Output, Sheaf
+from lab.website.figure import DataView, Figure
+from lab.website.files.csv_tables import shown_table
+from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
 from lab.website.pages.ceilings import KINDS
-from lab.website.pages.machine import Fact, field_figure
+from lab.website.pages.machine import field_figure
 from lab.website.pages.outline import outlines
-from lab.website.pages.tallies import StatusCount, status_counts
+from lab.website.pages.tallies import status_counts
 
 ASIDE = ("device", "gpu", "gpu_id")  # told by the page itself, or different from card to card
 MOST_LISTED = 100  # experiments; all are on the front page
 WORKS = (("copies", "copy"), ("reads", "read"))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CeilingRun:
-    """What one run measured of the GPU: a figure a column; `data` is where they point."""
-
-    run_id: str
-    folder: str
-    data: str
-    figures: tuple[Figure | None, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ceilings:
-    """By run, newest first; `printed` are the datasheet's, in the same columns, and `shares` the newest run's."""
-
-    columns: tuple[str, ...]
-    runs: tuple[CeilingRun, ...]
-    printed: tuple[Figure | None, ...]
-    shares: tuple[tuple[str, Figure], ...]  # of the datasheet's peaks, by what was reached
-    source: str
-    data: str  # where the last two point
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GpuRun:
-    run_id: str
-    folder: str
-    data: str
-    date: str
-    card: Figure | None
-    driver: Figure | None
-    torch: Figure | None
-    triton: Figure | None
-    floor: Figure | None
-    experiments: int
-    counts: tuple[StatusCount, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CurrentRow:
-    """An experiment whose page shows evidence of this GPU."""
-
-    slug: str
-    title: str
-    question: str
-    date: str
-    counts: tuple[StatusCount, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GpuPage:
-    """`data` is where the facts point: the newest run's."""
-
-    name: str
-    data: str
-    facts: tuple[Fact, ...]
-    cards: tuple[str, ...]
-    ceilings: Ceilings | None
-    runs: tuple[GpuRun, ...]
-    current: tuple[CurrentRow, ...]
-    more: int  # how many such experiments are not listed
-
-
-def gpu_pages(gathered: Gathered) -> Iterator[Sheaf]:
+def gpu_pages(context: SiteContext) -> Iterator[PageGroup]:
     """A page for each model, of the first experiment of each of its runs and the outlines of all others."""
-    held = outlines(gathered)
-    models: dict[str, dict[str, list[tuple[Held, PastOutline]]]] = {}
-    for each, past in zip(shelf(gathered.published).held, held.published, strict=True):
+    outlined = outlines(context)
+    models: dict[str, dict[str, list[tuple[Judged, View]]]] = {}
+    for each, past in zip(context.published, outlined.published, strict=True):
         if not past.on_cpu:
             runs = models.setdefault(gpu_folder(past.machine["gpu"]), {})
             runs.setdefault(past.digest, []).append((each, past))
@@ -99,16 +35,16 @@ def gpu_pages(gathered: Gathered) -> Iterator[Sheaf]:
         counts = [status_counts(past.counts for _, past in run) for run in newest_first]
         sizes = [len(run) for run in newest_first]
         name = newest_first[0][0][1].machine["gpu"]
-        current = [_current(item) for item in held.current if item.gpu == name]
+        current = [_current(item) for item in outlined.current if item.gpu == name]
         listed, more = current[:MOST_LISTED], max(0, len(current) - MOST_LISTED)
-        yield Sheaf(
+        yield PageGroup(
             name=folder,
-            shows=[[each.key for each in first], repr(counts), sizes, list(map(asdict, listed)), more],
-            make=partial(_pages, folder, Shelf(first), counts, sizes, listed, more),
+            shows=[[each.key for each in first], repr(counts), sizes, repr(listed), more],
+            make=partial(_pages, folder, first, counts, sizes, listed, more),
         )
 
 
-def _tables(page: GpuPage, folder: str) -> Iterator[Attachment]:
+def _tables(page: View, folder: str) -> Iterator[Attachment]:
     if ceilings := page.ceilings:
         rows = [(run.run_id, *run.figures) for run in ceilings.runs] + [("datasheet", *ceilings.printed)]
         headings = ("run", *(f"{column.partition(',')[0]}:" for column in ceilings.columns))
@@ -122,34 +58,28 @@ def _tables(page: GpuPage, folder: str) -> Iterator[Attachment]:
 def _pages(
     folder: str,
     first: Sequence[Judged],
-    counts: Sequence[tuple[StatusCount, ...]],
+    counts: Sequence[tuple[View, ...]],
     sizes: Sequence[int],
-    current: Sequence[CurrentRow],
+    current: Sequence[View],
     more: int,
 ) -> Iterator[Output]:
     """`first`: the first experiment of each run, newest run first, with what is counted of all of the run."""
-    runs = tuple(_run(item, size, told) for item, size, told in zip(first, sizes, counts, strict=True))
+    runs = tuple(_run(item, size, claims) for item, size, claims in zip(first, sizes, counts, strict=True))
     page = _page(first, runs, current, more)
     yield Document(path=f"{folder}/index.html", template="gpu.html", view={"gpu": page})
     yield from _tables(page, folder)
 
 
-def _page(first: Sequence[Judged], runs: tuple[GpuRun, ...], current: Sequence[CurrentRow], more: int) -> GpuPage:
+def _page(first: Sequence[Judged], runs: tuple[View, ...], current: Sequence[View], more: int) -> View:
     newest = first[0]
-    return GpuPage(
-        name=newest.machine["gpu"],
-        data=_data(newest),
-        facts=_facts(newest),
-        cards=tuple(sorted({item.machine["gpu_id"] for item in first})),
-        ceilings=_ceilings(first),
-        runs=runs,
-        current=tuple(current),
-        more=more,
-    )
+    return View(
+        name=newest.machine["gpu"], data=_data(newest), facts=_facts(newest), ceilings=_ceilings(first), runs=runs,
+        current=tuple(current), more=more,
+    )  # fmt: skip
 
 
-def _current(item: Outline) -> CurrentRow:
-    return CurrentRow(
+def _current(item: View) -> View:
+    return View(
         slug=item.name,
         title=item.title,
         question=item.question,
@@ -162,34 +92,34 @@ def _data(item: Judged) -> str:
     return f"../../{run_folder(item.digest)}/{experiment_folder(item.plan.name)}/data.json"
 
 
-def _facts(newest: Judged) -> tuple[Fact, ...]:
-    ledger = Ledger(newest.data)
-    found = ((name, field_figure(ledger, ("machine", field))) for field, name in GPU.items() if field not in ASIDE)
-    return tuple(Fact(name=name, value=value) for name, value in found if value)
+def _facts(newest: Judged) -> tuple[View, ...]:
+    view = DataView(newest.data)
+    facts = ((name, field_figure(view, ("machine", field))) for field, name in GPU.items() if field not in ASIDE)
+    return tuple(View(name=name, value=value) for name, value in facts if value)
 
 
-def _ceilings(first: Sequence[Judged]) -> Ceilings | None:
+def _ceilings(first: Sequence[Judged]) -> View | None:
     """None where no run on this GPU measured them."""
-    held = [item for item in first if item.data["ceilings"]]
-    if not held:
+    measured = [item for item in first if item.data["ceilings"]]
+    if not measured:
         return None
-    newest = Ledger(held[0].data)
-    kinds = list(dict.fromkeys(kind for item in held for kind in item.data["ceilings"]["matrix"]))
-    return Ceilings(
+    newest = DataView(measured[0].data)
+    kinds = list(dict.fromkeys(kind for item in measured for kind in item.data["ceilings"]["matrix"]))
+    return View(
         columns=tuple(_columns(kinds)),
         runs=tuple(
-            CeilingRun(
+            View(
                 run_id=item.evidence["run_id"],
                 folder=f"../../{run_folder(item.digest)}",
                 data=_data(item),
-                figures=_row(Ledger(item.data), kinds),
+                figures=_row(DataView(item.data), kinds),
             )
-            for item in held
+            for item in measured
         ),
         printed=_printed(newest, kinds),
         shares=_shares(newest, kinds),
         source=newest.value("ceilings", "datasheet", "source") or "",
-        data=_data(held[0]),
+        data=_data(measured[0]),
     )
 
 
@@ -199,61 +129,50 @@ def _columns(kinds: Sequence[str]) -> Iterator[str]:
     yield "Empty kernel, µs"
 
 
-def _largest(ledger: Ledger, work: str) -> tuple[str, ...]:
+def _largest(view: DataView, work: str) -> tuple[str, ...]:
     """Of the largest copy, or read, with nothing cached: no cache can have helped it."""
-    rungs = ledger.value("ceilings", work, "device_cold") or ()
+    rungs = view.value("ceilings", work, "device_cold") or ()
     return ("ceilings", work, "device_cold", str(len(rungs) - 1)) if rungs else ("ceilings", work)
 
 
-def _row(ledger: Ledger, kinds: Sequence[str]) -> tuple[Figure | None, ...]:
+def _row(view: DataView, kinds: Sequence[str]) -> tuple[Figure | None, ...]:
     return (
         *(
-            ledger.figure(*_largest(ledger, work), "bytes_per_second", show=format.terabytes_per_second)
+            view.figure(*_largest(view, work), "bytes_per_second", show=format.terabytes_per_second)
             for work, _ in WORKS
         ),
-        *(
-            ledger.figure("ceilings", "matrix", kind, "flops_per_second", show=format.teraflops_per_second)
-            for kind in kinds
-        ),
-        ledger.figure("ceilings", "launch_floor_seconds", show=format.microseconds),
+        *(view.figure("ceilings", "matrix", kind, "flops_per_second") for kind in kinds),
+        view.figure("ceilings", "launch_floor_seconds"),
     )
 
 
-def _printed(ledger: Ledger, kinds: Sequence[str]) -> tuple[Figure | None, ...]:
+def _printed(view: DataView, kinds: Sequence[str]) -> tuple[Figure | None, ...]:
     sheet = ("ceilings", "datasheet")
     return (
-        *(ledger.figure(*sheet, "bytes_per_second", show=format.terabytes_per_second) for _ in WORKS),
-        *(ledger.figure(*sheet, "flops_per_second", kind, show=format.teraflops_per_second) for kind in kinds),
+        *(view.figure(*sheet, "bytes_per_second", show=format.terabytes_per_second) for _ in WORKS),
+        *(view.figure(*sheet, "flops_per_second", kind, show=format.teraflops_per_second) for kind in kinds),
         None,
     )
 
 
-def _shares(ledger: Ledger, kinds: Sequence[str]) -> tuple[tuple[str, Figure], ...]:
-    places = [(f"a {name}", _largest(ledger, work)) for work, name in WORKS]
+def _shares(view: DataView, kinds: Sequence[str]) -> tuple[tuple[str, Figure], ...]:
+    places = [(f"a {name}", _largest(view, work)) for work, name in WORKS]
     places += [(f"{KINDS.get(kind, kind)} products", ("ceilings", "matrix", kind)) for kind in kinds]
-    found = ((name, ledger.figure(*path, "peak_share", show=_percent)) for name, path in places)
-    return tuple((name, share) for name, share in found if share)
+    shares = ((name, view.figure(*path, "peak_share", show=_percent)) for name, path in places)
+    return tuple((name, share) for name, share in shares if share)
 
 
 def _percent(share: float) -> str:
     return f"{format.share(share)} %"
 
 
-def _run(first: Judged, size: int, counts: tuple[StatusCount, ...]) -> GpuRun:
-    ledger = Ledger(first.data)
+def _run(first: Judged, size: int, counts: tuple[View, ...]) -> View:
+    view = DataView(first.data)
     card, driver, torch, triton = (
-        field_figure(ledger, ("machine", field)) for field in ("gpu_id", "driver", "torch", "triton")
+        field_figure(view, ("machine", field)) for field in ("gpu_id", "driver", "torch", "triton")
     )
-    return GpuRun(
-        run_id=first.evidence["run_id"],
-        folder=f"../../{run_folder(first.digest)}",
-        data=_data(first),
-        date=format.minute(first.evidence["finished_utc"]),
-        card=card,
-        driver=driver,
-        torch=torch,
-        triton=triton,
-        floor=ledger.figure("evidence", "median_launch_floor_seconds", show=format.microseconds),
-        experiments=size,
-        counts=counts,
-    )
+    return View(
+        run_id=first.evidence["run_id"], folder=f"../../{run_folder(first.digest)}", data=_data(first),
+        date=format.minute(first.evidence["finished_utc"]), card=card, driver=driver, torch=torch, triton=triton,
+        floor=view.figure("evidence", "median_launch_floor_seconds"), experiments=size, counts=counts,
+    )  # fmt: skip

@@ -1,15 +1,14 @@
-"""Every kernel of every profiled call, as the profiler's own pass saw it, in words."""
+"""Every kernel of every profiled call of a case, as the profiler's own pass saw it, and what Triton compiled."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lab.definition.plan import PlannedCase, PlannedProfile
+from lab.quantities import COUNTERS, heading_of
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import Figure, Ledger, Sentence, pointer
-from lab.website.pages.compiled import compiled_rows
-from lab.website.pages.hardware_views import KernelRow, KernelsSection, ProfiledCall, ProfiledCase
-from lab.website.pages.labels import case_label
+from lab.website.figure import DataView, Figure, Sentence
+from lab.website.table import Code, Fold, PageTable, Soft, Strong, TableRow, Words, numbers, words
 
 # What Nsight Compute's names of stalls and limits mean.
 STALLS = {
@@ -34,87 +33,95 @@ STALLS = {
 }
 DETAILED_SINCE = 4  # the schema that has room for limits of occupancy, caches, pipes, stalls and what was compiled
 LIMITS = {"shared_mem": "shared memory"}
+HASH_DIGITS = 12
+NO_DETAILS = "Not measured in this run: allowed occupancy, L2 hits, throughput of SMs and tensor pipe, and stalls."
+COUNTED = tuple(name for name, counter in COUNTERS.items() if counter.shown)
+SHOWN = {"shared_bytes": format.kilobytes}
+COMPILED = ("registers_per_thread", "spills", "shared_bytes", "warps", "stages")
 
 
-def kernels_section(shown: Judged, ledger: Ledger) -> KernelsSection | None:
-    """None where the run has neither counters nor anything that Triton compiled."""
-    cases = [_case(shown, case, ledger) for case in shown.plan.included_cases]
-    held = tuple(case for case in cases if case.calls or case.compiled)
-    if not held:
+def kernels_fold(shown: Judged, case: PlannedCase, view: DataView) -> Fold | None:
+    """None where the profiler counted nothing of the case and Triton compiled nothing for it."""
+    counted = _counted(shown, case, view)
+    compiled = tuple(row for profile in shown.plan.profiles_of(case) for row in _compiled(case, profile, view))
+    tables = [counted] if counted else []
+    if compiled:
+        heads = (*words("Implementation", "Kernel"), *numbers("Registers", "Spills", "Shared, kB", "Warps", "Stages"),
+                 *words("Configuration", "Code"), *numbers("Compiling, s", "Tuning, s"))  # fmt: skip
+        caption = ("What Triton compiled, by its own metadata. Code is the beginning of a hash of what it generated.",)
+        tables.append(
+            PageTable(label="What Triton compiled", heads=heads, rows=compiled, caption=caption, kind="kernels")
+        )
+    if not tables:
         return None
-    place = _profiled(shown)
-    path = ("cells", *place, "counters") if place else ()
-    return KernelsSection(
-        about=_about(ledger, path) if path else (),
-        report_sha256=ledger.value(*path, "report_sha256") if path else "",
-        detailed=shown.evidence.get("schema_of_run", 0) >= DETAILED_SINCE,
-        cases=held,
-    )
+    detailed = shown.evidence.get("schema_of_run", 0) >= DETAILED_SINCE
+    lead: Words = (
+        "Counters explain and never time: they come from a pass of their own, in which each kernel is stopped, "
+        "replayed and counted. ", *_about(shown, case, view), "" if detailed else f" {NO_DETAILS}",
+    )  # fmt: skip
+    return Fold(id="kernels", title="Kernels as the profiler saw them", lead=lead, tables=tuple(tables))
 
 
-def _case(shown: Judged, case: PlannedCase, ledger: Ledger) -> ProfiledCase:
-    planned = shown.plan.profiles_of(case)
-    return ProfiledCase(
-        name=case.name,
-        label=case_label(case),
-        calls=tuple(call for profile in planned if (call := _call(shown, case, profile, ledger))),
-        compiled=tuple(row for profile in planned for row in compiled_rows(case, profile, ledger)),
-    )
+def _counted(shown: Judged, case: PlannedCase, view: DataView) -> PageTable | None:
+    rows: list[TableRow] = []
+    for profile in shown.plan.profiles_of(case):
+        counters = shown.cell(case.name, profile.name).get("counters")
+        if counters is None:
+            continue
+        path = ("cells", case.name, profile.name, "counters")
+        if not counters["kernels"]:
+            kind = f" ({counters['blocker']})" if counters["blocker"] else ""
+            why = f"{counters['outcome']}{kind}: {counters['reason']}"
+            rows.append(TableRow(kind="group", cells=((profile.title, ": ", Strong((why,))),)))
+            continue
+        rows.append(TableRow(kind="group", cells=((profile.title, Soft(essentials(case, profile, view))),)))
+        rows += [_kernel(view, (*path, "kernels", str(number))) for number in range(len(counters["kernels"]))]
+        if len(counters["kernels"]) > 1:
+            name: Words = (f"all {len(counters['kernels'])} kernels", Soft(("sums, and means of percentages",)))
+            rows.append(TableRow(kind="total", cells=(name, *_figures(view, path), ())))
+    heads = (*words("Kernel"), *numbers(*map(heading_of, COUNTED)), *words("Warps mostly"))
+    return PageTable(label="Kernels", kind="kernels", heads=heads, rows=tuple(rows)) if rows else None
 
 
-def is_profiled(shown: Judged) -> bool:
-    """Whether the profiler counted any kernel of the experiment."""
-    return _profiled(shown) is not None
+def _kernel(view: DataView, path: tuple[str, ...]) -> TableRow:
+    kernel: Mapping[str, Any] = view.value(*path)
+    name: Words = (Code(kernel["name"]), Soft((f"{_size(kernel['grid'])} blocks of {_size(kernel['block'])}",)))
+    limiters = " and ".join(_told(LIMITS, limit) for limit in kernel["limiters"])
+    return TableRow(cells=(name, *_figures(view, path, limiters), (_told(STALLS, kernel["top_stall"]) or "–",)))
 
 
-def _profiled(shown: Judged) -> tuple[str, str] | None:
-    """A cell whose kernels were counted; what it tells of the pass holds for all."""
-    places = ((case.name, profile.name) for case in shown.plan.cases for profile in shown.plan.profiles)
-    return next((place for place in places if shown.cell(*place).get("counters", {}).get("kernels")), None)
+def _figures(view: DataView, path: tuple[str, ...], limiters: str = "") -> Iterator[Words]:
+    """Under `path`: of a kernel, or of the call, which has no registers of its own."""
+    for key in COUNTED:
+        figure = view.figure(*path, key)
+        yield (figure, Soft((limiters,))) if limiters and figure and key.startswith("theoretical") else (figure,)
 
 
-def _about(ledger: Ledger, path: tuple[str, ...]) -> Sentence:
+def _about(shown: Judged, case: PlannedCase, view: DataView) -> Sentence:
     """Who counted, under what conditions, and how large the report is."""
-    counters = ledger.value(*path)
+    counters_of = [
+        (profile.name, shown.cell(case.name, profile.name).get("counters")) for profile in shown.plan.profiles
+    ]
+    profile, counters = next(((name, each) for name, each in counters_of if each and each["kernels"]), ("", None))
+    if counters is None:
+        return ()
     caches = "emptied the caches before each kernel" if counters["cache_control"] == "all" else "left the caches alone"
     clocks = "left the clocks alone" if counters["clock_control"] == "none" else "held the clocks at their base"
     metrics = "the lab's chosen metrics" if counters["metric_set"] == "chosen" else "its full set of metrics"
-    size = ledger.figure(*path, "report_bytes", show=format.megabytes) if counters["report_bytes"] else None
+    path = ("cells", case.name, profile, "counters", "report_bytes")
+    size = view.figure(*path, show=format.megabytes) if counters["report_bytes"] else None
+    sha = f" Its SHA-256: {counters['report_sha256']}." if counters["report_sha256"] else ""
     report: Sentence = (" Its report has ", size, " MB.") if size else ()
-    return (f"Nsight Compute {counters['ncu']} counted {metrics}, {caches} and {clocks}.", *report)
+    return (f"Nsight Compute {counters['ncu']} counted {metrics}, {caches} and {clocks}.", *report, sha)
 
 
-def _call(shown: Judged, case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> ProfiledCall | None:
-    counters = shown.cell(case.name, profile.name).get("counters")
-    if counters is None:
-        return None
-    path, at = ("cells", case.name, profile.name, "counters"), pointer("cells", case.name, profile.name)
-    if not counters["kernels"]:
-        kind = f" ({counters['blocker']})" if counters["blocker"] else ""
-        blocked = f"{counters['outcome']}{kind}: {counters['reason']}"
-        return ProfiledCall(
-            at=at, profile=profile.title, blocked=blocked, essentials=("no counters",), kernels=(), total=None
-        )
-    numbers = range(len(counters["kernels"]))
-    rows = tuple(_kernel(ledger, (*path, "kernels", str(number))) for number in numbers)
-    several = len(rows) > 1
-    return ProfiledCall(
-        at=at,
-        profile=profile.title,
-        blocked="",
-        essentials=essentials(case, profile, ledger),
-        kernels=rows,
-        total=_row(ledger, path, name=f"all {len(rows)} kernels") if several else None,
-    )
-
-
-def essentials(case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> Sentence:
+def essentials(case: PlannedCase, profile: PlannedProfile, view: DataView) -> Sentence:
     """'1 kernel, 1.00× the least bytes, 81.5 % DRAM, 93.2 % occupancy', as far as it was counted."""
     path = ("cells", case.name, profile.name)
-    launches = ledger.figure(*path, "counters", "launches")
-    ratio = ledger.figure(*path, "traffic", "ratio", show=format.times)
-    dram = ledger.figure(*path, "counters", "dram_percent", show=format.percent)
-    occupancy = ledger.figure(*path, "counters", "occupancy_percent", show=format.percent)
+    launches = view.figure(*path, "counters", "launches")
+    ratio = view.figure(*path, "traffic", "ratio")
+    dram = view.figure(*path, "counters", "dram_percent")
+    occupancy = view.figure(*path, "counters", "occupancy_percent")
     parts: list[Figure | str] = [launches or "–", " kernel" if launches and launches.value == 1 else " kernels"]
     parts += [", ", ratio, " the least bytes"] if ratio else []
     parts += [", ", dram, " % DRAM"] if dram else []
@@ -122,40 +129,26 @@ def essentials(case: PlannedCase, profile: PlannedProfile, ledger: Ledger) -> Se
     return tuple(parts)
 
 
-def _kernel(ledger: Ledger, path: tuple[str, ...]) -> KernelRow:
-    kernel: Mapping[str, Any] = ledger.value(*path)
-    return _row(
-        ledger,
-        path,
-        name=kernel["name"],
-        launch=f"{_size(kernel['grid'])} blocks of {_size(kernel['block'])}",
-        limiter=" and ".join(_words(LIMITS, limit) for limit in kernel["limiters"]),
-        stall=_words(STALLS, kernel["top_stall"]),
-    )
-
-
-def _row(
-    ledger: Ledger, path: tuple[str, ...], *, name: str, launch: str = "", limiter: str = "", stall: str = ""
-) -> KernelRow:
-    """The figures under `path`: of a kernel, or of the call, which has no registers of its own."""
-    return KernelRow(
-        at=pointer(*path),
-        name=name,
-        launch=launch,
-        duration=ledger.figure(*path, "duration_seconds", show=format.microseconds),
-        read=ledger.figure(*path, "dram_read_bytes", show=format.megabytes),
-        written=ledger.figure(*path, "dram_written_bytes", show=format.megabytes),
-        dram=ledger.figure(*path, "dram_percent", show=format.percent),
-        occupancy=ledger.figure(*path, "occupancy_percent", show=format.percent),
-        theoretical=ledger.figure(*path, "theoretical_occupancy_percent", show=format.percent),
-        limiter=limiter,
-        registers=ledger.figure(*path, "registers_per_thread", show=format.count),
-        shared=ledger.figure(*path, "shared_bytes_per_block", show=format.kilobytes),
-        l2_hit=ledger.figure(*path, "l2_hit_percent", show=format.percent),
-        sm=ledger.figure(*path, "sm_percent", show=format.percent),
-        tensor=ledger.figure(*path, "tensor_percent", show=format.percent),
-        stall=stall,
-    )
+def _compiled(case: PlannedCase, profile: PlannedProfile, view: DataView) -> Iterator[TableRow]:
+    """The Triton kernels of a cell; none where the run did not record them."""
+    path = ("cells", case.name, profile.name, "compiled")
+    compiled = view.value(*path)
+    for number, kernel in enumerate(compiled["kernels"] if compiled else ()):
+        place = (*path, "kernels", str(number))
+        code: Words = (Code(kernel["code_sha256"][:HASH_DIGITS]),)
+        if compiled["variants"] > 1:
+            code = (*code, Soft(("one of ", view.figure(*path, "variants"), " over the sweeps")))
+        yield TableRow(
+            cells=(
+                (profile.title,),
+                (Code(kernel["name"]),),
+                *((view.figure(*place, key, show=SHOWN.get(key, str)),) for key in COMPILED),
+                (", ".join(f"{name}={value}" for name, value in kernel["configuration"].items()),),
+                code,
+                (view.figure(*path, "compile_seconds"),),
+                (view.figure(*path, "autotune_seconds"),),
+            )
+        )
 
 
 def _size(dimensions: str) -> str:
@@ -166,5 +159,5 @@ def _size(dimensions: str) -> str:
     return "×".join(sizes)
 
 
-def _words(known: Mapping[str, str], name: str) -> str:
+def _told(known: Mapping[str, str], name: str) -> str:
     return known.get(name, name.replace("_", " "))

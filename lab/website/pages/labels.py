@@ -16,9 +16,17 @@ TITLES = {
     "softmax-uneven": "Softmax of uneven rows", "geglu-tanh": "GEGLU (tanh)", "fp8-tensor": "FP8 by tensor",
     "fp8-row": "FP8 by row", "fp8-group-128": "FP8 by group", "scale": "Scale", "add": "Add",
     "reduction": "Reduction", "copy-block": "Block copy", "copy-transposed": "Transposed copy", "stream": "Stream",
-    "chain": "Dependent chain",
+    "chain": "Dependent chain", "gemm": "Matmul", "gemm-elsewhere": "Matmul, other shapes", "gated-mlp": "Gated MLP",
+    "gemm-default": "Matmul, default launch", "rmsnorm-linear": "RMSNorm + Linear",
+    "rmsnorm-linear-decode": "RMSNorm + Linear, decode", "rmsnorm-linear-between": "RMSNorm + Linear, few rows",
+    "attention-narrow": "Attention, heads of 64", "attention-narrow-causal": "Causal attention, heads of 64",
+    "attention-chunk": "Attention, few queries",
+    "fp8-gemm-row": "FP8 matmul by row", "fp8-gemm-tensor": "FP8 matmul by tensor",
+    "fp8-gemm-block": "FP8 matmul by block", "fp8-linear-row": "FP8 linear by row", "attention": "Attention",
+    "attention-causal": "Causal attention", "attention-causal-grouped": "Causal attention, grouped heads",
+    "decode-attention": "Decode attention", "decode-attention-paged": "Paged decode attention",
 }  # fmt: skip
-SERIES = ("torch-baseline", "torch-fused", "torch-compile", "liger", "quack")  # all others are drawn as the lab's own
+DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8_e4m3fn": "fp8"}  # as people type them
 COMMON_WORD = re.compile(r"[a-z]+(?: |$)")  # and no name of code
 COMMON = re.compile(r"[a-z]+'s ")  # of a title that is no name of its own
 # What a claim's times are of, after "on one GPU".
@@ -46,8 +54,10 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
-def series(profile: str) -> str:
-    return profile if profile in SERIES else "triton"
+def operator_title(op: str) -> str:
+    """'RMSNorm'; of an operator that has no title here, its name in words."""
+    words = op.replace("-", " ")
+    return TITLES.get(op, words[:1].upper() + words[1:])
 
 
 def case_label(case: PlannedCase) -> str:

@@ -1,15 +1,17 @@
 """A machine's fields as a reader sees them: named, with a unit, and with a pointer into the data of a run."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from types import SimpleNamespace as View
 from typing import Any
 
 from lab.website import format
-from lab.website.data.differences import VARIABLES, fields_of, is_known
+from lab.website.data.comparison import OF_MACHINE, VARIABLES, fields_of, is_known
 from lab.website.data.judged import Judged
-from lab.website.figure import Figure, Ledger
+from lab.website.figure import DataView, Figure
 
 NOT_KNOWN = "not known"
+# What the clock reads at least, as the median of the processes.
+FLOORS = {"median_launch_floor_seconds": "An empty kernel", "median_empty_seconds": "Two events alone"}
 SHOWS: Mapping[str, Callable[[Any], str]] = {
     "profiling": lambda v: "yes" if v else "no",
     "instruments": lambda v: "yes" if v else "no",
@@ -23,30 +25,29 @@ SHOWS: Mapping[str, Callable[[Any], str]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fact:
-    name: str
-    value: Figure
+def environment(item: Judged, view: DataView) -> tuple[View, ...]:
+    """What is known of the machine and its software, and what the clock reads at least."""
+    fields = [(name, field_figure(view, path)) for kind, name, path in fields_of(item) if kind in OF_MACHINE]
+    floors = ((name, view.figure("evidence", field, show=_microseconds)) for field, name in FLOORS.items())
+    fields += [(name, value) for name, value in floors if value and value.value]
+    return tuple(View(name=name, value=value) for name, value in fields if value and value.text != NOT_KNOWN)
 
 
-def environment(item: Judged, ledger: Ledger, *kinds: str) -> tuple[Fact, ...]:
-    """What is known of the machine and its software; with `kinds`, only of those."""
-    wanted = kinds or ("gpu", "host", "software")
-    found = ((name, field_figure(ledger, path)) for kind, name, path in fields_of(item) if kind in wanted)
-    return tuple(Fact(name=name, value=value) for name, value in found if value and value.text != NOT_KNOWN)
+def _microseconds(seconds: float) -> str:
+    return f"{format.microseconds(seconds)} µs"
 
 
-def evidence_facts(ledger: Ledger, fields: Mapping[str, str]) -> tuple[Fact, ...]:
+def evidence_facts(view: DataView, fields: Mapping[str, str]) -> tuple[View, ...]:
     """Fields of the run's evidence, by what a reader calls them."""
-    found = ((name, field_figure(ledger, ("evidence", field))) for field, name in fields.items())
-    return tuple(Fact(name=name, value=value) for name, value in found if value)
+    values = ((name, field_figure(view, ("evidence", field))) for field, name in fields.items())
+    return tuple(View(name=name, value=value) for name, value in values if value)
 
 
-def field_figure(ledger: Ledger, path: tuple[str, ...]) -> Figure | None:
+def field_figure(view: DataView, path: tuple[str, ...]) -> Figure | None:
     """A field of the machine or of the evidence, with its unit; None where the data lack it."""
     variable = path[:-1] == VARIABLES
     show = _variable if variable else _shown(path[-1])
-    return ledger.figure(*path, show=show)
+    return view.figure(*path, show=show)
 
 
 def _shown(field: str) -> Callable[[Any], str]:

@@ -1,8 +1,8 @@
 """What the lab's guard asks of published figures, and what it finds in public ones: the page and its data."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from types import SimpleNamespace as View
 from typing import Any
 
 from lab.definition.publication import Publication
@@ -10,13 +10,126 @@ from lab.verdict.audit.finding import Amount, Finding, Rule
 from lab.verdict.audit.rules import RULES, audit
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.data.kept import audits
-from lab.website.data.shelf import Shelf, shelf
-from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.data.judged_cache import audits
+from lab.website.figure import DataView, Figure, Sentence
+from lab.website.files.csv_tables import shown_table
 from lab.website.files.schemas import data_text
-from lab.website.files.shown_tables import shown_table
-from lab.website.outputs import Attachment, Document, Gathered, Output, Sheaf
-from lab.website.pages.same_kernel import BEYOND, SAME, SameKernel, same_kernel, same_kernel_data
+from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
+
+# One operator as two profilers saw it: the counters that an audited project printed, beside this site's own.
+# (publication, row): theirs.
+PRINTED = ("cuda-kernel-lab", "rmsnorm 4096×4096 float16, Triton")
+# (experiment, case, profile): the same shape here, and one that no cache holds.
+SAME = ("normalization-fusion", "rmsnorm-4096x4096-float16", "triton-fused-rmsnorm")
+BEYOND = ("profiler-validation", "rmsnorm-16384x4096-float16", "triton-fused-rmsnorm")
+LABELS = {
+    "least_bytes": "Least that must be moved", "read_bytes": "Read from DRAM", "written_bytes": "Written to DRAM",
+    "l2_bytes": "L2 cache of the GPU", "seconds": "Time of the kernel, under the profiler",
+    "dram_share": "DRAM throughput, of its peak", "occupancy_share": "Occupancy",
+    "occupancy_limit_share": "Occupancy that the launch allows", "registers_per_thread": "Registers a thread",
+}  # fmt: skip
+UNITS = {
+    "least_bytes": "bytes", "read_bytes": "bytes", "written_bytes": "bytes", "l2_bytes": "bytes", "seconds": "seconds",
+    "dram_share": "share", "occupancy_share": "share", "occupancy_limit_share": "share",
+    "registers_per_thread": "count", "launch_floor_seconds": "seconds", "sm_hertz": "hertz",
+}  # fmt: skip
+
+
+def same_kernel_data(publications: Sequence[Publication], shown: Sequence[Judged]) -> dict[str, dict[str, Any]]:
+    """Theirs, the same shape here, and one beyond the cache; empty where one of them has no counters."""
+    columns = {
+        "theirs": _printed(publications),
+        "same": _same_kernel_own(shown, *SAME),
+        "beyond": _same_kernel_own(shown, *BEYOND),
+    }
+    return columns if all(columns.values()) else {}
+
+
+def same_kernel(view: DataView, *path: str) -> View | None:
+    """The view of what `same_kernel_data` put at `path`."""
+    columns = view.value(*path)
+    if not columns:
+        return None
+
+    def figure(column: str, name: str) -> Figure | None:
+        return view.figure(*path, column, name, show=lambda value: format.amount(value, UNITS[name]))
+
+    return View(
+        columns=tuple((column["shape"], column["gpu"]) for column in columns.values()),
+        rows=tuple((label, tuple(figure(column, name) for column in columns)) for name, label in LABELS.items()),
+        reasons=tuple(_reasons(figure)),
+    )
+
+
+def _printed(publications: Sequence[Publication]) -> dict[str, Any]:
+    slug, label = PRINTED
+    tables = [table for publication in publications if publication.slug == slug for table in publication.tables]
+    for table in tables:
+        row = next((row for row in table.rows if row.label == label), None)
+        if row and row.counters and row.work:
+            return {
+                "gpu": table.limits.gpu, "shape": row.shape, "least_bytes": row.work.total_bytes,
+                "read_bytes": row.counters.read_bytes, "written_bytes": row.counters.written_bytes,
+                "l2_bytes": table.limits.l2_bytes, "seconds": row.counters.seconds,
+                "dram_share": row.counters.dram_share, "occupancy_share": row.counters.occupancy_share,
+                "registers_per_thread": row.counters.registers_per_thread,
+            }  # fmt: skip
+    return {}
+
+
+def _same_kernel_own(shown: Sequence[Judged], experiment: str, case_name: str, profile: str) -> dict[str, Any]:
+    item = next((item for item in shown if item.plan.name == experiment), None)
+    case = next((case for case in item.plan.cases if case.name == case_name), None) if item else None
+    if not item or not item.evidence or not case:
+        return {}
+    kernels = item.cell(case.name, profile).get("counters", {}).get("kernels", ())
+    if len(kernels) != 1:
+        return {}
+    (kernel,) = kernels
+    return {
+        "gpu": item.machine["gpu"], "shape": "×".join(map(str, case.shape)), "least_bytes": case.least_bytes,
+        "read_bytes": kernel["dram_read_bytes"], "written_bytes": kernel["dram_written_bytes"],
+        "l2_bytes": item.machine["l2_bytes"], "seconds": kernel["duration_seconds"],
+        "dram_share": _share(kernel["dram_percent"]), "occupancy_share": _share(kernel["occupancy_percent"]),
+        "occupancy_limit_share": _share(kernel["theoretical_occupancy_percent"]),
+        "registers_per_thread": kernel["registers_per_thread"],
+        "launch_floor_seconds": item.evidence["median_launch_floor_seconds"], "sm_hertz": kernel["sm_hertz"],
+    }  # fmt: skip
+
+
+def _share(percent: float | None) -> float | None:
+    return None if percent is None else round(percent / 100, 6)
+
+
+def _reasons(figure: Callable[[str, str], Figure | None]) -> Iterator[Sentence]:
+    """What the counters of the three columns say of the differences between the first two."""
+
+    def seen(column: str, name: str) -> Figure | str:
+        return figure(column, name) or "–"
+
+    yield (
+        "Bytes: a result that the cache can hold need not reach the memory while the kernel runs. With an L2 of ",
+        seen("theirs", "l2_bytes"), " theirs did: ", seen("theirs", "read_bytes"), " were read and ",
+        seen("theirs", "written_bytes"), " written. Here only ", seen("same", "written_bytes"), " were written; the "
+        "rest of the result was still in an L2 of ", seen("same", "l2_bytes"), " when the kernel ended.",
+    )  # fmt: skip
+    yield (
+        "DRAM throughput is an average over the kernel's time. Theirs lasts ", seen("theirs", "seconds"), ", ours ",
+        seen("same", "seconds"), ": a larger part of that goes by in starting and ending (an empty kernel takes ",
+        seen("same", "launch_floor_seconds"), "), and writes that stay in the cache do not count. At ",
+        seen("beyond", "least_bytes"), ", where neither weighs as much, the same kernel reaches ",
+        seen("beyond", "dram_share"), ".",
+    )  # fmt: skip
+    yield (
+        "Occupancy: ", seen("same", "registers_per_thread"), " registers a thread leave room for ",
+        seen("same", "occupancy_limit_share"), " of the warps, of which ", seen("same", "occupancy_share"),
+        " were there on average. The memory is kept busy with fewer warps than theirs: occupancy is no goal.",
+    )  # fmt: skip
+    yield (
+        "Clocks: their command leaves the clocks to ncu, which by default holds them at their base; here they are left "
+        "alone (", seen("same", "sm_hertz"), " in this pass). Neither time is a timing.",
+    )  # fmt: skip
+
 
 SHOWN = (SAME[0], BEYOND[0])  # experiments whose figures the page shows
 OPEN = 8  # lists of so many findings or fewer are unfolded at once
@@ -24,80 +137,32 @@ OPEN = 8  # lists of so many findings or fewer are unfolded at once
 Path = tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FindingView:
-    place: str
-    printed: Figure | None
-    allowed: Figure | None
-    words: Sentence
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RuleView:
-    """A rule of the guard; on a publication's part of the page with what it found there."""
-
-    name: str
-    statement: str
-    count: Figure | None
-    binding: bool
-    findings: tuple[FindingView, ...] = ()
-    unfolded: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PublicationView:
-    slug: str
-    title: str
-    source: str
-    about: str
-    summary: Sentence
-    sources: tuple[str, ...]
-    rules: tuple[RuleView, ...]
-    replication: str = ""  # the experiment that measures its cases again
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MethodsPage:
-    lede: Sentence
-    own: Sentence
-    own_pages: tuple[PublicationView, ...]  # of this site: those that a rule which is not binding says something of
-    principles: Mapping[str, tuple[RuleView, ...]]
-    publications: tuple[PublicationView, ...]
-    same_kernel: SameKernel | None
-    limits: tuple[tuple[str, ...], ...]
-    data: Mapping[str, Any]
-
-
 def methods_page(
     publications: Sequence[Publication], own: Sequence[Mapping[str, Any]], shown: Sequence[Judged]
-) -> MethodsPage:
+) -> View:
     """`own`: what the guard said of each page of this site, by `guarded`; `shown` is what those pages show."""
     data = {**methods_data(publications, own), "same_kernel": same_kernel_data(publications, shown)}
-    ledger = Ledger(data)
-    rules = [_rule(rule, ledger.figure("rules", rule.name)) for rule in RULES]
+    view = DataView(data)
+    rules = [_rule(rule, view.figure("rules", rule.name)) for rule in RULES]
     by_principle = {
         principle: tuple(view for view, rule in zip(rules, RULES, strict=True) if rule.principle == principle)
         for principle in dict.fromkeys(rule.principle for rule in RULES)
     }
-    return MethodsPage(
-        lede=_lede(ledger),
-        own=_own(ledger),
-        own_pages=tuple(_own_page(each, ledger) for each in own if each["found"]["findings"]),
-        principles=by_principle,
-        publications=tuple(_publication(each, ledger, "publications") for each in publications),
-        same_kernel=same_kernel(ledger, "same_kernel"),
-        limits=_limits(publications),
-        data=data,
-    )
+    return View(
+        lede=_lede(view), own=_own(view),
+        own_pages=tuple(_own_page(each, view) for each in own if each["found"]["findings"]), principles=by_principle,
+        publications=tuple(_publication(each, view, "publications") for each in publications),
+        same_kernel=same_kernel(view, "same_kernel"), limits=_limits(publications), data=data,
+    )  # fmt: skip
 
 
-def methods_pages(gathered: Gathered) -> Iterator[Sheaf]:
+def methods_pages(context: SiteContext) -> Iterator[PageGroup]:
     """methods/index.html and its data."""
-    shown = [held for held in shelf(gathered.current).held if held.name in SHOWN]
-    yield Sheaf(
+    shown = [item for item in context.current if item.name in SHOWN]
+    yield PageGroup(
         name="methods",
-        shows=[list(gathered.guarded), [held.key for held in shown]],
-        make=partial(_pages, gathered.guarded, Shelf(shown)),
+        shows=[list(context.guarded), [item.key for item in shown]],
+        make=partial(_pages, context.guarded, shown),
     )
 
 
@@ -108,7 +173,7 @@ def _pages(guarded: Sequence[Mapping[str, Any]], shown: Sequence[Judged]) -> Ite
     yield from _tables(page)
 
 
-def _tables(page: MethodsPage) -> Iterator[Attachment]:
+def _tables(page: View) -> Iterator[Attachment]:
     rules = [(principle, rule) for principle, rules in page.principles.items() for rule in rules]
     yield shown_table(
         "methods/rules.csv", ("rule", "principle", "statement", "binding", "findings"),
@@ -132,21 +197,21 @@ def _told(*words: Figure | str | None) -> str:
     return "".join(word.text if isinstance(word, Figure) else word or "" for word in words)
 
 
-def guarded(publication: Publication, found: Mapping[str, tuple[Finding, ...]]) -> dict[str, Any]:
+def guarded(publication: Publication, findings: Mapping[str, tuple[Finding, ...]]) -> dict[str, Any]:
     """What the guard found in one page of this site, as plain JSON values."""
     return {
         "slug": publication.slug,
         "title": publication.title,
         "tables": len(publication.tables),
-        "found": _found(publication, found),
+        "found": _found(publication, findings),
     }
 
 
 def methods_data(publications: Sequence[Publication], own: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Plain JSON values; SI units, with the unit beside each value."""
-    found = {each.slug: audit(each) for each in publications}
+    findings_by_slug = {each.slug: audit(each) for each in publications}
     return {
-        "rules": {rule.name: sum(len(each.get(rule.name, ())) for each in found.values()) for rule in RULES},
+        "rules": {rule.name: sum(len(each.get(rule.name, ())) for each in findings_by_slug.values()) for rule in RULES},
         "rule_count": len(RULES),
         "own": {
             "pages": len(own),
@@ -158,27 +223,27 @@ def methods_data(publications: Sequence[Publication], own: Sequence[Mapping[str,
         "own_pages": {each["slug"]: each["found"] for each in own},
         "publication_count": len(publications),
         "rows": sum(_row_count(publication) for publication in publications),
-        "findings": sum(len(findings) for each in found.values() for findings in each.values()),
-        "publications": {each.slug: _found(each, found[each.slug]) for each in publications},
+        "findings": sum(len(findings) for each in findings_by_slug.values() for findings in each.values()),
+        "publications": {each.slug: _found(each, findings_by_slug[each.slug]) for each in publications},
     }  # fmt: skip
 
 
-def _found(publication: Publication, found: Mapping[str, tuple[Finding, ...]]) -> dict[str, Any]:
-    flagged = {(finding.table, finding.row) for findings in found.values() for finding in findings}
+def _found(publication: Publication, by_rule: Mapping[str, tuple[Finding, ...]]) -> dict[str, Any]:
+    flagged = {(finding.table, finding.row) for findings in by_rule.values() for finding in findings}
     rows = [(table.title, row.label) for table in publication.tables for row in table.rows]
     return {
         "source": publication.source,
         "rows": len(rows),
         "statements": len(publication.statements),
         "sound_rows": sum(row not in flagged for row in rows),
-        "findings": sum(map(len, found.values())),
-        "rules_broken": len(found),
+        "findings": sum(map(len, by_rule.values())),
+        "rules_broken": len(by_rule),
         "rules": {
             rule: {
                 "count": len(findings),
                 "findings": {str(number): _finding(finding) for number, finding in enumerate(findings)},
             }
-            for rule, findings in found.items()
+            for rule, findings in by_rule.items()
         },
     }
 
@@ -203,97 +268,97 @@ def _row_count(publication: Publication) -> int:
     return sum(len(table.rows) for table in publication.tables)
 
 
-def _lede(ledger: Ledger) -> Sentence:
+def _lede(view: DataView) -> Sentence:
     return (
-        "Before anything is published here, a guard of ", _number(ledger, "rule_count"), " rules asks whether the "
-        "hardware allows it and whether it contradicts itself. Asked of ", _number(ledger, "publication_count"),
-        " public benchmark projects, with ", _number(ledger, "rows"), " rows between them, it finds ",
-        _number(ledger, "findings"), " reasons to look again.",
+        "Before anything is published here, ", _number(view, "rule_count"), " rules check whether the hardware "
+        "allows it and whether it contradicts itself. On ", _number(view, "publication_count"),
+        " public benchmark projects with ", _number(view, "rows"), " rows in all, the same rules find ",
+        _number(view, "findings"), " things to look at again.",
     )  # fmt: skip
 
 
-def _own(ledger: Ledger) -> Sentence:
+def _own(view: DataView) -> Sentence:
     return (
-        "The same rules were asked of this site as it was built: ", _number(ledger, "own", "rows"), " rows in ",
-        _number(ledger, "own", "tables"), " tables and ", _number(ledger, "own", "statements"), " statements on ",
-        _number(ledger, "own", "pages"), " pages. Had a binding one fired, there would be no new site; the others "
-        "find ", _number(ledger, "own", "findings"), " here.",
+        "This site was checked by the same rules when it was built: ", _number(view, "own", "rows"), " rows in ",
+        _number(view, "own", "tables"), " tables and ", _number(view, "own", "statements"), " statements on ",
+        _number(view, "own", "pages"), " pages. A broken binding rule would have stopped the build; the others find ",
+        _number(view, "own", "findings"), " things here.",
     )  # fmt: skip
 
 
-def _number(ledger: Ledger, *path: str) -> Figure | str:
-    return ledger.figure(*path, show=lambda value: f"{value:,}") or "no"
+def _number(view: DataView, *path: str) -> Figure | str:
+    return view.figure(*path, show=lambda value: f"{value:,}") or "no"
 
 
-def _rule(rule: Rule, count: Figure | None, findings: tuple[FindingView, ...] = ()) -> RuleView:
-    return RuleView(
+def _rule(rule: Rule, count: Figure | None, findings: tuple[View, ...] = ()) -> View:
+    return View(
         name=rule.name, statement=rule.statement, count=count, binding=rule.binding, findings=findings,
         unfolded=len(findings) <= OPEN,
     )  # fmt: skip
 
 
-def _publication(publication: Publication, ledger: Ledger, kind: str) -> PublicationView:
+def _publication(publication: Publication, view: DataView, kind: str) -> View:
     path = (kind, publication.slug)
-    return PublicationView(
+    return View(
         slug=publication.slug,
         title=publication.title,
         source=publication.source,
         about=publication.about,
         replication=publication.replication.experiment if publication.replication else "",
-        summary=_summary(ledger, path),
+        summary=_summary(view, path),
         sources=tuple(dict.fromkeys(each.source for each in (*publication.tables, *publication.statements))),
-        rules=_broken(ledger, path),
+        rules=_broken(view, path),
     )
 
 
-def _own_page(page: Mapping[str, Any], ledger: Ledger) -> PublicationView:
+def _own_page(page: Mapping[str, Any], view: DataView) -> View:
     """A page of this site of which a rule that is not binding says something."""
     path = ("own_pages", page["slug"])
-    return PublicationView(
+    return View(
         slug=page["slug"], title=page["title"], source=page["found"]["source"], about="",
-        summary=_summary(ledger, path), sources=(), rules=_broken(ledger, path),
+        summary=_summary(view, path), sources=(), rules=_broken(view, path),
     )  # fmt: skip
 
 
-def _summary(ledger: Ledger, path: Path) -> Sentence:
+def _summary(view: DataView, path: Path) -> Sentence:
     return (
-        _number(ledger, *path, "findings"), " findings by ", _number(ledger, *path, "rules_broken"), " rules; ",
-        _number(ledger, *path, "sound_rows"), " of ", _number(ledger, *path, "rows"), " rows raise none.",
+        _number(view, *path, "findings"), " findings by ", _number(view, *path, "rules_broken"), " rules; ",
+        _number(view, *path, "sound_rows"), " of ", _number(view, *path, "rows"), " rows have none.",
     )  # fmt: skip
 
 
-def _broken(ledger: Ledger, path: Path) -> tuple[RuleView, ...]:
+def _broken(view: DataView, path: Path) -> tuple[View, ...]:
     """The rules that found something, with what they found."""
     views = []
     for rule in RULES:
         place = (*path, "rules", rule.name)
-        if found := ledger.value(*place, "findings"):
-            findings = tuple(_finding_view(ledger, (*place, "findings", number)) for number in found)
-            views.append(_rule(rule, ledger.figure(*place, "count"), findings))
+        if numbered := view.value(*place, "findings"):
+            findings = tuple(_finding_view(view, (*place, "findings", number)) for number in numbered)
+            views.append(_rule(rule, view.figure(*place, "count"), findings))
     return tuple(views)
 
 
-def _finding_view(ledger: Ledger, path: Path) -> FindingView:
-    table, row = ledger.value(*path, "table"), ledger.value(*path, "row")
+def _finding_view(view: DataView, path: Path) -> View:
+    table, row = view.value(*path, "table"), view.value(*path, "row")
     words: list[Figure | str] = []
     number = 0
-    for word in ledger.value(*path, "text"):
+    for word in view.value(*path, "text"):
         if word is None:
-            words.append(_figure(ledger, *path, "words", str(number)) or "–")
+            words.append(_figure(view, *path, "words", str(number)) or "–")
             number += 1
         else:
             words.append(word)
-    return FindingView(
+    return View(
         place=f"{table}: {row}" if table else row,
-        printed=_figure(ledger, *path, "printed"),
-        allowed=_figure(ledger, *path, "allowed"),
+        printed=_figure(view, *path, "printed"),
+        allowed=_figure(view, *path, "allowed"),
         words=tuple(words),
     )
 
 
-def _figure(ledger: Ledger, *path: str) -> Figure | None:
-    unit = ledger.value(*path, "unit")
-    return ledger.figure(*path, "value", show=lambda value: format.amount(value, unit))
+def _figure(view: DataView, *path: str) -> Figure | None:
+    unit = view.value(*path, "unit")
+    return view.figure(*path, "value", show=lambda value: format.amount(value, unit))
 
 
 def _limits(publications: Sequence[Publication]) -> tuple[tuple[str, ...], ...]:

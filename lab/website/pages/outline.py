@@ -1,73 +1,122 @@
 """An experiment, and its published runs → their outlines: all that pages about several experiments show of it."""
 
+import datetime
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from types import SimpleNamespace as View
 
 from lab.definition.asked import claim_sentence
+from lab.website.addresses import experiment_folder, short, verdict_folder
 from lab.website.data.judged import Judged
-from lab.website.data.outline import Outline, Outlines, PastOutline
-from lab.website.data.verdict_log import changes
-from lab.website.figure import Ledger, plain_sentence
-from lab.website.files.entries import history_entries
-from lab.website.outputs import Gathered
-from lab.website.pages.answer import answer
-from lab.website.pages.established import findings
+from lab.website.data.verdict_log import VerdictChange, changes
+from lab.website.data.winners import winners
+from lab.website.outputs import Outlines, SiteContext
 from lab.website.pages.labels import case_label
-from lab.website.pages.rivals import by_rival
-from lab.website.pages.search import search_answer, search_cases
 from lab.website.pages.tallies import verdict_counts
-from lab.website.wording.quoted import quoted
+from lab.website.wording.lint import quoted
+
+# What the feed says of the published runs of one experiment.
+NEVER = "1970-01-01T00:00:00Z"  # Atom asks for a date, also where nothing has one
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FeedEntry:
+    about: str  # what its id ends in
+    updated: str
+    title: str
+    summary: str
+    link: str
+
+
+def history_entries(history: Sequence[Judged], log: Sequence[VerdictChange]) -> dict[str, list[FeedEntry]]:
+    """By the digest of its run: first evidence on a kind of GPU, and each change of a claim's verdict after it."""
+    runs = {item.digest: item for item in history}
+    entries: dict[str, list[FeedEntry]] = {digest: [] for digest in runs}
+    first: dict[str, list[VerdictChange]] = {}
+    for change in log:
+        if change.was:
+            entries[change.digest].append(_changed(change, runs[change.digest], runs[change.before]))
+        else:
+            first.setdefault(change.digest, []).append(change)
+    for digest, first_changes in first.items():
+        entries[digest].append(_first(runs[digest], first_changes))
+    return entries
+
+
+def _first(item: Judged, first_changes: Sequence[VerdictChange]) -> FeedEntry:
+    claims = {claim.name: claim_sentence(claim) for claim in item.plan.claims}
+    return FeedEntry(
+        about=f"{experiment_folder(item.plan.name)}/first/{short(item.digest)}",
+        updated=moment(item.finished_utc),
+        title=f"{item.plan.title}: first verdicts on {item.machine_name}",
+        summary=f"{item.plan.question} " + " ".join(f"{each.now_word}: {claims[each.claim]}" for each in first_changes),
+        link=f"{verdict_folder(item.digest, item.plan.name)}/index.html",
+    )
+
+
+def _changed(change: VerdictChange, item: Judged, before: Judged) -> FeedEntry:
+    text = next(claim_sentence(claim) for claim in item.plan.claims if claim.name == change.claim)
+    return FeedEntry(
+        about=f"{experiment_folder(item.plan.name)}/{experiment_folder(change.claim)}/{short(item.digest)}",
+        updated=moment(item.finished_utc),
+        title=f"{item.plan.title}: {change.was_word} → {change.now_word}: {text}",
+        summary=(
+            f"On {item.machine_name}: “{change.now_word}” in run {item.evidence['run_id']}, “{change.was_word}” in run "
+            f"{before.evidence['run_id']} before it. What else changed: {change.attribution}."
+        ),
+        link=f"{verdict_folder(item.digest, item.plan.name)}/index.html#claim-{change.claim}",
+    )
+
+
+def moment(finished_utc: str) -> str:
+    """When the run ended. Evidence may hold any text there, and Atom only a moment."""
+    try:
+        said = datetime.datetime.fromisoformat(finished_utc)
+    except ValueError:
+        return NEVER
+    return said.replace(tzinfo=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
 
 MACHINE = ("device", "gpu", "gpu_id")
 
 
-def outlines(gathered: Gathered) -> Outlines:
-    """Those that came with what was gathered; else they are made of it."""
-    if gathered.outlines is not None:
-        return gathered.outlines
-    names = dict.fromkeys(item.plan.name for item in gathered.published)
-    past = {(each.name, each.digest): each for name in names for each in past_outlines(gathered.history(name))}
+def outlines(context: SiteContext) -> Outlines:
+    """Those that came with the context; else they are made of it."""
+    if context.outlines is not None:
+        return context.outlines
+    names = dict.fromkeys(item.name for item in context.published)
+    past = {(each.name, each.digest): each for name in names for each in past_outlines(context.history(name))}
     return Outlines(
-        current=tuple(outline(item, gathered.history(item.plan.name)) for item in gathered.current),
-        published=tuple(past[item.plan.name, item.digest] for item in gathered.published),
+        current=tuple(outline(item, context.history(item.plan.name)) for item in context.current),
+        published=tuple(past[item.plan.name, item.digest] for item in context.published),
     )
 
 
-def outline(item: Judged, history: Sequence[Judged] = ()) -> Outline:
-    """`history`: its published runs."""
-    ledger, plan, said = Ledger(item.data), item.plan, quoted(item)
-    shown = search_answer(item, ledger) if search_cases(item, ledger) else answer(item, ledger)
-    return Outline(
-        name=plan.name,
-        title=plan.title,
-        question=plan.question,
-        self_test=plan.self_test,
-        digest=item.digest,
-        gpu=item.machine["gpu"] if item.evidence and not item.on_cpu else "",
-        on_cpu=item.on_cpu,
-        machine_name=item.machine_name,
-        measured_utc=item.measured_utc,
-        finished_utc=item.finished_utc,
-        counts=verdict_counts(item),
-        rivals=by_rival(item),
-        answer=plain_sentence(shown),
-        findings=findings(item, history),
+def outline(item: Judged, history: Sequence[Judged] = ()) -> View:
+    """What lists and counts show of an experiment; of one that was not measured, texts are empty. `gpu` is its model,
+    empty of a CPU; `phrases` are what a page may quote though a figure is in it. `history`: its published runs."""
+    plan, said = item.plan, quoted(item)
+    return View(
+        name=plan.name, title=plan.title, question=plan.question, self_test=plan.self_test, digest=item.digest,
+        gpu=item.machine["gpu"] if item.evidence and not item.on_cpu else "", on_cpu=item.on_cpu,
+        machine_name=item.machine_name, measured_utc=item.measured_utc, finished_utc=item.finished_utc,
+        counts=verdict_counts(item), winners=winners(item, history),
         claims=[(claim.name, claim_sentence(claim)) for claim in plan.claims],
         cases=[(case.name, case_label(case)) for case in plan.cases],
         profiles=[(profile.name, profile.title, profile.technique) for profile in plan.profiles],
-        phrases=said.phrases,
-        machine_phrases=said.machine,
-    )
+        phrases=said.phrases, machine_phrases=said.machine,
+    )  # fmt: skip
 
 
-def past_outlines(history: Sequence[Judged]) -> Iterator[PastOutline]:
-    """`history`: the published runs of one experiment, oldest first."""
+def past_outlines(history: Sequence[Judged]) -> Iterator[View]:
+    """The same of an experiment as each published run has it. `turned`: claims with another verdict than before, by
+    name, text, status and word before and now. `history`: the published runs, oldest first."""
     log = changes(history)
     turned = [change for change in log if change.was]
     entries = history_entries(history, log)
     for item in history:
         texts, said = {claim.name: claim_sentence(claim) for claim in item.plan.claims}, quoted(item)
-        yield PastOutline(
+        yield View(
             name=item.plan.name,
             title=item.plan.title,
             digest=item.digest,
@@ -76,8 +125,13 @@ def past_outlines(history: Sequence[Judged]) -> Iterator[PastOutline]:
             cut_short=bool(item.evidence["cut_short"]),
             machine={name: item.machine[name] for name in MACHINE},
             machine_name=item.machine_name,
+            on_cpu=item.on_cpu,
             counts=verdict_counts(item),
-            turned=[(c.claim, texts[c.claim], c.was, c.now) for c in turned if c.digest == item.digest],
+            turned=[
+                (c.claim, texts[c.claim], c.was, c.was_word, c.now, c.now_word)
+                for c in turned
+                if c.digest == item.digest
+            ],
             entries=[asdict(entry) for entry in entries[item.digest]],
             phrases=said.phrases,
             machine_phrases=said.machine,

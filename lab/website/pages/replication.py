@@ -1,17 +1,19 @@
 """Published speed-ups beside the same cases measured here, and why they differ: a section of an experiment's page."""
 
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace as View
 from typing import Any
+
+from markupsafe import Markup
 
 from lab.definition.plan import PlannedCase
 from lab.definition.publication import Publication
 from lab.verdict.cells import SCOPE
 from lab.website import format
-from lab.website.charts.published import PublishedChart, Told, published_chart
+from lab.website.charts.rows import Told, published_chart
 from lab.website.data.judged import Judged
-from lab.website.figure import Figure, Ledger, Sentence, pointer
+from lab.website.figure import DataView, Figure, Sentence, pointer
 from lab.website.pages.labels import case_label, profile_title
-from lab.website.pages.replication_views import PrintedReasons, PrintedTable, ReplicationRow, ReplicationSection
 
 ROOT = "replication"
 REASONS = ("reasons", "by_itself")
@@ -19,127 +21,121 @@ RIVAL_SERIES = "torch-compile"  # colour and marker of the fastest other profile
 SIGNS = {"rival": " kernel", "formula": " formula", "warmth": " warm cache", "clock": " launches and all else"}
 
 
-def replication_section(
-    publications: Sequence[Publication], shown: Judged, ledger: Ledger
-) -> ReplicationSection | None:
+def replication_section(publications: Sequence[Publication], shown: Judged, view: DataView) -> View | None:
     """None where the experiment measures no publication's cases again."""
-    publication = next((each for each in publications if each.slug == ledger.value(ROOT, "publication")), None)
+    publication = next((each for each in publications if each.slug == view.value(ROOT, "publication")), None)
     if publication is None:
         return None
     cases = {case.name: case for case in shown.plan.cases}
     first: dict[str, str] = {}  # case → the first table that has it
     for table in publication.tables:
-        for case in ledger.value(ROOT, "tables", table.title) or ():
+        for case in view.value(ROOT, "tables", table.title) or ():
             first.setdefault(case, table.title)
     tables = tuple(
-        PrintedTable(
+        View(
             title=table.title,
             source=table.source,
             clock=table.scope,
-            rows=tuple(_row(shown, table.title, cases[case], first[case], ledger) for case in held),
+            rows=tuple(_row(shown, table.title, cases[case], first[case], view) for case in cases_of_table),
         )
         for table in publication.tables
-        if (held := ledger.value(ROOT, "tables", table.title))
+        if (cases_of_table := view.value(ROOT, "tables", table.title))
     )
-    return ReplicationSection(
-        publication=publication.title,
-        slug=publication.slug,
-        scopes=shown.plan.scopes,
-        rival_series=RIVAL_SERIES,
-        machines=_machines(ledger),
-        tables=tables,
-        chart=_chart(shown, ledger),
-    )
+    return View(
+        publication=publication.title, slug=publication.slug, scopes=shown.plan.scopes, rival_series=RIVAL_SERIES,
+        machines=_machines(view), tables=tables, chart=_chart(shown, view),
+    )  # fmt: skip
 
 
-def printed_reasons(case: PlannedCase, ledger: Ledger) -> tuple[PrintedReasons, ...]:
+def printed_reasons(case: PlannedCase, view: DataView) -> tuple[View, ...]:
     """Of every published table that has the case; for the case's own page, as they are many words."""
-    tables = ledger.value(ROOT, "tables") or {}
+    tables = view.value(ROOT, "tables") or {}
     return tuple(
-        PrintedReasons(table=table, product=_product(ledger, path), why=why)
+        View(table=table, product=_product(view, path), why=why)
         for table in tables
         for path in [(ROOT, "tables", table, case.name)]
-        if (why := tuple(sentence for kind in REASONS for sentence in _sentences(ledger, (*path, kind))))
+        if (why := tuple(sentence for kind in REASONS for sentence in _sentences(view, (*path, kind))))
     )
 
 
-def _row(shown: Judged, table: str, case: PlannedCase, first: str, ledger: Ledger) -> ReplicationRow:
+def _row(shown: Judged, table: str, case: PlannedCase, first: str, view: DataView) -> View:
+    """One published speed-up. `ratios`: ours by scope, with intervals; `above`: the table above that has the case."""
     path, here = (ROOT, "tables", table, case.name), (ROOT, "measured", case.name)
-    outcome = ledger.value(*here, "outcome")
-    rival = ledger.value(*here, "rival")
-    return ReplicationRow(
+    outcome = view.value(*here, "outcome")
+    rival = view.value(*here, "rival")
+    return View(
         at=pointer(*path),
         case=case_label(case),
         anchor=case.name,
-        baseline=ledger.figure(*path, "baseline_seconds", show=format.microseconds),
-        subject=ledger.figure(*path, "subject_seconds", show=format.microseconds),
-        printed=ledger.figure(*path, "ratio", show=lambda value: format.amount(value, "ratio")),
+        baseline=view.figure(*path, "baseline_seconds"),
+        subject=view.figure(*path, "subject_seconds"),
+        printed=view.figure(*path, "ratio", show=lambda value: format.amount(value, "ratio")),
         ratios=tuple(
-            (ledger.ratio(*here, "over_baseline", scope), ledger.interval(*here, "over_baseline", scope))
+            (view.ratio(*here, "over_baseline", scope), view.interval(*here, "over_baseline", scope))
             for scope in shown.plan.scopes
         ),
-        over_rival=(ledger.ratio(*here, "over_rival"), ledger.interval(*here, "over_rival")),
+        over_rival=(view.ratio(*here, "over_rival"), view.interval(*here, "over_rival")),
         rival=profile_title(shown, rival) if rival else "",
-        loop=ledger.figure(*here, "loop_ratio", show=format.times),
-        product=_product(ledger, path),
+        loop=view.figure(*here, "loop_ratio"),
+        product=_product(view, path),
         above="" if first == table else first,
         unmeasured="" if outcome == "measured" else outcome,
     )
 
 
-def _product(ledger: Ledger, path: Sequence[str]) -> Sentence:
+def _product(view: DataView, path: Sequence[str]) -> Sentence:
     """'8.8× = 1.02× · 5.1× formula · …'; empty where nothing was measured."""
     parts: list[Figure | str] = []
     for name in SIGNS:
-        factor = ledger.figure(*path, "factors", name, show=format.times)
+        factor = view.figure(*path, "factors", name, show=format.times)
         if factor:
             parts += [" · " if parts else "", factor, SIGNS[name]]
-    whole = ledger.figure(*path, "ratio", show=lambda value: format.amount(value, "ratio"))
+    whole = view.figure(*path, "ratio", show=lambda value: format.amount(value, "ratio"))
     return (whole, " = ", *parts) if parts and whole else ()
 
 
-def _sentences(ledger: Ledger, path: tuple[str, ...]) -> tuple[Sentence, ...]:
-    held = ledger.value(*path) or []
+def _sentences(view: DataView, path: tuple[str, ...]) -> tuple[Sentence, ...]:
+    sentences = view.value(*path) or []
     return tuple(
         tuple(
-            word if isinstance(word, str) else _amount(ledger, word, (*path, str(row), str(place)))
+            word if isinstance(word, str) else _amount(view, word, (*path, str(row), str(place)))
             for place, word in enumerate(words)
         )
-        for row, words in enumerate(held)
+        for row, words in enumerate(sentences)
     )
 
 
-def _amount(ledger: Ledger, word: Mapping[str, Any], path: tuple[str, ...]) -> Figure | str:
-    return ledger.figure(*path, "value", show=lambda value: format.amount(value, word["unit"])) or "–"
+def _amount(view: DataView, word: Mapping[str, Any], path: tuple[str, ...]) -> Figure | str:
+    return view.figure(*path, "value", show=lambda value: format.amount(value, word["unit"])) or "–"
 
 
-def _machines(ledger: Ledger) -> Sentence:
+def _machines(view: DataView) -> Sentence:
     """Times of two GPUs are not comparable: whose memory delivers what."""
-    there = ledger.value(ROOT, "there", "gpu")
-    words: Sentence = (f"Published are times of an {there}, whose memory delivers ", _gigabytes(ledger, "there"))
-    if gpu := ledger.value(ROOT, "here", "gpu"):
-        words = (*words, f"; here an {gpu} with ", _gigabytes(ledger, "here"), " was measured")
-    return (*words, ". Microseconds of the two cannot be compared, their ratios can.")
+    there = view.value(ROOT, "there", "gpu")
+    words: Sentence = (f"The published times are of an {there} with a bandwidth of ", _gigabytes(view, "there"))
+    if gpu := view.value(ROOT, "here", "gpu"):
+        words = (*words, f"; ours are of an {gpu} with ", _gigabytes(view, "here"))
+    return (*words, ". Compare ratios, not microseconds.")
 
 
-def _gigabytes(ledger: Ledger, which: str) -> Figure | str:
-    show = ledger.figure(ROOT, which, "bytes_per_second", show=lambda value: format.amount(value, "bytes_per_second"))
+def _gigabytes(view: DataView, which: str) -> Figure | str:
+    show = view.figure(ROOT, which, "bytes_per_second", show=lambda value: format.amount(value, "bytes_per_second"))
     return show or "an unknown bandwidth"
 
 
-def _chart(shown: Judged, ledger: Ledger) -> PublishedChart | None:
+def _chart(shown: Judged, view: DataView) -> Markup | None:
     """None before anything was measured: printed figures alone need no picture."""
     cases = []
     for case in shown.plan.cases:
         here = (ROOT, "measured", case.name)
-        ratio, rival = ledger.ratio(*here, "over_baseline", SCOPE), ledger.ratio(*here, "over_rival")
+        ratio, rival = view.ratio(*here, "over_baseline", SCOPE), view.ratio(*here, "over_rival")
         if not ratio or not rival:
             continue
         printed = [
-            (held[case.name]["ratio"], f"{title}: {format.amount(held[case.name]['ratio'], 'ratio')}")
-            for title, held in ledger.value(ROOT, "tables").items() if case.name in held
+            (by_case[case.name]["ratio"], f"{title}: {format.amount(by_case[case.name]['ratio'], 'ratio')}")
+            for title, by_case in view.value(ROOT, "tables").items() if case.name in by_case
         ]  # fmt: skip
-        name = profile_title(shown, ledger.value(*here, "rival"))
+        name = profile_title(shown, view.value(*here, "rival"))
         cases.append(
             Told(
                 label=case_label(case),

@@ -2,18 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from types import SimpleNamespace as View
 
 from lab.definition.asked import can_run
 from lab.verdict.judge import READING_ORDER
 from lab.website.data.judged import Judged
-from lab.website.figure import Ledger, Sentence
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StatusCount:
-    status: str
-    claims: int
+from lab.website.figure import DataView, Sentence
 
 
 def verdict_counts(item: Judged) -> dict[str, int]:
@@ -22,17 +16,27 @@ def verdict_counts(item: Judged) -> dict[str, int]:
     return Counter(item.data["claims"][claim.name]["status"] for claim in able)
 
 
-def status_counts(items: Iterable[Mapping[str, int]]) -> tuple[StatusCount, ...]:
+def status_counts(items: Iterable[Mapping[str, int]]) -> tuple[View, ...]:
     """All these counts together, in the reading order; verdicts that no claim has are left out."""
-    found: Counter[str] = Counter()
+    total: Counter[str] = Counter()
     for counts in items:
-        found.update(counts)
-    return tuple(StatusCount(status=status, claims=found[status]) for status in READING_ORDER if found[status])
+        total.update(counts)
+    return tuple(View(status=status, claims=total[status]) for status in READING_ORDER if total[status])
 
 
-def supported_at(claim: str, ledger: Ledger) -> Sentence:
-    """'supported at 3 of 5 cases', and where there are any 'a tie at 1'."""
-    supported, judged, ties = (ledger.figure("claims", claim, name) for name in ("supported", "judged", "ties"))
+def supported_at(claim: str, view: DataView) -> Sentence:
+    """'holds at 3 of 5 cases', and where there are any 'a tie at 1'."""
+    supported, judged, ties = (view.figure("claims", claim, name) for name in ("supported", "judged", "ties"))
     noun = " case" if judged and judged.value == 1 else " cases"
-    told: Sentence = ("supported at ", supported or "none", " of ", judged or "no", noun)
-    return (*told, ", a tie at ", ties) if ties and ties.value else told
+    words: Sentence = ("holds at ", supported or "none", " of ", judged or "no", noun)
+    return (*words, ", a tie at ", ties) if ties and ties.value else words
+
+
+def samples_taken(view: DataView) -> Sentence:
+    """'5 to 8 sweeps × 10 rounds × up to 20 samples'."""
+    fewest, most = view.figure("evidence", "fewest_sweeps"), view.figure("evidence", "most_sweeps")
+    rounds, block = view.figure("evidence", "rounds"), view.figure("evidence", "block")
+    if fewest is None or most is None or rounds is None or block is None:
+        return ("none",)
+    sweeps: Sentence = (fewest,) if fewest.value == most.value else (fewest, " to ", most)
+    return (*sweeps, " sweeps × ", rounds, " rounds × up to ", block, " samples")

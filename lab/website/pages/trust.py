@@ -1,301 +1,370 @@
-"""How far the lab itself can be trusted: its error rates and cost, as a page and as the data behind it."""
+"""How far the lab itself can be trusted: repeats, known answers, the threat model and the cost, as a page and data."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from lab.verdict.spoiled import LARGEST_CANARY_DRIFT
+from lab.verdict.excluded_rounds import LARGEST_CANARY_DRIFT
+from lab.verdict.repeatability import CHANGED, FLIPPED, HOLDING, ZERO
 from lab.verdict.statistics import CONFIDENCE, per_cent
 from lab.verdict.validity import AGREES_WITHIN, AGREES_WITHIN_SECONDS, REPEATED_WITHIN
+from lab.verdict.widening import DRAW_SPREAD
 from lab.website import format
-from lab.website.data.published_trust import INSTRUMENTS, OTHERS
-from lab.website.figure import Figure, Ledger, Sentence
+from lab.website.data.publication_log import LOG, gone, head, text_of
+from lab.website.data.published_limits import INSTRUMENTS
+from lab.website.data.published_trust import OTHERS
+from lab.website.figure import DataView, Figure, Sentence
 from lab.website.files.schemas import data_text
-from lab.website.files.shown_tables import shown_table
-from lab.website.outputs import Attachment, Document, Gathered, Output
-from lab.website.pages.repeatability import repeatability_table
-from lab.website.pages.trust_views import Row, TableView, one
-from lab.website.wording.threats import HELD, STILL
+from lab.website.outputs import Attachment, Document, Output, SiteContext
+from lab.website.table import Head, PageTable, TableRow, Words, column, csv_file, named, row
+
+Part = dict[str, Any]  # of the page: anchor, title, about, table, summary
+
+ONE_DRAW, OTHER_CLAIMS = "torch.compile, one cache", "all others"
+STAGES = ("load", "start", "inputs", "check", "time", "canaries")
+GUARDED = (
+    "An implementation runs in the process that times it and can do there whatever Python allows. So the lab does not "
+    "trust that process alone. Samples go to a parent process after every block. An audit hook reports who looks at "
+    "frames, objects or code of others. Hooks, signal handlers, timers, threads and child processes are checked when "
+    "the clock stops. Names in torch, Triton and the measuring code are compared, and process settings are restored. "
+    "Which calls are checked is drawn after they ran, and some inputs are never announced."
+)
+STILL_POSSIBLE = (
+    "Code below Python, such as a compiled extension that patches memory, the clock or the driver, goes unnoticed.",
+    "The experiment's own module is trusted at import: it defines the inputs and the right answer.",
+    "Code that poses as a library by its module's name goes unnoticed when it looks at frames.",
+    "With a warm cache or in eager calls only part of an input changes between calls. An implementation that remembers "
+    "its last result and updates that part would gain. With a cold cache nearly all values change.",
+    "A rival slowed down by worn-out memory or caches is not timed again in a process of its own.",
+    "Any result within the operator's tolerance counts as right, however it was computed.",
+)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrustPage:
-    lede: Sentence
-    errors: Sentence  # how often the rule was wrong where nothing was to be found; empty where that was not tested
-    tables: tuple[TableView, ...]
-    data: Mapping[str, Any]
-    held: str = HELD  # the threat model: what is guarded against, and what is not
-    still: tuple[str, ...] = STILL
+def trust_pages(context: SiteContext) -> Iterator[Output]:
+    """trust/index.html, its data and its tables as CSV; a preview of one run has none."""
+    if context.trust:
+        page = trust_page(context.trust)
+        yield Document(path="trust/index.html", template="trust.html", view={**page, "log": _log(context)})
+        yield Attachment(path="trust/data.json", content=data_text(context.trust, "trust/data.json", "trust"))
+        yield from (csv_file(part["table"], f"trust/{part['anchor']}.csv") for part in (*page["face"], *page["folded"]))
+    if context.log:
+        yield Attachment(path=LOG, content=text_of(context.log))
 
 
-def trust_pages(gathered: Gathered) -> Iterator[Output]:
-    """trust/index.html and its data; a preview of one run has none."""
-    if gathered.trust:
-        page = trust_page(gathered.trust)
-        yield Document(path="trust/index.html", template="trust.html", view={"trust": page})
-        yield Attachment(path="trust/data.json", content=data_text(page.data, "trust/data.json", "trust"))
-        for table in page.tables:
-            yield shown_table(f"trust/{table.anchor}.csv", table.headings, table.rows)
-
-
-def trust_page(data: Mapping[str, Any]) -> TrustPage:
+def trust_page(data: Mapping[str, Any]) -> dict[str, Any]:
     """`data`: of lab.website.data.published_trust."""
-    ledger = Ledger(data)
-    makers = (_same, _power, repeatability_table, _repeats, _instruments, _flush, _canaries, _cost)
-    tables = tuple(table for make in makers if (table := make(ledger)).rows)
-    return TrustPage(lede=_lede(ledger), errors=_errors(ledger), tables=tables, data=data)
+    view = DataView(data)
+    face = (repeatability_part, _power)
+    folded = (_same, _repeats, _instruments, _flush, _canaries, _cost)
+    return {
+        "lede": _lede(view), "missed": missed_goals(view), "errors": self_comparison_errors(view),
+        "moved": _moved(view), "clocks": _clocks(view), "changed": tuple(_changed(data)),
+        "face": tuple(part for make in face if (part := make(view))["table"].rows),
+        "folded": tuple(part for make in folded if (part := make(view))["table"].rows), "guarded": GUARDED,
+        "still_possible": STILL_POSSIBLE, "draw_spread": per_cent(DRAW_SPREAD),
+    }  # fmt: skip
 
 
-def _lede(ledger: Ledger) -> Sentence:
-    count, supported = ledger.figure("same", "comparisons"), ledger.figure("same", "supported")
-    excluding, sessions = ledger.figure("same", "excluding_one"), ledger.figure("sessions")
-    if not ledger.value("same", "comparisons") or not (count and supported and excluding and sessions):
-        return ("No run that tests the lab itself has been published yet.",)
-    return (
-        "A function was compared with itself, under another name, ", count, " times in ", sessions,
-        " sessions of five sweeps: ", supported, " of these claims were supported, and ", excluding,
-        " intervals excluded 1, where one in twenty may.", *_flips(ledger), *_repeated(ledger),
-    )  # fmt: skip
+def _log(context: SiteContext) -> dict[str, Any] | None:
+    """The log of publications, and which of them are no longer there; None where no log was kept."""
+    if not context.log:
+        return None
+    missing = gone(context.log, {each.digest for each in context.files})
+    dated = tuple((each.run_id, format.minute(each.published_utc), each.digest) for each in missing)
+    return {"path": LOG, "head": head(context.log), "gone": dated}
 
 
-def _errors(ledger: Ledger) -> Sentence:
-    """Of the tests and of the controls of all other runs."""
+def _lede(view: DataView) -> Sentence:
+    flips, repeated = (view.figure("repeated", name) for name in ("flip_count", "comparisons"))
+    count, supported = view.figure("same", "comparisons"), view.figure("same", "supported")
     parts: list[Figure | str] = []
-    told = {"same": " comparisons of a function with itself in tests", "controls": " in the controls of all other runs"}
-    for place, where in told.items():
-        if not ledger.value(place, "comparisons"):
-            continue
-        count, supported = ledger.figure(place, "comparisons") or "", ledger.figure(place, "supported") or ""
-        excluding = ledger.figure(place, "excluding_one") or ""
-        rate = ledger.figure(place, "largest_supported_rate", show=lambda v: per_cent(v, 1)) or "–"
-        parts += [
-            "; of " if parts else "Of ", count, where, ", ", supported, " were supported, so that at most ", rate,
-            f" of such claims are (with {per_cent(CONFIDENCE)} confidence), and ", excluding, " intervals excluded 1",
-        ]  # fmt: skip
-    return (*parts, f", where {per_cent(1 - CONFIDENCE)} may.") if parts else ()
+    if flips and repeated and repeated.value:
+        parts += ["When runs were repeated, ", flips, " of ", repeated,
+                  " claims went from “holds” to “does not hold” or back. "]  # fmt: skip
+    if count and supported and count.value:
+        parts += ["A function timed against itself ", count, " times was called faster ", supported, " times."]
+    return tuple(parts) or ("No run that tests the lab itself has been published yet.",)
 
 
-def _flips(ledger: Ledger) -> Sentence:
-    """How often a claim was supported at a case in one run and refuted in another, over all repeats."""
-    flips, compared = ledger.figure("repeated", "flip_count"), ledger.figure("repeated", "comparisons")
-    if not flips or not compared or not compared.value:
-        return ()
-    told = " claims at cases flipped between supported and refuted."
-    return (" Repeated on other boards and days, ", flips, " of ", compared, told)
+def self_comparison_errors(view: DataView) -> Sentence:
+    """How often a function beat itself, in tests and in the controls of all other runs; empty where none was run."""
+    parts: list[Figure | str] = []
+    for place, where in {"same": " comparisons in tests", "controls": " in the controls of other runs"}.items():
+        if view.value(place, "comparisons"):
+            count, supported, excluding = (
+                view.figure(place, name) or "–" for name in ("comparisons", "supported", "excluding_one")
+            )
+            rate = view.figure(place, "largest_supported_rate", show=lambda v: per_cent(v, 1)) or "–"
+            parts += [
+                "; of " if parts else "Of ", count, where, ", ", supported, " were called faster (a rate of at most ",
+                rate, f" with {per_cent(CONFIDENCE)} confidence) and ", excluding, " had an interval without 1",
+            ]  # fmt: skip
+    return (*parts, f", where {per_cent(1 - CONFIDENCE)} would be normal.") if parts else ()
 
 
-def _repeated(ledger: Ledger) -> Sentence:
+def missed_goals(view: DataView) -> Sentence:
+    """Every goal that repeats miss, by GPU model; that none is; nothing where no run was repeated."""
+    parts: list[Figure | str] = []
+    for number, pairs in (view.value("repeatability") or {}).items():
+        for key, goal, missed, said in GOALS:
+            if missed(pairs[key]):
+                value = view.figure("repeatability", number, key, show=_share) or "–"
+                who = f"{pairs['gpu']} ({_kind(pairs)})"
+                parts += ["; " if parts else "Missed: ", f"{said} on {who}: ", value, f", goal {goal}"]
+    if parts:
+        return (*parts, ".")
+    return ("Every goal is met.",) if view.value("repeatability") else ()
+
+
+def _moved(view: DataView) -> Sentence:
     """What of the repeated experiment with most cells out of bounds did not repeat, if anything."""
-    repeats = ledger.value("repeats") or {}
-    missed = {number: found["cells"] - found["within"] for number, found in repeats.items()}
-    number = max(missed, key=lambda each: missed[each], default="")
-    if not missed.get(number):
+    repeats = view.value("repeats") or {}
+    out = {number: repeat["cells"] - repeat["within"] for number, repeat in repeats.items()}
+    number = max(out, key=lambda each: out[each], default="")
+    if not out.get(number):
         return ()
     path = ("repeats", number)
-    runs, cells, within = (ledger.figure(*path, name) or "–" for name in ("runs", "cells", "within"))
-    worst = ledger.figure(*path, "largest_deviation", show=lambda v: per_cent(v, 1)) or "–"
+    runs, cells, within = (view.figure(*path, name) or "–" for name in ("runs", "cells", "within"))
+    worst = view.figure(*path, "largest_deviation", show=lambda v: per_cent(v, 1)) or "–"
     return (
-        " Not all repeats: over ", runs, f" runs of {repeats[number]['experiment']}, ", within, " of ", cells,
-        f" cells stayed within ±{per_cent(REPEATED_WITHIN)} of their median; the goal was all, and the worst, "
+        "Times move more than ratios do. Over ", runs, f" runs of {repeats[number]['experiment']}, ", within, " of ",
+        cells, f" times stayed within ±{per_cent(REPEATED_WITHIN)} of their median. The worst, "
         f"{repeats[number]['largest_at']}, was off by ", worst, ".",
     )  # fmt: skip
 
 
-def _same(ledger: Ledger) -> TableView:
-    rows = [_counted((case,), ledger, "same_by_case", case) for case in ledger.value("same_by_case") or {}]
-    if rows:
-        rows.append(_counted(("All",), ledger, "same"))
-    if ledger.value("controls", "comparisons"):
-        rows.append(_counted(("Controls of all other runs",), ledger, "controls"))
-    return TableView(
-        anchor="same", title="The same function under two names",
-        about="Each session is judged as a run of its own. Nothing here should be supported.",
-        goal="At most one supported; at most 16 intervals in 200 exclude 1.",
-        headings=("Case", "Comparisons", "Supported", "Intervals that exclude 1"), rows=tuple(rows),
-    )  # fmt: skip
-
-
-def _counted(first: Sentence, ledger: Ledger, *path: str) -> Row:
-    return (first, *(one(ledger.figure(*path, name)) for name in ("comparisons", "supported", "excluding_one")))
-
-
-def _power(ledger: Ledger) -> TableView:
-    rows = []
-    for claim in ledger.value("power") or {}:
-        if ledger.value("power", claim, "trials"):
-            known = ledger.figure("power", claim, "known_ratio", show=lambda v: f"{v:.2f}×")
-            names = ("trials", "right", "withheld", "excluding_one", "covering")
-            rows.append((one(known), *(one(ledger.figure("power", claim, name)) for name in names)))
-    return TableView(
-        anchor="power", title="Known extra work",
-        about=(
-            "A kernel against the same kernel with 1, 2 and 5 % more work of the kind that its time consists of. At "
-            "5 % the claim of 1.02× is to be supported; at 2 % the ratio lies on that threshold, and the interval "
-            "is only to exclude 1; at 1 % the claim is not to be supported."
-        ),
-        goal="Right in 90 % at 5 %; 1 excluded in 90 % at 2 %; the known ratio covered in 93 %.",
-        headings=("Known ratio", "Trials", "Right verdicts", "Withheld as noise", "Intervals that exclude 1",
-            "Intervals that hold it"),
-        rows=tuple(rows),
-    )  # fmt: skip
-
-
-def _repeats(ledger: Ledger) -> TableView:
-    rows = []
-    for name in ledger.value("repeats") or {}:
-        path = ("repeats", name)
-        worst = ledger.figure(*path, "largest_deviation", show=lambda v: per_cent(v, 2))
-        counts = [
-            one(ledger.figure(*path, each)) for each in ("flip_count", "changed_count", "disjoint_count", "comparisons")
-        ]
-        rows.append(
-            (
-                (str(ledger.value(*path, "experiment")),), *counts,
-                one(ledger.figure(*path, "gpus")), one(ledger.figure(*path, "runs")),
-                one(ledger.figure(*path, "cells")), one(ledger.figure(*path, "within")),
-                one(worst), (str(ledger.value(*path, "largest_at")),), (str(ledger.value(*path, "gpu")),),
-            )
-        )  # fmt: skip
-    return TableView(
-        anchor="repeats", title="The same experiment again",
-        about=(
-            "Whole runs under one protocol, most of them on another GPU of the same model. An interval speaks for the "
-            "processes of one run on one machine. Another board may run at other clocks, and torch.compile may choose "
-            "other kernels there, once a run: so intervals of two runs may lie apart, and a claim near its threshold "
-            "may change its verdict. A flip is worse: a claim supported at a case in one run and refuted in another."
-        ),
-        goal=(
-            f"p50 of cells of 20 µs and more within ±{per_cent(REPEATED_WITHIN)} of its median over the runs; no flips."
-        ),
-        headings=(
-            "Experiment", "Flips", "Verdict changed", "Intervals apart", "Claims at cases", "Different GPUs", "Runs",
-            "Cells", "Within", "Largest deviation", "Of", "GPU",
-        ),
-        rows=tuple(rows),
-    )  # fmt: skip
-
-
-def _instruments(ledger: Ledger) -> TableView:
-    rows = []
-    for place in ledger.value("instruments") or {}:
-        path = ("instruments", place)
-        times = [ledger.figure(*path, "p50_seconds", show=format.microseconds)]
-        times += [ledger.figure(*path, f"{name}_seconds", show=format.microseconds) for name in INSTRUMENTS]
-        agree = [[name for name in OTHERS if ledger.value(*path, f"{name}_{how}")] for how in ("agrees", "agrees_cold")]
-        rows.append(((place,), *(one(time) for time in times), *((" and ".join(who) or "neither",) for who in agree)))
-    return TableView(
-        anchor="instruments", title="Other instruments",
-        about=(
-            "Triton's do_bench and NVIDIA's nvbench flush the cache by writing, and leave it full of written lines "
-            "whose write-back falls into the timed window. The lab's device_cold reads them back first, so that no "
-            "write-back is timed: longer kernels read less there. Very short ones can read more, because device_cold "
-            "also goes round fresh inputs and outputs, where the others keep to one address. With a flush that only "
-            "writes, on one set of inputs, the lab's clock is to say what they say; nvbench writes half as much as the "
-            "other two and sees part of the effect, and do_bench waits for the host in very short kernels."
-        ),
-        goal=(
-            f"Within {per_cent(AGREES_WITHIN)} or {AGREES_WITHIN_SECONDS * 1e6:.1f} µs of each other instrument, "
-            "whichever is more."
-        ),
-        summary=_agreement_sentence(ledger),
-        headings=(
-            "Cell", "device_cold, µs", "Lab, dirty flush, µs", "do_bench, µs", "nvbench, µs", "Agree with dirty flush",
-            "Agree with device_cold",
-        ),
-        rows=tuple(rows),
-    )  # fmt: skip
-
-
-def _agreement_sentence(ledger: Ledger) -> Sentence:
-    names = ("cells", "do_bench_agrees", "nvbench_agrees", "do_bench_agrees_cold", "nvbench_agrees_cold")
-    cells, dirty_do, dirty_nv, cold_do, cold_nv = (ledger.figure("agreement", name) or "–" for name in names)
-    above = ledger.figure("agreement", "cold_above_dirty") or "–"
-    return (
-        "Of ", cells, " cells the lab's clock agrees with do_bench in ", dirty_do, " and with nvbench in ", dirty_nv,
-        " after a flush like theirs; device_cold itself, on which the verdicts rest, in ", cold_do, " and ", cold_nv,
-        ". It reads more than the dirty flush in ", above, ". Verdicts depend on the clock", *_turned(ledger),
-    )  # fmt: skip
-
-
-def _turned(ledger: Ledger) -> Sentence:
+def _clocks(view: DataView) -> Sentence:
     """How many claims another clock would put on the other side of their threshold."""
-    claims, turned = ledger.figure("agreement", "claims"), ledger.figure("agreement", "claims_turned")
+    claims, turned = view.figure("agreement", "claims"), view.figure("agreement", "claims_turned")
     if not claims or not claims.value or not turned:
-        return ("; where a run has asked other instruments, the page of a case shows its ratios by them.",)
-    return (": of ", claims, " claims at cases that another clock has timed too, ", turned,
-            " lie on the other side of their threshold by it. The page of a case shows them side by side.",
-            )  # fmt: skip
-
-
-def _flush(ledger: Ledger) -> TableView:
-    rows = []
-    for run_id in ledger.value("flush") or {}:
-        names = ("footprint_bytes", "flushed_read_bytes", "warm_read_bytes")
-        figures = [ledger.figure("flush", run_id, name, show=lambda v: f"{v:,.0f}") for name in names]
-        rows.append(((run_id,), *(one(figure) for figure in figures)))
-    return TableView(
-        anchor="flush", title="Does the flush work?",
-        about=(
-            "Nsight Compute counts what one read of a buffer, smaller than the cache, brings in from DRAM: after the "
-            "lab's flush, and at once again."
-        ),
-        goal="All of the buffer after the flush, next to nothing without it.",
-        headings=("Run", "Buffer, bytes", "Read after the flush", "Read at once again"), rows=tuple(rows),
+        return ()
+    return (
+        "Of ", claims, " claims that do_bench, nvbench or a writing flush timed too, ", turned,
+        " fall on the other side of their threshold by that clock. A case's page shows the ratios side by side.",
     )  # fmt: skip
 
 
-def _canaries(ledger: Ledger) -> TableView:
-    rows = []
-    shown: dict[str, Callable[[Any], str]] = {
-        "clock_step_seconds": lambda v: f"{v * 1e9:.0f}", "empty_seconds": format.microseconds,
-        "launch_floor_seconds": format.microseconds, "canaries": str, "off": str,
-        "largest_off": lambda v: per_cent(v, 1),
-    }  # fmt: skip
-    for run_id in ledger.value("clock") or {}:
-        figures = [ledger.figure("clock", run_id, name, show=show) for name, show in shown.items()]
-        rows.append(((run_id,), *(one(figure) for figure in figures)))
-    return TableView(
-        anchor="clock", title="The clock and the canaries",
-        about=(
-            "What the GPU's clock reads where nothing, or nearly nothing, is timed; and how far fixed copies and spins "
-            "between the cases were from the median of their process."
-        ),
-        goal=f"A canary that is off by more than {per_cent(LARGEST_CANARY_DRIFT)} spoils the cases beside it.",
-        headings=(
-            "Run", "Step of the clock, ns", "Two events, µs", "Empty kernel, µs", "Canaries", "Off by more",
-            "Largest deviation",
-        ),
-        rows=tuple(rows),
+def _changed(data: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """By experiment and GPU, the claims at cases whose verdict was not the same in all repeats."""
+    for repeat in data["repeats"].values():
+        if repeat["changed"]:
+            yield f"{repeat['experiment']}, {repeat['gpu']}", tuple(repeat["changed"])
+
+
+def _share(share: float) -> str:
+    """A share in per cent; a count as it is."""
+    return per_cent(share, 1) if isinstance(share, float) else str(share)
+
+
+# Of pairs of runs: what is counted, the goal, whether it is missed, and that in words.
+GOALS: tuple[tuple[str, str, Callable[[float], bool], str], ...] = (
+    ("holding_share", f"at least {per_cent(HOLDING)}", lambda share: share < HOLDING, "intervals too narrow"),
+    ("zero_share", f"at least {per_cent(ZERO)}", lambda share: share < ZERO, "runs that disagree"),
+    ("changed_share", f"at most {per_cent(CHANGED)}", lambda share: share > CHANGED, "changed verdicts"),
+    ("flipped", f"{FLIPPED:g}", lambda count: count > FLIPPED, "reversed verdicts"),
+)
+REPEATABILITY = (
+    named("gpu", "GPU"), named("claims", "Claims"), column("changed_share", "Changed", show=_share),
+    column("flipped", "Reversed", show=str), column("holding_share", "Interval holds", show=_share),
+    column("zero_share", "Within error", show=_share), column("runs", "Runs", show=str),
+    column("boards", "Boards", show=str), column("pairs", "Pairs", show=str),
+)  # fmt: skip
+
+
+def repeatability_part(view: DataView) -> Part:
+    """Of pairs of runs of one source on one GPU model. No rows where no run was repeated."""
+    rows = (
+        row(view.at("repeatability", number), REPEATABILITY, gpu=pairs["gpu"], claims=_kind(pairs))
+        for number, pairs in (view.value("repeatability") or {}).items()
+    )
+    return _part(
+        "repeatability", "Does a verdict hold when the run is repeated?",
+        "Each row compares all pairs of runs of one source on one GPU model, claim by claim and case by case. "
+        "“Interval holds”: one run's interval holds the other run's speed-up, which a right 95 % interval does in "
+        "about 87 % of pairs, because the other run errs too. “Within error”: the two speed-ups agree "
+        "within both intervals. "
+        f"The goals: at most {per_cent(CHANGED)} changed, none reversed, at least {per_cent(HOLDING)} and "
+        f"{per_cent(ZERO)}.",
+        REPEATABILITY, rows,
     )  # fmt: skip
 
 
-def _cost(ledger: Ledger) -> TableView:
-    rows = []
-    stages = ("load", "start", "inputs", "check", "time", "canaries")
-    for run_id in ledger.value("cost") or {}:
-        path = ("cost", run_id)
-        shown: list[tuple[str, Callable[[Any], str]]] = [
-            ("cells", str), ("sweeps", str), ("wall_seconds", _seconds), ("profiling_seconds", _seconds),
-            ("timing_seconds_per_cell_and_sweep", lambda v: f"{v:.2f}"),
-            ("gpu_seconds_per_cell_and_sweep", lambda v: f"{v:.2f}"),
-        ]  # fmt: skip
-        found = [ledger.figure(*path, name, show=show) for name, show in shown]
-        found += [ledger.figure(*path, "stage_seconds", stage, show=_seconds) for stage in stages]
-        rows.append(((run_id,), *(one(figure) for figure in found)))
-    return TableView(
-        anchor="cost", title="What it costs, and where the time goes",
-        about=(
-            "Seconds. Stages are summed over worker processes; five load side by side, so that loading takes a fifth "
-            "of its sum. Other instruments count as profiling. Time per cell is the timing stage's wall time, an upper "
-            "bound of the GPU's; samples and spins alone are a lower bound."
-        ),
-        goal="normalization-fusion with profiling in at most 240 s; at most 1 s of GPU time a cell in five sweeps.",
-        headings=(
-            "Run", "Cells", "Sweeps", "Wall", "Profiling", "Timing per cell and sweep", "GPU, at least",
-            *(stage.capitalize() for stage in stages),
-        ),
-        rows=tuple(rows),
+def _kind(pairs: Mapping[str, Any]) -> str:
+    return ONE_DRAW if pairs["one_draw"] else OTHER_CLAIMS
+
+
+def _power(view: DataView) -> Part:
+    columns = (
+        column("known_ratio", "Known ratio", show=lambda v: f"{v:.2f}×"), column("trials", "Trials", show=str),
+        column("right", "Right verdicts", show=str), column("withheld", "Too noisy to call", show=str),
+        column("excluding_one", "Intervals without 1", show=str),
+        column("covering", "Intervals that hold the ratio", show=str),
     )  # fmt: skip
+    effects = view.value("power") or {}
+    return _part(
+        "power", "Does it find a difference of known size?",
+        "A kernel against itself with 1, 2 or 5 % more work. At 5 % the lab must call it 2 % faster; at 1 % it must "
+        "not; at 2 % the truth lies on the threshold, and the interval only has to exclude 1. The goals: 90 % right, "
+        "90 % of intervals at 2 % without 1, and 93 % of intervals that hold the known ratio.",
+        columns, (row(view.at("power", claim), columns) for claim in effects if effects[claim]["trials"]),
+    )  # fmt: skip
+
+
+def _same(view: DataView) -> Part:
+    columns = (
+        named("case", "Case"), column("comparisons", "Comparisons", show=str),
+        column("supported", "Called faster", show=str), column("excluding_one", "Intervals without 1", show=str),
+    )  # fmt: skip
+    places: list[tuple[tuple[str, ...], str]] = [
+        (("same_by_case", case), case) for case in view.value("same_by_case") or {}
+    ]
+    totals = [(("same",), "All"), (("controls",), "Controls of all other runs")]
+    places += [(path, name) for path, name in totals if places and view.value(*path, "comparisons")]
+    return _part(
+        "same", "The same function under two names, case by case",
+        "Each session is judged like a run of its own. The goal: at most one called faster, and at most 16 in 200 "
+        "intervals without 1.",
+        columns, (row(view.at(*path), columns, case=name) for path, name in places),
+    )  # fmt: skip
+
+
+def _repeats(view: DataView) -> Part:
+    columns = (
+        named("experiment", "Experiment"), named("gpu", "GPU"), column("gpus", "Boards", show=str),
+        column("runs", "Runs", show=str), column("comparisons", "Claims at cases", show=str),
+        column("flip_count", "Reversed", show=str), column("changed_count", "Changed", show=str),
+        column("disjoint_count", "Intervals apart", show=str), column("cells", "Times", show=str),
+        column("within", "Within", show=str),
+        column("largest_deviation", "Largest deviation", show=lambda v: per_cent(v, 2)), named("largest_at", "Where"),
+    )  # fmt: skip
+    words = ("experiment", "gpu", "largest_at")
+    return _part(
+        "repeats", "Repeats of each experiment",
+        "All published runs of an experiment under one protocol, changes of the source included, most of them on "
+        "different boards. Boards run at different clocks, and torch.compile may choose other kernels, so times and "
+        "intervals can move apart. The goal: times of 20 µs and more within "
+        f"±{per_cent(REPEATED_WITHIN)} of their median over the runs, and no reversed verdict.",
+        columns,
+        (row(view.at("repeats", number), columns, **{word: str(repeat[word]) for word in words})
+         for number, repeat in (view.value("repeats") or {}).items()),
+    )  # fmt: skip
+
+
+def _instruments(view: DataView) -> Part:
+    columns = (
+        named("cell", "Cell"), column("p50_seconds", "device_cold, µs", show=format.microseconds),
+        *(column(f"{name}_seconds", f"{name.replace('_flush', ' flush')}, µs", show=format.microseconds)
+          for name in INSTRUMENTS),
+        named("agrees", "Agrees after a writing flush"), named("agrees_cold", "Agrees with device_cold"),
+    )  # fmt: skip
+    return _part(
+        "instruments", "Other benchmarking tools on the same cells",
+        "do_bench and nvbench flush the cache by writing. It is then full of dirty lines, and writing those back falls "
+        "into the timed window. device_cold reads them back first, so longer kernels look faster there. Very short "
+        "kernels can look slower, because device_cold also cycles through fresh inputs and outputs. With a writing "
+        "flush and one set of inputs, the lab's clock should agree with both: within "
+        f"{per_cent(AGREES_WITHIN)} or {AGREES_WITHIN_SECONDS * 1e6:.1f} µs, whichever is more.",
+        columns,
+        (row(view.at("instruments", cell), columns, cell=cell, agrees=_agreeing(view, cell, "agrees"),
+             agrees_cold=_agreeing(view, cell, "agrees_cold"))
+         for cell in view.value("instruments") or {}),
+        _agreement(view),
+    )  # fmt: skip
+
+
+def _agreeing(view: DataView, cell: str, how: str) -> str:
+    return " and ".join(name for name in OTHERS if view.value("instruments", cell, f"{name}_{how}")) or "neither"
+
+
+def _agreement(view: DataView) -> Sentence:
+    names = ("cells", "do_bench_agrees", "nvbench_agrees", "do_bench_agrees_cold", "nvbench_agrees_cold")
+    cells, dirty_do, dirty_nv, cold_do, cold_nv = (view.figure("agreement", name) or "–" for name in names)
+    return (
+        "Of ", cells, " cells, the lab's clock after a writing flush agrees with do_bench in ", dirty_do,
+        " and with nvbench in ", dirty_nv, "; device_cold, on which most verdicts rest, in ", cold_do, " and ", cold_nv,
+        ".",
+    )  # fmt: skip
+
+
+def _flush(view: DataView) -> Part:
+    columns = (
+        named("run", "Run"), column("footprint_bytes", "Buffer, bytes", show=_thousands),
+        column("flushed_read_bytes", "Read after flush", show=_thousands),
+        column("warm_read_bytes", "Read again", show=_thousands),
+    )  # fmt: skip
+    return _part(
+        "flush", "Does the cache flush work?",
+        "Nsight Compute counts the bytes that one read of a buffer brings in from DRAM: right after the flush, where "
+        "all of the buffer must come, and once more, where next to nothing may.",
+        columns, _by_run(view, "flush", columns),
+    )  # fmt: skip
+
+
+def _canaries(view: DataView) -> Part:
+    columns = (
+        named("run", "Run"), column("clock_step_seconds", "Clock step, ns", show=lambda v: f"{v * 1e9:.0f}"),
+        column("empty_seconds", "Two events, µs", show=format.microseconds),
+        column("launch_floor_seconds", "Empty kernel, µs", show=format.microseconds),
+        column("canaries", "Canaries", show=str), column("off", "Off", show=str),
+        column("largest_off", "Largest deviation", show=lambda v: per_cent(v, 1)),
+    )  # fmt: skip
+    return _part(
+        "clock", "The clock and the canaries",
+        "What the GPU's clock shows when nothing, or nearly nothing, is timed, and how far canaries (fixed copies and "
+        "spins between the cases) were from their process's median. A canary that is off by more than "
+        f"{per_cent(LARGEST_CANARY_DRIFT)} spoils the cases beside it.",
+        columns, _by_run(view, "clock", columns),
+    )  # fmt: skip
+
+
+def _cost(view: DataView) -> Part:
+    stages = {f"{stage}_stage_seconds": stage for stage in STAGES}
+    columns = (
+        named("run", "Run"), column("cells", "Cells", show=str), column("sweeps", "Sweeps", show=str),
+        column("wall_seconds", "Wall", show=_seconds), column("profiling_seconds", "Profiling", show=_seconds),
+        column("timing_seconds_per_cell_and_sweep", "Timing per cell and sweep", show=_hundredths),
+        column("gpu_seconds_per_cell_and_sweep", "GPU, at least", show=_hundredths), 
+        *(column(key, stage.capitalize()) for key, stage in stages.items()),
+    )  # fmt: skip
+    rows = (
+        row(
+            view.at("cost", run),
+            columns,
+            run=run,
+            **{key: _spent(view, run, stage) for key, stage in stages.items()},
+        )
+        for run in view.value("cost") or {}
+    )
+    return _part(
+        "cost", "What a run costs, in seconds",
+        "Stages are summed over worker processes; five of them load side by side. Other tools count as profiling. Per "
+        "cell and sweep: the wall time of timing, and the GPU's time of samples and spins alone. The goals: "
+        "normalization-fusion with profiling in 240 s, and 1 s of GPU time a cell in five sweeps.",
+        columns, rows,
+    )  # fmt: skip
+
+
+def _spent(view: DataView, run: str, stage: str) -> Words:
+    figure = view.figure("cost", run, "stage_seconds", stage, show=_seconds)
+    return (figure,)
+
+
+def _part(
+    name: str, title: str, about: str, columns: tuple[Head, ...], rows: Iterable[TableRow], summary: Sentence = ()
+) -> Part:
+    table = PageTable(label=title, heads=columns, rows=tuple(rows))
+    return {"anchor": name, "title": title, "about": about, "table": table, "summary": summary}
+
+
+def _by_run(view: DataView, place: str, columns: tuple[Head, ...]) -> Iterator[TableRow]:
+    return (row(view.at(place, run), columns, run=run) for run in view.value(place) or {})
+
+
+def _thousands(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _hundredths(value: float) -> str:
+    return f"{value:.2f}"
 
 
 def _seconds(value: float) -> str:

@@ -1,6 +1,7 @@
 """Every figure on every page: it has a datum, the datum's value, and a text that says that value."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
@@ -8,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from lab.errors import EvidenceError
-from lab.website.verification.files import Difference, read_json
+from lab.website.verification.files import Mismatch, read_json
 
 NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 AFTER = re.compile(r"[ \u00a0\u202f]?([µmn]?s|min|h|[kMGT]?(?:B|FLOP)(?:/s)?|[KMG]iB|[kMG]?Hz|%|×)?")
@@ -51,6 +52,9 @@ PLAIN = (1.0,)
 WORDED: Mapping[Any, str] = {
     True: "yes", False: "no", "cuda": "a GPU", "cpu": "a CPU", "": "set to nothing", "not on record": "not known",
 }  # fmt: skip
+# What no page of a site holds, and what Python's parser takes minutes for where there is much of it: a tag that begins
+# inside another, and a comment.
+UNREADABLE = re.compile(r"<[a-zA-Z/?][^<>]*<|<[!?](?!doctype html>)")
 VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"})
 
 
@@ -59,8 +63,9 @@ class Figures(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.found: list[tuple[str, str, str]] = []
+        self.figures: list[tuple[str, str, str]] = []
         self._around: list[tuple[str, str]] = []  # open elements with the data-at that holds in them
+        self._names: Counter[str] = Counter()  # of these elements
         self._open: tuple[str, str] | None = None
         self._text = ""
 
@@ -69,6 +74,7 @@ class Figures(HTMLParser):
         at = attributes.get("data-at", self._around[-1][1] if self._around else "")
         if tag not in VOID:
             self._around.append((tag, at))
+            self._names[tag] += 1
         if tag == "data":
             source = attributes.get("data-src", "")
             self._open, self._text = (attributes.get("value", ""), source if "#" in source else at + source), ""
@@ -79,11 +85,13 @@ class Figures(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "data" and self._open:
-            self.found.append((*self._open, self._text))
+            self.figures.append((*self._open, self._text))
             self._open = None
-        if any(name == tag for name, _ in self._around):
-            while self._around.pop()[0] != tag:
-                pass
+        while self._names[tag]:
+            name, _ = self._around.pop()
+            self._names[name] -= 1
+            if name == tag:
+                break
 
 
 class Data:
@@ -108,26 +116,30 @@ class Data:
         return nodes
 
 
-def check_page(page: str, html: str, data: Data) -> Iterator[Difference]:
+def check_page(page: str, html: str, data: Data) -> Iterator[Mismatch]:
     """Every figure of a page that its data do not bear out."""
+    if strange := UNREADABLE.search(html):
+        where = f"{page}, line {html.count(chr(10), 0, strange.start()) + 1}"
+        yield Mismatch(where, "holds a tag inside a tag, or a comment, which no page has; its figures are not followed")
+        return
     parser = Figures()
     parser.feed(html)
     parser.close()
-    for value, source, text in parser.found:
+    for value, source, text in parser.figures:
         file, _, pointer = source.partition("#")
         place = f"{page} → {source}"
         try:
             nodes = data.look_up(_beside(page, file), pointer)
         except EvidenceError as problem:
-            yield Difference(place, str(problem))
+            yield Mismatch(place, str(problem))
             continue
         except (LookupError, TypeError, ValueError):
-            yield Difference(place, f"points at nothing, and says {text!r}")
+            yield Mismatch(place, f"points at nothing, and says {text!r}")
             continue
         if str(nodes[-1]) != value:
-            yield Difference(place, f"holds the value {value!r}, and its datum is {nodes[-1]!r}")
+            yield Mismatch(place, f"holds the value {value!r}, and its datum is {nodes[-1]!r}")
         elif wrong := misread(text, nodes, pointer):
-            yield Difference(place, wrong)
+            yield Mismatch(place, wrong)
 
 
 def count_figures(html: str) -> int:
@@ -150,7 +162,8 @@ def misread(text: str, nodes: list[Any], pointer: str) -> str:
     value, around = nodes[-1], nodes[-2] if len(nodes) > 1 else None
     keys = [part for part in reversed(pointer.split("/")) if part and not part.isdecimal()][:2]
     if isinstance(value, bool) or not isinstance(value, int | float):
-        right = (text and str(value).startswith(text)) or WORDED.get(value) == text
+        worded = (WORDED.get(value), "not known" if value == "" else None)
+        right = (text and str(value).startswith(text)) or text in worded
         return "" if right else f"says {text!r}, and its datum is {value!r}"
     numbers = list(NUMBER.finditer(text))
     if not numbers:

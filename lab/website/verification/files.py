@@ -1,6 +1,7 @@
 """A published site as `lab verify` finds it: a folder or a zip, and whether its files are those of its manifest."""
 
 import json
+import struct
 import zipfile
 import zlib
 from collections import Counter
@@ -12,18 +13,21 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from lab.errors import EvidenceError
-from lab.website.files.manifest import NAME as MANIFEST
-from lab.website.files.manifest import manifest_text, read_files
+from lab.website.files.inventory import MANIFEST, manifest_text, read_files
 
 FRONT = "index.html"
 # What judging and page-making raise of evidence that nobody measured: names that are none, times of nought.
 UNMEASURED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 MOST_UNPACKED_BYTES = 8 << 30  # a site of ten thousand experiments has less
+# What Python's zipfile raises of files that are none, or are of kinds that it does not know.
+UNPACKING = (
+    zipfile.BadZipFile, zlib.error, EOFError, struct.error, NotImplementedError, RuntimeError, ValueError, OverflowError
+)  # fmt: skip
 PACKED, ENCRYPTED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), 1  # what every reader of zips unpacks
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Mismatch:
     """Where the site says something else than its samples do. `place` is FILE, or FILE#POINTER."""
 
     place: str
@@ -46,7 +50,7 @@ def opened(site: Path) -> Iterator[Path]:
                 with zipfile.ZipFile(site) as packed:
                     _refuse_unsound(site, packed)
                     packed.extractall(scratch)
-            except (zipfile.BadZipFile, zlib.error, EOFError) as problem:
+            except UNPACKING as problem:
                 raise EvidenceError(f"{site}: cannot be unpacked ({problem}); download it again") from None
             except OSError as problem:
                 raise EvidenceError(
@@ -76,38 +80,48 @@ def _is_inside(name: str) -> bool:
 
 
 def _root(folder: Path, site: Path) -> Path:
-    """The folder that holds the front page: itself, or, as zips often have it, the only one in it."""
-    inner = [path for path in folder.iterdir() if path.is_dir()]
-    for root in (folder, *inner[:1]):
-        if (root / FRONT).is_file():
-            return root
-    raise EvidenceError(f"{site}: holds no {FRONT}; name the folder or the zip of a whole site")
+    """The folder that holds the front page: itself, or, as zips often have it, the only thing in it.
+
+    EvidenceError where anything lies beside that one, for a reader of the zip may take it for the site.
+    """
+    if (folder / FRONT).is_file():
+        return folder
+    entries = sorted(folder.iterdir())
+    inner = [path for path in entries if (path / FRONT).is_file()]
+    if not inner:
+        raise EvidenceError(f"{site}: holds no {FRONT}; name the folder or the zip of a whole site")
+    if beside := next((path.name for path in entries if path != inner[0]), ""):
+        raise EvidenceError(
+            f"{site}: holds {beside!r} beside {inner[0].name!r}, which looks like a site; name the folder of the site, "
+            "or a zip with nothing else in it"
+        )
+    return inner[0]
 
 
-def check_manifest(root: Path) -> Iterator[Difference]:
+def check_manifest(root: Path) -> Iterator[Mismatch]:
     """Every file against the SHA-256 that the manifest gives for it, and the manifest against all of them."""
     for path in sorted(root.rglob("*")):
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            yield Difference(path.relative_to(root).as_posix(), "is a link or a device, and no file of a site")
+            yield Mismatch(path.relative_to(root).as_posix(), "is a link or a device, and no file of a site")
     if not (root / MANIFEST).is_file():
-        yield Difference(MANIFEST, "is missing; it lists every file of a site")
+        yield Mismatch(MANIFEST, "is missing; it lists every file of a site")
         return
-    told = _told(read_json(root, MANIFEST))
-    found = read_files(root)
+    listed = _told(read_json(root, MANIFEST))
+    present = read_files(root)
     wrong = False
-    for name in sorted(told.keys() | found.keys()):
+    for name in sorted(listed.keys() | present.keys()):
         says = ""
-        if name not in found:
+        if name not in present:
             says = f"is missing; {MANIFEST} lists it"
-        elif name not in told:
+        elif name not in listed:
             says = f"is not listed in {MANIFEST}"
-        elif told[name] != found[name].sha256:
+        elif listed[name] != present[name].sha256:
             says = f"is not the file whose SHA-256 {MANIFEST} gives"
         if says:
             wrong = True
-            yield Difference(name, says)
-    if not wrong and (root / MANIFEST).read_bytes() != manifest_text(found).encode():
-        yield Difference(MANIFEST, "says something else than which files there are, how large, and their SHA-256")
+            yield Mismatch(name, says)
+    if not wrong and (root / MANIFEST).read_bytes() != manifest_text(present).encode():
+        yield Mismatch(MANIFEST, "says something else than which files there are, how large, and their SHA-256")
 
 
 def _told(manifest: Any) -> Mapping[str, str]:
@@ -115,7 +129,7 @@ def _told(manifest: Any) -> Mapping[str, str]:
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, dict):
         raise EvidenceError(f"{MANIFEST}: holds no `files`; publish the site again")
-    return {name: str(told.get("sha256") if isinstance(told, dict) else told) for name, told in files.items()}
+    return {name: str(entry.get("sha256") if isinstance(entry, dict) else entry) for name, entry in files.items()}
 
 
 def read_json(root: Path, name: str) -> Any:
@@ -126,22 +140,22 @@ def read_json(root: Path, name: str) -> Any:
         raise EvidenceError(f"{name}: cannot be read ({problem}); publish the site again") from None
 
 
-def apart(published: Any, computed: Any, place: str) -> Iterator[Difference]:
+def apart(published: Any, computed: Any, place: str) -> Iterator[Mismatch]:
     """Every value in which two JSON documents differ, by its pointer."""
     if isinstance(published, dict) and isinstance(computed, dict):
         for key in sorted(published.keys() | computed.keys()):
             below = f"{place}/{key.replace('~', '~0').replace('/', '~1')}"
             if key not in computed:
-                yield Difference(below, "is published, and nothing computes it")
+                yield Mismatch(below, "is published, and nothing computes it")
             elif key not in published:
-                yield Difference(below, f"is missing; computed is {_short(computed[key])}")
+                yield Mismatch(below, f"is missing; computed is {_short(computed[key])}")
             else:
                 yield from apart(published[key], computed[key], below)
     elif isinstance(published, list) and isinstance(computed, list) and len(published) == len(computed):
         for number, pair in enumerate(zip(published, computed, strict=True)):
             yield from apart(*pair, f"{place}/{number}")
     elif published != computed or isinstance(published, bool) != isinstance(computed, bool):
-        yield Difference(place, f"published is {_short(published)}, computed {_short(computed)}")
+        yield Mismatch(place, f"published is {_short(published)}, computed {_short(computed)}")
 
 
 def _short(value: Any) -> str:

@@ -6,20 +6,71 @@ has to say what its datum holds.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lab.errors import LabError
+from lab.errors import EvidenceError, LabError
 from lab.website.addresses import verdict_folder
-from lab.website.data.promoted import Evidence
+from lab.website.data import promoted, publication_log
+from lab.website.data.promoted import EVIDENCE, Evidence
+from lab.website.data.publication_log import LOG, Log, gone, read_log
+from lab.website.data.signature import NAME, known_signer, signer
 from lab.website.site import DECISIONS
 from lab.website.verification.again import reckoned_again
-from lab.website.verification.evidence import load_published
+from lab.website.verification.evidence import load_published, stated_digests
 from lab.website.verification.figures import Data, check_page, count_figures
-from lab.website.verification.files import UNMEASURED, Difference, check_manifest, opened
+from lab.website.verification.files import UNMEASURED, Mismatch, check_manifest, opened
 from lab.website.verification.rebuilt import rebuilt, unlike
+
+
+# The log of publications that a site carries: its chain, the runs it names, and the log of this checkout.
+def published_log(root: Path, differences: list[Mismatch]) -> Log:
+    """The log of the site; what is wrong with it is added to `differences`."""
+    try:
+        return read_log(root / LOG)
+    except EvidenceError as problem:
+        differences.append(Mismatch(LOG, str(problem).replace(f"{root}/", "")))
+        return ()
+
+
+def missing(log: Log, known: Log, digests: Collection[str]) -> Iterator[Mismatch]:
+    """Runs that were published and are gone, and entries that are. `known` is the log of this checkout."""
+    for entry in gone(log, digests):
+        yield Mismatch(
+            LOG, f"run {entry.run_id} was published on {entry.published_utc}, and is gone: digest {entry.digest}"
+        )
+    noted = {entry.digest for entry in log}
+    for digest in sorted(set(digests) - noted) if log else ():
+        yield Mismatch(LOG, f"does not hold the run of digest {digest}, which is published here")
+    if not log and any(entry.digest in digests for entry in known):
+        yield Mismatch(LOG, "is missing; the log of this checkout holds runs that are published here")
+    elif log and known and log[0] == known[0] and (cut := known[len(log) :]) and known[: len(log)] == log:
+        yield Mismatch(LOG, f"ends before the log of this checkout, which goes on with run {cut[0].run_id}")
+    elif log and known and log[0] == known[0] and log[: len(known)] != known:
+        place = next(at for at, pair in enumerate(zip(log, known, strict=False), start=1) if pair[0] != pair[1])
+        yield Mismatch(f"{LOG}, line {place}", "is not that of this checkout's log")
+
+
+# Signatures of the runs that a site publishes, and whether they are of those whom the reader trusts.
+def check_signatures(root: Path, signers: Path | None, say: Callable[[str], None]) -> Iterator[Mismatch]:
+    """Each signature that is not of its manifest; where `signers` are named, also each run that none of them signed."""
+    for manifest in sorted((root / "runs").glob(f"*/{promoted.NAME}")):
+        signature = manifest.with_name(NAME)
+        place = signature.relative_to(root).as_posix()
+        if not signature.is_file():
+            if signers:
+                yield Mismatch(place, f"is missing: the run is signed by nobody in {signers}")
+            continue
+        content = manifest.read_bytes()
+        try:
+            who = known_signer(content, signature, signers) if signers else f"the key {signer(content, signature)}"
+        except EvidenceError as problem:
+            yield Mismatch(place, str(problem))
+        else:
+            say(f"{manifest.parent.relative_to(root).as_posix()} is signed by {who}")
+
 
 Say = Callable[[str], None]
 
@@ -32,27 +83,41 @@ class Verified:
     files: int
     pages: int
     figures: int
-    differences: tuple[Difference, ...]
+    differences: tuple[Mismatch, ...]
+    unchecked: tuple[str, ...] = ()  # what could not be computed again, and why
 
 
-def verify(site: Path, say: Say, decisions: Path = DECISIONS) -> Verified:
-    """Compute a site again. EvidenceError where it cannot be read at all."""
+def verify(
+    site: Path,
+    say: Say,
+    decisions: Path = DECISIONS,
+    known: Path = EVIDENCE / publication_log.NAME,
+    signers: Path | None = None,
+) -> Verified:
+    """Compute a site again. EvidenceError where it cannot be read at all.
+
+    known: the log of this checkout's publications. signers: who has to have signed every run, as OpenSSH lists them.
+    """
     with opened(site) as root, TemporaryDirectory(prefix="lab-verify-") as scratch:
         say("comparing files with the manifest")
-        found = list(check_manifest(root))
-        evidence = load_published(root, Path(scratch) / "runs", found, say)
-        say("making every file afresh from what the samples give")
+        mismatches = list(check_manifest(root))
+        unchecked: list[str] = []
+        evidence = load_published(root, Path(scratch) / "runs", mismatches, unchecked, say)
+        mismatches += check_signatures(root, signers, say)
+        log = published_log(root, mismatches)
         files = 0
-        try:
-            made = rebuilt(root, evidence, decisions, Path(scratch))
-        except (LabError, *UNMEASURED) as problem:
-            what = "" if isinstance(problem, LabError) else f"{type(problem).__name__}: "
-            found.append(Difference(str(site), f"cannot be made from its samples: {what}{problem}"))
+        digests = {item.digest for item in evidence}
+        mismatches += missing(log, read_log(known), digests | stated_digests(root) if unchecked else digests)
+        if unchecked:
+            unchecked.append("all pages and data: they follow from every run together")
         else:
-            files = sum(path.is_file() for path in made.rglob("*"))
-            found += unlike(root, made, evidence)
-            say("reckoning times and speed-ups a second time")
-            found += _again(made, evidence)
+            say("making every file afresh from what the samples give")
+            made = _made(lambda: rebuilt(root, evidence, decisions, Path(scratch), log), site, mismatches)
+            if made:
+                files = sum(path.is_file() for path in made.rglob("*"))
+                mismatches += unlike(root, made, evidence)
+                say("reckoning times and speed-ups a second time")
+                mismatches += _again(made, evidence)
         pages = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.html") if path.is_file())
         say(f"following the figures of {len(pages)} pages")
         data = Data(root)
@@ -60,13 +125,28 @@ def verify(site: Path, say: Say, decisions: Path = DECISIONS) -> Verified:
         for page in pages:
             html = (root / page).read_text(encoding="utf-8", errors="replace")
             figures += count_figures(html)
-            found += check_page(page, html, data)
+            mismatches += check_page(page, html, data)
         return Verified(
-            runs=len(evidence), files=files, pages=len(pages), figures=figures, differences=tuple(dict.fromkeys(found))
+            runs=len(evidence),
+            files=files,
+            pages=len(pages),
+            figures=figures,
+            differences=tuple(dict.fromkeys(mismatches)),
+            unchecked=tuple(unchecked),
         )
 
 
-def _again(made: Path, evidence: Sequence[Evidence]) -> Iterator[Difference]:
+def _made(make: Callable[[], Path], site: Path, mismatches: list[Mismatch]) -> Path | None:
+    """The site made afresh; None where that cannot be done, which is a difference."""
+    try:
+        return make()
+    except (LabError, *UNMEASURED) as problem:
+        what = "" if isinstance(problem, LabError) else f"{type(problem).__name__}: "
+        mismatches.append(Mismatch(str(site), f"cannot be made from its samples: {what}{problem}"))
+        return None
+
+
+def _again(made: Path, evidence: Sequence[Evidence]) -> Iterator[Mismatch]:
     """The second reckoning of every result of every run."""
     for item in evidence:
         for result in item.run.experiments:

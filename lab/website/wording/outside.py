@@ -11,12 +11,10 @@ from collections.abc import Iterable, Iterator
 from lab.definition.asked import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.errors import DefinitionError, EvidenceError
+from lab.website.addresses import DTYPES
 from lab.website.data.judged import Judged
-from lab.website.figure import Sentence
-from lab.website.naming import DTYPES
 from lab.website.outputs import Attachment, Document, Output
 from lab.website.pages import labels
-from lab.website.pages.views import ExperimentPage
 
 GPU = re.compile(
     r"\b(?:G?[BH]\d{2,3}|A\d{2,3}[A-Z]?|[PV]100|L40?S?|T4|MI\d{3}[A-Z]?|(?:RTX|GTX|GeForce|Quadro|Radeon|Tesla) \w+"
@@ -58,18 +56,9 @@ def check_claims(experiments: Iterable[PlannedExperiment]) -> None:
 
 def said(output: Output, experiment: str) -> Iterator[Said]:
     """What states a result in one page or file of an experiment."""
-    if isinstance(output, Document) and isinstance(page := output.view.get("page"), ExperimentPage):
-        yield from said_on(page)
+    if isinstance(output, Document):
+        yield from output.view.get("said", ())
     yield from said_in_badges([output], experiment)
-
-
-def said_on(page: ExperimentPage) -> Iterator[Said]:
-    """The texts of an experiment's page that state its results."""
-    yield "answer", _text(page.answer)
-    for card in page.cards:
-        yield "card", f"{card.label}: {card.value.text}; {_text(card.context)}"
-    for case in page.searches:
-        yield "search", f"{case.label}: {_text(case.outcome)}"
 
 
 def said_in_badges(outputs: Iterable[Output], experiment: str) -> Iterator[Said]:
@@ -117,7 +106,3 @@ def _without(names: Iterable[str], text: str) -> str:
     for name in names:
         text = text.replace(name, " ")
     return text
-
-
-def _text(sentence: Sentence) -> str:
-    return "".join(part if isinstance(part, str) else part.text for part in sentence)

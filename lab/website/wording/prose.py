@@ -9,8 +9,7 @@ Plans of runs that are published are shown as they were registered, whatever tod
 runs' address, and its text can no longer be mended.
 """
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 from lab.definition.experiment import Experiment
@@ -18,33 +17,27 @@ from lab.definition.plan import PlannedExperiment
 from lab.errors import DefinitionError
 from lab.website.data.judged import Judged
 from lab.website.decisions import Decision
-from lab.website.wording.figures_said import FIGURE
+from lab.website.wording.figures_said import WHAT_TO_DO, argued, typed_figure
 from lab.website.wording.references import REFERENCE, References
-
-DEFINITION = re.compile(r"(`+).+?\1", re.DOTALL)
 
 
 def check_prose(text: str, place: str) -> None:
     """DefinitionError where authored prose types in a figure."""
-    found = FIGURE.search(REFERENCE.sub("", DEFINITION.sub("", text)))
-    if found:
-        raise DefinitionError(
-            f"{place}: says {found[0]!r}. A measured figure must be a reference, {{{{experiment/pointer/into/data}}}}, "
-            "which cannot go stale; a size or threshold that is a definition goes in backticks"
-        )
+    if figure := typed_figure(text):
+        raise DefinitionError(f"{place}: says {figure!r}. {WHAT_TO_DO}")
 
 
 def check_typed(experiments: Iterable[Experiment]) -> None:
     """DefinitionError where one types in a figure. Plans are without the backticks that mark a definition."""
     for experiment in experiments:
-        for place, text in _argued(experiment):
+        for place, text in argued(experiment):
             check_prose(text, place)
 
 
 def check_references(experiments: Iterable[Experiment | PlannedExperiment], references: References) -> None:
     """DefinitionError where one refers to what is not there, or where it must not."""
     for experiment in experiments:
-        for place, text in _argued(experiment):
+        for place, text in argued(experiment):
             references.resolve(text, place)
         for profile in experiment.profiles:
             if REFERENCE.search(profile.hypothesis):
@@ -71,11 +64,4 @@ def cited_plan(item: Judged, references: References) -> Judged:
     plan = item.plan
     limits = tuple(references.resolve(text, plan.name, lenient=True) for text in plan.does_not_show)
     importance = references.resolve(plan.importance, plan.name, lenient=True)
-    return replace(item, plan=replace(plan, importance=importance, does_not_show=limits))
-
-
-def _argued(experiment: Experiment | PlannedExperiment) -> Iterator[tuple[str, str]]:
-    yield f"{experiment.name}: importance", experiment.importance
-    yield f"{experiment.name}: focus", experiment.focus
-    yield from ((f"{experiment.name}: does_not_show", text) for text in experiment.does_not_show)
-    yield from ((f"{experiment.name}: hypothesis of {p.name}", p.hypothesis) for p in experiment.profiles)
+    return Judged(plan=replace(plan, importance=importance, does_not_show=limits), data=item.data, text=item.text)

@@ -12,7 +12,7 @@ from typing import Any
 
 from lab.errors import DefinitionError, LabError
 from lab.website import format
-from lab.website.figure import Ledger, pointer
+from lab.website.figure import DataView, pointer
 
 REFERENCE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 # Of Unicode's private use: texts of authors and of evidence that hold one are refused (refuse_marks).
@@ -36,23 +36,23 @@ class References:
     def resolve(self, text: str, place: str, *, lenient: bool = False) -> str:
         """The text with each reference resolved. DefinitionError names the place and the reference that fails."""
 
-        def found(match: re.Match[str]) -> str:
-            resolved = self._found(match[1])
+        def figure_for(match: re.Match[str]) -> str:
+            resolved = self._resolved(match[1])
             if resolved is None and not (lenient or self._lenient):
                 raise DefinitionError(f"{place}: {match[0]} {self._why_not(match[1])}")
             return resolved or "–"
 
-        return REFERENCE.sub(found, text)
+        return REFERENCE.sub(figure_for, text)
 
-    def _found(self, reference: str) -> str | None:
+    def _resolved(self, reference: str) -> str | None:
         experiment, *path = _parts(reference)
         if experiment not in self._data or not path:
             return None
-        ledger = Ledger(self._data[experiment])
-        value = ledger.value(*path)
+        view = DataView(self._data[experiment])
+        value = view.value(*path)
         if value is None or isinstance(value, Mapping | list | bool):
             return None
-        text = told(path[-1], value, ledger.value(*path[:-1]))
+        text = value_text(path[-1], value, view.value(*path[:-1]))
         return f"{BEGIN}experiments/{experiment}/data.json#{pointer(*path)}{BETWEEN}{value}{BETWEEN}{text}{END}"
 
     def _why_not(self, reference: str) -> str:
@@ -60,9 +60,9 @@ class References:
         experiment, *path = _parts(reference)
         if experiment not in self._data:
             return f"names no experiment; accepted are {sorted(self._data)}"
-        ledger, node = Ledger(self._data[experiment]), self._data[experiment]
+        view, node = DataView(self._data[experiment]), self._data[experiment]
         for length in range(1, len(path) + 1):
-            below = ledger.value(*path[:length])
+            below = view.value(*path[:length])
             if below is None:
                 where = "/".join((experiment, *path[: length - 1]))
                 return f"leads nowhere: {where} holds {sorted(node) if isinstance(node, Mapping) else 'a value'}"
@@ -74,7 +74,7 @@ def _parts(reference: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in reference.split("/")]
 
 
-def told(key: str, value: Any, around: Any) -> str:
+def value_text(key: str, value: Any, around: Any) -> str:
     """A value in the usual format of its quantity, with its unit."""
     if isinstance(value, str):
         return value
@@ -116,9 +116,9 @@ def refuse_marks(text: str, place: str, error: type[LabError]) -> None:
 
     It could pass for a figure with a pointer that nobody computed.
     """
-    if found := MARK.search(text):
-        code = f"{ord(found[0]):04X}" if len(found[0]) == 1 else found[0][-4:].upper()
-        line = text.count("\n", 0, found.start()) + 1
+    if mark := MARK.search(text):
+        code = f"{ord(mark[0]):04X}" if len(mark[0]) == 1 else mark[0][-4:].upper()
+        line = text.count("\n", 0, mark.start()) + 1
         raise error(f"{place}, line {line}: holds U+{code}, a private character that marks figures on pages; remove it")
 
 

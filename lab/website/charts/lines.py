@@ -1,0 +1,214 @@
+"""Charts with a line for each implementation or claim: the winner by size, bandwidth by bytes, ratios by run."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from lab.website.charts.svg import (
+    Frame,
+    Scale,
+    element,
+    line,
+    marker,
+    picture,
+    short_label,
+    si,
+    spread,
+    step_between,
+    text,
+)
+from lab.website.format import megabytes, terabytes_per_second
+
+CROSSOVER, CROSSOVER_STEPS = Frame(480.0, 250.0, 40.0, 146.0, 12.0, 44.0), (0.02, 0.05, 0.1, 0.2, 0.5)
+LADDER, LADDER_STEPS = Frame(760.0, 400.0, 66.0, 200.0, 30.0, 52.0), (0.1e12, 0.2e12, 0.5e12, 1e12, 2e12, 5e12)
+TIMELINE = Frame(640.0, 260.0, 48.0, 190.0, 14.0, 54.0)
+TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
+STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # between two ticks, where round values are too few
+MOST_TICKS = 6
+INSET, MARGIN = 18.0, 1.06  # before the first run; around the farthest ends of intervals
+NEAR_PARITY = 1.3  # lines farther from it are drawn without it, or they would be flat
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SizePoint:
+    """One implementation at one size: times the fastest's time, with its interval."""
+
+    size: float
+    value: float
+    low: float
+    high: float
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Track:
+    label: str
+    series: str
+    points: tuple[SizePoint, ...]
+
+
+def crossover_chart(name: str, about: str, sizes: Sequence[int], tracks: Sequence[Track], most: float) -> Markup:
+    """Which implementation wins at which size: its time over the fastest's, against one dimension of the shape.
+
+    Sizes on a logarithmic axis; on the other, linear, lower is faster. Beyond `most` a line leaves the picture.
+    """
+    frame = CROSSOVER
+    x = Scale(low=min(sizes) / 1.15, high=max(sizes) * 1.15, start=frame.left, end=frame.right)
+    points = [point for track in tracks for point in track.points]
+    top = min(most, max(1.05, *(min(point.high, 2 * point.value - 1) for point in points)))
+    base = 1 - (top - 1) / 12
+
+    def y(value: float) -> float:
+        share = (min(max(value, base), top) - base) / (top - base)
+        return round(frame.bottom - (frame.bottom - frame.top) * share, 1)
+
+    step = step_between(1, top, CROSSOVER_STEPS, MOST_TICKS)
+    parts = []
+    for tick in (1 + step * count for count in range(int((top - 1) / step + 1e-9) + 1)):
+        parts += frame.across(y(tick), f"{tick:.4g}×")
+    shown: list[float] = []
+    for size in sizes:
+        if not shown or x.at(size) - shown[-1] > 8 * len(str(size)):
+            parts.append(text(x.at(size), frame.bottom + 17, str(size), "tick", "middle"))
+            shown.append(x.at(size))
+    parts.append(text(frame.middle, frame.bottom + 36, f"n in {about}", "tick", "middle"))
+    ends = spread([y(track.points[-1].value) + 4 for track in tracks], 15.0, frame.top + 8, frame.bottom)
+    for number, (track, end) in enumerate(zip(tracks, ends, strict=True)):
+        shift = 3 * (number - (len(tracks) - 1) / 2)
+        places = [(x.at(point.size) + shift, y(point.value)) for point in track.points]
+        marked = list(zip(places, track.points, strict=True))
+        marks = [
+            *(line(at[0], y(p.high), at[0], y(p.low), "mark whisker") for at, p in marked),
+            *(marker(track.series, *at, p.title) for at, p in marked),
+        ]  # fmt: skip
+        parts.append(_track(track.series, places, marks, (frame.right + 21, end, short_label(track.label, 22))))
+    heading = f"Time over the fastest's, by n in {about}"
+    about_chart = "The lowest line is the fastest. The table of every cell holds the times."
+    return picture(frame.width, frame.height, name, heading, about_chart, *parts)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rungs:
+    """One line: how fast as many bytes were moved."""
+
+    label: str
+    series: str  # names colour and marker
+    hollow: bool  # and dotted
+    points: tuple[tuple[float, float], ...]  # (bytes, bytes per second), ascending
+
+
+def ladder_chart(lines: Sequence[Rungs], cache_bytes: float, peak_bytes_per_second: float | None) -> Markup:
+    """Bandwidth against bytes moved; a cache of 0 bytes and a peak of None are not known and not drawn."""
+    frame = LADDER
+    sizes = [moved for each in lines for moved, _ in each.points]
+    speeds = [speed for each in lines for _, speed in each.points] + [peak_bytes_per_second or 0.0]
+    x = Scale(low=min(sizes) / 1.3, high=max(sizes) * 1.15, start=frame.left, end=frame.right)
+    step = step_between(0, max(speeds), LADDER_STEPS, 8)
+    top = step * math.ceil(max(speeds) / step + 0.2)
+
+    def y(speed: float) -> float:
+        return round(frame.bottom - (frame.bottom - frame.top) * speed / top, 1)
+
+    parts = [text(0, 12, "TB/s", "tick")]
+    parts.append(text(frame.middle, frame.bottom + 38, "bytes read and written", "tick", "middle"))
+    for value in x.decades():
+        parts += frame.upright(x.at(value), si(value, "B"))
+    for number in range(round(top / step) + 1):
+        parts += frame.across(y(number * step), f"{number * step / 1e12:g}")
+    if cache_bytes:
+        at = x.at(cache_bytes)
+        parts.append(line(at, frame.top, at, frame.bottom, "parity"))
+        parts.append(text(at, frame.top - 8, f"L2, {megabytes(cache_bytes)} MB", "", "middle"))
+    if peak_bytes_per_second is not None:
+        at = y(peak_bytes_per_second)
+        label = f"datasheet, {terabytes_per_second(peak_bytes_per_second)} TB/s"
+        parts += [line(frame.left, at, frame.right, at, "roof dashed"), text(frame.left + 6, at - 6, label)]
+    ends = spread([y(each.points[-1][1]) + 4 for each in lines], 16.0, frame.top + 8, frame.bottom)
+    for each, end in zip(lines, ends, strict=True):
+        places = [(x.at(moved), y(speed)) for moved, speed in each.points]
+        marks = [
+            marker(each.series, *place, f"{each.label}: {megabytes(moved)} MB at {terabytes_per_second(speed)} TB/s",
+                   each.hollow)
+            for place, (moved, speed) in zip(places, each.points, strict=True)
+        ]  # fmt: skip
+        parts.append(_track(each.series, places, marks, (frame.right + 24, end, each.label), dotted=each.hollow))
+    about = "Lines of copies are solid with filled markers, lines of reads dotted with hollow ones."
+    return picture(frame.width, frame.height, "ladder", "Bandwidth against bytes moved, by scope", about, *parts)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunPoint:
+    """What one run says of a line: a ratio with its interval."""
+
+    run: int  # its place among the runs
+    ratio: float
+    low: float
+    high: float
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    label: str
+    series: str
+    points: tuple[RunPoint, ...]
+
+
+def timeline_chart(lines: Sequence[Line], boards: Sequence[str]) -> Markup:
+    """Ratios over published runs; `boards` names the board of each run, oldest first, empty where it is not known.
+
+    A mark is hollow where its run was on another board than the newest: what differs there may be the board.
+    """
+    frame, points = TIMELINE, [point for each in lines for point in each.points]
+    low, high = min(point.low for point in points), max(point.high for point in points)
+    if low < NEAR_PARITY and high > 1 / NEAR_PARITY:
+        low, high = min(low, 1.0), max(high, 1.0)
+    low, high = low / MARGIN, high * MARGIN
+    y = Scale(low=low, high=high, start=frame.bottom, end=frame.top)
+    pace = (frame.right - frame.left - 2 * INSET) / max(1, len(boards) - 1)
+    parts = []
+    for value in _ticks(low, high):
+        parts += frame.across(y.at(value), f"{value:g}×")
+    for run, board in enumerate(boards):
+        for words, below in ((str(run + 1), 16), (board, 31)):
+            parts.append(text(frame.left + INSET + pace * run, frame.bottom + below, words, "tick", "middle"))
+    parts.append(text(frame.left, frame.bottom + 47, "run, oldest first, and its board", "tick"))
+    if low < 1.0 < high:
+        parts.append(line(frame.left, y.at(1.0), frame.right, y.at(1.0), "parity"))
+    ends = spread([y.at(each.points[-1].ratio) + 4 for each in lines], 16.0, frame.top + 8, frame.bottom)
+    for number, (each, end) in enumerate(zip(lines, ends, strict=True)):
+        # Lines stand a little apart, so that no interval hides another.
+        start = frame.left + INSET + 7 * (number - (len(lines) - 1) / 2)
+        places = [(start + pace * point.run, y.at(point.ratio)) for point in each.points]
+        marks = []
+        for place, point in zip(places, each.points, strict=True):
+            marks.append(line(place[0], y.at(point.high), place[0], y.at(point.low), "mark whisker"))
+            marks.append(marker(each.series, *place, point.title, boards[point.run] != boards[-1]))
+        parts.append(_track(each.series, places, marks, (frame.right + 12, end, short_label(each.label, 30))))
+    about = "Times as fast on a logarithmic axis, with intervals. Hollow: on another board than the newest run."
+    return picture(frame.width, frame.height, "timeline", "Headline ratios by published run", about, *parts)
+
+
+def _track(
+    series: str,
+    places: Sequence[tuple[float, float]],
+    marks: Sequence[str],
+    label: tuple[float, float, str],
+    dotted: bool = False,
+) -> str:
+    """A line with its marks, and a leader from its end to its label."""
+    path = " ".join(f"{x:g},{y:g}" for x, y in places)
+    rung = element("polyline", class_name="rung dotted" if dotted else "rung", points=path)
+    leader = line(places[-1][0] + 8, places[-1][1], label[0] - 3, label[1] - 4, "leader")
+    return element("g", rung, leader, *marks, text(*label), class_name=f"s-{series}")
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    inside = [value for value in TICKS if low <= value <= high]
+    if len(inside) > 2:
+        return inside
+    steps = (step for step in STEPS if 2 <= math.floor(high / step) - math.ceil(low / step) + 1 <= MOST_TICKS)
+    step = next(steps, high - low)
+    return [round(step * number, 6) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]

@@ -1,0 +1,186 @@
+"""Judging raw samples takes seconds and always comes out the same, so what came out is kept.
+
+By the digest of the evidence, and that of the code that judges: a folder a run, with a list of its experiments and,
+of each, the plan and the data as they are published. All of it may be deleted at any time.
+"""
+
+import json
+import pickle
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from lab.definition.catalogue import load_audits, load_experiments
+from lab.definition.plan import PlannedExperiment, planned
+from lab.definition.publication import Publication
+from lab.errors import DefinitionError, LabError
+from lab.evidence.codec import digest, from_data, to_data
+from lab.project import project
+from lab.verdict.validity import study
+from lab.website.data.judged import Judged, LazyJudged, judged_run
+from lab.website.data.promoted import Evidence, refuse_marked
+from lab.website.data.published_trust import trust_data
+from lab.website.sources import digest_of
+from lab.website.wording.outside import check_claims
+from lab.website.wording.prose import check_typed
+from lab.website.wording.references import refuse_marks
+
+CACHE = project().cache / "judged"
+EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
+LIST = "experiments.json"
+JUDGING = (
+    "lab/verdict", "lab/evidence", "lab/definition", "lab/quantities.py", "lab/website/data/published*.py",
+    "lab/website/data/rounding.py", "lab/website/data/judged_cache.py", "lab/website/data/judged.py",
+    "lab/website/wording/references.py", "lab/profiler/readings.py", "experiments/audits",
+)  # fmt: skip
+PACKAGES = ("numpy", "scipy")  # which reckon for it
+DEFINING = (
+    "experiments/*.py", "experiments/cheats", "lab/definition", "lab/kernels", "lab/evidence/codec.py",
+    "lab/website/wording/prose.py",
+    "lab/website/wording/outside.py", "lab/website/wording/figures_said.py", "lab/website/wording/references.py",
+    "lab/website/addresses.py",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CachedRun:
+    """The experiments of a published run, in its plan's order."""
+
+    finished_utc: str
+    run_id: str
+    experiments: tuple[LazyJudged, ...]
+
+
+def judged(evidence: Evidence, kept: Path = CACHE) -> CachedRun:
+    """What is kept of a published run; judged now, where nothing is."""
+    folder = kept / _rules() / evidence.digest
+    if not folder.is_dir():
+        _keep(folder, evidence)
+    try:
+        listed = json.loads((folder / LIST).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise _unreadable(folder, problem) from None
+    return CachedRun(
+        finished_utc=listed["finished_utc"],
+        run_id=listed["run_id"],
+        experiments=tuple(
+            LazyJudged(
+                CacheEntry(folder / name),
+                name=name,
+                key=f"{folder.parent.name}/{evidence.digest}/{name}",
+                finished_utc=listed["finished_utc"],
+                fullness=tuple(known["fullness"]),
+                cites=known["cites"],
+            )
+            for name, known in listed["experiments"].items()
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """Where the plan and the data of one experiment lie."""
+
+    folder: Path
+
+    def __call__(self) -> Judged:
+        try:
+            text = (self.folder / "data.json").read_text(encoding="utf-8")
+            planned = json.loads((self.folder / "plan.json").read_bytes())
+            return Judged(plan=from_data(PlannedExperiment, planned), data=json.loads(text), text=text)
+        except (OSError, ValueError) as problem:
+            raise _unreadable(self.folder, problem) from None
+
+    def put(self, item: Judged) -> None:
+        self.folder.mkdir(parents=True)
+        (self.folder / "plan.json").write_text(json.dumps(to_data(item.plan)), encoding="utf-8")
+        (self.folder / "data.json").write_text(item.as_json(), encoding="utf-8")
+
+
+def definitions(kept: Path = CACHE) -> tuple[PlannedExperiment, ...]:
+    """The experiments that the lab defines, with all their cases, where no prose of theirs types in a figure.
+
+    To read the definitions themselves PyTorch and Triton must be loaded, which takes longer than to build a site of
+    which nothing has changed.
+    """
+    path = kept / f"definitions-{digest_of(*DEFINING)[:16]}.json"
+    if not path.is_file():
+        experiments = load_experiments()
+        check_typed(experiments)
+        plans = {each.name: planned(each, EVERYTHING) for each in experiments}
+        check_claims(list(plans.values()))
+        texts = {name: json.dumps(to_data(plan)) for name, plan in plans.items()}
+        for name, text in texts.items():
+            refuse_marks(text, f"experiment {name}", DefinitionError)
+        _replace(path, f"[{', '.join(texts.values())}]".encode())
+    return tuple(from_data(PlannedExperiment, item) for item in json.loads(path.read_text(encoding="utf-8")))
+
+
+def audits(kept: Path = CACHE) -> tuple[Publication, ...]:
+    """The publications that the lab audits; kept because to read them the definitions are loaded too."""
+    path = kept / f"audits-{digest_of(*DEFINING, 'experiments/audits')[:16]}.pickle"
+    if not path.is_file():
+        _replace(path, pickle.dumps(load_audits()))
+    publications: tuple[Publication, ...] = pickle.loads(path.read_bytes())
+    return publications
+
+
+def trust(evidence: Sequence[Evidence], kept: Path = CACHE) -> dict[str, Any]:
+    """What published runs, oldest first, say of the lab itself: lab.website.data.published_trust."""
+    path = kept / _rules() / f"trust-{digest([item.digest for item in evidence])}.json"
+    if not path.is_file():
+        runs = [item.run for item in evidence]
+        _replace(path, json.dumps(trust_data(study(runs), runs)).encode())
+    data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return data
+
+
+def _unreadable(folder: Path, problem: Exception) -> LabError:
+    return LabError(f"{folder}: what was kept cannot be read ({problem}); delete the folder, and build again")
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write it whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".keeping-") as scratch:
+        fresh = Path(scratch) / path.name
+        fresh.write_bytes(content)
+        fresh.replace(path)
+
+
+def _keep(folder: Path, evidence: Evidence) -> None:
+    """Whole or not at all; what was judged by other rules goes."""
+    for stale in folder.parents[1].glob("*"):
+        if stale.is_dir() and stale != folder.parent:
+            shutil.rmtree(stale, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    refuse_marked(evidence.directory)
+    items = judged_run(evidence.run, evidence.digest, evidence.commit)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".judging-") as scratch:
+        whole = Path(scratch) / "run"
+        whole.mkdir()
+        for item in items:
+            CacheEntry(whole / item.plan.name).put(item)
+        listed = {
+            "finished_utc": evidence.run.finished_utc,
+            "run_id": evidence.run.plan.run_id,
+            "experiments": {item.plan.name: {"fullness": item.fullness, "cites": item.cites} for item in items},
+        }
+        (whole / LIST).write_text(json.dumps(listed), encoding="utf-8")
+        try:
+            whole.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another build has kept the same meanwhile
+                raise
+
+
+@cache
+def _rules() -> str:
+    """A digest of the code that judges, and of what it reckons with."""
+    return digest([digest_of(*JUDGING), sys.version, *map(version, PACKAGES)])[:16]

@@ -1,0 +1,286 @@
+"""The folder of a site, replaced as a whole: the next site is made elsewhere, and then the two change places.
+
+A site is written part by part. A part names everything that its files are made of in one key: while the key is the
+same, and nobody touched the files, they are taken over from the old folder. What a build wrote is remembered under
+.cache/, and the site that it replaced stays there: the next build has only to change what differs from that. Both may
+be deleted at any time.
+"""
+
+import ctypes
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.project import project
+
+# Two folders change places at once, so that readers have the whole old or the whole new one, whatever is killed when.
+HERE, EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+MISSING = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)  # in the kernel, or in the file system
+
+
+def exchange(fresh: Path, place: Path) -> None:
+    """`place` becomes what `fresh` is, and `fresh` what was there; it is gone where nothing was."""
+    if not place.exists():
+        fresh.rename(place)
+    elif not _at_once(fresh, place):
+        aside = _aside(place)
+        place.rename(aside)
+        fresh.rename(place)
+        aside.rename(fresh)
+
+
+def recover(place: Path) -> None:
+    """Mend what an exchange in several steps left that was killed between them."""
+    aside = _aside(place)
+    if aside.exists():
+        if place.exists():
+            shutil.rmtree(aside)
+        else:
+            aside.rename(place)
+
+
+def _aside(place: Path) -> Path:
+    return place.with_name(f".{place.name}-before")
+
+
+def _at_once(one: Path, other: Path) -> bool:
+    """False where this system cannot."""
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    if renameat2 is None:
+        return False
+    if renameat2(HERE, os.fsencode(one), HERE, os.fsencode(other), EXCHANGE) == 0:
+        return True
+    problem = ctypes.get_errno()
+    if problem in MISSING:
+        return False
+    raise OSError(problem, os.strerror(problem), str(other))
+
+
+REMEMBERED = project().cache / "site"
+MOST_SITES = 8  # that are remembered, by their folders; previews come and go
+Content = tuple[str, bytes]  # path in the site, what the file holds
+Stamp = list[int]  # size, time of the last change, and which file it is: two may be exchanged
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """Some files of a site. `make` yields them, and may add a note, which is for parts that come after it."""
+
+    name: str
+    key: str
+    make: Callable[[], Iterator[Content | str]]
+
+
+@dataclass(kw_only=True, slots=True)
+class Written:
+    """What a part was when it was made."""
+
+    key: str
+    files: dict[str, str] = field(default_factory=dict)  # path → SHA-256
+    note: str = ""
+
+
+class NextSite:
+    """The site that is being made in the folder `spare`, which holds what an earlier build left."""
+
+    def __init__(self, old: Path, spare: Path, before: Mapping[str, Written], stamps: Mapping[str, Stamp]) -> None:
+        self._old, self._spare, self._before = old, spare, before
+        self.present, self._folders = scan(old)
+        self._there, self._there_folders = scan(spare)
+        self._sound = {path for path, stamp in self.present.items() if stamps.get(path) == stamp}
+        self.parts: dict[str, Written] = {}
+        self.stamps: dict[str, Stamp] = {}
+        self._kept: list[str] = []
+        self._made: set[str] = set()
+
+    def add(self, part: Part) -> None:
+        """Make a part, or keep what it made before. LabError where another part has its name or one of its files."""
+        if part.name in self.parts:
+            raise LabError(f"{part.name}: two parts of the site have this name")
+        before = self._before.get(part.name)
+        if before and before.key == part.key and self._is_sound(before):
+            self._keep(part.name, before)
+            return
+        written = self.parts[part.name] = Written(key=part.key)
+        for made in part.make():
+            if isinstance(made, str):
+                written.note = made
+            else:
+                written.files[made[0]] = self._write(*made)
+
+    def keep_others(self, whole: str) -> bool:
+        """Keep every part that was there and was not added yet, if the site was made of the same `whole`."""
+        others = {name: part for name, part in self._before.items() if name not in self.parts}
+        if not any(part.key == whole for part in others.values()) or not all(map(self._is_sound, others.values())):
+            return False
+        for name, part in others.items():
+            self._keep(name, part)
+        return True
+
+    @property
+    def differs(self) -> bool:
+        """From what lies there, empty folders included."""
+        return bool(self._made) or self.stamps.keys() != self.present.keys() or self._wanted_folders() != self._folders
+
+    def complete(self) -> None:
+        """Make the spare folder hold all that is kept too, and nothing else."""
+        for path in self._there.keys() - self.stamps.keys():
+            os.unlink(f"{self._spare}/{path}")
+        for folder in sorted(self._there_folders - self._wanted_folders(), reverse=True):
+            os.rmdir(f"{self._spare}/{folder}")
+        for path in self._kept:
+            if self._there.get(path) != self.stamps[path]:
+                self._link(path)
+
+    def _link(self, path: str) -> None:
+        """Another name for the same file, where the file system has that."""
+        source, target = f"{self._old}/{path}", self._cleared(path)
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copy2(source, target)
+            self.stamps[path] = _stamp(os.stat(target))
+
+    def _wanted_folders(self) -> set[str]:
+        return {folder for path in self.stamps for folder in _folders_of(path)}
+
+    def _is_sound(self, part: Written) -> bool:
+        return self._sound.issuperset(part.files)
+
+    def _keep(self, name: str, part: Written) -> None:
+        for path in part.files:
+            self._refuse_second(path)
+            self.stamps[path] = self.present[path]
+            self._kept.append(path)
+        self.parts[name] = part
+
+    def _write(self, path: str, content: bytes) -> str:
+        """Returns the file's SHA-256."""
+        self._refuse_second(path)
+        with open(self._cleared(path), "wb") as file:
+            file.write(content)
+            file.flush()
+            self.stamps[path] = _stamp(os.fstat(file.fileno()))
+        return hashlib.sha256(content).hexdigest()
+
+    def _cleared(self, path: str) -> str:
+        """Where a file is to be written in the spare folder; what is there may be a file of the old site, and goes."""
+        target = f"{self._spare}/{path}"
+        if path in self._there:
+            os.unlink(target)
+            del self._there[path]
+        elif path in self._there_folders:
+            self._clear_folder(path)
+        folder = path.rpartition("/")[0]
+        if folder not in self._made:
+            for above in (folder, *_folders_of(folder)):
+                if above in self._there:
+                    os.unlink(f"{self._spare}/{above}")
+                    del self._there[above]
+            os.makedirs(f"{self._spare}/{folder}", exist_ok=True)
+            self._made.add(folder)
+        return target
+
+    def _clear_folder(self, folder: str) -> None:
+        shutil.rmtree(f"{self._spare}/{folder}")
+        self._there = {path: s for path, s in self._there.items() if not path.startswith(f"{folder}/")}
+        self._there_folders = {p for p in self._there_folders if p != folder and not p.startswith(f"{folder}/")}
+
+    def _refuse_second(self, path: str) -> None:
+        if path in self.stamps:
+            raise LabError(f"{path}: two parts of the site write this file")
+
+
+def replace_site(out: Path, remembered: Path, fill: Callable[[NextSite], None]) -> Mapping[str, Written]:
+    """Make `out` hold the parts that `fill` adds and nothing else; returns them by name.
+
+    A second build into the same folder waits, and then finds its work done. One that fails changes nothing.
+    """
+    out = out.resolve()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    remembered.mkdir(parents=True, exist_ok=True)
+    memory = remembered / f"{hashlib.sha256(str(out).encode()).hexdigest()[:16]}.json"
+    with memory.with_suffix(".lock").open("w") as lock:  # which a process that is killed gives back
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        recover(out)
+        before, stamps = _recall(memory)
+        spare = _spare(out, memory.with_suffix(""))
+        site = NextSite(out, spare, before, stamps)
+        fill(site)
+        if site.differs:
+            site.complete()
+            exchange(spare, out)
+        if spare.parent == out.parent:
+            shutil.rmtree(spare, ignore_errors=True)
+        if site.parts != before or site.stamps != stamps:
+            _remember(site, memory)
+    return site.parts
+
+
+def scan(out: Path) -> tuple[dict[str, Stamp], set[str]]:
+    """The stamp of every file, by its path from there; and every folder below."""
+    stamps: dict[str, Stamp] = {}
+    folders: set[str] = set()
+    waiting = [(str(out), "")] if out.is_dir() else []
+    while waiting:
+        place, prefix = waiting.pop()
+        with os.scandir(place) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.add(prefix + entry.name)
+                    waiting.append((entry.path, f"{prefix}{entry.name}/"))
+                else:
+                    stamps[prefix + entry.name] = _stamp(entry.stat(follow_symlinks=False))
+    return stamps, folders
+
+
+def _folders_of(path: str) -> Iterator[str]:
+    while path := path.rpartition("/")[0]:
+        yield path
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return [status.st_size, status.st_mtime_ns, status.st_ino]
+
+
+def _spare(out: Path, remembered: Path) -> Path:
+    """A folder on the disk of the site, with what the last build left in it."""
+    near = out.parent.stat().st_dev == remembered.parent.stat().st_dev
+    folder = remembered if near else out.with_name(f".{out.name}-building")
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _recall(path: Path) -> tuple[dict[str, Written], dict[str, Stamp]]:
+    """What was remembered; nothing where that cannot be read."""
+    try:
+        memory = json.loads(path.read_bytes())
+        return {name: Written(**part) for name, part in memory["parts"].items()}, dict(memory["stamps"])
+    except (OSError, ValueError, TypeError, AttributeError, LookupError):
+        return {}, {}
+
+
+def _remember(site: NextSite, path: Path) -> None:
+    fresh = path.with_suffix(".part")
+    memory = {"parts": {name: _plain(part) for name, part in site.parts.items()}, "stamps": site.stamps}
+    fresh.write_text(json.dumps(memory, separators=(",", ":")), encoding="utf-8")
+    fresh.replace(path)
+    _forget(sorted(path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime_ns)[:-MOST_SITES])
+
+
+def _forget(memories: Iterable[Path]) -> None:
+    for stale in memories:
+        stale.unlink(missing_ok=True)
+        shutil.rmtree(stale.with_suffix(""), ignore_errors=True)
+
+
+def _plain(part: Written) -> dict[str, object]:
+    return {"key": part.key, "files": part.files, "note": part.note}

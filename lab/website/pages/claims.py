@@ -1,0 +1,185 @@
+"""The claims of an experiment: each with its verdict in a line, and case by case."""
+
+from collections.abc import Mapping
+from types import SimpleNamespace as View
+from typing import Any
+
+from lab.definition.asked import claim_sentence
+from lab.definition.plan import PlannedClaim
+from lab.verdict.judge import Status
+from lab.website import format
+from lab.website.data.judged import Judged
+from lab.website.figure import DataView, Figure, Sentence
+from lab.website.pages.every_cell import case_address
+from lab.website.pages.labels import shape_label
+from lab.website.pages.tallies import supported_at
+from lab.website.table import Code, Link, PageTable, Soft, TableRow, VerdictChip, numbers, words
+from lab.website.verdict_words import case_word, claim_word
+
+# All runs of unchanged code taken together, beside the verdict of the newest, in words.
+DATA = "trust/data.json"  # from the root of the site
+
+
+def pooled_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str, root: str = "") -> Sentence:
+    """'3 runs on 3 boards: 1.18× [1.16, 1.20]', into `DATA`; nothing where the run shown is not one of three or more.
+
+    `trust`: lab.website.data.published_trust; empty in a preview. `root` leads from the page to that of the site.
+    """
+    path = ("pooled", item.plan.name, item.machine.get("gpu", ""), claim.name, case)
+    view = DataView(trust, f"{root}{DATA}#").at(*path)
+    if item.evidence.get("run_id") not in (view.value("runs") or ()):
+        return ()
+    low, high, asked = view.value("low"), view.value("high"), item.data["claims"][claim.name]["threshold"]
+    parts = (
+        view.figure("run_count"), " runs on ", view.figure("boards"),
+        f" board{'s' if view.value('boards') != 1 else ''}: ",
+        view.figure("ratio", show=lambda value: format.ratio(value, low, high, asked)), " ",
+        view.figure("low", show=lambda value: format.interval(value, high, asked)),
+    )  # fmt: skip
+    return tuple(part for part in parts if part)
+
+
+def pooled_of(trust: Mapping[str, Any], experiment: str) -> dict[str, Any]:
+    """The part of `trust` that the pages of one experiment show."""
+    pooled = trust.get("pooled", {}).get(experiment)
+    return {"pooled": {experiment: pooled}} if pooled else {}
+
+
+ROOT = "../../"  # from an experiment's page to the site's root
+TIMES = (
+    *words("Shape"), *numbers("Subject, µs", "Baseline, µs", "Speed-up", "Interval", "Noise"), *words("Verdict")
+)  # fmt: skip
+BYTES = (
+    *words("Shape"),
+    *numbers("Subject counted, MB", "with all its result, MB", "Baseline, MB", "Ratio", "Bounds"),
+    *words("Verdict"),
+)
+
+
+def claim_view(shown: Judged, claim: PlannedClaim, view: DataView, trust: Mapping[str, Any]) -> View:
+    path, traffic = ("claims", claim.name), claim.measure == "traffic"
+    row = _bytes_row if traffic else _times_row
+    unmeasured = view.value(*path, "status") == Status.NO_EVIDENCE
+    return View(
+        name=claim.name,
+        text=claim_sentence(claim),
+        status=view.value(*path, "status"),
+        mark=view.value(*path, "mark"),
+        word=claim_word(view.value(*path)),
+        measure=claim.measure,
+        scope=claim.scope,
+        tally=() if unmeasured else (*supported_at(claim.name, view), *_mean(claim, view)),
+        expected=" or ".join(claim.expected),
+        as_expected=view.value(*path, "status") in (claim.expected or ("supported",)),  # nobody need look at it twice
+        rows=tuple(row(shown, claim, case, view, trust) for case in view.value(*path, "cases")),
+    )
+
+
+def claims_table(claims: tuple[View, ...], label: str) -> PageTable:
+    """A line for each: the claim, its verdict, at how many cases it holds."""
+    return PageTable(
+        label=label,
+        kind="claims stacks",
+        heads=words("Claim", "Verdict", "Where"),
+        rows=tuple(
+            TableRow(
+                id=f"claim-{claim.name}",
+                cells=(
+                    (claim.text, Soft((f"A sound instrument says: {claim.expected}.",)) if claim.expected else ""),
+                    (VerdictChip(claim.status, claim.mark, word=claim.word),),
+                    claim.tally,
+                ),
+            )
+            for claim in claims
+        ),
+    )  # fmt: skip
+
+
+def case_by_case(claims: tuple[View, ...], measure: str) -> PageTable | None:
+    """Every verdict of the claims about time, or about bytes, under the claim that it is of."""
+    rows: list[TableRow] = []
+    for claim in claims:
+        if claim.measure == measure:
+            scope = (" ", Code(claim.scope)) if measure == "speedup" else ()
+            rows += [TableRow(kind="group", cells=((claim.text, *scope, " "),)), *claim.rows]
+    caption = (
+        "Speed-up is the baseline's time over the subject's. Noise is the larger p95 over p50 of the two."
+        if measure == "speedup"
+        else "Bytes that one call moves to and from DRAM, counted by the profiler in a pass of its own. “With all its "
+        "result” adds what is still in the cache when the count ends. Of several kernels the ratio lies within bounds."
+    )
+    heads = TIMES if measure == "speedup" else BYTES
+    return PageTable(label="Case by case", heads=heads, rows=tuple(rows), caption=(caption,)) if rows else None
+
+
+def _mean(claim: PlannedClaim, view: DataView) -> Sentence:
+    """The mean speed-up; of one case there is none to be taken."""
+    path = ("claims", claim.name)
+    show = format.times if claim.measure == "traffic" else format.threshold
+    mean, compared = view.end(claim.name, "geometric_mean", show=show), view.figure(*path, "compared")
+    if not mean or not compared:
+        return ()
+    if compared.value == 1:
+        return (": ", mean)
+    if compared.value == view.value(*path, "judged"):
+        return (": ", mean, " on average")
+    return (": ", mean, " on average of ", compared)
+
+
+def _times_row(
+    shown: Judged, claim: PlannedClaim, case_name: str, view: DataView, trust: Mapping[str, Any]
+) -> TableRow:  # fmt: skip
+    path = ("claims", claim.name, "cases", case_name)
+
+    def timed(profile: str) -> tuple[str, ...]:
+        return "cells", case_name, profile, "scopes", claim.scope
+
+    noisier = max(
+        (claim.subject, claim.baseline), key=lambda profile: view.value(*timed(profile), "noise_ratio") or 0.0
+    )
+    pooled = pooled_sentence(trust, shown, claim, case_name, ROOT)
+    return TableRow(
+        cells=(
+            (_case(shown, case_name),),
+            (view.figure(*timed(claim.subject), "p50_seconds"),),
+            (view.figure(*timed(claim.baseline), "p50_seconds"),),
+            (view.ratio(*path),),
+            (view.interval(*path), *((Soft(pooled),) if pooled else ())),
+            (view.figure(*timed(noisier), "noise_ratio"),),
+            _call(view, path, shown.on_cpu, claim.measure),
+        )
+    )
+
+
+def _bytes_row(shown: Judged, claim: PlannedClaim, case_name: str, view: DataView, _: Mapping[str, Any]) -> TableRow:
+    path = ("claims", claim.name, "cases", case_name)
+    return TableRow(
+        cells=(
+            (_case(shown, case_name),),
+            (view.figure("cells", case_name, claim.subject, "counters", "dram_bytes"),),
+            (view.figure(*path, "subject_bytes"),),
+            (view.figure(*path, "baseline_bytes"),),
+            (view.figure(*path, "ratio"),),
+            (_bounds(view, *path),),
+            _call(view, path, shown.on_cpu, claim.measure),
+        )
+    )
+
+
+def _case(shown: Judged, name: str) -> Link:
+    return Link(shape_label(next(case for case in shown.plan.cases if case.name == name)), case_address(name))
+
+
+def _call(view: DataView, path: tuple[str, ...], on_cpu: bool, measure: str) -> tuple[VerdictChip | Soft, ...]:
+    mark, reason = view.value(*path, "mark"), view.value(*path, "reason")
+    marks = ", ".join(part for part in (mark, "CPU evidence" if on_cpu else "") if part)
+    call = VerdictChip(view.value(*path, "status"), marks, reason, case_word(view.value(*path), measure))
+    return (call, Soft((reason,))) if reason else (call,)
+
+
+def _bounds(view: DataView, *path: str) -> Figure | None:
+    """Between which ratios the instrument leaves it open; None where it leaves nothing open."""
+    high = view.value(*path, "high")
+    if high is None or high == view.value(*path, "low"):
+        return None
+    return view.figure(*path, "low", show=lambda low: f"{format.times(low)} to {format.times(high)}")

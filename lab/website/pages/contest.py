@@ -1,0 +1,221 @@
+"""The contest of an experiment as a picture: serious rivals case by case, and where the winner changes with size."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace as View
+
+from markupsafe import Markup
+
+from lab.definition.experiment import CEILINGS
+from lab.definition.plan import PlannedCase, PlannedProfile
+from lab.verdict.cells import SCOPE
+from lab.verdict.judge import EQUIVALENCE_MARGIN
+from lab.verdict.ranking import Place
+from lab.website import format
+from lab.website.charts.lines import SizePoint, Track, crossover_chart
+from lab.website.charts.rows import Dot, axis_of, panel
+from lab.website.charts.svg import series
+from lab.website.data.judged import Judged
+from lab.website.figure import DataView, Figure, Sentence
+from lab.website.pages.labels import case_label
+
+SERIOUS = 2.0  # times the fastest's time, at some case: who never comes so near is no rival
+BAND = (1.0, 1 + EQUIVALENCE_MARGIN)
+MOST_ROWS = 96  # of all panels: of more, only the cases of the headlines are drawn
+FEWEST_SIZES = 4
+ZOOMS, MOST_SHOWN = (1.1, 1.25, 1.5), 0.7
+BEST, TIED, LEADS, UNCLEAR = "best", "tie", "best?", "not told apart"
+FIRST = (BEST, TIED, LEADS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rival:
+    """How one implementation stands at a case: its time over the fastest's, with the interval, and in a word."""
+
+    ratio: Figure | None  # None of the fastest
+    value: float
+    low: float
+    high: float
+    stands: str  # BEST, TIED, LEADS, UNCLEAR, or nothing where it is slower
+
+
+def contest(item: Judged, view: DataView) -> View | None:
+    """None where nothing competes: one implementation alone, a test of the lab itself, the ceilings."""
+    if not item.evidence or item.plan.self_test or item.plan.name == CEILINGS:
+        return None
+    serious = serious_rivals(item)
+    families_drawn = list(_crossovers(item, serious, view))
+    drawn = {case.name for _, family in families_drawn for case in family}
+    cases = [case for case in item.plan.included_cases if len(_dots(item, case, serious, view)) > 1]
+    shown = _shown(item, [case for case in cases if case.name not in drawn], serious, view)
+    if not shown and not drawn:
+        return None
+    dots = [_dots(item, case, serious, view) for case in shown]
+    axis = axis_of(dots, BAND, "Time of one call over that of the fastest; left is faster", zoom(dots))
+    panels = tuple(
+        View(
+            case=case.name,
+            label=case_label(case),
+            best=best(item, case, view),
+            drawn=panel(f"contest-{case.name}", f"{case_label(case)}: time over the fastest's", rows, axis),
+        )
+        for case, rows in zip(shown, dots, strict=True)
+    )
+    return View(
+        crossovers=tuple(chart for chart, _ in families_drawn),
+        panels=panels,
+        weak=_weak(item, serious, view),
+        left=sum(case not in shown and case.name not in drawn for case in cases),
+    )
+
+
+def zoom(panels: Sequence[Sequence[Dot]]) -> float:
+    """The nearest end of an axis that shows most rivals in their places; the others are told at its edge."""
+    values = [dot.value for panel in panels for dot in panel[1:]]
+    return next((end for end in ZOOMS if sum(v <= end for v in values) >= MOST_SHOWN * len(values)), SERIOUS)
+
+
+def serious_rivals(item: Judged) -> set[tuple[str, str]]:
+    """(operator, implementation): who comes within SERIOUS times the time of the fastest at some case of it."""
+    return {
+        (case.op, profile)
+        for case in item.plan.included_cases
+        for profile, place in item.places(case.name, SCOPE).items()
+        if place.times_fastest <= SERIOUS
+    }
+
+
+def rivals(item: Judged, case: PlannedCase, view: DataView) -> dict[str, Rival]:
+    """Everybody who was timed at a case, the fastest first, by the ratios of rounds timed one after the other.
+
+    Of too few sweeps there are only medians.
+    """
+    places = item.places(case.name, SCOPE)
+    if not places:
+        return {}
+    names = list(places)
+    by_median = view.value("against", case.name, names[0]) or {}
+    fastest = min(names, key=lambda name: (by_median.get(name) or {}).get("ratio") or places[name].times_fastest)
+    rivals_here = {}
+    for number, (name, place) in enumerate(places.items()):
+        path = ("against", case.name, fastest, name)
+        speedup = view.value(*path) or {}
+        medians = view.figure("places", case.name, SCOPE, str(number), "times_fastest", show=format.times)
+        ratio = None if name == fastest else view.figure(*path, "ratio") or medians
+        value = float(ratio.value) if ratio else 1.0
+        low, high = speedup.get("low") or value, speedup.get("high") or value
+        rivals_here[name] = Rival(
+            ratio=ratio, value=value, low=low, high=high, stands=_standing(place, value, len(places))
+        )
+    level = [name for name, rival in rivals_here.items() if rival.stands == TIED]
+    if len(level) == 1:  # it leads, and nobody who could be told to be level stands beside it
+        rivals_here[level[0]] = replace(rivals_here[level[0]], stands=LEADS)
+    return dict(sorted(rivals_here.items(), key=lambda pair: pair[1].value))
+
+
+def _standing(place: Place, value: float, among: int) -> str:
+    if not place.proven:
+        return UNCLEAR if among > 1 else ""
+    if place.level:
+        return TIED if value <= 1 + EQUIVALENCE_MARGIN else UNCLEAR
+    return BEST if place.rank == 1 else ""
+
+
+def best(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
+    """'QuACK: 179 µs', and 'tie of 4: 21.8 µs', which are drawn in bold."""
+    standing = rivals(item, case, view)
+    titles = {profile.name: profile.title for profile in item.plan.profiles}
+    level = [titles[name] for name, rival in standing.items() if rival.stands in FIRST]
+    first = next(iter(item.places(case.name, SCOPE)))
+    p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_microseconds)
+    who = f"tie of {len(level)}" if len(level) > 2 else " and ".join(level) or "too noisy to call"
+    who += ", too noisy to be sure" if any(rival.stands == LEADS for rival in standing.values()) else ""
+    return (f"{who}: ", p50 or "–", " µs")
+
+
+def _shown(item: Judged, cases: list[PlannedCase], serious: set[tuple[str, str]], view: DataView) -> list[PlannedCase]:
+    """All cases, or those of the headlines where all would be too many to look at."""
+    rows = sum(len(_dots(item, case, serious, view)) for case in cases)
+    if rows <= MOST_ROWS:
+        return cases
+    asked = {case for claim in item.plan.claims if claim.name in item.plan.headlines for case in claim.cases}
+    fewer = [case for case in cases if case.name in asked]
+    return fewer if sum(len(_dots(item, case, serious, view)) for case in fewer) <= MOST_ROWS else []
+
+
+def _dots(item: Judged, case: PlannedCase, serious: set[tuple[str, str]], view: DataView) -> list[Dot]:
+    titles = {profile.name: profile.title for profile in item.plan.profiles}
+    return [
+        Dot(label=titles[name], series=series(name), value=rival.value, low=rival.low, high=rival.high,
+            text=format.times(rival.value), first=rival.stands in FIRST)
+        for name, rival in rivals(item, case, view).items()
+        if (case.op, name) in serious
+    ]  # fmt: skip
+
+
+def _weak(item: Judged, serious: set[tuple[str, str]], view: DataView) -> Sentence:
+    """'Not drawn: PyTorch written out, 2.50× to 6.44× the time of the fastest.'"""
+    sentence: list[Figure | str] = []
+    for profile in item.plan.profiles:
+        rivals_by_case = (
+            rivals(item, case, view).get(profile.name)
+            for case in item.plan.included_cases
+            if (case.op, profile.name) not in serious
+        )
+        weak = [rival for rival in rivals_by_case if rival and rival.ratio]
+        if weak:
+            least, most = (end(weak, key=lambda rival: rival.value).ratio for end in (min, max))
+            sentence += ["; " if sentence else "Not drawn: ", f"{profile.title}, ", least or ""]
+            sentence += [" to ", most] if most and most != least else []
+    return (*sentence, " the time of the fastest.") if sentence else ()
+
+
+def _crossovers(
+    item: Judged, serious: set[tuple[str, str]], view: DataView
+) -> Iterator[tuple[Markup, list[PlannedCase]]]:
+    """A picture for every family of cases that differ along one dimension: who wins at which size."""
+    for number, (axis, cases) in enumerate(families(item)):
+        tracks = [
+            Track(label=profile.title, series=series(profile.name), points=points)
+            for profile in item.plan.profiles
+            if len(points := _points(item, profile, cases, axis, serious, view)) > 1
+        ]
+        if len(tracks) > 1:
+            sizes = [case.shape[axis] for case in cases]
+            yield crossover_chart(f"crossover-{number}", _fixed(cases[0], axis), sizes, tracks, SERIOUS), cases
+
+
+def families(item: Judged) -> list[tuple[int, list[PlannedCase]]]:
+    """Cases that differ along one dimension alone and compute the same: (that dimension, the cases by size).
+
+    The same is: by the same implementations, as many operations for each element. Of overlapping families the largest.
+    """
+    alike: dict[tuple[object, ...], list[PlannedCase]] = {}
+    for case in item.plan.included_cases:
+        who = tuple(profile.name for profile in item.plan.profiles_of(case))
+        for axis, size in enumerate(case.shape):
+            others = (*case.shape[:axis], None, *case.shape[axis + 1 :])
+            alike.setdefault((axis, others, case.dtype, case.flops / size, who), []).append(case)
+    large = [(key[0], cases) for key, cases in alike.items() if len({c.shape for c in cases}) >= FEWEST_SIZES]
+    return [(int(axis), sorted(cases, key=lambda case: case.shape)) for axis, cases in large]  # type: ignore[call-overload]
+
+
+def _points(
+    item: Judged, profile: PlannedProfile, cases: Sequence[PlannedCase], axis: int, serious: set[tuple[str, str]],
+    view: DataView,
+) -> tuple[SizePoint, ...]:  # fmt: skip
+    """One implementation at every size where it is a serious rival."""
+    points = []
+    for case in cases:
+        rival = rivals(item, case, view).get(profile.name)
+        if rival and (case.op, profile.name) in serious:
+            title = f"{profile.title}, {case_label(case)}: {format.times(rival.value)} the fastest's time"
+            size = float(case.shape[axis])
+            points.append(SizePoint(size=size, value=rival.value, low=rival.low, high=rival.high, title=title))
+    return tuple(points)
+
+
+def _fixed(case: PlannedCase, axis: int) -> str:
+    """'RMSNorm + Linear n×18944×3584 bfloat16'."""
+    shape = "×".join("n" if place == axis else str(size) for place, size in enumerate(case.shape))
+    return case_label(case).replace("×".join(map(str, case.shape)), shape)

@@ -1,0 +1,343 @@
+"""How far each cell is from what the hardware allows, and what it moved: of an experiment, and of a case."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from lab.definition.experiment import CEILINGS
+from lab.definition.plan import PlannedCase, PlannedProfile
+from lab.verdict.cells import SCOPE
+from lab.verdict.datasheet import MATRIX_KINDS
+from lab.verdict.explained import EXPLAINED_WITHIN
+from lab.verdict.roofline import GRAPH
+from lab.verdict.statistics import per_cent
+from lab.website import format
+from lab.website.addresses import experiment_folder
+from lab.website.charts.roofline import Roof, Spot, roofline, roofline_chart
+from lab.website.charts.rows import Bar, bars
+from lab.website.charts.svg import series
+from lab.website.data.judged import Judged
+from lab.website.data.published_limits import LIMIT_SCOPES
+from lab.website.figure import DataView, Figure, Sentence
+from lab.website.pages.ceilings import KINDS, ceilings_sentence
+from lab.website.pages.contest import serious_rivals
+from lab.website.pages.every_cell import case_address
+from lab.website.pages.labels import TITLES, case_label, profile_title
+from lab.website.table import Fold, Link, PageTable, Soft, TableRow, Words, numbers, words
+
+SPREAD = 4.0  # the largest intensity over the smallest, from which on a roofline shows more than a blob
+UNDRAWN = "Not drawn, and in the table only: {}."
+NO_FLOPS = "cells without operations to count"
+LAUNCH_BOUND = "launch-bound cells"
+SAME_MARKER = "implementations that would share the marker of another at their case"
+IMPOSSIBLE = "cells that were rejected for their time"
+
+
+def limits_fold(shown: Judged, view: DataView) -> Fold | None:
+    """None where the run did not measure its ceilings, and on the page of the ceilings themselves."""
+    if view.value("limits") is None or shown.plan.name == CEILINGS:
+        return None
+    cases = [case for case in shown.plan.included_cases if shown.measured_profiles(case.name)]
+    drawn, undrawn = roofline_of(shown, view)
+    table = PageTable(
+        label="Limits",
+        kind="cells",
+        heads=(*words("Case", "Limited by"), *numbers("Limit, µs", "FLOP per byte")),
+        rows=tuple(
+            TableRow(
+                cells=(
+                    (Link(case_label(case), f"{case_address(case.name)}#limits"),),
+                    (view.value("limits", case.name, "scopes", SCOPE, "limit") or "–",),
+                    (view.figure("limits", case.name, "scopes", SCOPE, "seconds"),),
+                    (_intensity(case, view),),
+                )
+            )
+            for case in cases
+        ),
+    )
+    return Fold(
+        id="limits",
+        title="How far from the hardware's limit",
+        lead=("Held against ", Link("this run's own ceilings", f"../{experiment_folder(CEILINGS)}/index.html"), ": ",
+              *ceilings_sentence(view), ". The limit of a case is the "
+              "longer of two times: a copy of as many bytes, and its operations at the measured matrix rate. "
+              "The per cent in the table of every cell is the limit over the median time; over 100 % means faster "
+              "than the copy benchmark. A launch-bound cell has none."),
+        authored=True,
+        picture=drawn,
+        panels=() if drawn else _bars(shown, cases, view),
+        caption=undrawn,
+        tables=(table,),
+    )  # fmt: skip
+
+
+def _intensity(case: PlannedCase, view: DataView) -> Figure | None:
+    return view.figure("limits", case.name, "flops_per_byte") if case.flops else None
+
+
+def _bars(shown: Judged, cases: Sequence[PlannedCase], view: DataView) -> tuple[tuple[str, Markup], ...]:
+    """Per cent of the limit, for all cells that have one."""
+    serious = serious_rivals(shown)
+    bars_by_case = {
+        case: [
+            Bar(label=profile.title, series=series(profile.name), value=float(share.value), text=f"{share.text} %")
+            for profile in shown.measured_profiles(case.name)
+            if (case.op, profile.name) in serious
+            and (share := view.figure("limits", case.name, "profiles", profile.name, SCOPE, "attained",
+                                        show=format.whole_percent))
+        ]
+        for case in cases
+    }  # fmt: skip
+    longest = max((1.0, *(bar.value for drawn in bars_by_case.values() for bar in drawn)))
+    titles = {case: f"{case_label(case)}: per cent of the limit" for case in bars_by_case}
+    return tuple(
+        (case_label(case), bars(f"limit-{case.name}", titles[case], drawn, longest, 1.0))
+        for case, drawn in bars_by_case.items()
+        if drawn
+    )
+
+
+def roofline_of(shown: Judged, view: DataView) -> tuple[Markup | None, str]:
+    """The roofline, where the cases differ in intensity; and what it leaves out."""
+    all_spots = _spots(shown, view)
+    spots, roofs = _told_apart(shown, all_spots), (_bandwidths(view), _rates(shown, view))
+    intensities = [spot.flops_per_byte for spot in spots]
+    if not spots or not roofs[0] or max(intensities) < SPREAD * min(intensities):
+        return None, ""
+    return roofline(roofline_chart(spots, *roofs)), _undrawn(shown, all_spots, spots)
+
+
+def limits_table(shown: Judged, case: PlannedCase, view: DataView) -> PageTable | None:
+    """How near each implementation came to the limit of its case, in every scope; None where there is no limit."""
+    if view.value("limits", case.name) is None or not shown.measured_profiles(case.name):
+        return None
+    scopes = [scope for scope in LIMIT_SCOPES if scope in shown.plan.scopes]
+    heads = [name for scope in scopes for name in (f"{scope}, % of limit", f"{scope}, away, µs")]
+    limit: list[Words] = []
+    for scope in scopes:
+        path = ("limits", case.name, "scopes", scope)
+        seconds = view.figure(*path, "seconds")
+        limit += [(view.value(*path, "limit") or "–",), (seconds, " µs in all") if seconds else (None,)]
+    rows = [TableRow(kind="total", cells=(("The limit",), *limit))]
+    for profile in shown.measured_profiles(case.name):
+        cells = [cell for scope in scopes for cell in _attained(shown, case, profile, scope, view)]
+        rows.append(TableRow(cells=((profile.title,), *cells)))
+    return PageTable(
+        label="How far from the limit",
+        kind="limits",
+        heads=(*words("Implementation"), *numbers(*heads)),
+        rows=tuple(rows),
+    )
+
+
+def _attained(
+    shown: Judged, case: PlannedCase, profile: PlannedProfile, scope: str, view: DataView
+) -> tuple[Words, Words]:
+    """How much of its limit a cell attained and what is left to gain; or why that cannot be said."""
+    path = ("limits", case.name, "profiles", profile.name, scope)
+    if not view.value(*path):
+        return (Soft((_why_not(shown.cell(case.name, profile.name), scope),)),), ()
+    resident = view.figure(*path, "cache_resident_bytes")
+    share: Words = (view.figure(*path, "attained"),)
+    if resident:
+        share = (*share, Soft(("cache-resident, ", resident, " MB")))
+    return share, (view.figure(*path, "distance_seconds", show=format.distance),)
+
+
+def _why_not(cell: Mapping[str, Any], scope: str) -> str:
+    """Why a cell has no fraction of its limit in a scope."""
+    if scope not in cell["scopes"]:
+        return "not measured"
+    if why := cell["impossible"].get(scope):
+        return str(why)
+    return "launch-bound" if cell["launch_bound"] and scope != GRAPH else "no ceiling for as many bytes"
+
+
+def _spots(shown: Judged, view: DataView) -> list[Spot]:
+    """The cells that the roofline can show: with operations to count, and a time that is not the launch's."""
+    spots = []
+    for case in shown.plan.included_cases:
+        for profile in shown.measured_profiles(case.name):
+            path = ("limits", case.name, "profiles", profile.name)
+            speed = view.value(*path, "flops_per_second")
+            if speed is not None:
+                resident = view.figure(*path, SCOPE, "cache_resident_bytes")
+                spots.append(
+                    Spot(
+                        case=case.name, group=f"{TITLES.get(case.op, case.op)} {case.dtype}", profile=profile.title,
+                        series=series(profile.name), flops_per_byte=view.value("limits", case.name, "flops_per_byte"),
+                        flops_per_second=speed, hollow=resident is not None,
+                        text=f"{case_label(case)}, {profile.title}: {_spot_text(view, path, speed, resident)}",
+                    )
+                )  # fmt: skip
+    return spots
+
+
+def _spot_text(view: DataView, path: tuple[str, ...], flops_per_second: float, resident: Figure | None) -> str:
+    attained = view.figure(*path, SCOPE, "attained")
+    text = f"{format.teraflops_per_second(flops_per_second)} TFLOP/s"
+    text += f", {attained.text} % of its limit" if attained else ""
+    return text + (f", cache-resident: {resident.text} MB" if resident else "")
+
+
+def _told_apart(shown: Judged, spots: Sequence[Spot]) -> list[Spot]:
+    """One of those that would share colour and marker at a case, the subject of a headline before others."""
+    headlines = {claim.subject for claim in shown.plan.claims if claim.name in shown.plan.headlines}
+    titles = {profile.title for profile in shown.plan.profiles if profile.name in headlines}
+    chosen: dict[tuple[str, str], Spot] = {}
+    for spot in sorted(spots, key=lambda spot: spot.profile not in titles):
+        chosen.setdefault((spot.case, spot.series), spot)
+    return [spot for spot in spots if chosen[spot.case, spot.series] is spot]
+
+
+def _bandwidths(view: DataView) -> list[Roof]:
+    """The largest copy of the run, and the datasheet's bandwidth."""
+    copies = view.value("ceilings", "copies", SCOPE)
+    if not copies:
+        return []
+    speeds = (("measured copy", copies[-1]["bytes_per_second"], True),
+             ("datasheet", view.value("ceilings", "datasheet", "bytes_per_second"), False))  # fmt: skip
+    return [
+        Roof(label=f"{name}, {format.terabytes_per_second(speed)} TB/s", per_second=speed, measured=measured)
+        for name, speed, measured in speeds
+        if speed
+    ]
+
+
+def _rates(shown: Judged, view: DataView) -> list[Roof]:
+    """Rates of the matrix units for the data types of this experiment."""
+    kinds = dict.fromkeys(MATRIX_KINDS[c.dtype] for c in shown.plan.included_cases if c.dtype in MATRIX_KINDS)
+    roofs = []
+    for kind in kinds:
+        for source, path in (("measured", ("matrix", kind, "flops_per_second")),
+                             ("datasheet", ("datasheet", "flops_per_second", kind))):  # fmt: skip
+            if rate := view.value("ceilings", *path):
+                label = f"{KINDS.get(kind, kind)}, {format.teraflops_per_second(rate)} TFLOP/s {source}"
+                roofs.append(Roof(label=label, per_second=rate, measured=source == "measured"))
+    return roofs
+
+
+def _undrawn(shown: Judged, all_spots: Sequence[Spot], spots: Sequence[Spot]) -> str:
+    """What the roofline leaves out."""
+    included = shown.plan.included_cases
+    cells = [shown.cell(case.name, profile.name) for case in included for profile in shown.measured_profiles(case.name)]
+    left = [
+        what
+        for what, any_left in (
+            (NO_FLOPS, any(not case.flops for case in included)),
+            (LAUNCH_BOUND, any(cell["launch_bound"] for cell in cells)),
+            (SAME_MARKER, len(spots) < len(all_spots)),
+            (IMPOSSIBLE, any(cell["impossible"].get(SCOPE) for cell in cells)),
+        )
+        if any_left
+    ]
+    return UNDRAWN.format(", ".join(left)) if left else ""
+
+
+def traffic_fold(shown: Judged, view: DataView) -> Fold | None:
+    """What each call moved to and from memory, over the least; None where the profiler counted no bytes."""
+    counted = {
+        (case.name, profile.name): traffic
+        for case, profile in shown.plan.cells()
+        if (traffic := view.value("cells", case.name, profile.name, "traffic"))
+    }
+    if not counted:
+        return None
+    profiles = [p for p in shown.plan.profiles if any(name == p.name for _, name in counted)]
+
+    def cell(case: str, profile: str) -> Words:
+        traffic = counted.get((case, profile))
+        if not traffic:
+            return ()
+        ratio = view.figure("cells", case, profile, "traffic", "ratio")
+        return (ratio,) if traffic["state"] == "reconciled" else (ratio, Soft((traffic["state"],)))
+
+    table = PageTable(
+        label="DRAM traffic against the least",
+        kind="cells",
+        heads=(*words("Case"), *numbers("Least, MB", *(profile.title for profile in profiles))),
+        rows=tuple(
+            TableRow(
+                cells=(
+                    (Link(case_label(case), f"{case_address(case.name)}#traffic"),),
+                    (view.figure("cases", case.name, "least_bytes"),),
+                    *(cell(case.name, profile.name) for profile in profiles),
+                )
+            )
+            for case in shown.plan.included_cases
+            if any(name == case.name for name, _ in counted)
+        ),
+    )
+    return Fold(
+        id="traffic",
+        title="Bytes moved, against the least possible",
+        lead=("DRAM bytes of one call as the profiler counted them, over the least that any implementation must move: "
+              "every input read once, every result written once. Below one, writes were still in the cache when the "
+              "count ended.",),
+        tables=(table, *_explained(shown, view)),
+    )  # fmt: skip
+
+
+def _explained(shown: Judged, view: DataView) -> tuple[PageTable, ...]:
+    """Each implementation's time and bytes as multiples of the fastest's; none where nothing was counted."""
+    rows: list[TableRow] = []
+    for case in shown.plan.included_cases:
+        by_profile = view.value("explained", case.name) or {}
+        for number, profile in enumerate(by_profile):
+            path = ("explained", case.name, profile)
+            if not number:
+                fastest = profile_title(shown, view.value(*path, "fastest"))
+                rows.append(TableRow(kind="group", cells=((case_label(case), Soft(("fastest: ", fastest))),)))
+            why = "yes" if view.value(*path, "explained") else f"no: {'; '.join(view.value(*path, 'others'))}"
+            rows.append(
+                TableRow(
+                    cells=(
+                        (profile_title(shown, profile),),
+                        (view.figure(*path, "time_ratio"),),
+                        (view.figure(*path, "bytes_ratio"),),
+                        (why,),
+                    )
+                )
+            )
+    if not rows:
+        return ()
+    caption = (
+        "What the traffic explains: time and bytes as multiples of the fastest's. The traffic explains a time where "
+        f"the two differ by at most {per_cent(EXPLAINED_WITHIN - 1)}; elsewhere the last column names other counters "
+        "that differ, which need not be the cause."
+    )
+    heads = (*words("Implementation"), *numbers("Time", "Bytes"), *words("Explained by traffic?"))
+    return (
+        PageTable(label="What the traffic explains", heads=heads, rows=tuple(rows), caption=(caption,), authored=True),
+    )
+
+
+def traffic_table(shown: Judged, case: PlannedCase, view: DataView) -> PageTable | None:
+    """What each call of a case moved; None where the profiler counted nothing of it."""
+    rows = []
+    for profile in shown.plan.profiles_of(case):
+        path = ("cells", case.name, profile.name, "traffic")
+        if traffic := view.value(*path):
+            why: Words = (traffic["state"], *((Soft((traffic["reason"],)),) if traffic["reason"] else ()))
+            read, written = (view.figure(*path, f"{name}_bytes") for name in ("read", "written"))
+            rows.append(
+                TableRow(
+                    cells=(
+                        (profile.title,),
+                        (read,),
+                        (written,),
+                        (view.figure(*path, "ratio"),),
+                        why,
+                    )
+                )
+            )
+    if not rows:
+        return None
+    least: Sentence = (view.figure("cases", case.name, "least_bytes") or "–", " MB")
+    return PageTable(
+        label="DRAM traffic against the least",
+        heads=(*words("Implementation"), *numbers("Read, MB", "Written, MB", "÷ least"), *words("State, and why")),
+        rows=tuple(rows),
+        caption=("DRAM bytes of one call, counted over all its kernels; at least ", *least, " must be moved."),
+    )

@@ -1,0 +1,224 @@
+"""How to install and call an implementation, taken from the definition that was measured, so that it cannot go stale.
+
+A library is imported by the function that loads its profile, and the call is what that function returns. A kernel of
+the lab is a function of `lab.kernels`. What PyTorch or torch.compile runs is a function of an experiment: a short one
+is shown whole.
+"""
+
+import ast
+import dis
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from lab.definition.catalogue import load_experiments
+from lab.definition.experiment import Profile
+from lab.project import project
+
+# The name that is imported → what pip installs.
+DISTRIBUTIONS = {"liger_kernel": "liger-kernel", "quack": "quack-kernels", "flash_attn": "flash-attn-4"}
+TORCH = "pip install torch"
+CHECKOUT = "pip install -e ."  # in a checkout of this repository
+MOST_LINES = 4  # of a function that is shown whole
+OPTIONS = re.compile(r"torch\.compile\([^,()]+((?:, *\w+=[^,()]+)*)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    install: str
+    code: str
+
+    @property
+    def where(self) -> str:
+        return " in a checkout of this repository" if self.install == CHECKOUT else ""
+
+    @property
+    def import_line(self) -> str:
+        return next((line for line in reversed(self.code.splitlines()) if re.match("(from .* )?import ", line)), "")
+
+
+@cache
+def snippet(experiment: str, profile: str, op: str) -> Snippet | None:
+    """Of a profile at an operator, as today's definitions have it; None where they do not say."""
+    definition = next((each for each in load_experiments() if each.name == experiment), None)
+    for each in definition.profiles if definition else ():
+        if each.name == profile and op in each.implementations:
+            code = _code(each, op)
+            return Snippet(_install(each, code), code) if code else None
+    return None
+
+
+def _install(profile: Profile, code: str) -> str:
+    if profile.package:
+        return f"pip install {DISTRIBUTIONS.get(profile.package, profile.package)}"
+    imported = [line.split()[1].partition(".")[0] for line in code.splitlines() if re.match("(from|import) ", line)]
+    return TORCH if set(imported) == {"torch"} else CHECKOUT
+
+
+def _code(profile: Profile, op: str) -> str:
+    loader = profile.implementations[op]
+    reached = list(_reached(loader))
+    if profile.package:
+        return next(filter(None, map(_loaded, reached)), "")
+    called = [each for each in reached[1:] if not _helper(each)]
+    if not called:
+        return _built_in(loader)
+    kernels = [each for each in called if each.__module__.startswith("lab.kernels.")]
+    if profile.kernels and len(kernels) == 1:
+        call = next(filter(None, (_call_in(each, kernels[0], loader) for each in reached)), _call(kernels[0]))
+        return "\n".join([*_shown(kernels[0]), call])
+    function = called[0]
+    if not profile.recompiles:
+        return "\n".join([*_shown(function), _call(function)])
+    options = next((match[1] for each in reached if (match := OPTIONS.search(_source(each)))), "")
+    shown = list(_shown(function))
+    head = [] if "import torch" in shown else ["import torch"]
+    compiled = f"fast = torch.compile({function.__name__}{options})"
+    return "\n".join([*head, *shown, compiled, _call(function, "fast")])
+
+
+def _reached(function: Any, before: frozenset[FunctionType] = frozenset()) -> Iterator[FunctionType]:
+    """A function and those that it speaks of, in their order, as far as experiments define them.
+
+    `before` are those that led to it: one that calls itself is told once.
+    """
+    if isinstance(function, partial):
+        for each in (function.func, *function.args):
+            yield from _reached(each, before)
+    elif isinstance(function, FunctionType) and function not in before:
+        yield function
+        if _authored(function):
+            before |= {function}
+            for cell in function.__closure__ or ():
+                yield from _reached(cell.cell_contents, before)
+            for name in _globals(function.__code__):
+                yield from _reached(function.__globals__.get(name), before)
+
+
+def _authored(function: FunctionType) -> bool:
+    """Whether the project's experiments define it."""
+    return Path(function.__code__.co_filename).is_relative_to(project().experiments)
+
+
+def _globals(code: CodeType) -> Iterator[str]:
+    """The global names that code reads; an attribute of the same name is none."""
+    yield from dict.fromkeys(each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL")
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _globals(constant)
+
+
+def _helper(function: FunctionType) -> bool:
+    """Whether it makes an implementation and is none itself."""
+    loads = inspect.signature(function).return_annotation
+    return function.__name__ == "<lambda>" or "torch.compile" in _source(function) or "Callable" in str(loads)
+
+
+def _loaded(loader: FunctionType) -> str:
+    """Of a function that imports a library and returns the call: the imports, and the call."""
+    tree = _tree(loader)
+    body = tree.body if isinstance(tree, ast.FunctionDef) else []
+    imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
+    if not imports or not isinstance(body[-1], ast.Return) or body[-1].value is None:
+        return ""
+    returned = body[-1].value
+    rest = [node for node in body if isinstance(node, ast.FunctionDef)]
+    call = f"y = {ast.unparse(returned.body)}" if isinstance(returned, ast.Lambda) else ""
+    return "\n".join([*map(ast.unparse, imports), *map(ast.unparse, rest), *([call] if call else [])])
+
+
+def _built_in(loader: Any) -> str:
+    """Of a loader that is no more than the name of a function of PyTorch."""
+    names = loader.__code__.co_names if isinstance(loader, FunctionType) else ()
+    if names[:1] == ("torch",) and len(names) == 2 and not loader.__code__.co_consts[1:]:
+        return f"import torch\ny = torch.{names[1]}(*inputs)"
+    return ""
+
+
+def _shown(function: FunctionType) -> list[str]:
+    """What makes a function known: its import, or, of a short one that needs nothing but PyTorch, all of it."""
+    needed = {name: function.__globals__.get(name) for name in _globals(function.__code__)}
+    source = _source(function).rstrip().splitlines()
+    modules = [each for each in needed.values() if isinstance(each, ModuleType)]
+    whole = len(modules) == sum(name not in dir(__builtins__) for name in needed) and 0 < len(source) <= MOST_LINES
+    if not whole:
+        return [f"from {function.__module__} import {function.__name__}"]
+    imports = [_import(name, each) for name, each in needed.items() if isinstance(each, ModuleType)]
+    types = ["from torch import Tensor"] if any("Tensor" in line for line in source) else []
+    return [*imports, *types, *source]
+
+
+def _import(name: str, module: ModuleType) -> str:
+    return f"import {name}" if name == module.__name__ else f"import {module.__name__} as {name}"
+
+
+def _call(function: FunctionType, name: str = "") -> str:
+    """With the arguments that have no default."""
+    parameters = inspect.signature(function).parameters.values()
+    needed = [
+        each.name for each in parameters
+        if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]  # fmt: skip
+    return f"y = {name or function.__name__}({', '.join(needed)})"
+
+
+def _call_in(function: FunctionType, kernel: FunctionType, loader: Any) -> str:
+    """The call of a kernel as a function of an experiment makes it, with the constants that it closes over."""
+    tree, made = _tree(function), _made(function, loader)
+    for node in ast.walk(tree) if tree else ():
+        if not isinstance(node, ast.Call) or kernel.__name__ not in map(ast.unparse, (node.func, *node.args[:1])):
+            continue
+        call = deepcopy(node)
+        whole = ast.unparse(call.func) == kernel.__name__
+        if not whole and ast.unparse(call.func) != "partial":
+            continue
+        for each in call.keywords:
+            if (name := ast.unparse(each.value)) in made:
+                each.value = ast.Constant(made[name])
+        call.keywords = [each for each in call.keywords if ast.unparse(each.value) != "None"]
+        given = ", ".join(ast.unparse(each) for each in call.keywords)
+        return f"y = {ast.unparse(call)}" if whole else f"{_call(kernel)[:-1]}, {given})"
+    return ""
+
+
+def _made(function: FunctionType, loader: Any) -> dict[str, Any]:
+    """What the names that a function closes over, or that its maker was called with, stand for."""
+    bound = dict(zip(function.__code__.co_freevars, (c.cell_contents for c in function.__closure__ or ()), strict=True))
+    if isinstance(loader, partial):
+        bound |= inspect.signature(loader.func).bind_partial(*loader.args, **loader.keywords).arguments
+    return {
+        name: value for name, value in bound.items() if value is None or isinstance(value, bool | int | float | str)
+    }
+
+
+def _tree(function: FunctionType) -> ast.AST | None:
+    """The definition of a function of an experiment, also where it is a lambda; None of any other."""
+    if not _authored(function):
+        return None
+    code = function.__code__
+    place = code.co_firstlineno, code.co_varnames[: code.co_argcount]
+    for node in ast.walk(_module(inspect.getfile(function))):
+        if not isinstance(node, ast.FunctionDef | ast.Lambda):
+            continue
+        if (node.lineno, tuple(each.arg for each in node.args.args)) == place:
+            return node
+    return None
+
+
+@cache
+def _module(path: str) -> ast.Module:
+    return ast.parse(Path(path).read_text(encoding="utf-8"))
+
+
+def _source(function: FunctionType) -> str:
+    """Of a function that an experiment defines; nothing of any other."""
+    if not _authored(function):
+        return ""
+    return textwrap.dedent(inspect.getsource(function))

@@ -1,0 +1,209 @@
+"""Why to believe a time: what was expected, what the profiler saw, whether results were right, how calm it was."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lab.definition.plan import PlannedCase, PlannedProfile
+from lab.verdict.cells import SCOPE
+from lab.website import format
+from lab.website.addresses import experiment_folder
+from lab.website.data.judged import Judged
+from lab.website.figure import DataView, Figure
+from lab.website.pages.contest import best
+from lab.website.pages.every_cell import case_address
+from lab.website.pages.kernels import essentials
+from lab.website.pages.labels import case_label, profile_title
+from lab.website.table import Fold, Link, PageTable, Soft, Strong, TableRow, Words, numbers, words
+
+# How right each implementation was, before anything was timed: against float64, over seeds and edge inputs.
+PASSED = "passed"
+MOST_CASES = 3  # that are named one by one
+
+
+def worst_table(item: Judged, view: DataView) -> PageTable | None:
+    """By implementation, the worst over all cases; None where nothing was checked."""
+    rows = tuple(row for profile in item.plan.profiles if (row := _worst(item, profile, view)))
+    return PageTable(
+        label="Correctness",
+        heads=(*words("Implementation"), *numbers("Largest error", "Share of tolerance", "Checks, at least"),
+               *words("Edge inputs")),
+        rows=rows,
+    ) if rows else None  # fmt: skip
+
+
+def correctness_table(item: Judged, case: PlannedCase, view: DataView) -> PageTable | None:
+    """A row for each implementation that was checked at a case."""
+    checked = [(profile, cell) for profile in item.plan.profiles_of(case) if (cell := _cell(case, profile, view))]
+    edges = tuple(dict.fromkeys(name for _, cell in checked for name in cell["edges"]))
+    rows = []
+    for profile, cell in checked:
+        path = ("cells", case.name, profile.name)
+        wrong = (Soft((Strong(("wrong",)), f": {cell['reason']}")),) if cell["outcome"] == "wrong" else ()
+        outcomes = (cell["edges"].get(name, "–") for name in edges)
+        rows.append(
+            TableRow(
+                cells=(
+                    (profile.title, *wrong),
+                    (view.figure(*path, "worst_absolute_error", show=format.error),),
+                    (view.figure(*path, "worst_tolerance_share", show=format.noise),),
+                    (view.figure(*path, "correctness_checks"),),
+                    *((outcome,) if outcome in (PASSED, "–") else (Strong((outcome,)),) for outcome in outcomes),
+                )
+            )
+        )
+    heads = (*words("Implementation"), *numbers("Largest error", "Share of tolerance", "Checks"), *words(*edges))
+    return PageTable(label="Correctness", heads=heads, rows=tuple(rows)) if rows else None
+
+
+def _worst(item: Judged, profile: PlannedProfile, view: DataView) -> TableRow | None:
+    checked_cells = [(case, cell) for case, checked in item.plan.cells() if checked.name == profile.name
+            and (cell := _cell(case, profile, view))]  # fmt: skip
+    if not checked_cells:
+        return None
+    worst, share = (
+        max(checked_cells, key=lambda pair: _size(pair[1][name]))[0]
+        for name in ("worst_absolute_error", "worst_tolerance_share")
+    )
+    least = min(checked_cells, key=lambda pair: pair[1]["correctness_checks"])[0]
+    wrong = [case_label(case) for case, cell in checked_cells if cell["outcome"] == "wrong"]
+    failed: Words = (Soft((Strong(("wrong result",)), f" at {', '.join(wrong)}")),) if wrong else ()
+    return TableRow(
+        cells=(
+            (profile.title, *failed),
+            (view.figure("cells", worst.name, profile.name, "worst_absolute_error", show=format.error),
+             Soft((case_label(worst),))),
+            (view.figure("cells", share.name, profile.name, "worst_tolerance_share", show=format.noise),
+             Soft((case_label(share),))),
+            (view.figure("cells", least.name, profile.name, "correctness_checks"),),
+            _edges(checked_cells),
+        )
+    )  # fmt: skip
+
+
+def _edges(checked_cells: list[tuple[PlannedCase, Mapping[str, Any]]]) -> Words:
+    """'passed zeros, strided; refused odd-sizes at 2 cases'."""
+    outcomes: dict[tuple[str, str], list[str]] = {}
+    for case, cell in checked_cells:
+        for edge, outcome in cell["edges"].items():
+            outcomes.setdefault((edge, outcome), []).append(case_label(case))
+    unusual = {key: cases for key, cases in outcomes.items() if key[1] != PASSED}
+    failing = {edge for edge, _ in unusual}
+    passed = [edge for edge, outcome in outcomes if outcome == PASSED and edge not in failing]
+    phrase: list[Any] = [f"passed {', '.join(passed)}"] if passed else []
+    for (edge, outcome), cases in unusual.items():
+        where = ", ".join(cases) if len(cases) <= MOST_CASES else f"{len(cases)} cases"
+        phrase += ["; " if phrase else "", Strong((f"{outcome} {edge}",)), f" at {where}"]
+    return tuple(phrase) or ("none",)
+
+
+def _cell(case: PlannedCase, profile: PlannedProfile, view: DataView) -> Mapping[str, Any]:
+    """Empty where nothing was checked."""
+    cell: Mapping[str, Any] = view.value("cells", case.name, profile.name) or {}
+    return cell if "worst_tolerance_share" in cell else {}
+
+
+def _size(error: float | None) -> float:
+    """None is what was not finite: worse than any number."""
+    return float("inf") if error is None else error
+
+
+def expectations_fold(item: Judged, view: DataView) -> Fold:
+    """Each implementation: how it works, what its author expected, what the profiler counted at its largest case."""
+    return Fold(
+        id="explanation",
+        title="Why: what was expected, and what the profiler counted",
+        lead=("What was expected of each implementation before it was measured, and beside it what Nsight Compute "
+              "counted at its largest profiled case, in a pass of its own that times nothing.",),
+        items=tuple(_expectation(item, profile, view) for profile in item.plan.profiles),
+    )  # fmt: skip
+
+
+def _expectation(item: Judged, profile: PlannedProfile, view: DataView) -> Words:
+    link = Link(profile.title, f"../../profiles/{experiment_folder(profile.name)}/index.html")
+    phrase: Words = (link, ": ", profile.technique, Soft(("Expected: ", profile.hypothesis, " ", profile.signal)))
+    case = _largest_profiled(item, profile, view)
+    if case is None:
+        return phrase
+    attained = view.figure("limits", case.name, "profiles", profile.name, SCOPE, "attained")
+    of_limit = ("; ", attained, " % of its limit") if attained else ()
+    where = Link(case_label(case), f"{case_address(case.name)}#kernels")
+    return (*phrase, Soft(("Counted at ", where, ": ", *essentials(case, profile, view), *of_limit, ".")))
+
+
+def _largest_profiled(item: Judged, profile: PlannedProfile, view: DataView) -> PlannedCase | None:
+    """The case with the most bytes at which the profiler counted the kernels of this implementation."""
+    counted = [
+        case
+        for case in item.plan.included_cases
+        if view.value("cells", case.name, profile.name, "counters", "launches")
+    ]
+    return max(counted, key=lambda case: case.least_bytes, default=None)
+
+
+def correctness_fold(item: Judged, view: DataView) -> Fold | None:
+    """None where nothing was checked."""
+    table = worst_table(item, view)
+    return Fold(
+        id="correctness",
+        title="Correctness",
+        lead=("Before anything is timed, each implementation is held against a float64 reference on the shapes that "
+              "are timed, with fresh inputs in every sweep and with edge inputs, and again on timed outputs. A wrong "
+              "result is never timed. Share is the largest error over what is tolerated; above one is wrong, unless "
+              "the error is at most twice that of the standard implementation on the same inputs.",),
+        tables=(table,),
+    ) if table else None  # fmt: skip
+
+
+def noise_fold(item: Judged, view: DataView) -> Fold | None:
+    """How calm the measurement was: noise, spread, and an implementation that was timed against itself."""
+    if not item.evidence:
+        return None
+    cases = [case for case in item.plan.included_cases if item.measured_profiles(case.name)]
+    table = PageTable(
+        label="Noise by case",
+        heads=(*words("Case", "Fastest"), *numbers("Largest noise", "Widest spread, %", "Against itself", "Interval",
+                                                   "Rounds left out, %")),
+        rows=tuple(_noise(item, case, view) for case in cases),
+    )  # fmt: skip
+    return Fold(
+        id="distribution",
+        title="Noise and controls",
+        lead=("Noise is p95 over p50 of all samples, spread the slowest over the fastest sweep, less one; both of the "
+              "worst implementation. At each case one implementation was timed twice, under two names: what it shows "
+              "“against itself” is the lab's own error. Rounds are left out for all alike, by the state of the GPU, "
+              "and never by a time.",),
+        tables=(table,),
+    )  # fmt: skip
+
+
+def _noise(item: Judged, case: PlannedCase, view: DataView) -> TableRow:
+    noisiest, widest = _largest(item, case, "noise_ratio"), _largest(item, case, "between_sweep_spread")
+    control, twin = ("controls", case.name), view.value("controls", case.name, "profile")
+    capped = (
+        (Soft(("at the power limit for part of the time",)),) if view.value("gpu", case.name, "power_capped") else ()
+    )
+
+    def of(profile: str, figure: Figure | None) -> Words:
+        return (figure, Soft((profile_title(item, profile),))) if profile and figure else (None,)
+
+    return TableRow(
+        cells=(
+            (Link(case_label(case), f"{case_address(case.name)}#distribution"), *capped),
+            best(item, case, view) if item.places(case.name, SCOPE) else ("–",),
+            of(noisiest, view.figure("cells", case.name, noisiest, "noise_ratio")),
+            of(widest, view.figure("cells", case.name, widest, "between_sweep_spread", show=format.share)),
+            of(twin or "", view.ratio(*control, "scopes", SCOPE)),
+            (view.interval(*control, "scopes", SCOPE),),
+            (view.figure(*control, "spoiled_share", show=format.whole_percent),),
+        )
+    )
+
+
+def _largest(item: Judged, case: PlannedCase, name: str) -> str:
+    """The implementation whose value of that name is the largest at a case; empty where none has one."""
+    values = {
+        profile.name: value
+        for profile in item.plan.profiles
+        if (value := item.cell(case.name, profile.name).get(name)) is not None
+    }
+    return max(values, key=lambda profile: values[profile], default="")

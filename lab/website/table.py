@@ -1,0 +1,307 @@
+"""Tables as data: what stands in each cell, and where its figures point; written as HTML, and as CSV.
+
+    HEADS = (
+        named("run", "Run"),                                     # words, handed over for each row
+        column("footprint_bytes", "Buffer, bytes", show=whole),  # the datum under this key, shown in this way
+        column("dram_percent"),                                  # heading and format from lab.quantities
+    )
+    rows = [row(view.at("flush", run), HEADS, run=run) for run in view.value("flush")]
+    table = PageTable(label="Does the flush work?", heads=HEADS, rows=tuple(rows))
+
+A template writes `{{ table_html(table) }}`, and the page's module yields `csv_file(table, "trust/flush.csv")`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from lab.quantities import heading_of
+from lab.website.figure import DataView, Figure, Show
+from lab.website.files.csv_tables import csv_text
+from lab.website.outputs import Attachment
+from lab.website.verdict_words import look, mark_words, verdict_word
+
+NOTHING = Markup('<span class="soft" title="no value">–</span>')
+NUM = ' class="num"'
+CIRCLE = '<circle cx="8" cy="8" r="6" fill="none" stroke="currentColor" stroke-width="2"/>'
+ICONS = (
+    (("supported", "fresh"), '<circle cx="8" cy="8" r="7" fill="currentColor"/>'),
+    (("refuted", "rejected", "challenged"),
+     '<path d="M2 2 L14 14 M14 2 L2 14" stroke="currentColor" stroke-width="3" fill="none"/>'),
+    (("inconclusive", "drifted"), f'{CIRCLE}<path d="M8 2 A6 6 0 0 1 8 14 Z" fill="currentColor"/>'),
+    (("tie",), '<path d="M2 5.5 L14 5.5 M2 10.5 L14 10.5" stroke="currentColor" stroke-width="3" fill="none"/>'),
+    (("rerun-noise", "expired"),
+     '<path d="M1 8 L4 3 L7 13 L10 3 L13 13 L15 8" stroke="currentColor" stroke-width="2" fill="none"/>'),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    text: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictChip:
+    """A verdict, as its word: `word`, or the one for the status alone."""
+
+    status: str
+    mark: str = ""
+    reason: str = ""
+    word: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Soft:
+    """On a line of its own, in small letters."""
+
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Strong:
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    text: str
+
+
+Words = tuple[Figure | str | Link | VerdictChip | Soft | Strong | Code | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """`key` names the datum below the place of a row, and the column in a CSV; `show` is how it is shown."""
+
+    text: str
+    numbers: bool = True
+    link: str = ""
+    id: str = ""
+    key: str = ""
+    show: Show | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableRow:
+    """`kind` is 'group' of a heading across the table, 'best' or 'total'."""
+
+    cells: tuple[Words, ...]
+    kind: str = ""
+    id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PageTable:
+    """The first cell of a row is its heading. `label` is what it is called where it is not seen."""
+
+    label: str
+    heads: tuple[Head, ...]
+    rows: tuple[TableRow, ...]
+    caption: Words = ()
+    kind: str = ""
+    authored: bool = False  # its caption is prose about the method, with figures of its own
+
+    def row(self, name: str) -> TableRow:
+        """The row of that heading."""
+        return next(row for row in self.rows if plain(row.cells[0]).startswith(name))
+
+    def texts(self, name: str) -> list[str]:
+        """What stands in that row, as text."""
+        return [plain(cell) for cell in self.row(name).cells[1:]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fold:
+    """`panels` are small pictures side by side, each under its title; `picture` is one alone."""
+
+    id: str
+    title: str
+    lead: Words = ()
+    panels: tuple[tuple[str, Markup], ...] = ()
+    picture: Markup | None = None
+    caption: str = ""
+    tables: tuple[PageTable, ...] = ()
+    items: tuple[Words, ...] = ()
+    authored: bool = False  # its lead is prose about the method, with figures of its own
+
+
+def words(*names: str) -> tuple[Head, ...]:
+    """Heads of columns that hold words."""
+    return tuple(Head(text=name, numbers=False) for name in names)
+
+
+def numbers(*names: str) -> tuple[Head, ...]:
+    return tuple(Head(text=name) for name in names)
+
+
+def column(key: str, text: str = "", show: Show | None = None) -> Head:
+    """The head of a column of data with this key; heading and format are those of the quantity, unless given."""
+    return Head(text=text or heading_of(key), key=key, show=show)
+
+
+def named(key: str, text: str) -> Head:
+    """The head of a column that holds words, handed over for each row."""
+    return Head(text=text, key=key, numbers=False)
+
+
+def row(view: DataView, heads: Sequence[Head], **given: Words | str) -> TableRow:
+    """The figures below the place of `view`. Of a column that `given` names, that instead."""
+    cells = (given[head.key] if head.key in given else (view.figure(head.key, show=head.show),) for head in heads)
+    return TableRow(cells=tuple((cell,) if isinstance(cell, str) else cell for cell in cells))
+
+
+def csv_file(table: PageTable, path: str) -> Attachment:
+    """The values behind a table whose heads have keys, without the headings of groups."""
+    rows = ([_value(cell) for cell in row.cells] for row in table.rows if row.kind != "group")
+    return Attachment(path=path, content=csv_text([head.key for head in table.heads], rows))
+
+
+def _value(cell: Words) -> Any:
+    """The datum of an only figure, else the words; what stands below in small letters is left out."""
+    figures = [part for part in cell if isinstance(part, Figure)]
+    if len(figures) == 1:
+        return figures[0].value
+    return plain([part for part in cell if part is not None and not isinstance(part, Soft)]) or None
+
+
+def plain(parts: Sequence[Any]) -> str:
+    """Without markup."""
+    return "".join(map(_plain, parts)).strip()
+
+
+def number(figure: Figure | None, data: str = "data.json") -> Markup:
+    """A figure in a <data> element, with its value and the pointer to it. `data` is the file that holds the value,
+    relative to the page, unless the figure's own pointer names one."""
+    if not figure:
+        return NOTHING
+    return _data(figure, figure.source if "#" in figure.source else f"{data}#{figure.source}")
+
+
+def near(figure: Figure | None, at: str) -> Markup:
+    """Inside an element whose data-at holds the beginning of its pointer: of long tables that is most of it."""
+    return _data(figure, figure.source[len(at) :]) if figure else NOTHING
+
+
+def _data(figure: Figure, source: str) -> Markup:
+    return Markup(f'<data value="{escape(str(figure.value))}" data-src="{escape(source)}">{escape(figure.text)}</data>')
+
+
+def table(content: PageTable, data: str = "data.json") -> Markup:
+    """A table as HTML; `data` is the file that its figures point into."""
+    heads = "".join(_head(head) for head in content.heads)
+    body = "".join(_row(content, row, data) for row in content.rows)
+    mark = " data-authored" if content.authored else ""
+    caption = f"<caption{mark}>{html(content.caption, data)}</caption>" if content.caption else ""
+    kind = f' class="{content.kind}"' if content.kind else ""
+    return Markup(
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(content.label)}"><table{kind}>{caption}'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def html(parts: Sequence[Any], data: str = "data.json", at: str = "") -> str:
+    """`at` is the beginning that the pointers of figures have in common, where an element around them says it."""
+    return "".join(_html(part, data, at) for part in parts)
+
+
+def words_html(parts: Words, data: str = "data.json") -> Markup:
+    return Markup(html(parts, data))
+
+
+def verdict(status: str, mark: str = "", reason: str = "", word: str = "") -> Markup:
+    """The word of a verdict with its sign, so that nobody needs the colour; under it what else marks it."""
+    word, more = word or verdict_word(status, mark, reason), mark_words(mark)
+    kind = look(word, status)
+    chip = f'<span class="verdict {kind}">{_icon(kind)}{escape(word)}</span>'
+    return Markup(chip + (f'<br><span class="small soft">{escape(more)}</span>' if more else ""))
+
+
+def _head(head: Head) -> str:
+    inside = f'<a href="{escape(head.link)}">{escape(head.text)}</a>' if head.link else str(escape(head.text))
+    attributes = f' id="{escape(head.id)}"' if head.id else ""
+    return f'<th scope="col"{NUM if head.numbers else ""}{attributes}>{inside}</th>'
+
+
+def _row(content: PageTable, row: TableRow, data: str) -> str:
+    sources = [part.source for cell in row.cells for part in _figures(cell)]
+    sources = [source for source in sources if "#" not in source] or sources  # of most rows all are in one file
+    at = _common(sources) if len(sources) > 1 else ""
+    attributes = f' id="{escape(row.id)}"' if row.id else ""
+    attributes += f' class="{row.kind}"' if row.kind else ""
+    attributes += f' data-at="{escape(at if "#" in at else f"{data}#{at}")}"' if at else ""
+    first, *rest = (html(cell, data, at) for cell in row.cells)
+    if row.kind == "group":
+        return f'<tr{attributes}><th scope="rowgroup" colspan="{len(content.heads)}">{first}</th></tr>'
+    cells = "".join(
+        f"<td{NUM if head.numbers else ''}{_labelled(content, head)}>{cell}</td>"
+        for head, cell in zip(content.heads[1:], rest, strict=True)
+    )
+    return f'<tr{attributes}><th scope="row">{first}</th>{cells}</tr>'
+
+
+def _common(pointers: Sequence[str]) -> str:
+    """The beginning that JSON pointers have in common, up to a slash; empty where they lead into different files."""
+    first, last = min(pointers), max(pointers)
+    length = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    common = first[:length].rpartition("/")[0]
+    return common if "#" in common or "#" not in f"{first}{last}" else ""
+
+
+def _labelled(content: PageTable, head: Head) -> str:
+    """On a phone some tables become paragraphs, in which each value needs its heading beside it."""
+    return f' data-label="{escape(head.text)}:"' if "stacks" in content.kind else ""
+
+
+def _figures(parts: Sequence[Any]) -> list[Figure]:
+    figures: list[Figure] = []
+    for part in parts:
+        if isinstance(part, Figure):
+            figures.append(part)
+        elif isinstance(part, Strong | Soft):
+            figures += _figures(part.parts)
+    return figures
+
+
+def _html(part: Any, data: str, at: str) -> str:
+    match part:
+        case None:
+            return NOTHING
+        case str():
+            return str(escape(part))
+        case Figure():
+            return str(near(part, at) if at and part.source.startswith(at) else number(part, data))
+        case Link():
+            return f'<a href="{escape(part.to)}">{escape(part.text)}</a>'
+        case VerdictChip():
+            return str(verdict(part.status, part.mark, part.reason, part.word))
+        case Soft():
+            return f'<span class="small soft below">{html(part.parts, data, at)}</span>'
+        case Strong():
+            return f"<strong>{html(part.parts, data, at)}</strong>"
+        case Code():
+            return f'<span class="id">{escape(part.text)}</span>'
+    raise TypeError(f"nothing that a cell may hold: {part!r}")
+
+
+def _plain(part: Any) -> str:
+    match part:
+        case None:
+            return "–"
+        case str():
+            return part
+        case Soft():
+            return f" {plain(part.parts)}"
+        case Strong():
+            return plain(part.parts)
+        case VerdictChip():
+            return part.word or str(part.status)
+    return str(part.text)
+
+
+def _icon(kind: str) -> str:
+    inside = next((drawn for kinds, drawn in ICONS if kind in kinds), CIRCLE)
+    return f'<svg viewBox="0 0 16 16" aria-hidden="true" focusable="false">{inside}</svg>'

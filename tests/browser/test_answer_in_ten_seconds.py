@@ -1,0 +1,94 @@
+"""Somebody with an operator, a shape, a dtype and a way of calling types them and reads who is fastest, by how much,
+how that varied, and what to import: on a screen and on a phone, and without scripts at least the grid."""
+
+import json
+from urllib.parse import quote
+
+import pytest
+from visits import reader
+
+from lab.evidence.source import ROOT
+
+WIDTHS = [(1366, 768), (390, 844)]
+SECONDS = 10
+# How people say a call mode and a dtype, and what the page calls them.
+MODES = {"graph": ("in a CUDA graph", "In a CUDA graph"), "device_cold": ("", "GPU alone, cold cache"),
+         "eager": ("called eagerly", "Eager call")}  # fmt: skip
+DTYPES = {"bfloat16": ("bf16", "bf16"), "float16": ("float16", "fp16"), "float32": ("fp32", "fp32")}
+
+
+def asked() -> list[tuple[str, str, dict]]:
+    """What somebody types, what the answer is headed, and the row of the published data that it must show: in each call
+    mode and dtype at the shape with the most implementations."""
+    gpu, modes = next(iter(json.loads((ROOT / "site" / "data.json").read_text()).get("shapes", {}).items()), ("", {}))
+    answers = []
+    for mode, rows in modes.items():
+        for dtype in sorted({row["dtype"] for row in rows.values()} & DTYPES.keys()):
+            row = max((row for row in rows.values() if row["dtype"] == dtype), key=lambda row: len(row["cells"]))
+            (said, called), (typed, short) = MODES[mode], DTYPES[dtype]
+            size = "×".join(map(str, row["shape"]))
+            answers.append((f"{typed} {row['op']} {size} {said}", f"{size} {short} · {called} · {gpu}", row))
+    return answers
+
+
+ASKED = asked()
+
+
+@pytest.mark.parametrize(("width", "height"), WIDTHS)
+def test_the_answer_is_read_at_once(browser, published, width, height):
+    assert ASKED
+    with reader(browser, width=width, height=height) as seen:
+        for typed, headed, row in ASKED:
+            seen.open(f"{published}/index.html")
+            seen.page.fill("#query", typed)
+            answer = seen.page.locator(".answer", has_text=headed)
+            answer.wait_for(timeout=SECONDS * 1000)
+            text = " ".join(answer.inner_text().split())
+            assert seen.page.locator(".answer").count() == 1, typed
+            p50 = answer.locator(".who data")
+            assert p50.get_attribute("data-src").endswith(f"/{row['case']}/cells/{row['best']}/p50_seconds"), typed
+            assert float(p50.inner_text().split()[0]) == pytest.approx(
+                row["cells"][row["best"]]["p50_seconds"] * 1e6, rel=0.006
+            )
+            assert "Margin" in text
+            assert "as fast as" in text or "too few sweeps" in text
+            assert "Run to run" in text
+            assert "import " in answer.locator("pre").inner_text(), typed
+            box = answer.bounding_box()
+            assert box["y"] + box["height"] <= height, f"{typed}: it is seen without scrolling"
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width
+            assert seen.troubles() == []
+
+
+def headed_dtype() -> str:
+    return ASKED[0][1].split()[1]
+
+
+@pytest.mark.parametrize(("width", "height"), WIDTHS)
+def test_without_scripts_the_switch_works_and_the_whole_grid_is_there(browser, published, width, height):
+    with reader(browser, width=width, height=height, scripts=False) as seen:
+        seen.open(f"{published}/index.html")
+        shown = seen.page.locator(".grid tr[data-at]:visible")
+        all_rows = shown.count()
+        cold = seen.page.locator(".board:visible").get_attribute("aria-label")
+        seen.page.locator("label", has_text="In a CUDA graph").click()
+        assert seen.page.locator(".board:visible").get_attribute("aria-label") != cold
+        seen.page.locator("label", has_text=headed_dtype()).click()
+        assert 0 < shown.count() < all_rows
+        assert not seen.page.locator("#query").is_visible()
+
+
+def test_a_shape_that_nobody_measured_is_said_to_be_missing(browser, published):
+    with reader(browser) as seen:
+        seen.open(f"{published}/index.html")
+        seen.page.fill("#query", "rmsnorm 17x19")
+        seen.page.locator("#none-left").wait_for()
+        assert seen.page.locator(".answer").count() == 0
+
+
+def test_an_address_with_a_question_opens_with_its_answer(browser, published):
+    with reader(browser) as seen:
+        typed, headed, _ = ASKED[0]
+        seen.open(f"{published}/index.html?q={quote(typed)}")
+        seen.page.locator(".answer", has_text=headed).wait_for()
