@@ -1,19 +1,20 @@
-// Opens the page of two chosen runs, where there is one. Every such page has a link on this site's pages already.
+// Opens the page of two chosen runs. The second list offers those that share an experiment with the first.
 (function () {
   "use strict";
   var group = document.querySelector("[data-compare]");
   if (!group) { return; }
-  var choose = group.querySelectorAll("select"), said = group.querySelector("[role=status]");
-  var before = function (older, newer) { return older.dataset.newer.split(" ").indexOf(newer.value) >= 0; };
-  var open = function (older, newer) {
-    window.location.href = group.dataset.compare + older.value + "-" + newer.value + "/index.html";
+  var one = group.querySelectorAll("select")[0], other = group.querySelectorAll("select")[1];
+  var leads = function (older, newer) { return older.dataset.newer.split(" ").indexOf(newer.value) >= 0; };
+  var offer = function () {
+    var chosen = one.selectedOptions[0], all = Array.prototype.slice.call(other.options);
+    all.forEach(function (each) { each.disabled = !leads(chosen, each) && !leads(each, chosen); });
+    if (other.selectedOptions[0].disabled) { other.value = all.find(function (each) { return !each.disabled; }).value; }
   };
-  group.hidden = false;
+  one.addEventListener("change", offer);
   group.querySelector("button").addEventListener("click", function () {
-    var one = choose[0].selectedOptions[0], other = choose[1].selectedOptions[0];
-    if (before(one, other)) { open(one, other); return; }
-    if (before(other, one)) { open(other, one); return; }
-    said.textContent = one.value === other.value ? "Choose two different runs."
-      : "These two share no experiment, or are too far apart to have a page.";
+    var first = one.selectedOptions[0], second = other.selectedOptions[0], older = leads(first, second);
+    window.location.href = group.dataset.compare + (older ? one : other).value + "-" + (older ? other : one).value + "/index.html";
   });
+  group.hidden = false;
+  offer();
 })();

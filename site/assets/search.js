@@ -1,96 +1,211 @@
-// Finds words in the index beside the search page, which is loaded when the first of them is typed.
+// Finds what is typed: the front page narrows its grid and answers, the search page lists places. Pages are complete
+// without it.
 (function () {
   "use strict";
-  var MOST = 60;
-  var finder = document.getElementById("finder");
-  var field = document.getElementById("query");
-  var list = document.getElementById("found");
-  var status = document.getElementById("found-count");
-  var entries = null, loading = false, waiting = 0;
+  var MOST = 60, MOST_WINNERS = 15, MOST_ANSWERS = 4;
+  var KINDS = "experiment winner decision profile claim word case".split(" ");
+  var ALIKE = { bfloat16: "bf16", float16: "fp16", float32: "fp32", float: "fp32", float8: "fp8", gemm: "matmul",
+    graphs: "graph", eagerly: "eager", layer: "layernorm" };
+  var EMPTY = " a an as at best call called cuda fast fastest for gpu in is kernel nvidia of on shape speedup the to what which winner with ";
+  var finder = document.getElementById("finder"), field = document.getElementById("query");
+  if (!finder) { return; }
+  var list = document.getElementById("found"), answers = document.getElementById("answers");
+  var said = document.getElementById("found-count"), none = document.getElementById("none-left");
+  var winners = null, entries = null, asked = false, waiting = 0;
 
-  function unpack(index) {
-    var found = [];
-    function add(kind, href, text, context) {
-      found.push({ kind: kind, href: href, text: text, context: context, low: text.toLowerCase(),
-        all: (kind + " " + text + " " + context + " " + href).toLowerCase() });
-    }
-    index.words.forEach(function (line) { var f = line.split("\t"); add("word", f[0], f[1], f[2]); });
-    index.decisions.forEach(function (line) { var f = line.split("\t"); add("decision", f[0], f[1], f[2]); });
-    index.profiles.forEach(function (line) { var f = line.split("\t"); add("profile", f[0], f[1], f[2]); });
-    index.experiments.forEach(function (line) {
-      var f = line.split("\t"), folder = "experiments/" + f[0] + "/", page = folder + "index.html", form = index.forms[f[3]];
-      add("experiment", page, f[1], f[2]);
-      form.claims.forEach(function (c) { c = c.split("\t"); add("claim", page + "#claim-" + c[0], c[1], f[1]); });
-      form.cases.forEach(function (c) { c = c.split("\t"); add("case", folder + "cases/" + c[0] + "/index.html", c[1], f[1]); });
-    });
-    return found;
+  function tokens(text) {
+    return text.toLowerCase().replace(/[×*]/g, "x").split(/[^a-z0-9.+]+/).filter(Boolean).map(function (word) { return ALIKE[word] || word; });
   }
 
-  // Smaller is better: the whole name, its beginning, all words in it, words elsewhere; experiments before the rest.
-  function rank(entry, asked, words) {
-    var within = words.every(function (word) { return entry.low.indexOf(word) >= 0; });
-    var at = entry.low === asked ? 0 : entry.low.indexOf(asked) === 0 ? 1 : within ? 2 : 3;
-    return at * 10 + ["experiment", "decision", "profile", "claim", "word", "case"].indexOf(entry.kind);
+  function plain(text) { return " " + tokens(text).join(" "); }
+
+  // A size is one from its first digit on; a word may be a part of one.
+  function fits(text, words) {
+    return words.every(function (word) { return text.indexOf((/^[0-9]/.test(word) ? " " : "") + word) >= 0; });
   }
 
-  function show() {
-    var asked = field.value.trim().toLowerCase(), words = asked.split(/\s+/).filter(Boolean);
-    list.textContent = "";
-    remember(asked && field.value.trim());
-    if (!words.length) { status.textContent = ""; return; }
-    if (!entries) { load(); return; }
-    var hits = entries.filter(function (entry) {
-      return words.every(function (word) { return entry.all.indexOf(word) >= 0; });
-    }).map(function (entry) { return [rank(entry, asked, words), entry]; });
-    hits.sort(function (a, b) { return a[0] - b[0]; });
-    hits.slice(0, MOST).forEach(function (hit) {
-      var item = document.createElement("li"), link = document.createElement("a");
-      link.href = "../" + hit[1].href;
-      link.textContent = hit[1].text;
-      item.append(link, " ", part("kind", hit[1].kind), " ", part("soft small", hit[1].context));
-      list.append(item);
-    });
-    status.textContent = hits.length === 0 ? "Nothing found." :
-      hits.length + " found" + (hits.length > MOST ? ", the first " + MOST + " shown." : ".");
-  }
-
-  function part(name, text) {
-    var made = document.createElement("span");
-    made.className = name;
-    made.textContent = text;
+  function add(to, tag, text, name) {
+    var made = document.createElement(tag);
+    if (text) { made.textContent = text; }
+    if (name) { made.className = name; }
+    to.append(made);
     return made;
   }
 
+  function figure(to, text, at, after) {
+    add(to, "data", text).dataset.src = at;
+    to.append(after);
+  }
+
+  function name(family) { return winners.families[family]; }
+
+  function ties(row) {
+    var held = row[9].map(name), last = held.pop();
+    return last ? ", a tie with " + (held.length ? held.join(", ") + " and " : "") + last : ", the fastest";
+  }
+
+  function place(row) { return row[4] + " " + row[5] + " " + row[6] + " · " + winners.modes[row[1]] + " · " + row[0]; }
+
+  function show() {
+    clearTimeout(waiting);
+    waiting = 0;
+    var all = tokens(field.value), words = all.filter(function (word) { return EMPTY.indexOf(" " + word + " ") < 0; });
+    if (answers) { narrow(words); } else { search(words.length ? words : all); }
+    remember(field.value.trim());
+  }
+
+  // The search page.
+
+  function search(words) {
+    list.textContent = said.textContent = "";
+    if (!words.length) { return; }
+    if (!entries || !winners) { said.textContent = "Loading the index."; load(); return; }
+    var first = 0, asked = words.join(" ");
+    var hits = entries.filter(function (entry) { return fits(entry.all, words); }).map(function (entry) {
+      // Smaller is better: the whole name, its beginning, all words in it, words elsewhere.
+      var at = entry.low === " " + asked ? 0 : entry.low.indexOf(" " + asked) === 0 ? 1 : fits(entry.low, words) ? 2 : 3;
+      return [at * 10 + KINDS.indexOf(entry.kind), entry];
+    }).sort(function (a, b) { return a[0] - b[0]; }).filter(function (hit) {
+      return hit[1].kind !== "winner" || first++ < MOST_WINNERS;
+    });
+    hits.slice(0, MOST).forEach(function (hit) {
+      var item = add(list, "li"), entry = hit[1];
+      add(item, "a", entry.text).href = "../" + entry.href;
+      add(item, "span", entry.kind, "kind");
+      add(item, "span", entry.context, "soft small");
+    });
+    said.textContent = !hits.length ? "Nothing found." : hits.length + " found" + (hits.length > MOST ? ", the first " + MOST + " shown." : ".");
+  }
+
+  function unpack(index) {
+    var found = [];
+    function put(kind, href, text, context, more) {
+      found.push({ kind: kind, href: href, text: text, context: context, low: plain(text), all: plain([kind, text, context, href, more].join(" ")) });
+    }
+    ["word", "decision", "profile"].forEach(function (kind) {
+      index[kind + "s"].forEach(function (line) { var f = line.split("\t"); put(kind, f[0], f[1], f[2]); });
+    });
+    index.experiments.forEach(function (line) {
+      var f = line.split("\t"), folder = "experiments/" + f[0] + "/", page = folder + "index.html", form = index.forms[f[3]];
+      put("experiment", page, f[1], f[2], f[4]);
+      form.claims.forEach(function (c) { c = c.split("\t"); put("claim", page + "#claim-" + c[0], c[1], f[1]); });
+      form.cases.forEach(function (c) { c = c.split("\t"); put("case", folder + "cases/" + c[0] + "/index.html", c[1], f[1]); });
+    });
+    winners.rows.forEach(function (row) { put("winner", row[16], place(row), name(row[7]) + " " + row[8] + " µs" + ties(row)); });
+    return found;
+  }
+
+  // The front page.
+
+  var rows = Array.prototype.map.call(document.querySelectorAll(".grid tr[data-at]"), function (row) {
+    return { row: row, text: plain(row.parentNode.dataset.op + " " + row.cells[0].textContent + " " + row.cells[1].textContent) };
+  });
+  var groups = ["m", "g", "d"].map(function (name) {
+    var all = Array.prototype.slice.call(document.getElementsByName(name));
+    var group = { all: all, own: all.findIndex(function (each) { return each.checked; }) };
+    all.forEach(function (each, at) { each.addEventListener("change", function () { group.own = at; show(); }); });
+    return group;
+  });
+
+  // Without a word that names a choice the reader's own is back.
+  function choose(group, words) {
+    var held = group.all.map(function (each) { return tokens(each.dataset.word || ""); });
+    var at = held.findIndex(function (some) { return words.some(function (word) { return some.indexOf(word) >= 0; }); });
+    if (group.all.length) { group.all[at < 0 ? group.own : at].checked = true; }
+    return at < 0 ? [] : held[at];
+  }
+
+  function what(row) { return plain(row.slice(3, 7).join(" ")); }
+
+  function preferred(rows, wanted) {
+    var some = rows.filter(wanted);
+    return some.length ? some : rows;
+  }
+
+  function narrow(words) {
+    var chosen = [].concat.apply([], groups.map(function (group) { return choose(group, words); }));
+    var rest = words.filter(function (word) { return chosen.indexOf(word) < 0; });
+    rows.forEach(function (each) { each.row.hidden = !fits(each.text, rest); });
+    document.querySelectorAll(".grid tbody").forEach(function (body) { body.hidden = !body.querySelector("tr:not([hidden])"); });
+    var seen = rows.filter(function (each) { return each.row.checkVisibility(); }).length;
+    none.hidden = seen > 0;
+    none.querySelector("a").search = field.value ? "?q=" + encodeURIComponent(field.value) : "";
+    answers.textContent = said.textContent = "";
+    if (!words.length) { return; }
+    said.textContent = seen + (seen === 1 ? " shape fits." : " shapes fit.");
+    if (!winners) { load(); return; }
+    var picked = groups.map(function (group) { return (group.all.find(function (each) { return each.checked; }) || { dataset: {} }).dataset.word; });
+    var hits = winners.rows.filter(function (row) { return fits(what(row), rest) && (!picked[2] || row[6] === picked[2]); });
+    // 16x3584 is also the beginning of 16x3584x3584: the shape of just that size comes first.
+    var ended = rest.map(function (word) { return /^[0-9]/.test(word) ? word + " " : word; });
+    hits = preferred(hits, function (row) { return fits(what(row) + " ", ended); });
+    hits = preferred(hits, function (row) { return winners.modes[row[1]] === picked[0] && row[0] === picked[1]; });
+    if (hits.length <= MOST_ANSWERS) { hits.forEach(answer); }
+  }
+
+  function answer(row) {
+    var box = add(answers, "article", "", "answer"), left = add(box, "div"), right = add(box, "div", "", "snippet");
+    var at = "data.json#/shapes/" + row[0] + "/" + row[1] + "/" + row[2] + "/";
+    add(left, "h2", place(row));
+    var who = add(left, "p", "", "who"), facts = add(left, "dl");
+    add(who, "strong", name(row[7]));
+    who.append(" ");
+    figure(who, row[8] + " µs", at + "cells/" + row[7] + "/p50_seconds", ties(row));
+    add(facts, "dt", "Margin");
+    var margin = add(facts, "dd", row[11] ? "" : "too few sweeps to say");
+    if (row[11]) {
+      figure(margin, row[11], at + "margin/ratio", " ");
+      figure(margin, row[12], at + "margin/low", " as fast as " + name(row[10]) + (row[9].indexOf(row[10]) < 0 ? "" : ": too close to call"));
+    }
+    add(facts, "dt", "Run to run");
+    var range = add(facts, "dd");
+    figure(range, row[13], at + "range/least_seconds", " to ");
+    figure(range, row[14] + " µs", at + "range/most_seconds", " in " + row[15]);
+    if (row[17] >= 0) {
+      var found = winners.snippets[row[17]], line = add(right, "p", "", "small"), code = add(right, "pre");
+      add(line, "code", found[0]);
+      line.append(found[2]);
+      code.tabIndex = 0;
+      add(code, "code", found[1]);
+    }
+    add(add(right, "p"), "a", "All times, and the raw samples").href = finder.dataset.root + row[16];
+  }
+
+  // Where a browser forbids that of a file, nothing else is lost.
   function remember(query) {
-    // The address keeps the question; where a browser forbids that of a file, nothing is lost but this.
-    try {
-      history.replaceState(null, "", location.pathname + (query ? "?q=" + encodeURIComponent(query) : ""));
-    } catch (refused) { return; }
+    try { history.replaceState(null, "", location.pathname + (query ? "?q=" + encodeURIComponent(query) : "") + location.hash); } catch (refused) { return; }
   }
 
   function load() {
-    status.textContent = "Loading the index.";
-    if (loading) { return; }
-    loading = true;
-    var script = document.createElement("script");
-    script.src = finder.dataset.index;
-    script.onload = function () { entries = unpack(window.kernelEvidenceIndex); show(); };
-    script.onerror = function () { loading = false; status.textContent = "The index did not load; the lists below are complete."; };
-    document.head.append(script);
+    if (asked) { return; }
+    asked = true;
+    finder.dataset.load.split(" ").forEach(function (address) {
+      var script = document.createElement("script");
+      script.src = address;
+      script.onload = function () {
+        winners = window.kernelEvidenceWinners;
+        if (winners && window.kernelEvidenceIndex) { entries = unpack(window.kernelEvidenceIndex); }
+        show();
+      };
+      script.onerror = function () { asked = false; said.textContent = "The index did not load; the lists below are complete."; };
+      document.head.append(script);
+    });
   }
 
   function move(event) {
-    var links = Array.prototype.slice.call(list.querySelectorAll("a"));
+    var links = Array.prototype.slice.call((list || answers).querySelectorAll("a"));
     var at = links.indexOf(document.activeElement), step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (event.key === "/" && document.activeElement !== field) { field.focus(); event.preventDefault(); return; }
     if (event.key === "Escape") { field.value = ""; field.focus(); show(); return; }
     if (!step || (at < 0 && document.activeElement !== field)) { return; }
     event.preventDefault();
+    // What was typed last may not be shown yet, and showing it replaces the links.
+    if (waiting) { show(); move(event); return; }
     (links[at + step] || (at + step < 0 ? field : links[at]) || field).focus();
   }
 
   finder.hidden = false;
-  field.addEventListener("input", function () { clearTimeout(waiting); waiting = setTimeout(show, 120); });
+  field.addEventListener("input", function () { clearTimeout(waiting); waiting = setTimeout(show, 80); });
   document.addEventListener("keydown", move);
   field.value = new URLSearchParams(location.search).get("q") || "";
   if (field.value) { show(); }
