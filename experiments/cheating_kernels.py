@@ -216,7 +216,7 @@ def patched_when_loaded() -> Callable[[Tensor, Tensor], Tensor]:
     return rmsnorm_fused
 
 
-class Late(TorchFunctionMode):
+class LateMode(TorchFunctionMode):
     """Computes a result when somebody copies or compares it."""
 
     def __init__(self) -> None:
@@ -231,7 +231,7 @@ class Late(TorchFunctionMode):
 
 
 def lazy_by_mode() -> Callable[[Tensor, Tensor], Tensor]:
-    mode = Late()
+    mode = LateMode()
     started = False
 
     def promise(x: Tensor, weight: Tensor) -> Tensor:
@@ -404,19 +404,19 @@ def kept_scratch() -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def own_graph() -> Callable[[Tensor, Tensor], Tensor]:
-    held: dict[Any, tuple[Any, Tensor, Tensor, Tensor]] = {}
+    graphs: dict[Any, tuple[Any, Tensor, Tensor, Tensor]] = {}
 
     def replay(x: Tensor, weight: Tensor) -> Tensor:
         if torch.cuda.is_current_stream_capturing():
             return rmsnorm_fused(x, weight)
         key = (x.shape, x.dtype)
-        if key not in held:
+        if key not in graphs:
             static_x, static_weight, graph = x.clone(), weight.clone(), torch.cuda.CUDAGraph()
             rmsnorm_fused(static_x, static_weight)
             with torch.cuda.graph(graph):
                 y = rmsnorm_fused(static_x, static_weight)
-            held[key] = graph, static_x, static_weight, y
-        graph, static_x, static_weight, y = held[key]
+            graphs[key] = graph, static_x, static_weight, y
+        graph, static_x, static_weight, y = graphs[key]
         static_x.copy_(x)
         static_weight.copy_(weight)
         graph.replay()

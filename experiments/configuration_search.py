@@ -48,9 +48,9 @@ def half_in_registers(x: Tensor) -> Configuration:
     return Configuration.of(HELD=1, BLOCK=rule["BLOCK"] // 2, num_warps=rule.num_warps)
 
 
-def tiles(held: int, block: int, warps: int) -> Profile:
-    configuration = Configuration.of(HELD=held, BLOCK=block, num_warps=warps)
-    name, title = f"held-{held}-block-{block}-warps-{warps}", f"{held} × {block} held, {warps} warps"
+def tiles(count: int, block: int, warps: int) -> Profile:
+    configuration = Configuration.of(HELD=count, BLOCK=block, num_warps=warps)
+    name, title = f"held-{count}-block-{block}-warps-{warps}", f"{count} × {block} held, {warps} warps"
     return launched_as(name, title, TILED, lambda _: configuration)
 
 

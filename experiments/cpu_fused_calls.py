@@ -131,7 +131,7 @@ RMSNORM_CLAIM = faster("rmsnorm", "F.rms_norm", (RMSNORM_CASE,))
 CPU_FUSED_CALLS = Experiment(
     name="cpu-fused-calls",
     title="Fused Calls on a CPU",
-    question="What does one fused call of PyTorch save on a CPU over the same formula written out?",
+    question="How much faster is a fused PyTorch call than its written-out formula on a CPU?",
     importance=(
         "A formula that is written out in operators makes a pass over memory for each of them. Where the library has "
         "one call for all of it, that call may be several times as fast, on a laptop as on a GPU. Whether it is has to "

@@ -149,7 +149,7 @@ CLAIMS = (
 DECODE_ATTENTION = Experiment(
     name="decode-attention",
     title="Decode Attention",
-    question="Does attention of a single new token read its cache at the memory's full speed, whatever the batch?",
+    question="Does attention for one new token read its cache at full memory speed, at any batch size?",
     importance=(
         "For each new token a language model reads the keys and values of all tokens before it, once, and does "
         "hardly any arithmetic with them. One sequence has too few heads to occupy a GPU, so its keys have to be "

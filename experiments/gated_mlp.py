@@ -144,7 +144,7 @@ CLAIMS = (
 GATED_MLP_FUSION = Experiment(
     name="gated-mlp",
     title="Gated MLP",
-    question="What is gained where gate, up and their activation are one matrix product?",
+    question="Does it pay to compute gate, up and activation in one matrix product?",
     importance=(
         "In every layer of Llama, Qwen and Mistral two products of the same input are multiplied with one another "
         "behind an activation. As kernels of their own the elementwise part moves three tensors as wide as the MLP and "

@@ -19,33 +19,35 @@ GEMM = Operator(
     tolerance=1.02, standard=torch.mm, edges=EDGES,
 )  # fmt: skip
 
-# The same at shapes that no launch was made for, where only the default is held against the library.
+# The same where the tiles are not varied, and where no launch was made for the shape: the default against the library.
+MODEL = replace(GEMM, name="gemm-default")
 ELSEWHERE = replace(GEMM, name="gemm-elsewhere")
 
 ALL_SHAPES = "all-shapes"
 
 
 def case(shape: tuple[int, int, int], description: str, operator: Operator = GEMM) -> Case:
-    only_with = "" if operator is GEMM else ALL_SHAPES
+    only_with = ALL_SHAPES if operator is ELSEWHERE and shape[0] % 2 == 0 else ""
     return Case(operator=operator, shape=shape, dtype="bfloat16", description=description, only_with=only_with)
 
 
 LARGE = case((8192, 8192, 8192), "a large square product")
-SQUARE = case((4096, 4096, 4096), "a square product of four waves of tiles")
+SQUARE = case((4096, 4096, 4096), "a square product of four waves of tiles", MODEL)
 GATE = case((2048, 18_944, 3584), "2048 tokens through the gate projection of Qwen2.5-7B: nine whole waves of tiles")
-QUERY = case((2048, 3584, 3584), "2048 tokens through the query projection of Qwen2.5-7B: less than two waves of tiles")
+QUERY = case(
+    (2048, 3584, 3584), "2048 tokens through the query projection of Qwen2.5-7B: less than two waves of tiles", MODEL
+)  # fmt: skip
 LISTED = (LARGE, SQUARE, GATE, QUERY)
 OTHERS = tuple(
     case(shape, description, ELSEWHERE)
     for shape, description in (
         ((512, 3584, 18_944), "512 tokens through the down projection of Qwen2.5-7B"),
-        ((256, 3584, 3584), "few tokens: fewer tiles than multiprocessors"),
         ((64, 4096, 11_008), "64 rows: the time of reading the weight"),
-        ((1000, 1000, 1000), "no multiple of a tile"),
+        ((3000, 3000, 3000), "no multiple of a tile, and rows that begin between lines of memory"),
         ((4097, 4095, 4093), "rows that no copy engine can take"),
         ((128, 128, 32_768), "a small result of long sums"),
         ((8192, 128, 8192), "a thin weight"),
-        ((16_384, 1024, 512), "many rows and short sums"),
+        ((100, 8192, 8192), "a hundred rows"),
     )
 )
 
@@ -73,7 +75,7 @@ CUBLAS = Profile(
     technique="torch.mm: a kernel of cuBLAS, chosen by its heuristics.",
     hypothesis="The measure of all others: tiles of `128 × 256`, shared by clusters of programs.",
     signal="One kernel of the library; Tensor-pipe use near its peak at the power that the board grants.",
-    implementations={"gemm": lambda: torch.mm, "gemm-elsewhere": lambda: torch.mm},
+    implementations={"gemm": lambda: torch.mm, "gemm-default": lambda: torch.mm, "gemm-elsewhere": lambda: torch.mm},
 )
 TRITON = Profile(
     name="triton-matmul",
@@ -84,8 +86,8 @@ TRITON = Profile(
     ),
     hypothesis="Level with cuBLAS within a few per cent: the same tiles and instructions, without clusters.",
     signal="One kernel of the lab's, or two where sums are split; Tensor-pipe use within a few per cent of cuBLAS.",
-    implementations={"gemm": loader(None), "gemm-elsewhere": loader(None)},
-    kernels={"gemm": KERNEL, "gemm-elsewhere": KERNEL},
+    implementations={"gemm": loader(None), "gemm-default": loader(None), "gemm-elsewhere": loader(None)},
+    kernels={"gemm": KERNEL, "gemm-default": KERNEL, "gemm-elsewhere": KERNEL},
     devices=("cuda",),
 )
 TURNED = launched(
@@ -144,8 +146,8 @@ CLAIMS = (
     ),
     Claim(
         name="divided-warps-beat-plain-triton",
-        text="With its warps divided the product is at least 1.1 times as fast as in plain Triton.",
-        subject=TRITON, baseline=POINTERS, cases=LISTED, threshold=1.1,
+        text="With its warps divided the product is at least 1.1 times as fast as in plain Triton, of many tiles.",
+        subject=TRITON, baseline=POINTERS, cases=(LARGE, GATE), threshold=1.1,
     ),
     Claim(
         name="large-tiles-beat-small",
@@ -177,7 +179,7 @@ CLAIMS = (
 MATMUL_TILING = Experiment(
     name="matmul-tiling",
     title="Matmul Tiling",
-    question="Which tiles and which division of work does a matrix product need on Hopper, and how near is cuBLAS?",
+    question="Which tile sizes make a Triton matrix product as fast as cuBLAS on Hopper?",
     importance=(
         "Matrix products take most of a model's time, and the library's are hard to reach: what is to be fused with a "
         "product can only win where the product itself does not lose. This experiment takes one kernel apart: the "

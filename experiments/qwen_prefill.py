@@ -18,7 +18,7 @@ from lab import Case, Claim, Experiment, Operator, Profile
 from lab.kernels.patching import KERNELS, patch
 from lab.kernels.traffic import Traffic
 
-SIZES = {
+SIZES: dict[str, Any] = {
     "hidden_size": 3584, "intermediate_size": 18_944, "num_hidden_layers": 28, "num_attention_heads": 28,
     "num_key_value_heads": 4, "vocab_size": 152_064, "max_position_embeddings": 32_768,
 }  # fmt: skip

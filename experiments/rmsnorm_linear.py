@@ -53,6 +53,9 @@ RMSNORM_LINEAR = Operator(
     tolerance=2.5, standard=norm_then_linear, edges=EDGES,
 )  # fmt: skip
 
+# The same while decoding, where a folded weight goes through the same kernel.
+DECODE_LINEAR = replace(RMSNORM_LINEAR, name="rmsnorm-linear-decode")
+
 # The same between decoding and a prompt, where two calls are the only rival: no compiler tunes for each of these.
 BETWEEN_LINEAR = replace(RMSNORM_LINEAR, name="rmsnorm-linear-between")
 
@@ -62,8 +65,9 @@ ALL_SHAPES = "all-shapes"
 def case(rows: int, columns: int, only_with: str = "") -> Case:
     layer = "query projection" if columns == K else "gate projection"
     what = f"{rows} sequences that are decoded together" if rows <= 64 else f"a prompt of {rows} tokens"
+    operator = BETWEEN_LINEAR if only_with else DECODE_LINEAR if rows <= 16 else RMSNORM_LINEAR
     return Case(
-        operator=BETWEEN_LINEAR if only_with else RMSNORM_LINEAR, shape=(rows, columns, K), dtype="bfloat16",
+        operator=operator, shape=(rows, columns, K), dtype="bfloat16",
         only_with=only_with,
         description=f"norm and {layer} of Qwen2.5-7B, {what if rows > 1 else 'one sequence that is decoded'}",
     )  # fmt: skip
@@ -83,7 +87,11 @@ EAGER = Profile(
     technique="Two calls: a fused norm and a product of cuBLAS.",
     hypothesis="The norm costs a launch and its traffic; cuBLAS reads a weight for few rows below the memory's rate.",
     signal="Two kernels.",
-    implementations={"rmsnorm-linear": lambda: norm_then_linear, "rmsnorm-linear-between": lambda: norm_then_linear},
+    implementations={
+        "rmsnorm-linear": lambda: norm_then_linear,
+        "rmsnorm-linear-decode": lambda: norm_then_linear,
+        "rmsnorm-linear-between": lambda: norm_then_linear,
+    },
 )
 COMPILED = Profile(
     name="torch-compile",
@@ -91,20 +99,23 @@ COMPILED = Profile(
     technique="torch.compile of the two calls, dynamic=False, max-autotune without CUDA graphs.",
     hypothesis="The rival: for few rows a generated product that takes the norm's last step on its way.",
     signal="Two kernels, one or both generated.",
-    implementations={"rmsnorm-linear": lambda: compiled(norm_then_linear)},
+    implementations={
+        "rmsnorm-linear": lambda: compiled(norm_then_linear),
+        "rmsnorm-linear-decode": lambda: compiled(norm_then_linear),
+    },
     recompiles=True,
 )
 TRITON = Profile(
     name="triton-rmsnorm-linear",
     title="Triton RMSNorm + Linear",
     technique=(
-        "Up to 16 rows one kernel that reads the weight once and sums the squares of x beside its product; for more "
+        "Up to 32 rows one kernel that reads the weight once and sums the squares of x beside its product; for more "
         "the norm's kernel, then the product."
     ),
     hypothesis="Few rows: at the rate of a copy. Many: level with the two calls.",
     signal="Few rows: one kernel, DRAM throughput near that of a copy.",
-    implementations={"rmsnorm-linear": lambda: few_rows},
-    kernels={"rmsnorm-linear": KERNEL},
+    implementations={"rmsnorm-linear": lambda: few_rows, "rmsnorm-linear-decode": lambda: few_rows},
+    kernels={"rmsnorm-linear": KERNEL, "rmsnorm-linear-decode": KERNEL},
     devices=("cuda",),
 )
 FOLDED = Profile(
@@ -180,7 +191,7 @@ CLAIMS = (
 RMSNORM_LINEAR_FUSION = Experiment(
     name="rmsnorm-linear",
     title="RMSNorm and Linear",
-    question="What is gained where a linear layer takes the norm before it into its kernel, and up to how many rows?",
+    question="Does it pay to fuse RMSNorm into the linear layer after it, and up to how many rows?",
     importance=(
         "Every projection of a decoder follows a norm. The norm's factor of a row commutes with the product, so the "
         "layer can start on numbers that are not normalised and be put right at its end. While decoding, the layer's "

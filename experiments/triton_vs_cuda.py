@@ -238,7 +238,7 @@ CLAIMS = (
 TRITON_VS_CUDA = Experiment(
     name="triton-vs-cuda",
     title="Triton Against CUDA C++",
-    question="Is a CUDA C++ kernel worth its while where a Triton kernel does the same work?",
+    question="Is CUDA C++ worth it where a Triton kernel does the same work?",
     importance=(
         "Whoever writes a fused kernel has to choose a language first. A published head to head found factors of nine "
         "to seventy-eight over PyTorch and the two languages far apart at small sizes, each ahead in turn. Its times "

@@ -189,9 +189,9 @@ def _heads(operator: str) -> Iterator[Visit]:
                 yield Visit(operator, (batch, heads, kv_heads, positions, features), dtype, LAYOUTS[0], callers)
 
 
-def _by_width(found: Iterator[tuple]) -> dict:  # type: ignore[type-arg]
+def _by_width(pairs: Iterator[tuple]) -> dict:  # type: ignore[type-arg]
     widths: dict = {}  # type: ignore[type-arg]
-    for width, model in found:
+    for width, model in pairs:
         widths[width] = (*widths.get(width, ()), model.source)
     return widths
 

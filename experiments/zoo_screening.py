@@ -26,8 +26,8 @@ FEWEST_BYTES = 2**20  # of the first tensor: a smaller call lasts as long as its
 
 def zoo_experiment(name: str) -> Experiment | None:
     """The experiment of that name; None where the name is of none."""
-    found = re.fullmatch(rf"zoo-({'|'.join(operators())})-([1-9]\d*)", name)
-    return _experiment(name, found[1], int(found[2])) if found else None
+    match = re.fullmatch(rf"zoo-({'|'.join(operators())})-([1-9]\d*)", name)
+    return _experiment(name, match[1], int(match[2])) if match else None
 
 
 def zoo_names(chosen: tuple[str, ...], count: int) -> list[str]:
@@ -56,7 +56,7 @@ def _bytes(visit: Visit) -> int:
 
 
 def _experiment(name: str, operator: str, count: int) -> Experiment:
-    (tunable,) = (found for found in TUNABLES if found.operator.name == operator)
+    (tunable,) = (each for each in TUNABLES if each.operator.name == operator)
     cases = tuple(_case(tunable, visit) for visit in sample(operator, count))
     lab = _lab(tunable)
     rivals = [p for source in SOURCES for p in source.profiles if p.name in RIVALS and operator in p.implementations]

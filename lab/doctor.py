@@ -47,14 +47,14 @@ def _packages() -> Iterator[str]:
     yield f"ok     torch      {version('torch')}, triton {version('triton') or 'not installed'}"
     for package, name, use in (
         ("mlflow", "mlflow", "`lab track` and ./scripts/ui"),
-        ("plotly", "plotly", "previews and the site"),
+        ("plotly", "plotly", "pictures in notebooks"),
         ("jinja2", "jinja2", "previews and the site"),
         ("liger_kernel", "Liger", "the liger profile (optional extra 'peers')"),
         ("quack", "quack", "the quack profile (optional extra 'peers', on Linux)"),
         ("flash_attn", "FA4", "the fa4 profile (optional extra 'peers', on Linux)"),
     ):
-        found = find_spec(package) is not None
-        yield f"{'ok    ' if found else 'lacks '} {name:10} {'for' if found else 'needed for'} {use}"
+        installed = find_spec(package) is not None
+        yield f"{'ok    ' if installed else 'lacks '} {name:10} {'for' if installed else 'needed for'} {use}"
 
 
 def _profiler() -> Iterator[str]:
@@ -72,14 +72,14 @@ def _profiler() -> Iterator[str]:
 def _is_administrator() -> bool:
     """As the driver sees it: root in a container may lack the capability."""
     status = (PROC / "self" / "status").read_text(errors="replace")
-    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
-    return bool(found and int(found[1], 16) >> CAP_SYS_ADMIN & 1)
+    match = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return bool(match and int(match[1], 16) >> CAP_SYS_ADMIN & 1)
 
 
 def _running() -> set[str]:
     """Names of the processes that can be seen from here."""
-    found = set()
+    names = set()
     for name in PROC.glob("[0-9]*/comm"):
         with suppress(OSError):  # it has ended meanwhile
-            found.add(name.read_text(errors="replace").strip())
-    return found
+            names.add(name.read_text(errors="replace").strip())
+    return names

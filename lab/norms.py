@@ -17,8 +17,9 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.definition.catalogue import choose_experiments
+from lab.definition.dtypes import ITEMSIZES
 from lab.definition.experiment import Experiment, Operator, Profile
-from lab.definition.plan import ITEMSIZES, Protocol
+from lab.definition.plan import Protocol
 from lab.errors import LabError, PlanError
 from lab.kernels.rows import MAXIMUM_COLUMNS
 from lab.options import add_dtype
@@ -27,9 +28,9 @@ from lab.verdict.statistics import latency
 from lab.website import format
 from lab.worker.correctness import check_profile
 from lab.worker.device import choose_device, make_clock
-from lab.worker.measure import CaseTimer, Subject, Witness
-from lab.worker.ring import Ring
-from lab.worker.sweep_case import fault, skip_reason
+from lab.worker.faults import fault, skip_reason
+from lab.worker.input_pool import InputPool
+from lab.worker.measure import CaseTimer, Observer, Subject
 
 BASELINE = "torch-fused"
 BACKENDS = {
@@ -43,7 +44,7 @@ PROTOCOL = Protocol(rounds=12, cell_seconds=0.5)  # a few samples may be void, a
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class NormTiming:
     """One profile of one operator; numbers are None where it was not measured."""
 
     op: str
@@ -91,7 +92,7 @@ def measure(
     dtype: str,
     device: str,
     backend: str,
-) -> Iterator[Row]:
+) -> Iterator[NormTiming]:
     """Check every profile of the operator, time those that are right in interleaved rounds."""
     seeds = tuple(random.SystemRandom().getrandbits(31) for _ in range(PROTOCOL.ring))
     try:
@@ -100,7 +101,7 @@ def measure(
         raise PlanError(
             f"inputs of {shape[0]}x{shape[1]} {dtype} cannot be made: {fault(refusal)[:120]}; try fewer"
         ) from None
-    rows: list[Row] = []
+    rows: list[NormTiming] = []
     subjects: dict[str, Subject] = {}
     shares: dict[str, float] = {}
     for profile in experiment.profiles:
@@ -110,7 +111,7 @@ def measure(
             row, function, share = _prepare(profile, operator, sets, seeds, device)
         except Exception as problem:  # a profile that fails is a row of the table, not the end of it
             row, function, share = (
-                Row(op=operator.name, profile=profile.name, outcome="failed", reason=fault(problem)),
+                NormTiming(op=operator.name, profile=profile.name, outcome="failed", reason=fault(problem)),
                 None,
                 0,
             )
@@ -121,33 +122,33 @@ def measure(
             shares[profile.name] = share
     yield from rows
     if subjects:
-        ring = Ring(sets, random.Random())
-        timer = CaseTimer(make_clock(device), subjects, ring, (SCOPE,), PROTOCOL, random.Random(), Witness())
+        pool = InputPool(sets, random.Random())
+        timer = CaseTimer(make_clock(device), subjects, pool, (SCOPE,), PROTOCOL, random.Random(), Observer())
         yield from _timed(operator, shape, dtype, {n: t[0].rounds for n, t in timer.time().timings.items()}, shares)
 
 
 def _prepare(
     profile: Profile, operator: Operator, sets: list[Any], seeds: tuple[int, ...], device: str
-) -> tuple[Row | None, Any, float]:
+) -> tuple[NormTiming | None, Any, float]:
     """(a row where it cannot be timed, the function where it can, share of the tolerance)."""
     if reason := skip_reason(profile, device):
-        return Row(op=operator.name, profile=profile.name, outcome="skipped", reason=reason), None, 0.0
+        return NormTiming(op=operator.name, profile=profile.name, outcome="skipped", reason=reason), None, 0.0
     function = profile.implementations[operator.name]()
     correctness = check_profile(operator, function, sets, seeds)
     if not correctness.passed:
-        row = Row(op=operator.name, profile=profile.name, outcome="wrong", reason=correctness.message)
+        row = NormTiming(op=operator.name, profile=profile.name, outcome="wrong", reason=correctness.message)
         return row, None, 0.0
     return None, function, correctness.worst_tolerance_share
 
 
 def _timed(
     operator: Operator, shape: tuple[int, int], dtype: str, rounds: dict[str, Any], shares: dict[str, float]
-) -> Iterator[Row]:
+) -> Iterator[NormTiming]:
     least_bytes = operator.traffic(shape, ITEMSIZES[dtype]).total_bytes
-    found = {name: summary for name, samples in rounds.items() if (summary := latency([samples]))}
-    baseline = found.get(BASELINE)
-    for name, summary in found.items():
-        yield Row(
+    summaries = {name: summary for name, samples in rounds.items() if (summary := latency([samples]))}
+    baseline = summaries.get(BASELINE)
+    for name, summary in summaries.items():
+        yield NormTiming(
             op=operator.name,
             profile=name,
             outcome="measured",
@@ -161,7 +162,7 @@ def _timed(
         )
 
 
-def _print(rows: Sequence[Row], title: str) -> None:
+def _print(rows: Sequence[NormTiming], title: str) -> None:
     """Times as a table, fastest first; what was not measured as lines below it."""
     table = Table(title=title, box=SIMPLE_HEAD)
     for heading in ("op", "profile", "p50 µs", "p95 µs", "noise", "GB/s", "vs torch-fused", "error / tolerance"):

@@ -1,17 +1,20 @@
 """What `lab plan`, `run`, `benchmark` and `tune` accept on the command line."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
-from lab.definition.plan import ITEMSIZES, METRIC_SETS
+from lab.definition.dtypes import ITEMSIZES, SHORT_DTYPES
+from lab.definition.plan import METRIC_SETS
 from lab.definition.search import SEARCHED_SCOPES
+from lab.project import project
 
-SHORT_DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 INCLUDES = {
     "rmsnorm-shape-sweep": "measure every case of normalization-fusion, not only its first four",
     "all-shapes": "measure every case of the other fusion experiments, not only those of their first answers",
     "full-validity": "measure every case of measurement-validity: for a GPU, and for many sweeps",
 }
+OLDER_FORM = "(the older form of --cases)"
 TUNE = (
     "Measure the configurations that a kernel can be launched with against the one that its rule chooses, under the "
     "protocol of every run: fresh processes, interleaved, correctness first, an A/A control. The fastest whose claim "
@@ -54,8 +57,20 @@ def add_plan_options(sub: argparse.ArgumentParser, run_id: str | None = None) ->
         action="store_true",
         help="launch the lab's kernels as `lab tune` found best on this machine, not by their rules",
     )
-    for flag, about in INCLUDES.items():
-        sub.add_argument(f"--include-{flag}", dest="include", action="append_const", const=flag, help=about)
+    sub.add_argument(
+        "--cases", nargs="+", action="extend", metavar="all|first|PATTERN",
+        help="which cases of each experiment to measure: every one, the first, or those whose names match a pattern "
+        "such as 'rmsnorm-*-float16' (default: all but those that are only_with a flag)",
+    )  # fmt: skip
+    if project().is_the_labs_own:
+        for flag, about in INCLUDES.items():
+            sub.add_argument(
+                f"--include-{flag}", dest="include", action="append_const", const=flag, help=f"{about} {OLDER_FORM}"
+            )
+    sub.add_argument(
+        "--include", action="append", metavar="FLAG",
+        help=f"measure the cases that are only_with this flag too; --include-FLAG says the same {OLDER_FORM}",
+    )  # fmt: skip
     sub.add_argument(
         "--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: cuda where there is one"
     )
@@ -66,6 +81,37 @@ def add_plan_options(sub: argparse.ArgumentParser, run_id: str | None = None) ->
         help="fresh processes, 1 to 60 (default: 5, and up to 9 of what is compared with a compiler or is not precise "
         "enough; on the CPU 3)",
     )
+
+
+def add_host_options(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--host", metavar="[USER@]HOST[:FOLDER]",
+        help="measure there: copy the tree by rsync over ssh, run, follow, bring the run back; a lost connection ends "
+        "nothing, and the same command joins a run that goes on (FOLDER: default kernel-evidence-lab/PROJECT there)",
+    )  # fmt: skip
+    sub.add_argument(
+        "--host-python", default="", metavar="PYTHON",
+        help="the interpreter there that has what is needed, as LAB_PYTHON is here (default: the scripts install one)",
+    )  # fmt: skip
+    sub.add_argument("--up", default="", metavar="CMD", help="run CMD here first, to start a rented box")
+    sub.add_argument(
+        "--down", default="", metavar="CMD", help="run CMD here at the end, whatever happens, to stop a rented box"
+    )
+    sub.add_argument("--ssh", default="ssh", metavar="CMD", help="the ssh to use, as in 'ssh -p 2222'")
+
+
+def without_host_options(arguments: Sequence[str]) -> list[str]:
+    """The arguments of `benchmark` that a box is given."""
+    hosts = argparse.ArgumentParser(add_help=False)
+    add_host_options(hosts)
+    hosts.add_argument("--dry-run", action="store_true")
+    return hosts.parse_known_args(arguments)[1]
+
+
+def with_include_flags(arguments: Sequence[str]) -> list[str]:
+    """`--include-big` as `--include=big`: a project makes up flags of its own."""
+    short = "--include-"
+    return [f"--include={each.removeprefix(short)}" if each.startswith(short) else each for each in arguments]
 
 
 def add_tune_options(sub: argparse.ArgumentParser) -> None:
@@ -95,7 +141,7 @@ def add_zoo_options(sub: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         metavar="K",
-        help="fresh processes; default: 1, which screens and judges nobody",
+        help="fresh processes; default: 1, which screens and gives no verdicts",
     )
     sub.add_argument("--run-id", metavar="X", help="default: made of the time")
     sub.add_argument("--dry-run", action="store_true", help="show what would be measured and stop; needs no GPU")

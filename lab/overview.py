@@ -5,15 +5,15 @@ from collections.abc import Iterator, Sequence
 from lab.definition.asked import can_run, claim_sentence
 from lab.definition.experiment import Experiment
 from lab.definition.plan import Plan, PlannedCase
-from lab.verdict.ceilings import Ceilings, light
+from lab.verdict.ceilings import Ceilings, ceiling_gap
 from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.estimates import Estimates
 from lab.verdict.plain_words import in_words
 from lab.verdict.pooled import Pooled
 from lab.verdict.repeatability import CHANGED, HOLDING, ZERO, Repeatability
 from lab.verdict.results import RunResult
-from lab.verdict.search import Search, Trial, compiled_of
-from lab.verdict.simulated import Table, missed
+from lab.verdict.search import ConfigurationTrial, Search, compiled_of
+from lab.verdict.simulated import SimulationTable, missed
 from lab.verdict.simulation import COMPARISONS
 from lab.verdict.statistics import Speedup, per_cent
 from lab.verdict.validity import Power, SelfComparison, Study
@@ -55,8 +55,8 @@ def describe_plan(plan: Plan) -> Iterator[str]:
             names = ", ".join(profile.name for profile in experiment.profiles_of(case))
             yield f"  {experiment.name}  {case.name}: {names}"
         if left := [case for case in experiment.cases if not case.included]:
-            flags = sorted({f"--include-{case.only_with}" for case in left})
-            yield f"  not in this run: {', '.join(case.name for case in left)} ({', '.join(flags)})"
+            options = sorted({case.option for case in left})
+            yield f"  not in this run: {', '.join(case.name for case in left)} ({', '.join(options)})"
 
 
 def describe_verdicts(run: RunResult) -> Iterator[str]:
@@ -64,6 +64,10 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
     yield f"run {run.plan.run_id}: {where}{'' if run.finished_utc else ' (unfinished)'}"
     if run.ceilings:
         yield f"  ceilings: {_ceilings(run.ceilings)}"
+    if run.seal:
+        missing = "none is missing" if run.seal.chained else "not chained, so that a missing one leaves no trace"
+        missing = "see below" if run.damages else missing
+        yield f"  journal: {run.seal.lines} lines, {missing}; SHA-256 {run.seal.sha256}"
     for damage in run.damages:
         yield f"  journal line {damage.line_number} not used: {damage.reason}"
     for experiment in run.experiments:
@@ -77,8 +81,8 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
             yield f"  {claim.status:13} {claim_sentence(claim.claim)}{mark}"
             for case_name, verdict in claim.verdicts.items():
                 cpu = "CPU evidence" if run.machine.device == "cpu" else ""
-                told = (in_words(verdict), verdict_ratio(verdict), verdict.mark, cpu, verdict.reason)
-                yield f"    {verdict.status:13} {case_name:28} {'  '.join(part for part in told if part)}"
+                parts = (verdict_ratio(verdict), verdict.mark, cpu, verdict.reason)
+                yield f"    {in_words(verdict):18} {case_name:28} {'  '.join(part for part in parts if part)}"
         if needing := len(experiment.claims) - len(able):
             yield f"  {needing} claim{'s need' if needing > 1 else ' needs'} a GPU"
 
@@ -97,15 +101,15 @@ def _ceilings(ceilings: Ceilings) -> str:
 def _cell(case: PlannedCase, cell: CellResult, ceilings: Ceilings | None) -> str:
     if cell.latency is None:
         return f"{cell.outcome}: {cell.reason}"
-    told = [f"p50 {microseconds(cell.latency.p50_seconds)} µs"]
+    parts = [f"p50 {microseconds(cell.latency.p50_seconds)} µs"]
     if noise := cell.latency.noise_ratio:
-        told.append(f"noise {noise:.2f}")
-    if found := light(case, cell, ceilings):
-        told.append(f"{share(found.attained)} % of the {found.limit} ceiling")
-        told.append(f"{distance(found.distance_seconds)} µs from it")
+        parts.append(f"noise {noise:.2f}")
+    if gap := ceiling_gap(case, cell, ceilings):
+        parts.append(f"{share(gap.attained)} % of the {gap.limit} ceiling")
+        parts.append(f"{distance(gap.distance_seconds)} µs from it")
     if size := cell.cache_resident.get(SCOPE):
-        told.append(f"cache-resident, working set {megabytes(size)} MB")
-    return ", ".join(told)
+        parts.append(f"cache-resident, working set {megabytes(size)} MB")
+    return ", ".join(parts)
 
 
 def describe_search(search: Search, control: Speedup | None) -> Iterator[str]:
@@ -117,7 +121,7 @@ def describe_search(search: Search, control: Speedup | None) -> Iterator[str]:
     if control:
         yield f"  control: the rule under two names, {ratio_interval(control)}"
     if search.winner is None:
-        yield "  no winner within noise: the rule stays"
+        yield "  no configuration is clearly faster: the rule stays"
     else:
         sweeps = len(search.winner.sweep_ratios)
         yield (
@@ -126,84 +130,87 @@ def describe_search(search: Search, control: Speedup | None) -> Iterator[str]:
         )
 
 
-def _trial(trial: Trial, scope: str) -> str:
+def _trial(trial: ConfigurationTrial, scope: str) -> str:
     latency = trial.cell.latencies.get(scope)
     if latency is None:
         return f"{trial.cell.outcome}: {trial.cell.reason}"
-    told = [f"p50 {microseconds(latency.p50_seconds)} µs"]
+    parts = [f"p50 {microseconds(latency.p50_seconds)} µs"]
     if trial.sweep_ratios:
-        told.append(
+        parts.append(
             f"{verdict_ratio(trial.verdict)}, ahead in {trial.sweeps_ahead} of {len(trial.sweep_ratios)} sweeps"
         )
     if kernel := compiled_of(trial.cell):
-        told.append(f"{kernel.registers_per_thread} registers, {kernel.spills} spills")
+        parts.append(f"{kernel.registers_per_thread} registers, {kernel.spills} spills")
     verdict = trial.verdict
-    told.append(f"{verdict.status}{f' ({verdict.mark})' if verdict.mark else ''}")
-    return ", ".join([*told, verdict.reason] if verdict.reason else told)
+    parts.append(f"{verdict.status}{f' ({verdict.mark})' if verdict.mark else ''}")
+    return ", ".join([*parts, verdict.reason] if verdict.reason else parts)
 
 
 def describe_validity(study: Study) -> Iterator[str]:
     yield f"{study.sessions} sessions of five sweeps on a GPU"
-    for label, found in (("the same function under two names", study.same), ("controls of other runs", study.controls)):
-        yield f"  {label}: {_self_comparison(found)}"
-    for case, found in study.by_case.items():
-        yield f"    {case:34} {_self_comparison(found)}"
+    for label, comparison in (
+        ("the same function under two names", study.same),
+        ("controls of other runs", study.controls),
+    ):
+        yield f"  {label}: {_self_comparison(comparison)}"
+    for case, comparison in study.by_case.items():
+        yield f"    {case:34} {_self_comparison(comparison)}"
     for power in study.power:
         yield (
             f"  {power.known_ratio:.2f}x: {power.trials} trials, {_right(power)}{power.withheld} "
-            f"withheld as noise, {power.excluding_one} intervals exclude 1, {power.covering} hold the ratio"
+            f"too noisy to call, {power.excluding_one} intervals without 1, {power.covering} hold the ratio"
         )
     for repeat in study.repeats:
-        gpus = f"on {repeat.gpus} GPUs of one model"
-        yield f"  {repeat.experiment}: {repeat.runs} runs of {repeat.sources} states of the source, {gpus}"
+        gpus = f"on {repeat.gpus} boards of one GPU model"
+        yield f"  {repeat.experiment}: {repeat.runs} runs of {repeat.sources} versions of the source, {gpus}"
         yield (
-            f"    {repeat.comparisons} claims at cases: {len(repeat.flips)} flipped, {len(repeat.changed)} changed, "
-            f"{len(repeat.disjoint)} with intervals that do not meet"
+            f"    {repeat.comparisons} claims at cases: {len(repeat.flips)} reversed, {len(repeat.changed)} changed, "
+            f"{len(repeat.disjoint)} pairs of intervals apart"
         )
         yield (
             f"    p50 of {repeat.within} of {repeat.cells} cells within 1 %, "
             f"at most {per_cent(repeat.largest_deviation, 2)} off ({repeat.largest_at})"
         )
-        for told, places in (("flipped", repeat.flips), ("changed", repeat.changed), ("apart", repeat.disjoint)):
-            yield from (f"    {told}: {place}" for place in places)
+        for word, places in (("reversed", repeat.flips), ("changed", repeat.changed), ("apart", repeat.disjoint)):
+            yield from (f"    {word}: {place}" for place in places)
     for agreement in study.agreements:
         times = ", ".join(f"{name} {microseconds(seconds)}" for name, seconds in agreement.seconds.items())
         yield f"  {agreement.case} {agreement.profile}: device_cold {microseconds(agreement.p50_seconds)}; {times} µs"
 
 
-def describe_repeats(found: Sequence[Repeatability], constants: Estimates) -> Iterator[str]:
+def describe_repeats(repeats: Sequence[Repeatability], constants: Estimates) -> Iterator[str]:
     """How often a repeated run agrees, beside the goals, and what the constants of the rules would be."""
-    for each in found:
-        kind = "claims on one draw of an autotuner" if each.one_draw else "all other claims"
+    for each in repeats:
+        kind = "torch.compile with one cache" if each.one_draw else "all other claims"
         yield f"{each.gpu}, {kind}: {each.runs} runs on {each.boards} boards, {each.pairs} pairs of claims at cases"
         yield (
-            f"  {per_cent(each.holding_share, 1)} of the intervals hold the other estimate (goal {per_cent(HOLDING)}), "
-            f"{per_cent(each.share(each.zero), 1)} of the differences hold zero (goal {per_cent(ZERO)})"
+            f"  {per_cent(each.holding_share, 1)} of the intervals hold the other speed-up (goal {per_cent(HOLDING)}), "
+            f"{per_cent(each.share(each.zero), 1)} of the differences are within error (goal {per_cent(ZERO)})"
         )
         yield (
             f"  {per_cent(each.share(each.changed), 1)} of the verdicts changed (goal at most {per_cent(CHANGED)}), "
-            f"{each.flipped} flipped (goal 0)"
+            f"{each.flipped} reversed (goal 0)"
         )
-    if not found:
-        yield "no two runs of one source: nothing to say about repeats"
+    if not repeats:
+        yield "no two runs of one source, so repeats cannot be compared"
     if constants.session_share is not None:
         yield f"  between sessions: {constants.session_share:.2f} of the standard deviation of sweeps"
     if constants.draw_spread is not None:
-        yield f"  between draws of an autotuner: {per_cent(constants.draw_spread, 1)}"
+        yield f"  between choices of an autotuner: {per_cent(constants.draw_spread, 1)}"
     for kind, deciles in constants.sweep_deciles.items():
         yield f"  deciles of the sweeps' standard deviations, {kind}: {' '.join(f'{value:.4f}' for value in deciles)}"
 
 
-def describe_pooled(found: Sequence[Pooled]) -> Iterator[str]:
+def describe_pooled(pools: Sequence[Pooled]) -> Iterator[str]:
     """Claims at cases over three runs and more of one source."""
-    for each in found:
+    for each in pools:
         if each.low is not None and each.high is not None:
             place = f"{each.place.claim} at {each.place.case}"
             said = f"{ratio(each.ratio, each.low, each.high)} {interval(each.low, each.high)}"
             yield f"  {place}: {said} over {len(each.runs)} runs on {each.boards} boards"
 
 
-def describe_simulation(table: Table) -> Iterator[str]:
+def describe_simulation(table: SimulationTable) -> Iterator[str]:
     """A line for each process and truth, and the goals that are missed."""
     yield f"policy {table.policy_version}, seed {table.seed}, {table.runs} runs of {COMPARISONS} comparisons a row"
     for row in table.rows:
@@ -219,5 +226,5 @@ def _right(power: Power) -> str:
     return "" if power.right is None else f"{power.right} right verdicts, "
 
 
-def _self_comparison(found: SelfComparison) -> str:
-    return f"{found.comparisons} comparisons, {found.supported} supported, {found.excluding_one} intervals exclude 1"
+def _self_comparison(counts: SelfComparison) -> str:
+    return f"{counts.comparisons} comparisons, {counts.supported} faster, {counts.excluding_one} intervals without 1"

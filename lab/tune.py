@@ -1,7 +1,7 @@
 """`lab tune`: a search for launch configurations as a run, and what it found kept where the kernels look.
 
 Where the budget does not allow for all configurations in every sweep, a run of one sweep goes before it, which
-chooses who takes part; its times judge nobody.
+chooses who takes part; no verdict rests on its times.
 """
 
 import os
@@ -32,7 +32,7 @@ SCREEN = "-screen"  # what the run id of the run that goes before ends in
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class SearchRequest:
     """What is to be searched, and what it may cost."""
 
     operator: str
@@ -54,13 +54,14 @@ def launch_as_tuned() -> None:
     os.environ[VARIABLE] = str(tuned_file() or "")
 
 
-def describe_request(request: Request) -> Iterator[str]:
+def describe_request(request: SearchRequest) -> Iterator[str]:
     """What would be tried, and about how long it would take."""
     tunable = _tunable(request)
     for shape in request.shapes:
-        found = candidates(tunable, shape, request.dtype)
-        yield f"{search_name(request.operator, shape, request.dtype, request.scope)}: the rule and {len(found)} others"
-        yield from (f"  {configuration_name(configuration)}" for configuration in found)
+        configurations = candidates(tunable, shape, request.dtype)
+        name = search_name(request.operator, shape, request.dtype, request.scope)
+        yield f"{name}: the rule and {len(configurations)} others"
+        yield from (f"  {configuration_name(configuration)}" for configuration in configurations)
     names = _names(request)
     seconds = _cost(choose_experiments(names), request.sweeps)
     if seconds > request.budget_seconds:
@@ -69,7 +70,7 @@ def describe_request(request: Request) -> Iterator[str]:
         yield f"about {seconds:.0f} s in {request.sweeps} sweeps, and more where these leave intervals too wide"
 
 
-def tune(request: Request, runs: Path, say: Say) -> Iterator[str]:
+def tune(request: SearchRequest, runs: Path, say: Say) -> Iterator[str]:
     """Measure, judge, keep or drop; lines for a reader. PlanError and RunError as for any run, and RunError where the
     file of what was found cannot be used: before anything is measured."""
     tunable, path = _tunable(request), tuned_file()
@@ -98,13 +99,13 @@ def settle(search: Search, tunable: Tunable, result: RunResult, path: Path) -> s
         return f"  the rule stays for {where}" + ("; an entry that no longer wins was removed" if dropped else "")
     name, speedup = search.winner.profile.name, search.winner.verdict.speedup
     assert speedup is not None, "what is supported was compared"
-    (found,) = (c for c in candidates(tunable, case.shape, case.dtype) if configuration_name(c) == name)
+    (configuration,) = (c for c in candidates(tunable, case.shape, case.dtype) if configuration_name(c) == name)
     how = {
         "run_id": result.plan.run_id, "finished_utc": result.finished_utc, "scope": search.scope,
         "ratio": speedup.ratio, "low": speedup.low, "high": speedup.high, "sweeps": len(speedup.sweep_ratios),
         "sweeps_fastest": search.sweeps_fastest, "mark": search.winner.verdict.mark,
     }  # fmt: skip
-    keep(path, key, found, how)
+    keep(path, key, configuration, how)
     return f"  kept for {where}, in {path}"
 
 
@@ -120,14 +121,14 @@ def gpu_of(machine: Machine) -> str:
     return gpu_name(machine.gpu, machine.multiprocessors)
 
 
-def _tunable(request: Request) -> Tunable:
+def _tunable(request: SearchRequest) -> Tunable:
     known = load_tunables()
     if request.operator not in known:
         raise PlanError(f"no operator {request.operator!r} can be tuned; accepted are {list(known)}")
     return known[request.operator]
 
 
-def _names(request: Request) -> list[str]:
+def _names(request: SearchRequest) -> list[str]:
     return [search_name(request.operator, shape, request.dtype, request.scope) for shape in request.shapes]
 
 
@@ -147,24 +148,24 @@ def _measured(plan: Plan, runs: Path, say: Say) -> RunResult:
     """A run of the plan, measured or taken up where it was left; one of this very plan, source and Triton that is
     finished is not measured twice, so that what could not be kept of it can be kept now."""
     directory = runs / plan.run_id
-    held = _finished(directory)
-    if held is None or (held.plan.digest, held.start.source_digest, held.machine.triton) != (
+    earlier = _finished(directory)
+    if earlier is None or (earlier.plan.digest, earlier.start.source_digest, earlier.machine.triton) != (
         plan.digest, source_digest(), version("triton")
     ):  # fmt: skip
         run(plan, directory, say)
-        held = load_run(directory)
-    return held
+        earlier = load_run(directory)
+    return earlier
 
 
 def _finished(directory: Path) -> RunResult | None:
     try:
-        held = load_run(directory)
+        run = load_run(directory)
     except RunError:  # none is there yet, or it has hardly begun
         return None
-    return held if held.finished_utc else None
+    return run if run.finished_utc else None
 
 
-def _finalists(screen: RunResult, request: Request) -> list[str]:
+def _finalists(screen: RunResult, request: SearchRequest) -> list[str]:
     """Searches of the fastest only, as many of each as the budget allows."""
     allowed = int(request.budget_seconds / (CELL_SECONDS * request.sweeps * len(request.shapes))) - 2
     return [

@@ -22,7 +22,7 @@ EDGES = (0.0, 0.93, 0.98, 1.0, 1.02, 1.1, 1.5, 1000.0)  # of the chart's bars, a
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tour:
-    """What is to be screened: operators (none: all of the zoo), shapes of each, and fresh processes."""
+    """What to screen: operators (none means all of the zoo), shapes of each, and the number of fresh processes."""
 
     operators: tuple[str, ...]
     sample: int
@@ -51,28 +51,28 @@ def screen(tour: Tour, runs: Path, say: Say) -> Iterator[str]:
 def describe_standing(experiment: ExperimentResult, profile: str, level: float) -> Iterator[str]:
     """The distribution of ratios in every scope, drawn, and the worst ten."""
     for scope in experiment.plan.scopes:
-        found = standings(experiment, profile, scope)
+        ranked = standings(experiment, profile, scope)
         yield f"{experiment.plan.name}, {scope}"
         if missing := unmeasured(experiment, profile, scope):
             yield f"  no time of the lab's kernel at {len(missing)} shapes, such as {missing[0]}"
-        if not found:
+        if not ranked:
             yield "  no shape at which both the lab's kernel and a rival were measured"
             continue
-        told = spread(found, level)
+        summary = spread(ranked, level)
         yield (
-            f"  best rival's p50 over the lab's at {told.cases} shapes: smallest {told.smallest:.3f}, at 5 % "
-            f"{told.low:.3f}, median {told.median:.3f}; {told.level_share:.0%} at {level} or above, "
-            f"{told.ahead_share:.0%} ahead"
+            f"  best rival's p50 over the lab's at {summary.cases} shapes: smallest {summary.smallest:.3f}, at 5 % "
+            f"{summary.low:.3f}, median {summary.median:.3f}; {summary.level_share:.0%} at {level} or above, "
+            f"{summary.ahead_share:.0%} ahead"
         )
-        yield from _bars(found)
-        yield from (_line(standing) for standing in found[:WORST])
+        yield from _bars(ranked)
+        yield from (_line(standing) for standing in ranked[:WORST])
 
 
-def _bars(found: tuple[Standing, ...]) -> Iterator[str]:
+def _bars(standings: tuple[Standing, ...]) -> Iterator[str]:
     for low, high in pairwise(EDGES):
-        count = sum(low <= standing.ratio < high for standing in found)
+        count = sum(low <= standing.ratio < high for standing in standings)
         name = f"below {high}" if low == EDGES[0] else f"{low} and more" if high == EDGES[-1] else f"{low} to {high}"
-        yield f"  {name:14} {count:4} {'█' * round(BAR_CHARACTERS * count / len(found))}".rstrip()
+        yield f"  {name:14} {count:4} {'█' * round(BAR_CHARACTERS * count / len(standings))}".rstrip()
 
 
 def _line(standing: Standing) -> str:

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-LONGEST = ("supervisor/test_run.py", "browser/", "worker/test_cheating.py")
+LONGEST = (
+    "supervisor/test_run.py", "browser/", "worker/test_cheating.py", "kernels/test_patching.py", "tracking/",
+    "website/test_verify.py",
+)  # fmt: skip
 
 # One of several processes (pytest-xdist) must not take the cores of the others; the libraries read this when imported.
 if "PYTEST_XDIST_WORKER" in os.environ:

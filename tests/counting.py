@@ -68,5 +68,5 @@ def counted_run(
 ) -> RunResult:
     """A run of the large case, its claims judged. Where not told otherwise, fast moves the least and plain thrice."""
     plan = traffic_plan(*claims, profiling=profiling)
-    held = {"fast": fast or once(), "plain": plain or once(3.0, 3.0)}
-    return judge_run(plan, recounted(records_of(plan, TIMES, noise=0.001, **how), held))
+    counts = {"fast": fast or once(), "plain": plain or once(3.0, 3.0)}
+    return judge_run(plan, recounted(records_of(plan, TIMES, noise=0.001, **how), counts))

@@ -10,7 +10,7 @@ import json
 import math
 import random
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,7 @@ from lab.evidence.source import source_digest
 from lab.kernels.traffic import Traffic
 from lab.verdict.judge import POLICY_VERSION
 from lab.website.data import promoted
-from lab.website.files import manifest
-from lab.website.files.inventory import inventory
+from lab.website.files.inventory import inventory, read_files
 
 Key = str | tuple[str, str]  # a profile, or a (case, profile)
 LAUNCH_FLOOR_SECONDS = 2e-6
@@ -63,7 +62,7 @@ def machine(device: str = "cuda", **changes: Any) -> Machine:
         "gpu": "", "gpu_id": "", "compute_capability": "", "multiprocessors": 0,
         "memory_bytes": 0, "l2_bytes": 32 << 20, "peak_bytes_per_second": 0.0, "power_limit_watts": 0.0,
         "sm_clock_hertz": 0.0, "memory_clock_hertz": 0.0, "ecc": "", "mig": "", "persistence": "",
-        "driver": "", "cuda": "", "torch": "2.13.0", "triton": "3.6.0", "ncu": "", "liger": "",
+        "driver": "", "cuda": "", "torch": "2.13.0", "triton": "3.6.0", "ncu": "", "libraries": {},
         "python": "3.12.3", "os": "Linux 6.8.0 x86_64", "cpu": "A Processor", "cpu_count": 2, "environment": {},
     }  # fmt: skip
     if device == "cuda":
@@ -72,7 +71,8 @@ def machine(device: str = "cuda", **changes: Any) -> Machine:
             "multiprocessors": 132, "memory_bytes": 85_017_493_504, "l2_bytes": 52_428_800,
             "peak_bytes_per_second": 3.35232e12, "power_limit_watts": 700.0, "sm_clock_hertz": 1.98e9,
             "memory_clock_hertz": 2.619e9, "ecc": "on", "mig": "off", "persistence": "on",
-            "driver": "580.159.04", "cuda": "13.0", "torch": "2.11.0", "ncu": "2025.3.1.0", "liger": "0.8.5",
+            "driver": "580.159.04", "cuda": "13.0", "torch": "2.11.0", "ncu": "2025.3.1.0",
+            "libraries": {"liger-kernel": "0.8.5"},
         }  # fmt: skip
     return Machine(**(facts | changes))
 
@@ -127,6 +127,7 @@ def plan_of(
     instruments: bool = False,
     experiments: Iterable[Experiment] | None = None,
     protocol: Protocol | None = None,
+    cases: Mapping[str, Collection[str]] = {},
 ) -> Plan:
     """The plan of normalization-fusion with every case, or of other experiments."""
     plan = make_plan(
@@ -138,6 +139,7 @@ def plan_of(
         include=frozenset(include),
         policy_version=POLICY_VERSION,
         instruments=instruments,
+        cases=cases,
     )
     return plan if protocol is None else dataclasses.replace(plan, protocol=protocol)
 
@@ -167,25 +169,25 @@ def records_of(
         schema=SCHEMA, run_id=plan.run_id, plan_digest=plan.digest, source_digest=source or source_digest(),
         commit=commit, dirty=False, started_utc="2026-01-02T03:04:05Z",
     )  # fmt: skip
-    found: list[Record] = [start]
+    records: list[Record] = [start]
     for sweep in range(plan.protocol.sweeps):
         process = f"{sweep}-{1000 + sweep}"
-        found.append(
+        records.append(
             SweepStart(
                 sweep=sweep, process=process, machine=where, launch_floor_seconds=LAUNCH_FLOOR_SECONDS,
                 started_utc=f"2026-01-02T03:{10 + sweep % 20}:00Z",
             )
         )  # fmt: skip
-        found.append(canary(sweep, process, ""))
+        records.append(canary(sweep, process, ""))
         for experiment in plan.experiments:
             for case in experiment.included_cases:
-                found.append(watch(experiment.name, case.name, sweep, process, plan.protocol.rounds))
+                records.append(watch(experiment.name, case.name, sweep, process, plan.protocol.rounds))
                 control = [
                     _timings(experiment, case, case.control, seconds, noise, plan, dice)
                     for name in (case.control,)
                     if _outcome(case.name, name, seconds, outcomes or {})[0] == "measured"
                 ]
-                found += [
+                records += [
                     Control(
                         experiment=experiment.name, case=case.name, profile=case.control, sweep=sweep,
                         process=process, timings=timings,
@@ -197,28 +199,32 @@ def records_of(
                     timed: tuple[Timing, ...] = ()
                     if outcome == "measured":
                         timed = _timings(experiment, case, profile.name, seconds, noise, plan, dice)
-                    found.append(cell(experiment.name, case.name, profile.name, sweep, process, outcome, reason, timed))
-                found.append(canary(sweep, process, case.name, experiment=experiment.name))
-        found.append(
+                    records.append(
+                        cell(experiment.name, case.name, profile.name, sweep, process, outcome, reason, timed)
+                    )
+                records.append(canary(sweep, process, case.name, experiment=experiment.name))
+        records.append(
             SweepFinish(
                 sweep=sweep, process=process, stage_seconds={"load": 5.0, "check": 1.0, "time": 4.0},
                 finished_utc=f"2026-01-02T03:{10 + sweep % 20}:50Z",
             )
         )  # fmt: skip
     if plan.profiling:
-        found += _counters(plan, seconds, outcomes or {})
-        found.append(FlushCheck(footprint_bytes=16 << 20, flushed_read_bytes=16.8e6, warm_read_bytes=2560.0, reason=""))
+        records += _counters(plan, seconds, outcomes or {})
+        records.append(
+            FlushCheck(footprint_bytes=16 << 20, flushed_read_bytes=16.8e6, warm_read_bytes=2560.0, reason="")
+        )
     if plan.instruments:
         case, profile = next(plan.experiments[0].cells())
-        found.append(
+        records.append(
             Reading(
                 experiment=plan.experiments[0].name, case=case.name, profile=profile.name, instrument="nvbench",
                 seconds=3e-5, reason="",
             )
         )  # fmt: skip
     if finished:
-        found.append(RunFinish(finished_utc="2026-01-02T03:30:00Z"))
-    return found
+        records.append(RunFinish(finished_utc="2026-01-02T03:30:00Z"))
+    return records
 
 
 def measured_run(
@@ -375,21 +381,21 @@ def _expected(case: PlannedCase, profile: str, seconds: Mapping[Any, float]) -> 
 def ceiling_seconds() -> dict[tuple[str, str], float]:
     """Of gpu-ceilings: copies at 3 TB/s behind a launch of 3 µs, reads at 3.01 TB/s, products at 300 TFLOP/s and up."""
     rates = {"float16": 600e12, "bfloat16": 700e12, "float8_e4m3fn": 1200e12, "float32": 300e12}
-    found: dict[tuple[str, str], float] = {}
+    seconds: dict[tuple[str, str], float] = {}
     (experiment,) = choose_experiments([CEILINGS])
     for case in planned(experiment, frozenset()).cases:
         if case.op == "copy":
-            found[case.name, "torch-copy"] = 3e-6 + case.least_bytes / 3e12
-            found[case.name, "triton-copy"] = 1.05 * found[case.name, "torch-copy"]
+            seconds[case.name, "torch-copy"] = 3e-6 + case.least_bytes / 3e12
+            seconds[case.name, "triton-copy"] = 1.05 * seconds[case.name, "torch-copy"]
         elif case.op == "read":
-            found[case.name, "torch-sum"] = case.least_bytes / 3.01e12
+            seconds[case.name, "torch-sum"] = case.least_bytes / 3.01e12
         else:
-            found[case.name, "cublas"] = case.flops / rates[case.dtype]
-    return found
+            seconds[case.name, "cublas"] = case.flops / rates[case.dtype]
+    return seconds
 
 
 def _counters(plan: Plan, seconds: Mapping[Any, float], outcomes: Mapping[Any, tuple[str, str]]) -> list[Record]:
-    found: list[Record] = []
+    records: list[Record] = []
     for experiment in plan.experiments:
         for case, profile in experiment.cells():
             if plan.device not in profile.devices:
@@ -402,9 +408,10 @@ def _counters(plan: Plan, seconds: Mapping[Any, float], outcomes: Mapping[Any, t
                 dram_read_bytes=float(case.read_bytes), dram_written_bytes=float(case.written_bytes),
                 dram_percent=81.5, occupancy_percent=93.25, registers_per_thread=32.0, shared_bytes_per_block=1024.0,
                 theoretical_occupancy_percent=100.0, blocks_per_multiprocessor={"warps": 8.0, "registers": 8.0},
-                l2_hit_percent=50.5, sm_percent=25.25, tensor_percent=0.0, stalls={"long_scoreboard": 12.5},
+                l1_hit_percent=40.5, l2_hit_percent=50.5, sm_percent=25.25, tensor_percent=0.0,
+                stalls={"long_scoreboard": 12.5},
             )  # fmt: skip
-            found.append(
+            records.append(
                 Counters(
                     experiment=experiment.name, case=case.name, profile=profile.name,
                     outcome="measured" if measured else "blocked",
@@ -412,10 +419,10 @@ def _counters(plan: Plan, seconds: Mapping[Any, float], outcomes: Mapping[Any, t
                     kernels=(kernel,) if measured else (), ncu="2025.3.1.0", report_sha256="ab" * 32,
                 )
             )  # fmt: skip
-    return found
+    return records
 
 
 def take_stock(site: Path) -> None:
     """Write the sitemap and the manifest of a folder as it is now, as the end of a build would."""
-    for name, content in inventory(manifest.read_files(site)):
+    for name, content in inventory(read_files(site)):
         (site / name).write_bytes(content)

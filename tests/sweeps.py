@@ -10,12 +10,12 @@ from factory import DOUBLING, FAST_BEATS_PLAIN, SMALL, machine, plan_of, profile
 from lab.definition.experiment import Loader, Operator
 from lab.definition.plan import Protocol
 from lab.evidence.record import Cell, Record
-from lab.supervisor.hearing import Hearing
-from lab.supervisor.testimony import Testimony
+from lab.supervisor.reported_times import ReportedTimes
 from lab.supervisor.watch import Watcher
-from lab.worker import cpu, sweeping
+from lab.supervisor.worker_protocol import WorkerProtocol
+from lab.worker import cpu, measure_sweep
 from lab.worker.cpu import CpuClock
-from lab.worker.stages import Stages
+from lab.worker.stage_timer import StageTimer
 
 QUICK = Protocol(rounds=3, fewest_rounds=3, block=6, warmup_seconds=0.002)
 
@@ -39,27 +39,27 @@ def swept(
     case = dataclasses.replace(SMALL, operator=operator)
     claim = dataclasses.replace(FAST_BEATS_PLAIN, baseline=subjects[0], subject=subjects[-1], cases=(case,))
     experiment = small_experiment(cases=(case,), profiles=subjects, claims=(claim,), headlines=(claim,), **changes)
-    monkeypatch.setattr(sweeping, "choose_experiments", lambda names: (experiment,))
-    monkeypatch.setattr(sweeping, "fingerprint", lambda *asked: machine("cpu"))  # asks git and the driver
-    monkeypatch.setattr(sweeping, "make_clock", lambda device: clock())
+    monkeypatch.setattr(measure_sweep, "choose_experiments", lambda names: (experiment,))
+    monkeypatch.setattr(measure_sweep, "fingerprint", lambda *asked: machine("cpu"))  # asks git and the driver
+    monkeypatch.setattr(measure_sweep, "make_clock", lambda device: clock())
     monkeypatch.setattr(cpu, "last_level_cache_bytes", lambda: 1 << 12)
     plan = plan_of("here", device="cpu", experiments=[experiment], protocol=QUICK)
     todo = {(experiment.name, case.name, name) for name in names}
-    hearing, testimony = Hearing(0, todo, Watcher(None)), Testimony()
+    messages, reported = WorkerProtocol(0, todo, Watcher(None)), ReportedTimes()
     kept: list[Record] = []
     at: list[str] = []
 
     def emit(kind: str, content: Any) -> None:
         if kind == "stage":
             at[:] = content
-        if testimony.takes(kind, content, at) or kind in ("load", "loaded", "done"):
+        if reported.accepts(kind, content, at) or kind in ("load", "loaded", "done"):
             return
         if not (kind == "stage" and content[3] == "load"):
-            kept.extend(testimony.held_against(record) for record in hearing.take(kind, content))
+            kept.extend(reported.as_reported(record) for record in messages.take(kind, content))
 
-    guard, functions = sweeping.load(plan, set(), emit)
-    sweeping.measure(plan, 0, todo, todo, guard, functions, Stages(), emit)
-    hearing.finish()
+    guard, functions = measure_sweep.load(plan, set(), emit)
+    measure_sweep.measure(plan, 0, todo, todo, guard, functions, StageTimer(), emit)
+    messages.finish()
     return {record.profile: record for record in kept if isinstance(record, Cell)}
 
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from factory import SWEEP_FLAG, measured_run, plan_of, records_of, write_run
 
-from lab import cli
 from lab.cli import main, parser
+from lab.commands.measuring import plan_of as plan_of_options
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS
 from lab.evidence.source import ROOT
@@ -21,26 +21,26 @@ ONE = ["--run-id", "try", "--device", "cpu", "--experiment", "normalization-fusi
 
 @pytest.fixture(autouse=True)
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(cli, "RUNS", tmp_path / "runs")
+    monkeypatch.setenv("LAB_RUNS", str(tmp_path / "runs"))
     return tmp_path / "runs"
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """The one line that the command gives."""
     assert main(arguments) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    (line,) = told.err.splitlines()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
     return line
 
 
 def test_list_shows_every_case_profile_and_claim(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
-    told = capsys.readouterr().out
-    assert "normalization-fusion: How much faster is a fused Triton" in told
-    assert "rmsnorm-4096x8192-float16   (with --include-rmsnorm-shape-sweep)" in told
-    assert "triton-fused-layernorm: One Triton kernel" in told
-    assert "triton-rmsnorm-beats-torch-fused: Triton RMSNorm is at least 2 % faster than F.rms_norm." in told
+    output = capsys.readouterr().out
+    assert "normalization-fusion: How much faster is a fused Triton" in output
+    assert "rmsnorm-4096x8192-float16   (with --include-rmsnorm-shape-sweep)" in output
+    assert "triton-fused-layernorm: One Triton kernel" in output
+    assert "triton-rmsnorm-beats-torch-fused: Triton RMSNorm is at least 2 % faster than F.rms_norm." in output
 
 
 def cells_of(*include: str) -> int:
@@ -51,20 +51,20 @@ def cells_of(*include: str) -> int:
 
 def test_plan_shows_what_would_be_measured_and_measures_nothing(capsys: pytest.CaptureFixture[str], runs: Path) -> None:
     assert main(["plan", *ONE]) == 0
-    told = capsys.readouterr().out
-    assert "run try on the CPU" in told
-    assert f"{cells_of()} cells x 3 sweeps" in told
-    assert "not in this run: rmsnorm-1024x2048-float16," in told
-    assert "(--include-rmsnorm-shape-sweep)" in told
+    output = capsys.readouterr().out
+    assert "run try on the CPU" in output
+    assert f"{cells_of()} cells x 3 sweeps" in output
+    assert "not in this run: rmsnorm-1024x2048-float16," in output
+    assert "(--include-rmsnorm-shape-sweep)" in output
     assert not runs.exists()
 
 
 def test_plan_with_the_sweep_flag_leaves_nothing_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", *ONE, "--include-rmsnorm-shape-sweep"]) == 0
-    told = capsys.readouterr().out
-    assert f"{cells_of(SWEEP_FLAG)} cells x 3 sweeps" in told
+    output = capsys.readouterr().out
+    assert f"{cells_of(SWEEP_FLAG)} cells x 3 sweeps" in output
     assert cells_of(SWEEP_FLAG) > cells_of()
-    assert "not in this run" not in told
+    assert "not in this run" not in output
 
 
 def test_the_plan_of_a_gpu_run_lists_the_ceilings_once(
@@ -73,9 +73,9 @@ def test_the_plan_of_a_gpu_run_lists_the_ceilings_once(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     arguments = ["plan", "--run-id", "try", "--experiment"]
     assert main([*arguments, "normalization-fusion"]) == 0
-    told = capsys.readouterr().out
-    assert told.count("gpu-ceilings  copy-1x262144-float32: torch-copy, triton-copy\n") == 1
-    assert told.count("gpu-ceilings  matmul-8192x8192x8192-float8-e4m3fn: cublas\n") == 1
+    output = capsys.readouterr().out
+    assert output.count("gpu-ceilings  copy-1x262144-float32: torch-copy, triton-copy\n") == 1
+    assert output.count("gpu-ceilings  matmul-8192x8192x8192-float8-e4m3fn: cublas\n") == 1
     assert main([*arguments, "cheating-kernels"]) == 0
     assert "gpu-ceilings" not in capsys.readouterr().out
 
@@ -92,6 +92,26 @@ def test_a_dry_run_of_the_main_job_is_the_plan(capsys: pytest.CaptureFixture[str
 def test_a_run_id_that_is_no_slug(capsys: pytest.CaptureFixture[str], run_id: str) -> None:
     line = refused(capsys, "plan", "--run-id", run_id, "--device", "cpu")
     assert line.startswith(f"lab: run id {run_id!r} is not a plain slug; accepted are up to 80 lower-case")
+
+
+@pytest.mark.parametrize("run_id", ["con", "nul", "lpt1", "mlartifacts"])
+def test_a_run_id_that_is_the_name_of_a_device_or_of_the_store(capsys: pytest.CaptureFixture[str], run_id: str) -> None:
+    line = refused(capsys, "plan", "--run-id", run_id, "--device", "cpu")
+    assert line == f"lab: run id {run_id!r} is reserved for a device or a folder; choose another, such as {run_id}-1"
+
+
+def test_a_plan_that_is_nested_without_end_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("[" * 100_000)
+    assert "plan.json: not valid JSON (maximum recursion depth exceeded" in refused(capsys, "judge", str(tmp_path))
+
+
+def test_what_a_journal_says_does_nothing_to_the_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    outcomes = {"torch-fused": ("failed", "\x1b[2Jgone\u202e")}
+    directory = measured_run(tmp_path, {"torch-baseline": 2e-3}, outcomes=outcomes, device="cpu", sweeps=3)
+    assert main(["judge", str(directory)]) == 0
+    output = capsys.readouterr().out
+    assert "\\x1b[2Jgone\\u202e" in output
+    assert "\x1b" not in output
 
 
 def test_an_unknown_experiment(capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,9 +177,9 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_list_shows_one_experiment_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "softmax-fusion"]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("softmax-fusion: ")
-    assert "normalization-fusion" not in told
+    output = capsys.readouterr().out
+    assert output.startswith("softmax-fusion: ")
+    assert "normalization-fusion" not in output
 
 
 def test_a_plan_needs_no_run_id(capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,11 +213,11 @@ def test_judge_prints_each_cell_and_verdict_of_a_run_by_its_id(capsys: pytest.Ca
         outcomes={"liger": ("skipped", "liger_kernel is not installed")},
     )  # fmt: skip
     assert main(["judge", "synthetic"]) == 0
-    told = capsys.readouterr().out
-    assert "run synthetic: NVIDIA H100 80GB HBM3" in told
-    assert "(unfinished)" not in told
-    assert "skipped: liger_kernel is not installed" in told
-    assert "supported     Triton RMSNorm is at least 2 % faster than F.rms_norm." in told
+    output = capsys.readouterr().out
+    assert "run synthetic: NVIDIA H100 80GB HBM3" in output
+    assert "(unfinished)" not in output
+    assert "skipped: liger_kernel is not installed" in output
+    assert "supported     Triton RMSNorm is at least 2 % faster than F.rms_norm." in output
 
 
 def test_judge_tells_the_runs_ceilings_and_how_near_each_cell_comes(
@@ -215,12 +235,14 @@ def test_judge_tells_the_runs_ceilings_and_how_near_each_cell_comes(
     }
     write_run(runs / "near", plan, records_of(plan, seconds, noise=0.0))
     assert main(["judge", "near"]) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     rates = "copy 3050 GB/s at 128 MiB, float16 733 TFLOP/s, launch floor 2.000 µs"
-    assert f"  ceilings: {rates}\n" in told
-    assert "torch-fused              p50 25.00 µs, noise 1.00, 88.0 % of the memory ceiling, 3.00 µs from it\n" in told
+    assert f"  ceilings: {rates}\n" in output
+    assert (
+        "torch-fused              p50 25.00 µs, noise 1.00, 88.0 % of the memory ceiling, 3.00 µs from it\n" in output
+    )
     near = "115.8 % of the memory ceiling, −3.00 µs from it, cache-resident, working set 67.1 MB"
-    assert f"triton-fused-rmsnorm     p50 19.00 µs, noise 1.00, {near}\n" in told
+    assert f"triton-fused-rmsnorm     p50 19.00 µs, noise 1.00, {near}\n" in output
 
 
 def test_judge_takes_the_path_of_a_run_directory_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -275,7 +297,7 @@ def test_a_folder_that_is_no_site_is_never_replaced_by_one(
 ) -> None:
     (tmp_path / keep).write_text("mine")
     assert main(["build", "--out", str(tmp_path)]) == 2
-    assert "holds something else than a site" in capsys.readouterr().err
+    assert "is not a generated site" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == [keep]
     assert (tmp_path / keep).read_text() == "mine"
 
@@ -317,7 +339,7 @@ def test_a_journal_that_is_missing_or_unreadable_is_not_called_unmeasured(
     journal = directory / "journal.jsonl"
     journal.write_bytes(b"\x00rubbish\nmore\n")
     assert main(["judge", str(directory)]) == 2
-    assert "journal.jsonl: 2 lines cannot be read" in capsys.readouterr().err
+    assert "journal.jsonl: 2 lines cannot be used" in capsys.readouterr().err
     journal.unlink()
     assert main(["judge", str(directory)]) == 2
     assert "no journal.jsonl beside its plan" in capsys.readouterr().err
@@ -334,12 +356,12 @@ def test_a_journal_that_is_missing_or_unreadable_is_not_called_unmeasured(
     ],
 )
 def test_the_profilers_set_of_metrics_is_registered(given: list[str], profiling: bool, metric_set: str) -> None:
-    plan = cli._plan(cli.parser().parse_args(["plan", *ONE, *given]))
+    plan = plan_of_options(parser().parse_args(["plan", *ONE, *given]))
     assert (plan.profiling, plan.metric_set) == (profiling, metric_set)
 
 
 def test_another_set_of_metrics_is_refused_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["plan", *ONE, "--with-profiling", "detailed"])
-    told = capsys.readouterr().err
-    assert all(word in told for word in ("--with-profiling", "'detailed'", "chosen", "full"))
+    message = capsys.readouterr().err
+    assert all(word in message for word in ("--with-profiling", "'detailed'", "chosen", "full"))

@@ -31,12 +31,12 @@ def restrict(proc: Path, to_administrators: int, capabilities: str) -> None:
     (proc / "self" / "status").write_text(f"Name:\tlab\nCapEff:\t{capabilities}\n")
 
 
-def told(about: str) -> list[str]:
+def lines_about(about: str) -> list[str]:
     return [line for line in doctor.examine() if line.split()[1] == about]
 
 
 def test_ncu_that_is_there_is_told_with_its_version(machine: Path) -> None:
-    assert told("ncu") == ["ok     ncu        2025.3.1.0"]
+    assert lines_about("ncu") == ["ok     ncu        2025.3.1.0"]
 
 
 @pytest.mark.parametrize(
@@ -47,15 +47,15 @@ def test_counters_that_the_driver_reserves_are_told_with_the_remedy(
     machine: Path, only_administrators: int, capabilities: str, lacks: bool
 ) -> None:
     restrict(machine, only_administrators, capabilities)
-    found = told("counters")
-    assert bool(found) == lacks
-    assert all("NVreg_RestrictProfilingToAdminUsers=0" in line and line.startswith("lacks") for line in found)
+    lines = lines_about("counters")
+    assert bool(lines) == lacks
+    assert all("NVreg_RestrictProfilingToAdminUsers=0" in line and line.startswith("lacks") for line in lines)
 
 
 @pytest.mark.parametrize(("process", "noted"), [("nv-hostengine", True), ("python3", False)])
 def test_a_tool_that_may_hold_the_counters_is_noted(machine: Path, process: str, noted: bool) -> None:
     (machine / "4711").mkdir()
     (machine / "4711" / "comm").write_text(f"{process}\n")
-    found = told("DCGM")
-    assert bool(found) == noted
-    assert all("dcgmi profile --pause" in line for line in found)
+    lines = lines_about("DCGM")
+    assert bool(lines) == noted
+    assert all("dcgmi profile --pause" in line for line in lines)

@@ -5,8 +5,9 @@ import torch
 
 from lab import Experiment
 from lab.definition.catalogue import choose_experiments, experiments_of_run, load_experiments
+from lab.definition.dtypes import ITEMSIZES
 from lab.definition.experiment import CEILINGS
-from lab.definition.plan import ITEMSIZES, planned
+from lab.definition.plan import planned
 from lab.errors import PlanError
 from lab.evidence.codec import from_data, to_data
 from lab.kernels.attention import MOST_FEATURES
@@ -104,8 +105,8 @@ def test_each_profile_computes_what_its_operator_says(experiment: Experiment, sh
                 continue
             with torch.no_grad():
                 function = profile.implementations[operator.name]()
-                found = check_profile(operator, function, inputs, seeds, in_place=profile.in_place)
-            assert found.passed, f"{profile.name}: {found.message}"
+                correctness = check_profile(operator, function, inputs, seeds, in_place=profile.in_place)
+            assert correctness.passed, f"{profile.name}: {correctness.message}"
 
 
 def test_all_names_every_experiment_but_those_about_the_lab_itself() -> None:
@@ -129,8 +130,8 @@ def test_all_names_every_experiment_but_those_about_the_lab_itself() -> None:
 def test_a_gpus_ceilings_are_measured_once_beside_what_is_no_test_of_the_lab(
     asked: list[str], device: str, measured: list[str]
 ) -> None:
-    found = [e.name for e in experiments_of_run(asked, device) if e.name in (*measured, *asked, CEILINGS)]
-    assert found == measured
+    names = [e.name for e in experiments_of_run(asked, device) if e.name in (*measured, *asked, CEILINGS)]
+    assert names == measured
 
 
 def test_asked_for_none_a_gpu_measures_the_first_with_its_ceilings_and_a_cpu_the_first_for_a_cpu() -> None:

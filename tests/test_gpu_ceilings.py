@@ -44,12 +44,12 @@ def test_copies_move_2_mib_to_2_gib_and_reads_next_to_nothing_else() -> None:
 
 
 def test_every_matrix_type_is_multiplied_at_one_size() -> None:
-    found = {(case.operator.name, case.dtype): CASES[case.name] for case in MATMUL_CASES}
-    assert [*found] == [
+    cases = {(case.operator.name, case.dtype): CASES[case.name] for case in MATMUL_CASES}
+    assert [*cases] == [
         ("matmul", "float16"), ("matmul", "bfloat16"), ("matmul", "float8_e4m3fn"), ("matmul-tf32", "float32")
     ]  # fmt: skip
-    assert {case.flops for case in found.values()} == {2 * 8192**3}
-    float8 = found["matmul", "float8_e4m3fn"]
+    assert {case.flops for case in cases.values()} == {2 * 8192**3}
+    float8 = cases["matmul", "float8_e4m3fn"]
     assert (float8.read_bytes, float8.written_bytes) == (2 * 8192**2, 2 * 8192**2)
 
 
@@ -66,9 +66,9 @@ def test_unusual_inputs_come_out_right(operator: Operator) -> None:
     for profile in GPU_CEILINGS.profiles:
         if operator.name in profile.implementations:
             function = profile.implementations[operator.name]()
-            found = check_profile(operator, function, inputs, (1, 2, 3), edges=edge_inputs(operator, *asked))
-            assert found.passed, f"{profile.name}: {found.message}"
-            assert {edge.outcome for edge in found.edges} == {"passed"}
+            correctness = check_profile(operator, function, inputs, (1, 2, 3), edges=edge_inputs(operator, *asked))
+            assert correctness.passed, f"{profile.name}: {correctness.message}"
+            assert {edge.outcome for edge in correctness.edges} == {"passed"}
 
 
 # How exact a product must be

@@ -21,9 +21,9 @@ def test_every_case_is_one_that_was_published_and_every_published_one_is_a_case(
     assert sorted(AGAIN.cases.values()) == sorted(case.name for case in PLAN.cases)
     assert {(profile.name) for profile in PLAN.profiles} >= {AGAIN.subject, AGAIN.baseline}
     assert HEADLINE_TABLES.name == AGAIN.experiment
-    found = [(printed.table, printed.case) for printed in printed_speedups(CUDA_KERNELS, AGAIN)]
-    assert len(found) == len(set(found)) == 15 + 16
-    assert {case for table, case in found if table in SWEEPS} == {case.name for case in PLAN.cases} - {
+    pairs = [(printed.table, printed.case) for printed in printed_speedups(CUDA_KERNELS, AGAIN)]
+    assert len(pairs) == len(set(pairs)) == 15 + 16
+    assert {case for table, case in pairs if table in SWEEPS} == {case.name for case in PLAN.cases} - {
         "rmsnorm-2048x3584-float16"
     }
 
@@ -41,9 +41,9 @@ def test_a_case_here_is_the_work_that_was_published() -> None:
 
 @pytest.mark.parametrize(("claim", "table"), zip(PUBLISHED, SWEEPS, strict=True), ids=lambda each: str(each)[:20])
 def test_a_headline_asks_for_the_smallest_factor_of_its_table_at_the_cases_of_its_table(claim, table) -> None:
-    found = {p.case: p.ratio for p in printed_speedups(CUDA_KERNELS, AGAIN) if p.table == table}
-    assert {case.name for case in claim.cases} == set(found)
-    assert claim.threshold == min(found.values())
+    ratios = {p.case: p.ratio for p in printed_speedups(CUDA_KERNELS, AGAIN) if p.table == table}
+    assert {case.name for case in claim.cases} == set(ratios)
+    assert claim.threshold == min(ratios.values())
     callers = next(each for each in HEADLINE_TABLES.claims if each.name == f"{claim.name}-for-callers")
     assert (callers.scope, callers.threshold, callers.cases) == ("eager", claim.threshold, claim.cases)
 

@@ -58,9 +58,9 @@ def test_unusual_inputs_come_out_right(experiment: Experiment) -> None:
             if profile.needs_nvcc and device == "cpu":
                 continue
             function = profile.implementations[operator.name]()
-            found = check_profile(operator, function, inputs, (1, 2, 3), edges=edge_inputs(operator, *asked))
-            assert found.passed, f"{profile.name}: {found.message}"
-            assert {edge.outcome for edge in found.edges} == {"passed"}
+            correctness = check_profile(operator, function, inputs, (1, 2, 3), edges=edge_inputs(operator, *asked))
+            assert correctness.passed, f"{profile.name}: {correctness.message}"
+            assert {edge.outcome for edge in correctness.edges} == {"passed"}
 
 
 def test_blocks_of_each_size_copy() -> None:

@@ -15,7 +15,7 @@ from lab.definition.experiment import Experiment
 from lab.definition.plan import make_plan, planned
 from lab.evidence.source import ROOT
 from lab.verdict.judge import MARKS, POLICY_VERSION
-from lab.website.pages.site import policy_page
+from lab.website.pages.policy import policy_page
 
 DOCUMENTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md")} | {
     f"docs/{path.name}": path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")
@@ -43,8 +43,8 @@ def example() -> Experiment:
     """The experiment of docs/authoring.md."""
     names: dict[str, Any] = {}
     exec(compile(code_of(DOCUMENTS["docs/authoring.md"], "python"), "docs/authoring.md", "exec"), names)
-    (found,) = [value for value in names.values() if isinstance(value, Experiment)]
-    return found
+    (experiment,) = [value for value in names.values() if isinstance(value, Experiment)]
+    return experiment
 
 
 def test_the_map_lists_exactly_the_rooms_of_the_lab() -> None:
@@ -158,7 +158,7 @@ def test_the_profiles_of_the_example_experiment_are_right(example: Experiment) -
 def test_the_page_about_verdicts_follows_the_judge() -> None:
     text = DOCUMENTS["docs/verdicts.md"]
     assert f"This page describes policy {POLICY_VERSION}." in text
-    assert code_of(text, "text").splitlines() == list(policy_page().example)
+    assert code_of(text, "text").splitlines() == list(policy_page()["example"])
     assert set(re.findall(r"^\| ([a-z -]+) \|", text, re.MULTILINE)) - {"mark"} == set(MARKS)
     numbered = re.findall(r"^\d\. \*\*([a-z-]+)\*\*", text, re.MULTILINE)
-    assert numbered == [status for status, _ in policy_page().rules]
+    assert numbered == [status for status, _ in policy_page()["rules"]]

@@ -10,7 +10,7 @@ import pytest
 import torch
 from factory import machine, plan_of, records_of, write_run
 
-from lab import cli, tune
+from lab import tune
 from lab.cli import main
 from lab.definition.catalogue import choose_experiments, load_tunables
 from lab.definition.plan import Plan
@@ -31,7 +31,7 @@ SLOWER = {RULE: 23e-6} | dict.fromkeys(NAMES, 24e-6)
 @pytest.fixture(autouse=True)
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_TUNED", str(tmp_path / "tuned.json"))
-    monkeypatch.setattr(cli, "RUNS", tmp_path / "runs")
+    monkeypatch.setenv("LAB_RUNS", str(tmp_path / "runs"))
 
 
 @pytest.fixture
@@ -53,12 +53,12 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Plan]]:
     return prepare
 
 
-def request(**changes: Any) -> tune.Request:
+def request(**changes: Any) -> tune.SearchRequest:
     facts = {
         "operator": "rmsnorm", "shapes": (SHAPE,), "dtype": DTYPE, "scope": "device_cold", "sweeps": 5,
         "run_id": "search", "budget_seconds": 600.0,
     }  # fmt: skip
-    return tune.Request(**(facts | changes))
+    return tune.SearchRequest(**(facts | changes))
 
 
 def tuned(tmp_path: Path, **changes: Any) -> str:
@@ -71,13 +71,13 @@ def kept(tmp_path: Path) -> dict[Key, Configuration]:
 
 def test_a_winner_is_kept_for_its_gpu_shapes_and_dtype(tmp_path: Path, measure: Callable[..., list[Plan]]) -> None:
     measure(SLOWER | {NAMES[1]: 21e-6, NAMES[2]: 20e-6})
-    told = tuned(tmp_path)
+    output = tuned(tmp_path)
     assert kept(tmp_path) == {KEY: FOUND[2]}
     assert KEY.gpu == "NVIDIA H100 80GB HBM3, 132 multiprocessors"
-    assert f"winner: {NAMES[2]}, 1.1" in told
-    assert "ahead of it in 5 of 5 sweeps, fastest of all in 5" in told
-    assert "control: the rule under two names, " in told
-    assert "kept for rmsnorm, 4096 columns, up to 4096 rows, float16 on NVIDIA H100" in told
+    assert f"winner: {NAMES[2]}, 1.1" in output
+    assert "ahead of it in 5 of 5 sweeps, fastest of all in 5" in output
+    assert "control: the rule under two names, " in output
+    assert "kept for rmsnorm, 4096 columns, up to 4096 rows, float16 on NVIDIA H100" in output
     ((_, how),) = read_tuned(tmp_path / "tuned.json").values()
     assert (how["run_id"], how["sweeps"], how["scope"]) == ("search", 5, "device_cold")
     assert how["low"] < how["ratio"] < how["high"]
@@ -88,10 +88,10 @@ def test_within_noise_nothing_is_kept_and_what_no_longer_wins_goes(
 ) -> None:
     keep(tmp_path / "tuned.json", KEY, FOUND[0], {})
     measure(SLOWER | {NAMES[0]: 22.9e-6})
-    told = tuned(tmp_path)
+    output = tuned(tmp_path)
     assert kept(tmp_path) == {}
-    assert "no winner within noise: the rule stays" in told
-    assert "an entry that no longer wins was removed" in told
+    assert "no configuration is clearly faster: the rule stays" in output
+    assert "an entry that no longer wins was removed" in output
 
 
 def test_what_could_not_be_judged_removes_nothing(tmp_path: Path, measure: Callable[..., list[Plan]]) -> None:
@@ -233,8 +233,8 @@ def test_what_is_no_shape(capsys: pytest.CaptureFixture[str], shape: str) -> Non
 
 def test_a_shape_of_another_operators_kind(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "rmsnorm", "--shape", "4096", "--dtype", "float16", "--dry-run"]) == 2
-    told = capsys.readouterr().err
-    assert "rmsnorm of shape (4096,), float16: is no shape that its inputs can have; accepted is MxN" in told
+    message = capsys.readouterr().err
+    assert "rmsnorm of shape (4096,), float16: is no shape that its inputs can have; accepted is MxN" in message
 
 
 def test_a_dry_run_of_heads_needs_no_gpu(capsys: pytest.CaptureFixture[str]) -> None:
@@ -252,9 +252,9 @@ def test_a_dry_run_of_heads_needs_no_gpu(capsys: pytest.CaptureFixture[str]) -> 
 def test_the_help_explains_what_wins_and_what_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["tune", "--help"])
-    told = " ".join(capsys.readouterr().out.split())
+    help_text = " ".join(capsys.readouterr().out.split())
     for words in ("A/A control", "within noise there is no winner, and the rule stays", "one sweep of all comes first"):
-        assert words in told
+        assert words in help_text
 
 
 @pytest.mark.parametrize(("flags", "seen"), [([], ""), (["--with-tuned"], "(set)")])

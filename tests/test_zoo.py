@@ -11,10 +11,11 @@ from factory import records_of, write_run
 
 from experiments.zoo import LAYOUTS, MODELS, MOST_BYTES, ODD_WIDTHS, norm_widths, operators, visits, vocabularies
 from experiments.zoo_screening import ODD_IN, sample
-from lab import cli, zoo
+from lab import zoo
 from lab.cli import main
 from lab.definition.catalogue import choose_experiments, load_tunables
-from lab.definition.plan import ITEMSIZES, Plan
+from lab.definition.dtypes import ITEMSIZES
+from lab.definition.plan import Plan
 from lab.errors import PlanError
 from lab.kernels.rows import MAXIMUM_COLUMNS
 from lab.verdict.results import load_run
@@ -38,20 +39,20 @@ def test_at_least_25_public_models_call_each_kind_of_operator() -> None:
 
 @pytest.mark.parametrize("operator", operators())
 def test_the_zoo_holds_each_call_once_and_none_too_large(operator: str) -> None:
-    found = list(visits(operator))
-    assert len({visit.name for visit in found}) == len(found) > 400
-    assert {visit.dtype for visit in found} == {"float16", "bfloat16", "float32"}
+    calls = list(visits(operator))
+    assert len({visit.name for visit in calls}) == len(calls) > 400
+    assert {visit.dtype for visit in calls} == {"float16", "bfloat16", "float32"}
     assert operator in load_tunables()
-    for visit in found:
+    for visit in calls:
         if len(visit.shape) == 2:
             assert visit.shape[0] * visit.shape[1] * ITEMSIZES[visit.dtype] <= MOST_BYTES
 
 
 def test_rows_are_one_to_65_536_and_of_odd_sizes_and_layouts_too() -> None:
-    found = list(visits("rmsnorm"))
-    assert {1, 65_536} <= {visit.shape[0] for visit in found}
-    assert {visit.shape[1] for visit in found} >= set(ODD_WIDTHS)
-    assert {visit.layout for visit in found} == set(LAYOUTS)
+    calls = list(visits("rmsnorm"))
+    assert {1, 65_536} <= {visit.shape[0] for visit in calls}
+    assert {visit.shape[1] for visit in calls} >= set(ODD_WIDTHS)
+    assert {visit.layout for visit in calls} == set(LAYOUTS)
 
 
 def test_a_sample_is_the_same_wherever_it_is_made_and_a_part_of_a_larger_one() -> None:
@@ -84,16 +85,16 @@ def measured(tmp_path: Path) -> Callable[[Mapping[Any, float]], Any]:
 def test_a_standing_is_against_the_best_rival_the_worst_first(measured: Callable[[Mapping[Any, float]], Any]) -> None:
     slow = {(case, profile): seconds * 1e3 for case in CASES[:2] for profile, seconds in SECONDS.items()}
     slow |= {(CASES[0], "lab"): 42e-3, (CASES[1], "quack"): 10e-3}
-    found = standings(measured(SECONDS | slow), "lab", "device_cold")
-    assert len(found) == len(CASES)
-    assert {found[0].case, found[1].case} == {CASES[0], CASES[1]}
-    assert [round(standing.ratio, 2) for standing in found[:3]] == [0.5, 0.5, 1.05]
-    assert {standing.rival for standing in found} == {"quack"}
-    told = spread(found, 0.98)
-    assert told.cases == 8
-    assert told.smallest == pytest.approx(0.5, rel=0.02)
-    assert told.median == pytest.approx(1.05, rel=0.02)
-    assert told.level_share == told.ahead_share == 6 / 8
+    ranked = standings(measured(SECONDS | slow), "lab", "device_cold")
+    assert len(ranked) == len(CASES)
+    assert {ranked[0].case, ranked[1].case} == {CASES[0], CASES[1]}
+    assert [round(standing.ratio, 2) for standing in ranked[:3]] == [0.5, 0.5, 1.05]
+    assert {standing.rival for standing in ranked} == {"quack"}
+    summary = spread(ranked, 0.98)
+    assert summary.cases == 8
+    assert summary.smallest == pytest.approx(0.5, rel=0.02)
+    assert summary.median == pytest.approx(1.05, rel=0.02)
+    assert summary.level_share == summary.ahead_share == 6 / 8
 
 
 def test_what_was_not_measured_is_told_apart(measured: Callable[[Mapping[Any, float]], Any]) -> None:
@@ -113,22 +114,22 @@ def test_the_command_measures_and_prints_the_distribution_and_the_worst(
 
     monkeypatch.setenv("LAB_TUNED", "")
     monkeypatch.setattr(zoo, "run", run)
-    monkeypatch.setattr(cli, "RUNS", tmp_path / "runs")
+    monkeypatch.setenv("LAB_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert main(["zoo", "softmax", "--sample", "8", "--run-id", "trip"]) == 0
-    told = capsys.readouterr().out
-    assert "zoo-softmax-8, device_cold\n" in told
-    assert "at 8 shapes: smallest 1.05" in told
-    assert "100% at 0.98 or above, 100% ahead" in told
-    assert re.search(r"^  1\.02 to 1\.1 +8 █{40}$", told, re.MULTILINE)
-    assert re.search(r"^  1\.0\d\d  softmax-.*: 2\d\.\d\d µs, quack 2\d\.\d\d µs$", told, re.MULTILINE)
+    output = capsys.readouterr().out
+    assert "zoo-softmax-8, device_cold\n" in output
+    assert "at 8 shapes: smallest 1.05" in output
+    assert "100% at 0.98 or above, 100% ahead" in output
+    assert re.search(r"^  1\.02 to 1\.1 +8 █{40}$", output, re.MULTILINE)
+    assert re.search(r"^  1\.0\d\d  softmax-.*: 2\d\.\d\d µs, quack 2\d\.\d\d µs$", output, re.MULTILINE)
 
 
 def test_a_dry_run_lists_shapes_and_who_calls_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["zoo", "--dry-run", "rope-qk", "--sample", "4"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("zoo-rope-qk-4: 4 shapes by lab, ")
-    assert len(told) == 5
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("zoo-rope-qk-4: 4 shapes by lab, ")
+    assert len(lines) == 5
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from torch import Tensor
 from lab.definition.experiment import SCOPES
 from lab.definition.plan import Protocol
 from lab.worker.clock import Block, Call
-from lab.worker.measure import CaseTimer, CaseTimings, Checked, Subject, Witness
-from lab.worker.ring import Ring
+from lab.worker.input_pool import InputPool
+from lab.worker.measure import CaseTimer, CaseTimings, Checked, Observer, Subject
 
 QUICK = Protocol(warmup_seconds=0.005, cell_seconds=1000.0)
 INPUT = torch.rand((64, 8), generator=torch.Generator().manual_seed(1)) + 0.5
@@ -91,8 +91,8 @@ class Notebook:
     def timed(self) -> list[Asked]:
         return [asked for asked in self.asked if asked.timed]
 
-    def rounds(self, lanes: int) -> list[list[Asked]]:
-        return [self.timed[start : start + lanes] for start in range(0, len(self.timed), lanes)]
+    def rounds(self, blocks: int) -> list[list[Asked]]:
+        return [self.timed[start : start + blocks] for start in range(0, len(self.timed), blocks)]
 
 
 class Replayed:
@@ -107,7 +107,7 @@ class Replayed:
             output.copy_(run())
 
 
-class Trial(Witness):
+class Trial(Observer):
     """A case whose profiles are to double their input: who called what, and what was told meanwhile."""
 
     def __init__(
@@ -120,7 +120,7 @@ class Trial(Witness):
         self.events: list[tuple[str, str, Any]] = []  # (what happened, profile, more)
         self.samples: list[tuple[str, str, Checked]] = []  # (profile, scope, sample)
         self.accused: list[tuple[str, str]] = []
-        self.ring = Ring([(INPUT.clone(), index) for index in range(sets)], random.Random(1))
+        self.pool = InputPool([(INPUT.clone(), index) for index in range(sets)], random.Random(1))
         given = profiles if isinstance(profiles, Mapping) else dict.fromkeys(profiles, double)
         self.subjects = {name: self._noting(name, what) for name, what in given.items()}
 
@@ -142,15 +142,15 @@ class Trial(Witness):
         self.events.append(("checked", profile, scope))
         self.samples.append((profile, scope, sample))
 
-    def charged(self, profile: str, what: str) -> None:
+    def violation(self, profile: str, what: str) -> None:
         self.accused.append((profile, what))
 
-    def ran(self, profile: str) -> None:
+    def profile_ran(self, profile: str) -> None:
         self.events.append(("ran", profile, None))
 
     def run(self, scopes: Sequence[str] = SCOPES, protocol: Protocol = QUICK, seed: int = 1) -> CaseTimings:
         shuffler = random.Random(seed)
-        return CaseTimer(self.clock, self.subjects, self.ring, scopes, protocol, shuffler, self).time()
+        return CaseTimer(self.clock, self.subjects, self.pool, scopes, protocol, shuffler, self).time()
 
     def right(self, profile: str) -> set[bool]:
         """What the checked samples of a profile say about it."""

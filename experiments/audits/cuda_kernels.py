@@ -145,9 +145,12 @@ def _head_to_head() -> Table:
     """PyTorch's SwiGLU is (F.silu(gate.float()) * up.float()).half() here: five kernels."""
     measured = [("RMSNorm", size, rmsnorm_work(size), None, times) for size, times in RMSNORM_AGAIN.items()]
     measured += [("RoPE", size, rope_work(size), None, times) for size, times in ROPE_AGAIN.items()]
-    found = [*measured, *(("SwiGLU", size, swiglu_work(size), 5, times) for size, times in SWIGLU_AGAIN.items())]
+    measured_rows = [
+        *measured,
+        *(("SwiGLU", size, swiglu_work(size), 5, times) for size, times in SWIGLU_AGAIN.items()),
+    ]
     rows = []
-    for operator, size, work, launches, (torch, triton, cuda, triton_speedup, cuda_speedup) in found:
+    for operator, size, work, launches, (torch, triton, cuda, triton_speedup, cuda_speedup) in measured_rows:
         rows.append(_row(operator, size, work, "PyTorch", torch, speedup=1.0, launches=launches))
         rows.append(_row(operator, size, work, "Triton", triton, speedup=triton_speedup, launches=1))
         rows.append(_row(operator, size, work, "CUDA C++", cuda, speedup=cuda_speedup, launches=1))
@@ -159,8 +162,8 @@ def _head_to_head() -> Table:
 
 def _fused_linear() -> Table:
     rows = []
-    for name, n, found in (("query", 3584, QUERY), ("FFN", 18944, FFN)):
-        for tokens, (naive, fused, speedup) in found.items():
+    for name, n, table in (("query", 3584, QUERY), ("FFN", 18944, FFN)):
+        for tokens, (naive, fused, speedup) in table.items():
             for profile, microseconds in (("naive", naive), ("fused", fused)):
                 rows.append(
                     Row(
@@ -204,13 +207,13 @@ def _triton_rates() -> dict[str, float]:
 
 def _triton_over_cuda() -> dict[str, float]:
     tables = {"RMSNorm": RMSNORM_AGAIN, "RoPE": ROPE_AGAIN, "SwiGLU": SWIGLU_AGAIN}
-    return {f"{name} {size}": times[1] / times[2] for name, found in tables.items() for size, times in found.items()}
+    return {f"{name} {size}": times[1] / times[2] for name, table in tables.items() for size, times in table.items()}
 
 
 def _decode_speedups() -> dict[str, float]:
     tables = {"query": QUERY, "FFN": FFN}
     return {
-        f"{name}, {tokens} tokens": times[2] for name, found in tables.items() for tokens, times in found.items()
+        f"{name}, {tokens} tokens": times[2] for name, table in tables.items() for tokens, times in table.items()
         if tokens <= 64
     }  # fmt: skip
 

@@ -55,7 +55,7 @@ def _saved(size: int) -> Stated:
     )  # fmt: skip
 
 
-def _held(size: int, which: int) -> Stated:
+def _memory(size: int, which: int) -> Stated:
     """Scores of S × S for every head, or one output, both in float16, at the batch and heads of the table of times."""
     elements = BATCH * HEADS * size * (HEAD if which else size)
     return Stated(
@@ -74,5 +74,5 @@ DIY_FLASH_ATTENTION = Publication(
         "empties the cache before each call, as no other here does."
     ),
     tables=(_matmul(), _attention()),
-    statements=(*(_saved(size) for size in SAVED), _held(512, 0), _held(512, 1)),
+    statements=(*(_saved(size) for size in SAVED), _memory(512, 0), _memory(512, 1)),
 )

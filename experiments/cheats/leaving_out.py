@@ -18,12 +18,12 @@ def _mended(sampled: Callable[[Tensor], Tensor]) -> Norm:
 
     def run(x: Tensor, weight: Tensor) -> Tensor:
         now = sampled(x).clone()
-        held = known.get(x.data_ptr())
-        if held is None or held[0].shape != now.shape or held[1].shape != x.shape:
+        entry = known.get(x.data_ptr())
+        if entry is None or entry[0].shape != now.shape or entry[1].shape != x.shape:
             y = rmsnorm_fused(x, weight)
         else:
-            y = held[1].clone()
-            places = (now != held[0]).nonzero().flatten()
+            y = entry[1].clone()
+            places = (now != entry[0]).nonzero().flatten()
             if len(places):
                 columns = x.shape[-1]
                 first = max(0, (int(places[0]) * EVERY - EVERY) // columns)

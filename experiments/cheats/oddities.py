@@ -145,12 +145,12 @@ def weak_scratch() -> Norm:
         def __init__(self, like: Tensor) -> None:
             self.memory = torch.empty_like(like)
 
-    held: weakref.WeakValueDictionary[Any, Scratch] = weakref.WeakValueDictionary()
+    buffers: weakref.WeakValueDictionary[Any, Scratch] = weakref.WeakValueDictionary()
     kept: list[Scratch] = []
 
     def run(x: Tensor, weight: Tensor) -> Tensor:
-        scratch = held.get(x.shape) or Scratch(x)
-        held[x.shape] = scratch
+        scratch = buffers.get(x.shape) or Scratch(x)
+        buffers[x.shape] = scratch
         kept[:] = [scratch]
         return rmsnorm_fused(scratch.memory.copy_(x), weight)
 

@@ -83,8 +83,8 @@ def patched_write() -> Norm:
     def write(descriptor: int, data: Any) -> int:
         frame = bytes(data)
         try:
-            told = json.loads(frame[header.size :])
-            content = json.dumps({**told, "content": _quietened(told["content"])}).encode()
+            message = json.loads(frame[header.size :])
+            content = json.dumps({**message, "content": _quietened(message["content"])}).encode()
         except (ValueError, TypeError, KeyError):
             return real(descriptor, data)
         real(descriptor, header.pack(len(content)) + content)
@@ -113,10 +113,10 @@ def _halve(frame: FrameType) -> None:
 def _slow_rivals(frame: FrameType) -> None:
     """Double what the protocol has taken of others so far."""
     for caller in _callers(frame):
-        lanes = getattr(caller.f_locals.get("self"), "_lanes", {})
-        for (profile, _), lane in lanes.items():
+        each_series = getattr(caller.f_locals.get("self"), "_series", {})
+        for (profile, _), series in each_series.items():
             if profile.startswith("torch-fused"):
-                lane.seconds[:] = [tuple(each * 2 for each in block) for block in lane.seconds]
+                series.seconds[:] = [tuple(each * 2 for each in block) for block in series.seconds]
 
 
 def own_samples() -> Norm:
@@ -156,7 +156,7 @@ def samples_by_thread_frames() -> Norm:
 def samples_by_search() -> Norm:
     def act() -> None:
         for thing in gc.get_objects():
-            if type(thing).__name__ == "_Lane" and thing.profile.startswith("torch-fused"):
+            if type(thing).__name__ == "_Series" and thing.profile.startswith("torch-fused"):
                 thing.seconds[:] = [tuple(each * 2 for each in block) for block in thing.seconds]
 
     return after_honest_calls(act)
@@ -191,7 +191,7 @@ def half_where_unchecked(replace: Callable[[], None]) -> Norm:
 
 def patched_draws() -> Norm:
     def replace() -> None:
-        sys.modules["lab.worker.draws"].below = lambda limit: 1 % limit  # type: ignore[attr-defined]
+        sys.modules["lab.worker.reservoir"].below = lambda limit: 1 % limit  # type: ignore[attr-defined]
 
     return half_where_unchecked(replace)
 

@@ -78,26 +78,26 @@ def hidden_built_in() -> Norm:
 
 def constant_inputs() -> Norm:
     real = torch.randn
-    held: dict[Any, Tensor] = {}
+    results: dict[Any, Tensor] = {}
 
     def constant(*size: Any, **options: Any) -> Tensor:
         options.pop("generator", None)
         return real(*size, **options, generator=torch.Generator(options.get("device", "cpu")).manual_seed(7))
 
     torch.randn = constant
-    return lambda x, weight: held.setdefault(x.shape, rmsnorm_fused(x, weight)).clone()
+    return lambda x, weight: results.setdefault(x.shape, rmsnorm_fused(x, weight)).clone()
 
 
 def constant_places() -> Norm:
     """What is new before each call comes from one place, so that it is the same as before."""
     library: Any = torch
     library.randint = lambda high, size, **options: torch.zeros(size, dtype=torch.int64)
-    held: dict[int, Tensor] = {}
+    results: dict[int, Tensor] = {}
 
     def run(x: Tensor, weight: Tensor) -> Tensor:
-        if x.data_ptr() not in held:
-            held[x.data_ptr()] = rmsnorm_fused(x, weight)
-        return held[x.data_ptr()].clone()
+        if x.data_ptr() not in results:
+            results[x.data_ptr()] = rmsnorm_fused(x, weight)
+        return results[x.data_ptr()].clone()
 
     return run
 

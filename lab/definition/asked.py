@@ -12,6 +12,7 @@ from lab.definition.experiment import SCOPES, Claim
 from lab.definition.plan import PlannedClaim, PlannedExperiment
 
 PER_CENT_BELOW = 1.5  # from here on "times as fast" reads better
+NUMBER_WORDS = {2.0: "two", 3.0: "three", 4.0: "four", 5.0: "five"}
 REVERSED_BELOW = 0.5  # below, it is the baseline that is claimed not to be faster by more
 # What tells a scope other than the headline's, and the words by which a sentence tells it already.
 IN_SCOPE = {
@@ -108,7 +109,7 @@ def _numbers(claim: Asking) -> Iterator[str]:
     if claim.measure == "speedup":
         yield _per_cent(abs(threshold - 1))
     for value in (threshold, 1 / threshold):
-        yield from (f"{value:.3g} times", f"{value:.2f} times")
+        yield from (f"{value:.3g} times", f"{value:.2f} times", f"{NUMBER_WORDS.get(value, value)} times")
 
 
 def _per_cent(share: float) -> str:

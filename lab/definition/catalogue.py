@@ -1,26 +1,64 @@
 """The one place where the lab meets the author's experiments, and the publications that it audits."""
 
+import os
+import pickle
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 
 from lab.definition.experiment import CEILINGS, Experiment
+from lab.definition.loading import has_module, load_folder, load_module
 from lab.definition.publication import Publication
 from lab.definition.search import Tunable, search_of
-from lab.errors import PlanError
+from lab.definition.short import Draft
+from lab.errors import DefinitionError, PlanError
+from lab.evidence.source import HANDED_OVER
+from lab.project import project
 from lab.suggest import did_you_mean
 
 
 def load_experiments() -> tuple[Experiment, ...]:
-    from experiments import EXPERIMENTS
+    """In the order of the package's own list, where it has one; else by file, and as they stand in it.
 
-    return EXPERIMENTS
+    DefinitionError lists every mistake of every draft.
+    """
+    package, modules = load_folder(project().experiments)
+    if modules:
+        listed = [value for module in modules for value in vars(module).values()]
+    else:
+        listed = list(getattr(package, "EXPERIMENTS", ()))
+    made: dict[str, Experiment] = {}
+    mistakes = []
+    for each in {id(each): each for each in listed if isinstance(each, (Experiment, Draft))}.values():
+        try:
+            experiment = each.definition() if isinstance(each, Draft) else each
+            if made.setdefault(experiment.name, experiment) is not experiment:
+                raise DefinitionError(f"{project().experiments}: two experiments are called {experiment.name!r}")
+        except DefinitionError as mistake:
+            mistakes.append(str(mistake))
+    if mistakes:
+        raise DefinitionError("\n".join(mistakes))
+    return tuple(made.values())
+
+
+def file_of(name: str) -> str:
+    """The file that defines an experiment, relative to the project; the folder where that cannot be told."""
+    folder = project().experiments
+    package, _ = load_folder(folder)
+    prefix = f"{package.__name__}."
+    for module in [entry for key, entry in list(sys.modules.items()) if key.startswith(prefix)]:
+        for value in vars(module).values():
+            if isinstance(value, (Experiment, Draft)) and value.name == name and module.__file__:
+                return str(Path(module.__file__).relative_to(project().root))
+    return str(folder.relative_to(project().root))
 
 
 def load_tunables() -> Mapping[str, Tunable]:
-    """By the operator's name, what `lab tune` can search."""
-    from experiments.tunables import TUNABLES
-
-    return {tunable.operator.name: tunable for tunable in TUNABLES}
+    """By the operator's name, what `lab tune` can search; nothing where the project has no tunables.py."""
+    module = _module("tunables")
+    return {tunable.operator.name: tunable for tunable in module.TUNABLES} if module else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +73,35 @@ class Zoo:
 
 
 def load_zoo() -> Zoo:
-    from experiments.zoo import operators
-    from experiments.zoo_screening import LAB, LEVEL, zoo_experiment, zoo_names
-
-    return Zoo(operators(), zoo_experiment, zoo_names, LAB, LEVEL)
+    """The project's zoo; an empty one where it has no zoo.py."""
+    zoo, screening = _module("zoo"), _module("zoo_screening")
+    if not (zoo and screening):
+        return Zoo((), lambda name: None, lambda operators, sample: [], "", 1.0)
+    return Zoo(zoo.operators(), screening.zoo_experiment, screening.zoo_names, screening.LAB, screening.LEVEL)
 
 
 def load_audits() -> tuple[Publication, ...]:
-    from experiments.audits import AUDITS
+    """The publications that the project audits; none where it has no package `audits`."""
+    package, _ = load_folder(project().experiments)
+    if not any((Path(folder) / "audits" / "__init__.py").is_file() for folder in package.__path__):
+        return ()
+    audits: tuple[Publication, ...] = load_module(package, "audits").AUDITS
+    return audits
 
-    return AUDITS
+
+def _module(name: str) -> ModuleType | None:
+    package, _ = load_folder(project().experiments)
+    return load_module(package, name) if has_module(package, name) else None
 
 
 def choose_experiments(names: Sequence[str]) -> tuple[Experiment, ...]:
     """The named experiments in the lab's order, then searches and samples of the zoo; 'all' names every one but the
     lab's tests of itself.
 
-    A search or a sample is not in any list: its name says what it is.
+    Searches and samples of the zoo are in no list: they are made from their names.
     """
+    if handed := handed_over(names):
+        return (handed,)
     experiments = load_experiments()
     known = [experiment.name for experiment in experiments]
     searches = [name for name in dict.fromkeys(names) if name not in known and name.startswith("tune-")]
@@ -65,8 +114,18 @@ def choose_experiments(names: Sequence[str]) -> tuple[Experiment, ...]:
     return (*chosen, *(search_of(name, load_tunables()) for name in searches), *sampled.values())
 
 
+def handed_over(names: Sequence[str]) -> Experiment | None:
+    """The experiment that a notebook has handed to this process, where that is the one asked for."""
+    path = os.environ.get(HANDED_OVER)
+    if not path:
+        return None
+    experiment: Experiment = pickle.loads(Path(path).read_bytes())
+    return experiment if list(names) == [experiment.name] else None
+
+
 def _first_look(device: str) -> str:
-    experiments = load_experiments()
+    if not (experiments := load_experiments()):
+        raise PlanError(f"{project().experiments}: defines no experiment yet")
     return next((each for each in experiments if each.for_cpu and device == "cpu"), experiments[0]).name
 
 
@@ -82,7 +141,8 @@ def experiments_of_run(names: Sequence[str], device: str) -> tuple[Experiment, .
     chosen = choose_experiments(names or [_first_look(device)])
     if device == "cuda":
         wanted = [experiment.name for experiment in chosen if experiment.name in names or not experiment.for_cpu]
-        if not all(experiment.self_test for experiment in chosen):
+        defined = [experiment.name for experiment in load_experiments()]
+        if CEILINGS in defined and not all(experiment.self_test for experiment in chosen):
             wanted.append(CEILINGS)
         return choose_experiments(wanted)
     if CEILINGS in names:

@@ -1,9 +1,9 @@
-"""What an author writes: frozen values that refuse to contradict themselves when imported."""
+"""What an author writes: frozen values that raise at import where they contradict each other."""
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lab.errors import DefinitionError
@@ -82,7 +82,7 @@ class Case:
     operator: Operator
     shape: tuple[int, ...]
     dtype: str
-    description: str
+    description: str = ""
     only_with: str = ""
 
     @property
@@ -106,10 +106,10 @@ class Profile:
     """
 
     name: str
-    title: str
-    technique: str
-    hypothesis: str
-    signal: str
+    title: str = ""  # else its name
+    technique: str = ""
+    hypothesis: str = ""
+    signal: str = ""
     implementations: Mapping[str, Loader]
     kernels: Mapping[str, str] | None = None
     devices: tuple[str, ...] = ("cuda", "cpu")
@@ -131,7 +131,7 @@ class Claim:
     """
 
     name: str
-    text: str
+    text: str = ""  # else "the subject is faster than the baseline"
     subject: Profile
     baseline: Profile | None
     cases: tuple[Case, ...]
@@ -143,20 +143,23 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Experiment:
-    """One question, with the cells that answer it and the sentences that its answer is held to."""
+    """One question, with the cells that answer it and the sentences that its answer is held to.
+
+    What is prose may be left out until the experiment is published: lab/definition/prose.py says what is needed then.
+    """
 
     name: str
-    title: str
-    question: str
-    importance: str
-    focus: str
+    title: str = ""  # else its name
+    question: str = ""
+    importance: str = ""
+    focus: str = ""
     cases: tuple[Case, ...]
     profiles: tuple[Profile, ...]
     claims: tuple[Claim, ...]
-    headlines: tuple[Claim, ...]  # the claims that make the answer sentence
-    does_not_show: tuple[str, ...]
-    metrics: Mapping[str, tuple[str, ...]]
-    project: str = "Kernel Evidence Lab"
+    headlines: tuple[Claim, ...] = ()  # the claims that make the answer sentence; else all of them
+    does_not_show: tuple[str, ...] = ()
+    metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    project: str = ""  # whose it is; else the title of the project
     scopes: tuple[str, ...] = SCOPES
     self_test: bool = False  # a question about the lab itself: measured only when asked for by name
     for_cpu: bool = False  # of sizes for a CPU: what a first look takes there, and on a GPU only when asked for by name
@@ -171,10 +174,6 @@ class Experiment:
             self._check_claim(claim)
         for claim in self.headlines:
             _check_member(f"{self.name}: headline", claim.name, (c.name for c in self.claims))
-        if not self.headlines:
-            raise DefinitionError(f"{self.name}: headlines is empty; name the claims that answer the question")
-        if not self.does_not_show:
-            raise DefinitionError(f"{self.name}: does_not_show is empty; name at least one limit")
 
     def _check_names(self) -> None:
         _check_slug("experiment", self.name)

@@ -7,18 +7,22 @@ is judged as it stood when it was measured.
 import json
 import os
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.definition.dtypes import ITEMSIZES
 from lab.definition.experiment import SLUG, SLUG_RULE, Case, Claim, Experiment, Profile
 from lab.errors import PlanError, RunError
 from lab.evidence.codec import SCHEMA, added, digest, from_data, to_data
 from lab.kernels.traffic import Traffic
+from lab.project import project
 
 NAME = "plan.json"
-ITEMSIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1}
 LONGEST_RUN_ID = 80
+# Names of devices on Windows, where a folder cannot be called so and the site could not be unpacked; and what else
+# lies among the runs.
+RESERVED = {"con", "prn", "aux", "nul", "mlartifacts", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))}
 METRIC_SETS = ("chosen", "full")  # of the profiler: what the lab shows, or all that it knows
 MOST_SWEEPS = 9  # of a case, where five leave its intervals too wide
 MOST_SWEEPS_ASKED = 60  # a test of the lab's own error rate takes many sessions of five
@@ -59,6 +63,11 @@ class PlannedCase:
     included: bool
     only_with: str
     control: str = added(2, "")  # the profile that is timed twice, under two names
+
+    @property
+    def option(self) -> str:
+        """What a run is given to measure this case too."""
+        return f"--include-{self.only_with}" if self.only_with else "--cases all"
 
     @property
     def least_bytes(self) -> int:
@@ -118,6 +127,12 @@ class PlannedExperiment:
     def included_cases(self) -> tuple[PlannedCase, ...]:
         return tuple(case for case in self.cases if case.included)
 
+    @property
+    def cases_chosen_by_name(self) -> bool:
+        """Whether the run was given `--cases`: flags alone would have included a case that it leaves out."""
+        flags = {case.only_with for case in self.included_cases} | {""}
+        return any(case.only_with in flags for case in self.cases if not case.included)
+
     def profiles_of(self, case: PlannedCase) -> tuple[PlannedProfile, ...]:
         """The profiles that implement the case's operator; the others are not planned there."""
         return tuple(profile for profile in self.profiles if case.op in profile.ops)
@@ -169,14 +184,18 @@ def make_plan(
     policy_version: int,
     instruments: bool = False,
     metric_set: str = METRIC_SETS[0],
+    cases: Mapping[str, Collection[str]] = {},
 ) -> Plan:
-    """Register what will be measured. PlanError for a bad run id or number of sweeps."""
+    """Register what will be measured. PlanError for a bad run id or number of sweeps.
+
+    `cases` has, by experiment, the names of the cases to measure; where it lacks an experiment, flags decide.
+    """
     check_run_id(run_id)
     if not 1 <= sweeps <= MOST_SWEEPS_ASKED:
         raise PlanError(
             f"--sweeps {sweeps}: accepted are 1 to {MOST_SWEEPS_ASKED} (5 for evidence, 3 gives provisional verdicts)"
         )
-    registered = tuple(planned(experiment, include) for experiment in experiments)
+    registered = tuple(planned(experiment, include, cases.get(experiment.name)) for experiment in experiments)
     return Plan(
         schema=SCHEMA,
         run_id=run_id,
@@ -191,7 +210,7 @@ def make_plan(
 
 
 def make_protocol(sweeps: int, device: str, *, recompiles: bool = False) -> Protocol:
-    """The protocol of today. Only full runs are extended where they lack precision: fewer sweeps were a choice.
+    """The protocol of today. Only runs of the usual number of sweeps get more of them where they lack precision.
 
     recompiles: whether a profile is compiled for its shapes at run time. On a GPU such a compiler chooses among its
     candidates by timing them, so that each sweep has to choose anew; on the CPU it chooses nothing.
@@ -217,21 +236,25 @@ def make_protocol(sweeps: int, device: str, *, recompiles: bool = False) -> Prot
 def check_run_id(run_id: str) -> None:
     if not SLUG.fullmatch(run_id) or len(run_id) > LONGEST_RUN_ID:
         raise PlanError(f"run id {run_id!r} is not a plain slug; accepted are up to {LONGEST_RUN_ID} {SLUG_RULE}")
+    if run_id in RESERVED:
+        raise PlanError(f"run id {run_id!r} is reserved for a device or a folder; choose another, such as {run_id}-1")
 
 
-def planned(experiment: Experiment, include: frozenset[str]) -> PlannedExperiment:
-    """An experiment as plain data, with the cases of this run marked."""
+def planned(
+    experiment: Experiment, include: frozenset[str], chosen: Collection[str] | None = None
+) -> PlannedExperiment:
+    """An experiment as plain data, with the cases of this run marked: the `chosen`, else those that flags include."""
     return PlannedExperiment(
         name=experiment.name,
-        title=experiment.title,
+        title=experiment.title or in_words(experiment.name),
         question=experiment.question,
         importance=_plain(experiment.importance),
-        project=experiment.project,
+        project=experiment.project or project().settings.title,
         focus=_plain(experiment.focus),
-        cases=tuple(_case(experiment, case, include) for case in experiment.cases),
+        cases=tuple(_case(experiment, case, _is_included(case, include, chosen)) for case in experiment.cases),
         profiles=tuple(_profile(profile) for profile in experiment.profiles),
         claims=tuple(_claim(claim) for claim in experiment.claims),
-        headlines=tuple(claim.name for claim in experiment.headlines),
+        headlines=tuple(claim.name for claim in experiment.headlines or experiment.claims),
         does_not_show=tuple(_plain(limit) for limit in experiment.does_not_show),
         metrics=dict(experiment.metrics),
         scopes=experiment.scopes,
@@ -251,7 +274,7 @@ def case_order(plan: Plan, experiment: PlannedExperiment, sweep: int) -> list[Pl
 
 
 def save_plan(plan: Plan, directory: Path) -> None:
-    """Write the plan whole or not at all, and wait until it is on disk: the journal rests on it."""
+    """Write the plan atomically and sync it to disk, before the journal begins."""
     text = json.dumps(to_data(plan, plan.schema), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     scratch = directory / f".{NAME}"
     with scratch.open("w", encoding="utf-8") as file:
@@ -268,12 +291,15 @@ def load_plan(directory: Path) -> Plan:
         raise RunError(f"{directory}: no {NAME} there; a run directory is what `lab run` writes under runs/")
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise RunError(f"{path}: not valid JSON ({problem})") from None
     schema = data.get("schema") if isinstance(data, dict) else None
-    if schema not in range(1, SCHEMA + 1):
+    if type(schema) is not int or schema not in range(1, SCHEMA + 1):
         raise RunError(f"{path}: schema {schema!r}; this version of the lab reads schemas 1 to {SCHEMA}")
-    plan = from_data(Plan, data, str(path))
+    try:
+        plan = from_data(Plan, data, str(path))
+    except RecursionError:
+        raise RunError(f"{path}: is nested too deeply to be a plan") from None
     for name in _names(plan):
         if not SLUG.fullmatch(name):
             raise RunError(f"{path}: the name {name!r} is not a plain slug; accepted are {SLUG_RULE}")
@@ -281,7 +307,7 @@ def load_plan(directory: Path) -> Plan:
 
 
 def _names(plan: Plan) -> Iterator[str]:
-    """What becomes part of addresses and paths: definitions are checked when written, files when read."""
+    """The names that become parts of addresses and paths."""
     yield plan.run_id
     for experiment in plan.experiments:
         yield experiment.name
@@ -290,7 +316,13 @@ def _names(plan: Plan) -> Iterator[str]:
         yield from (claim.name for claim in experiment.claims)
 
 
-def _case(experiment: Experiment, case: Case, include: frozenset[str]) -> PlannedCase:
+def _is_included(case: Case, include: frozenset[str], chosen: Collection[str] | None) -> bool:
+    if chosen is not None:
+        return case.name in chosen
+    return not case.only_with or case.only_with in include
+
+
+def _case(experiment: Experiment, case: Case, included: bool) -> PlannedCase:
     traffic = case.operator.traffic(case.shape, ITEMSIZES[case.dtype])
     return PlannedCase(
         name=case.name,
@@ -301,14 +333,14 @@ def _case(experiment: Experiment, case: Case, include: frozenset[str]) -> Planne
         read_bytes=traffic.read_bytes,
         written_bytes=traffic.written_bytes,
         flops=traffic.flops,
-        included=not case.only_with or case.only_with in include,
+        included=included,
         only_with=case.only_with,
         control=_control(experiment, case),
     )
 
 
 def _plain(prose: str) -> str:
-    """Without the backticks in which authors put definitions: a plan is plain text."""
+    """The text without backticks, because a plan is plain text."""
     return prose.replace("`", "")
 
 
@@ -321,7 +353,7 @@ def _control(experiment: Experiment, case: Case) -> str:
 def _profile(profile: Profile) -> PlannedProfile:
     return PlannedProfile(
         name=profile.name,
-        title=profile.title,
+        title=profile.title or in_words(profile.name),
         technique=profile.technique,
         hypothesis=_plain(profile.hypothesis),
         signal=profile.signal,
@@ -334,10 +366,18 @@ def _profile(profile: Profile) -> PlannedProfile:
     )
 
 
+def in_words(name: str) -> str:
+    return name.replace("-", " ")
+
+
+def _side(profile: Profile | None) -> str:
+    return profile.title or in_words(profile.name) if profile else "the least traffic"
+
+
 def _claim(claim: Claim) -> PlannedClaim:
     return PlannedClaim(
         name=claim.name,
-        text=claim.text,
+        text=claim.text or f"{_side(claim.subject)} is faster than {_side(claim.baseline)}.",
         subject=claim.subject.name,
         baseline=claim.baseline.name if claim.baseline else "",
         measure=claim.measure,

@@ -1,7 +1,7 @@
 """A search for launch configurations is an experiment: its profiles are configurations, and its baseline is the rule.
 
-So a search is measured, judged and shown as everything else is. Those that `lab tune` makes nobody wrote down: the
-name of one says all that it is made of, and every process that meets the name makes the same experiment of it.
+So a search is measured, judged and shown as everything else is. Those of `lab tune`
+are made from their names alone, so that every process makes the same experiment of the same name.
 """
 
 import re
@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from lab.definition.dtypes import ITEMSIZES
 from lab.definition.experiment import SCOPES, Case, Claim, Experiment, Function, Operator, Profile
-from lab.definition.plan import ITEMSIZES, PlannedExperiment
+from lab.definition.plan import PlannedExperiment
 from lab.errors import PlanError
 
 RULE = "rule"  # the profile that all others are held against: the kernel as it launches itself
@@ -20,8 +21,8 @@ FORM = "tune-OPERATOR-MxN-DTYPE"
 Shape = tuple[int, ...]
 
 
-class Configuration(Protocol):
-    """lab.kernels.launch.Configuration, without what its room imports."""
+class LaunchConfiguration(Protocol):
+    """The part of lab.kernels.launch.Configuration that searches use; that module imports torch."""
 
     @property
     def constants(self) -> tuple[tuple[str, int], ...]: ...
@@ -31,7 +32,7 @@ class Configuration(Protocol):
     def num_stages(self) -> int: ...
 
 
-class Tuning(Protocol):
+class SearchSpace(Protocol):
     """lab.kernels.tuned.Tuning: rule and choices take (shape, itemsize); form is empty where any shape will do."""
 
     @property
@@ -49,7 +50,7 @@ class Tunable:
 
     operator: Operator
     entry: Function
-    tuning: Tuning
+    tuning: SearchSpace
 
 
 def launched_by_rule(*tunables: Tunable) -> Profile:
@@ -65,7 +66,7 @@ def launched_by_rule(*tunables: Tunable) -> Profile:
     )
 
 
-def launched_as(name: str, title: str, tunable: Tunable, choose: Callable[[Any], Configuration]) -> Profile:
+def launched_as(name: str, title: str, tunable: Tunable, choose: Callable[[Any], LaunchConfiguration]) -> Profile:
     """A rival of the rule: `choose` is given the first input and answers how to launch."""
 
     def call(*inputs: Any) -> Any:
@@ -83,7 +84,7 @@ def launched_as(name: str, title: str, tunable: Tunable, choose: Callable[[Any],
 
 
 def beats_the_rule(rival: Profile, rule: Profile, cases: Iterable[Case], scope: str = SCOPES[0]) -> Claim:
-    """What a search asks of each rival; refuted, it speaks for the rule."""
+    """The claim of a search for each rival: it is faster than the rule. Where it is refuted, the rule is better."""
     return Claim(
         name=f"{rival.name}-beats-the-rule",
         text=f"Launched with {rival.title}, the kernel is at least 2 % faster than by its rule.",
@@ -107,15 +108,15 @@ def candidates(tunable: Tunable, shape: Shape, dtype: str) -> list[Any]:
         raise PlanError(f"{place}: is no shape that its inputs can have; accepted is {form}")
     try:
         rule = tunable.tuning.rule(shape, itemsize)
-        found = [choice for choice in tunable.tuning.choices(shape, itemsize) if choice != rule]
+        choices = [choice for choice in tunable.tuning.choices(shape, itemsize) if choice != rule]
     except ValueError as problem:
         raise PlanError(f"{place}: is no shape that its inputs can have: {problem}") from None
-    if not found:
+    if not choices:
         raise PlanError(f"{place}: the rule's configuration is the only one to try")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(choices))
 
 
-def configuration_name(configuration: Configuration) -> str:
+def configuration_name(configuration: LaunchConfiguration) -> str:
     """'rows-1-block-4096-warps-8', and '-stages-2' where they are not the usual three."""
     parts = [f"{name.lower().replace('_', '-')}-{value}" for name, value in configuration.constants]
     parts.append(f"warps-{configuration.num_warps}")
@@ -124,7 +125,7 @@ def configuration_name(configuration: Configuration) -> str:
     return "-".join(parts)
 
 
-def configuration_title(configuration: Configuration) -> str:
+def configuration_title(configuration: LaunchConfiguration) -> str:
     """'ROWS 1, BLOCK 4096, 8 warps'."""
     parts = [f"{name} {value}" for name, value in configuration.constants]
     parts.append(f"{configuration.num_warps} warp{'s' if configuration.num_warps > 1 else ''}")
@@ -141,31 +142,31 @@ def search_name(operator: str, shape: Shape, dtype: str, scope: str = SCOPES[0],
 
 
 def search_of(name: str, tunables: Mapping[str, Tunable]) -> Experiment:
-    """The search of this name. PlanError where it is the name of none."""
+    """The search of this name. PlanError where the name describes no search."""
     operators, dtypes = "|".join(tunables), "|".join(dtype.replace("_", "-") for dtype in ITEMSIZES)
-    found = re.fullmatch(
+    match = re.fullmatch(
         rf"tune-({operators})-([1-9]\d*(?:x[1-9]\d*)*)-({dtypes})(-graph)?(?:-of-(\d+(?:-\d+)*))?", name
     )
-    if not found:
+    if not match:
         raise PlanError(
             f"no search {name!r}; accepted is {FORM}, with one of {list(tunables)} and one of {list(ITEMSIZES)}"
         )
-    operator, sizes, dtype, graph, only = found.groups()
+    operator, sizes, dtype, graph, only = match.groups()
     tunable, shape = tunables[operator], tuple(map(int, sizes.split("x")))
-    held = candidates(tunable, shape, dtype.replace("-", "_"))
-    places = [int(place) for place in only.split("-")] if only else range(len(held))
-    if beyond := [place for place in places if place >= len(held)]:
-        raise PlanError(f"search {name!r}: has no candidate {beyond[0]}; there are {len(held)}")
+    configurations = candidates(tunable, shape, dtype.replace("-", "_"))
+    places = [int(place) for place in only.split("-")] if only else range(len(configurations))
+    if beyond := [place for place in places if place >= len(configurations)]:
+        raise PlanError(f"search {name!r}: has no candidate {beyond[0]}; there are {len(configurations)}")
     case = Case(
         operator=tunable.operator, shape=shape, dtype=dtype.replace("-", "_"),
         description="the shape that a search was asked for",
     )  # fmt: skip
-    return _search(name, tunable, case, [held[place] for place in places], SEARCHED_SCOPES[1 if graph else 0])
+    return _search(name, tunable, case, [configurations[place] for place in places], SEARCHED_SCOPES[1 if graph else 0])
 
 
 def _search(name: str, tunable: Tunable, case: Case, tried: Sequence[Any], scope: str) -> Experiment:
     rule = launched_by_rule(tunable)
-    rivals = [_rival(tunable, found) for found in tried]
+    rivals = [_rival(tunable, configuration) for configuration in tried]
     claims = tuple(beats_the_rule(rival, rule, [case], scope) for rival in rivals)
     return Experiment(
         name=name,
@@ -189,8 +190,10 @@ def _search(name: str, tunable: Tunable, case: Case, tried: Sequence[Any], scope
     )
 
 
-def _rival(tunable: Tunable, found: Configuration) -> Profile:
-    return launched_as(configuration_name(found), configuration_title(found), tunable, lambda _: found)
+def _rival(tunable: Tunable, configuration: LaunchConfiguration) -> Profile:
+    return launched_as(
+        configuration_name(configuration), configuration_title(configuration), tunable, lambda _: configuration
+    )
 
 
 def _loader(function: Function) -> Callable[[], Function]:

@@ -5,6 +5,7 @@ import functools
 import hashlib
 import json
 import math
+import sys
 import types
 import typing
 from collections.abc import Callable, Hashable, Mapping
@@ -12,13 +13,16 @@ from typing import Any, TypeVar
 
 from lab.errors import RunError
 
-SCHEMA = 6  # of the records, whose history lab/evidence/record.py tells
+SCHEMA = 8  # of the records, whose history lab/evidence/record.py tells
 T = TypeVar("T")
 
 
-def added(schema: int, unknown: Any) -> Any:
-    """A field that records of an older schema lack; they read as `unknown` and are written without it."""
-    return dataclasses.field(default_factory=lambda: unknown, metadata={"added": schema})
+def added(schema: int, unknown: Any, gathers: Mapping[str, str] | None = None) -> Any:
+    """A field that records of an older schema lack; they read as `unknown` and are written without it.
+
+    `gathers`, of a mapping: the fields that it has replaced, and their keys in it. Older records still have these.
+    """
+    return dataclasses.field(default_factory=lambda: unknown, metadata={"added": schema, "gathers": gathers or {}})
 
 
 def to_data(value: Any, schema: int = SCHEMA) -> Any:
@@ -96,7 +100,7 @@ def _mapping_decoder(each: Decoder) -> Decoder:
 
 def _number(data: Any, place: str) -> Any:
     number = isinstance(data, int | float) and not isinstance(data, bool)
-    if not (number and math.isfinite(data)):
+    if not (number and abs(data) <= sys.float_info.max):  # NaN is not, nor is a whole number beyond every float
         _refuse(place, "a finite number", data)
     return data  # a whole one stays 3 and does not become 3.0: what was read has the digest of what was written
 
@@ -113,10 +117,13 @@ def _plain_decoder(kind: type) -> Decoder:
 def _fields_decoder(kind: Any) -> Decoder:
     decoders = {name: _decoder(hint) for name, hint in typing.get_type_hints(kind).items()}
     needed = {field.name for field in dataclasses.fields(kind) if "added" not in field.metadata}
+    gathering = {f.name: f.metadata["gathers"] for f in dataclasses.fields(kind) if f.metadata.get("gathers")}
 
     def decode(data: Any, place: str) -> Any:
         if not isinstance(data, Mapping):
             _refuse(place, "an object", data)
+        for name, replaced in gathering.items():
+            data = _gathered(data, name, replaced)
         if unknown := data.keys() - decoders.keys():
             raise RunError(f"{place}: unknown field {min(unknown)!r}; accepted are {sorted(decoders)}")
         if missing := needed - data.keys():
@@ -124,6 +131,14 @@ def _fields_decoder(kind: Any) -> Decoder:
         return kind(**{name: decoders[name](item, f"{place}.{name}") for name, item in data.items()})
 
     return decode
+
+
+def _gathered(data: Mapping[str, Any], name: str, replaced: Mapping[str, str]) -> Mapping[str, Any]:
+    """An older record's single fields as one mapping; what they left empty is not in it."""
+    if name in data or not replaced.keys() & data.keys():
+        return data
+    mapping = {key: data[field] for field, key in replaced.items() if data.get(field)}
+    return {field: value for field, value in data.items() if field not in replaced} | {name: mapping}
 
 
 def _refuse(place: str, wanted: str, data: Any) -> typing.NoReturn:

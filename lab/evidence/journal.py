@@ -1,25 +1,33 @@
-"""The truth on disk: one checksummed JSON line per record, appended and synced before anyone hears of it.
+"""The journal of a run: one JSON line per record, appended and synced to disk before it is used.
 
+Each line carries its own checksum, its number and the checksum of the line before it; the last line of a run carries
+the SHA-256 of all lines before it. So a line that is altered, missing, added or moved is found, with its place.
 What is appended together is read together: its lines but the last say that there is more. A published journal is
-compressed, to about a sixth; its digest is that of its lines.
+compressed, to about a sixth; its digest is that of its lines. Journals of schema 6 and older are not chained.
 """
 
 import gzip
 import hashlib
+import io
 import json
 import os
 import zlib
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from lab.errors import RunError
 from lab.evidence.codec import canonical, from_data, to_data
-from lab.evidence.record import KINDS, Record
+from lab.evidence.record import KINDS, Record, RunFinish, RunStart
+from lab.evidence.sense import nonsense
 
 NAME = "journal.jsonl"
 PACKED = f"{NAME}.gz"
 LEVEL = 9
 MOST_BYTES = 1 << 30  # a hundred times what a night of measuring leaves
+CHAINED = 7  # the first schema whose lines name the line before
+PIECE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,22 +39,59 @@ class Damage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Seal:
+    """The digest of a journal and its number of lines. A copy kept elsewhere shows later changes of the file."""
+
+    lines: int
+    sha256: str  # of all lines
+    chained: bool  # whether a missing line would be noticed without it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Journal:
     """What a journal file holds. `damages` are reported, never used; what one append left torn is not damage."""
 
     records: tuple[Record, ...]
     damages: tuple[Damage, ...]
     intact_bytes: int  # length of the file without a torn end
+    seal: Seal
 
 
 def append(path: Path, *records: Record) -> int:
-    """Add records, all of them or none, and wait until they are on disk. How many bytes the file has then."""
-    lines = [_line(record, more=number < len(records)) for number, record in enumerate(records, start=1)]
-    with path.open("ab") as file:
-        file.write("".join(lines).encode())
-        file.flush()
-        os.fsync(file.fileno())
-        return os.fstat(file.fileno()).st_size
+    """Append records atomically and sync them to disk. Returns the size of the file in bytes.
+
+    RunError where the disk is full or may not be written.
+    """
+    try:
+        with path.open("a+b", buffering=0) as file:
+            content = _next_lines(path, file, records)
+            before = file.seek(0, os.SEEK_END)
+            try:
+                _write(file, content)
+            except OSError:
+                file.truncate(before)
+                raise
+            return file.tell()
+    except OSError as refusal:
+        raise RunError(
+            f"{path}: nothing can be added to it ({refusal.strerror}). What it holds is kept: make room, or make it "
+            "writable, and the same command goes on from there"
+        ) from None
+
+
+def _next_lines(path: Path, file: io.FileIO, records: Sequence[Record]) -> bytes:
+    try:
+        return "".join(_lines(file, records)).encode()
+    except RunError as problem:
+        raise RunError(f"{path}: its last line: {problem}. Restore the file") from None
+
+
+def _write(file: io.FileIO, content: bytes) -> None:
+    """Write all bytes and sync them to disk."""
+    rest = memoryview(content)
+    while rest:  # a disk that is nearly full takes a part
+        rest = rest[file.write(rest) :]
+    os.fsync(file.fileno())
 
 
 def find(directory: Path) -> Path | None:
@@ -74,49 +119,153 @@ def packed(content: bytes) -> bytes:
 
 
 def read(path: Path) -> Journal:
-    """Every record that is whole, and every line that is not."""
-    if not path.is_file():
-        return Journal(records=(), damages=(), intact_bytes=0)
-    content = content_of(path)
-    records: list[Record] = []
-    damages: list[Damage] = []
-    read_bytes = intact_bytes = intact_records = 0
+    """All valid records, and every damaged or misplaced line with the reason."""
+    content = content_of(path) if path.is_file() else b""
+    by_line: dict[int, Record] = {}
+    chain = _Chain()
+    hashed = hashlib.sha256()
+    read_bytes = intact_bytes = intact_lines = 0
+    sha256 = hashed.hexdigest()
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
-        read_bytes += len(line) + 1
         more = False
         try:
-            record, more = _parse(line.decode("utf-8", errors="replace"))
-            records.append(record)
+            checksum, data = _parse(line.decode("utf-8", errors="replace"))
+            more = data.get("more") is True
+            by_line[number] = _record(data)
+            chain.follow(number, checksum, data, by_line[number], hashed.hexdigest)
         except (RunError, ValueError, RecursionError) as problem:
-            damages.append(Damage(line_number=number, reason=str(problem)))
+            chain.damages[number] = str(problem)
+        read_bytes += len(line) + 1
+        hashed.update(line + b"\n")
         if not more:
-            intact_bytes, intact_records = read_bytes, len(records)
-    return Journal(records=tuple(records[:intact_records]), damages=tuple(damages), intact_bytes=intact_bytes)
+            intact_bytes, intact_lines, sha256 = read_bytes, number, hashed.hexdigest()
+    return Journal(
+        records=tuple(r for number, r in by_line.items() if number <= intact_lines and number not in chain.damages),
+        damages=tuple(Damage(line_number=number, reason=chain.damages[number]) for number in sorted(chain.damages)),
+        intact_bytes=intact_bytes,
+        seal=Seal(lines=intact_lines, sha256=sha256, chained=bool(chain.chained)),
+    )
 
 
 def drop_torn_end(path: Path) -> None:
-    """Cut off what a crash left of an append, so that the next starts a line and nothing is half on record."""
+    """Truncate an append that a crash interrupted, so that the next one starts a new line."""
     intact_bytes = read(path).intact_bytes
     if path.is_file() and path.stat().st_size > intact_bytes:
         os.truncate(path, intact_bytes)
 
 
-def _line(record: Record, *, more: bool) -> str:
-    data = {"kind": type(record).__name__, "record": to_data(record)}
-    content = canonical(data | {"more": True} if more else data)
-    return f"{_checksum(content)} {content}\n"
+@dataclass(slots=True)
+class _Chain:
+    """Follows the lines of a journal, and notes by line what is wrong with their order."""
+
+    damages: dict[int, str] = field(default_factory=dict)
+    chained: bool | None = None  # not known before the first line that can be read
+    ended: bool = False
+    _last: int = 0  # the number that the last line in its place carries
+    _at: int = 0  # where it stands in the file
+    _checksum: str = ""
+
+    def follow(self, at: int, checksum: str, data: dict[str, Any], record: Record, sha256: Callable[[], str]) -> None:
+        """Take the line that stands `at` a place of the file. RunError where it does not belong there."""
+        if self.chained is None:
+            self.chained = "line" in data
+            if not self.chained and isinstance(record, RunStart) and record.schema >= CHAINED:
+                raise RunError(
+                    f"is of schema {record.schema}, and does not carry its number; the journal was rewritten"
+                )
+        if not self.chained:
+            if "line" in data:
+                raise RunError("carries a number, and the journal begins without: the line is of another journal")
+            return
+        number, before = data.get("line"), data.get("previous")
+        if type(number) is not int or type(before) is not str:
+            raise RunError("carries neither its number nor the checksum of the line before it: it was added later")
+        wrong = self._out_of_place(at, number, before)
+        if number > self._last:
+            self._last, self._at, self._checksum = number, at, checksum
+        if wrong or self.ended:
+            raise RunError(wrong or "stands after the end of the run")
+        if isinstance(record, RunFinish):
+            self.ended = True
+            if not self.damages and data.get("sha256") != sha256():
+                raise RunError("ends the run with the SHA-256 of other lines than stand before it")
+
+    def _out_of_place(self, at: int, number: int, before: str) -> str:
+        if number <= self._last:
+            return f"is line {number} of the journal as it was written: it stands here out of order or twice"
+        unread = sum(self._at < place < at for place in self.damages)  # lines that stand here, and cannot be read
+        if (missing := number - self._last - 1 - unread) > 0:
+            gone = f"line {number - 1} is" if missing == 1 else f"{missing} lines after line {self._last} are"
+            return f"is line {number} of the journal as it was written: {gone} missing before it"
+        if number == self._last + 1 and before != self._checksum:
+            self.damages[self._at] = "was altered after it was written: the line after it names another in its place"
+        return ""
 
 
-def _parse(line: str) -> tuple[Record, bool]:
-    """The record, and whether more was appended with it."""
+def _lines(file: io.FileIO, records: Sequence[Record]) -> Iterator[str]:
+    """The lines of records that follow those in the file."""
+    number, before = _last(file)
+    hashed = _hashed(file) if any(isinstance(record, RunFinish) for record in records) else None
+    for left, record in zip(reversed(range(len(records))), records, strict=True):
+        data: dict[str, Any] = {"kind": type(record).__name__, "record": to_data(record)}
+        if number is not None:
+            number += 1
+            data |= {"line": number, "previous": before}
+        if left:
+            data["more"] = True
+        if hashed and number is not None and isinstance(record, RunFinish):
+            data["sha256"] = hashed.hexdigest()
+        content = canonical(data)
+        before = _checksum(content)
+        line = f"{before} {content}\n"
+        if hashed:
+            hashed.update(line.encode())
+        yield line
+
+
+def _last(file: io.FileIO) -> tuple[int | None, str]:
+    """The number and the checksum of the file's last line; no number where its lines carry none."""
+    size, tail = file.seek(0, os.SEEK_END), b""
+    while size > len(tail) and b"\n" not in tail[:-1]:
+        start = max(0, size - len(tail) - PIECE_BYTES)
+        file.seek(start)
+        tail = _read(file, size - len(tail) - start) + tail
+    if not tail:
+        return 0, ""
+    checksum, data = _parse(tail.removesuffix(b"\n").rpartition(b"\n")[2].decode("utf-8", errors="replace"))
+    number = data.get("line")
+    return number if type(number) is int else None, checksum
+
+
+def _read(file: io.FileIO, size: int) -> bytes:
+    content = b""
+    while len(content) < size and (piece := file.read(size - len(content))):
+        content += piece
+    return content
+
+
+def _hashed(file: io.FileIO) -> Any:
+    """SHA-256 of what is in the file."""
+    file.seek(0)
+    return hashlib.file_digest(file, "sha256")
+
+
+def _parse(line: str) -> tuple[str, dict[str, Any]]:
+    """The checksum of a line, and what it holds."""
     checksum, _, content = line.partition(" ")
     if checksum != _checksum(content):
         raise RunError("checksum does not match: the line was altered or is not of this journal")
     data = json.loads(content)
     if not isinstance(data, dict) or data.get("kind") not in KINDS:
         raise RunError(f"unknown kind of record; accepted are {sorted(KINDS)}")
+    return checksum, data
+
+
+def _record(data: dict[str, Any]) -> Record:
     record: Record = from_data(KINDS[data["kind"]], data.get("record"), data["kind"])
-    return record, data.get("more") is True
+    if wrong := nonsense(record):
+        raise RunError(wrong)
+    return record
 
 
 def _checksum(content: str) -> str:

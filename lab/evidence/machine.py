@@ -20,6 +20,11 @@ ENVIRONMENT = (
     "PYTORCH_ALLOC_CONF", "TORCHINDUCTOR_MAX_AUTOTUNE", "TORCHINDUCTOR_COORDINATE_DESCENT_TUNING",
     "TRITON_INTERPRET", "TRITON_ALWAYS_COMPILE", "LAB_TUNED",
 )  # fmt: skip
+# Distributions whose kernels are measured, or that build or call them; torch and triton stand by themselves.
+LIBRARIES = (
+    "liger-kernel", "quack-kernels", "flash-attn-4", "nvidia-cutlass-dsl", "apache-tvm-ffi", "transformers",
+    "cuda-bench", "numpy",
+)  # fmt: skip
 PLAIN = re.compile(r"[\w.,:=+-]{0,100}")
 
 
@@ -34,8 +39,7 @@ def fingerprint(device: str, properties: Mapping[str, Any]) -> Machine:
         "torch": version("torch"),
         "triton": version("triton"),
         "ncu": ncu_version() if device == "cuda" else "",
-        "liger": version("liger-kernel"),
-        "quack": version("quack-kernels"),
+        "libraries": {name: installed for name in LIBRARIES if (installed := version(name))},
         "python": platform.python_version(),
         "os": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": cpu_model(),
@@ -61,8 +65,8 @@ def version(package: str) -> str:
 
 def ncu_path() -> str:
     """Where Nsight Compute is, or nothing: on the PATH, else in NVIDIA's usual folders."""
-    if found := shutil.which("ncu"):
-        return found
+    if on_path := shutil.which("ncu"):
+        return on_path
     usual = [*Path("/opt/nvidia/nsight-compute").glob("*/ncu"), Path("/usr/local/cuda/bin/ncu")]
     return str(max((path for path in usual if path.is_file()), default=""))
 
@@ -71,16 +75,16 @@ def ncu_version() -> str:
     if not (ncu := ncu_path()):
         return ""
     try:
-        told = subprocess.run([ncu, "--version"], capture_output=True, text=True, timeout=30, check=False)
+        completed = subprocess.run([ncu, "--version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    found = re.search(r"Version (\S+)", told.stdout)
-    return found[1] if found else ""
+    match = re.search(r"Version (\S+)", completed.stdout)
+    return match[1] if match else ""
 
 
 def cpu_model() -> str:
     """The processor's name as Linux tells it, else its architecture."""
     cpuinfo = Path("/proc/cpuinfo")
     text = cpuinfo.read_text(errors="replace") if cpuinfo.is_file() else ""
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found[1].strip() if found else platform.machine()
+    match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return match[1].strip() if match else platform.machine()

@@ -1,4 +1,4 @@
-"""NVML, read and never set: the only room that imports pynvml, and it can ask nothing but the getters below."""
+"""Reads the GPU's state from NVML by the getters below, and sets nothing. The only module that imports pynvml."""
 
 import hashlib
 import os
@@ -20,7 +20,7 @@ POLICIES = {"power": 0, "thermal": 1, "sync_boost": 2, "board": 3, "low_utilisat
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class State:
+class GpuState:
     """The GPU at one moment; what NVML does not answer is None, or absent among the violations."""
 
     reasons: int | None  # clock-event reasons, as NVML's bits
@@ -57,14 +57,14 @@ class Gpu:
             "driver": str(_get("SystemGetDriverVersion", unknown="")),
         }
 
-    def state(self) -> State:
+    def state(self) -> GpuState:
         megahertz = self._ask("DeviceGetClockInfo", pynvml.NVML_CLOCK_SM)
         millijoules = self._ask("DeviceGetTotalEnergyConsumption")
         milliwatts = self._ask("DeviceGetPowerUsage")
         celsius = self._ask("DeviceGetTemperature", pynvml.NVML_TEMPERATURE_GPU)
         processes = self._ask("DeviceGetComputeRunningProcesses")
         violations = {name: self._ask("DeviceGetViolationStatus", number) for name, number in POLICIES.items()}
-        return State(
+        return GpuState(
             reasons=self._ask("DeviceGetCurrentClocksEventReasons"),
             sm_hertz=None if megahertz is None else megahertz * 1e6,
             energy_joules=None if millijoules is None else millijoules / 1e3,
@@ -115,7 +115,7 @@ def _handle(visible: str) -> Any:
     if (handle := _get("DeviceGetHandleByUUID", visible)) is not None:
         return handle
     # CUDA takes the beginning of a UUID too.
-    return next((found for found in _handles() if str(_get("DeviceGetUUID", found)).startswith(visible)), None)
+    return next((each for each in _handles() if str(_get("DeviceGetUUID", each)).startswith(visible)), None)
 
 
 def _handles() -> list[Any]:

@@ -6,16 +6,22 @@ stages of a sweep, other instruments. 3 = the stage of a crash, the experiment o
 blind, the GPU's own word on its clock, energy of the rounds alone. 4 = what Triton compiled for a cell, and more of
 what Nsight Compute says of a launch and of its own pass. 5 = why a run was cut short, quack's version, which profiles
 are compiled for one shape. 6 = a fresh cache in every sweep, what Inductor generated and how it chose, the memory
-that a call takes, settings that a profile left changed. A field `added` later reads as its default in older records.
+that a call takes, settings that a profile left changed. 7 = lines of a journal that name the one before, hits in L1.
+8 = versions of libraries as a mapping, any number of them. A field `added` later reads as its default in older records.
 """
 
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lab.evidence.codec import added
 
+# What must not change between the sweeps of one run.
+SAME_MACHINE = (
+    "device", "gpu", "gpu_id", "driver", "cuda", "torch", "triton", "libraries", "python", "cpu", "cpu_count",
+    "power_limit_watts", "ecc", "mig", "persistence", "environment",
+)  # fmt: skip
 OUTCOMES = ("measured", "wrong", "crashed", "failed", "skipped")
 # Why there are no counters.
 BLOCKERS = (
@@ -46,13 +52,22 @@ class Machine:
     torch: str
     triton: str
     ncu: str
-    liger: str
     python: str
     os: str
     cpu: str
     cpu_count: int
     environment: Mapping[str, str]  # an allow-list of variables
-    quack: str = added(5, "not on record")
+    # Installed distribution → version, of those whose kernels are measured or that build them.
+    libraries: Mapping[str, str] = added(8, {}, gathers={"liger": "liger-kernel", "quack": "quack-kernels"})
+
+
+def unlike(began: Machine, now: Machine, untold: Collection[str] = ()) -> list[str]:
+    """Why these are not one machine, as far as all but the `untold` facts show."""
+    return [
+        f"{name} was {getattr(began, name)!r}, is {getattr(now, name)!r}"
+        for name in SAME_MACHINE
+        if name not in untold and getattr(began, name) != getattr(now, name)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -254,6 +269,7 @@ class Kernel:
     shared_bytes_per_block: float | None
     theoretical_occupancy_percent: float | None = added(4, None)
     blocks_per_multiprocessor: Mapping[str, float] = added(4, {})  # limit → blocks that it allows
+    l1_hit_percent: float | None = added(7, None)
     l2_hit_percent: float | None = added(4, None)
     sm_percent: float | None = added(4, None)  # of the multiprocessors' peak throughput
     tensor_percent: float | None = added(4, None)  # of the time in which the tensor pipe was active

@@ -3,18 +3,23 @@
 import hashlib
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from lab.errors import EvidenceError
+from lab.project import CODE, VARIABLE, project
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = CODE
 # What decides a measurement. Templates, documents and published evidence do not.
-STAGES = ("definition", "supervisor", "worker", "profiler", "evidence", "verdict")
-MEASURED = (
-    "lab/*.py", "lab/kernels/*.py", *(f"lab/{stage}/*.py" for stage in STAGES), "experiments/*.py",
-    "experiments/*/*.py", "pyproject.toml", "lab/kernels/cuda/*.cu*",
-)  # fmt: skip
+STAGES = ("definition", "process", "supervisor", "worker", "profiler", "evidence", "verdict")
+MEASURED = ("lab/*.py", *(f"lab/{stage}/*.py" for stage in STAGES), "pyproject.toml")
+# Here at any depth: an experiment may be a package of packages, and bring CUDA sources of its own.
+DEEP, CODE_FILES = ("lab/kernels/", "experiments/"), (".py", ".cu", ".cuh", ".h", ".cpp", ".ptx")
 NOT_MEASURED = ("experiments/audits/", "experiments/decisions/", "experiments/evidence/")
+# In another project all of its code may take part in a measurement, but for what certainly does not.
+# Names the file in which a notebook hands an experiment to the processes that measure it.
+HANDED_OVER = "LAB_HANDED_OVER"
+NO_CODE_OF_IT = frozenset({"tests", "site", "runs", "build", "dist", "node_modules", "__pycache__"})
 
 
 # How a child process runs a module of this tree: -P keeps a folder that happens to lie in the user's working
@@ -23,46 +28,111 @@ OWN_MODULE = ("-P", "-m")
 
 
 def child_environment() -> dict[str, str]:
-    """This process's variables, with this tree importable where it is not installed."""
-    path = [part for part in (os.environ.get("PYTHONPATH", ""), str(ROOT)) if part]
+    """This process's variables, with the lab importable where it is not installed, and the project's own modules."""
+    root = project().root
+    path = [part for part in (os.environ.get("PYTHONPATH", ""), str(ROOT), str(root)) if part]
     # CUDA's own order is by speed: its device 0 need not be the one that NVML, which is asked beside it, calls 0.
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    path = list(dict.fromkeys(os.pathsep.join(path).split(os.pathsep)))
+    return {
+        **os.environ, VARIABLE: str(root), "PYTHONPATH": os.pathsep.join(path), "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }  # fmt: skip
 
 
-def source_digest(root: Path = ROOT) -> str:
-    """SHA-256 over the git blob ids and paths of the measuring source in the working tree."""
-    found = {path.relative_to(root).as_posix(): path for pattern in MEASURED for path in root.glob(pattern)}
-    return _digest({name: _blob_id(path.read_bytes()) for name, path in found.items() if _is_measured(name)})
+class NoRepository(EvidenceError):
+    """There is no git repository to look for a commit in."""
 
 
-def commit_digest(commit: str, root: Path = ROOT) -> str:
-    """The same digest of a commit's tree."""
-    blobs = {}
+def source_digest(root: Path | None = None) -> str:
+    """SHA-256 over the git blob ids and paths of the measuring source in the working tree.
+
+    In a project of somebody else these are the project's code and the measuring source of the lab that is installed.
+    """
+    root = root or project().root
+    if _holds_the_lab(root):
+        digests = _measured_below(root)
+    else:
+        digests = _installed_lab() | {name: _blob_id((root / name).read_bytes()) for name in project_code(root)}
+    if handed := os.environ.get(HANDED_OVER):  # no commit has it, and so it is never taken for one that has
+        digests["handed over"] = _blob_id(Path(handed).read_bytes())
+    return _digest(digests)
+
+
+def commit_digest(commit: str, root: Path | None = None) -> str:
+    """The same digest of a commit's tree, with the lab that is installed."""
+    root = root or project().root
+    own = _holds_the_lab(root)
+    blobs = {} if own else _installed_lab()
     for line in _git(root, "ls-tree", "-r", commit).splitlines():
         about, path = line.split("\t", 1)
-        if _is_measured(path):
+        if _is_measured(path) if own else _is_project_code(path):
             blobs[path] = about.split()[2]
     return _digest(blobs)
 
 
+def project_code(root: Path) -> list[str]:
+    """The files of a project that may decide a measurement; what git ignores does not."""
+    try:
+        listed = _git(root, "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
+        return sorted(name for name in set(listed) if _is_project_code(name) and (root / name).is_file())
+    except (EvidenceError, OSError):
+        return sorted(_project_code_below(root, root))
+
+
+def _project_code_below(folder: Path, root: Path) -> Iterator[str]:
+    if (folder / "pyvenv.cfg").exists():
+        return
+    for path in folder.iterdir():
+        name = path.relative_to(root).as_posix()
+        if path.is_dir() and not path.is_symlink() and not path.name.startswith(".") and path.name not in NO_CODE_OF_IT:
+            yield from _project_code_below(path, root)
+        elif path.is_file() and _is_project_code(name):
+            yield name
+
+
+def _is_project_code(path: str) -> bool:
+    *folders, name = path.split("/")
+    hidden = any(folder.startswith(".") for folder in folders)
+    return name.endswith(CODE_FILES) and not hidden and NO_CODE_OF_IT.isdisjoint(folders)
+
+
+def _holds_the_lab(root: Path) -> bool:
+    return (root / "lab" / "kernels").is_dir()
+
+
+def _measured_below(root: Path) -> dict[str, str]:
+    patterns = (*MEASURED, *(f"{folder}**/*{ending}" for folder in DEEP for ending in CODE_FILES))
+    paths = {path.relative_to(root).as_posix(): path for pattern in patterns for path in root.glob(pattern)}
+    return {name: _blob_id(path.read_bytes()) for name, path in paths.items() if _is_measured(name)}
+
+
+def _installed_lab() -> dict[str, str]:
+    """Nothing else that lies beside the package is its own."""
+    return {f"installed {name}": blob for name, blob in _measured_below(ROOT).items() if name.startswith("lab/")}
+
+
 def _is_measured(path: str) -> bool:
-    fits = (Path(path).match(pattern) and path.count("/") == pattern.count("/") for pattern in MEASURED)
-    return any(fits) and not path.startswith(NOT_MEASURED)
+    if path.startswith(DEEP):
+        return path.endswith(CODE_FILES) and not path.startswith(NOT_MEASURED)
+    return any(Path(path).match(pattern) and path.count("/") == pattern.count("/") for pattern in MEASURED)
 
 
-def commit_of(digest: str, root: Path = ROOT) -> str:
-    """The first commit whose source has this digest, which no later commit changes; EvidenceError where none has."""
+def commit_of(digest: str, root: Path | None = None) -> str:
+    """The first commit whose source has this digest, which no later commit changes; EvidenceError where none has.
+
+    NoRepository where there is none."""
+    root = root or project().root
     for commit in _git(root, "rev-list", "--all", "--date-order", "--reverse").split():
         if commit_digest(commit, root) == digest:
             return commit
     raise EvidenceError(
-        f"no commit has the source that was measured (digest {digest[:12]}); "
-        "commit first, measure the committed tree, then publish"
+        f"no commit has the source that was measured (digest {digest[:12]}); commit it as it was measured, then "
+        "publish again; where it has changed since, or another version of the lab is installed, measure again"
     )
 
 
-def head(root: Path = ROOT) -> tuple[str, bool]:
+def head(root: Path | None = None) -> tuple[str, bool]:
     """(commit, whether the measuring source differs from it); ("", False) where there is no git tree."""
+    root = root or project().root
     try:
         commit = _git(root, "rev-parse", "HEAD").strip()
         return commit, commit_digest(commit, root) != source_digest(root)
@@ -81,6 +151,8 @@ def _blob_id(content: bytes) -> str:
 
 def _git(root: Path, *arguments: str) -> str:
     done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
+    if "not a git repository" in done.stderr:
+        raise NoRepository(f"{root}: no git repository is there")
     if done.returncode != 0:
         raise EvidenceError(f"git {arguments[0]} failed: {done.stderr.strip() or 'no message'}")
     return done.stdout

@@ -69,11 +69,11 @@ def _add_rmsnorm_wide_kernel(
     y_ptr += row * N
     s_ptr += row * N
     squares = tl.zeros((LANES,), tl.float32)
-    held = ()
+    tiles = ()
     for tile in tl.static_range(HELD):
         s_new = _sum_of_tiles(x_ptr, r_ptr, tile * BLOCK, s_ptr.dtype.element_ty, N, BLOCK, MASKED)
         squares += lane_sums(s_new.to(tl.float32) * s_new.to(tl.float32), LANES)
-        held = held + (s_new,)  # type: ignore[assignment]  # noqa: RUF005
+        tiles = tiles + (s_new,)  # type: ignore[assignment]  # noqa: RUF005
     for start in range(HELD * BLOCK, N, BLOCK):
         rounded = _sum_of_tiles(x_ptr, r_ptr, start, s_ptr.dtype.element_ty, N, BLOCK, MASKED)
         write_tile(s_ptr, start, rounded, N, BLOCK, MASKED)
@@ -87,7 +87,7 @@ def _add_rmsnorm_wide_kernel(
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         write_tile(y_ptr, LAST - back, s * rstd * w, N, BLOCK, MASKED)
     for tile in tl.static_range(HELD):
-        s_held = once_more(held[tile], total)
+        s_held = once_more(tiles[tile], total)
         w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         write_tile(s_ptr, tile * BLOCK, s_held, N, BLOCK, MASKED)
         write_tile(y_ptr, tile * BLOCK, s_held.to(tl.float32) * rstd * w_held, N, BLOCK, MASKED)

@@ -39,11 +39,11 @@ class CompilerFailed(RuntimeError):
 def nvcc() -> Path:
     """The compiler: of CUDA_HOME or CUDA_PATH, on PATH, or in /usr/local/cuda; CompilerMissing where there is none."""
     homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
-    found = [Path(home) / "bin" / "nvcc" for home in homes]
+    candidates = [Path(home) / "bin" / "nvcc" for home in homes]
     if on_path := shutil.which("nvcc"):
-        found.append(Path(on_path))
-    found.append(Path("/usr/local/cuda/bin/nvcc"))
-    for path in found:
+        candidates.append(Path(on_path))
+    candidates.append(Path("/usr/local/cuda/bin/nvcc"))
+    for path in candidates:
         if path.is_file() and os.access(path, os.X_OK):
             return path
     raise CompilerMissing(

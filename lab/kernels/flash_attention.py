@@ -35,31 +35,35 @@ from lab.kernels.attention import (
     sizes_of,
     whole_features,
 )
-from lab.kernels.flash_attention_hopper import FEATURES, HopperLaunch, hopper_choices, hopper_rule, hopper_takes
-from lab.kernels.launch import Configuration, Launch, Launches, nothing
+from lab.kernels.flash_attention_hopper import HopperLaunch, hopper_choices, hopper_rule, hopper_takes
+from lab.kernels.launch import Configuration, Launch, Launches, multiprocessors, nothing
 from lab.kernels.traffic import Traffic
 
-COUNTS = ["Sq", "Sk", "left", "right", "heads", "heads_all", "row_tiles", "group", "lse_head"]
+COUNTS = ["Sq", "Sk", "left", "right", "heads", "heads_all", "row_tiles", "group", "lse_head", "splits"]
 HEADS_AND_TAILS = {64: (64, 0), 80: (64, 16), 96: (64, 32), 128: (128, 0), 256: (256, 0)}  # powers of two
 FEW_ROWS = 384  # of queries: up to so many, small tiles are faster, and no warps that only load
+SHORTEST_SPLIT = 512  # keys of a program's share: below, adding the shares up costs more than it saves
+MOST_SPLITS = 32
 CACHED_BYTES = 16 * 2**20  # of keys and values that programs running together may share in the L2 cache
 
 
 @triton.jit(do_not_specialize=COUNTS)
 def _flash_attention_kernel(
     q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, q_starts_ptr, k_starts_ptr, prefix_ptr, scale,
-    Sq, Sk, left, right, heads, heads_all, row_tiles, group, lse_head,
+    Sq, Sk, left, right, heads, heads_all, row_tiles, group, lse_head, splits,
     q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row, o_batch, o_head, o_row,
     RATIO: tl.constexpr, HEAD: tl.constexpr, TAIL: tl.constexpr, PACKED: tl.constexpr,
     RIGHT: tl.constexpr, LEFT: tl.constexpr, PREFIX: tl.constexpr,
     ROWS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
-    """ROWS queries of one head a program, KEYS keys at a time.
+    """ROWS queries of one head a program, KEYS keys at a time, or with `splits` a share of its tiles of keys: then o is
+    (B, Hq, Sq, splits, D) and lse (B, Hq, Sq, splits), of which `_join_kernel` makes the result.
 
     Within `group` heads the last rows come first: under a causal mask they take longest. The features of a head are cut
     into HEAD and TAIL, so that 80 or 96 of them need no 128.
     """
-    program = tl.program_id(0)
+    program = tl.program_id(0) // splits
+    split = tl.program_id(0) % splits
     before = program // (group * row_tiles) * group  # heads of the groups before
     rest = program - before * row_tiles
     members = tl.minimum(group, heads_all - before)
@@ -117,7 +121,9 @@ def _flash_attention_kernel(
             if LEFT:
                 whole_end = 0
             first = 0
-    first = tl.minimum(first, end)
+    each = tl.cdiv(tl.maximum(end - first, 0), splits)
+    first = tl.minimum(first + split * each, end)
+    end = tl.minimum(first + each, end)
     whole_end = tl.maximum(tl.minimum(whole_end, end), first)
     whole_first = tl.minimum(tl.maximum(whole_first, first), whole_end)
 
@@ -144,12 +150,37 @@ def _flash_attention_kernel(
     )  # fmt: skip
 
     nothing_seen = total == 0
-    tl.store(lse_ptr + rows, tl.where(nothing_seen, float("-inf"), top * scale + tl.log(total)), mask=inside)
+    tl.store(
+        lse_ptr + rows * splits + split, tl.where(nothing_seen, float("-inf"), top * scale + tl.log(total)), mask=inside
+    )
     share = 1 / tl.where(nothing_seen, 1.0, total)
-    o_rows = o_ptr + rows.to(tl.int64)[:, None] * o_row
+    o_rows = o_ptr + rows.to(tl.int64)[:, None] * o_row + split * (HEAD + TAIL)
     tl.store(o_rows + features, (acc * share[:, None]).to(o_ptr.dtype.element_ty), mask=inside[:, None])
     if TAIL:
         tl.store(o_rows + tail, (acc_tail * share[:, None]).to(o_ptr.dtype.element_ty), mask=inside[:, None])
+
+
+@triton.jit(do_not_specialize=["splits", "heads", "Sq"])
+def _join_kernel(
+    parts_ptr, part_lse_ptr, o_ptr, lse_ptr, splits, heads, Sq, o_batch, o_head, o_row,
+    D: tl.constexpr, FEATURES: tl.constexpr, SPLITS: tl.constexpr,
+):  # fmt: skip
+    """One row of the result a program: its parts by their shares of the whole sum, in the order of the keys."""
+    row = tl.program_id(0).to(tl.int64)
+    parts = tl.arange(0, SPLITS)
+    features = tl.arange(0, FEATURES)
+    lse = tl.load(part_lse_ptr + row * splits + parts, mask=parts < splits, other=float("-inf"))
+    top = tl.max(lse, 0)
+    shares = tl.exp(lse - tl.where(top == float("-inf"), 0.0, top))
+    total = tl.sum(shares, 0)
+    mask = (parts < splits)[:, None] & (features < D)[None, :]
+    values = tl.load(parts_ptr + (row * splits + parts)[:, None] * D + features[None, :], mask=mask, other=0.0)
+    empty = total == 0
+    o = tl.sum(values * shares[:, None], 0) / tl.where(empty, 1.0, total)
+    which = row // Sq
+    place = which // heads * o_batch + which % heads * o_head + row % Sq * o_row
+    tl.store(o_ptr + place + features, o.to(o_ptr.dtype.element_ty), mask=features < D)
+    tl.store(lse_ptr + row, tl.where(empty, float("-inf"), top + tl.log(tl.where(empty, 1.0, total))))
 
 
 @triton.jit
@@ -269,22 +300,53 @@ def _settle(
     left, right = _check(op, q, k, v, causal, window)
     if not q.numel():
         return nothing
-    if not _all_aligned(q, k, v):
-        return partial(_by_way_of_copies, causal=causal, window=window, configuration=configuration)
     sizes = (q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3])
     o = torch.empty_like(q, device="meta")
     fits = hopper_takes(q, k, v, o)
-    chosen = configuration or (hopper_rule if fits and q.shape[2] > FEW_ROWS else plain_rule)(sizes, q.itemsize)
+    chosen = configuration or _rule(sizes, q, fits)
     if "WARPGROUPS" in dict(chosen.constants):
         if not fits:
             raise ValueError(
-                f"{op}: configuration is {chosen}, for a Hopper GPU, 64, 128 or 256 features and rows at multiples of "
-                "16 bytes; accepted here are those with ROWS"
+                f"{op}: configuration is {chosen}, for a Hopper GPU and rows at multiples of 16 bytes; accepted here "
+                "are those with ROWS"
             )
         hopper = HopperLaunch(q, k, v, o, left, right, heads_together(sizes, q.itemsize), chosen)
         return lambda q, k, v, o, lse, scale, prefix: hopper(q, k, v, o, lse, scale)
+    if not _all_aligned(q, k, v):
+        return partial(_by_way_of_copies, causal=causal, window=window, configuration=configuration)
+    if chosen["SPLITS"] > 1:
+        return _split_launch(q, k, v, o, sizes, left, right, chosen)
     launch = _launch(q, sizes, left, right, chosen, (q, k, v, o), prefixed=False)
     return lambda q, k, v, o, lse, scale, prefix: launch(q, k, v, o, lse, q, q, q, scale)
+
+
+def _rule(sizes: tuple[int, ...], q: Tensor, fits: bool) -> Configuration:
+    if fits and sizes[3] > FEW_ROWS:
+        return hopper_rule(sizes, q.itemsize)
+    return split_rule(sizes, q.itemsize, multiprocessors(q.get_device()))
+
+
+def _split_launch(
+    q: Tensor, k: Tensor, v: Tensor, o: Tensor,
+    sizes: tuple[int, ...], left: int | None, right: int | None, chosen: Configuration,
+) -> Callable[..., Any]:  # fmt: skip
+    """The launch over shares of the keys, into float32, and that of their sum."""
+    B, q_heads, _, Sq, _, D = sizes
+    splits = chosen["SPLITS"]
+    parts_like = torch.empty((B, q_heads, Sq, splits, D), dtype=torch.float32, device="meta")
+    launch = _launch(q, sizes, left, right, chosen, (q, k, v, parts_like[:, :, :, 0]), prefixed=False)
+    join = Launch(
+        _join_kernel, B * q_heads * Sq, q.get_device(), splits, q_heads, Sq, *o.stride()[:3], num_warps=1,
+        D=D, FEATURES=triton.next_power_of_2(D), SPLITS=triton.next_power_of_2(splits),
+    )  # fmt: skip
+
+    def both(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, scale: float, prefix: Tensor | None) -> None:
+        parts = torch.empty(parts_like.shape, dtype=torch.float32, device=q.device)
+        part_lse = torch.empty(parts_like.shape[:4], dtype=torch.float32, device=q.device)
+        launch(q, k, v, parts, part_lse, q, q, q, scale)
+        join(parts, part_lse, o, lse)
+
+    return both
 
 
 def _settle_prefixed(
@@ -378,10 +440,11 @@ def _launch(
     """The launch of the kernel above for (B, Hq, Hk, Sq, Sk, D), on tensors (B, H, S, D) of these strides."""
     B, q_heads, k_heads, Sq, Sk, D = sizes
     row_tiles = triton.cdiv(Sq, chosen["ROWS"])
+    splits = 1 if packed_rows or prefixed else chosen["SPLITS"]
     return Launch(
-        _flash_attention_kernel, row_tiles * B * q_heads, first.get_device(),
+        _flash_attention_kernel, row_tiles * B * q_heads * splits, first.get_device(),
         Sq, Sk, left or 0, right or 0, q_heads, B * q_heads, row_tiles, heads_together(sizes, first.itemsize),
-        packed_rows or Sq, *(step for x in tensors for step in x.stride()[:3]),
+        (packed_rows or Sq) * splits, splits, *(step for x in tensors for step in x.stride()[:3]),
         num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         RATIO=q_heads // k_heads, HEAD=HEADS_AND_TAILS[D][0], TAIL=HEADS_AND_TAILS[D][1], PACKED=packed_rows > 0,
         RIGHT=right is not None, LEFT=left is not None, PREFIX=prefixed, ROWS=chosen["ROWS"], KEYS=chosen["KEYS"],
@@ -409,21 +472,47 @@ def _check(op: str, q: Tensor, k: Tensor, v: Tensor, causal: bool, window: Windo
 def plain_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """Rows and keys of a tile of the kernel above, swept on an H200."""
     _, _, _, Sq, _, D = sizes_of(shape)
+    D = whole_features(D)
     if D > 128:
-        return Configuration.of(ROWS=128, KEYS=64, num_warps=8, num_stages=2)
+        return plain_configuration(128, 64, warps=8, stages=2)
     if D == 96 or Sq <= FEW_ROWS:
-        return Configuration.of(ROWS=64, KEYS=64, num_warps=4, num_stages=3)
-    return Configuration.of(ROWS=128, KEYS=64, num_warps=4 if D == 80 else 8, num_stages=3)
+        return plain_configuration(64, 64, warps=4, stages=3)
+    return plain_configuration(128, 64, warps=4 if D == 80 else 8, stages=3)
+
+
+def plain_configuration(rows: int, keys: int, *, warps: int, stages: int, splits: int = 1) -> Configuration:
+    """One way to launch the kernel above: rows and keys of a tile, and over how many programs the keys are split."""
+    return Configuration.of(ROWS=rows, KEYS=keys, SPLITS=splits, num_warps=warps, num_stages=stages)
+
+
+def split_rule(shape: tuple[int, ...], itemsize: int, processors: int = 132) -> Configuration:
+    """As `plain_rule`, with the keys split over as many programs as the GPU has room for, where rows and heads are too
+    few to occupy it.
+
+    Measured on an H100, over 8192 keys: 128 queries of 32 heads in tiles of 128 rows, one to a multiprocessor, 59 µs;
+    in tiles of 64 rows, two to one, 64; twice as many splits 70 and 74; unsplit 96; PyTorch's flash backend 69.
+    """
+    B, q_heads, _, Sq, Sk, D = sizes_of(shape)
+    heads = B * q_heads
+    most = max(1, min(Sk // SHORTEST_SPLIT, MOST_SPLITS))
+    high = processors // max(1, heads * triton.cdiv(Sq, 128))
+    if Sq > 64 and 64 < D <= 128 and min(high, most) > 1:
+        return plain_configuration(128, 64, warps=8, stages=3, splits=min(high, most))
+    plain = plain_rule(shape, itemsize)
+    splits = 2 * processors // max(1, heads * triton.cdiv(Sq, plain["ROWS"]))
+    return plain_configuration(
+        plain["ROWS"], plain["KEYS"], warps=plain.num_warps, stages=plain.num_stages, splits=max(1, min(splits, most))
+    )
 
 
 def flash_attention_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """What a search may try for (B, Hq, Hk, S, D) or (B, Hq, Hk, Sq, Sk, D)."""
     *_, D = shape
-    if D in FEATURES:
-        yield from hopper_choices(shape)
+    yield from hopper_choices(shape)
     for rows, keys, warps, stages in product((64, 128), (32, 64, 128), (4, 8), (2, 3)):
         if keys * D * stages <= 128 * 256:
-            yield Configuration.of(ROWS=rows, KEYS=keys, num_warps=warps, num_stages=stages)
+            for splits in sorted({1, split_rule(shape, itemsize)["SPLITS"]}):
+                yield plain_configuration(rows, keys, warps=warps, stages=stages, splits=splits)
 
 
 def flash_attention_reference(

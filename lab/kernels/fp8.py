@@ -117,10 +117,10 @@ def _quantize_wide_kernel(
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     q_ptr += row * N
-    held = read_tiles(x_ptr, N, HELD, BLOCK, MASKED)
+    tiles = read_tiles(x_ptr, N, HELD, BLOCK, MASKED)
     largest = tl.zeros((LANES,), tl.int32)
     for tile in tl.static_range(HELD):
-        largest = tl.maximum(largest, lane_maxima(magnitude_bits(held[tile].to(tl.float32)), LANES))
+        largest = tl.maximum(largest, lane_maxima(magnitude_bits(tiles[tile].to(tl.float32)), LANES))
     for start in range(HELD * BLOCK, columns, BLOCK):
         x = read_tile(x_ptr, start, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         largest = tl.maximum(largest, lane_maxima(magnitude_bits(x), LANES))
@@ -134,7 +134,7 @@ def _quantize_wide_kernel(
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         write_float8_tile(q_ptr, LAST - back, x * reciprocal, N, BLOCK, AT_ONCE, MASKED)
     for tile in tl.static_range(HELD):
-        x_held = once_more(held[tile], bits.to(tl.float32, bitcast=True)).to(tl.float32)
+        x_held = once_more(tiles[tile], bits.to(tl.float32, bitcast=True)).to(tl.float32)
         write_float8_tile(q_ptr, tile * BLOCK, x_held * reciprocal, N, BLOCK, AT_ONCE, MASKED)
 
 
@@ -170,8 +170,8 @@ def _quantize_tensor_kernel(
     BLOCK: tl.constexpr, PROGRAMS: tl.constexpr, LARGEST: tl.constexpr,
 ):  # fmt: skip
     """As `_largest_kernel` goes, but from the last tile on: what was read last may still be in the cache."""
-    found = tl.arange(0, PROGRAMS)
-    scale = scale_of(tl.max(tl.load(largest_ptr + found, mask=found < programs, other=0), axis=0), LARGEST)
+    places = tl.arange(0, PROGRAMS)
+    scale = scale_of(tl.max(tl.load(largest_ptr + places, mask=places < programs, other=0), axis=0), LARGEST)
     if tl.program_id(0) == 0:
         tl.store(scale_ptr, scale)
     reciprocal = tl.div_rn(1.0, scale)
@@ -213,8 +213,8 @@ def quantize_fp8(
     NotImplementedError where a gradient would be needed.
     """
     if configuration is None and traced(x):
-        found: tuple[Tensor, Tensor] = _registered(x, granularity, dtype, group)
-        return found
+        result: tuple[Tensor, Tensor] = _registered(x, granularity, dtype, group)
+        return result
     return _quantize_fp8(x, granularity, dtype, group, configuration)
 
 

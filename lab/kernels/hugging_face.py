@@ -84,9 +84,9 @@ def _once(table: Tensor, batch: int) -> Tensor:
 def gated_kernel(activation: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor] | None:
     """The kernel of a gated unit with this activation, found by trying it; None where it is none that is known."""
     tried = torch.linspace(-9.0, 9.0, 513)
-    found = activation(tried)
+    output = activation(tried)
     for known, kernel in GATED.items():
-        if torch.allclose(found, known(tried), rtol=1e-5, atol=1e-6):
+        if torch.allclose(output, known(tried), rtol=1e-5, atol=1e-6):
             return kernel
     return None
 
@@ -96,8 +96,8 @@ def turns_half_split(rotate: Forward) -> bool:
     generator = torch.Generator().manual_seed(1)
     q, k = (torch.randn(2, heads, 5, 8, generator=generator) for heads in (3, 1))
     cos, sin = (torch.randn(2, 5, 4, generator=generator) for _ in range(2))
-    found = rotate(q, k, torch.cat((cos, cos), -1), torch.cat((sin, sin), -1))
-    for x, y in zip((q, k), found, strict=True):
+    rotated = rotate(q, k, torch.cat((cos, cos), -1), torch.cat((sin, sin), -1))
+    for x, y in zip((q, k), rotated, strict=True):
         a, b = x.chunk(2, -1)
         c, s = cos[:, None], sin[:, None]
         if not torch.allclose(y, torch.cat((a * c - b * s, b * c + a * s), -1), rtol=1e-5, atol=1e-6):

@@ -79,12 +79,12 @@ def _layernorm_wide_kernel(
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     y_ptr += row * N
-    held = read_tiles(x_ptr, N, HELD, BLOCK, MASKED)
-    origin = tl.sum(held[0].to(tl.float32), axis=0) / min(BLOCK, N)
+    tiles = read_tiles(x_ptr, N, HELD, BLOCK, MASKED)
+    origin = tl.sum(tiles[0].to(tl.float32), axis=0) / min(BLOCK, N)
     sums = tl.zeros((LANES,), tl.float32)
     squares = tl.zeros((LANES,), tl.float32)
     for tile in tl.static_range(HELD):
-        x_held = _from_origin(held[tile].to(tl.float32), origin, tile * BLOCK, N, BLOCK, MASKED)
+        x_held = _from_origin(tiles[tile].to(tl.float32), origin, tile * BLOCK, N, BLOCK, MASKED)
         sums += lane_sums(x_held, LANES)
         squares += lane_sums(x_held * x_held, LANES)
     for start in range(HELD * BLOCK, N, BLOCK):
@@ -107,7 +107,7 @@ def _layernorm_wide_kernel(
     for tile in tl.static_range(HELD):
         w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         b_held = read_tile(b_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        centred = once_more(held[tile], total).to(tl.float32) - origin - distance
+        centred = once_more(tiles[tile], total).to(tl.float32) - origin - distance
         write_tile(y_ptr, tile * BLOCK, centred * rstd * w_held + b_held, N, BLOCK, MASKED, PASSING)
 
 

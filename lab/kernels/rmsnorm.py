@@ -60,10 +60,10 @@ def _rmsnorm_wide_kernel(
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     y_ptr += row * N
-    held = read_tiles(x_ptr, N, HELD, BLOCK, MASKED)
+    tiles = read_tiles(x_ptr, N, HELD, BLOCK, MASKED)
     squares = tl.zeros((LANES,), tl.float32)
     for tile in tl.static_range(HELD):
-        x_held = held[tile].to(tl.float32)
+        x_held = tiles[tile].to(tl.float32)
         squares += lane_sums(x_held * x_held, LANES)
     for start in range(HELD * BLOCK, N, BLOCK):
         x = read_tile(x_ptr, start, N, BLOCK, MASKED, "evict_last").to(tl.float32)
@@ -78,7 +78,7 @@ def _rmsnorm_wide_kernel(
         write_tile(y_ptr, LAST - back, x * rstd * w, N, BLOCK, MASKED, PASSING)
     for tile in tl.static_range(HELD):
         w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        y_held = once_more(held[tile], total).to(tl.float32) * rstd * w_held
+        y_held = once_more(tiles[tile], total).to(tl.float32) * rstd * w_held
         write_tile(y_ptr, tile * BLOCK, y_held, N, BLOCK, MASKED, PASSING)
 
 

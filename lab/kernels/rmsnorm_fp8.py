@@ -91,11 +91,11 @@ def _rmsnorm_fp8_wide_kernel(
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     q_ptr += row * N
-    held = read_tiles(x_ptr, N, HELD, BLOCK, MASKED)
+    tiles = read_tiles(x_ptr, N, HELD, BLOCK, MASKED)
     squares = tl.zeros((LANES,), tl.float32)
     largest = tl.zeros((LANES,), tl.int32)
     for tile in tl.static_range(HELD):
-        x_held = held[tile].to(tl.float32)
+        x_held = tiles[tile].to(tl.float32)
         w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         squares += lane_sums(x_held * x_held, LANES)
         largest = tl.maximum(largest, lane_maxima(magnitude_bits(x_held * w_held), LANES))
@@ -118,7 +118,7 @@ def _rmsnorm_fp8_wide_kernel(
         write_float8_tile(q_ptr, LAST - back, x * w * rstd * reciprocal, N, BLOCK, AT_ONCE, MASKED)
     for tile in tl.static_range(HELD):
         w_again = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        y = once_more(held[tile], total).to(tl.float32) * w_again * rstd * reciprocal
+        y = once_more(tiles[tile], total).to(tl.float32) * w_again * rstd * reciprocal
         write_float8_tile(q_ptr, tile * BLOCK, y, N, BLOCK, AT_ONCE, MASKED)
 
 
@@ -140,8 +140,8 @@ def rmsnorm_fp8(
     NotImplementedError where a gradient would be needed.
     """
     if configuration is None and traced(x):
-        found: tuple[Tensor, Tensor] = _registered(x, weight, checked_eps("rmsnorm_fp8", eps), dtype)
-        return found
+        result: tuple[Tensor, Tensor] = _registered(x, weight, checked_eps("rmsnorm_fp8", eps), dtype)
+        return result
     return _rmsnorm_fp8(x, weight, eps, dtype, configuration)
 
 

@@ -5,10 +5,11 @@ x: (…, K)   w: (K,), the norm's weight   W: (N, K), the layer's   y: (…, N),
 The factor of a row commutes with the product: y = ((x · w) @ Wᵀ) · rstd(row). So nothing is normalised on the way into
 the product; the sums of a row are multiplied once, at the end.
 
-- Few rows, as in decoding: the time is that of reading W once. Up to 16 rows one kernel does it all: beside the
+- Few rows, as in decoding: the time is that of reading W once. Up to 32 rows one kernel does it all: beside the
   product it sums the squares of x as they pass, and multiplies x with w in float32 on its way, rounded where matrix
-  units take it. Every program does that for all rows, which is too much for 64: on an H200, at 18,944 columns, the
-  fused kernel took 48 µs, where cuBLAS took 36 for the product alone and 43 with F.rms_norm before it.
+  units take it. Every program does that for all rows, which is too much for 64. Measured on an H100, at 18,944
+  columns: of 32 rows the fused kernel took 54 µs, norm and product 58, F.rms_norm and cuBLAS 61; of 64 rows 60.5, 56
+  and 60.5. From 17 rows on the weight's rows are those of the product (TURNED): the other way around took 97 µs.
 - Many rows: the product's operands go from memory to the matrix units with nobody between, so w cannot be multiplied
   in. Where W holds it already (`fold_norm_weight`, once, before), a small kernel reads x for the rows' factors and the
   product's epilogue multiplies with them. Where it does not, x is normalised by `rmsnorm` before the product.
@@ -35,7 +36,7 @@ from lab.kernels.rmsnorm import rmsnorm
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
 
-FEW_ROWS = 16  # up to here one kernel does it all
+FEW_ROWS = 32  # up to here one kernel does it all
 WIDEST = 65_536  # columns of x that the kernel for the rows' factors holds
 JOINED = 1024  # columns of y that a program adds up from shares
 
@@ -131,7 +132,7 @@ def rmsnorm_linear(
 
     x: (..., K), at least two dimensions, adjacent columns. norm_weight: (K,), contiguous, or None where `weight` holds
     it already, by `fold_norm_weight`. weight: (N, K), adjacent columns; all float16 or all bfloat16.
-    Up to 16 rows it is one kernel launch, in two where K is split over programs. More rows are two or three: the rows'
+    Up to 32 rows it is one kernel launch, in two where K is split over programs. More rows are two or three: the rows'
     factors, or without a folded weight the norm itself, and the product (see the module).
     configuration: how to launch, one of `rmsnorm_linear_choices`; by default the best that is known here.
     Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
@@ -273,14 +274,16 @@ def rmsnorm_linear_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
         return gemv_rule(K)
     if M > FEW_ROWS:
         return gemm_rule(shape, itemsize)
+    if M > 16:
+        return _skinny(64, 64, rows=FEW_ROWS, warps=4, stages=4, turned=True)
     return _skinny(64, 128, warps=2, stages=4, splits=min(4 if N <= 8192 else 2, triton.cdiv(K, 256)))
 
 
 def _skinny(
-    columns: int, depth: int, *, warps: int, stages: int, splits: int = 1, turned: bool = False
+    columns: int, depth: int, *, warps: int, stages: int, rows: int = 16, splits: int = 1, turned: bool = False
 ) -> Configuration:
     return Configuration.of(
-        BLOCK_M=FEW_ROWS, BLOCK_N=columns, BLOCK_K=depth, SPLITS=splits, TURNED=int(turned),
+        BLOCK_M=rows, BLOCK_N=columns, BLOCK_K=depth, SPLITS=splits, TURNED=int(turned),
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
 
@@ -310,7 +313,8 @@ def _choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
             for turned in (False, True):
                 for splits in (1, 2, 4):
                     if turned is False or columns >= 16 * warps:
-                        yield _skinny(columns, depth, warps=warps, stages=4, splits=splits, turned=turned)
+                        rows = 16 if M <= 16 else FEW_ROWS
+                        yield _skinny(columns, depth, rows=rows, warps=warps, stages=4, splits=splits, turned=turned)
 
 
 RMSNORM_LINEAR_TUNING = Tuning(

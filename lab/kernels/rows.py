@@ -72,9 +72,9 @@ def row_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration
             lanes = 32 * num_warps * at_once // rows
             block = min(triton.next_power_of_2(N), lanes)
             pieces = triton.cdiv(N, block)
-            held = rows * pieces * block // (32 * num_warps)
+            per_thread = rows * pieces * block // (32 * num_warps)
             fills = rows * block >= 32 * num_warps * at_once or (rows == 1 and num_warps == 1)
-            if fills and pieces <= MOST_PIECES and held <= MOST_HELD and (rows == 1 or num_warps <= 8):
+            if fills and pieces <= MOST_PIECES and per_thread <= MOST_HELD and (rows == 1 or num_warps <= 8):
                 choice = Configuration.of(ROWS=rows, BLOCK=block, num_warps=num_warps)
                 if choice not in seen:
                     seen.add(choice)
@@ -109,9 +109,9 @@ def _held_choices(N: int, itemsize: int) -> Iterator[Configuration]:
         return
     for tile, num_warps in ((4_096, 16), (8_192, 16), (8_192, 32), (16_384, 32), (32_768, 32)):
         most = HELD_BYTES if num_warps == 32 else MOST_HELD_BYTES
-        for held in sorted({1, *(columns // tile for columns in (32_768, 65_536, 98_304)), triton.cdiv(N, tile)}):
-            if held * tile * itemsize <= most and held * tile < N + tile:
-                yield Configuration.of(HELD=held, BLOCK=tile, num_warps=num_warps)
+        for tiles in sorted({1, *(columns // tile for columns in (32_768, 65_536, 98_304)), triton.cdiv(N, tile)}):
+            if tiles * tile * itemsize <= most and tiles * tile < N + tile:
+                yield Configuration.of(HELD=tiles, BLOCK=tile, num_warps=num_warps)
     for tile, num_warps in ((4_096, 8), (8_192, 8), (16_384, 16)):  # several programs a multiprocessor
         yield Configuration.of(HELD=1, BLOCK=tile, num_warps=num_warps)
 
@@ -134,10 +134,10 @@ def check_held(chosen: Configuration, N: int) -> None:
     """ValueError where a configuration would write past a row of N columns: it holds more tiles than the row has, and
     nothing masks them because they divide it."""
     constants = dict(chosen.constants)
-    held, block = constants.get("HELD", 1), constants["BLOCK"]
-    if held < 1 or (N % block == 0 and held > N // block):
+    tiles, block = constants.get("HELD", 1), constants["BLOCK"]
+    if tiles < 1 or (N % block == 0 and tiles > N // block):
         raise ValueError(
-            f"configuration: HELD is {held}; accepted are 1 to {triton.cdiv(N, block)}, the tiles of {block} columns "
+            f"configuration: HELD is {tiles}; accepted are 1 to {triton.cdiv(N, block)}, the tiles of {block} columns "
             f"in a row of {N}"
         )
 
@@ -169,8 +169,8 @@ def piece_constants(chosen: Configuration, M: int, N: int, itemsize: int) -> dic
     last program has fewer rows (PARTIAL), and whether a thread holds so much that it has to stay PACKED, as it came."""
     rows, block = chosen["ROWS"], chosen["BLOCK"]
     pieces = triton.cdiv(N, block)
-    held = rows * pieces * block
-    packed = pieces > 1 and itemsize == 2 and held > min(MOST_UNPACKED_ROW, MOST_UNPACKED * 32 * chosen.num_warps)
+    elements = rows * pieces * block
+    packed = pieces > 1 and itemsize == 2 and elements > min(MOST_UNPACKED_ROW, MOST_UNPACKED * 32 * chosen.num_warps)
     return {"PIECES": pieces, "PARTIAL": M % rows != 0, "PACKED": packed}
 
 

@@ -83,11 +83,11 @@ def _softmax_wide_kernel(
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     y_ptr += row * N
-    held = read_tiles(x_ptr, N, HELD, BLOCK, MASKED, float("-inf"))
+    tiles = read_tiles(x_ptr, N, HELD, BLOCK, MASKED, float("-inf"))
     largest = tl.full((LANES,), float("-inf"), tl.float32)
     total = tl.zeros((LANES,), tl.float32)
     for tile in tl.static_range(HELD):
-        largest, total = _lanes_grown(largest, total, held[tile].to(tl.float32), LANES)
+        largest, total = _lanes_grown(largest, total, tiles[tile].to(tl.float32), LANES)
     for start in range(HELD * BLOCK, N, BLOCK):
         x = read_tile(x_ptr, start, N, BLOCK, MASKED, "evict_last", float("-inf")).to(tl.float32)
         largest, total = _lanes_grown(largest, total, x, LANES)
@@ -101,7 +101,7 @@ def _softmax_wide_kernel(
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         write_tile(y_ptr, LAST - back, tl.exp2((x - top) * LOG2_E) * scale, N, BLOCK, MASKED, PASSING)
     for tile in tl.static_range(HELD):
-        x_held = once_more(held[tile], sum_of_powers).to(tl.float32)
+        x_held = once_more(tiles[tile], sum_of_powers).to(tl.float32)
         write_tile(y_ptr, tile * BLOCK, tl.exp2((x_held - top) * LOG2_E) * scale, N, BLOCK, MASKED, PASSING)
 
 
@@ -121,12 +121,12 @@ def _softmax_shifted_kernel(
     y_ptr, _ = aligned_row(y_ptr, row * N)
     largest = tl.full((LANES,), float("-inf"), tl.float32)
     total = tl.zeros((LANES,), tl.float32)
-    held = ()
+    tiles = ()
     for tile in tl.static_range(HELD):
         x_new = read_shifted(x_ptr, shift, tile * BLOCK, N, BLOCK, tile > 0 and tile < FULL, "", float("-inf"))
-        held = held + (x_new,)  # type: ignore[assignment]  # noqa: RUF005
+        tiles = tiles + (x_new,)  # type: ignore[assignment]  # noqa: RUF005
     for tile in tl.static_range(HELD):
-        largest, total = _lanes_grown(largest, total, held[tile].to(tl.float32), LANES)
+        largest, total = _lanes_grown(largest, total, tiles[tile].to(tl.float32), LANES)
     for start in range(HELD * BLOCK, FULL * BLOCK, BLOCK):
         x = read_shifted(x_ptr, shift, start, N, BLOCK, True, "evict_last", float("-inf")).to(tl.float32)
         largest, total = _lanes_grown(largest, total, x, LANES)
@@ -148,7 +148,7 @@ def _softmax_shifted_kernel(
         x = read_shifted(x_ptr, shift, start, N, BLOCK, True, "evict_first", float("-inf")).to(tl.float32)
         write_shifted(y_ptr, shift, start, tl.exp2((x - top) * LOG2_E) * scale, N, BLOCK, True, PASSING)
     for tile in tl.static_range(HELD):
-        x_held = once_more(held[tile], sum_of_powers).to(tl.float32)
+        x_held = once_more(tiles[tile], sum_of_powers).to(tl.float32)
         y_held = tl.exp2((x_held - top) * LOG2_E) * scale
         write_shifted(y_ptr, shift, tile * BLOCK, y_held, N, BLOCK, tile > 0 and tile < FULL, PASSING)
 

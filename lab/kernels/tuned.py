@@ -82,10 +82,10 @@ class Tuning:
 
         A finding that is none of the choices, for the file can be edited, is not used.
         """
-        if (path := tuned_file()) and (held := _entries(path)):
+        if (path := tuned_file()) and (entries := _entries(path)):
             key = self.key(shape, str(x.dtype).removeprefix("torch."), gpu_of(x.get_device()))
-            if (found := held.get(key)) and found in self.choices(shape, x.itemsize):
-                return found
+            if (configuration := entries.get(key)) and configuration in self.choices(shape, x.itemsize):
+                return configuration
         return self.rule(shape, x.itemsize)
 
     def key(self, shape: Shape, dtype: str, gpu: str) -> Key:
@@ -111,17 +111,17 @@ def read_tuned(path: Path) -> dict[Key, tuple[Configuration, dict[str, Any]]]:
         return {Key(**entry["key"]): (_configuration(entry["launch"]), entry["found"]) for entry in data["entries"]}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
         raise ValueError(
             f"{path}: is no file of tuned configurations ({type(problem).__name__}: {problem}); remove it, or name "
             f"another with {VARIABLE}"
         ) from None
 
 
-def keep(path: Path, key: Key, configuration: Configuration, found: dict[str, Any]) -> None:
+def keep(path: Path, key: Key, configuration: Configuration, origin: dict[str, Any]) -> None:
     """Add or replace an entry, whatever other processes do to the file meanwhile. ValueError as `read_tuned`."""
     with _alone(path):
-        _write(path, read_tuned(path) | {key: (configuration, found)})
+        _write(path, read_tuned(path) | {key: (configuration, origin)})
 
 
 def drop(path: Path, key: Key) -> bool:
@@ -129,10 +129,10 @@ def drop(path: Path, key: Key) -> bool:
     if not path.exists():
         return False
     with _alone(path):
-        held = read_tuned(path)
-        if known := key in held:
-            del held[key]
-            _write(path, held)
+        entries = read_tuned(path)
+        if known := key in entries:
+            del entries[key]
+            _write(path, entries)
         return known
 
 
@@ -172,11 +172,11 @@ def _configuration(data: dict[str, Any]) -> Configuration:
     return Configuration(tuple(constants.items()), int(data["num_warps"]), int(data["num_stages"]))
 
 
-def _write(path: Path, held: dict[Key, tuple[Configuration, dict[str, Any]]]) -> None:
+def _write(path: Path, kept: dict[Key, tuple[Configuration, dict[str, Any]]]) -> None:
     """Whole or not at all, and on disk before the old file goes."""
     entries = [
-        {"key": asdict(key), "launch": asdict(launch) | {"constants": dict(launch.constants)}, "found": found}
-        for key, (launch, found) in held.items()
+        {"key": asdict(key), "launch": asdict(launch) | {"constants": dict(launch.constants)}, "found": origin}
+        for key, (launch, origin) in kept.items()
     ]
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     with scratch.open("w", encoding="utf-8") as file:

@@ -26,14 +26,14 @@ from lab.definition.experiment import Case, Experiment, Profile
 from lab.definition.plan import load_plan
 from lab.evidence.codec import to_data
 from lab.evidence.record import Reading
+from lab.process.channel import send
+from lab.process.parent_death import die_with_parent
 from lab.profiler.nvbench import Answer, cold_medians
 from lab.profiler.readings import DIRTY_FLUSH, DO_BENCH, NVBENCH, Item
-from lab.supervisor.channel import send
-from lab.supervisor.orphan import die_with_parent
 from lab.worker.device import CudaClock
+from lab.worker.faults import fault, skip_reason
 from lab.worker.guard import Guard
-from lab.worker.sweep_case import fault, skip_reason
-from lab.worker.watched import make_guard
+from lab.worker.guarded_names import make_guard
 
 SEED = 1
 REPETITION_MILLISECONDS = 200
@@ -43,7 +43,7 @@ SEPARATOR = "|"
 Call = Callable[[], Any]
 
 
-class Clock(Protocol):
+class InstrumentClock(Protocol):
     """What this pass needs of the lab's own clock."""
 
     device: str
@@ -69,13 +69,13 @@ class Pass:
     """Takes readings of one experiment's cells and sends each as soon as it is known."""
 
     experiment: Experiment
-    clock: Clock
+    clock: InstrumentClock
     directory: Path
     send: Callable[[Any], None]
     guard: Guard = field(default_factory=make_guard)
 
     def read(self, wanted: Iterable[Item]) -> None:
-        """nvbench comes last: it keeps its times to itself until all are taken."""
+        """nvbench comes last, because it gives its times only when all are taken."""
         able = [item for item in wanted if self._able(item)]
         for item in able:
             if item[2] in METHODS:
@@ -114,7 +114,7 @@ class Pass:
         return call
 
     def _end_if_poisoned(self) -> None:
-        """A CUDA fault may leave nothing usable in this process: it ends, laid to the reading before."""
+        """A CUDA fault may leave nothing usable in this process: end it, so that the reading before is blamed."""
         try:
             torch.zeros(1, device=self.clock.device).add_(1).item()
         except RuntimeError as problem:
@@ -135,16 +135,16 @@ class Pass:
         self.send({"kind": "Reading", "content": to_data(reading)})
 
 
-def by_do_bench(clock: Clock, call: Call) -> float:
+def by_do_bench(clock: InstrumentClock, call: Call) -> float:
     return float(do_bench(call, rep=REPETITION_MILLISECONDS, return_mode="median")) * 1e-3
 
 
-def by_dirty_flush(clock: Clock, call: Call) -> float:
+def by_dirty_flush(clock: InstrumentClock, call: Call) -> float:
     blocks = [clock.cold_seconds([call] * BLOCK, flush_reads=False, spin_seconds=SPIN_SECONDS) for _ in range(BLOCKS)]
     return statistics.median(seconds for block in blocks for seconds in block)
 
 
-METHODS: dict[str, Callable[[Clock, Call], float]] = {DO_BENCH: by_do_bench, DIRTY_FLUSH: by_dirty_flush}
+METHODS: dict[str, Callable[[InstrumentClock, Call], float]] = {DO_BENCH: by_do_bench, DIRTY_FLUSH: by_dirty_flush}
 
 if __name__ == "__main__":
     main()

@@ -6,18 +6,16 @@ The clocks are left alone, and only launches are seen for which the program open
 import hashlib
 import os
 import re
-import signal
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lab.evidence.machine import ncu_path
-from lab.evidence.source import OWN_MODULE, child_environment
+from lab.evidence.source import OWN_MODULE
+from lab.process.child import Child, ending
 from lab.profiler.raw_page import OPTIONS
-from lab.supervisor.orphan import mark_parent
-from lab.worker.sweep_case import PATHS
+from lab.worker.faults import PATHS
 
 CLOCK_CONTROL = "none"
 TIMEOUT_SECONDS = {"chosen": 420.0, "full": 1200.0}  # by set of metrics
@@ -38,7 +36,7 @@ COMPLAINTS = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class CaptureRequest:
     """What is to be captured. `full` adds ncu's own largest set to the metrics."""
 
     name: str  # of the report, ncu/NAME.ncu-rep, and of the log and table beside it
@@ -50,7 +48,7 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Report:
+class CaptureReport:
     """The table of one capture, or why there is none: one of record.BLOCKERS, and the reason in words."""
 
     table: str = ""
@@ -64,52 +62,52 @@ class Report:
 class _Run:
     """How a run of ncu went: all that it said, and a blocker where it did not end well."""
 
-    told: str
+    output: str
     blocker: str = ""
     problem: str = ""
 
 
-def capture(request: Request, directory: Path, device: str) -> Report:
+def capture(request: CaptureRequest, directory: Path, device: str) -> CaptureReport:
     """Run the program under ncu, keep the report in the run's directory, and read its table."""
     if device != "cuda":
-        return Report(blocker="no-gpu", reason="counters are a GPU's, and this run measures the CPU")
+        return CaptureReport(blocker="no-gpu", reason="counters are a GPU's, and this run measures the CPU")
     if not (ncu := ncu_path()):
         reason = "ncu is not installed: install NVIDIA Nsight Compute and put ncu on the PATH"
-        return Report(blocker="not-installed", reason=reason)
+        return CaptureReport(blocker="not-installed", reason=reason)
     try:
         return _captured(ncu, request, directory / "ncu")
     except OSError as problem:  # such as a disk that is full
-        return Report(blocker="crash", reason=f"the report could not be kept: {problem.strerror}")
+        return CaptureReport(blocker="crash", reason=f"the report could not be kept: {problem.strerror}")
 
 
-def _captured(ncu: str, request: Request, folder: Path) -> Report:
+def _captured(ncu: str, request: CaptureRequest, folder: Path) -> CaptureReport:
     folder.mkdir(exist_ok=True)
     path = folder / f"{request.name}.ncu-rep"
     run = _capture_what_is_known(ncu, request, path)
     if run.blocker or not path.is_file():
         return _diagnosis(run)
     with path.open("rb") as file:
-        report = Report(sha256=hashlib.file_digest(file, "sha256").hexdigest(), size_bytes=path.stat().st_size)
+        report = CaptureReport(sha256=hashlib.file_digest(file, "sha256").hexdigest(), size_bytes=path.stat().st_size)
     read = _run([ncu, "--import", str(path), *OPTIONS], folder / f"{request.name}.csv", READING_SECONDS)
     if read.blocker:
         return replace(report, blocker=read.blocker, reason=f"the report could not be read back: {read.problem}")
-    return replace(report, table=read.told)
+    return replace(report, table=read.output)
 
 
-def _capture_what_is_known(ncu: str, request: Request, path: Path) -> _Run:
+def _capture_what_is_known(ncu: str, request: CaptureRequest, path: Path) -> _Run:
     """Ask again without the metrics that this ncu, or this chip, does not know: it refuses all for one of them."""
     metrics = request.metrics
     while True:
         path.unlink(missing_ok=True)  # one that was left by an earlier pass must not pass for this one's
         command = _command(ncu, replace(request, metrics=metrics), path)
         run = _run(command, path.with_suffix(".log"), TIMEOUT_SECONDS[request.metric_set], request.environment)
-        unknown = _unknown(run.told, metrics)
+        unknown = _unknown(run.output, metrics)
         if not unknown or unknown == metrics or path.is_file():
             return run
         metrics = tuple(metric for metric in metrics if metric not in unknown)
 
 
-def _command(ncu: str, request: Request, path: Path) -> list[str]:
+def _command(ncu: str, request: CaptureRequest, path: Path) -> list[str]:
     return [
         ncu, "--clock-control", CLOCK_CONTROL, "--cache-control", request.cache_control,
         "--profile-from-start", "off", "--nvtx", *(("--set", "full") if request.metric_set == "full" else ()),
@@ -118,42 +116,35 @@ def _command(ncu: str, request: Request, path: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def _unknown(told: str, metrics: tuple[str, ...]) -> tuple[str, ...]:
+def _unknown(output: str, metrics: tuple[str, ...]) -> tuple[str, ...]:
     """ncu names a metric as it was asked for, or as a pattern with the metric's name in it."""
-    complaints = [line for line in told.splitlines() if "Failed to find metric" in line]
+    complaints = [line for line in output.splitlines() if "Failed to find metric" in line]
     return tuple(metric for metric in metrics if any(metric.partition(".")[0] in line for line in complaints))
 
 
 def _run(command: list[str], log: Path, timeout_seconds: float, environment: Mapping[str, str] = {}) -> _Run:
-    """The whole process group ends with the call, and with this process."""
+    """Run a command; it and all that it starts are ended with this call, or with this process."""
     with log.open("w+", errors="replace") as output:
-        process = subprocess.Popen(
-            [sys.executable, *OWN_MODULE, "lab.supervisor.orphan", *command],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            env={**child_environment(), **environment, **mark_parent()},
-        )
+        child = Child("lab.process.parent_death", command, output, environment=environment)
         blocker = problem = ""
         try:
-            if code := process.wait(timeout_seconds):
-                blocker, problem = "crash", f"ncu ended with code {code}"
-        except subprocess.TimeoutExpired:
-            blocker, problem = "time-out", f"time-out after {timeout_seconds:.0f} s"
+            child.order("")
+            status = child.exit_status(timeout_seconds)
+            if status is None:
+                blocker, problem = "time-out", f"time-out after {timeout_seconds:.0f} s"
+            elif status.si_code != os.CLD_EXITED or status.si_status:
+                blocker, problem = "crash", f"ncu {ending(status)}"
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            child.end(grace_seconds=0.0)
         output.seek(0)
         return _Run(output.read(), blocker, problem)
 
 
-def _diagnosis(run: _Run) -> Report:
-    """Why there is no report. What ncu complains of says more than how it ended."""
+def _diagnosis(run: _Run) -> CaptureReport:
+    """Why there is no report: by ncu's own complaints where it made some, else by how it ended."""
     for pattern, blocker, reason in COMPLAINTS:
-        if re.search(pattern, run.told):
-            return Report(blocker=blocker, reason=reason)
-    complaints = [PATHS.sub("(path)", line.strip()) for line in run.told.splitlines() if "==ERROR==" in line]
+        if re.search(pattern, run.output):
+            return CaptureReport(blocker=blocker, reason=reason)
+    complaints = [PATHS.sub("(path)", line.strip()) for line in run.output.splitlines() if "==ERROR==" in line]
     reason = "; ".join([run.problem or "ncu wrote no report", *complaints[:2]])
-    return Report(blocker=run.blocker or "empty", reason=reason[:400])
+    return CaptureReport(blocker=run.blocker or "empty", reason=reason[:400])

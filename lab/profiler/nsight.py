@@ -1,4 +1,4 @@
-"""Nsight Compute, after timing: counters explain, they never time. Every cell gets a record, blocked or not.
+"""Nsight Compute's counters, taken after timing. Every cell gets a record: its counters, or why it has none.
 
 Reports stay in the run's directory: they hold the machine code of whole libraries, 54 MB and 114 MB in two that were
 looked at, so evidence carries the counters of every launch and the report's digest.
@@ -13,7 +13,7 @@ from lab.definition.plan import Plan, PlannedCase, PlannedExperiment, PlannedPro
 from lab.evidence.machine import ncu_version
 from lab.evidence.record import Cell, Compiled, Counters, FlushCheck, Kernel
 from lab.profiler.flushed import FLUSHED, FOOTPRINT_BYTES, WARM
-from lab.profiler.ncu import CLOCK_CONTROL, Report, Request, capture
+from lab.profiler.ncu import CLOCK_CONTROL, CaptureReport, CaptureRequest, capture
 from lab.profiler.profiled import range_name
 from lab.profiler.raw_page import CHOSEN_METRICS, READ_BYTES, Range, read_kernels, read_launches
 from lab.profiler.wrong_kernel import wrong_kernel
@@ -34,7 +34,7 @@ class _Pass:
     compiled: Mapping[Range, list[Compiled]]
 
     def blocked(self, experiment: PlannedExperiment, case: PlannedCase, profile: PlannedProfile) -> tuple[str, str]:
-        """(blocker, reason) of a cell without counters; nothing twice where it has them."""
+        """(blocker, reason) of a cell without counters; two empty texts where it has them."""
         cell = case.name, profile.name
         if self.blocker:
             return self.blocker, self.reason
@@ -43,8 +43,8 @@ class _Pass:
         kernels = self.launches.get(cell, ())
         if not kernels:
             return "empty", NO_KERNEL
-        found = wrong_kernel(experiment, case, profile, kernels, self.compiled)
-        return ("wrong-kernel", f"wrong kernel: {found}") if found else ("", "")
+        difference = wrong_kernel(experiment, case, profile, kernels, self.compiled)
+        return ("wrong-kernel", f"wrong kernel: {difference}") if difference else ("", "")
 
 
 def profile_experiment(
@@ -64,20 +64,20 @@ def profile_experiment(
     crashed = {(cell.case, cell.profile): cell.reason for cell in history if cell.outcome == "crashed"}
     failures = directory / "ncu" / f"{experiment.name}.failures.jsonl"
     program = ("lab.profiler.profiled", str(directory), experiment.name, str(failures))
-    request = Request(
+    request = CaptureRequest(
         name=experiment.name, program=(*program, *(range_name(*cell) for cell in crashed)), metrics=CHOSEN_METRICS,
         metric_set=plan.metric_set, cache_control=EMPTIED, environment=environment,
     )  # fmt: skip
     report = capture(request, directory, plan.device)
-    found, ncu = _read(report, failures, crashed, history), ncu_version()
+    captured, ncu = _read(report, failures, crashed, history), ncu_version()
     for case, profile in experiment.cells():
         if plan.device not in profile.devices:
             continue
-        blocker, reason = found.blocked(experiment, case, profile)
+        blocker, reason = captured.blocked(experiment, case, profile)
         yield Counters(
             experiment=experiment.name, case=case.name, profile=profile.name,
             outcome="blocked" if blocker else "measured", reason=reason, blocker=blocker,
-            kernels=() if blocker else found.launches[case.name, profile.name],
+            kernels=() if blocker else captured.launches[case.name, profile.name],
             ncu=ncu, report_sha256=report.sha256, report_bytes=report.size_bytes,
             cache_control=EMPTIED, clock_control=CLOCK_CONTROL, metric_set=plan.metric_set,
         )  # fmt: skip
@@ -86,28 +86,30 @@ def profile_experiment(
 def check_flush(directory: Path, device: str) -> FlushCheck:
     """Let the profiler say what a read costs after the lab's flush, and what it costs at once again."""
     # The profiler must not flush by itself here, and one metric needs no replay, which would warm the cache.
-    request = Request(
+    request = CaptureRequest(
         name="flush", program=("lab.profiler.flushed",), metrics=(READ_BYTES,), metric_set="chosen",
         cache_control=LEFT_ALONE,
     )  # fmt: skip
     report = capture(request, directory, device)
-    found: dict[str, float | None] = {}
+    bytes_by_range: dict[str, float | None] = {}
     reason = report.reason
     try:
         for launch in read_launches(report.table):
             bytes_read = launch.number(READ_BYTES)
-            found[launch.range[1]] = None if bytes_read is None else (found.get(launch.range[1]) or 0.0) + bytes_read
+            bytes_by_range[launch.range[1]] = (
+                None if bytes_read is None else (bytes_by_range.get(launch.range[1]) or 0.0) + bytes_read
+            )
     except ValueError as changed:
-        found, reason = {}, CHANGED.format(changed)
-    if not reason and not {FLUSHED, WARM} <= found.keys():
+        bytes_by_range, reason = {}, CHANGED.format(changed)
+    if not reason and not {FLUSHED, WARM} <= bytes_by_range.keys():
         reason = "ncu saw no kernel in the ranges"
     return FlushCheck(
-        footprint_bytes=FOOTPRINT_BYTES, flushed_read_bytes=found.get(FLUSHED), warm_read_bytes=found.get(WARM),
-        reason=reason,
+        footprint_bytes=FOOTPRINT_BYTES, flushed_read_bytes=bytes_by_range.get(FLUSHED),
+        warm_read_bytes=bytes_by_range.get(WARM), reason=reason,
     )  # fmt: skip
 
 
-def _read(report: Report, failures: Path, crashed: Mapping[Range, str], history: Iterable[Cell]) -> _Pass:
+def _read(report: CaptureReport, failures: Path, crashed: Mapping[Range, str], history: Iterable[Cell]) -> _Pass:
     launches: Mapping[Range, tuple[Kernel, ...]] = {}
     blocker, reason = report.blocker, report.reason
     failed = {
@@ -118,16 +120,19 @@ def _read(report: Report, failures: Path, crashed: Mapping[Range, str], history:
             launches = read_kernels(report.table)
         except ValueError as changed:
             blocker, reason = "changed-units", CHANGED.format(changed)
-        failed |= {cell: ("empty", why) for cell, why in _told(failures)}
+        failed |= {cell: ("empty", why) for cell, why in _failures(failures)}
     compiled: dict[Range, list[Compiled]] = {}
     for cell in history:
         compiled.setdefault((cell.case, cell.profile), []).extend(cell.compiled)
     return _Pass(launches=launches, blocker=blocker, reason=reason, failed=failed, compiled=compiled)
 
 
-def _told(failures: Path) -> Iterator[tuple[Range, str]]:
+def _failures(failures: Path) -> Iterator[tuple[Range, str]]:
     """What the program wrote that ncu ran: the cells whose call it could not show, and why."""
     if failures.is_file():
-        for line in failures.read_text(encoding="utf-8").splitlines():
-            case, profile, reason = json.loads(line)
+        for line in failures.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                case, profile, reason = map(str, json.loads(line))
+            except (ValueError, TypeError, RecursionError):  # cut off, where the program was killed as it wrote
+                continue
             yield (case, profile), reason

@@ -1,4 +1,4 @@
-"""NVIDIA's nvbench through its Python package: isolated ("cold") GPU times, an instrument not of our making.
+"""NVIDIA's nvbench through its Python package: isolated ("cold") GPU times, measured by an independent instrument.
 
 It runs all its benchmarks in one go, once a process, and tells their times in a JSON file at the end.
 """
@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from lab.worker.sweep_case import fault
+from lab.worker.faults import fault
 
 MEDIAN = "nv/cold/time/gpu/median"
 FEWEST_SAMPLES = 100

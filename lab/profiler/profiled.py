@@ -17,9 +17,9 @@ from lab.definition.experiment import Case, Profile
 from lab.definition.plan import load_plan
 from lab.profiler.raw_page import RANGE_SEPARATOR
 from lab.worker.device import profiled_range, release_memory
+from lab.worker.faults import fault, skip_reason
 from lab.worker.guard import Guard
-from lab.worker.sweep_case import fault, skip_reason
-from lab.worker.watched import make_guard
+from lab.worker.guarded_names import make_guard
 
 SEED = 1
 CALLS_BEFORE = 3
@@ -46,7 +46,7 @@ def range_name(case: str, profile: str) -> str:
 
 
 def show(case: Case, profiles: Collection[Profile], device: str, guard: Guard) -> Iterator[tuple[str, str]]:
-    """Call each profile in its range; (profile, why not) of those that could not be, each at its own cost only."""
+    """Call each profile in its range. Yields (profile, reason) of those that fail; the others are still called."""
     release_memory()  # ncu saves and restores all that this process holds, for every launch
     try:
         inputs = case.operator.inputs(case.shape, getattr(torch, case.dtype), device, SEED)

@@ -9,29 +9,17 @@ shares, and bytes and nanoseconds come whole.
 
 import csv
 import io
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lab.evidence.record import Kernel
+from lab.quantities import COUNTERS
 
 OPTIONS = ("--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "function")
-READ_BYTES = "dram__bytes_read.sum"
-COUNTERS = {
-    "duration_seconds": "gpu__time_duration.sum",
-    "dram_read_bytes": READ_BYTES,
-    "dram_written_bytes": "dram__bytes_write.sum",
-    "dram_percent": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
-    "occupancy_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
-    "theoretical_occupancy_percent": "sm__maximum_warps_per_active_cycle_pct",
-    "registers_per_thread": "launch__registers_per_thread",
-    "shared_bytes_per_block": "launch__shared_mem_per_block",
-    "l2_hit_percent": "lts__t_sector_hit_rate.pct",
-    "sm_percent": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-    "tensor_percent": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
-    "sm_hertz": "sm__cycles_elapsed.avg.per_second",
-}
+READ_BYTES = COUNTERS["dram_read_bytes"].ncu
 LIMITS = {
     limit: f"launch__occupancy_limit_{limit}" for limit in ("blocks", "registers", "shared_mem", "warps", "barriers")
 }
@@ -40,7 +28,7 @@ STALLS = "regex:smsp__average_warps_issue_stalled_.*_per_issue_active"
 STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
 NO_STALL = "selected"  # the warp that issues
 # 49 launches of 20 cells took 39 s on an H100, compilation included, in the 16 passes that these and a few more need.
-CHOSEN_METRICS = (*COUNTERS.values(), *LIMITS.values(), STALLS)
+CHOSEN_METRICS = (*(counter.ncu for counter in COUNTERS.values()), *LIMITS.values(), STALLS)
 RANGE_SEPARATOR = "|"  # between the parts of a range's name
 LAUNCH_COLUMNS = ("Kernel Name", "Grid Size", "Block Size")
 # ncu's base units, brought to SI. An unknown unit is an error, not a guess.
@@ -52,7 +40,7 @@ Range = tuple[str, str]  # of a cell: its case and profile
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class ProfiledLaunch:
     """A row of the table."""
 
     range: Range
@@ -66,6 +54,8 @@ class Launch:
         if not NUMBER.fullmatch(self.texts[metric]):
             return None
         value = float(self.texts[metric].replace(",", ""))
+        if not math.isfinite(value):  # '1e999'
+            return None
         if (unit := self.units[metric]) not in UNITS:
             raise ValueError(f"{metric} has unit {unit!r}; known are {sorted(UNITS)}")
         return value * UNITS[unit]
@@ -77,17 +67,20 @@ class Launch:
 
 def read_kernels(table: str) -> dict[Range, tuple[Kernel, ...]]:
     """The launches of each cell, in their order; ValueError where the table's form or units are not the known ones."""
-    found: dict[Range, tuple[Kernel, ...]] = {}
+    kernels: dict[Range, tuple[Kernel, ...]] = {}
     for launch in read_launches(table):
-        found[launch.range] = (*found.get(launch.range, ()), _kernel(launch))
-    return found
+        kernels[launch.range] = (*kernels.get(launch.range, ()), _kernel(launch))
+    return kernels
 
 
-def read_launches(table: str) -> Iterator[Launch]:
+def read_launches(table: str) -> Iterator[ProfiledLaunch]:
     """Each launch in one of the lab's ranges; ValueError where the form is another."""
     # Not `splitlines`, which would also cut a kernel's name where it holds a separator of another kind.
     lines = [line for line in table.split("\n") if line.startswith('"')]
-    rows = list(csv.DictReader(io.StringIO("\n".join(lines))))
+    try:
+        rows = list(csv.DictReader(io.StringIO("\n".join(lines))))
+    except csv.Error as problem:
+        raise ValueError(f"the table cannot be read: {problem}") from None
     if not rows:
         return
     units, launches = rows[0], rows[1:]
@@ -97,12 +90,12 @@ def read_launches(table: str) -> Iterator[Launch]:
         raise ValueError("a row has not as many fields as the header")
     for row in launches:
         if place := _range_of(text for column, text in row.items() if "Push/Pop_Range" in column):
-            yield Launch(place, row, units)
+            yield ProfiledLaunch(place, row, units)
 
 
-def _kernel(launch: Launch) -> Kernel:
-    values: dict[str, Any] = {field: launch.number(metric) for field, metric in COUNTERS.items()}
-    stalls = {found[1]: metric for metric in launch.texts if (found := STALL.fullmatch(metric))}
+def _kernel(launch: ProfiledLaunch) -> Kernel:
+    values: dict[str, Any] = {name: launch.number(counter.ncu) for name, counter in COUNTERS.items()}
+    stalls = {match[1]: metric for metric in launch.texts if (match := STALL.fullmatch(metric))}
     stalls.pop(NO_STALL, None)
     name, grid, block = (launch.texts[column] for column in LAUNCH_COLUMNS)
     return Kernel(
@@ -114,6 +107,6 @@ def _kernel(launch: Launch) -> Kernel:
 def _range_of(values: Iterable[str]) -> Range | None:
     """The (case, profile) that the launch's NVTX range names; ncu has a column for each thread's ranges."""
     for value in values:
-        if found := re.search(r"([a-z0-9-]+)" + re.escape(RANGE_SEPARATOR) + r"([a-z0-9-]+)", value):
-            return found[1], found[2]
+        if match := re.search(r"([a-z0-9-]+)" + re.escape(RANGE_SEPARATOR) + r"([a-z0-9-]+)", value):
+            return match[1], match[2]
     return None

@@ -6,12 +6,8 @@ silent costs the reading it was at; another process takes the rest.
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +16,8 @@ from lab.definition.plan import Plan, PlannedExperiment
 from lab.errors import RunError
 from lab.evidence.codec import from_data
 from lab.evidence.record import Reading
-from lab.evidence.source import OWN_MODULE, child_environment
-from lab.supervisor.channel import Garbled, Reader
-from lab.supervisor.orphan import mark_parent
-from lab.supervisor.process import SIGNALS, TERM_SECONDS
+from lab.process.channel import Garbled, Reader
+from lab.process.child import Child, ending
 
 DO_BENCH = "triton do_bench"
 DIRTY_FLUSH = "lab, dirty flush"
@@ -46,7 +40,7 @@ def read_instruments(
     waiting: list[Item],
     environment: Mapping[str, str] = {},
 ) -> Iterator[Reading]:
-    """Each of these readings once: its time, or why there is none. environment: as in lab.profiler.ncu.Request."""
+    """Each of these readings once: its time, or why there is none. `environment` is as in ncu.CaptureRequest."""
     if plan.device != "cuda":
         for item in waiting:
             yield _silent(experiment, item, "needs a CUDA GPU, and this run measures the CPU")
@@ -79,32 +73,30 @@ class Attempt:
 
     def readings(self) -> Iterator[Reading]:
         """What the process delivers, until it is done, dies or falls silent; then `ended` says which."""
-        with self._process() as (process, reader):
+        with self._process() as (child, reader):
             try:
-                for frame in Reader(reader).frames(DEADLINE_SECONDS, ended=lambda: process.poll() is not None):
+                for frame in Reader(reader).frames(DEADLINE_SECONDS, ended=lambda: child.exit_status() is not None):
                     if reading := self._taken(frame):
                         yield reading
-                ended = _ending(process.wait(EXIT_SECONDS))
+                ended = _ending(child.exit_status(EXIT_SECONDS))
             except (TimeoutError, Garbled) as problem:
                 ended = str(problem)
-            except subprocess.TimeoutExpired:
-                ended = "closed its channel and stayed"
         self.ended = f"the process {ended}; see logs/{self._log.name}"
 
     def _taken(self, frame: Any) -> Reading | None:
         """The reading in a frame, or none where it announces one; Garbled where nothing such was asked for."""
-        told = _decoded(frame)
-        item = told.case, told.profile, told.instrument
-        if told.experiment != self.experiment.name or item not in self.asked or item in self.delivered:
-            raise Garbled("told of a reading that it was not asked for")
-        if isinstance(told, Reading):
+        message = _decoded(frame)
+        item = message.case, message.profile, message.instrument
+        if message.experiment != self.experiment.name or item not in self.asked or item in self.delivered:
+            raise Garbled("sent a reading that it was not asked for")
+        if isinstance(message, Reading):
             self.delivered.add(item)
-            return told
+            return message
         self.at = item
         return None
 
     def lost(self) -> list[Item]:
-        """What the end of the process is laid to: the reading it was at, else all that it still owed."""
+        """The readings blamed for the end of the process: the one it announced last, else all that were left."""
         owed = [item for item in self.asked if item not in self.delivered]
         return [self.at] if self.at in owed else [] if self.delivered else owed
 
@@ -117,24 +109,22 @@ class Attempt:
         return self.directory / "logs" / f"instruments-{self.experiment.name}.log"
 
     @contextmanager
-    def _process(self) -> Iterator[tuple[subprocess.Popen[Any], int]]:
-        """The process, asked, and the end of its pipe; its whole group ends with the block."""
+    def _process(self) -> Iterator[tuple[Child, int]]:
+        """The process, with its order, and the end of its pipe; it and all that it started end with the block."""
         self._log.parent.mkdir(exist_ok=True)
         reader, writer = os.pipe()
-        arguments = ["lab.profiler.instruments", str(self.directory), self.experiment.name, str(writer)]
+        arguments = [str(self.directory), self.experiment.name, str(writer)]
         with self._log.open("a") as output:
-            process = subprocess.Popen(
-                [sys.executable, *OWN_MODULE, *arguments],
-                stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[writer], start_new_session=True,
-                env={**child_environment(), **self.environment, **mark_parent()},
-            )  # fmt: skip
+            child = Child(
+                "lab.profiler.instruments", arguments, output, environment=self.environment, descriptors=[writer]
+            )
         os.close(writer)
         try:
-            _ask(process, self.asked)
-            yield process, reader
+            child.order(json.dumps(self.asked))
+            yield child, reader
         finally:
             os.close(reader)
-            _end(process)
+            child.end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,31 +143,15 @@ def _decoded(frame: Any) -> Reading | _Announced:
             return _Announced(*(str(part) for part in frame["content"]))
         return from_data(Reading, frame["content"])
     except (RunError, LookupError, TypeError) as problem:
-        raise Garbled(f"sent a frame that is none of ours: {problem}") from None
+        raise Garbled(f"sent an invalid frame: {problem}") from None
 
 
-def _ask(process: subprocess.Popen[Any], asked: list[Item]) -> None:
-    # One that died at once says how with its exit code.
-    with suppress(BrokenPipeError), process.stdin as orders:  # type: ignore[union-attr]
-        orders.write(json.dumps(asked).encode())
-
-
-def _end(process: subprocess.Popen[Any]) -> None:
-    """Ask the process and all that it started to end, then make them."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
-        # Not waited for: an ended leader keeps the group's number from being given to another.
-        give_up = time.monotonic() + TERM_SECONDS
-        while not os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) and time.monotonic() < give_up:
-            time.sleep(0.01)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _ending(code: int) -> str:
-    if code < 0:
-        return f"was killed by {SIGNALS.get(-code, f'signal {-code}')}"
-    return f"ended with code {code}" if code else "ended without this reading"
+def _ending(status: os.waitid_result | None) -> str:
+    if status is None:
+        return "closed its channel and stayed"
+    if status.si_code == os.CLD_EXITED and status.si_status == 0:
+        return "ended without this reading"
+    return ending(status)
 
 
 def _silent(experiment: PlannedExperiment, item: Item, reason: str) -> Reading:

@@ -1,6 +1,6 @@
 """Are the captured kernels those of the profile that was timed? Pure.
 
-Asked only what an honest profile passes, whatever its compiler calls its kernels. A launch is compared with what Triton
+An honest profile passes the checks whatever its compiler calls its kernels. A launch is compared with what Triton
 compiled by its registers and its threads, which ncu tells exactly; shared memory is left out, because ncu adds what
 the driver reserves, and that differs between GPUs.
 """
@@ -45,7 +45,7 @@ def _otherwise_compiled(own: str, kernels: Sequence[Kernel], made: Sequence[Comp
         if each.name in one_of(own)
     }
     seen = {(kernel.registers_per_thread, _threads(kernel)) for kernel in kernels if kernel.name in one_of(own)}
-    if not timed or timed & seen or any(None in told for told in seen):
+    if not timed or timed & seen or any(None in launch for launch in seen):
         return ""
     name = next(kernel.name for kernel in kernels if kernel.name in one_of(own))
     return f"{name} was timed with {_in_words(timed)}, and captured with {_in_words(seen)}"
@@ -58,7 +58,7 @@ def _of_another(
     compiled: Compilations,
     made: Sequence[Compiled],
 ) -> str:
-    """A profile without a kernel of its own that launches the very code of one that has: the two are one profile."""
+    """Why a profile that names no kernel is refused: it launches exactly the code of a profile that names one."""
     seen = {kernel.name for kernel in kernels}
     code = {(each.name, each.code_sha256) for each in made if each.name in seen and each.code_sha256}
     for rival in experiment.profiles_of(case):
@@ -76,5 +76,5 @@ def _threads(kernel: Kernel) -> int | None:
 
 
 def _in_words(launches: set[tuple[int, int]] | set[tuple[float | None, int | None]]) -> str:
-    told = sorted((registers or 0, threads or 0) for registers, threads in launches)
-    return " or ".join(f"{registers:.0f} registers and {threads} threads a block" for registers, threads in told)
+    pairs = sorted((registers or 0, threads or 0) for registers, threads in launches)
+    return " or ".join(f"{registers:.0f} registers and {threads} threads a block" for registers, threads in pairs)

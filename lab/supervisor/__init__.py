@@ -1,1 +1,1 @@
-"""The course of a run: fresh processes, one after another; whatever dies, what was measured stays."""
+"""Runs the sweeps of a plan, each in a fresh process. What was measured survives a crash."""

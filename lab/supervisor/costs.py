@@ -1,4 +1,4 @@
-"""Where the time of a run went, as a small table for whoever waited for it."""
+"""Where the time of a run went, as a small table by stage."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

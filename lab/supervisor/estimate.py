@@ -1,12 +1,12 @@
-"""How long a run still takes, from what similar cells have cost. Pure: whoever asks says what the time is."""
+"""How long a run still takes, from what similar cells have cost. Pure: the caller passes the time."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from lab.supervisor.ledger import Key
+from lab.supervisor.run_state import Key
 
-# Of a check's cost in sweep 0 that is left in a later one, until one has told: edge inputs are asked once, and what is
-# compiled is found again, unless every sweep has a fresh cache.
+# The share of a check's cost in sweep 0 that a later sweep has, until one was measured: edge inputs are checked once,
+# and compiled code is reused unless every sweep has a fresh cache.
 LATER_CHECK_SHARE = 0.15
 FRESH_CHECK_SHARE = 0.6
 EXPECTED_CELLS = 20
@@ -48,7 +48,7 @@ class Estimate:
         self.ahead |= set(planned)
 
     def skip(self, sweep: int, key: Key) -> None:
-        """It was not run, and will not be: it says nothing of how long the others take."""
+        """Leave out a cell that is not run: it says nothing of how long the others take."""
         self.ahead.discard((sweep, key))
         self.idle.add(key)
 
@@ -106,12 +106,12 @@ class CaseClock:
         """The records of these profiles have come: (seconds checking, seconds timing) of each, the latter shared."""
         self._close(now)
         timed = self._time_seconds / max(1, len(profiles))
-        found = {name: (self._check_seconds.get(name, 0.0), timed) for name in profiles}
+        seconds = {name: (self._check_seconds.get(name, 0.0), timed) for name in profiles}
         self._check_seconds, self._time_seconds = {}, 0.0
-        return found
+        return seconds
 
     def _close(self, now: float) -> None:
-        """What passed since the last announcement belongs to what was announced."""
+        """Add the time since the last announcement to the stage that it announced."""
         if self._at:
             profile, stage = self._at
             if stage in ("time", "verify"):

@@ -1,4 +1,4 @@
-"""One process at a time: in a run directory, and on a GPU. A lock goes with its process, however that ends."""
+"""Locks of a run directory and of a GPU. The system releases a lock when its process ends."""
 
 import fcntl
 import hashlib
@@ -69,4 +69,4 @@ def _open_shared(path: Path) -> int:
                 os.umask(mask)
         except OSError as refusal:
             raise RunError(f"{path}: the GPU's lock cannot be opened: {refusal.strerror}") from None
-    raise RunError(f"{path}: the GPU's lock comes and goes; nothing but the lab should touch it")
+    raise RunError(f"{path}: the GPU's lock file was removed repeatedly; nothing but the lab should touch it")

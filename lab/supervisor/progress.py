@@ -1,4 +1,4 @@
-"""What a waiting person sees: a live bar on a terminal, plain lines in a pipe."""
+"""The progress of a run: a live bar on a terminal, plain lines in a pipe."""
 
 import sys
 import time
@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from lab.evidence.record import Cell
 from lab.supervisor.estimate import CaseClock, Estimate
-from lab.supervisor.ledger import Key, key_of
+from lab.supervisor.run_state import Key, key_of
 
 STAGES = {
     "load": "loading",
@@ -105,5 +105,5 @@ def _was_run(cell: Cell) -> bool:
 
 
 def in_words(seconds: float) -> str:
-    """'42 s' or '3 min': as much as an estimate is worth."""
+    """'42 s' or '3 min': an estimate is no more exact."""
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -16,12 +16,12 @@ def crash_reason(ended: str, stage: str, fault: str, log: str) -> str:
 
 
 def is_crash(cell: Cell) -> bool:
-    """Whether a process died of this cell; one that was not run because of others is none."""
+    """Whether this cell crashed its process; a cell that was not run because of earlier crashes did not."""
     return cell.outcome == "crashed" and bool(cell.stage)
 
 
 def quarantined(cells: Iterable[Cell], experiment: str, profile: str, allowed: int) -> str:
-    """Why a profile of an experiment is not run again, or nothing. `allowed` crashes are enough; 0 is never."""
+    """Why a profile is not run again, or nothing. It takes `allowed` crashes; 0 turns quarantine off."""
     crashes = [cell for cell in cells if (cell.experiment, cell.profile) == (experiment, profile) and is_crash(cell)]
     if fatal := next((cell for cell in crashes if cell.stage == LOAD), None):
         # Every worker loads every profile, so none could measure the others.

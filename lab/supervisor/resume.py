@@ -10,64 +10,54 @@ from lab.errors import RunError
 from lab.evidence import journal
 from lab.evidence.codec import SCHEMA, to_data
 from lab.evidence.moment import now
-from lab.evidence.record import Machine, Record, RunFinish, RunStart
+from lab.evidence.record import Machine, Record, RunFinish, RunStart, unlike
 from lab.evidence.source import head, source_digest
-from lab.supervisor.ledger import Ledger
+from lab.supervisor.run_state import RunState
 
-# What must not change between the sweeps of one run.
-SAME_MACHINE = (
-    "device", "gpu", "gpu_id", "driver", "cuda", "torch", "triton", "liger", "quack", "python", "cpu", "cpu_count",
-    "power_limit_watts", "ecc", "mig", "persistence", "environment",
-)  # fmt: skip
 # What only a measuring process can tell: torch gives the first two, and sets variables of its own.
 TOLD_BY_WORKERS = ("gpu", "cuda", "environment")
 
 
-def open_run(plan: Plan, directory: Path) -> Ledger:
+def open_run(plan: Plan, directory: Path) -> RunState:
     """What is on record in `directory`, at least the run's start. RunError where it may not be continued."""
     path = directory / journal.NAME
     journal.drop_torn_end(path)
-    held = journal.read(path)
-    if held.damages:
-        bad = held.damages[0]
+    contents = journal.read(path)
+    if contents.damages:
+        bad = contents.damages[0]
         raise RunError(f"{path}: line {bad.line_number}: {bad.reason}. Use another run id, or restore the file")
-    if not held.records:
+    if not contents.records:
         return _begin(plan, directory)
-    if any(isinstance(record, RunFinish) for record in held.records):
+    if any(isinstance(record, RunFinish) for record in contents.records):
         raise RunError(
             f"run {plan.run_id!r} is finished and will not be overwritten: choose another --run-id, "
             f"or look at it in {directory}"
         )
-    _refuse_changes(plan, load_plan(directory), held.records[0], directory)
-    return Ledger(directory, held.records)
+    _refuse_changes(plan, load_plan(directory), contents.records[0], directory)
+    return RunState(directory, contents.records)
 
 
-def refuse_other_machine(ledger: Ledger, machine: Machine, untold: Collection[str] = ()) -> None:
+def refuse_other_machine(state: RunState, machine: Machine, untold: Collection[str] = ()) -> None:
     """RunError where this is not the machine that the run began on, as far as all but the `untold` facts show."""
-    began = ledger.machine
-    changes = [
-        f"{name} was {getattr(began, name)!r}, is {getattr(machine, name)!r}"
-        for name in SAME_MACHINE
-        if began and name not in untold and getattr(began, name) != getattr(machine, name)
-    ]
+    changes = unlike(state.machine, machine, untold) if state.machine else []
     if changes:
         raise RunError(
-            f"{ledger.directory}: this is not the machine that the run began on: {'; '.join(changes)}. "
+            f"{state.directory}: this is not the machine that the run began on: {'; '.join(changes)}. "
             "Use another run id"
         )
 
 
-def _begin(plan: Plan, directory: Path) -> Ledger:
+def _begin(plan: Plan, directory: Path) -> RunState:
     save_plan(plan, directory)
     commit, dirty = head()
-    ledger = Ledger(directory, ())
-    ledger.keep(
+    state = RunState(directory, ())
+    state.keep(
         RunStart(
             schema=SCHEMA, run_id=plan.run_id, plan_digest=plan.digest, source_digest=source_digest(),
             commit=commit, dirty=dirty, started_utc=now(),
         )
     )  # fmt: skip
-    return ledger
+    return state
 
 
 def _refuse_changes(plan: Plan, old: Plan, start: Record, directory: Path) -> None:
@@ -84,7 +74,8 @@ def _refuse_changes(plan: Plan, old: Plan, start: Record, directory: Path) -> No
         changed.append("the source in lab/ or experiments/")
     if changed:
         raise RunError(
-            f"{directory}: this unfinished run was registered otherwise; changed: {', '.join(changed[:5])}. "
+            f"{directory}: the plan differs from the one that this unfinished run began with; changed: "
+            f"{', '.join(changed[:5])}. "
             "Use the same options and code to resume it, or another run id"
         )
 

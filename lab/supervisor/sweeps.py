@@ -5,16 +5,16 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from lab.definition.plan import Plan
-from lab.supervisor.ahead import Ahead
 from lab.supervisor.caches import Caches
-from lab.supervisor.crew import Crew
 from lab.supervisor.estimate import Estimate
-from lab.supervisor.ledger import Key, Ledger, key_of
-from lab.supervisor.more import all_cells, drawn_anew, wanted_beyond
+from lab.supervisor.extra_sweeps import all_cells, drawn_anew, wanted_beyond
+from lab.supervisor.precompilation import Precompilation
 from lab.supervisor.progress import RunProgress
 from lab.supervisor.quarantine import is_crash, not_loadable
+from lab.supervisor.run_state import Key, RunState, key_of
 from lab.supervisor.sweep import Sweep
 from lab.supervisor.watch import Watcher
+from lab.supervisor.worker_pool import WorkerPool
 
 # On a CPU that others use too, threads wait for one another longer than they work.
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name not in os.environ}
@@ -22,38 +22,38 @@ COUNTERS_SECONDS = 1.5  # of a cell, by Nsight Compute: what is expected until t
 
 
 def measure_sweeps(
-    plan: Plan, ledger: Ledger, watcher: Watcher, caches: Caches | None, say: Callable[[str], None]
+    plan: Plan, state: RunState, watcher: Watcher, caches: Caches | None, say: Callable[[str], None]
 ) -> float:
     """Measure what is lacking. Seconds that compiling ahead took."""
     protocol, every, drawn = plan.protocol, all_cells(plan), drawn_anew(plan)
     beyond = range(protocol.sweeps, protocol.most_sweeps)
     known = dict.fromkeys(range(protocol.sweeps), every) | {sweep: drawn for sweep in beyond if drawn}
-    lacking = {(sweep, key) for sweep, wanted in known.items() for key in ledger.lacking(sweep, wanted)}
-    if ledger.cells:
+    lacking = {(sweep, key) for sweep, wanted in known.items() for key in state.lacking(sweep, wanted)}
+    if state.cells:
         count = sum(map(len, known.values()))
         say(f"resuming: {count - len(lacking)} of {count} cells are measured")
     with (
-        RunProgress(_estimate(plan, lacking), len(ledger.cells), len(known)) as progress,
-        _compiling_ahead(plan, ledger, caches, {key for _, key in lacking}, progress.say) as ahead,
-        Crew(
-            ledger.directory,
+        RunProgress(_estimate(plan, lacking), len(state.cells), len(known)) as progress,
+        _compiling_ahead(plan, state, caches, {key for _, key in lacking}, progress.say) as ahead,
+        WorkerPool(
+            state.directory,
             protocol.deadline_seconds,
             progress.say,
             caches,
             ahead.finish,
             {} if plan.device == "cuda" else ONE_THREAD,
-        ) as crew,  # fmt: skip
+        ) as pool,  # fmt: skip
     ):
         foreseen = {sweep for sweep, _ in lacking}
         for number in range(max(protocol.sweeps, protocol.most_sweeps)):
-            wanted = every if number in range(protocol.sweeps) else wanted_beyond(plan, ledger.before(number), number)
+            wanted = every if number in range(protocol.sweeps) else wanted_beyond(plan, state.before(number), number)
             if not wanted:
                 break
-            if number in beyond and (again := ledger.lacking(number, wanted)):
+            if number in beyond and (again := state.lacking(number, wanted)):
                 progress.more((number, key) for key in again)
                 progress.say(f"{len({key[:2] for key in wanted})} cases are measured in another sweep")
             following = foreseen.union(beyond if number in beyond else ())
-            Sweep(plan, number, wanted, ledger, crew, watcher, progress).complete(
+            Sweep(plan, number, wanted, state, pool, watcher, progress).complete(
                 sorted(sweep for sweep in following if sweep > number)
             )
         return ahead.seconds
@@ -70,17 +70,17 @@ def not_for_this_device(plan: Plan) -> set[Key]:
 
 @contextmanager
 def _compiling_ahead(
-    plan: Plan, ledger: Ledger, caches: Caches | None, lacking: Collection[Key], say: Callable[[str], None]
-) -> Iterator[Ahead]:
+    plan: Plan, state: RunState, caches: Caches | None, lacking: Collection[Key], say: Callable[[str], None]
+) -> Iterator[Precompilation]:
     """Compiling, in processes of their own beside the workers that load. Without caches there is nothing to do."""
-    with Ahead(ledger.directory, plan.protocol.deadline_seconds, say) as ahead:
+    with Precompilation(state.directory, plan.protocol.deadline_seconds, say) as ahead:
         if caches and lacking:
-            crashed = {key_of(cell) for cell in ledger.cells.values() if is_crash(cell)}
+            crashed = {key_of(cell) for cell in state.cells.values() if is_crash(cell)}
             left_out = crashed | not_for_this_device(plan)
             cells = [key for key in all_cells(plan) if key in lacking and key not in left_out]
             recompiled = _recompiled(plan)  # first, because they take longest
             cells.sort(key=lambda key: key not in recompiled)
-            ahead.start(caches, cells, not_loadable(ledger.cells.values()))
+            ahead.start(caches, cells, not_loadable(state.cells.values()))
         yield ahead
 
 

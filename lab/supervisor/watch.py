@@ -1,7 +1,7 @@
-"""The GPU beside the worker: NVML's answers while a case is timed, folded into what each round went through.
+"""Polls NVML while a case is timed, and sums up the state of the GPU for each round.
 
 What happened between two answers cannot be placed more closely than that, so a violation that may have been in a
-round is laid to it. No time that was measured is looked at.
+round counts as in it. No time that was measured is looked at.
 """
 
 import functools
@@ -14,10 +14,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lab.evidence.nvml import Gpu, State
+from lab.evidence.nvml import Gpu, GpuState
 from lab.evidence.record import Round, Rounds, Watch, Window
 
 POLL_SECONDS = 0.02
+LATEST_POLL_SECONDS = 0.5  # after a case, for the first poll that began when it was over
 KEPT_POLLS = 30_000  # ten minutes: more than one case takes
 NO_GPU = "there is no GPU that NVML knows"
 
@@ -28,13 +29,13 @@ class Poll:
 
     begin_seconds: float
     end_seconds: float
-    state: State
+    state: GpuState
     foreign: int | None  # processes of others
     worker_seen: bool
 
 
 class Watcher:
-    """Polls the GPU in a thread. Without a GPU it knows nothing, and says so."""
+    """Polls the GPU in a thread. Without a GPU, its watches are empty and say why."""
 
     def __init__(self, gpu: Gpu | None) -> None:
         self._gpu = gpu
@@ -60,7 +61,7 @@ class Watcher:
             thread.join()
 
     def watch_of(self, timed: Rounds, sweep: int, process: str) -> Watch:
-        """What the GPU went through in the rounds of the case just timed."""
+        """The state of the GPU in each round of the case just timed."""
         windows = timed.windows
         polls = self._polls_until(windows[-1].end_seconds) if windows else []
         rounds = fold(polls, windows)
@@ -74,7 +75,7 @@ class Watcher:
     def _poll(self, gpu: Gpu, worker: int, stop: threading.Event) -> None:
         try:
             self._poll_until(stop, gpu, worker)
-        except Exception as problem:  # told by every watch from here on: nobody waits for a thread
+        except Exception as problem:  # reported in every later watch: a thread's error goes unseen
             with self._polled:
                 self._problem = f"the watch ended: {type(problem).__name__}: {problem}"[:300]
                 self._polled.notify_all()
@@ -96,7 +97,7 @@ class Watcher:
         with self._polled:
             self._polled.wait_for(
                 lambda: self._problem or (self._polls and self._polls[-1].begin_seconds >= seconds),
-                timeout=25 * POLL_SECONDS,
+                timeout=LATEST_POLL_SECONDS,
             )
             polls = list(self._polls)
             while self._polls and self._polls[0].end_seconds < seconds and len(self._polls) > 1:
@@ -105,7 +106,7 @@ class Watcher:
 
 
 def fold(polls: Sequence[Poll], windows: Sequence[Window]) -> tuple[Round, ...]:
-    """What each round went through, from the polls in it and the nearest around it."""
+    """The state of the GPU in each round, from the polls in it and the nearest before and after it."""
     # Where NVML never shows the worker, it counts processes in another namespace: all would seem foreign.
     knows_processes = any(poll.worker_seen for poll in polls)
     return tuple(_round(polls, window, knows_processes) for window in windows)
@@ -121,18 +122,18 @@ def _round(polls: Sequence[Poll], window: Window, knows_processes: bool) -> Roun
     ]  # fmt: skip
     around = [*before, *inside, *after]
     # A round shorter than the time between two polls lies between them; after the last there is nothing to know.
-    told = inside or (around if before and after else [])
-    reasons = [poll.state.reasons for poll in told if poll.state.reasons is not None]
+    polls_of_round = inside or (around if before and after else [])
+    reasons = [poll.state.reasons for poll in polls_of_round if poll.state.reasons is not None]
     return Round(
         seconds=round(window.end_seconds - window.begin_seconds, 6),
         polls=len(inside),
         reasons=functools.reduce(operator.or_, reasons) if reasons else None,
         violation_seconds=_violations(around),
         spin_hertz=window.spin_hertz,
-        sm_hertz=min((poll.state.sm_hertz for poll in told if poll.state.sm_hertz is not None), default=None),
-        power_watts=_largest([poll.state.power_watts for poll in told]),
-        temperature_celsius=_largest([poll.state.temperature_celsius for poll in told]),
-        foreign_processes=max((poll.foreign for poll in told if poll.foreign is not None), default=None)
+        sm_hertz=min((poll.state.sm_hertz for poll in polls_of_round if poll.state.sm_hertz is not None), default=None),
+        power_watts=_largest([poll.state.power_watts for poll in polls_of_round]),
+        temperature_celsius=_largest([poll.state.temperature_celsius for poll in polls_of_round]),
+        foreign_processes=max((poll.foreign for poll in polls_of_round if poll.foreign is not None), default=None)
         if knows_processes
         else None,
     )

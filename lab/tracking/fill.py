@@ -7,7 +7,6 @@ of an unfinished run gives way to the next.
 """
 
 import contextlib
-import json
 import logging
 import os
 import sqlite3
@@ -20,26 +19,32 @@ from pathlib import Path
 # MLflow reads these when it is imported: no telemetry, no chatter, no minutes of retries.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")  # seconds; its own default is 120, and is tried seven times
 
 from mlflow import MlflowClient
-from mlflow.entities import Experiment, Metric, Param, Run, RunTag, ViewType
+from mlflow.entities import Experiment, Run, ViewType
 from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
 from lab.definition import plan
 from lab.definition.plan import PlannedExperiment
-from lab.errors import StoreError
+from lab.errors import EvidenceError, StoreError
 from lab.evidence import journal
-from lab.tracking.measures import curve_keys, milliseconds
-from lab.tracking.saved_view import CURVES, TAG, WINNERS, curves_view, view_path, winners_view
+from lab.tracking import client_writer, database_writer
+from lab.tracking.change import DIGEST, SUPERSEDED, Outdated, TreeReplacement
+from lab.tracking.measures import curve_keys, headline_baselines, p50_key, speedup_key
+from lab.tracking.saved_view import CURVES, FIRST_RUNS, TAG, WINNERS, Chart, curves_view, view_path, winners_view
 from lab.tracking.store import Store, check_answers, find_store, locked
-from lab.tracking.tree import Entry, Tree, trees
-from lab.verdict.results import RunResult
+from lab.tracking.tree import SEALED, evidence_digest, tree, tried
+from lab.verdict.results import ExperimentResult, RunResult
 
 OURS = "lab.experiment"  # tags the MLflow experiments that this room made
 DEFAULT_EXPERIMENT = "0"
+PARENTS = " AND tags.`lab.role` = 'run'"
 PAGE = 500
+# Heights of charts: around all bars, of one bar, of all at most; of lines.
+FRAME_PIXELS, BAR_PIXELS, TALLEST_PIXELS, CURVES_PIXELS = 220, 14, 2400, 480
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,9 +61,15 @@ class _Attempt:
 
     number: int
     digest: str  # empty where the filling was interrupted
+    sealed: str  # SHA-256 of the journal that it was filled from, where that is on record
     provisional: bool
     superseded: bool
     runs: tuple[Run, ...]
+
+    @property
+    def parents_last(self) -> list[Run]:
+        """In the order of deleting: what is left of an attempt still has its parent."""
+        return sorted(self.runs, key=_is_parent)
 
 
 def track(run: RunResult, directory: Path, runs: Path) -> Iterator[str]:
@@ -70,20 +81,44 @@ def track(run: RunResult, directory: Path, runs: Path) -> Iterator[str]:
     check_answers(store)
     with locked(runs), _explained(store):
         client = _open(store)
-        found = trees(run)
-        if not found:
+        experiments = tried(run)
+        if not experiments:
             yield f"tracked nothing of {run.plan.run_id}: none of its cells is measured yet"
-        for tree in found:
-            experiment_id = _experiment(client, store, run.plan.experiment(tree.experiment))
-            yield _fill(client, experiment_id, tree, directory)
+        for experiment in experiments:
+            yield _fill(client, store, run, experiment, directory)
         _analyze(store)
+
+
+def refuse_contradicted(directory: Path, runs: Path) -> None:
+    """EvidenceError where the store holds this run finished with another journal: the run was changed since.
+
+    StoreError where the store cannot be asked.
+    """
+    store = find_store(runs)
+    if store.database is not None and not store.database.is_file():
+        return
+    check_answers(store)
+    registered = plan.load_plan(directory)
+    sealed = journal.read(journal.find(directory) or directory / journal.NAME).seal.sha256
+    with locked(runs), _explained(store):
+        client = _open(store)
+        for planned in registered.experiments:
+            known = client.get_experiment_by_name(planned.name)
+            attempts = _attempts(client, known.experiment_id, registered.run_id, PARENTS) if known else []
+            for attempt in attempts:
+                if attempt.digest and not attempt.provisional and attempt.sealed not in ("", sealed):
+                    raise EvidenceError(
+                        f"{directory}: its journal is not the one that was tracked when it was finished "
+                        f"(SHA-256 {attempt.sealed}; it is now {sealed}). Restore it, or measure again under "
+                        "another run id"
+                    )
 
 
 def views(runs: Path) -> list[View]:
     """The tracked experiments, latest filled first; StoreError where there are none."""
     store = find_store(runs)
     nothing = StoreError(
-        f"nothing is tracked yet in {store.address or store.uri}. Measure first: ./scripts/benchmark --run-id X "
+        f"nothing is tracked yet in {store.shown}. Measure first: ./scripts/benchmark --run-id X "
         "(or, for a run that was measured elsewhere: lab track X)"
     )
     if store.database is not None and not store.database.is_file():
@@ -91,11 +126,11 @@ def views(runs: Path) -> list[View]:
     check_answers(store)
     with locked(runs), _explained(store):
         client = _open(store)
-        found = [item for item in client.search_experiments() if OURS in item.tags]
-    if not found:
+        ours = [item for item in client.search_experiments() if OURS in item.tags]
+    if not ours:
         raise nothing
-    found.sort(key=lambda item: item.last_update_time or 0, reverse=True)
-    return [View(experiment=item.name, path=view_path(item.experiment_id, WINNERS)) for item in found]
+    ours.sort(key=lambda item: item.last_update_time or 0, reverse=True)
+    return [View(experiment=item.name, path=view_path(item.experiment_id, WINNERS)) for item in ours]
 
 
 @contextlib.contextmanager
@@ -103,12 +138,17 @@ def _explained(store: Store) -> Iterator[None]:
     """Turn MLflow's and the database's errors into one that says what to do."""
     try:
         yield
+    except ModuleNotFoundError as missing:
+        raise StoreError(
+            f"the tracking store {store.shown} needs the package {missing.name}, which is not installed here. The "
+            "journals are complete: `lab track RUN` fills the store later"
+        ) from None
     except (MlflowException, SQLAlchemyError, subprocess.SubprocessError, OSError) as problem:
         advice = "The journals are untouched: `lab track RUN` fills it again"
         if store.database is not None:
             advice = f"If it is damaged, delete {store.database} and its mlartifacts. {advice}"
-        reason = str(problem).strip().splitlines()[0][:300]
-        raise StoreError(f"the tracking store {store.address or store.uri} failed: {reason}. {advice}") from problem
+        reason = next(iter(store.hides(str(problem)).strip().splitlines()), type(problem).__name__)[:300]
+        raise StoreError(f"the tracking store {store.shown} failed: {reason}. {advice}") from None
 
 
 def _open(store: Store) -> MlflowClient:
@@ -138,21 +178,21 @@ def _make(database: Path) -> None:
 def _experiment(client: MlflowClient, store: Store, planned: PlannedExperiment) -> str:
     """The id of the MLflow experiment of that name, with its description and views as they should be."""
     home = f"{store.artifacts}/{planned.name}" if store.artifacts else None
-    found = client.get_experiment_by_name(planned.name)
-    if found is None:
-        found = client.get_experiment(client.create_experiment(planned.name, artifact_location=home))
-    elif store.database is not None and found.artifact_location != home:
+    known = client.get_experiment_by_name(planned.name)
+    if known is None:
+        known = client.get_experiment(client.create_experiment(planned.name, artifact_location=home))
+    elif store.database is not None and known.artifact_location != home:
         raise StoreError(
             f"{store.database} was filled at another place and cannot be moved: its artifacts are under "
-            f"{found.artifact_location}. Delete the file and `lab track` your runs again"
+            f"{known.artifact_location}. Delete the file and `lab track` your runs again"
         )
-    elif found.lifecycle_stage == "deleted":
-        client.restore_experiment(found.experiment_id)
-    _describe(client, found, planned)
-    return str(found.experiment_id)
+    elif known.lifecycle_stage == "deleted":
+        client.restore_experiment(known.experiment_id)
+    _describe(client, known, planned)
+    return str(known.experiment_id)
 
 
-def _describe(client: MlflowClient, found: Experiment, planned: PlannedExperiment) -> None:
+def _describe(client: MlflowClient, known: Experiment, planned: PlannedExperiment) -> None:
     named = {claim.baseline for claim in planned.claims}
     wanted = {
         OURS: planned.name,
@@ -160,98 +200,108 @@ def _describe(client: MlflowClient, found: Experiment, planned: PlannedExperimen
         "mlflow.note.content": (
             f"**{planned.title}** – {planned.question}\n\n"
             "Each run id is a parent run; each case × profile that it tried is a child run. Open the saved view "
-            "*Which profile wins at which shape*: cells are grouped by case, fastest first, `1 FASTEST` on top, or "
-            "`1 tie` where the ranking cannot tell. "
-            "`speedup/vs_X` is how many times as fast as X; `noise/ratio` is p95 / p50, noisy from 1.20. "
+            "*Which profile wins at which shape*: its charts are p50 and speed-up by case, a colour for each profile; "
+            "its table groups the cells by case, fastest first, `1 FASTEST` on top, or `1 tie` where the ranking "
+            "cannot tell. *p50 over problem size* draws a line for each profile. "
+            "`speedup/vs_X` is how many times as fast as X; `noise/ratio` is p95 / p50, noisy from 1.20; `size/…` can "
+            "be sorted and cut (metrics.`size/bytes` > 1000000), which params cannot. "
             "A parent's report.md has the verdicts, its figure.html the intervals."
         ),
-        TAG + WINNERS: winners_view([p.name for p in planned.profiles if p.name in named]),
-        TAG + CURVES: curves_view(list(curve_keys(planned).items())),
+        TAG + WINNERS: winners_view([p.name for p in planned.profiles if p.name in named], _charts_by_case(planned)),
+        TAG + CURVES: curves_view(_charts_by_size(planned)),
     }
     for key, value in wanted.items():
-        if found.tags.get(key) != value:
-            client.set_experiment_tag(found.experiment_id, key, value)
+        if known.tags.get(key) != value:
+            client.set_experiment_tag(known.experiment_id, key, value)
 
 
-def _fill(client: MlflowClient, experiment_id: str, tree: Tree, directory: Path) -> str:
-    """Make the store show this tree, and say what was done."""
-    attempts = _attempts(client, experiment_id, tree.run_id)
-    subject = f"tracked {tree.run_id} in {tree.experiment}"
-    if any(a.digest == tree.evidence_digest and not a.superseded for a in attempts):
+def _charts_by_case(planned: PlannedExperiment) -> list[Chart]:
+    """Bars: a lane for each case, a colour for each profile: the same in all, so no chart leaves a profile out."""
+    names = [profile.name for profile in planned.profiles]
+    bars = min(len(planned.included_cases), FIRST_RUNS) * len(names)
+    height = min(FRAME_PIXELS + BAR_PIXELS * bars, TALLEST_PIXELS)
+    keys_by_title = {"p50 by case, µs": [p50_key(name) for name in names]} | {
+        f"Speed-up over {baseline}, ×": [speedup_key(baseline, name) for name in names]
+        for baseline in headline_baselines(planned)
+    }
+    return [Chart(title=title, keys=tuple(keys), height=height) for title, keys in keys_by_title.items()]
+
+
+def _charts_by_size(planned: PlannedExperiment) -> list[Chart]:
+    return [
+        Chart(title=f"{name}: p50, µs, over KiB", keys=(key,), height=CURVES_PIXELS)
+        for name, key in curve_keys(planned).items()
+    ]
+
+
+def _fill(client: MlflowClient, store: Store, run: RunResult, experiment: ExperimentResult, directory: Path) -> str:
+    """Make the store show this experiment of the run, and say what was done."""
+    run_id, name = run.plan.run_id, experiment.plan.name
+    experiment_id = _experiment(client, store, experiment.plan)
+    subject, digest = f"tracked {run_id} in {name}", evidence_digest(run)
+    if any(a.digest == digest and not a.superseded for a in _attempts(client, experiment_id, run_id, PARENTS)):
         return f"{subject}: unchanged"
+    attempts = _attempts(client, experiment_id, run_id)
     kept = [attempt for attempt in attempts if attempt.digest and not attempt.provisional]
-    for attempt in attempts:
-        if attempt not in kept:
-            for run in attempt.runs:
-                client.delete_run(run.info.run_id)
-    number = 1 + max((attempt.number for attempt in kept), default=0)
-    parent_id = _log(client, experiment_id, tree.parent, number)
-    for path in (directory / plan.NAME, journal.find(directory)):
-        client.log_artifact(parent_id, str(path))
-    for child in tree.children:
-        _log(client, experiment_id, child, number, parent_id)
-    for attempt in kept:
-        if not attempt.superseded:
-            _supersede(client, attempt)
-    client.set_tag(parent_id, "lab.digest", tree.evidence_digest)
-    again = f", attempt {number}: the evidence changed, the attempt before is tagged superseded" if kept else ""
-    unfinished = "" if tree.finished else ", unfinished"
-    return f"{subject}: {len(tree.children)} cells{unfinished}{again}"
+    change = TreeReplacement(
+        experiment_id=experiment_id,
+        number=1 + max((attempt.number for attempt in kept), default=0),
+        tree=tree(run, experiment),
+        files=tuple(path for path in (directory / plan.NAME, journal.find(directory)) if path),
+        deleted=tuple(each.info.run_id for attempt in attempts if attempt not in kept for each in attempt.parents_last),
+        superseded=tuple(
+            outdated for attempt in kept if not attempt.superseded for outdated in _superseded(attempt)
+        ),
+    )  # fmt: skip
+    if store.database is None:
+        client_writer.write(client, change)
+    else:
+        database_writer.write(store.database, store.artifacts_of(name), change)
+    return f"{subject}: {_what_was_done(change, kept)}"
 
 
-def _attempts(client: MlflowClient, experiment_id: str, run_id: str) -> list[_Attempt]:
-    found: dict[int, list[Run]] = {}
+def _what_was_done(change: TreeReplacement, kept: Sequence[_Attempt]) -> str:
+    again = f", attempt {change.number}: the evidence changed, the attempt before is tagged superseded" if kept else ""
+    sealed = change.tree.parent.tags.get(SEALED, "")
+    if other := next((a.sealed for a in kept if a.sealed and sealed and a.sealed != sealed), ""):
+        again += f"; its journal was changed after it was finished: SHA-256 was {other[:12]}…, is {sealed[:12]}…"
+    return f"{len(change.tree.children)} cells{'' if change.tree.finished else ', unfinished'}{again}"
+
+
+def _attempts(client: MlflowClient, experiment_id: str, run_id: str, which: str = "") -> list[_Attempt]:
+    """Every attempt at a run, with all of its runs or only its parents."""
+    runs_by_number: dict[int, list[Run]] = {}
     token: str | None = None
+    wanted = f"tags.`lab.run_id` = '{run_id}'{which}"
     while True:
-        page = client.search_runs(
-            [experiment_id], f"tags.`lab.run_id` = '{run_id}'", ViewType.ACTIVE_ONLY, PAGE, page_token=token
-        )
+        page = client.search_runs([experiment_id], wanted, ViewType.ACTIVE_ONLY, PAGE, page_token=token)
         for run in page:
-            found.setdefault(int(run.data.tags.get("lab.attempt", 0)), []).append(run)
+            runs_by_number.setdefault(int(run.data.tags.get("lab.attempt", 0)), []).append(run)
         token = page.token
         if not token:
-            return [_attempt(number, runs) for number, runs in found.items()]
+            return [_attempt(number, runs) for number, runs in runs_by_number.items()]
 
 
 def _attempt(number: int, runs: Sequence[Run]) -> _Attempt:
-    parent = next((run for run in runs if run.data.tags.get("lab.role") == "run"), None)
+    parent = next((run for run in runs if _is_parent(run)), None)
     return _Attempt(
         number=number,
-        digest=parent.data.tags.get("lab.digest", "") if parent else "",
+        digest=parent.data.tags.get(DIGEST, "") if parent else "",
+        sealed=parent.data.tags.get(SEALED, "") if parent else "",
         provisional=parent is None or parent.info.status == "RUNNING",
-        superseded=parent is not None and parent.data.tags.get("lab.superseded") == "true",
+        superseded=parent is not None and parent.data.tags.get(SUPERSEDED) == "true",
         runs=tuple(runs),
     )
 
 
-def _log(client: MlflowClient, experiment_id: str, entry: Entry, number: int, parent_id: str = "") -> str:
-    """Write one entry as a new MLflow run; returns its id."""
-    tags = {**entry.tags, "lab.key": entry.key, "lab.attempt": str(number), "lab.superseded": "false"}
-    if parent_id:
-        tags["mlflow.parentRunId"] = parent_id
-    if entry.tables:  # the UI draws these as tables
-        tags["mlflow.loggedArtifacts"] = json.dumps([{"path": path, "type": "table"} for path in entry.tables])
-    started = milliseconds(entry.started_utc)
-    made = client.create_run(experiment_id, start_time=started, run_name=entry.name)
-    run_id = str(made.info.run_id)
-    client.log_batch(
-        run_id,
-        metrics=[Metric(m.key, m.value, milliseconds(m.utc), m.step) for m in entry.measures],
-        params=[Param(key, value) for key, value in entry.params.items() if value],
-        tags=[RunTag(key, value) for key, value in tags.items() if value],
-    )
-    for path, text in entry.artifacts.items():
-        client.log_text(run_id, text, path)
-    if entry.ended_utc:
-        client.set_terminated(run_id, status=entry.status, end_time=milliseconds(entry.ended_utc))
-    return run_id
+def _is_parent(run: Run) -> bool:
+    return bool(run.data.tags.get("lab.role") == "run")
 
 
-def _supersede(client: MlflowClient, attempt: _Attempt) -> None:
+def _superseded(attempt: _Attempt) -> Iterator[Outdated]:
     for run in attempt.runs:
-        client.set_tag(run.info.run_id, "lab.superseded", "true")
-        if run.data.tags.get("lab.role") == "run":
-            client.update_run(run.info.run_id, name=f"{run.info.run_name} (superseded {attempt.number})")
+        marked = f"{run.info.run_name} (superseded {attempt.number})"
+        yield Outdated(run_id=run.info.run_id, new_name=marked if _is_parent(run) else "")
 
 
 def _analyze(store: Store) -> None:

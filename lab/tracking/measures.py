@@ -1,19 +1,23 @@
 """A judged run → named numbers for charts, in the unit that each name ends in, five significant digits. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.evidence.record import Counters
+from lab.quantities import tracked, unit_of
 from lab.tracking.report import geomean
-from lab.verdict.call import call_of
-from lab.verdict.ceilings import light
+from lab.tracking.sizes import sizes
+from lab.verdict.call_counters import call_of
+from lab.verdict.ceilings import ceiling_gap
 from lab.verdict.cells import CellResult
 from lab.verdict.judge import Status
 from lab.verdict.ranking import baselines
 from lab.verdict.results import ExperimentResult, RunResult
 
+P50_BY_PROFILE = "p50_us"
+P50_BY_KIB = "p50_us_by_kib"
 OUTCOMES = ("measured", "skipped", "failed", "wrong", "crashed", "unfinished")
 
 
@@ -44,34 +48,46 @@ def headlines(run: RunResult, experiment: ExperimentResult) -> Iterator[Measure]
         yield Measure(key="noise/max_ratio", value=rounded(max(noises)), utc=utc)
 
 
-def curves(experiment: ExperimentResult) -> Iterator[Measure]:
-    """p50 over problem size, with KiB of least traffic as the step."""
-    wanted = {key for keys in curve_keys(experiment.plan).values() for key in keys}
-    for case in experiment.plan.included_cases:
-        for cell in experiment.measured(case.name):
-            key = _curve_key(case, cell.profile)
-            if cell.latency and key in wanted:
-                p50_us = rounded(cell.latency.p50_seconds * 1e6)
-                yield Measure(key=key, value=p50_us, utc=last_utc(cell), step=case.least_bytes // 1024)
+def p50_key(profile: str) -> str:
+    """p50 under its profile's name: a chart of several keys has a colour for each."""
+    return f"{P50_BY_PROFILE}/{profile}"
 
 
-def curve_keys(plan: PlannedExperiment) -> dict[str, list[str]]:
-    """The keys of `curves` by operator and dtype, where those have several sizes."""
-    names = [_series(case) for case in plan.cases]
-    return {
-        _series(case): [_curve_key(case, profile.name) for profile in plan.profiles_of(case)]
-        for case in plan.cases
-        if names.count(_series(case)) > 1
-    }
+def speedup_key(baseline: str, profile: str) -> str:
+    """The speed-up over a baseline, under its profile's name."""
+    return f"speedup_vs_{baseline}/{profile}"
+
+
+def headline_baselines(plan: PlannedExperiment) -> tuple[str, ...]:
+    """The profiles that the headline claims compare times with."""
+    claims = [claim for claim in plan.claims if claim.name in plan.headlines and claim.measure == "speedup"]
+    return tuple(dict.fromkeys(claim.baseline for claim in claims if claim.baseline))
+
+
+def curve_keys(plan: PlannedExperiment) -> dict[str, str]:
+    """The key of p50 over problem size by operator and dtype, where those have several sizes."""
+    names = [_series(case) for case in plan.included_cases]
+    return {name: f"{P50_BY_KIB}/{name}" for name in dict.fromkeys(names) if names.count(name) > 1}
 
 
 def cell_measures(run: RunResult, experiment: ExperimentResult, cell: CellResult) -> Iterator[Measure]:
     """Latency, noise, speed-up over each baseline, throughput, nearness to the run's ceilings and counters, as far as
-    they were measured."""
+    they were measured; then the case's size, by which lists can be sorted and cut, as they cannot by a param."""
     case = next(case for case in experiment.plan.cases if case.name == cell.case)
+    utc = last_utc(cell)
     values = _values(experiment, cell) | _limits(run, case, cell) | _counter_values(case, cell.counters)
     for key, value in values.items():
-        yield Measure(key=key, value=rounded(value), utc=last_utc(cell))
+        yield Measure(key=key, value=rounded(value), utc=utc)
+    if cell.latency:
+        p50_us = rounded(cell.latency.p50_seconds * 1e6)
+        yield Measure(key=p50_key(cell.profile), value=p50_us, utc=utc)
+        for baseline in headline_baselines(experiment.plan):
+            if ratio := values.get(f"speedup/vs_{baseline}"):
+                yield Measure(key=speedup_key(baseline, cell.profile), value=rounded(ratio), utc=utc)
+        if curve := curve_keys(experiment.plan).get(_series(case)):
+            yield Measure(key=curve, value=p50_us, utc=utc, step=case.least_bytes // 1024)
+    for name, size in sizes(case).items():
+        yield Measure(key=f"size/{name}", value=size, utc=utc)
 
 
 def rounded(value: float) -> float:
@@ -92,25 +108,23 @@ def last_utc(cell: CellResult) -> str:
 def _values(experiment: ExperimentResult, cell: CellResult) -> dict[str, float]:
     values: dict[str, float] = {}
     if cell.latency:
-        values["latency/p50_us"] = cell.latency.p50_seconds * 1e6
+        values |= _named("latency", {"p50_seconds": cell.latency.p50_seconds})
         if cell.latency.p95_seconds is not None and cell.latency.noise_ratio is not None:
-            values["latency/p95_us"] = cell.latency.p95_seconds * 1e6
-            values["noise/ratio"] = cell.latency.noise_ratio
-        values["noise/sweep_spread_pct"] = cell.latency.between_sweep_spread * 100
+            values |= _named("latency", {"p95_seconds": cell.latency.p95_seconds})
+            values |= _named("noise", {"ratio": cell.latency.noise_ratio})
+        values |= _named("noise", {"sweep_spread_share": cell.latency.between_sweep_spread})
         for baseline in baselines(experiment):
             speedup = experiment.compare(cell.case, cell.profile, baseline)
             if speedup and baseline != cell.profile and experiment.cells[cell.case, baseline].latency:
                 values[f"speedup/vs_{baseline}"] = speedup.ratio
-    if cell.bytes_per_second is not None:
-        values["throughput/gbps"] = cell.bytes_per_second / 1e9
-    return values
+    return values | _named("throughput", {"bytes_per_second": cell.bytes_per_second})
 
 
 def _limits(run: RunResult, case: PlannedCase, cell: CellResult) -> dict[str, float]:
-    found = light(case, cell, run.ceilings)
-    if found is None:
+    gap = ceiling_gap(case, cell, run.ceilings)
+    if gap is None:
         return {}
-    return {"limits/attained_fraction": found.attained, "limits/distance_us": found.distance_seconds * 1e6}
+    return {"limits/attained_fraction": gap.attained} | _named("limits", {"distance_seconds": gap.distance_seconds})
 
 
 def _counter_values(case: PlannedCase, counters: Counters | None) -> dict[str, float]:
@@ -121,27 +135,14 @@ def _counter_values(case: PlannedCase, counters: Counters | None) -> dict[str, f
     call = call_of(counters)
     if call is None:
         return {}
-    values = {
-        "ncu/dram_pct": call.dram_percent,
-        "ncu/occupancy_pct": call.occupancy_percent,
-        "ncu/theoretical_occupancy_pct": call.theoretical_occupancy_percent,
-        "ncu/l2_hit_pct": call.l2_hit_percent,
-        "ncu/sm_pct": call.sm_percent,
-        "ncu/dram_read_mb": _scaled(call.dram_read_bytes, 1e6),
-        "ncu/dram_written_mb": _scaled(call.dram_written_bytes, 1e6),
-        "ncu/traffic_ratio": _scaled(call.dram_bytes, case.least_bytes),
-        "ncu/kernels": float(call.launches),
-    }
-    return {key: value for key, value in values.items() if value is not None}
+    traffic = None if call.dram_bytes is None else call.dram_bytes / case.least_bytes
+    return _named("ncu", {**call.counters, "traffic_ratio": traffic, "kernels": call.launches})
 
 
-def _scaled(value: float | None, unit: float) -> float | None:
-    return None if value is None else value / unit
+def _named(group: str, data: Mapping[str, float | None]) -> dict[str, float]:
+    """Data as metrics of MLflow: under the names and in the units of lab.quantities."""
+    return {tracked(group, key): value * unit_of(key).factor for key, value in data.items() if value is not None}
 
 
 def _series(case: PlannedCase) -> str:
     return f"{case.op}-{case.dtype}"
-
-
-def _curve_key(case: PlannedCase, profile: str) -> str:
-    return f"p50_us_by_kib {_series(case)}/{profile}"

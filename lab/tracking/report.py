@@ -10,8 +10,8 @@ from lab.verdict.judge import READING_ORDER, Status, Verdict
 from lab.verdict.ranking import Place, baselines, rank
 from lab.verdict.results import ClaimResult, ExperimentResult, RunResult
 from lab.verdict.statistics import geometric_mean
+from lab.website.addresses import case_name, machine_name, run_title
 from lab.website.format import day, interval, microseconds, noise, significant, verdict_ratio
-from lab.website.naming import case_name, machine_name, run_title
 
 JUDGED = (Status.SUPPORTED, Status.REFUTED, Status.INCONCLUSIVE)
 NOTHING = "–"

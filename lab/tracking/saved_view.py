@@ -8,20 +8,35 @@ import base64
 import json
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 TAG = "mlflow.sharedViewState."
 WINNERS = "lab-winners"
 CURVES = "lab-curves"
 CURRENT_CELLS = "tags.`lab.role` = 'cell' AND tags.`lab.superseded` = 'false'"
-CURRENT_RUNS = "tags.`lab.role` = 'run' AND tags.`lab.superseded` = 'false'"
 P50 = "metrics.`latency/p50_us`"
 RUN_NAME = "attributes.`Run Name`"
+FIRST_RUNS = 20  # the most that the UI draws at first
 CREATED_MILLISECONDS = 1_767_225_600_000  # the UI asks for a time; a fixed one keeps the tag the same
 
 
-def winners_view(baselines: Sequence[str]) -> str:
-    """The cells of each case together, fastest first, with their p50, p95, noise and speed-ups."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chart:
+    """A chart of one or several metrics, a colour for each where there are several.
+
+    The UI names a chart after its metrics, and its axes not at all: `title`, with the unit, is that of its section,
+    which shows some thirty characters.
+    """
+
+    title: str
+    keys: tuple[str, ...]
+    height: int  # in pixels
+
+
+def winners_view(baselines: Sequence[str], charts: Sequence[Chart]) -> str:
+    """The cells of each case together, fastest first, with their p50, p95, noise and speed-ups. Its charts are bars, a
+    lane for each case and a colour for each profile."""
     widths = {
         RUN_NAME: 400,
         "tags.`lab.place`": 170,
@@ -35,6 +50,7 @@ def winners_view(baselines: Sequence[str]) -> str:
         "metrics.`ncu/occupancy_pct`": 150,
         "tags.`lab.status`": 150,
         "tags.`lab.reason`": 300,
+        "metrics.`size/bytes`": 130,
         "runDateAndNestInfo": 150,
         "duration": 100,
     }
@@ -43,57 +59,64 @@ def winners_view(baselines: Sequence[str]) -> str:
         "columnOrder": ["1", *widths],  # "1" is the column of check boxes
         "columnWidths": widths,
         "groupBy": {"aggregateFunction": "min", "groupByKeys": [{"mode": "tag", "groupByData": "lab.case_in_run"}]},
-        "useGroupedValuesInCharts": False,
         "orderByKey": P50,
         "orderByAsc": True,
+        "compareRunCharts": [_card("BAR", chart) for chart in charts],
+        "compareRunSections": _sections(charts),
     }
     return _pack("Which profile wins at which shape", state)
 
 
-def curves_view(series: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """p50 over problem size, one chart for each (title, metric keys): a line per profile and run."""
-    section = "curves"
-    charts = [
-        {
-            "type": "LINE",
-            "uuid": f"curve-{number}",
-            "metricSectionId": section,
-            "isGenerated": False,
-            "deleted": False,
-            "displayName": title,
-            "metricKey": keys[0],
-            "selectedMetricKeys": list(keys),
-            "lineSmoothness": 0,
-            "xAxisScaleType": "log",
-            "scaleType": "log",
-            "xAxisKey": "step",
-            "useGlobalXaxisKey": False,
-            "displayPoints": True,
-            "yAxisKey": "metric",
-            "range": {},
-        }
-        for number, (title, keys) in enumerate(series)
-    ]
-    state = _list_state(CURRENT_RUNS) | {
-        "compareRunCharts": charts,
-        "compareRunSections": [
-            {
-                "uuid": section,
-                "name": "p50 latency over problem size",
-                "display": True,
-                "isReordered": True,
-                "columns": 1,
-                "cardHeight": 560,
-            }
-        ],
-        "isAccordionReordered": True,
+def curves_view(charts: Sequence[Chart]) -> str:
+    """A line for each profile and run, over problem size."""
+    lines = {
+        "lineSmoothness": 0,
+        "xAxisScaleType": "log",
+        "scaleType": "log",
+        "xAxisKey": "step",
+        "useGlobalXaxisKey": False,
+        "displayPoints": True,
+        "yAxisKey": "metric",
+        "range": {},
+    }
+    keys = [{"mode": "param", "groupByData": "profile"}, {"mode": "tag", "groupByData": "lab.run_id"}]
+    state = _list_state(CURRENT_CELLS) | {
+        "groupBy": {"aggregateFunction": "min", "groupByKeys": keys},
+        "compareRunCharts": [_card("LINE", chart) | lines for chart in charts],
+        "compareRunSections": _sections(charts),
         "orderByKey": "attributes.start_time",
         "orderByAsc": False,
     }
     return _pack("p50 over problem size", state)
 
 
-def view_path(experiment_id: str, view: str, mode: str = "TABLE") -> str:
+def _card(kind: str, chart: Chart) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "uuid": f"chart of {chart.keys[0]}",
+        "metricSectionId": chart.title,
+        "isGenerated": False,
+        "deleted": False,
+        "metricKey": chart.keys[0],
+        "selectedMetricKeys": list(chart.keys),
+    }
+
+
+def _sections(charts: Sequence[Chart]) -> list[dict[str, Any]]:
+    """One for each chart; then, folded, those that the UI makes of the same metrics one by one."""
+    sections = [
+        {
+            "uuid": chart.title, "name": chart.title, "display": True, "isReordered": True, "columns": 1,
+            "cardHeight": chart.height,
+        }
+        for chart in charts
+    ]  # fmt: skip
+    generated = dict.fromkeys(key.rpartition("/")[0] for chart in charts for key in chart.keys)
+    folded = [{"uuid": name, "name": name, "display": False, "isReordered": False} for name in generated]
+    return [*sections, *folded]
+
+
+def view_path(experiment_id: str, view: str, mode: str = "CHART") -> str:
     """Where the view opens, under the server's address."""
     query = f"workflowType=machine_learning&compareRunsMode={mode}&viewStateShareKey={view}"
     return f"/#/experiments/{experiment_id}/runs?{query}"
@@ -112,10 +135,11 @@ def _list_state(search: str) -> dict[str, Any]:
         "runsPinned": [],
         "runsHidden": [],
         "runsVisibilityMap": {},
-        "runsHiddenMode": "FIRST_10_RUNS",
-        "viewMaximized": True,
+        "runsHiddenMode": "FIRST_20_RUNS",
+        "viewMaximized": False,
         "runListHidden": False,
-        "isAccordionReordered": False,
+        "isAccordionReordered": True,  # sections that the UI makes of other metrics come after those of the view
+        "useGroupedValuesInCharts": True,
         "hideEmptyCharts": True,
         "groupBy": None,
         "groupsExpanded": {},

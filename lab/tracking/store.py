@@ -1,21 +1,28 @@
 """Where runs are tracked: a SQLite file beside them, or the server that MLFLOW_TRACKING_URI names.
 
-The store can always be filled again from the journals, so nothing in it is precious.
+The store can always be filled again from the journals, so it needs no backup.
 """
 
 import contextlib
 import fcntl
 import os
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from lab.errors import StoreError
 
 VARIABLE = "MLFLOW_TRACKING_URI"
 ANSWER_SECONDS = 10.0
+# In an address: who asks, with which password. The last @ of the part before the path ends it.
+LOGIN = re.compile(r"(?<=//)[^/?#\s]*@|(?<![\w/])[^/?#\s:@]+:[^/?#\s]*@")
+PARAMETER = re.compile(r"(?i)([?&][^=&\s]*(?:pass|pwd|token|secret|key)[^=&\s]*=)[^&\s]*")
+UNUSABLE = "?%"  # MLflow takes them for a part of the address of its database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +35,28 @@ class Store:
     artifacts: str
     address: str
 
+    @property
+    def shown(self) -> str:
+        """Its address as it may be printed."""
+        return masked(self.address or self.uri)
+
+    def artifacts_of(self, experiment: str) -> Path:
+        """The folder of an experiment's artifacts, beside the lab's own file."""
+        assert self.database
+        return self.database.parent / "mlartifacts" / experiment
+
+    def hides(self, text: str) -> str:
+        """A message of somebody else's, without the login and the password of this store."""
+        parts = urlsplit(self.uri)
+        for secret in filter(None, (parts.password, unquote(parts.password or ""))):
+            text = text.replace(secret, "***")
+        return masked(text)
+
+
+def masked(text: str) -> str:
+    """Without logins in addresses, and without passwords and keys among their parameters."""
+    return PARAMETER.sub(r"\1***", LOGIN.sub("", text))
+
 
 def find_store(runs: Path) -> Store:
     """The store that this machine is set to use. Touches nothing."""
@@ -35,10 +64,15 @@ def find_store(runs: Path) -> Store:
     uri = os.environ.get(VARIABLE, "").strip()
     if not uri:
         database = (runs / "mlflow.db").resolve()
+        if strange := next((sign for sign in UNUSABLE if sign in str(database)), ""):
+            raise StoreError(
+                f"{database}: MLflow cannot keep its database under a path with {strange!r} in it. The journals are "
+                f"complete: name another folder with LAB_RUNS, or a store with {VARIABLE}, then `lab track` the run"
+            )
         return Store(uri=f"sqlite:///{database}", database=database, artifacts=artifacts, address="")
     if "://" not in uri or uri.startswith("file:"):
         raise StoreError(
-            f"{VARIABLE} is {uri!r}; MLflow no longer keeps runs in plain folders. Accepted are the address of "
+            f"{VARIABLE} is {masked(uri)!r}; MLflow no longer keeps runs in plain folders. Accepted are the address of "
             "a server (http://host:port) or a database (sqlite:///file, postgresql://...); unset it to use "
             f"{runs / 'mlflow.db'}"
         )
@@ -61,7 +95,9 @@ def locked(runs: Path) -> Iterator[None]:
         with (runs / ".mlflow.lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
-    except PermissionError as problem:
+    except OSError as problem:
+        if problem.filename != str(runs / ".mlflow.lock"):
+            raise
         raise StoreError(f"{runs}: {problem.strerror}; the run store must be writable to track or browse") from None
 
 
@@ -70,12 +106,13 @@ def check_answers(store: Store) -> None:
     if not store.address:
         return
     try:
-        with urllib.request.urlopen(f"{store.address}/health", timeout=ANSWER_SECONDS):
+        with urllib.request.urlopen(f"{masked(store.address)}/health", timeout=ANSWER_SECONDS):
             return
     except urllib.error.HTTPError:
         return
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, HTTPException) as problem:
         raise StoreError(
-            f"{VARIABLE} names {store.address}, which does not answer ({problem}). Start that server, or unset "
-            "the variable to track in a local file. The journals are complete: `lab track RUN` fills the store later"
+            f"{VARIABLE} names {store.shown}, which does not answer ({store.hides(str(problem))}). Start that "
+            "server, or unset the variable to track in a local file. The journals are complete: `lab track RUN` fills "
+            "the store later"
         ) from None

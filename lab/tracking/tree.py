@@ -10,22 +10,37 @@ from dataclasses import dataclass
 
 from lab.definition.plan import PlannedCase
 from lab.evidence.codec import digest, to_data
-from lab.tracking.measures import Measure, cell_measures, curves, headlines, last_utc
+from lab.evidence.journal import Seal
+from lab.tracking.gpu_state import gpu_of_cell, gpu_of_run
+from lab.tracking.measures import Measure, cell_measures, headlines, last_utc
+from lab.tracking.overview import overview_page
 from lab.tracking.report import describe_cell, describe_run, summary_table, write_report
+from lab.tracking.sizes import sizes
 from lab.verdict.cells import CellResult
 from lab.verdict.judge import NOISY_RATIO, POLICY_VERSION
 from lab.verdict.ranking import Place, rank
 from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.statistics import Speedup
-from lab.website.charts.overview import overview_figure, spots
-from lab.website.naming import case_name, machine_name, run_title
+from lab.website.addresses import case_name, machine_name, run_title
 
-LAYOUT = 3  # raise it when names, tags or artifacts change: tracked runs then get a new attempt
+LAYOUT = 5  # raise it when names, tags or artifacts change: tracked runs then get a new attempt
 PARENT_KEY = "run"
+SEALED = "lab.journal_sha256"  # the tag of a parent that holds the digest of its journal
 STATUSES = {
     "measured": "FINISHED", "skipped": "FINISHED", "failed": "FAILED", "wrong": "FAILED", "crashed": "FAILED",
 }  # fmt: skip
 LONGEST_TAG = 500
+DIGEST_LENGTH = 16  # of a dataset; MLflow takes up to 36 characters
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dataset:
+    """What a cell was measured on: a case, as MLflow lists data. Cells of any run with an equal case share it."""
+
+    name: str
+    digest: str  # of the case's definition
+    source: str  # JSON: what makes the data
+    profile: str  # JSON: its sizes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,11 +57,12 @@ class Entry:
     measures: tuple[Measure, ...]
     artifacts: Mapping[str, str]
     tables: tuple[str, ...] = ()  # artifacts that hold a table
+    dataset: Dataset | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tree:
-    """One experiment of a run. `evidence_digest` changes exactly when what was measured or registered does."""
+    """One experiment of a run, without superseded entries."""
 
     experiment: str
     run_id: str
@@ -56,39 +72,30 @@ class Tree:
     children: tuple[Entry, ...]
 
 
-def trees(run: RunResult) -> tuple[Tree, ...]:
-    """What to track of each experiment of the run that has a tried cell."""
-    return tuple(
-        Tree(
-            experiment=experiment.plan.name,
-            run_id=run.plan.run_id,
-            evidence_digest=_evidence_digest(run, experiment),
-            finished=bool(run.finished_utc),
-            parent=_parent(run, experiment),
-            children=tuple(_children(run, experiment)),
-        )
-        for experiment in run.experiments
-        if any(cell.cells for cell in experiment.cells.values())
+def tried(run: RunResult) -> tuple[ExperimentResult, ...]:
+    """The experiments of which a cell was tried: nothing is known yet of the others."""
+    return tuple(each for each in run.experiments if any(cell.cells for cell in each.cells.values()))
+
+
+def tree(run: RunResult, experiment: ExperimentResult) -> Tree:
+    """What to track of an experiment of the run."""
+    return Tree(
+        experiment=experiment.plan.name,
+        run_id=run.plan.run_id,
+        evidence_digest=evidence_digest(run),
+        finished=bool(run.finished_utc),
+        parent=_parent(run, experiment),
+        children=tuple(_children(run, experiment)),
     )
 
 
-def _evidence_digest(run: RunResult, experiment: ExperimentResult) -> str:
-    cells = experiment.cells.values()
-    return digest(
-        {
-            "layout": LAYOUT,
-            "policy": POLICY_VERSION,
-            "start": to_data(run.start),  # names the plan by its digest
-            "sweeps": [to_data(sweep) for sweep in run.sweeps],
-            "cells": [to_data(record) for cell in cells for record in cell.cells],
-            "counters": [to_data(cell.counters) for cell in cells if cell.counters],
-            "damages": [to_data(damage) for damage in run.damages],
-            "ceilings": to_data(
-                run.ceilings
-            ),  # they are another experiment's, and the cells here are held against them
-            "finished_utc": run.finished_utc,
-        }
-    )
+def evidence_digest(run: RunResult) -> str:
+    """Changes exactly when what was measured or registered does, or the rules, or what is made of it here.
+
+    The journal names its plan by a digest, and holds everything else.
+    """
+    lines = run.seal.sha256 if run.seal else digest([to_data(record) for record in run.records])
+    return digest({"layout": LAYOUT, "policy": POLICY_VERSION, "journal": lines})
 
 
 def _parent(run: RunResult, experiment: ExperimentResult) -> Entry:
@@ -108,11 +115,11 @@ def _parent(run: RunResult, experiment: ExperimentResult) -> Entry:
             "sweeps": str(run.plan.protocol.sweeps),
             "rounds": str(run.plan.protocol.rounds),
         },
-        measures=(*headlines(run, experiment), *curves(experiment)),
+        measures=(*headlines(run, experiment), *gpu_of_run(experiment, run.machine)),
         artifacts={
             "report.md": write_report(run, experiment),
             "summary.json": json.dumps(summary_table(experiment)),
-            "figure.html": overview_figure(spots(experiment), f"{experiment.plan.title}: {run_title(run)}"),
+            "figure.html": overview_page(experiment, f"{experiment.plan.title}: {run_title(run)}"),
         },
         tables=("summary.json",),
     )
@@ -127,8 +134,18 @@ def _parent_tags(run: RunResult, experiment: ExperimentResult) -> dict[str, str]
         "lab.plan_digest": run.start.plan_digest,
         "lab.policy_version": str(run.plan.policy_version),
         "lab.damaged_lines": str(len(run.damages)),
+        **(_seal_tags(run.seal) if run.seal else {}),
         "mlflow.note.content": describe_run(run, experiment),
         "mlflow.source.git.commit": run.start.commit,
+    }
+
+
+def _seal_tags(seal: Seal) -> dict[str, str]:
+    """What a later change of the run's directory contradicts."""
+    return {
+        SEALED: seal.sha256,
+        "lab.journal_lines": str(seal.lines),
+        "lab.journal_chained": str(seal.chained).lower(),
     }
 
 
@@ -168,10 +185,14 @@ def _child(
     place_tag: str,
 ) -> Entry:  # fmt: skip
     whole = bool(run.finished_utc) or len({record.sweep for record in cell.cells}) == run.plan.protocol.sweeps
-    artifacts = {"samples.json": json.dumps([to_data(record) for record in cell.cells])}
-    if cell.counters:
-        artifacts["counters.json"] = json.dumps(to_data(cell.counters), indent=1)
+    records = [to_data(record) for record in cell.cells]
+    counters = [to_data(cell.counters)] if cell.counters else []
+    artifacts = {"samples.json": json.dumps(records)}
+    if counters:
+        artifacts["counters.json"] = json.dumps(counters[0], indent=1)
     processes = {record.process for record in cell.cells}
+    tags = {"lab.place": place_tag, "lab.record_digest": digest(records + counters)}
+    gpu = gpu_of_cell(experiment, case.name, cell.cells, run.machine) if cell.latency else ()
     return Entry(
         key=f"{case.name}|{cell.profile}",
         name=f"{case_name(case)} · {cell.profile}{_cpu_mark(run)}",
@@ -181,10 +202,28 @@ def _child(
             (sweep.started_utc for sweep in run.sweeps if sweep.process in processes), default=run.start.started_utc
         ),
         ended_utc=last_utc(cell) if whole else "",
-        tags=_child_tags(run, experiment, case, cell, place) | {"lab.place": place_tag},
-        params={"case": case.name, "profile": cell.profile, "op": case.op, "dtype": case.dtype},
-        measures=tuple(cell_measures(run, experiment, cell)),
+        tags=_child_tags(run, experiment, case, cell, place) | tags,
+        params={
+            "case": case.name, "profile": cell.profile, "op": case.op, "dtype": case.dtype,
+            **{name: str(size) for name, size in sizes(case).items()},
+        },
+        measures=(*cell_measures(run, experiment, cell), *gpu),
         artifacts=artifacts,
+        dataset=dataset_of(case),
+    )  # fmt: skip
+
+
+def dataset_of(case: PlannedCase) -> Dataset:
+    """Whether and when a case is measured is no part of its definition."""
+    definition = {
+        "name": case.name, "op": case.op, "shape": case.shape, "dtype": case.dtype, "read_bytes": case.read_bytes,
+        "written_bytes": case.written_bytes, "flops": case.flops,
+    }  # fmt: skip
+    return Dataset(
+        name=case.name,
+        digest=digest(definition)[:DIGEST_LENGTH],
+        source=json.dumps({"tags": {"mlflow.source.name": f"inputs of the operator {case.op}, made from seeds"}}),
+        profile=json.dumps({"dtype": case.dtype, **sizes(case)}),
     )
 
 
@@ -194,8 +233,6 @@ def _child_tags(
     noise = cell.latency.noise_ratio if cell.latency else None
     noisy = noise is not None and noise >= NOISY_RATIO
     where = "CPU" if run.machine.device == "cpu" else run.machine.gpu.removeprefix("NVIDIA ")
-    records = [to_data(record) for record in cell.cells]
-    counters = [to_data(cell.counters)] if cell.counters else []
     tags = _common_tags(run) | {
         "lab.role": "cell",
         "lab.case": case.name,
@@ -203,7 +240,6 @@ def _child_tags(
         "lab.case_in_run": f"{case_name(case)} · {run.plan.run_id} · {where}",
         "lab.status": cell.outcome + (", noisy" if noisy else ""),
         "lab.reason": cell.reason[:LONGEST_TAG],
-        "lab.record_digest": digest(records + counters),
         "mlflow.note.content": describe_cell(run, experiment, case, cell, place),
     }
     if cell.counters and cell.counters.outcome != "measured":

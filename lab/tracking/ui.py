@@ -1,4 +1,4 @@
-"""A light MLflow server on the run store, for one person at this machine, opened where the answers are."""
+"""A light MLflow server on the run store, for one person at this machine, opened at the view of the results."""
 
 import contextlib
 import os
@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import IO
 
 from lab.errors import StoreError
+from lab.evidence.source import OWN_MODULE, child_environment
+from lab.process.parent_death import mark_parent
 from lab.tracking.fill import View, views
 from lab.tracking.store import Store, find_store
 
@@ -30,23 +32,23 @@ def serve(runs: Path, port: int, browser: bool) -> None:
     StoreError where nothing is tracked yet, the port is taken, or the server does not start.
     """
     store = find_store(runs)
-    found = views(runs)
+    shown = views(runs)
     if store.address:
-        _announce(store.address, found, browser)
+        _announce(store.shown, shown, browser)
         return
     _check_port(port)
     with contextlib.suppress(KeyboardInterrupt), _server(store, port) as server:
-        _announce(f"http://{HOST}:{port}", found, browser)
+        _announce(f"http://{HOST}:{port}", shown, browser)
         print("Ctrl-C stops the server", flush=True)
         server.wait()
         raise StoreError("the MLflow server stopped by itself; start it again with ./scripts/ui")
 
 
-def _announce(address: str, found: list[View], browser: bool) -> None:
-    for view in found:
+def _announce(address: str, shown: list[View], browser: bool) -> None:
+    for view in shown:
         print(f"{view.experiment}: {address}{view.path}", flush=True)
     if browser:
-        webbrowser.open(f"{address}{found[0].path}")
+        webbrowser.open(f"{address}{shown[0].path}")
 
 
 def _check_port(port: int) -> None:
@@ -65,9 +67,14 @@ def _check_port(port: int) -> None:
 def _server(store: Store, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """A server that answers; it is stopped with everything that it started, whatever ends the block."""
     with tempfile.TemporaryFile() as log:
-        # A session of its own: Ctrl-C reaches this process only, which then stops the server in order.
+        # A session of its own: Ctrl-C reaches this process only, which then stops the server in order. Where this
+        # process is killed, the server is ended by the one that started it for us.
         server = subprocess.Popen(
-            _command(store, port), env=_environment(), stdout=log, stderr=log, start_new_session=True
+            [sys.executable, *OWN_MODULE, "lab.process.parent_death", *_command(store, port)],
+            env=_environment(store),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
         previous = signal.signal(signal.SIGTERM, _interrupt)
         try:
@@ -80,15 +87,22 @@ def _server(store: Store, port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 def _command(store: Store, port: int) -> list[str]:
     return [
-        sys.executable, "-m", "mlflow", "server", "--backend-store-uri", store.uri,
-        "--artifacts-destination", store.artifacts, "--host", HOST, "--port", str(port), "--workers", "1",
+        sys.executable, "-m", "mlflow", "server", "--artifacts-destination", store.artifacts,
+        "--host", HOST, "--port", str(port), "--workers", "1",
+        # Against DNS rebinding: a request under another host name is refused.
+        "--allowed-hosts", f"{HOST}:{port},localhost:{port}",
     ]  # fmt: skip
 
 
-def _environment() -> dict[str, str]:
-    """Without the job runner and its queues: 2 processes and 0.4 GB, not 15 and 2 GB."""
+def _environment(store: Store) -> dict[str, str]:
+    """Without the job runner and its queues: 2 processes and 0.4 GB, not 15 and 2 GB.
+
+    Nor with settings of a server that this user may run for others, such as one whose checks are off. The address of
+    the store may hold a password, and everybody can read the command lines of a machine.
+    """
+    known = {name: value for name, value in child_environment().items() if not name.startswith("MLFLOW_SERVER_")}
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
-    return {**os.environ, **quiet}
+    return {**known, **mark_parent(), **quiet, "MLFLOW_BACKEND_STORE_URI": store.uri}
 
 
 def _wait_until_it_answers(server: subprocess.Popen[bytes], port: int, log: IO[bytes]) -> None:

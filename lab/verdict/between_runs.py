@@ -22,8 +22,8 @@ class Shift:
 def shift(older: Sequence[float], newer: Sequence[float]) -> Shift | None:
     """The ratio of the geometric means of two runs' sweep medians, with Welch's interval over their sweeps.
 
-    None where a run has fewer than two sweeps. What a machine is like on another day is not in the interval: within a
-    run nobody sees it.
+    None where a run has fewer than two sweeps. The interval leaves out how a machine
+    differs from day to day, which no single run shows.
     """
     if len(older) < 2 or len(newer) < 2:
         return None

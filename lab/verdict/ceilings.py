@@ -3,22 +3,19 @@
 A ceiling is no limit: a better copy, or a kernel that reads more than it writes, may come out above it.
 """
 
+import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from lab.definition.experiment import CEILINGS
-from lab.definition.plan import PlannedCase
+from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.datasheet import MATRIX_KINDS
 from lab.verdict.roofline import GRAPH, near_launch_floor
 
-if TYPE_CHECKING:
-    from lab.verdict.results import ExperimentResult, RunResult
-
 COPY, READ, MATMUL, TF32_MATMUL = "copy", "read", "matmul", "matmul-tf32"
 READS_ALONE = 0.01  # share of written bytes up to which a cell is held against a read and not against a copy
+QUANTISED_BELOW = 0.9  # of the time at the rate of the case's dtype; a product of that dtype comes within 3 % of it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,14 +58,23 @@ class Ceilings:
         reads_alone = case.written_bytes <= READS_ALONE * case.least_bytes
         return _between((self.reads if reads_alone else self.copies).get(scope, ()), case.least_bytes)
 
-    def matrix_seconds(self, case: PlannedCase) -> float | None:
-        """Time that the case's operations take at the rate of its dtype; None where it has none, or none is known."""
+    def matrix_seconds(self, case: PlannedCase, measured_seconds: float = math.inf) -> float | None:
+        """Time that the case's operations take at the rate of its dtype; None where it has none, or none is known.
+
+        What is far faster than that has multiplied smaller numbers, as a quantised product does: then at the rate of
+        the fastest type.
+        """
         rate = self.matrix.get(MATRIX_KINDS.get(case.dtype, ""))
-        return case.flops / rate.flops_per_second if rate and case.flops else None
+        if not rate or not case.flops:
+            return None
+        seconds = case.flops / rate.flops_per_second
+        if measured_seconds < QUANTISED_BELOW * seconds:
+            return case.flops / max(each.flops_per_second for each in self.matrix.values())
+        return seconds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Light:
+class CeilingGap:
     """How far a cell is from the ceiling that limits it, in one scope."""
 
     memory_seconds: float
@@ -79,39 +85,43 @@ class Light:
     distance_seconds: float  # what the cell takes longer; below 0 where it is faster
 
 
-def ceilings_of(run: "RunResult") -> Ceilings | None:
-    """What the run measured of its GPU; None where it measured nothing of it."""
-    measured = next((experiment for experiment in run.experiments if experiment.plan.name == CEILINGS), None)
-    if measured is None or not any(cell.latencies for cell in measured.cells.values()):
+Cells = Mapping[tuple[str, str], CellResult]  # by case and profile
+
+
+def ceilings_of(measured: PlannedExperiment, cells: Cells, launch_floor_seconds: float) -> Ceilings | None:
+    """What the cells of the experiment that measures the GPU say of it; None where none has a time."""
+    if not any(cell.latencies for cell in cells.values()):
         return None
     return Ceilings(
-        copies=_ladders(measured, COPY),
-        reads=_ladders(measured, READ),
-        matrix=_rates(measured),
-        launch_floor_seconds=run.launch_floor_seconds,
+        copies=_ladders(measured, cells, COPY),
+        reads=_ladders(measured, cells, READ),
+        matrix=_rates(measured, cells),
+        launch_floor_seconds=launch_floor_seconds,
     )
 
 
-def light(case: PlannedCase, cell: CellResult, ceilings: Ceilings | None, scope: str = SCOPE) -> Light | None:
+def ceiling_gap(
+    case: PlannedCase, cell: CellResult, ceilings: Ceilings | None, scope: str = SCOPE
+) -> CeilingGap | None:
     """None where the run has no ceilings, where the cell has no possible time in this scope, or one that tells of the
     launch, or where the ladder does not reach its bytes."""
-    found = cell.latencies.get(scope)
-    if ceilings is None or found is None or cell.impossible.get(scope):
+    latency = cell.latencies.get(scope)
+    if ceilings is None or latency is None or cell.impossible.get(scope):
         return None
     # Inside a graph a kernel has no launch of its own.
-    if scope != GRAPH and near_launch_floor(found.p50_seconds, ceilings.launch_floor_seconds):
+    if scope != GRAPH and near_launch_floor(latency.p50_seconds, ceilings.launch_floor_seconds):
         return None
-    memory, matrix = ceilings.memory_seconds(case, scope), ceilings.matrix_seconds(case)
+    memory, matrix = ceilings.memory_seconds(case, scope), ceilings.matrix_seconds(case, latency.p50_seconds)
     if memory is None:
         return None
     limit, seconds = ("matrix", matrix) if matrix is not None and matrix > memory else ("memory", memory)
-    return Light(
+    return CeilingGap(
         memory_seconds=memory,
         matrix_seconds=matrix,
         limit=limit,
         seconds=seconds,
-        attained=seconds / found.p50_seconds,
-        distance_seconds=found.p50_seconds - seconds,
+        attained=seconds / latency.p50_seconds,
+        distance_seconds=latency.p50_seconds - seconds,
     )
 
 
@@ -120,39 +130,38 @@ def intensity(case: PlannedCase) -> float:
     return case.flops / case.least_bytes
 
 
-def _ladders(measured: "ExperimentResult", op: str) -> dict[str, tuple[Rung, ...]]:
+def _ladders(measured: PlannedExperiment, cells: Cells, op: str) -> dict[str, tuple[Rung, ...]]:
     """Of each scope the fastest profile's times, smallest case first."""
-    cases = sorted((case for case in measured.plan.included_cases if case.op == op), key=lambda case: case.least_bytes)
+    cases = sorted((case for case in measured.included_cases if case.op == op), key=lambda case: case.least_bytes)
     ladders = {
         scope: tuple(
             Rung(bytes=case.least_bytes, seconds=best[0], profile=best[1])
             for case in cases
-            if (best := _fastest(measured, case, scope))
+            if (best := _fastest(cells, case, scope))
         )
-        for scope in measured.plan.scopes
+        for scope in measured.scopes
     }
     return {scope: rungs for scope, rungs in ladders.items() if rungs}
 
 
-def _rates(measured: "ExperimentResult") -> dict[str, MatrixRate]:
+def _rates(measured: PlannedExperiment, cells: Cells) -> dict[str, MatrixRate]:
     """Of each kind of product the largest rate."""
-    found: dict[str, MatrixRate] = {}
-    for case in measured.plan.included_cases:
+    rates: dict[str, MatrixRate] = {}
+    for case in measured.included_cases:
         kind = MATRIX_KINDS.get(case.dtype, "")
-        best = _fastest(measured, case, SCOPE) if kind and case.op in (MATMUL, TF32_MATMUL) else None
+        best = _fastest(cells, case, SCOPE) if kind and case.op in (MATMUL, TF32_MATMUL) else None
         if best:
             seconds, profile = best
             rate = MatrixRate(flops_per_second=case.flops / seconds, seconds=seconds, profile=profile, case=case.name)
-            found[kind] = max(found.get(kind, rate), rate, key=lambda each: each.flops_per_second)
-    return found
+            rates[kind] = max(rates.get(kind, rate), rate, key=lambda each: each.flops_per_second)
+    return rates
 
 
-def _fastest(measured: "ExperimentResult", case: PlannedCase, scope: str) -> tuple[float, str] | None:
+def _fastest(cells: Cells, case: PlannedCase, scope: str) -> tuple[float, str] | None:
     """(p50, profile) of the fastest of those whose time is possible."""
-    cells = [cell for cell in measured.measured(case.name) if not cell.impossible.get(scope)]
-    return min(
-        ((cell.latencies[scope].p50_seconds, cell.profile) for cell in cells if scope in cell.latencies), default=None
-    )
+    timed = [cell for (name, _), cell in cells.items() if name == case.name and cell.outcome == "measured"]
+    possible = [cell for cell in timed if scope in cell.latencies and not cell.impossible.get(scope)]
+    return min(((cell.latencies[scope].p50_seconds, cell.profile) for cell in possible), default=None)
 
 
 def _between(rungs: Sequence[Rung], size_bytes: int) -> float | None:

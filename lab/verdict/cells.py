@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.evidence.record import Cell, Correctness, Counters, Machine, Record, SweepStart
 from lab.verdict.compare import fewest_calls, rounds_of, timing_of, void_samples
+from lab.verdict.excluded_rounds import ExcludedRounds
 from lab.verdict.roofline import bytes_per_second, cache_resident_bytes, near_launch_floor, why_impossible
-from lab.verdict.spoiled import Spoiled
 from lab.verdict.statistics import Latency, latency
 from lab.verdict.traffic import DramTraffic, dram_traffic
 
@@ -56,12 +56,10 @@ def cell_result(
     profile: str,
     records: Sequence[Record],
     sweeps: Sequence[SweepStart],
-    spoiled: Spoiled,
+    spoiled: ExcludedRounds,
 ) -> CellResult:
     if not case.included:
-        return CellResult(
-            case=case.name, profile=profile, outcome="not-planned", reason=f"needs --include-{case.only_with}"
-        )
+        return CellResult(case=case.name, profile=profile, outcome="not-planned", reason=f"needs {case.option}")
     if profile not in {p.name for p in plan.profiles_of(case)}:
         return CellResult(
             case=case.name, profile=profile, outcome="not-planned", reason=f"does not implement {case.op}"
@@ -86,14 +84,14 @@ def launch_floor_seconds(sweeps: Sequence[SweepStart]) -> float:
 def _outcome(cells: Sequence[Cell], *, begun: bool) -> tuple[str, str]:
     """One outcome for all sweeps: a wrong result anywhere is wrong; one good sweep is a measurement."""
     for outcome in ("wrong", "measured", "crashed", "failed", "skipped"):
-        if found := [cell for cell in cells if cell.outcome == outcome]:
-            if outcome == "measured" and len(found) < len(cells):
+        if matching := [cell for cell in cells if cell.outcome == outcome]:
+            if outcome == "measured" and len(matching) < len(cells):
                 other = next(cell for cell in cells if cell.outcome != "measured")
                 return (
                     outcome,
-                    f"{len(cells) - len(found)} of {len(cells)} sweeps {other.outcome}: {other.reason}",
+                    f"{len(cells) - len(matching)} of {len(cells)} sweeps {other.outcome}: {other.reason}",
                 )
-            return outcome, found[0].reason
+            return outcome, matching[0].reason
     return "unfinished", "the run was interrupted before this cell" if begun else "no run has measured it yet"
 
 
@@ -104,7 +102,7 @@ def _measured(
     cells: tuple[Cell, ...],
     counters: Counters | None,
     sweeps: Sequence[SweepStart],
-    spoiled: Spoiled,
+    spoiled: ExcludedRounds,
 ) -> CellResult:
     latencies, void_shares = _latencies(cells, spoiled)
     if SCOPE not in latencies:
@@ -118,8 +116,8 @@ def _measured(
     floor = launch_floor_seconds(sweeps)
     launch_bound = near_launch_floor(p50_seconds, floor)
     impossible = {
-        scope: why_impossible(found.p50_seconds, case, sweeps[0].machine, floor, scope, fewest_calls(cells, scope))
-        for scope, found in latencies.items()
+        scope: why_impossible(latency.p50_seconds, case, sweeps[0].machine, floor, scope, fewest_calls(cells, scope))
+        for scope, latency in latencies.items()
     }
     return CellResult(
         case=case.name,
@@ -143,7 +141,7 @@ def _measured(
     )
 
 
-def _latencies(cells: Sequence[Cell], spoiled: Spoiled) -> tuple[dict[str, Latency], dict[str, float]]:
+def _latencies(cells: Sequence[Cell], spoiled: ExcludedRounds) -> tuple[dict[str, Latency], dict[str, float]]:
     """(latency by scope, share of void samples by scope), spoiled rounds left out."""
     latencies: dict[str, Latency] = {}
     void_shares: dict[str, float] = {}
@@ -167,8 +165,8 @@ def _cache_resident(
 ) -> dict[str, int]:
     """The working set by scope, of the possible times that the cache has shortened."""
     sizes = {
-        scope: cache_resident_bytes(found.p50_seconds, case, machine, scope, fewest_calls(cells, scope))
-        for scope, found in latencies.items()
+        scope: cache_resident_bytes(latency.p50_seconds, case, machine, scope, fewest_calls(cells, scope))
+        for scope, latency in latencies.items()
         if not impossible[scope]
     }
     return {scope: size for scope, size in sizes.items() if size}

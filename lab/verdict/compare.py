@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lab.evidence.record import Cell, Control, Timing
-from lab.verdict.spoiled import Spoiled
+from lab.verdict.excluded_rounds import ExcludedRounds
 from lab.verdict.statistics import Rounds, Speedup, Split, quantum, speedup, split
 
 FEWEST_ROUNDS = 4  # of a sweep, with samples; with fewer left of those that were planned, it tells nothing
@@ -11,14 +11,14 @@ Timed = Cell | Control
 
 
 def speedup_between(
-    baseline: Sequence[Timed], subject: Sequence[Timed], scope: str, spoiled: Spoiled, step_seconds: float = 0.0
+    baseline: Sequence[Timed], subject: Sequence[Timed], scope: str, spoiled: ExcludedRounds, step_seconds: float = 0.0
 ) -> Speedup | None:
     """Speed-up over the sweeps in which one process timed both in this scope, with a clock of this step."""
-    found = [sides for b, s in _pairs(baseline, subject) if (sides := _together([(b, scope), (s, scope)], spoiled))]
-    if not found:
+    pairs = [sides for b, s in _pairs(baseline, subject) if (sides := _together([(b, scope), (s, scope)], spoiled))]
+    if not pairs:
         return None
     calls = min(fewest_calls(baseline, scope), fewest_calls(subject, scope))
-    return speedup([sides[0] for sides in found], [sides[1] for sides in found], step_seconds / calls)
+    return speedup([sides[0] for sides in pairs], [sides[1] for sides in pairs], step_seconds / calls)
 
 
 def clock_step_seconds(timed: Sequence[Timed], scope: str) -> float:
@@ -32,25 +32,25 @@ def fewest_calls(timed: Sequence[Timed], scope: str) -> int:
     return min(timing.calls_per_sample for each in timed if (timing := timing_of(each, scope)))
 
 
-def split_between(baseline: Sequence[Cell], subject: Sequence[Cell], spoiled: Spoiled) -> Split | None:
+def split_between(baseline: Sequence[Cell], subject: Sequence[Cell], spoiled: ExcludedRounds) -> Split | None:
     """How much of the speed-up that an eager caller sees is the device's, and how much the launch's."""
-    found = []
+    pairs = []
     for b, s in _pairs(baseline, subject):
         if sides := _together([(cell, scope) for scope in ("eager", "graph") for cell in (b, s)], spoiled):
-            found.append(sides)
-    if not found:
+            pairs.append(sides)
+    if not pairs:
         return None
-    eager_baseline, eager_subject, graph_baseline, graph_subject = zip(*found, strict=True)
+    eager_baseline, eager_subject, graph_baseline, graph_subject = zip(*pairs, strict=True)
     return split((eager_baseline, eager_subject), (graph_baseline, graph_subject))
 
 
-def rounds_of(timed: Timed, scope: str, spoiled: Spoiled) -> Rounds | None:
+def rounds_of(timed: Timed, scope: str, spoiled: ExcludedRounds) -> Rounds | None:
     """The rounds of a cell in a scope that count; None where too few do, or none were timed."""
     sides = _together([(timed, scope)], spoiled)
     return sides[0] if sides else None
 
 
-def void_samples(timed: Timed, scope: str, spoiled: Spoiled) -> int:
+def void_samples(timed: Timed, scope: str, spoiled: ExcludedRounds) -> int:
     """How many samples were void in the rounds that were not left out."""
     timing = timing_of(timed, scope)
     out = spoiled.rounds(timed.sweep, timed.process, timed.experiment, timed.case)
@@ -61,7 +61,7 @@ def timing_of(timed: Timed, scope: str) -> Timing | None:
     return next((timing for timing in timed.timings if timing.scope == scope), None)
 
 
-def _together(timed: Sequence[tuple[Timed, str]], spoiled: Spoiled) -> list[Rounds]:
+def _together(timed: Sequence[tuple[Timed, str]], spoiled: ExcludedRounds) -> list[Rounds]:
     """Of (cell, scope) pairs of one process and case: the rounds in which every one has a sample; none if too few."""
     timings = [timing_of(cell, scope) for cell, scope in timed]
     rounds = [timing.rounds for timing in timings if timing]

@@ -42,7 +42,9 @@ def estimates(runs: Sequence[RunResult], one_code: bool = False) -> Estimates:
     return Estimates(
         session_share=_session_share([pair for pair in pairs if not any(each.verdict.one_draw for each in pair)]),
         draw_spread=_draw_spread(runs, one_code),
-        sweep_deciles={kind: tuple(map(float, np.quantile(found, DECILES))) for kind, found in sorted(kinds.items())},
+        sweep_deciles={
+            kind: tuple(map(float, np.quantile(deviations, DECILES))) for kind, deviations in sorted(kinds.items())
+        },
     )
 
 
@@ -60,14 +62,14 @@ def _excess(pairs: Sequence[tuple[Seen, Seen]], share: float) -> float:
     )
 
 
-def _variance(found: Speedup, share: float) -> float:
+def _variance(speedup: Speedup, share: float) -> float:
     """Of the ratio's logarithm: over sweeps, and between sessions."""
-    variance = _deviation(found) ** 2
-    return max(variance / len(found.sweep_ratios) + share**2 * variance, SMALLEST_VARIANCE)
+    variance = _deviation(speedup) ** 2
+    return max(variance / len(speedup.sweep_ratios) + share**2 * variance, SMALLEST_VARIANCE)
 
 
-def _deviation(found: Speedup) -> float:
-    return float(np.log(found.sweep_ratios).std(ddof=1))
+def _deviation(speedup: Speedup) -> float:
+    return float(np.log(speedup.sweep_ratios).std(ddof=1))
 
 
 def _draw_spread(runs: Sequence[RunResult], one_code: bool) -> float | None:
@@ -80,7 +82,7 @@ def _draw_spread(runs: Sequence[RunResult], one_code: bool) -> float | None:
                     source = "" if one_code else source_of(run)
                     place = (run.machine.gpu, experiment.plan.name, case, profile, source)
                     seconds.setdefault(place, []).append(latency.p50_seconds)
-    squares = [math.log(a / b) ** 2 / 2 for found in seconds.values() for a, b in itertools.combinations(found, 2)]
+    squares = [math.log(a / b) ** 2 / 2 for times in seconds.values() for a, b in itertools.combinations(times, 2)]
     return math.sqrt(statistics.fmean(squares)) if squares else None
 
 

@@ -4,12 +4,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lab.verdict.call import Call, call_of
+from lab.verdict.call_counters import CallCounters, call_of
 from lab.verdict.cells import CellResult
 from lab.verdict.results import ExperimentResult
 from lab.verdict.traffic import DramTraffic
 
-EXPLAINED_WITHIN = 1.15  # ratios of time and of bytes that differ by no more tell the same story
+EXPLAINED_WITHIN = 1.15  # ratios of time and of bytes that differ by at most this factor agree
 EXPLAINED_PART = 0.5  # of a difference in time, in logarithms, that the bytes must make to explain it
 HARDLY_SLOWER = 1.02
 OCCUPANCY_POINTS = 10.0  # per cent of a multiprocessor's warps: a difference worth naming
@@ -33,7 +33,7 @@ class _Counted:
     cell: CellResult
     seconds: float
     traffic: DramTraffic
-    call: Call
+    call: CallCounters
 
 
 def explain(experiment: ExperimentResult) -> Iterator[Explained]:
@@ -92,9 +92,10 @@ def _slower(one: _Counted, fastest: _Counted) -> Iterator[str]:
     if one.call.launches > fastest.call.launches:
         yield f"{one.call.launches} kernels a call against {fastest.call.launches}"
     busy = "its multiprocessors are at {:.0f} % of their peak, its memory at {:.0f} %"
-    yield from _more(busy, one.call.sm_percent, one.call.dram_percent, 0.0)
+    yield from _more(busy, one.call.counters["sm_percent"], one.call.counters["dram_percent"], 0.0)
     occupied = "the fastest has {:.0f} % occupancy, this one {:.0f} %"
-    yield from _more(occupied, fastest.call.occupancy_percent, one.call.occupancy_percent, OCCUPANCY_POINTS)
+    most, achieved = (each.call.counters["occupancy_percent"] for each in (fastest, one))
+    yield from _more(occupied, most, achieved, OCCUPANCY_POINTS)
 
 
 def _faster(one: _Counted) -> Iterator[str]:
@@ -103,7 +104,7 @@ def _faster(one: _Counted) -> Iterator[str]:
         yield "counted with empty caches before each kernel; in a timed call the L2 hands on what it holds"
 
 
-def _more(told: str, one: float | None, other: float | None, points: float) -> Iterator[str]:
+def _more(template: str, one: float | None, other: float | None, points: float) -> Iterator[str]:
     """A sentence on two percentages where the first is larger by so much; nothing where either is unmeasured."""
     if one is not None and other is not None and one - other >= points:
-        yield told.format(one, other)
+        yield template.format(one, other)

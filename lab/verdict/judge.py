@@ -15,13 +15,14 @@ from lab.verdict.widening import DRAW_SPREAD
 
 POLICY_HISTORY = {
     1: "The first rules.",
-    2: "Controls, spoiled rounds, the noise of the A/A control, claims as one family, and the launch floor.",
-    3: "Results that the cache cannot hold, and arithmetic, among what no time can beat; claims about traffic, by "
-    "rules of their own.",
-    4: "Intervals that hold on any board of the GPU model: wider by what differs between sessions, by what the control "
-    "shows, and, where an autotuner chose once for all sweeps, by what differs between its choices. The distance to "
-    "the threshold is looked at before noise is; scattered samples and a wide control are marks, and no verdict. "
-    "Refutations too are weighed as one family.",
+    2: "Added controls, spoiled rounds and the launch floor. The noise of the control counts, and all claims of an "
+    "experiment are tested as one family.",
+    3: "Added two physical limits: results that do not fit in the cache, and arithmetic. Claims about traffic got "
+    "their own rules.",
+    4: "Intervals are wider, so that they hold on any board of the GPU model: by what sessions differ by, by what the "
+    "control shows, and, where an autotuner chose once for all sweeps, by what its choices differ by. The distance to "
+    "the threshold is checked before noise is. Scattered samples and a wide control became marks; they no longer "
+    "decide. Claims that fail are tested as one family too.",
 }
 POLICY_VERSION = max(POLICY_HISTORY)
 FEWEST_SWEEPS = 3
@@ -43,7 +44,7 @@ class Status(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
-# As a reader wants to hear of them; the rules below are asked in another order.
+# The order in which pages show verdicts; the rules below are asked in another order.
 READING_ORDER = (
     Status.SUPPORTED,
     Status.REFUTED,
@@ -57,46 +58,46 @@ WEIGHED = (Status.SUPPORTED, Status.REFUTED, Status.INCONCLUSIVE)
 RULES = (
     (
         Status.REJECTED,
-        "The result was wrong in any sweep, or the profile tampered with its inputs, the clock or the judges, or its "
-        "time is shorter than physics allows: than the memory, at its peak, takes to deliver the inputs and to take "
-        "what the cache cannot hold of the results, than the matrix units, at their largest dense rate, take for its "
-        "operations, or than a kernel takes that does nothing.",
+        "A result was wrong in any sweep. Or the implementation tampered with its inputs, the clock or the checks. Or "
+        "its time is shorter than physics allows: than the memory needs at its peak rate to deliver the inputs and to "
+        "take the results that do not fit in the cache, than the matrix units need at the peak rate of their fastest "
+        "type, or than an empty kernel takes.",
     ),
     (
         Status.NO_EVIDENCE,
-        f"Not measured, skipped, failed, crashed, or fewer than {FEWEST_SWEEPS} sweeps with samples of both profiles.",
+        f"A side was skipped, failed or crashed, or fewer than {FEWEST_SWEEPS} sweeps have samples of both sides.",
     ),
     (
         Status.RERUN_NOISE,
-        f"More than {per_cent(LARGEST_DROPPED_SHARE)} of a profile's samples are void, or of the case's rounds "
-        "spoiled: what is left may not stand for the rest.",
+        f"More than {per_cent(LARGEST_DROPPED_SHARE)} of a side's samples are void, or of the case's rounds are "
+        "spoiled. What is left may not be representative.",
     ),
     (
         Status.SUPPORTED,
-        "The interval's lower end reaches the claim's threshold, also among all claims and cases of the experiment "
-        "together (Holm), and so do all sweeps but at most one.",
+        "The lower end of the interval reaches the threshold. It still does when all claims and cases of the "
+        "experiment are tested together (Holm's correction), and at most one sweep disagrees.",
     ),
     (
         Status.REFUTED,
-        "The interval's upper end is below the threshold, also among all claims and cases of the experiment together, "
-        "and so are all sweeps but at most one.",
+        "The upper end of the interval is below the threshold. It still is when all claims and cases of the "
+        "experiment are tested together, and at most one sweep disagrees.",
     ),
     (
         Status.RERUN_NOISE,
-        f"Neither, with an interval wider than ±{per_cent(WIDEST_HALF_WIDTH)}, leaving aside what differs between "
-        "choices of an autotuner.",
+        f"Neither, and the interval is wider than ±{per_cent(WIDEST_HALF_WIDTH)}, not counting the part that an "
+        "autotuner's choices add.",
     ),
-    (Status.INCONCLUSIVE, "All else. Where more sweeps would probably settle it, the reason says how many."),
+    (Status.INCONCLUSIVE, "Everything else. Where more sweeps would probably settle it, the reason says how many."),
 )
 MARKS = {
-    "equivalent": f"Refuted, and the whole interval is within {per_cent(EQUIVALENCE_MARGIN)} of parity.",
-    "regressed": f"Refuted, and the whole interval is more than {per_cent(EQUIVALENCE_MARGIN)} below parity.",
-    ONE_DRAW: "A side is compiled or autotuned at run time, and one cache served all sweeps: another choice of the "
-    "autotuner may be faster or slower. The interval takes that in.",
-    IMPRECISE: f"Supported or refuted, and the interval is wider than ±{per_cent(WIDEST_HALF_WIDTH)}: on which side of "
-    "the threshold the ratio lies is settled, how large it is less so.",
-    NOISY: f"A side's samples scatter (p95 / p50 of {NOISY_RATIO:.2f} or more), or the A/A control's own interval is "
-    f"wider than ±{per_cent(WIDEST_HALF_WIDTH)}.",
+    "equivalent": f"The claim fails, and the whole interval is within {per_cent(EQUIVALENCE_MARGIN)} of parity: a tie.",
+    "regressed": f"The claim fails, and the whole interval is more than {per_cent(EQUIVALENCE_MARGIN)} below parity.",
+    ONE_DRAW: "A side is compiled or autotuned at run time, and one cache served all sweeps. Another choice of the "
+    "autotuner may be faster or slower; the interval is wide enough for that.",
+    IMPRECISE: f"The verdict is clear, but the interval is wider than ±{per_cent(WIDEST_HALF_WIDTH)}: we know on which "
+    "side of the threshold the speed-up lies, and less well how large it is.",
+    NOISY: f"A side's samples scatter (p95 / p50 is {NOISY_RATIO:.2f} or more), or the control's own interval is wider "
+    f"than ±{per_cent(WIDEST_HALF_WIDTH)}.",
     PROVISIONAL: f"Fewer than {FULL_SWEEPS} sweeps, too few samples for p95, or no control.",
 }
 Key = TypeVar("Key", bound=Hashable)
@@ -127,8 +128,8 @@ class Verdict:
     @property
     def ratio(self) -> float | None:
         """Baseline over subject: of their times, or of the bytes that they move."""
-        found = self.speedup or self.traffic
-        return found.ratio if found else None
+        comparison = self.speedup or self.traffic
+        return comparison.ratio if comparison else None
 
     @property
     def one_draw(self) -> bool:
@@ -170,7 +171,7 @@ def judge_family(verdicts: Mapping[Key, Verdict], thresholds: Mapping[Key, float
         (status, key)
         for status, p_value in ((Status.SUPPORTED, p_reaches), (Status.REFUTED, p_below))
         for key, stands in zip(
-            family, holm([p_value(found, thresholds[key]) for key, found in family.items()]), strict=True
+            family, holm([p_value(speedup, thresholds[key]) for key, speedup in family.items()]), strict=True
         )
         if not stands
     }
@@ -198,9 +199,9 @@ def mark_of_claim(verdicts: Sequence[Verdict], status: Status) -> str:
 
 def _too_few(speedup: Speedup | None) -> str:
     if speedup is None:  # of one sweep alone there is no interval, and so no speed-up
-        return f"fewer than 2 sweeps hold both sides; {FEWEST_SWEEPS} are needed"
+        return f"fewer than 2 sweeps have samples of both sides; {FEWEST_SWEEPS} are needed"
     count = len(speedup.sweep_ratios)
-    return f"{count} {'sweep holds' if count == 1 else 'sweeps hold'} both sides; {FEWEST_SWEEPS} are needed"
+    return f"{count} {'sweep has' if count == 1 else 'sweeps have'} samples of both sides; {FEWEST_SWEEPS} are needed"
 
 
 def _dropped(subject: Side, baseline: Side, spoiled_share: float) -> str:
@@ -220,14 +221,14 @@ def _weigh(speedup: Speedup, threshold: float) -> tuple[Status, str]:
         if reach >= sweeps - 1:
             return Status.SUPPORTED, ""
         return _undecided(
-            speedup, threshold, f"the interval reaches the threshold, and only {reach} of {sweeps} sweeps do"
+            speedup, threshold, f"the interval reaches the threshold, but only {reach} of {sweeps} sweeps do"
         )
     if speedup.high < threshold:
         below = sum(ratio < threshold for ratio in speedup.sweep_ratios)
         if below >= sweeps - 1:
             return Status.REFUTED, ""
         return _undecided(
-            speedup, threshold, f"the interval is below the threshold, and only {below} of {sweeps} sweeps are"
+            speedup, threshold, f"the interval is below the threshold, but only {below} of {sweeps} sweeps are"
         )
     return _undecided(speedup, threshold, _what_would_settle(speedup, threshold))
 
@@ -240,7 +241,7 @@ def _undecided(speedup: Speedup, threshold: float, reason: str) -> tuple[Status,
         return Status.INCONCLUSIVE, reason
     places = 1 if width > WIDEST_HALF_WIDTH + 0.0005 else 2  # else it would read as the limit itself
     limit = per_cent(WIDEST_HALF_WIDTH)
-    return Status.RERUN_NOISE, f"{reason}; the interval is ±{per_cent(width, places)} wide, and ±{limit} is the limit"
+    return Status.RERUN_NOISE, f"{reason}; the interval is ±{per_cent(width, places)} wide, the limit is ±{limit}"
 
 
 def _left_open_by_draws(speedup: Speedup, threshold: float) -> bool:
@@ -259,14 +260,14 @@ def _marks(status: Status, speedup: Speedup, sides: Sequence[Side], control: Spe
     ratios = [side.latency.noise_ratio if side.latency else None for side in sides]
     noisy = any(ratio is not None and ratio >= NOISY_RATIO for ratio in ratios)
     decided = status in (Status.SUPPORTED, Status.REFUTED)
-    found = {
+    marks = {
         _against_parity(speedup): status == Status.REFUTED,
         ONE_DRAW: speedup.widths is not None and speedup.widths.draws > 0,
         IMPRECISE: decided and speedup.half_width > WIDEST_HALF_WIDTH,
         NOISY: noisy or (control is not None and control.half_width > WIDEST_HALF_WIDTH),
         PROVISIONAL: None in ratios or control is None or len(speedup.sweep_ratios) < FULL_SWEEPS,
     }
-    return [mark for mark, fits in found.items() if mark and fits]
+    return [mark for mark, fits in marks.items() if mark and fits]
 
 
 def _against_parity(speedup: Speedup) -> str:
@@ -278,7 +279,7 @@ def _against_parity(speedup: Speedup) -> str:
 
 def _lost_in_family(verdict: Verdict, threshold: float, size: int) -> Verdict:
     assert verdict.speedup, "only what was weighed loses"
-    reason = f"clear by itself, but not among the {size} comparisons of this experiment together (Holm)"
+    reason = f"clear on its own, but not when all {size} comparisons of this experiment are tested together (Holm)"
     status, reason = _undecided(verdict.speedup, threshold, reason)
     kept = [mark for mark in (ONE_DRAW, NOISY, PROVISIONAL) if mark in verdict.mark]
     return replace(verdict, status=status, reason=reason, mark=", ".join(kept))
@@ -289,18 +290,16 @@ def _what_would_settle(speedup: Speedup, threshold: float) -> str:
     stay, and so is what differs between sessions."""
     if _left_open_by_draws(speedup, threshold):
         return (
-            f"one choice of the autotuner served all sweeps, and its choices differ by about {per_cent(DRAW_SPREAD)}, "
-            "which is too much this close to the threshold; fresh caches in every sweep would tell"
+            f"one choice of the autotuner served all sweeps, and another may differ by about {per_cent(DRAW_SPREAD)}: "
+            "too much this close to the threshold; compiling anew in every sweep would settle it"
         )
     widths = _widths(speedup)
     distance = abs(math.log(speedup.ratio / threshold))
     room = max(0.0, distance - widths.control) ** 2 - widths.sessions**2
     if room <= speedup.floor**2:
-        return (
-            "the ratio lies closer to the threshold than boards and clocks agree; no number of sweeps would settle it"
-        )
+        return "the speed-up is nearer to the threshold than boards and sessions agree; more sweeps would not settle it"
     sweeps = len(speedup.sweep_ratios)
     needed = max(sweeps + 1, round(sweeps * widths.run**2 / room) + 1)
     if needed > MOST_SWEEPS_TO_ADVISE:
-        return f"the interval holds the threshold; {MOST_SWEEPS_TO_ADVISE} sweeps would probably not settle it"
-    return f"the interval holds the threshold; about {needed} sweeps would settle it"
+        return f"the threshold is inside the interval; {MOST_SWEEPS_TO_ADVISE} sweeps would probably not settle it"
+    return f"the threshold is inside the interval; about {needed} sweeps would settle it"

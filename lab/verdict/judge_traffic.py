@@ -16,18 +16,18 @@ TRAFFIC_MARGIN = 0.03
 ONE_PASS = "one pass"
 TRAFFIC_RULES = {
     Status.REJECTED: (
-        "The result was wrong in any sweep, or the time is impossible, as above; or the traffic is unreconciled: less "
-        f"than {per_cent(SMALLEST_SHARE)} of the inputs read, though the profiler empties the caches first, or more of "
-        "the result unwritten than the L2 holds."
+        "A result was wrong in any sweep, or the time is impossible, as above. Or the counters contradict the work: "
+        f"less than {per_cent(SMALLEST_SHARE)} of the inputs was read, although the profiler empties the caches first, "
+        "or more of the result was left unwritten than the L2 can hold."
     ),
-    Status.NO_EVIDENCE: "Not measured, or not counted: no profiling, counters blocked, or none of DRAM bytes.",
+    Status.NO_EVIDENCE: "Not measured or not counted: no profiling, blocked counters, or no count of DRAM bytes.",
     Status.SUPPORTED: (
         f"The ratio of bytes reaches the threshold by {per_cent(TRAFFIC_MARGIN)} or more, anywhere within its bounds."
     ),
     Status.REFUTED: (
         f"The ratio is below the threshold by more than {per_cent(TRAFFIC_MARGIN)}, anywhere within its bounds."
     ),
-    Status.INCONCLUSIVE: "All else: too near the threshold for one pass, or open between the bounds.",
+    Status.INCONCLUSIVE: "Everything else: too near the threshold for one pass, or the bounds lie on both sides of it.",
 }
 
 
@@ -57,18 +57,18 @@ def judge_traffic(subject: TrafficSide, baseline: TrafficSide | Moved, threshold
             return Verdict(status=Status.NO_EVIDENCE, reason=f"{name} {side.outcome}: {side.reason}")
         if side.traffic is None:
             return Verdict(status=Status.NO_EVIDENCE, reason=f"{name} not counted: {side.uncounted}")
-    held = [side.traffic.moved for side in sides.values() if side.traffic]
-    return _weigh(traffic_ratio(held[0], baseline if isinstance(baseline, Moved) else held[1]), threshold)
+    moved = [side.traffic.moved for side in sides.values() if side.traffic]
+    return _weigh(traffic_ratio(moved[0], baseline if isinstance(baseline, Moved) else moved[1]), threshold)
 
 
-def _weigh(found: TrafficRatio, threshold: float) -> Verdict:
+def _weigh(traffic: TrafficRatio, threshold: float) -> Verdict:
     status, reason = Status.INCONCLUSIVE, ""
-    if found.low >= threshold * (1 + TRAFFIC_MARGIN):
+    if traffic.low >= threshold * (1 + TRAFFIC_MARGIN):
         status = Status.SUPPORTED
-    elif found.high < threshold * (1 - TRAFFIC_MARGIN):
+    elif traffic.high < threshold * (1 - TRAFFIC_MARGIN):
         status = Status.REFUTED
-    elif not found.bounded or abs(found.ratio / threshold - 1) <= TRAFFIC_MARGIN:
+    elif not traffic.bounded or abs(traffic.ratio / threshold - 1) <= TRAFFIC_MARGIN:
         reason = f"within {per_cent(TRAFFIC_MARGIN)} of the threshold: another pass might fall on the other side"
     else:
         reason = "the profiler empties the caches before each of several kernels: its count leaves the ratio open"
-    return Verdict(status=status, reason=reason, traffic=found, mark=ONE_PASS)
+    return Verdict(status=status, reason=reason, traffic=traffic, mark=ONE_PASS)

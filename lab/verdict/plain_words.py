@@ -1,35 +1,78 @@
-"""Verdicts as a kernel engineer says them. Pure."""
+"""Verdicts as a kernel engineer says them, in the terminal and on every page. Pure.
+
+The rules' own names ("supported", "rerun-noise", …) stay in data, in CSV files and in decision records.
+"""
+
+from collections.abc import Iterable
 
 from lab.verdict.judge import EQUIVALENCE_MARGIN, Status, Verdict
 
-TOO_NOISY = "too noisy to call"
-FASTER = {
-    Status.SUPPORTED: "faster",
-    Status.REFUTED: "faster, but by less than claimed",
-    Status.INCONCLUSIVE: "faster, perhaps by less than claimed",
+FASTER, TIE, SLOWER = "faster", "tie", "slower"
+HOLDS, FAILS, MIXED = "holds", "does not hold", "mixed"
+TOO_CLOSE, TOO_NOISY = "too close to call", "too noisy to call"
+NOT_MEASURED, WRONG, NOT_CREDIBLE = "not measured", "wrong result", "not credible"
+# Of a verdict whose interval is not at hand, and of a claim whose cases differ.
+STATUS_WORDS = {
+    Status.SUPPORTED: HOLDS,
+    Status.REFUTED: FAILS,
+    Status.INCONCLUSIVE: TOO_CLOSE,
+    Status.RERUN_NOISE: TOO_NOISY,
+    Status.NO_EVIDENCE: NOT_MEASURED,
+    Status.REJECTED: NOT_CREDIBLE,
 }
+ABOVE_PARITY = {
+    Status.SUPPORTED: FASTER,
+    Status.REFUTED: "faster, but less than claimed",
+    Status.INCONCLUSIVE: "faster, size unclear",
+}
+ACROSS_PARITY = {Status.SUPPORTED: "about as fast", Status.REFUTED: "not faster"}
+BELOW_PARITY = {Status.SUPPORTED: "slower, within the claim"}
+# A mark of a refuted claim that says what is so instead.
+INSTEAD = {"equivalent": TIE, "regressed": SLOWER}
 
 
 def in_words(verdict: Verdict) -> str:
-    """'faster', 'slower', 'tie', 'not that much faster', 'too close to call', 'too noisy to call', 'wrong result' or
-    'not measured'; of a claim about traffic, what holds of the bytes."""
-    if verdict.status is Status.NO_EVIDENCE:
-        return "not measured"
-    if verdict.status is Status.REJECTED:
-        return "wrong result" if verdict.reason.startswith("wrong result") else "not credible"
-    if verdict.status is Status.RERUN_NOISE:
-        return TOO_NOISY
-    if verdict.traffic or verdict.speedup is None:
-        return {Status.SUPPORTED: "holds", Status.REFUTED: "does not hold"}.get(verdict.status, "too close to call")
-    return _speed(verdict.speedup.low, verdict.speedup.high, verdict.status)
+    speedup = verdict.speedup if not verdict.traffic else None
+    low, high = (speedup.low, speedup.high) if speedup else (None, None)
+    return case_word(verdict.status, low, high, verdict.mark, verdict.reason)
 
 
-def _speed(low: float, high: float, status: Status) -> str:
-    """By where the interval lies: a claim to keep up may be supported by a profile that is slower."""
+def case_word(
+    status: Status, low: float | None = None, high: float | None = None, mark: str = "", reason: str = ""
+) -> str:
+    """The word for one claim at one case. `low` and `high` bound the speed-up; None of a claim about traffic."""
+    if status is Status.REJECTED and reason.startswith(WRONG):
+        return WRONG
+    if status in (Status.REJECTED, Status.NO_EVIDENCE, Status.RERUN_NOISE):
+        return STATUS_WORDS[status]
+    if low is None or high is None:
+        instead = (word for each, word in INSTEAD.items() if each in mark.split(", "))
+        return next(instead, STATUS_WORDS[status])
+    return _speed(status, low, high)
+
+
+def _speed(status: Status, low: float, high: float) -> str:
+    """By where the interval lies: a claim to keep up may be supported by an implementation that is slower."""
     if low > 1 - EQUIVALENCE_MARGIN and high < 1 + EQUIVALENCE_MARGIN:
-        return "tie"
+        return TIE
     if high < 1:
-        return "slower"
+        return BELOW_PARITY.get(status, SLOWER)
     if low > 1:
-        return FASTER[status]
-    return {Status.SUPPORTED: "as fast or nearly", Status.REFUTED: "not faster"}.get(status, "too close to call")
+        return ABOVE_PARITY[status]
+    return ACROSS_PARITY.get(status, TOO_CLOSE)
+
+
+def claim_word(status: Status, cases: Iterable[tuple[Status, str]]) -> str:
+    """The word for a claim over its cases, given by status and word: theirs where they agree."""
+    pairs = list(cases)
+    words = {word for _, word in pairs}
+    if len(words) == 1:
+        return words.pop()
+    if status is Status.REFUTED:
+        decided = {word for each, word in pairs if each is not Status.INCONCLUSIVE}
+        if len(decided) == 1:
+            return decided.pop()
+        return MIXED if Status.SUPPORTED in {each for each, _ in pairs} else FAILS
+    if status is Status.REJECTED and WRONG in words:
+        return WRONG
+    return STATUS_WORDS[status]

@@ -20,7 +20,7 @@ FEWEST_RUNS = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
-class Place:
+class RepeatKey:
     """What runs must share to be repeats of one another at a claim and case. `source` is that of the code."""
 
     gpu: str
@@ -46,7 +46,7 @@ class Seen:
 class Pooled:
     """A speed-up over runs. `low` and `high` are None with fewer than three runs."""
 
-    place: Place
+    place: RepeatKey
     ratio: float
     low: float | None
     high: float | None
@@ -59,7 +59,7 @@ def pooled(runs: Sequence[RunResult]) -> tuple[Pooled, ...]:
     return tuple(_pooled(place, seen) for place, seen in by_place(runs).items() if len(seen) > 1)
 
 
-def _pooled(place: Place, seen: Sequence[Seen]) -> Pooled:
+def _pooled(place: RepeatKey, seen: Sequence[Seen]) -> Pooled:
     logs = np.log([each.speedup.ratio for each in seen])
     centre = float(logs.mean())
     half_width = max(t_half_width(logs), SMALLEST_HALF_WIDTH) if len(seen) >= FEWEST_RUNS else None
@@ -73,16 +73,16 @@ def _pooled(place: Place, seen: Sequence[Seen]) -> Pooled:
     )
 
 
-def by_place(runs: Sequence[RunResult], one_code: bool = False) -> dict[Place, list[Seen]]:
+def by_place(runs: Sequence[RunResult], one_code: bool = False) -> dict[RepeatKey, list[Seen]]:
     """What runs on a GPU saw of each claim at each case, where the judge weighed it. The lab's tests of itself are left
     out. `one_code`: the runs are known to have measured one code, whatever else of the source changed."""
-    found: dict[Place, list[Seen]] = {}
+    groups: dict[RepeatKey, list[Seen]] = {}
     for run in runs:
         for place, verdict in _weighed(run, "" if one_code else source_of(run)):
             if verdict.speedup:
                 seen = Seen(run_id=run.plan.run_id, board=run.machine.gpu_id, verdict=verdict, speedup=verdict.speedup)
-                found.setdefault(place, []).append(seen)
-    return found
+                groups.setdefault(place, []).append(seen)
+    return groups
 
 
 def source_of(run: RunResult) -> str:
@@ -91,10 +91,11 @@ def source_of(run: RunResult) -> str:
     Digests of single kernels would pool more runs, but say nothing of how the kernels are launched.
     """
     machine = run.machine
-    return " ".join((run.start.source_digest, machine.torch, machine.triton, machine.liger, machine.quack))
+    libraries = (f"{name} {version}" for name, version in sorted(machine.libraries.items()))
+    return " ".join((run.start.source_digest, machine.torch, machine.triton, *libraries))
 
 
-def _weighed(run: RunResult, source: str) -> Iterator[tuple[Place, Verdict]]:
+def _weighed(run: RunResult, source: str) -> Iterator[tuple[RepeatKey, Verdict]]:
     if run.machine.device != "cuda":
         return
     for experiment in run.experiments:
@@ -104,7 +105,7 @@ def _weighed(run: RunResult, source: str) -> Iterator[tuple[Place, Verdict]]:
             claim = result.claim
             for case, verdict in result.verdicts.items():
                 if verdict.weighed:
-                    place = Place(
+                    place = RepeatKey(
                         gpu=run.machine.gpu,
                         experiment=experiment.plan.name,
                         claim=claim.name,

@@ -1,6 +1,6 @@
 """Which cases need another sweep: those near a threshold, or whose ratio is not precise. Pure.
 
-Whoever stops as soon as a result looks clear errs more often than he says. So a case stops early only where each
+Stopping as soon as a result looks clear makes more errors than the rules state. So a case stops early only where each
 claim's p-value is far below the level at which the judge weighs it; all others get every sweep they may have.
 tests/verdict/test_simulation.py counts the errors.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from lab.definition.plan import Plan, PlannedClaim, PlannedExperiment
 from lab.evidence.record import Canary, Cell, Control, Record, Watch
 from lab.verdict.compare import Timed, speedup_between
-from lab.verdict.spoiled import Spoiled, find
+from lab.verdict.excluded_rounds import ExcludedRounds, excluded_rounds
 from lab.verdict.statistics import CONFIDENCE, Speedup, p_below, p_reaches
 from lab.verdict.widening import widened
 
@@ -23,7 +23,7 @@ def imprecise_cases(plan: Plan, records: Sequence[Record]) -> set[tuple[str, str
 
     The lab's tests of itself are left as they are: there the width is a result.
     """
-    spoiled = find(
+    spoiled = excluded_rounds(
         [record for record in records if isinstance(record, Watch)],
         [record for record in records if isinstance(record, Canary)],
     )
@@ -31,8 +31,8 @@ def imprecise_cases(plan: Plan, records: Sequence[Record]) -> set[tuple[str, str
     controls: Places = {}
     for record in records:
         if isinstance(record, Cell | Control):
-            held = cells if isinstance(record, Cell) else controls
-            held.setdefault((record.experiment, record.case, record.profile), []).append(record)
+            group = cells if isinstance(record, Cell) else controls
+            group.setdefault((record.experiment, record.case, record.profile), []).append(record)
     return {
         (experiment.name, case.name)
         for experiment in plan.experiments
@@ -40,19 +40,19 @@ def imprecise_cases(plan: Plan, records: Sequence[Record]) -> set[tuple[str, str
         for case in experiment.included_cases
         if any(
             _draws(plan, experiment, claim)
-            or wants_another(found, claim.threshold, family_of(experiment), plan.protocol.target_half_width)
+            or wants_another(speedup, claim.threshold, family_of(experiment), plan.protocol.target_half_width)
             for claim in experiment.claims
             if case.name in claim.cases and claim.measure == "speedup"
-            if (found := _speedup(experiment, claim, case.name, (cells, controls), spoiled))
+            if (speedup := _speedup(experiment, claim, case.name, (cells, controls), spoiled))
         )
     }
 
 
-def wants_another(found: Speedup, threshold: float, family: int, target_half_width: float) -> bool:
+def wants_another(speedup: Speedup, threshold: float, family: int, target_half_width: float) -> bool:
     """Whether one more sweep is worth its time, of a claim among so many comparisons."""
     level = (1 - CONFIDENCE) / 2 / max(EARLY, family)
-    clear = min(p_reaches(found, threshold), p_below(found, threshold)) <= level
-    return not clear or found.half_width > target_half_width
+    clear = min(p_reaches(speedup, threshold), p_below(speedup, threshold)) <= level
+    return not clear or speedup.half_width > target_half_width
 
 
 def family_of(experiment: PlannedExperiment) -> int:
@@ -68,15 +68,19 @@ def _draws(plan: Plan, experiment: PlannedExperiment, claim: PlannedClaim) -> bo
 
 
 def _speedup(
-    experiment: PlannedExperiment, claim: PlannedClaim, case: str, held: tuple[Places, Places], spoiled: Spoiled
+    experiment: PlannedExperiment,
+    claim: PlannedClaim,
+    case: str,
+    measured: tuple[Places, Places],
+    spoiled: ExcludedRounds,
 ) -> Speedup | None:
     """A claim's speed-up with its interval, leaving aside what no further sweep would mend: that one choice of an
     autotuner served all. None where there are not two sides to compare."""
-    cells, controls = held
+    cells, controls = measured
     baseline, subject = (cells.get((experiment.name, case, name), []) for name in (claim.baseline, claim.subject))
-    found = speedup_between(baseline, subject, claim.scope, spoiled)
-    if found is None:
+    speedup = speedup_between(baseline, subject, claim.scope, spoiled)
+    if speedup is None:
         return None
     profile = next((planned.control for planned in experiment.cases if planned.name == case), "")
     place = (experiment.name, case, profile)
-    return widened(found, speedup_between(cells.get(place, []), controls.get(place, []), claim.scope, spoiled))
+    return widened(speedup, speedup_between(cells.get(place, []), controls.get(place, []), claim.scope, spoiled))

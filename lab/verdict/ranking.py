@@ -1,8 +1,10 @@
-"""Who is fastest at a case, said no more firmly than the measurement allows. Pure."""
+"""Ranks the profiles of a case, and marks ties and places that too few sweeps support. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.verdict.cells import SCOPE
+from lab.definition.families import family_of, leading
+from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.verdict.results import ExperimentResult
 from lab.verdict.statistics import Speedup
@@ -12,15 +14,16 @@ from lab.verdict.statistics import Speedup
 class Place:
     """Where a profile stands at a case by p50.
 
-    `level`: not shown to be slower than the fastest by more than the margin that counts as equal; for
-    the fastest itself, that it shares its place. `proven` is False where too few sweeps were measured
-    to tell.
+    `level`: shown to be slower than none by more than the margin that counts as equal; for the fastest itself, that it
+    shares its place. `proven` is False where too few sweeps were measured to tell. `lead` is the speed-up of the
+    fastest over this one, where the run says.
     """
 
     rank: int
     times_fastest: float  # p50 over the fastest p50
     level: bool
     proven: bool
+    lead: Speedup | None = None
 
     @property
     def text(self) -> str:
@@ -41,25 +44,44 @@ class Place:
 
 def rank(experiment: ExperimentResult, case: str, scope: str = SCOPE) -> dict[str, Place]:
     """The place of each profile timed in this scope, fastest first; empty where none was."""
-    timed = sorted(
-        ((found.p50_seconds, cell) for cell in experiment.measured(case) if (found := cell.latencies.get(scope))),
+    return _rank(experiment, case, scope, _timed(experiment, case, scope))
+
+
+def contest(experiment: ExperimentResult, case: str, scope: str = SCOPE) -> dict[str, Place]:
+    """The same with one profile of each family: the one that a headline claim is about, or else the fastest."""
+    subjects, family = leading(experiment.plan), {each.name: family_of(each) for each in experiment.plan.profiles}
+    timed = _timed(experiment, case, scope)
+    chosen = {family[cell.profile]: cell.profile for _, cell in reversed(timed)}
+    chosen |= {family[cell.profile]: cell.profile for _, cell in reversed(timed) if cell.profile in subjects}
+    return _rank(experiment, case, scope, [each for each in timed if each[1].profile in chosen.values()])
+
+
+def _timed(experiment: ExperimentResult, case: str, scope: str) -> list[tuple[float, CellResult]]:
+    return sorted(
+        ((latency.p50_seconds, cell) for cell in experiment.measured(case) if (latency := cell.latencies.get(scope))),
         key=lambda pair: pair[0],
     )
+
+
+def _rank(
+    experiment: ExperimentResult, case: str, scope: str, timed: Sequence[tuple[float, CellResult]]
+) -> dict[str, Place]:
     if not timed:
         return {}
     all_seconds = [seconds for seconds, _ in timed]
-    best = timed[0][1]
+    names = [cell.profile for _, cell in timed]
     rest = {
-        cell.profile: _behind(
-            experiment.compare(case, best.profile, cell.profile, scope),
-            1 + all_seconds.index(seconds),
-            seconds / all_seconds[0],
+        name: _behind(
+            [experiment.compare(case, faster, name, scope) for faster in names[:number]],
+            1 + all_seconds.index(all_seconds[number]),
+            all_seconds[number] / all_seconds[0],
         )
-        for seconds, cell in timed[1:]
+        for number, name in enumerate(names)
+        if number
     }
     shared = any(place.level for place in rest.values())
     proven = all(place.proven for place in rest.values())
-    return {best.profile: Place(rank=1, times_fastest=1.0, level=shared, proven=proven), **rest}
+    return {names[0]: Place(rank=1, times_fastest=1.0, level=shared, proven=proven), **rest}
 
 
 def baselines(experiment: ExperimentResult) -> tuple[str, ...]:
@@ -68,7 +90,14 @@ def baselines(experiment: ExperimentResult) -> tuple[str, ...]:
     return tuple(profile.name for profile in experiment.plan.profiles if profile.name in named)
 
 
-def _behind(lead: Speedup | None, number: int, times_fastest: float) -> Place:
-    """`lead` is the speed-up of the fastest over this one."""
-    level = lead is not None and lead.low < 1 + EQUIVALENCE_MARGIN
-    return Place(rank=number, times_fastest=times_fastest, level=level, proven=lead is not None)
+def _behind(leads: Sequence[Speedup | None], number: int, times_fastest: float) -> Place:
+    """`leads` are the speed-ups of all faster ones over this one, the fastest's first."""
+    first = leads[0]
+    slower = any(lead is not None and lead.low >= 1 + EQUIVALENCE_MARGIN for lead in leads)
+    return Place(
+        rank=number,
+        times_fastest=times_fastest,
+        level=first is not None and not slower,
+        proven=first is not None,
+        lead=first,
+    )

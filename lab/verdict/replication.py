@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from lab.definition.publication import Publication, Replication, Row, Table
 from lab.verdict.audit.finding import Amount, Words
-from lab.verdict.call import call_of
+from lab.verdict.call_counters import call_of
 from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.results import ExperimentResult
 from lab.verdict.roofline import GRAPH
@@ -48,7 +48,7 @@ class Printed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Side:
+class MeasuredProfile:
     """One profile of this lab at a case; None where the profiler did not count."""
 
     profile: str
@@ -68,9 +68,9 @@ class Side:
 class Measured:
     """The same case here. A scope that was not measured is None."""
 
-    subject: Side
-    baseline: Side
-    rival: Side
+    subject: MeasuredProfile
+    baseline: MeasuredProfile
+    rival: MeasuredProfile
     over_baseline: Mapping[str, Speedup | None]  # by scope
     over_rival: Speedup
 
@@ -157,9 +157,9 @@ def _fastest_rival(experiment: ExperimentResult, case: str, subject: str) -> Cel
     return min(rivals, key=lambda cell: cell.latencies[SCOPE].p50_seconds)
 
 
-def _side(cell: CellResult, least_bytes: int) -> Side:
+def _side(cell: CellResult, least_bytes: int) -> MeasuredProfile:
     call = call_of(cell.counters)
-    return Side(
+    return MeasuredProfile(
         profile=cell.profile,
         seconds=cell.latencies[SCOPE].p50_seconds,
         graph_seconds=cell.latencies[GRAPH].p50_seconds if GRAPH in cell.latencies else None,
@@ -169,10 +169,12 @@ def _side(cell: CellResult, least_bytes: int) -> Side:
     )
 
 
-def factors(printed_ratio: float, found: Measured) -> Mapping[str, float | None]:
+def factors(printed_ratio: float, measured: Measured) -> Mapping[str, float | None]:
     """The printed ratio as a product, by the names of `FACTORS`; None where a scope that it needs is missing."""
-    cold, graph = (speedup.ratio if (speedup := found.over_baseline.get(scope)) else None for scope in (SCOPE, GRAPH))
-    stages = (1.0, found.over_rival.ratio, cold, graph, found.loop_ratio if graph else None, printed_ratio)
+    cold, graph = (
+        speedup.ratio if (speedup := measured.over_baseline.get(scope)) else None for scope in (SCOPE, GRAPH)
+    )
+    stages = (1.0, measured.over_rival.ratio, cold, graph, measured.loop_ratio if graph else None, printed_ratio)
     return {
         name: after / before if before and after else None
         for name, before, after in zip(FACTORS, stages[:-1], stages[1:], strict=True)
@@ -202,15 +204,15 @@ def told_by_itself(printed: Printed) -> Iterator[Words]:
         )  # fmt: skip
 
 
-def reasons(printed: Printed, found: Measured) -> Iterator[Words]:
+def reasons(printed: Printed, measured: Measured) -> Iterator[Words]:
     """Why the printed ratio differs from the one in GPU time, the weightiest cause first."""
-    product = factors(printed.ratio, found)
+    product = factors(printed.ratio, measured)
     named = sorted(
         ((name, factor) for name, factor in product.items() if name != "rival" and factor and _matters(factor)),
         key=lambda pair: -abs(math.log(pair[1])),
     )
     for name, factor in named:
-        yield (_times(factor), *TOLD[name](printed, found))
+        yield (_times(factor), *TOLD[name](printed, measured))
     if not named:
         yield ("Nothing in it changes the ratio by more than ", Amount(NAMED - 1, "share"), ".")
 
@@ -219,9 +221,9 @@ def _matters(factor: float) -> bool:
     return not 1 / NAMED < factor < NAMED
 
 
-def _formula(printed: Printed, found: Measured) -> Words:
+def _formula(printed: Printed, measured: Measured) -> Words:
     """The baseline is weak: more kernels, more bytes."""
-    one, best = found.baseline, found.rival
+    one, best = measured.baseline, measured.rival
     words: Words = (" is the formula's, over the fastest other profile",)
     if one.launches and one.bytes_ratio and best.launches and best.bytes_ratio:
         words = (
@@ -236,28 +238,30 @@ def _formula(printed: Printed, found: Measured) -> Words:
     return (*words, ".")
 
 
-def _warmth(printed: Printed, found: Measured) -> Words:
-    held = "fit into" if printed.working_set_bytes <= printed.cache_bytes else "are more than"
+def _warmth(printed: Printed, measured: Measured) -> Words:
+    relation = "fit into" if printed.working_set_bytes <= printed.cache_bytes else "are more than"
     return (
         " comes with calls back to back in a graph, whose kernels find in the cache what the last ones left; there, ",
-        Amount(printed.working_set_bytes, "bytes"), f" {held} a cache of ", Amount(printed.cache_bytes, "bytes"), ".",
+        Amount(printed.working_set_bytes, "bytes"), f" {relation} a cache of ",
+        Amount(printed.cache_bytes, "bytes"), ".",
     )  # fmt: skip
 
 
-def _launches(printed: Printed, found: Measured) -> Words:
+def _launches(printed: Printed, measured: Measured) -> Words:
     return (
-        " is the host's: to enqueue a call it takes ", Amount(found.baseline.enqueue_seconds, "seconds"),
-        " for the formula and ", Amount(found.subject.enqueue_seconds, "seconds"), " for the kernel, the GPU ",
-        Amount(found.baseline.graph_seconds or 0.0, "seconds"), " and ",
-        Amount(found.subject.graph_seconds or 0.0, "seconds"), " to run it; a loop of calls takes the longer of each.",
+        " is the host's: to enqueue a call it takes ", Amount(measured.baseline.enqueue_seconds, "seconds"),
+        " for the formula and ", Amount(measured.subject.enqueue_seconds, "seconds"), " for the kernel, the GPU ",
+        Amount(measured.baseline.graph_seconds or 0.0, "seconds"), " and ",
+        Amount(measured.subject.graph_seconds or 0.0, "seconds"),
+        " to run it; a loop of calls takes the longer of each.",
     )  # fmt: skip
 
 
-def _elsewhere_told(printed: Printed, found: Measured) -> Words:
+def _other_causes(printed: Printed, measured: Measured) -> Words:
     return (" is in none of these clocks: another GPU, another host, other kernels, or stalls.",)
 
 
-TOLD = {"formula": _formula, "warmth": _warmth, "launches": _launches, "elsewhere": _elsewhere_told}
+TOLD = {"formula": _formula, "warmth": _warmth, "launches": _launches, "elsewhere": _other_causes}
 
 
 def _times(value: float) -> Amount:

@@ -1,10 +1,11 @@
 """Plan + journal → what a reader needs: each cell summed up, each pair compared, each claim judged. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+from lab.definition.experiment import CEILINGS
 from lab.definition.plan import Plan, PlannedClaim, PlannedExperiment, PlannedProfile, load_plan
 from lab.errors import RunError
 from lab.evidence import journal
@@ -24,14 +25,16 @@ from lab.evidence.record import (
 from lab.verdict.ceilings import Ceilings, ceilings_of
 from lab.verdict.cells import SCOPE, CellResult, cell_result, launch_floor_seconds
 from lab.verdict.compare import Timed, clock_step_seconds, speedup_between, split_between
+from lab.verdict.excluded_rounds import NOTHING, ExcludedRounds, excluded_rounds
 from lab.verdict.judge import Side, Status, Verdict, judge_case, judge_claim, judge_family, mark_of_claim
 from lab.verdict.judge_traffic import TrafficSide, judge_traffic
-from lab.verdict.sift import sift
-from lab.verdict.spoiled import NOTHING, Spoiled, find
 from lab.verdict.statistics import Speedup, Split
 from lab.verdict.traffic import least_moved
+from lab.verdict.valid_records import valid_records
 from lab.verdict.widening import profiles_drawn_once, widened
 
+# What computing raises for records that cannot come from a measurement: unknown names, empty rounds.
+UNMEASURED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 Of = TypeVar("Of", bound=Control | Watch)
 
 
@@ -55,42 +58,57 @@ class ExperimentResult:
     cells: Mapping[tuple[str, str], CellResult]
     claims: tuple[ClaimResult, ...]
     controls: Mapping[str, tuple[Control, ...]]  # by case
-    spoiled: Spoiled
+    spoiled: ExcludedRounds
     step_seconds: Mapping[str, float]  # the clock's step, by scope
     watches: Mapping[str, tuple[Watch, ...]]  # by case: the GPU while it was timed
     drawn_once: frozenset[str]  # profiles whose code an autotuner chose once for all sweeps
+    # Claims, ranks and tables ask for the same pair, and every pair of a case for its control.
+    _compared_before: dict[tuple[str, ...], Speedup | None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def compare(self, case: str, subject: str, baseline: str, scope: str = SCOPE) -> Speedup | None:
         """How many times as fast the subject is in a scope, with the interval that holds on any board of the model."""
-        found = self._compared(self.cells[case, baseline].cells, self.cells[case, subject].cells, scope)
-        one_draw = not self.drawn_once.isdisjoint((subject, baseline))
-        return widened(found, self.control(case, scope), one_draw) if found else None
+        return self._once((case, subject, baseline, scope), lambda: self._compare(case, subject, baseline, scope))
 
     def control(self, case: str, scope: str = SCOPE) -> Speedup | None:
-        """The same code under two names: what the instrument sees, in this run, where there is nothing to see."""
-        held = self.controls.get(case, ())
-        if not held:
-            return None
-        return self._compared(self.cells[case, held[0].profile].cells, held, scope)
+        """The A/A control of a case: the speed-up of a profile over itself, whose true value is 1."""
+        return self._once((case, scope), lambda: self._control(case, scope))
 
     def split(self, case: str, subject: str, baseline: str) -> Split | None:
         """The device's part and the launch's of an eager speed-up, each with an interval as wide as `compare` gives it.
 
         What an autotuner chooses changes the device's part, and hardly that of the launch.
         """
-        found = split_between(self.cells[case, baseline].cells, self.cells[case, subject].cells, self.spoiled)
-        if found is None:
+        split = split_between(self.cells[case, baseline].cells, self.cells[case, subject].cells, self.spoiled)
+        if split is None:
             return None
         one_draw = not self.drawn_once.isdisjoint((subject, baseline))
         return Split(
-            end_to_end=widened(found.end_to_end, self.control(case, "eager"), one_draw),
-            device=widened(found.device, self.control(case, "graph"), one_draw),
-            launch=widened(found.launch),
+            end_to_end=widened(split.end_to_end, self.control(case, "eager"), one_draw),
+            device=widened(split.device, self.control(case, "graph"), one_draw),
+            launch=widened(split.launch),
         )
 
     def spoiled_share(self, case: str) -> float:
         """Share of the case's rounds that was left out."""
         return self.spoiled.share(self.plan.name, case)
+
+    def _once(self, key: tuple[str, ...], compare: Callable[[], Speedup | None]) -> Speedup | None:
+        if key not in self._compared_before:
+            self._compared_before[key] = compare()
+        return self._compared_before[key]
+
+    def _compare(self, case: str, subject: str, baseline: str, scope: str) -> Speedup | None:
+        speedup = self._compared(self.cells[case, baseline].cells, self.cells[case, subject].cells, scope)
+        one_draw = not self.drawn_once.isdisjoint((subject, baseline))
+        return widened(speedup, self.control(case, scope), one_draw) if speedup else None
+
+    def _control(self, case: str, scope: str) -> Speedup | None:
+        controls = self.controls.get(case, ())
+        if not controls:
+            return None
+        return self._compared(self.cells[case, controls[0].profile].cells, controls, scope)
 
     def _compared(self, baseline: Sequence[Timed], subject: Sequence[Timed], scope: str) -> Speedup | None:
         return speedup_between(baseline, subject, scope, self.spoiled, self.step_seconds.get(scope, 0.0))
@@ -120,6 +138,7 @@ class RunResult:
     flush: FlushCheck | None = None
     finish: RunFinish | None = None
     ceilings: Ceilings | None = None  # of its GPU, where it measured them
+    seal: journal.Seal | None = None  # of its journal, where it was read from one
 
     @property
     def machine(self) -> Machine:
@@ -136,14 +155,26 @@ def load_run(directory: Path) -> RunResult:
     path = journal.find(directory)
     if path is None:
         raise RunError(f"{directory}: no {journal.NAME} beside its plan; measure the run, or copy all of it here")
-    held = journal.read(path)
-    if held.damages and not any(isinstance(record, SweepStart) for record in held.records):
-        raise RunError(f"{path}: {len(held.damages)} lines cannot be read, and no sweep is left; copy it here again")
-    return judge_run(plan, held.records, held.damages)
+    contents = journal.read(path)
+    if contents.damages and not all(
+        any(isinstance(r, kind) for r in contents.records) for kind in (RunStart, SweepStart)
+    ):
+        first = contents.damages[0]
+        raise RunError(
+            f"{path}: {len(contents.damages)} lines cannot be used, and no sweep is left: line {first.line_number} "
+            f"{first.reason}; copy it here again"
+        )
+    try:
+        return replace(judge_run(plan, contents.records, contents.damages), seal=contents.seal)
+    except UNMEASURED as problem:
+        raise RunError(
+            f"{directory}: cannot be judged, for its records cannot be a measurement of its plan "
+            f"({type(problem).__name__}: {problem}); copy it here again"
+        ) from problem
 
 
 def judge_run(plan: Plan, records: Sequence[Record], damages: tuple[journal.Damage, ...] = ()) -> RunResult:
-    records, strangers = sift(plan, records, {damage.line_number for damage in damages})
+    records, invalid = valid_records(plan, records, {damage.line_number for damage in damages})
     start = next((record for record in records if isinstance(record, RunStart)), None)
     sweeps = tuple(record for record in records if isinstance(record, SweepStart))
     if start is None or not sweeps:
@@ -152,7 +183,7 @@ def judge_run(plan: Plan, records: Sequence[Record], damages: tuple[journal.Dama
         raise RunError(f"run {plan.run_id!r}: plan.json is not the plan that the journal was begun with")
     finish = next((record for record in records if isinstance(record, RunFinish)), None)
     canaries = tuple(record for record in records if isinstance(record, Canary))
-    spoiled = find([record for record in records if isinstance(record, Watch)], canaries)
+    spoiled = excluded_rounds([record for record in records if isinstance(record, Watch)], canaries)
     result = RunResult(
         plan=plan,
         start=start,
@@ -161,7 +192,7 @@ def judge_run(plan: Plan, records: Sequence[Record], damages: tuple[journal.Dama
         experiments=tuple(
             _judge_experiment(e, records, sweeps, spoiled, profiles_drawn_once(plan, e)) for e in plan.experiments
         ),
-        damages=tuple(sorted((*damages, *strangers), key=lambda damage: damage.line_number)),
+        damages=tuple(sorted((*damages, *invalid), key=lambda damage: damage.line_number)),
         records=tuple(records),
         canaries=canaries,
         sweep_ends=tuple(record for record in records if isinstance(record, SweepFinish)),
@@ -169,7 +200,10 @@ def judge_run(plan: Plan, records: Sequence[Record], damages: tuple[journal.Dama
         flush=next((record for record in records if isinstance(record, FlushCheck)), None),
         finish=finish,
     )
-    return replace(result, ceilings=ceilings_of(result))
+    measured = next((experiment for experiment in result.experiments if experiment.plan.name == CEILINGS), None)
+    if measured is None:
+        return result
+    return replace(result, ceilings=ceilings_of(measured.plan, measured.cells, result.launch_floor_seconds))
 
 
 def unmeasured(plan: PlannedExperiment) -> ExperimentResult:
@@ -181,7 +215,7 @@ def _judge_experiment(
     plan: PlannedExperiment,
     records: Sequence[Record],
     sweeps: Sequence[SweepStart],
-    spoiled: Spoiled,
+    spoiled: ExcludedRounds,
     drawn_once: frozenset[str] = frozenset(),
 ) -> ExperimentResult:
     cells = {
@@ -204,10 +238,10 @@ def _judge_experiment(
 
 
 def _by_case(records: Iterable[Of]) -> dict[str, tuple[Of, ...]]:
-    found: dict[str, list[Of]] = {}
+    groups: dict[str, list[Of]] = {}
     for record in records:
-        found.setdefault(record.case, []).append(record)
-    return {case: tuple(held) for case, held in found.items()}
+        groups.setdefault(record.case, []).append(record)
+    return {case: tuple(group) for case, group in groups.items()}
 
 
 def _judge_claims(experiment: ExperimentResult) -> tuple[ClaimResult, ...]:

@@ -36,8 +36,13 @@ def memory_limit_seconds(case: PlannedCase, machine: Machine, scope: str = COLD,
 
 
 def matrix_limit_seconds(case: PlannedCase, machine: Machine) -> float:
-    """Time in which the matrix units, at the largest clock, do the case's operations; 0 where nothing is known."""
-    per_clock = DENSE_FLOPS_PER_CLOCK.get(machine.compute_capability, {}).get(MATRIX_KINDS.get(case.dtype, ""), 0.0)
+    """Time in which the matrix units, at the largest clock, do the case's operations; 0 where nothing is known.
+
+    In the type of which they do most: a product may take smaller numbers than its inputs and results have, as
+    quantised ones do, where the tolerance allows it.
+    """
+    rates = DENSE_FLOPS_PER_CLOCK.get(machine.compute_capability, {})
+    per_clock = max(rates.values(), default=0.0) if case.dtype in MATRIX_KINDS else 0.0
     rate = machine.multiprocessors * per_clock * machine.sm_clock_hertz
     return case.flops / rate if rate else 0.0
 

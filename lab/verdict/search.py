@@ -11,7 +11,7 @@ from lab.verdict.results import ExperimentResult
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Trial:
+class ConfigurationTrial:
     """One configuration, held against the rule's."""
 
     claim: str
@@ -41,8 +41,8 @@ class Search:
     case: PlannedCase
     scope: str
     rule: CellResult
-    trials: tuple[Trial, ...]
-    winner: Trial | None
+    trials: tuple[ConfigurationTrial, ...]
+    winner: ConfigurationTrial | None
 
     @property
     def sweeps_fastest(self) -> int:
@@ -66,20 +66,20 @@ def compiled_of(cell: CellResult) -> Compiled | None:
 
 def _search(experiment: ExperimentResult, case: PlannedCase) -> Search:
     profiles = {profile.name: profile for profile in experiment.plan.profiles}
-    found = [claim for claim in experiment.claims if case.name in claim.verdicts]
+    claims = [claim for claim in experiment.claims if case.name in claim.verdicts]
     trials = [
-        Trial(
+        ConfigurationTrial(
             claim=claim.claim.name,
             profile=profiles[claim.claim.subject],
             cell=experiment.cells[case.name, claim.claim.subject],
             verdict=claim.verdicts[case.name],
         )
-        for claim in found
+        for claim in claims
     ]
     trials.sort(key=lambda trial: -trial.ratio)
     return Search(
         case=case,
-        scope=found[0].claim.scope,
+        scope=claims[0].claim.scope,
         rule=experiment.cells[case.name, RULE],
         trials=tuple(trials),
         winner=next((trial for trial in trials if trial.verdict.status is Status.SUPPORTED), None),

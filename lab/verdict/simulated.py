@@ -9,12 +9,11 @@ from typing import Any
 from lab.definition.experiment import USUAL_THRESHOLD
 from lab.errors import EvidenceError
 from lab.evidence.codec import from_data
-from lab.evidence.source import ROOT
 from lab.verdict.judge import POLICY_VERSION
-from lab.verdict.processes import PROCESSES
-from lab.verdict.simulation import TRUTHS, Row, simulate
+from lab.verdict.scatter import PROCESSES
+from lab.verdict.simulation import TRUTHS, SimulatedVerdicts, simulate
 
-PATH = ROOT / "experiments" / "simulation.json"
+PATH = Path(__file__).with_name("simulation.json")
 SEED, RUNS, CHECKED_RUNS = 2026, 4_000, 50
 FALSE_SUPPORTED, FALSE_REFUTED = 0.01, 0.02  # at most, at the threshold's edge
 DECIDED = {"fixed": 0.98, "torch.compile, fresh": 0.60}  # at least, at a true 1.2×; by the beginning of a name
@@ -22,21 +21,21 @@ CLEAR, VERY_CLEAR = 1.2, 5.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Table:
+class SimulationTable:
     """`first`: the rows of the first `checked_runs` alone, which a test runs again."""
 
     policy_version: int
     seed: int
     runs: int
     checked_runs: int
-    rows: tuple[Row, ...]
-    first: tuple[Row, ...]
+    rows: tuple[SimulatedVerdicts, ...]
+    first: tuple[SimulatedVerdicts, ...]
 
 
-def simulated(runs: int = RUNS, seed: int = SEED) -> Table:
+def simulated(runs: int = RUNS, seed: int = SEED) -> SimulationTable:
     """Every process at every truth; minutes of one core."""
     places = [(process, truth) for process in PROCESSES for truth in TRUTHS]
-    return Table(
+    return SimulationTable(
         policy_version=POLICY_VERSION,
         seed=seed,
         runs=runs,
@@ -46,17 +45,17 @@ def simulated(runs: int = RUNS, seed: int = SEED) -> Table:
     )
 
 
-def save(table: Table, path: Path = PATH) -> None:
+def save(table: SimulationTable, path: Path = PATH) -> None:
     path.write_text(json.dumps(asdict(table), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def load(path: Path = PATH) -> Table:
+def load(path: Path = PATH) -> SimulationTable:
     """EvidenceError where it is missing or of another policy."""
     try:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise EvidenceError(f"{path}: cannot be read ({problem}); `lab simulate --keep` writes it") from None
-    table = from_data(Table, data, str(path))
+    table = from_data(SimulationTable, data, str(path))
     if table.policy_version != POLICY_VERSION:
         raise EvidenceError(
             f"{path}: is of policy {table.policy_version}, not {POLICY_VERSION}; `lab simulate --keep` writes it anew"
@@ -64,12 +63,12 @@ def load(path: Path = PATH) -> Table:
     return table
 
 
-def missed(rows: Sequence[Row]) -> tuple[str, ...]:
+def missed(rows: Sequence[SimulatedVerdicts]) -> tuple[str, ...]:
     """The goals that a table misses, as sentences; none where it meets them all."""
-    return tuple(told for row in rows if (told := _missed(row)))
+    return tuple(sentence for row in rows if (sentence := _missed(row)))
 
 
-def _missed(row: Row) -> str:
+def _missed(row: SimulatedVerdicts) -> str:
     place = f"{row.process} at {row.truth:g}×"
     if row.truth not in (CLEAR, VERY_CLEAR):
         limit = FALSE_SUPPORTED if row.truth < USUAL_THRESHOLD else FALSE_REFUTED

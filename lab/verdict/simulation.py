@@ -15,7 +15,7 @@ from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import make_protocol
 from lab.verdict.judge import FULL_SWEEPS, Side, Status, Verdict, judge_case, judge_family
 from lab.verdict.precision import wants_another
-from lab.verdict.processes import MOST_SWEEPS, Logs, Process, control_of, run_of
+from lab.verdict.scatter import MOST_SWEEPS, Logs, Process, control_of, run_of
 from lab.verdict.statistics import SMALLEST_HALF_WIDTH, Latency, Speedup, over_sweeps
 from lab.verdict.widening import widened
 
@@ -30,7 +30,7 @@ CALM = Side(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class SimulatedVerdicts:
     """Verdicts of one process at one true ratio, counted over comparisons."""
 
     process: str
@@ -49,7 +49,7 @@ class Row:
         return self.supported + self.refuted
 
 
-def simulate(process: Process, truth: float, runs: int, seed: int) -> Row:
+def simulate(process: Process, truth: float, runs: int, seed: int) -> SimulatedVerdicts:
     """So many runs of one process. The same seed gives the same row; fewer runs are the first ones of more."""
     statuses: Counter[Status] = Counter()
     sweeps = 0
@@ -58,7 +58,7 @@ def simulate(process: Process, truth: float, runs: int, seed: int) -> Row:
         verdicts = _run(process, truth, dice)
         statuses.update(verdict.status for verdict in verdicts.values())
         sweeps += sum(len(verdict.speedup.sweep_ratios) for verdict in verdicts.values() if verdict.speedup)
-    return Row(
+    return SimulatedVerdicts(
         process=process.name,
         truth=truth,
         comparisons=runs * COMPARISONS,
@@ -86,6 +86,6 @@ def _verdict(process: Process, truth: float, dice: np.random.Generator) -> Verdi
 
 
 def _speedup(logs: Logs, sweeps: int) -> Speedup:
-    found = over_sweeps(list(logs[:sweeps]), SMALLEST_HALF_WIDTH)
-    assert found, "five sweeps have an interval"
-    return found
+    speedup = over_sweeps(list(logs[:sweeps]), SMALLEST_HALF_WIDTH)
+    assert speedup, "five sweeps have an interval"
+    return speedup

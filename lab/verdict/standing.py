@@ -35,7 +35,7 @@ class Spread:
 
 def standings(experiment: ExperimentResult, profile: str, scope: str) -> tuple[Standing, ...]:
     """Of every case that the profile and a rival were measured at; the worst first."""
-    found = []
+    results = []
     for case in experiment.plan.included_cases:
         times = {
             name: latency.p50_seconds
@@ -45,8 +45,8 @@ def standings(experiment: ExperimentResult, profile: str, scope: str) -> tuple[S
         own = times.pop(profile, None)
         if own is not None and times:
             rival = min(times, key=lambda name: times[name])
-            found.append(Standing(case=case.name, scope=scope, seconds=own, rival=rival, rival_seconds=times[rival]))
-    return tuple(sorted(found, key=lambda standing: standing.ratio))
+            results.append(Standing(case=case.name, scope=scope, seconds=own, rival=rival, rival_seconds=times[rival]))
+    return tuple(sorted(results, key=lambda standing: standing.ratio))
 
 
 def unmeasured(experiment: ExperimentResult, profile: str, scope: str) -> tuple[str, ...]:
@@ -58,9 +58,9 @@ def unmeasured(experiment: ExperimentResult, profile: str, scope: str) -> tuple[
     )
 
 
-def spread(found: Iterable[Standing], level: float) -> Spread:
+def spread(standings: Iterable[Standing], level: float) -> Spread:
     """ValueError where there are none."""
-    ratios: Sequence[float] = sorted(standing.ratio for standing in found)
+    ratios: Sequence[float] = sorted(standing.ratio for standing in standings)
     if not ratios:
         raise ValueError("no case was measured with a rival; a distribution needs one")
     count = len(ratios)

@@ -138,22 +138,22 @@ def split(
     return Split(end_to_end=whole, device=device, launch=launch) if whole and device and launch else None
 
 
-def p_reaches(found: Speedup, threshold: float) -> float:
+def p_reaches(speedup: Speedup, threshold: float) -> float:
     """One-sided p-value of "the ratio reaches the threshold": at most 0.025 where the lower end does.
 
     The standard error is the interval's, floors and widening included, so that the two never contradict each other.
     """
-    return _p(found, -math.log(found.ratio / threshold))
+    return _p(speedup, -math.log(speedup.ratio / threshold))
 
 
-def p_below(found: Speedup, threshold: float) -> float:
+def p_below(speedup: Speedup, threshold: float) -> float:
     """One-sided p-value of "the ratio is below the threshold": at most 0.025 where the upper end is."""
-    return _p(found, math.log(found.ratio / threshold))
+    return _p(speedup, math.log(speedup.ratio / threshold))
 
 
-def _p(found: Speedup, distance: float) -> float:
-    freedom = len(found.sweep_ratios) - 1
-    error = math.log(found.high / found.low) / 2 / float(stdtrit(freedom, 0.5 + CONFIDENCE / 2))
+def _p(speedup: Speedup, distance: float) -> float:
+    freedom = len(speedup.sweep_ratios) - 1
+    error = math.log(speedup.high / speedup.low) / 2 / float(stdtrit(freedom, 0.5 + CONFIDENCE / 2))
     return float(stdtr(freedom, distance / error))
 
 
@@ -200,11 +200,11 @@ def quantum(sweeps: Sequence[Rounds]) -> float:
     return float(steps.min()) if steps.size else 0.0
 
 
-def largest_rate(found: int, trials: int) -> float | None:
-    """The rate that so many in so many trials leave possible, at most: Clopper and Pearson's one-sided bound."""
+def largest_rate(count: int, trials: int) -> float | None:
+    """Clopper and Pearson's one-sided upper bound of a rate, from `count` events in `trials` trials."""
     if not trials:
         return None
-    return 1.0 if found == trials else float(betaincinv(found + 1, trials - found, CONFIDENCE))
+    return 1.0 if count == trials else float(betaincinv(count + 1, trials - count, CONFIDENCE))
 
 
 def geometric_mean(values: Sequence[float]) -> float:

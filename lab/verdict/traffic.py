@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lab.definition.plan import PlannedCase
 from lab.evidence.record import Counters, Machine
-from lab.verdict.call import call_of
+from lab.verdict.call_counters import call_of
 from lab.verdict.statistics import per_cent
 
 LARGEST_EXCESS = 1.10  # times the least: above, a call moves more than it must
@@ -128,8 +128,8 @@ def _reason(state: str, case: PlannedCase, read: float, written: float, pending:
     moved = read + written + pending
     if state == "excess":
         more = f"moves {moved / case.least_bytes:.2f}× what it must, {_megabytes(moved - case.least_bytes)} MB more"
-        held = f", with {_megabytes(pending)} MB of its result that are still in the L2"
-        return more + (held if pending > (1 - SMALLEST_SHARE) * case.least_bytes else "")
+        remark = f", with {_megabytes(pending)} MB of its result that are still in the L2"
+        return more + (remark if pending > (1 - SMALLEST_SHARE) * case.least_bytes else "")
     if state == "reconciled":
         return f"moves what it must: {(read + written) / case.least_bytes:.2f}× was counted"
     if state == "cached-writes":

@@ -100,13 +100,13 @@ def study(runs: Sequence[RunResult]) -> Study:
     """What published runs say of the lab itself. Runs on a CPU are left out."""
     runs = [run for run in runs if run.machine.device == "cuda"]
     testing = [run for run in runs if any(e.name == EXPERIMENT for e in run.plan.experiments)]
-    found = [_tests(session) for run in testing for session in sessions(run)]
+    experiments = [_tests(session) for run in testing for session in sessions(run)]
     others = [run for run in runs if run not in testing]
     return Study(
-        sessions=len(found),
-        by_case=_by_case(found),
+        sessions=len(experiments),
+        by_case=_by_case(experiments),
         controls=_controls(others),
-        power=tuple(_power(name, found) for name in KNOWN_RATIOS),
+        power=tuple(_power(name, experiments) for name in KNOWN_RATIOS),
         repeats=tuple(_repeats(runs)),
         agreements=tuple(agreement for run in runs for agreement in _agreements(run)),
     )
@@ -115,8 +115,8 @@ def study(runs: Sequence[RunResult]) -> Study:
 def sessions(run: RunResult) -> Iterator[RunResult]:
     """A long run as runs of five sweeps each, judged one by one; what is left over is left out."""
     for first in range(0, run.plan.protocol.sweeps - SESSION_SWEEPS + 1, SESSION_SWEEPS):
-        held = range(first, first + SESSION_SWEEPS)
-        yield judge_run(run.plan, [record for record in run.records if getattr(record, "sweep", first) in held])
+        sweeps = range(first, first + SESSION_SWEEPS)
+        yield judge_run(run.plan, [record for record in run.records if getattr(record, "sweep", first) in sweeps])
 
 
 def can_fail(expected: Sequence[str]) -> bool:
@@ -128,9 +128,9 @@ def _tests(run: RunResult) -> ExperimentResult:
     return next(experiment for experiment in run.experiments if experiment.plan.name == EXPERIMENT)
 
 
-def _by_case(found: Iterable[ExperimentResult]) -> dict[str, SelfComparison]:
+def _by_case(experiments: Iterable[ExperimentResult]) -> dict[str, SelfComparison]:
     counted: dict[str, list[SelfComparison]] = {}
-    for experiment in found:
+    for experiment in experiments:
         for claim in experiment.claims:
             if claim.claim.name.endswith(SAME):
                 for case, verdict in claim.verdicts.items():
@@ -157,11 +157,11 @@ def _claimable(control: Speedup) -> bool:
 
 
 def _compared(verdict: Verdict) -> SelfComparison:
-    found = verdict.speedup
+    speedup = verdict.speedup
     return SelfComparison(
         comparisons=1,
         supported=int(verdict.status == Status.SUPPORTED),
-        excluding_one=int(found is not None and not found.low <= 1 <= found.high),
+        excluding_one=int(speedup is not None and not speedup.low <= 1 <= speedup.high),
     )
 
 
@@ -174,8 +174,8 @@ def _added(parts: Iterable[SelfComparison]) -> SelfComparison:
     )
 
 
-def _power(name: str, found: Iterable[ExperimentResult]) -> Power:
-    claims = [claim for experiment in found for claim in experiment.claims if claim.claim.name == name]
+def _power(name: str, experiments: Iterable[ExperimentResult]) -> Power:
+    claims = [claim for experiment in experiments for claim in experiment.claims if claim.claim.name == name]
     verdicts = [(verdict, claim.claim.expected) for claim in claims for verdict in claim.verdicts.values()]
     speedups = [verdict.speedup for verdict, _ in verdicts if verdict.speedup]
     return Power(
@@ -186,8 +186,8 @@ def _power(name: str, found: Iterable[ExperimentResult]) -> Power:
         if all(can_fail(expected) for _, expected in verdicts)
         else None,
         withheld=sum(verdict.status == Status.RERUN_NOISE for verdict, _ in verdicts),
-        excluding_one=sum(not found.low <= 1 <= found.high for found in speedups),
-        covering=sum(found.low <= KNOWN_RATIOS[name] <= found.high for found in speedups),
+        excluding_one=sum(not each.low <= 1 <= each.high for each in speedups),
+        covering=sum(each.low <= KNOWN_RATIOS[name] <= each.high for each in speedups),
     )
 
 
@@ -204,7 +204,7 @@ def _repeats(runs: Sequence[RunResult]) -> Iterator[Repeat]:
 
 def _repeat(name: str, gpu: str, runs: Sequence[RunResult], members: Sequence[ExperimentResult]) -> Repeat:
     verdicts = _verdicts(members)
-    statuses = {place: {verdict.status for verdict in found} for place, found in verdicts.items()}
+    statuses = {place: {verdict.status for verdict in group} for place, group in verdicts.items()}
     deviations = _deviations(members)
     largest_at = max(deviations, key=lambda cell: deviations[cell], default="")
     return Repeat(
@@ -218,7 +218,7 @@ def _repeat(name: str, gpu: str, runs: Sequence[RunResult], members: Sequence[Ex
         largest_deviation=deviations.get(largest_at, 0.0),
         largest_at=largest_at,
         comparisons=len(verdicts),
-        disjoint=tuple(place for place, found in verdicts.items() if _disjoint(found)),
+        disjoint=tuple(place for place, group in verdicts.items() if _disjoint(group)),
         changed=tuple(place for place, seen in statuses.items() if len(seen) > 1),
         flips=tuple(place for place, seen in statuses.items() if {Status.SUPPORTED, Status.REFUTED} <= seen),
     )
@@ -242,12 +242,12 @@ def _verdicts(members: Sequence[ExperimentResult]) -> dict[str, list[Verdict]]:
         for claim in (claim for claim in experiment.claims if claim.claim.measure == "speedup"):
             for case, verdict in claim.verdicts.items():
                 verdicts.setdefault(f"{claim.claim.name} at {case}", []).append(verdict)
-    return {place: found for place, found in verdicts.items() if len(found) > 1}
+    return {place: group for place, group in verdicts.items() if len(group) > 1}
 
 
 def _disjoint(verdicts: Sequence[Verdict]) -> bool:
     speedups = [verdict.speedup for verdict in verdicts if verdict.speedup]
-    return len(speedups) > 1 and max(found.low for found in speedups) > min(found.high for found in speedups)
+    return len(speedups) > 1 and max(speedup.low for speedup in speedups) > min(speedup.high for speedup in speedups)
 
 
 def _agreements(run: RunResult) -> Iterator[Agreement]:

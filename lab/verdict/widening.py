@@ -43,25 +43,25 @@ def profiles_drawn_once(plan: Plan, experiment: PlannedExperiment) -> frozenset[
     )
 
 
-def widened(found: Speedup, control: Speedup | None = None, one_draw: bool = False) -> Speedup:
-    """`found`, as its run alone has it, with the interval that holds on any board of the GPU model.
+def widened(speedup: Speedup, control: Speedup | None = None, one_draw: bool = False) -> Speedup:
+    """`speedup`, as its run alone has it, with the interval that holds on any board of the GPU model.
 
     `control`: a profile over itself at the same case, as its run has it. `one_draw`: a side is compiled or autotuned
     at run time, and all sweeps used what came out once.
     """
     widths = HalfWidths(
-        run=math.log(found.high / found.low) / 2,
-        sessions=NORMAL_QUANTILE * max(SESSION_FLOOR, SESSION_SHARE * _spread(found)),
+        run=math.log(speedup.high / speedup.low) / 2,
+        sessions=NORMAL_QUANTILE * max(SESSION_FLOOR, SESSION_SHARE * _spread(speedup)),
         draws=NORMAL_QUANTILE * DRAW_SPREAD if one_draw else 0.0,
         control=_excess(control) if control else 0.0,
     )
-    low, high = found.ratio * math.exp(-widths.whole), found.ratio * math.exp(widths.whole)
-    return replace(found, low=low, high=high, widths=widths)
+    low, high = speedup.ratio * math.exp(-widths.whole), speedup.ratio * math.exp(widths.whole)
+    return replace(speedup, low=low, high=high, widths=widths)
 
 
-def _spread(found: Speedup) -> float:
+def _spread(speedup: Speedup) -> float:
     """Standard deviation of the sweeps' logarithms."""
-    return float(np.std(np.log(found.sweep_ratios), ddof=1))
+    return float(np.std(np.log(speedup.sweep_ratios), ddof=1))
 
 
 def _excess(control: Speedup) -> float:

@@ -1,7 +1,7 @@
-"""A measuring process: `python -m lab.worker RUN_DIRECTORY DESCRIPTOR [LEFT_OUT]`, started by lab.supervisor.process.
+"""A measuring process: `python -m lab.worker RUN_DIRECTORY DESCRIPTOR [LEFT_OUT]`, see lab.supervisor.worker_process.
 
 It loads everything heavy, says so, and waits for its order on stdin: a sweep, the cells to measure in it, and those
-of them to be asked for edge inputs.
+of them to check with edge inputs too.
 Records and signs of life go out as frames. LEFT_OUT is JSON: (experiment, profile) pairs that cannot be loaded.
 """
 
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from lab.definition.plan import load_plan
-from lab.supervisor.channel import send
-from lab.supervisor.orphan import die_with_parent
-from lab.worker import audit
-from lab.worker.stages import Stages
+from lab.process.channel import send
+from lab.process.parent_death import die_with_parent
+from lab.worker import audit_hook
+from lab.worker.stage_timer import StageTimer
 
 
 def main() -> None:
@@ -26,17 +26,17 @@ def main() -> None:
     def emit(kind: str, content: Any) -> None:
         send(descriptor, {"kind": kind, "content": content})
 
-    stages = Stages()
-    with stages("load"):
-        from lab.worker import sweeping  # torch takes seconds, and the parent may end meanwhile
+    stage_timer = StageTimer()
+    with stage_timer("load"):
+        from lab.worker import measure_sweep  # torch takes seconds, and the parent may end meanwhile
 
-        audit.install(descriptor)
-        guard, functions = sweeping.load(plan, left_out, emit)
+        audit_hook.install(descriptor)
+        guard, functions = measure_sweep.load(plan, left_out, emit)
     emit("loaded", None)
     if order := sys.stdin.read():
         asked = json.loads(order)
         todo, edges = ({tuple(key) for key in asked[name]} for name in ("todo", "edges"))
-        sweeping.measure(plan, asked["sweep"], todo, edges, guard, functions, stages, emit)
+        measure_sweep.measure(plan, asked["sweep"], todo, edges, guard, functions, stage_timer, emit)
         emit("done", None)
 
 

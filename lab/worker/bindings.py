@@ -1,4 +1,4 @@
-"""What names in modules stand for: which profiles, rivals and operators look up, and nobody may point elsewhere."""
+"""Detects names in modules that were rebound, such as those of operators and rivals, and puts them back."""
 
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,8 +17,8 @@ Owner = ModuleType | type
 
 
 @dataclass(slots=True)
-class _Held:
-    """Of one owner: its names with what they stand for, and how many names it has in all."""
+class _Snapshot:
+    """The names of one owner with their values, and how many names it has in all."""
 
     owner: Owner
     values: dict[str, Any]
@@ -27,45 +27,47 @@ class _Held:
     size: int
     shadowing: bool
 
-    def is_unchanged(self, found: Mapping[str, Any]) -> bool:
+    def is_unchanged(self, variables: Mapping[str, Any]) -> bool:
         try:
-            now = self.look(found)
+            now = self.look(variables)
         except KeyError:
             return False
-        return (not self.shadowing or len(found) == self.size) and not any(map(is_not, now, self.objects))
+        return (not self.shadowing or len(variables) == self.size) and not any(map(is_not, now, self.objects))
 
 
 class Bindings:
     """Remembers, of each owner, which functions, classes and modules its names stand for. Plain data may change."""
 
     def __init__(self) -> None:
-        self._held: dict[int, _Held] = {}
+        self._snapshots: dict[int, _Snapshot] = {}
 
     def remember(self, owners: Iterable[Owner], *, shadowing: bool = False) -> None:
-        """From here on. With `shadowing`, new names that hide built-in functions are found too."""
+        """Watch these owners from now on. With `shadowing`, new names that hide built-in functions are found too."""
         for owner in owners:
             values = {name: value for name, value in vars(owner).items() if _is_code(owner, name, value)}
-            if len(values) > 1 and id(owner) not in self._held:  # of one name, itemgetter gives no tuple
+            if len(values) > 1 and id(owner) not in self._snapshots:  # of one name, itemgetter gives no tuple
                 look, objects = itemgetter(*values), tuple(values.values())
-                self._held[id(owner)] = _Held(owner, values, look, objects, len(vars(owner)), shadowing)
+                self._snapshots[id(owner)] = _Snapshot(owner, values, look, objects, len(vars(owner)), shadowing)
 
     def put_back(self) -> Iterator[str]:
-        """Labels of the names that stood for something else, which are put right."""
-        for held in self._held.values():
-            found: Mapping[str, Any] = vars(held.owner)
-            if not held.is_unchanged(found):
-                yield from _put_back(held, found)
-                held.size = len(found)
+        """Put rebound names back; yields their labels."""
+        for snapshot in self._snapshots.values():
+            variables: Mapping[str, Any] = vars(snapshot.owner)
+            if not snapshot.is_unchanged(variables):
+                yield from _put_back(snapshot, variables)
+                snapshot.size = len(variables)
 
 
-def _put_back(held: _Held, found: Mapping[str, Any]) -> Iterator[str]:
-    for name, original in held.values.items():
-        if found.get(name, GONE) is not original:
-            setattr(held.owner, name, original)
-            yield f"{held.owner.__name__}.{name}"
-    for name in sorted(BUILT_IN & found.keys() - held.values.keys() - _MODULES_OWN) if held.shadowing else ():
-        delattr(held.owner, name)
-        yield f"{held.owner.__name__}.{name}"
+def _put_back(snapshot: _Snapshot, variables: Mapping[str, Any]) -> Iterator[str]:
+    for name, original in snapshot.values.items():
+        if variables.get(name, GONE) is not original:
+            setattr(snapshot.owner, name, original)
+            yield f"{snapshot.owner.__name__}.{name}"
+    for name in (
+        sorted(BUILT_IN & variables.keys() - snapshot.values.keys() - _MODULES_OWN) if snapshot.shadowing else ()
+    ):
+        delattr(snapshot.owner, name)
+        yield f"{snapshot.owner.__name__}.{name}"
 
 
 _MODULES_OWN = frozenset(vars(ModuleType("any"))) | {"__builtins__", "__annotations__"}

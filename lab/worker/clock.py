@@ -63,7 +63,7 @@ class Clock(Protocol):
         ...
 
     def tampering(self) -> str:
-        """What was done to the device, which is put right; nothing where all is as it was."""
+        """What a profile changed on the device, which is undone; empty where nothing was changed."""
         ...
 
 

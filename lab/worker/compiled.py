@@ -18,7 +18,7 @@ from lab.worker.ptx import code_digest
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
+class Compilation:
     """What a profile's first call took, and the Triton and CUDA C++ kernels that each further call launches. `blind`
     says why those that Inductor generated are not among them, or not all."""
 
@@ -30,7 +30,7 @@ class Making:
     blind: str = ""
 
 
-def making_of(call: Callable[[], Any], *, again: bool, recompiles: bool = False) -> Making:
+def compilation_of(call: Callable[[], Any], *, again: bool, recompiles: bool = False) -> Compilation:
     """Make a profile's first call at a case, and `again`: the second launches what was chosen, and nothing on trial.
 
     On a CPU there is nothing to be seen a second time, for Triton's interpreter compiles no kernel. recompiles: whether
@@ -52,7 +52,7 @@ def making_of(call: Callable[[], Any], *, again: bool, recompiles: bool = False)
         generated, blind = inductor.describe(tuners, choice, compiles=expected)
     named = {each.name for each in generated}
     written = [described for kernel in dict.fromkeys(kernels) if (described := describe(kernel)).name not in named]
-    return Making(
+    return Compilation(
         seconds=round(seconds, 6),
         compile_seconds=_total(compiled),
         autotune_seconds=_total([*tuned, *([choice.seconds] if choice.seconds else [])]),

@@ -1,4 +1,4 @@
-"""Is the result right? Asked before timing, and again of timed outputs. A wrong result is never timed.
+"""Compares results with float64, before timing and again for timed outputs. A wrong result is never timed.
 
 The truth is computed in float64 after the call, so that no call can find it in memory, and memory is poisoned
 before the call, so that what is not written cannot look right.
@@ -66,17 +66,17 @@ def check_profile(
         like = _tuple(earlier[-1][0]) if earlier else ()
         output, pristine, problem = _call(operator, function, arguments, in_place, like)
         check = check_output(operator, output, pristine)
-        problem = problem or check.problem or _aliased(output, arguments, [held for held, _ in earlier], in_place)
+        problem = problem or check.problem or _aliased(output, arguments, [result for result, _ in earlier], in_place)
         checks.append(replace(check, problem=problem))
         if not in_place:
             earlier.append((output, copied(output)))
-    if any(not _same(held, was) for held, was in earlier):
+    if any(not _same(result, was) for result, was in earlier):
         checks.append(Check(0.0, 0.0, "a later call changed an earlier output"))
-    found = tuple(_edge(operator, function, name, arguments, in_place) for name, arguments in edges)
+    edge_results = tuple(_edge(operator, function, name, arguments, in_place) for name, arguments in edges)
     right = verdict(checks, tuple(seeds))
-    wrong = next((edge for edge in found if edge.outcome == "wrong"), None)
+    wrong = next((edge for edge in edge_results if edge.outcome == "wrong"), None)
     message = right.message or (f"edge input {wrong.name}: {wrong.message}" if wrong else "")
-    return replace(right, passed=not message, message=message, edges=found)
+    return replace(right, passed=not message, message=message, edges=edge_results)
 
 
 def check_output(operator: Operator, output: Any, arguments: Arguments) -> Check:
@@ -88,16 +88,16 @@ def check_output(operator: Operator, output: Any, arguments: Arguments) -> Check
     forms = (_malformed(o, t, e, arguments[0]) for o, t, e in zip(outputs, truths, expected, strict=True))
     if problem := next(filter(None, forms), ""):
         return Check(0.0, 0.0, problem)
-    found = [_difference(o, t, e) for o, t, e in zip(outputs, truths, expected, strict=True)]
-    if operator.standard is not None and any(each.masked or each.tolerance_share > 1 for each in found):
+    differences = [_difference(o, t, e) for o, t, e in zip(outputs, truths, expected, strict=True)]
+    if operator.standard is not None and any(each.masked or each.tolerance_share > 1 for each in differences):
         standards = _tuple(operator.standard(*copied(arguments)))
-        compared = zip(found, outputs, standards, truths, expected, strict=True)
-        found = [_beside_standard(*each) for each in compared]
-    masked = any(each.masked for each in found)
+        compared = zip(differences, outputs, standards, truths, expected, strict=True)
+        differences = [_beside_standard(*each) for each in compared]
+    masked = any(each.masked for each in differences)
     problem = "the result has NaN or infinity where the truth is finite, or the reverse" if masked else ""
-    worst = max(found, key=lambda each: each.allowed_share)
+    worst = max(differences, key=lambda each: each.allowed_share)
     return Check(
-        max(each.absolute_error for each in found), worst.tolerance_share, problem, worst.standard_share
+        max(each.absolute_error for each in differences), worst.tolerance_share, problem, worst.standard_share
     )  # fmt: skip
 
 
@@ -143,13 +143,13 @@ def _edge(operator: Operator, function: Callable[..., Any], name: str, arguments
             message=f"{type(refusal).__name__}: {first}"[:200],
         )  # fmt: skip
     check = check_output(operator, output, pristine)
-    found = verdict([replace(check, problem=problem or check.problem)], ())
+    correctness = verdict([replace(check, problem=problem or check.problem)], ())
     return Edge(
         name=name,
-        outcome="passed" if found.passed else "wrong",
+        outcome="passed" if correctness.passed else "wrong",
         tolerance_share=check.tolerance_share,
         standard_share=check.standard_share,
-        message=found.message,
+        message=correctness.message,
     )
 
 
@@ -196,8 +196,8 @@ def _poison_memory(operator: Operator, arguments: Arguments, like: Sequence[Any]
     forms = [(tensor, tensor.dtype) for tensor in like if _is_floating(tensor)]
     if not forms and (first := next(filter(_is_floating, arguments), None)) is not None:
         forms = [(first, _dtype(output, first)) for output in operator.expected(1)]
-    held = [torch.full_like(tensor, math.nan, dtype=dtype) for tensor, dtype in forms]
-    held.clear()
+    blocks = [torch.full_like(tensor, math.nan, dtype=dtype) for tensor, dtype in forms]
+    blocks.clear()
 
 
 def _is_floating(argument: Any) -> bool:
@@ -237,12 +237,12 @@ def _difference(output: Tensor, truth: Tensor, expected: Output) -> _Difference:
 
 
 def _beside_standard(
-    found: _Difference, output: Tensor, standard: Tensor, truth: Tensor, expected: Output
+    difference: _Difference, output: Tensor, standard: Tensor, truth: Tensor, expected: Output
 ) -> _Difference:
     """What was found, given what the standard implementation made of the same inputs."""
     share = _difference(standard, truth, expected).tolerance_share
-    masked = found.masked and bool((_kind(output) != _kind(standard)).any())
-    return replace(found, masked=masked, standard_share=share)
+    masked = difference.masked and bool((_kind(output) != _kind(standard)).any())
+    return replace(difference, masked=masked, standard_share=share)
 
 
 def _kind(tensor: Tensor) -> Tensor:
@@ -257,7 +257,7 @@ def _aliased(output: Any, arguments: Arguments, earlier: Sequence[Any], in_place
     mine = {_memory(tensor) for tensor in _tuple(output) if isinstance(tensor, Tensor)}
     if mine & {_memory(argument) for argument in arguments if isinstance(argument, Tensor)}:
         return "the result shares memory with an input"
-    if mine & {_memory(tensor) for held in earlier for tensor in _tuple(held) if isinstance(tensor, Tensor)}:
+    if mine & {_memory(tensor) for result in earlier for tensor in _tuple(result) if isinstance(tensor, Tensor)}:
         return "the result shares memory with an earlier result"
     return ""
 

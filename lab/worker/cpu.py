@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from lab.worker.clock import FALLBACK_CACHE_BYTES, Block, Call, Replay, nothing, poison
-from lab.worker.stock import Stock
+from lab.worker.hook_check import HookCheck
 
 
 class CpuClock:
@@ -21,11 +21,11 @@ class CpuClock:
     def __init__(self) -> None:
         self.cache_bytes = last_level_cache_bytes()
         self._flush_buffer = torch.ones(2 * self.cache_bytes // 4, dtype=torch.float32)
-        self._stock = Stock()
+        self._hooks = HookCheck()
 
     def block(self, scope: str, calls: Sequence[Call], spin_seconds: float) -> Block:
         # Bound before the first call, so that none can put something in its place for a moment.
-        moment, stock = time.perf_counter, self._stock
+        moment, hooks = time.perf_counter, self._hooks
         seconds = []
         output = None
         for call in calls:
@@ -36,7 +36,7 @@ class CpuClock:
                 self._flush_buffer.fill_(1.0)
                 self._flush_buffer.sum()
             call.touch()
-            begin, output, end = stock.run((moment, call.run, moment))
+            begin, output, end = hooks.run((moment, call.run, moment))
             seconds.append(round(end - begin, 10))
             call.done(output)
         return Block(tuple(seconds), 0)
@@ -65,15 +65,15 @@ class CpuClock:
         return None
 
     def tampering(self) -> str:
-        return self._stock.tampering()
+        return self._hooks.tampering()
 
 
 def last_level_cache_bytes() -> int:
     """Size of the CPU's largest cache as Linux tells it, else 64 MiB."""
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
     sizes = [FALLBACK_CACHE_BYTES]
-    found = list(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"))
-    if found:
-        texts = [path.read_text().strip() for path in found]
+    files = list(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"))
+    if files:
+        texts = [path.read_text().strip() for path in files]
         sizes = [int(text[:-1]) * units[text[-1]] for text in texts if text[-1:] in units] or sizes
     return max(sizes)

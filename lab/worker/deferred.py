@@ -1,4 +1,4 @@
-"""Work that a call puts off: to when its result is looked at, or dropped, and no clock runs."""
+"""Detects work that a call puts off until its result is read or released, when no clock runs."""
 
 import weakref
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ from torch.utils._python_dispatch import _pop_mode as pop_dispatch_mode
 
 
 def deferred(output: Any) -> str:
-    """How a call's result, or a mode that the call left active, could set off work later; nothing if it cannot."""
+    """How a call's result, or a mode that the call left active, could set off work later; empty if it cannot."""
     if modes_active():
         return "left a torch mode active, which could compute a result when it is looked at"
     for item in output if isinstance(output, tuple) else (output,):
         if isinstance(item, Tensor) and type(item) is not Tensor:
             return f"the result is a {type(item).__name__}, not a plain tensor"
-    if any(_could_work_when_dropped(item) for item in _held(output)):
+    if any(_could_work_when_dropped(item) for item in _contents(output)):
         return "its result carries a weak reference, an attribute or a gradient, which could set off work when dropped"
     return ""
 
@@ -27,7 +27,7 @@ def modes_active() -> int:
 
 
 def remove_modes() -> str:
-    """What modes were active, which are no more; nothing where none was."""
+    """Remove active torch modes, and say that there were some; empty where there were none."""
     if not modes_active():
         return ""
     while torch._C._len_torch_function_stack():
@@ -37,8 +37,8 @@ def remove_modes() -> str:
     return "left a torch mode active"
 
 
-def _held(output: Any) -> Iterator[Any]:
-    """All that goes when a result is dropped."""
+def _contents(output: Any) -> Iterator[Any]:
+    """All objects that are released with a result."""
     yield output
     for item in output if isinstance(output, tuple) else (output,):
         yield item

@@ -21,7 +21,7 @@ import torch
 from lab.errors import PlanError
 from lab.worker.clock import FALLBACK_CACHE_BYTES, Block, Call, Clock, Replay, nothing, poison
 from lab.worker.cpu import CpuClock
-from lab.worker.stock import Stock
+from lab.worker.hook_check import HookCheck
 
 LARGEST_BLOCK = 64
 CANARY_SAMPLES = 7
@@ -61,7 +61,7 @@ class CudaClock:
         self._current_stream = partial(torch._C._cuda_getCurrentStream, torch.cuda.current_device())
         self._home = self._current_stream()
         self._strayed = False
-        self._stock = Stock()
+        self._hooks = HookCheck()
         self._events = [_event_pair() for _ in range(LARGEST_BLOCK)]
         self._clock_events = _event_pair()
         self._persisting_bytes = _persisting_bytes()
@@ -87,7 +87,7 @@ class CudaClock:
             sleep(cycles)
             call.touch()
             steps = (partial(timer.start, stream), call.run, partial(timer.stop, stream), timer.started)
-            _, output, _, started = self._stock.run(steps)
+            _, output, _, started = self._hooks.run(steps)
             starved.append(started)
             self._come_home()
             call.done(output)
@@ -175,7 +175,7 @@ class CudaClock:
         return statistics.median(copies), round(self.CYCLES / statistics.median(turns))
 
     def _rest(self) -> None:
-        """Wait for the clock to recover: a case that held the GPU at its power limit disturbs nobody after it."""
+        """Wait until the clock has recovered from a case that held the GPU at its power limit."""
         deadline = time.monotonic() + LONGEST_REST_SECONDS
         # Spins as long as those at the beginning: the events around one cost a part of it.
         while self._spin_hertz(self.CYCLES) < RESTED * self._cycles_per_second and time.monotonic() < deadline:
@@ -205,7 +205,7 @@ class CudaClock:
         return int(peak_bytes)
 
     def flush(self, reads: bool = True) -> None:
-        """Push everything out of the cache; reading back leaves clean lines, which cost nobody a write."""
+        """Push everything out of the cache; reading back leaves clean lines, which need no write-back."""
         self._write()
         if reads:
             self._read()
@@ -214,7 +214,7 @@ class CudaClock:
         """Whether a profile left another stream current, or set a part of the GPU's cache aside for itself."""
         self._come_home()
         strayed, self._strayed = self._strayed, False
-        left = self._stock.tampering()
+        left = self._hooks.tampering()
         if (size_bytes := _persisting_bytes()) != self._persisting_bytes:
             _set_persisting_bytes(self._persisting_bytes)
             return f"set the L2 cache's persisting part from {self._persisting_bytes} to {size_bytes} bytes"
@@ -237,7 +237,7 @@ class CudaClock:
             call.prepare()
             call.touch()
             synchronize()
-            begin, output, _, end = self._stock.run((moment, call.run, synchronize, moment))
+            begin, output, _, end = self._hooks.run((moment, call.run, synchronize, moment))
             seconds.append(round(end - begin, 10))
             self._come_home()
             call.done(output)

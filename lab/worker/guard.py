@@ -1,4 +1,4 @@
-"""What a profile must leave alone: the clock that times it, and the judges of its results."""
+"""Checks that a profile changed neither the clock that times it nor the code that checks its results."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType, FunctionType, ModuleType
@@ -6,8 +6,8 @@ from typing import Any
 
 from lab.worker.bindings import Bindings, Owner
 from lab.worker.deferred import remove_modes
-from lab.worker.settings import Settings
-from lab.worker.stock import Stock
+from lab.worker.hook_check import HookCheck
+from lab.worker.settings import ProcessSettings
 
 ABSENT = object()
 LAZY = {"__annotations__", "__annotations_cache__", "__warningregistry__"}  # Python adds them when it needs them
@@ -28,15 +28,15 @@ class Guard:
         rooms: Sequence[ModuleType] = (),
         libraries: Iterable[Owner] = (),
     ) -> None:
-        self._held = [(owner, name, getattr(owner, name, ABSENT)) for owner, name in watched]
+        self._originals = [(owner, name, getattr(owner, name, ABSENT)) for owner, name in watched]
         self._rooms = [(owner, dict(vars(owner))) for room in rooms for owner in (room, *_classes(room))]
-        values = [value for _, _, value in self._held]
-        values += [value for _, held in self._rooms for value in held.values()]
+        values = [value for _, _, value in self._originals]
+        values += [value for _, originals in self._rooms for value in originals.values()]
         functions = {id(function): function for value in values for function in _functions(value)}
         self._functions = [(function, _makings(function)) for function in functions.values()]
         self._bindings = Bindings()
         self._bindings.remember(libraries)
-        self._settings, self._stock = Settings(), Stock()
+        self._settings, self._hooks = ProcessSettings(), HookCheck()
         self._left: list[str] = []
 
     def remember(self, modules: Iterable[ModuleType]) -> None:
@@ -55,36 +55,36 @@ class Guard:
     def broken_by_loading(self) -> str:
         """As `broken`, right after a profile was loaded. What libraries install when they are imported, such as a
         callback of the garbage collector or a signal handler, is removed and told as left: nothing is timed yet."""
-        self._stock.run(())
-        if found := self._stock.tampering():
-            self._left.append(found)
+        self._hooks.run(())
+        if violation := self._hooks.tampering():
+            self._left.append(violation)
         return self.broken()
 
     def broken(self) -> str:
-        """What was replaced since, or left active, which is put right; nothing where all is as it was."""
-        self._stock.run(())
+        """What was replaced or left active since, which is undone; empty where nothing was."""
+        self._hooks.run(())
         replaced = [
             *self._attributes_put_back(), *self._rooms_put_back(), *self._functions_put_back(),
             *self._bindings.put_back(),
         ]  # fmt: skip
         self._left += self._settings.put_back()
-        found = (f"replaced {_listed(replaced)}" if replaced else "", self._stock.tampering(), remove_modes())
-        return "; ".join(filter(None, found))
+        violations = (f"replaced {_listed(replaced)}" if replaced else "", self._hooks.tampering(), remove_modes())
+        return "; ".join(filter(None, violations))
 
     def _attributes_put_back(self) -> Iterator[str]:
-        for owner, name, original in self._held:
+        for owner, name, original in self._originals:
             now = getattr(owner, name, ABSENT)
             if now is not original and not _same_method(now, original):
                 setattr(owner, name, original)
                 yield _label(owner, name)
 
     def _rooms_put_back(self) -> Iterator[str]:
-        for owner, held in self._rooms:
+        for owner, originals in self._rooms:
             now = dict(vars(owner))
-            for name in now.keys() - held.keys() - LAZY:  # it may hide a built-in function
+            for name in now.keys() - originals.keys() - LAZY:  # it may hide a built-in function
                 delattr(owner, name)
                 yield _label(owner, name)
-            for name, original in held.items():
+            for name, original in originals.items():
                 if now.get(name, ABSENT) is not original:
                     setattr(owner, name, original)
                     yield _label(owner, name)

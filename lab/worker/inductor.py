@@ -31,9 +31,9 @@ class Choosing:
     timed: dict[int, list[float]] = field(default_factory=dict)
     seconds: float = 0.0
 
-    def note(self, tuner: Any, found: Any, seconds: float) -> None:
+    def note(self, tuner: Any, result: Any, seconds: float) -> None:
         self.seconds += seconds
-        if isinstance(found, float) and math.isfinite(found):
+        if isinstance(result, float) and math.isfinite(result):
             self.timed.setdefault(id(tuner), []).append(seconds)
 
 
@@ -57,14 +57,14 @@ def launched() -> Iterator[list[Any]]:
 
 def describe(tuners: list[Any], choice: Choosing, *, compiles: bool) -> tuple[tuple[Compiled, ...], str]:
     """The kernels launched, and why one or all of them are not on record. compiles: whether there should be some."""
-    found: list[Compiled] = []
+    kernels: list[Compiled] = []
     blind = "" if tuners or not compiles else _why_none()
     for tuner in {id(tuner): tuner for tuner in tuners}.values():
         try:
-            found.append(_described(tuner, choice))
+            kernels.append(_described(tuner, choice))
         except (AttributeError, TypeError, ValueError, OSError) as change:
             blind = f"torch {torch.__version__} keeps a kernel otherwise: {type(change).__name__}"
-    return tuple(found), blind
+    return tuple(kernels), blind
 
 
 def _described(tuner: Any, choice: Choosing) -> Compiled:
@@ -112,9 +112,9 @@ def _tuner(*, load: bool) -> Any:
 def _noting_bench(bench: Callable[..., Any], choice: Choosing) -> Callable[..., Any]:
     def noted(tuner: Any, *arguments: Any, **named: Any) -> Any:
         began = time.perf_counter()
-        found = bench(tuner, *arguments, **named)
-        choice.note(tuner, found, time.perf_counter() - began)
-        return found
+        result = bench(tuner, *arguments, **named)
+        choice.note(tuner, result, time.perf_counter() - began)
+        return result
 
     return noted
 

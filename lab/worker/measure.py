@@ -1,8 +1,8 @@
 """The protocol: how samples of the profiles of one case are taken, whatever the device.
 
-Every profile gets one block per scope in every round; scopes and profiles come in random order. A lane is one
-profile in one scope. Of each lane one call of the last round is checked, because work may be left out after a
-while, and one of all others on average. Each is drawn after it has run.
+Every profile gets one block per scope in every round; scopes and profiles come in random order. A series is the
+samples of one profile in one scope. Of each series one call of the last round is checked, because work may be left out
+after a while, and one of all others on average. Each is drawn after it has run.
 """
 
 import gc
@@ -19,8 +19,8 @@ from lab.definition.plan import PlannedCase, Protocol
 from lab.evidence.record import Timing, Window
 from lab.worker.clock import Block, Call, Clock, Replay, poison
 from lab.worker.deferred import deferred
-from lab.worker.draws import Draw, below
-from lab.worker.ring import Arguments, Ring
+from lab.worker.input_pool import Arguments, InputPool
+from lab.worker.reservoir import Reservoir, below
 from lab.worker.tensors import copied
 
 Announce = Callable[[str], None]
@@ -58,29 +58,29 @@ class CaseTimings:
     windows: tuple[Window, ...]
 
 
-class Witness:
-    """What the protocol tells while it runs. `checked` gets outputs of timed calls; `charged` a profile that did
-    what no honest one does; `ran` comes after warming up and after each block, when a profile's code has run;
-    `calling` comes before a timed call and `called` after it; `taken` has the samples of a block and how many were
-    void, at once and for good."""
+class Observer:
+    """Called by the timer while it runs. `checked` gets an output of a timed call; `violation` names a profile that did
+    what no honest one does; `profile_ran` comes after warming up and after each block, when a profile's code has run;
+    `before_call` and `after_call` come around each timed call; `samples_taken` gets the samples of a block, and how
+    many were void, as soon as they are taken."""
 
     def announce(self, profile: str, stage: str) -> None: ...
 
     def checked(self, profile: str, scope: str, sample: Checked) -> None: ...
 
-    def charged(self, profile: str, what: str) -> None: ...
+    def violation(self, profile: str, what: str) -> None: ...
 
-    def ran(self, profile: str) -> None: ...
+    def profile_ran(self, profile: str) -> None: ...
 
-    def calling(self, profile: str) -> None: ...
+    def before_call(self, profile: str) -> None: ...
 
-    def called(self, profile: str) -> None: ...
+    def after_call(self, profile: str) -> None: ...
 
-    def taken(self, profile: str, scope: str, seconds: tuple[float, ...], void: int) -> None: ...
+    def samples_taken(self, profile: str, scope: str, seconds: tuple[float, ...], void: int) -> None: ...
 
 
 @dataclass(slots=True)
-class _Lane:
+class _Series:
     """One profile in one scope: how its samples are made, and those that were taken."""
 
     profile: str
@@ -112,83 +112,83 @@ class CaseTimer:
         self,
         clock: Clock,
         subjects: Mapping[str, Subject],
-        ring: Ring,
+        pool: InputPool,
         scopes: Sequence[str],
         protocol: Protocol,
         shuffler: random.Random,
-        witness: Witness,
+        observer: Observer,
     ) -> None:
         self._clock = clock
         self._subjects = subjects
-        self._ring = ring
+        self._pool = pool
         self._protocol = protocol
         self._shuffler = shuffler
-        self._witness = witness
+        self._observer = observer
         self._scopes = [scope for scope in clock.scopes if scope in scopes]
         self._rounds = protocol.rounds
-        self._lanes: dict[tuple[str, str], _Lane] = {}
+        self._series: dict[tuple[str, str], _Series] = {}
         self._unmeasured: dict[str, dict[str, str]] = {name: {} for name in subjects}
 
     def time(self) -> CaseTimings:
         for name in self._subjects:
-            self._witness.announce(name, "time")
+            self._observer.announce(name, "time")
             self._pace(name)
-            self._witness.ran(name)
+            self._observer.profile_ran(name)
         windows = []
         with _garbage_collection_off():
             for number in range(self._rounds):
                 windows.append(self._round(number))
         timings = {
-            name: tuple(self._lanes[name, scope].timing for scope in self._scopes if (name, scope) in self._lanes)
+            name: tuple(self._series[name, scope].timing for scope in self._scopes if (name, scope) in self._series)
             for name in self._subjects
         }
         return CaseTimings(timings, self._unmeasured, tuple(windows))
 
     def _pace(self, name: str) -> None:
-        """Warm a profile up; size the spin and the block of each of its lanes."""
+        """Warm a profile up; size the spin and the block of each of its series."""
         of_a_call: list[float] = []  # host times, which differ for a graph
         for scope in self._scopes:
-            lane = _Lane(name, scope, self._indices(scope))
+            series = _Series(name, scope, self._indices(scope))
             if scope == "graph":
                 try:
-                    lane.replay = self._capture(name)
+                    series.replay = self._capture(name)
                 except Exception as refusal:  # of whatever kind: the other scopes may do without a graph
                     reason = str(refusal).strip() or type(refusal).__name__
                     self._unmeasured[name][scope] = reason.splitlines()[0][:200]
                     continue
             enqueue = of_a_call
             if scope == "graph" or not of_a_call:
-                enqueue = self._clock.enqueue_seconds(self._calls(lane, PACING_CALLS))
-                self._mend(lane)
+                enqueue = self._clock.enqueue_seconds(self._calls(series, PACING_CALLS))
+                self._mend(series)
             if scope != "graph":
                 of_a_call = enqueue
             if scope != "eager":
-                lane.enqueue_seconds = statistics.median(enqueue)
+                series.enqueue_seconds = statistics.median(enqueue)
                 # The slow tail, not the median: a launch that the host is late for is a lost sample.
-                lane.spin_seconds = max(self._protocol.shortest_spin_seconds, 1.5 * sorted(enqueue)[-2])
-            self._lanes[name, scope] = lane
-            self._size_block(lane, self._warm_up(lane))
+                series.spin_seconds = max(self._protocol.shortest_spin_seconds, 1.5 * sorted(enqueue)[-2])
+            self._series[name, scope] = series
+            self._size_block(series, self._warm_up(series))
 
-    def _size_block(self, lane: _Lane, sample_seconds: float) -> None:
-        first = lane.scope == self._scopes[0]
+    def _size_block(self, series: _Series, sample_seconds: float) -> None:
+        first = series.scope == self._scopes[0]
         share = 0.5 if len(self._scopes) > 1 else 1.0
         budget_seconds = self._protocol.cell_seconds * (share if first else share / (len(self._scopes) - 1))
-        wanted = self._protocol.block // (1 if first else SMALLER_BLOCKS.get(lane.scope, 2))
+        wanted = self._protocol.block // (1 if first else SMALLER_BLOCKS.get(series.scope, 2))
         fitting = int(budget_seconds / (self._protocol.rounds * sample_seconds))
-        lane.block = max(self._protocol.smallest_block, min(wanted, fitting))
-        if lane.block > fitting and first:
+        series.block = max(self._protocol.smallest_block, min(wanted, fitting))
+        if series.block > fitting and first:
             self._rounds = self._protocol.fewest_rounds
 
-    def _warm_up(self, lane: _Lane) -> float:
+    def _warm_up(self, series: _Series) -> float:
         """Run until three windows agree or time is up; seconds that one sample takes, all told."""
         began = time.perf_counter()
         limit_seconds = self._protocol.warmup_seconds / len(self._scopes)
         medians: list[float] = []
         while True:
             window_began = time.perf_counter()
-            block = self._clock.block(lane.scope, self._calls(lane, WINDOW), lane.spin_seconds)
+            block = self._clock.block(series.scope, self._calls(series, WINDOW), series.spin_seconds)
             sample_seconds = (time.perf_counter() - window_began) / WINDOW
-            self._mend(lane)
+            self._mend(series)
             medians.append(statistics.median(block.seconds or (sample_seconds,)))
             steady = len(medians) >= 3 and max(medians[-3:]) <= min(medians[-3:]) * (1 + STEADY)
             if steady or time.perf_counter() - began > limit_seconds:
@@ -198,104 +198,106 @@ class CaseTimer:
         begin = time.monotonic()
         hertz: list[float] = []
         for scope in self._shuffler.sample(self._scopes, len(self._scopes)):
-            lanes = [lane for lane in self._lanes.values() if lane.scope == scope]
-            for lane in self._shuffler.sample(lanes, len(lanes)):
-                block = self._block(lane, number)
+            in_scope = [series for series in self._series.values() if series.scope == scope]
+            for series in self._shuffler.sample(in_scope, len(in_scope)):
+                block = self._block(series, number)
                 if block.spin_hertz is not None:
                     hertz.append(block.spin_hertz)
         end = time.monotonic()
         return Window(begin_seconds=begin, end_seconds=end, spin_hertz=min(hertz, default=None))
 
-    def _block(self, lane: _Lane, number: int) -> Block:
-        draw: Draw[Checked] = Draw(self._rounds * lane.block if number < self._rounds - 1 else 0)
-        self._witness.announce(lane.profile, "time")
-        self._begin(lane)
-        start = self._shuffler.randrange(len(lane.indices))
-        block = self._clock.block(lane.scope, self._calls(lane, lane.block, start, draw), lane.spin_seconds)
-        per_sample = len(lane.replay.outputs) if lane.replay else 1
-        lane.seconds.append(tuple(round(seconds / per_sample, 10) for seconds in block.seconds))
-        lane.void.append(block.void)
-        self._witness.ran(lane.profile)
-        self._witness.taken(lane.profile, lane.scope, lane.seconds[-1], block.void)
+    def _block(self, series: _Series, number: int) -> Block:
+        draw: Reservoir[Checked] = Reservoir(self._rounds * series.block if number < self._rounds - 1 else 0)
+        self._observer.announce(series.profile, "time")
+        self._begin(series)
+        start = self._shuffler.randrange(len(series.indices))
+        block = self._clock.block(series.scope, self._calls(series, series.block, start, draw), series.spin_seconds)
+        per_sample = len(series.replay.outputs) if series.replay else 1
+        series.seconds.append(tuple(round(seconds / per_sample, 10) for seconds in block.seconds))
+        series.void.append(block.void)
+        self._observer.profile_ran(series.profile)
+        self._observer.samples_taken(series.profile, series.scope, series.seconds[-1], block.void)
         if draw.kept:
-            self._witness.announce(lane.profile, "verify")
-            self._witness.checked(lane.profile, lane.scope, draw.kept)
-        self._mend(lane)
+            self._observer.announce(series.profile, "verify")
+            self._observer.checked(series.profile, series.scope, draw.kept)
+        self._mend(series)
         return block
 
-    def _begin(self, lane: _Lane) -> None:
+    def _begin(self, series: _Series) -> None:
         """A call that is not timed, for scopes whose first call would find the cache unlike the others.
 
         What a graph does not write anew each time is NaN from here on.
         """
-        if lane.replay and not self._subjects[lane.profile].in_place:
-            for output in lane.replay.outputs:
+        if series.replay and not self._subjects[series.profile].in_place:
+            for output in series.replay.outputs:
                 poison(output)
-        if lane.scope in ("device_warm", "graph"):
-            self._clock.block(lane.scope, self._calls(lane, 1), lane.spin_seconds)
+        if series.scope in ("device_warm", "graph"):
+            self._clock.block(series.scope, self._calls(series, 1), series.spin_seconds)
 
-    def _mend(self, lane: _Lane) -> None:
+    def _mend(self, series: _Series) -> None:
         """Put the inputs right for the next profile, and tell who wrote to them without leave."""
-        if self._ring.mend(lane.indices) and not self._subjects[lane.profile].in_place:
-            self._witness.charged(lane.profile, "an input was changed by a timed call")
+        if self._pool.mend(series.indices) and not self._subjects[series.profile].in_place:
+            self._observer.violation(series.profile, "an input was changed by a timed call")
 
-    def _calls(self, lane: _Lane, count: int, start: int = 0, draw: Draw[Checked] | None = None) -> list[Call]:
-        """Calls that go round a lane's sets, and are offered to `draw`."""
-        return [self._call(lane, lane.indices[(start + number) % len(lane.indices)], draw) for number in range(count)]
+    def _calls(self, series: _Series, count: int, start: int = 0, draw: Reservoir[Checked] | None = None) -> list[Call]:
+        """Calls that go round a series's sets, and are offered to `draw`."""
+        return [
+            self._call(series, series.indices[(start + number) % len(series.indices)], draw) for number in range(count)
+        ]
 
-    def _call(self, lane: _Lane, index: int, draw: Draw[Checked] | None) -> Call:
-        subject, ring, replay = self._subjects[lane.profile], self._ring, lane.replay
+    def _call(self, series: _Series, index: int, draw: Reservoir[Checked] | None) -> Call:
+        subject, pool, replay = self._subjects[series.profile], self._pool, series.replay
 
         def prepare() -> None:
-            self._witness.calling(lane.profile)
+            self._observer.before_call(series.profile)
             if replay and subject.in_place:
-                ring.mend(lane.indices)
-            ring.prepare(index, restore=subject.in_place)
+                pool.mend(series.indices)
+            pool.prepare(index, restore=subject.in_place)
 
         def run() -> Any:
             if not replay:
-                return subject.function(*ring.arguments(index))
+                return subject.function(*pool.arguments(index))
             replay.replay()
             return replay.outputs[index]
 
         def done(output: Any) -> None:
-            self._witness.called(lane.profile)
-            if found := deferred(output):
-                self._witness.charged(lane.profile, found)
-            drawn = draw is not None and draw.offer(lambda: self._copy(lane, index, output))
-            if drawn and lane.scope == "device_warm":  # the copies took the inputs' place in the cache
+            self._observer.after_call(series.profile)
+            if violation := deferred(output):
+                self._observer.violation(series.profile, violation)
+            drawn = draw is not None and draw.offer(lambda: self._copy(series, index, output))
+            if drawn and series.scope == "device_warm":  # the copies took the inputs' place in the cache
                 prepare()
-                ring.touch(index)
+                pool.touch(index)
                 run()
-            if draw is not None and lane.scope == "device_cold":
-                ring.mix(index)
+            if draw is not None and series.scope == "device_cold":
+                pool.mix(index)
 
-        return Call(prepare, lambda: ring.touch(index), run, done)
+        return Call(prepare, lambda: pool.touch(index), run, done)
 
-    def _copy(self, lane: _Lane, index: int, output: Any) -> Checked:
+    def _copy(self, series: _Series, index: int, output: Any) -> Checked:
         """Of a graph, any of its calls: else a profile could leave out the work of those that never are checked."""
-        if lane.replay:
-            index = below(len(lane.replay.outputs))
-            output = lane.replay.outputs[index]
-        return Checked(copied(output), self._ring.pristine(index))
+        if series.replay:
+            index = below(len(series.replay.outputs))
+            output = series.replay.outputs[index]
+        return Checked(copied(output), self._pool.pristine(index))
 
     def _capture(self, name: str) -> Replay:
         subject = self._subjects[name]
-        self._witness.announce(name, "time")
+        self._observer.announce(name, "time")
         return self._clock.capture(
-            [_bind(subject.function, self._ring.arguments(index)) for index in self._indices("graph")]
+            [_bind(subject.function, self._pool.arguments(index)) for index in self._indices("graph")]
         )
 
     def _indices(self, scope: str) -> Sequence[int]:
         if scope == "device_warm":
             return (0,)
-        return range(self._protocol.ring if scope in ("device_cold", "device_dirty") else len(self._ring))
+        return range(self._protocol.ring if scope in ("device_cold", "device_dirty") else len(self._pool))
 
 
 def rotation(case: PlannedCase, cache_bytes: int, memory_bytes: int, profiles: int, fewest: int) -> int:
     """How many input sets a graph goes round: enough to outgrow the cache, few enough to fit the memory.
 
-    Each set has a twin, and each profile, the control too, an output for every set. 0 where not even `fewest` fit.
+    Each set has a shadow, and each profile, the control too, an output for every set. 0 where not even `fewest` fit.
     """
     wanted = math.ceil(CACHES_OUTGROWN * cache_bytes / case.least_bytes)
     set_bytes = 2 * case.read_bytes + (profiles + 1) * case.written_bytes

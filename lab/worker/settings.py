@@ -1,6 +1,7 @@
 """Process-wide settings that one profile could leave to the next: read, and put back where they were changed.
 
-Honest code leaves some too, such as a number of threads, so that nobody is rejected for one. It is told in the record.
+Honest code leaves some too, such as a number of threads, so a changed setting is no reason to reject a
+profile. It is noted in the record.
 """
 
 import decimal
@@ -18,7 +19,7 @@ Read = Callable[[], Any]
 Write = Callable[[Any], Any]
 
 
-class Settings:
+class ProcessSettings:
     """Remembers the process's settings as they are when it is made."""
 
     def __init__(self) -> None:
@@ -48,7 +49,7 @@ class Settings:
 
 def accesses() -> Mapping[str, tuple[Read, Write]]:
     """How each setting is read and written. The functions are bound here, before any profile is loaded."""
-    found: dict[str, tuple[Read, Write]] = {
+    settings: dict[str, tuple[Read, Write]] = {
         "torch threads": (torch.get_num_threads, torch.set_num_threads),
         "default dtype": (torch.get_default_dtype, torch.set_default_dtype),
         "default device": (_default_device, lambda _: torch.set_default_device(None)),
@@ -66,10 +67,10 @@ def accesses() -> Mapping[str, tuple[Read, Write]]:
         ),
     }  # fmt: skip
     for device in ("cuda", "cpu"):
-        found[f"autocast on {device}"] = (
+        settings[f"autocast on {device}"] = (
             partial(torch.is_autocast_enabled, device), partial(torch.set_autocast_enabled, device),
         )  # fmt: skip
-    return found | _backend_flags()
+    return settings | _backend_flags()
 
 
 def _backend_flags() -> dict[str, tuple[Read, Write]]:

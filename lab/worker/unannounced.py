@@ -1,7 +1,7 @@
-"""Inputs that no edge names: new in every sweep, their answer carried by few elements at random places.
+"""Inputs that no edge names, new in every sweep: a few elements at random places decide the result.
 
-Ordinary inputs forgive whoever leaves a part of them out, because any part looks like the whole. Of these the part
-that was left out may be the one that counts.
+With ordinary inputs a kernel that skips a part of them is still about right, because any part looks like the whole.
+With these it is wrong where it skips the elements that count.
 """
 
 from dataclasses import replace

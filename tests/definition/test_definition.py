@@ -68,14 +68,6 @@ def test_an_experiment_without_any(kind: str) -> None:
     assert_refused(f"doubling: has no {kind}s; at least one is needed", **{f"{kind}s": ()})
 
 
-def test_an_experiment_that_names_no_limit() -> None:
-    assert_refused("doubling: does_not_show is empty; name at least one limit", does_not_show=())
-
-
-def test_an_experiment_that_names_no_headline() -> None:
-    assert_refused("doubling: headlines is empty", headlines=())
-
-
 def test_a_headline_that_is_no_claim_of_the_experiment() -> None:
     assert_refused(
         "doubling: headline is 'slower'; accepted are ['fast-beats-plain']", headlines=(claim(name="slower"),)

@@ -9,7 +9,7 @@ import pytest
 from counting import PLAIN_MOVES_TWICE
 from factory import FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, SMALL, plan_of, small_experiment
 
-from lab.definition.plan import LONGEST_RUN_ID, Plan, case_order, load_plan, planned, save_plan
+from lab.definition.plan import LONGEST_RUN_ID, SCHEMA, Plan, case_order, load_plan, planned, save_plan
 from lab.errors import PlanError, RunError
 
 
@@ -119,7 +119,7 @@ def test_a_plan_of_another_schema_is_refused_with_both_numbers(tmp_path: Path) -
     save_plan(plan_of(), tmp_path)
     data = json.loads((tmp_path / "plan.json").read_text())
     (tmp_path / "plan.json").write_text(json.dumps(data | {"schema": 99}))
-    with pytest.raises(RunError, match=r"plan\.json: schema 99; this version of the lab reads schemas 1 to 6"):
+    with pytest.raises(RunError, match=rf"plan\.json: schema 99; this version of the lab reads schemas 1 to {SCHEMA}"):
         load_plan(tmp_path)
 
 

@@ -40,21 +40,21 @@ def shape_for(tunable: Tunable, rows: int, columns: int) -> tuple[int, ...]:
 
 
 def search(name: str) -> Experiment:
-    (found,) = choose_experiments([name])
-    return found
+    (experiment,) = choose_experiments([name])
+    return experiment
 
 
 def test_a_search_holds_every_candidate_against_the_rule() -> None:
-    found = search("tune-rmsnorm-4096x4096-float16")
+    experiment = search("tune-rmsnorm-4096x4096-float16")
     rule = configuration_name(norm_rule((4096, 4096), 2))
     names = {configuration_name(choice) for choice in norm_choices((4096, 4096), 2)}
     assert rule in names
-    assert found.profiles[0].name == RULE
-    assert {profile.name for profile in found.profiles[1:]} == names - {rule}
-    assert [claim.subject for claim in found.claims] == list(found.profiles[1:])
-    assert {(claim.baseline.name, claim.threshold) for claim in found.claims if claim.baseline} == {(RULE, 1.02)}
-    assert [case.name for case in found.cases] == ["rmsnorm-4096x4096-float16"]
-    assert is_search(planned(found, frozenset()))
+    assert experiment.profiles[0].name == RULE
+    assert {profile.name for profile in experiment.profiles[1:]} == names - {rule}
+    assert [claim.subject for claim in experiment.claims] == list(experiment.profiles[1:])
+    assert {(claim.baseline.name, claim.threshold) for claim in experiment.claims if claim.baseline} == {(RULE, 1.02)}
+    assert [case.name for case in experiment.cases] == ["rmsnorm-4096x4096-float16"]
+    assert is_search(planned(experiment, frozenset()))
 
 
 @pytest.mark.parametrize("scope", ["device_cold", "graph"])
@@ -62,14 +62,14 @@ def test_a_search_holds_every_candidate_against_the_rule() -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float8_e4m3fn"])
 def test_the_name_of_a_search_gives_the_search_again(scope: str, only: tuple[int, ...], dtype: str) -> None:
     name = search_name("layernorm", (64, 896), dtype, scope, only)
-    found = search(name)
+    experiment = search(name)
     everyone = [configuration_name(each) for each in candidates(TUNABLES["layernorm"], (64, 896), dtype)]
-    assert found.name == name
-    assert [profile.name for profile in found.profiles[1:]] == [
+    assert experiment.name == name
+    assert [profile.name for profile in experiment.profiles[1:]] == [
         everyone[place] for place in only or range(len(everyone))
     ]
-    assert {claim.scope for claim in found.claims} == {scope}
-    assert scope in found.scopes
+    assert {claim.scope for claim in experiment.claims} == {scope}
+    assert scope in experiment.scopes
 
 
 def test_a_profile_launches_its_configuration() -> None:
@@ -77,8 +77,8 @@ def test_a_profile_launches_its_configuration() -> None:
     tunable = dataclasses.replace(
         TUNABLES["rmsnorm"], entry=lambda x, weight, configuration: seen.append(configuration)
     )
-    found = search_of("tune-rmsnorm-8x4096-float16-of-1", {"rmsnorm": tunable})
-    found.profiles[1].implementations["rmsnorm"]()("x", "weight")
+    experiment = search_of("tune-rmsnorm-8x4096-float16-of-1", {"rmsnorm": tunable})
+    experiment.profiles[1].implementations["rmsnorm"]()("x", "weight")
     assert seen == [candidates(tunable, (8, 4096), "float16")[1]]
 
 
@@ -151,12 +151,12 @@ def test_a_head_that_is_no_pairs_is_refused(name: str, features: int, accepted: 
 def test_every_candidate_computes_what_its_operator_says(tunable) -> None:
     """The first and the last of them, on a small shape."""
     shape = shape_for(tunable, 6, 48)
-    held = candidates(tunable, shape, "float16")
-    for configuration in (held[0], held[-1]):
+    configurations = candidates(tunable, shape, "float16")
+    for configuration in (configurations[0], configurations[-1]):
         inputs = [tunable.operator.inputs(shape, torch.float16, DEVICE, seed) for seed in (1, 2, 3)]
         call = functools.partial(tunable.entry, configuration=configuration)
-        found = check_profile(tunable.operator, call, inputs, (1, 2, 3))
-        assert found.passed, f"{configuration_name(configuration)}: {found.message}"
+        correctness = check_profile(tunable.operator, call, inputs, (1, 2, 3))
+        assert correctness.passed, f"{configuration_name(configuration)}: {correctness.message}"
 
 
 @every_tunable
@@ -166,11 +166,16 @@ def test_what_was_found_is_what_its_entry_launches(tunable, tmp_path: Path, monk
     monkeypatch.setenv("LAB_TUNED", str(tmp_path / "tuned.json"))
     shape = shape_for(tunable, 5, 208)
     inputs = tunable.operator.inputs(shape, torch.bfloat16, DEVICE, 1)
-    found = candidates(tunable, shape, "bfloat16")[-1]
-    assert found != tunable.tuning.rule(shape, 2)
-    keep(tmp_path / "tuned.json", tunable.tuning.key(shape, "bfloat16", gpu_of(inputs[0].get_device())), found, {})
+    configuration = candidates(tunable, shape, "bfloat16")[-1]
+    assert configuration != tunable.tuning.rule(shape, 2)
+    keep(
+        tmp_path / "tuned.json",
+        tunable.tuning.key(shape, "bfloat16", gpu_of(inputs[0].get_device())),
+        configuration,
+        {},
+    )
     tunable.entry(*inputs)
-    wanted = {"num_warps": found.num_warps, **dict(found.constants)}
+    wanted = {"num_warps": configuration.num_warps, **dict(configuration.constants)}
     wanted.pop("PROGRAMS", None)  # not as it is: times the multiprocessors
     assert any(wanted.items() <= each.items() for each in launched)
 
@@ -184,11 +189,11 @@ def test_what_was_found_for_rope_holds_in_place_and_in_every_layout(
     monkeypatch.setenv("LAB_TUNED", str(tmp_path / "tuned.json"))
     shape = (1, 3, 5, 80)
     inputs = rope_inputs(shape, torch.bfloat16, DEVICE, 1)
-    found = candidates(TUNABLES["rope"], shape, "bfloat16")[-1]
-    keep(tmp_path / "tuned.json", ROPE_TUNING.key(shape, "bfloat16", gpu_of(inputs[0].get_device())), found, {})
+    configuration = candidates(TUNABLES["rope"], shape, "bfloat16")[-1]
+    keep(tmp_path / "tuned.json", ROPE_TUNING.key(shape, "bfloat16", gpu_of(inputs[0].get_device())), configuration, {})
     entry(*inputs, **how)
     assert [(each["TOKENS"], each["HEADS"], each["num_warps"]) for each in launched] == [
-        (found["TOKENS"], found["HEADS"], found.num_warps)
+        (configuration["TOKENS"], configuration["HEADS"], configuration.num_warps)
     ]
 
 

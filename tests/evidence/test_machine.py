@@ -56,14 +56,14 @@ def test_a_variable_of_the_allow_list_is_recorded(monkeypatch: pytest.MonkeyPatc
 def test_a_cpu_machine_names_its_software_and_has_no_gpu() -> None:
     import torch
 
-    found = fingerprint("cpu", {"l2_bytes": 1 << 20})
-    assert found.device == "cpu"
-    assert (found.gpu, found.gpu_id, found.peak_bytes_per_second) == ("", "", 0.0)
-    assert found.torch == torch.__version__.split("+")[0] or found.torch == torch.__version__
-    assert found.python == platform.python_version()
-    assert found.cpu
-    assert found.cpu_count > 0
-    assert found.l2_bytes == 1 << 20
+    fingerprinted = fingerprint("cpu", {"l2_bytes": 1 << 20})
+    assert fingerprinted.device == "cpu"
+    assert (fingerprinted.gpu, fingerprinted.gpu_id, fingerprinted.peak_bytes_per_second) == ("", "", 0.0)
+    assert fingerprinted.torch == torch.__version__.split("+")[0] or fingerprinted.torch == torch.__version__
+    assert fingerprinted.python == platform.python_version()
+    assert fingerprinted.cpu
+    assert fingerprinted.cpu_count > 0
+    assert fingerprinted.l2_bytes == 1 << 20
 
 
 def test_a_package_that_is_not_installed_has_no_version() -> None:
@@ -74,8 +74,8 @@ def test_a_package_that_is_not_installed_has_no_version() -> None:
 def test_on_a_gpu_the_fingerprint_knows_the_memory_it_has() -> None:
     from lab.worker.device import make_clock
 
-    found = fingerprint("cuda", make_clock("cuda").properties())
-    assert found.gpu
-    assert found.peak_bytes_per_second > 1e11
-    assert found.memory_bytes > 1 << 30
-    assert found.driver
+    fingerprinted = fingerprint("cuda", make_clock("cuda").properties())
+    assert fingerprinted.gpu
+    assert fingerprinted.peak_bytes_per_second > 1e11
+    assert fingerprinted.memory_bytes > 1 << 30
+    assert fingerprinted.driver

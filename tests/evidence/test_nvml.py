@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lab.evidence import nvml
-from lab.evidence.nvml import GETTERS, Gpu, State, gpu_names, visible_gpu
+from lab.evidence.nvml import GETTERS, Gpu, GpuState, gpu_names, visible_gpu
 from lab.evidence.source import ROOT
 
 
@@ -94,7 +94,7 @@ def test_the_gpu_is_the_first_that_cuda_sees(monkeypatch: pytest.MonkeyPatch, vi
 
 def test_the_state_is_in_si_units_and_holds_what_was_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     with gpu_of(monkeypatch) as gpu:
-        assert gpu.state() == State(
+        assert gpu.state() == GpuState(
             reasons=0x24, sm_hertz=1.755e9, energy_joules=5000.25, power_watts=350.5,
             temperature_celsius=61.0, processes=frozenset({11}),
             violation_seconds={"power": 0.0, "thermal": 1.0, "sync_boost": 2.0, "board": 3.0, "low_utilisation": 4.0},
@@ -104,7 +104,7 @@ def test_the_state_is_in_si_units_and_holds_what_was_answered(monkeypatch: pytes
 def test_a_question_that_nvml_does_not_answer_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     with gpu_of(monkeypatch, "1", **SILENT) as gpu:
         facts = gpu.facts()
-        assert gpu.state() == State(
+        assert gpu.state() == GpuState(
             reasons=None, sm_hertz=None, energy_joules=None, power_watts=None, temperature_celsius=None,
             processes=None, violation_seconds={},
         )  # fmt: skip

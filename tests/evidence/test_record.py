@@ -123,3 +123,11 @@ def test_the_digest_does_not_hang_on_the_order_of_keys() -> None:
 def test_a_machine_says_what_is_unknown_with_empty_values() -> None:
     assert machine("cpu").gpu == ""
     assert from_data(type(machine()), to_data(machine())) == machine()
+
+
+def test_versions_that_older_records_have_as_fields_are_read_into_the_mapping() -> None:
+    data = to_data(machine())
+    del data["libraries"]
+    older = data | {"liger": "0.8.5", "quack": ""}
+    assert from_data(type(machine()), older).libraries == {"liger-kernel": "0.8.5"}
+    assert from_data(type(machine()), data).libraries == {}

@@ -17,6 +17,8 @@ FILES = {
     "lab/kernels/cuda/notes.md": "not compiled\n",
     "experiments/norms.py": "print('experiment')\n",
     "experiments/mine/kernels.py": "print('a part of it')\n",
+    "experiments/mine/deep/inside.py": "print('a part of a part')\n",
+    "experiments/mine/deep/kernel.cu": "int mine();\n",
     "experiments/audits/papers.py": "print('no measurement')\n",
     "pyproject.toml": "[project]\n",
     "README.md": "read me\n",
@@ -32,6 +34,8 @@ MEASURED = (
     "lab/kernels/cuda/rows.cuh",
     "experiments/norms.py",
     "experiments/mine/kernels.py",
+    "experiments/mine/deep/inside.py",
+    "experiments/mine/deep/kernel.cu",
     "pyproject.toml",
 )
 
@@ -123,7 +127,7 @@ def test_a_commit_of_another_branch_counts(root: Path) -> None:
 def test_a_source_that_no_commit_has_is_refused_with_what_to_do(root: Path) -> None:
     commit(root)
     (root / "lab/run.py").write_text("print('not committed')\n")
-    with pytest.raises(EvidenceError, match=r"no commit has the source that was measured .*; commit first"):
+    with pytest.raises(EvidenceError, match=r"no commit has the source that was measured .*; commit it"):
         commit_of(source_digest(root), root)
 
 

@@ -54,12 +54,12 @@ def test_it_multiplies_by_warpgroups_and_spills_no_register(
         **os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT),
         "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("cache")),
     }  # fmt: skip
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", COMPILING], input=json.dumps(asked), env=environment,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert told.returncode == 0, told.stderr
-    listings = told.stdout.splitlines()
+    assert completed.returncode == 0, completed.stderr
+    listings = completed.stdout.splitlines()
     assert len(listings) == 2
     for listing in listings:
         code = json.loads(listing)

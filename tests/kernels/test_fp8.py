@@ -60,13 +60,14 @@ def test_it_rounds_to_the_nearest_at_any_number_of_rows(rows: int, granularity: 
 
 
 @every_granularity
-@pytest.mark.parametrize("columns", [16_384, 16_385, 40_000])
+@pytest.mark.parametrize("columns", [16_384, 16_385, 33_000])
 def test_rows_too_wide_for_registers_are_read_in_tiles(columns: int, granularity: str, device: str) -> None:
     check(drawn(2, columns, dtype=torch.bfloat16, device=device), granularity)
 
 
-@pytest.mark.parametrize("group", [1, 16, 100, 128, 500, 1000])
-@pytest.mark.parametrize("columns", [500, 512])
+@pytest.mark.parametrize(
+    ("columns", "group"), [(60, 1), (60, 16), (500, 100), (500, 128), (512, 128), (500, 500), (500, 1000)]
+)
 def test_a_group_may_be_of_any_size_and_the_last_one_shorter(group: int, columns: int, device: str) -> None:
     check(drawn(3, columns, device=device), "group", group=group)
     check(drawn(3, columns + 9, device=device)[:, :columns], "group", group=group)
@@ -112,8 +113,8 @@ def test_it_follows_pytorchs_own_formula(granularity: str, device: str) -> None:
     amax = wide.abs().amax() if granularity == "tensor" else wide.abs().amax(-1, keepdim=True)
     scale = amax / torch.tensor(448.0, device=device)  # by a number, PyTorch multiplies on a GPU with 1 / 448
     plain = (wide / scale).clamp(-448, 448).to(E4M3).view(x.shape)
-    q, found = quantize_fp8(x, granularity)
-    assert torch.equal(found.flatten(), scale.flatten())
+    q, scales = quantize_fp8(x, granularity)
+    assert torch.equal(scales.flatten(), scale.flatten())
     assert (q.view(torch.uint8) != plain.view(torch.uint8)).float().mean() < 1e-3
 
 

@@ -70,13 +70,13 @@ def asked(
 
 
 def compiled(questions: list[Any]) -> list[dict[str, Any]]:
-    told = subprocess.run(
+    lines = subprocess.run(
         [sys.executable, "-c", COMPILING], input=json.dumps(questions), text=True, capture_output=True,
         env=os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": str(Path(__file__).parents[2])}, check=True,
     ).stdout.splitlines()  # fmt: skip
-    found = [json.loads(line) for line in told]
-    assert len(found) == len(questions)
-    return found
+    answers = [json.loads(line) for line in lines]
+    assert len(answers) == len(questions)
+    return answers
 
 
 def test_no_sum_leaves_the_registers_and_the_tiles_fit() -> None:

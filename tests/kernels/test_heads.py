@@ -72,13 +72,13 @@ def test_rows_cross_memory_16_bytes_a_thread() -> None:
 
 
 def compiled(asked: list[tuple[str, str, str, int, dict[str, int]]]) -> list[list[int]]:
-    told = subprocess.run(
+    lines = subprocess.run(
         [sys.executable, "-c", COMPILING], input=json.dumps(asked), text=True, capture_output=True,
         env=os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": str(Path(__file__).parents[2])}, check=True,
     ).stdout.splitlines()  # fmt: skip
-    found = [json.loads(line) for line in told]
-    assert len(found) == len(asked)
-    return found
+    answers = [json.loads(line) for line in lines]
+    assert len(answers) == len(asked)
+    return answers
 
 
 @pytest.mark.parametrize("itemsize", [2, 4])

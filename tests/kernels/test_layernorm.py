@@ -39,10 +39,10 @@ def test_eps_may_be_an_integer(device: str) -> None:
         assert_near(layernorm(x, weight, bias, eps), layernorm_reference(x, weight, bias, eps), x)
 
 
-@pytest.mark.parametrize(("held", "tile"), [(1, 512), (2, 512), (3, 256), (5, 256)])
-def test_a_wide_row_comes_out_alike_however_much_of_it_is_held(held: int, tile: int, device: str) -> None:
+@pytest.mark.parametrize(("tiles", "tile"), [(1, 512), (2, 512), (3, 256), (5, 256)])
+def test_a_wide_row_comes_out_alike_however_much_of_it_is_held(tiles: int, tile: int, device: str) -> None:
     x, weight, bias = layernorm_inputs((2, 1100), torch.float32, device, seed=23)
-    y = layernorm(x, weight, bias, configuration=Configuration.of(HELD=held, BLOCK=tile, num_warps=4))
+    y = layernorm(x, weight, bias, configuration=Configuration.of(HELD=tiles, BLOCK=tile, num_warps=4))
     assert_near(y, layernorm_reference(x, weight, bias), x)
 
 

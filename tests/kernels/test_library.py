@@ -63,8 +63,8 @@ def copies(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return tuple(tensor.clone() for tensor in tensors)
 
 
-def same(found: Any, expected: Any) -> None:
-    for mine, wanted in zip(*((x if isinstance(x, tuple) else (x,)) for x in (found, expected)), strict=True):
+def same(actual: Any, expected: Any) -> None:
+    for mine, wanted in zip(*((x if isinstance(x, tuple) else (x,)) for x in (actual, expected)), strict=True):
         assert (mine.shape, mine.stride(), mine.dtype) == (wanted.shape, wanted.stride(), wanted.dtype)
         if not mine.is_meta:
             torch.testing.assert_close(mine.float(), wanted.float())
@@ -89,13 +89,13 @@ def test_compiled_without_a_break_it_gives_the_same(place: int, device: str) -> 
 @pytest.mark.parametrize("place", range(len(NAMES)), ids=NAMES)
 def test_on_meta_tensors_it_answers_with_shapes(place: int, device: str) -> None:
     call, tensors, _ = asked(device)[place]
-    found = call(*(tensor.to("meta") for tensor in tensors))
+    actual = call(*(tensor.to("meta") for tensor in tensors))
     expected = call(*copies(tensors))
-    same(found, tuple(x.to("meta") for x in expected) if isinstance(expected, tuple) else expected.to("meta"))
+    same(actual, tuple(x.to("meta") for x in expected) if isinstance(expected, tuple) else expected.to("meta"))
 
 
 def test_a_model_of_them_is_exported_and_runs(device: str) -> None:
-    class Block(nn.Module):
+    class NormAndRope(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.norm = RMSNorm(8, device=device)
@@ -107,7 +107,7 @@ def test_a_model_of_them_is_exported_and_runs(device: str) -> None:
 
     x = drawn(5, 8, device=device)
     with torch.no_grad():
-        block = Block()
+        block = NormAndRope()
         exported = torch.export.export(block, (x,))
         torch.testing.assert_close(exported.module()(x), block(x))
     called = {str(node.target) for node in exported.graph.nodes if "kernel_evidence_lab" in str(node.target)}

@@ -56,10 +56,10 @@ def test_an_integer_is_passed_as_a_float_and_the_next_number_is_used(
     monkeypatch.setattr(Launch, "__call__", noting)
     tensors = inputs(shape, torch.float32, device, 1)
     for number in (1, 4, 0.5):
-        found, truth = entry(*tensors, number), reference(*tensors, number)
+        actual, truth = entry(*tensors, number), reference(*tensors, number)
         if entry is rmsnorm_fp8:
-            q, step = found
+            q, step = actual
             assert ((q.float() * step - truth).abs() <= 2**-4 * truth.abs() + step).all()
         else:
-            torch.testing.assert_close(found, truth, atol=1e-5, rtol=1e-5, check_dtype=False)
+            torch.testing.assert_close(actual, truth, atol=1e-5, rtol=1e-5, check_dtype=False)
     assert [(type(number), number) for number in passed] == [(float, 1.0), (float, 4.0), (float, 0.5)]

@@ -48,8 +48,8 @@ def made(family: str, device: str, **more: Any) -> Any:
 
 def logits(model: Any, tokens: Tensor) -> Tensor:
     with torch.no_grad():
-        found: Tensor = model(tokens).logits
-    return found
+        output: Tensor = model(tokens).logits
+    return output
 
 
 @pytest.fixture
@@ -177,9 +177,9 @@ def test_hooks_still_run_and_hidden_states_are_still_told(device: str, tokens: T
     called: list[str] = []
     model.model.norm.register_forward_hook(lambda *_: called.append("norm"))
     with patch(model), torch.no_grad():
-        found = model(tokens, output_hidden_states=True)
+        output = model(tokens, output_hidden_states=True)
     assert called == ["norm"]
-    assert len(found.hidden_states) == SIZES["num_hidden_layers"] + 1
+    assert len(output.hidden_states) == SIZES["num_hidden_layers"] + 1
 
 
 def test_a_norm_whose_weight_is_wider_than_its_input_gives_the_wider_type(device: str) -> None:

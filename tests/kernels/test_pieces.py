@@ -137,11 +137,11 @@ def _asked() -> list[Any]:
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[int]]]:
     folder = tmp_path_factory.mktemp("pieces")
-    told = subprocess.run(
+    lines = subprocess.run(
         [sys.executable, "-c", COMPILING], input=json.dumps(_asked()), cwd=folder, text=True, capture_output=True,
         env=os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": str(Path(__file__).parents[2])}, check=True,
     ).stdout.splitlines()  # fmt: skip
-    return folder, [json.loads(line) for line in told]
+    return folder, [json.loads(line) for line in lines]
 
 
 def test_what_is_divided_crosses_memory_16_bytes_a_thread(compiled: tuple[Path, list[list[int]]]) -> None:
@@ -156,5 +156,5 @@ def test_what_is_divided_crosses_memory_16_bytes_a_thread(compiled: tuple[Path, 
 def test_no_rule_spills_more_than_two_registers(compiled: tuple[Path, list[list[int]]]) -> None:
     for place, asked in enumerate(_asked()):
         command = [CUOBJDUMP, "--dump-resource-usage", compiled[0] / f"{place}.cubin"]
-        told = subprocess.run(command, text=True, capture_output=True, check=True).stdout
-        assert int(told.partition("STACK:")[2].split()[0]) <= 8, asked
+        listing = subprocess.run(command, text=True, capture_output=True, check=True).stdout
+        assert int(listing.partition("STACK:")[2].split()[0]) <= 8, asked

@@ -111,7 +111,7 @@ def test_no_rows_or_columns_give_an_empty_result(shape: tuple[int, int, int], de
     assert rmsnorm_linear(x, norm_weight, weight).shape == shape[:2]
 
 
-@pytest.mark.parametrize("shape", [(1, 50, 700), (6, 50, 700), (40, 50, 700), (70, 50, 700)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 50, 300), (6, 50, 300), (40, 50, 300), (70, 50, 300)], ids=str)
 def test_every_choice_agrees_and_the_rules_is_first(shape: tuple[int, int, int], device: str) -> None:
     x, norm_weight, weight = rmsnorm_linear_inputs(shape, torch.float16, device, seed=9)
     truth = rmsnorm_linear_reference(x, norm_weight, weight)

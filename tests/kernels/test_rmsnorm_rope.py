@@ -55,8 +55,8 @@ def test_rows_agree_with_float64(shape: tuple[int, ...], dtype: torch.dtype, lay
 @pytest.mark.parametrize("shape", HEADS, ids=str)
 def test_heads_agree_with_float64(shape: tuple[int, ...], dtype: torch.dtype, layout: str, device: str) -> None:
     inputs = qk_norm_rope_inputs(shape, dtype, device, seed=2)
-    found, truth = qk_norm_rope(*inputs, layout=layout), qk_norm_rope_reference(*inputs, layout=layout)
-    for mine, wanted, given in zip(found, truth, inputs, strict=False):
+    actual, truth = qk_norm_rope(*inputs, layout=layout), qk_norm_rope_reference(*inputs, layout=layout)
+    for mine, wanted, given in zip(actual, truth, inputs, strict=False):
         assert (mine.shape, mine.dtype, mine.stride()) == (given.shape, dtype, given.stride())
         assert_near(mine, wanted)
 
@@ -87,8 +87,8 @@ def test_heads_may_be_parts_of_a_packed_projection(device: str) -> None:
     _, _, q_weight, k_weight, cos, sin = qk_norm_rope_inputs((2, 4, 2, 5, 16), torch.float32, device, seed=6)
     packed = torch.randn(2, 5, 8, 16, device=device).transpose(1, 2)
     q, k = packed[:, :4], packed[:, 4:6]
-    found = qk_norm_rope(q, k, q_weight, k_weight, cos, sin)
-    for mine, truth in zip(found, qk_norm_rope_reference(q, k, q_weight, k_weight, cos, sin), strict=True):
+    actual = qk_norm_rope(q, k, q_weight, k_weight, cos, sin)
+    for mine, truth in zip(actual, qk_norm_rope_reference(q, k, q_weight, k_weight, cos, sin), strict=True):
         assert_near(mine, truth)
 
 
@@ -130,9 +130,9 @@ def test_the_inputs_stay_as_they_were(device: str) -> None:
 def test_nan_stays_in_its_row_and_in_its_head(device: str) -> None:
     x, weight, cos, sin = rmsnorm_rope_inputs((1, 4, 4, 8), torch.float32, device, seed=12)
     x[0, 1, 5] = float("nan")
-    found = rmsnorm_rope(x, weight, cos, sin).isnan()
-    assert found[0, 1].all()
-    assert not found[0, [0, 2, 3]].any()
+    nan = rmsnorm_rope(x, weight, cos, sin).isnan()
+    assert nan[0, 1].all()
+    assert not nan[0, [0, 2, 3]].any()
     q, k, *rest = qk_norm_rope_inputs((1, 3, 1, 5, 8), torch.float32, device, seed=12)
     q[0, 1, 2, 3] = float("nan")
     yq, yk = qk_norm_rope(q, k, *rest)
@@ -167,8 +167,8 @@ def test_every_choice_of_launch_gives_a_right_result(device: str) -> None:
     for configuration in row_choices:
         assert_near(rmsnorm_rope(*rows, configuration=configuration), rmsnorm_rope_reference(*rows))
     for configuration in choices[:: max(1, len(choices) // 6)]:
-        found = qk_norm_rope(*heads, configuration=configuration)
-        for mine, truth in zip(found, qk_norm_rope_reference(*heads), strict=True):
+        actual = qk_norm_rope(*heads, configuration=configuration)
+        for mine, truth in zip(actual, qk_norm_rope_reference(*heads), strict=True):
             assert_near(mine, truth)
 
 
@@ -269,8 +269,8 @@ def test_on_a_gpu_rows_agree_with_float64(shape: tuple[int, ...], dtype: torch.d
 @pytest.mark.parametrize("shape", [(2, 28, 4, 1001, 128), (1, 7, 1, 4096, 64), (3, 32, 8, 1, 256)], ids=str)
 def test_on_a_gpu_heads_agree_with_float64(shape: tuple[int, ...], dtype: torch.dtype, layout: str) -> None:
     inputs = qk_norm_rope_inputs(shape, dtype, "cuda", seed=21)
-    found, truth = qk_norm_rope(*inputs, layout=layout), qk_norm_rope_reference(*inputs, layout=layout)
-    for mine, wanted in zip(found, truth, strict=True):
+    actual, truth = qk_norm_rope(*inputs, layout=layout), qk_norm_rope_reference(*inputs, layout=layout)
+    for mine, wanted in zip(actual, truth, strict=True):
         assert_near(mine, wanted)
 
 

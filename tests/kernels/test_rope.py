@@ -78,8 +78,8 @@ def test_queries_and_keys_of_different_head_counts_in_one_call(
     q, cos, sin = rope_inputs((2, q_heads, 7, 16), torch.float16, device, seed=5)
     k, _, _ = rope_inputs((2, k_heads, 7, 16), torch.float16, device, seed=6)
     wanted = rope(q, cos, sin, layout=layout), rope(k, cos, sin, layout=layout)
-    found = rope_qk(q, k, cos, sin, layout=layout)
-    assert all(torch.equal(mine, theirs) for mine, theirs in zip(found, wanted, strict=True))
+    actual = rope_qk(q, k, cos, sin, layout=layout)
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(actual, wanted, strict=True))
     rope_qk_(q, k, cos, sin, layout=layout)
     assert all(torch.equal(mine, theirs) for mine, theirs in zip((q, k), wanted, strict=True))
 
@@ -249,8 +249,8 @@ def test_every_choice_of_launch_gives_the_same_result(layout: str, device: str) 
     choices = list(rope_qk_choices((1, 6, 2, 9, 64), 2))
     assert choices
     for configuration in choices[:: max(1, len(choices) // 6)]:
-        found = rope_qk(q, k, cos, sin, layout=layout, configuration=configuration)
-        assert all(torch.equal(mine, theirs) for mine, theirs in zip(found, wanted, strict=True))
+        actual = rope_qk(q, k, cos, sin, layout=layout, configuration=configuration)
+        assert all(torch.equal(mine, theirs) for mine, theirs in zip(actual, wanted, strict=True))
     assert list(rope_choices((1, 32, 8192, 128), 2))
 
 

@@ -102,7 +102,7 @@ def test_a_row_may_stand_for_many_begin_anywhere_or_come_alone(columns: int, dev
     check(x.view(3, 1, columns + 1).transpose(0, 1))
 
 
-@pytest.mark.parametrize("columns", [1000, 40_000])
+@pytest.mark.parametrize("columns", [1000, 17_000])
 def test_each_choice_gives_the_same_result(columns: int, device: str) -> None:
     (x,) = softmax_inputs((5, columns), torch.bfloat16, device, seed=8)
     for configuration in softmax_choices(x.shape, x.itemsize):
@@ -110,22 +110,22 @@ def test_each_choice_gives_the_same_result(columns: int, device: str) -> None:
 
 
 def test_a_row_is_held_whole_as_far_as_registers_go() -> None:
-    held = {
+    by_width = {
         N: "ROWS" in dict(softmax_rule((64, N), 2).constants)
         for N in (1, 1000, 16_384, 16_385, 32_768, 32_769, 262_144)
     }
-    assert [N for N, whole in held.items() if whole] == [1, 1000, 16_384]
+    assert [N for N, whole in by_width.items() if whole] == [1, 1000, 16_384]
 
 
 # Of 16-bit columns eight are read at once: rows of 2047 and 2049 end just before and just after a tile's end.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("columns", [1, 7, 255, 257, 1021, 1023, 1025, 1030, 2047, 2049])
-@pytest.mark.parametrize(("held", "block"), [(1, 256), (3, 256), (9, 256), (1, 1024)])
-def test_rows_that_begin_at_any_address(held: int, block: int, columns: int, dtype: torch.dtype, device: str) -> None:
+@pytest.mark.parametrize(("tiles", "block"), [(1, 256), (3, 256), (9, 256), (1, 1024)])
+def test_rows_that_begin_at_any_address(tiles: int, block: int, columns: int, dtype: torch.dtype, device: str) -> None:
     (x,) = softmax_inputs((9, columns), dtype, device, seed=12)
     x[2, columns // 2 :] = -INFINITY
-    held = min(held, -(-columns // block))
-    y = softmax(x, configuration=Configuration.of(HELD=held, BLOCK=block, num_warps=1))
+    tiles = min(tiles, -(-columns // block))
+    y = softmax(x, configuration=Configuration.of(HELD=tiles, BLOCK=block, num_warps=1))
     torch.testing.assert_close(y.double().nan_to_num(), softmax_reference(x).nan_to_num(), rtol=8e-3, atol=1e-6)
 
 

@@ -49,9 +49,9 @@ def test_a_kernel_launches_what_was_found(file: Path, device: str, monkeypatch: 
     launched = []
     original = module.row_launch
 
-    def noting(held: object, tiled: object, x: Tensor, chosen: Configuration) -> object:
+    def noting(kernel: object, tiled: object, x: Tensor, chosen: Configuration) -> object:
         launched.append(chosen)
-        return original(held, tiled, x, chosen)
+        return original(kernel, tiled, x, chosen)
 
     monkeypatch.setattr(module, "row_launch", noting)
     x, weight = rmsnorm_inputs(shape, torch.float32, device, seed=1)

@@ -62,12 +62,12 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
             chosen = rule((4, columns), itemsize)
             asked.append((name, kernel, columns, chosen["HELD"], chosen["BLOCK"], chosen.num_warps, dtype))
     root = Path(__file__).parents[2]
-    told = subprocess.run(
+    lines = subprocess.run(
         [sys.executable, "-c", COMPILING], input=json.dumps(asked), cwd=folder, text=True, capture_output=True,
         env=os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": str(root)}, check=True,
     ).stdout.splitlines()  # fmt: skip
     names = [f"{name}-{columns}-{dtype}.cubin" for name, _, columns, _, _, _, dtype in asked]
-    return folder, dict(zip(names, map(json.loads, told), strict=True))
+    return folder, dict(zip(names, map(json.loads, lines), strict=True))
 
 
 def test_wide_rows_cross_memory_16_bytes_a_thread(compiled: tuple[Path, dict[str, list[int]]]) -> None:
@@ -80,8 +80,8 @@ def test_what_is_held_of_a_wide_row_stays_in_registers(compiled: tuple[Path, dic
     folder, names = compiled
     for name in names:
         command = [CUOBJDUMP, "--dump-resource-usage", folder / name]
-        told = subprocess.run(command, text=True, capture_output=True, check=True).stdout
-        spilled = int(told.partition("STACK:")[2].split()[0])
+        listing = subprocess.run(command, text=True, capture_output=True, check=True).stdout
+        spilled = int(listing.partition("STACK:")[2].split()[0])
         assert spilled <= 32, f"{name}: {spilled} bytes a thread"
 
 
@@ -108,13 +108,13 @@ def test_no_choice_holds_more_than_a_row_or_a_multiprocessors_registers() -> Non
             assert chosen["HELD"] * chosen["BLOCK"] * 2 <= 196_608
 
 
-@pytest.mark.parametrize("held", [0, 5, 1000])
-def test_more_tiles_than_a_row_has_are_refused(held: int, device: str) -> None:
+@pytest.mark.parametrize("tiles", [0, 5, 1000])
+def test_more_tiles_than_a_row_has_are_refused(tiles: int, device: str) -> None:
     """Where the tiles divide the row nothing masks them: such a launch would write into the next row."""
     rows = torch.randn(2, 4 * 8192, dtype=torch.float16, device=device)
     weight = torch.ones(4 * 8192, dtype=torch.float16, device=device)
-    chosen = Configuration.of(HELD=held, BLOCK=8192, num_warps=32)
-    refused = rf"configuration: HELD is {held}; accepted are 1 to 4, the tiles of 8192 columns in a row of 32768"
+    chosen = Configuration.of(HELD=tiles, BLOCK=8192, num_warps=32)
+    refused = rf"configuration: HELD is {tiles}; accepted are 1 to 4, the tiles of 8192 columns in a row of 32768"
     for call in (
         lambda: rmsnorm(rows, weight, configuration=chosen),
         lambda: softmax(rows, configuration=chosen),

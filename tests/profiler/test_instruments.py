@@ -16,10 +16,10 @@ from factory import plan_of, profile, small_experiment
 from lab.definition.experiment import Experiment
 from lab.definition.plan import save_plan
 from lab.evidence.source import OWN_MODULE, child_environment
+from lab.process.channel import Reader
 from lab.profiler import instruments
 from lab.profiler.instruments import Pass
 from lab.profiler.readings import DIRTY_FLUSH, DO_BENCH, INSTRUMENTS, NVBENCH
-from lab.supervisor.channel import Reader
 
 SMALL = "doubling-64x128-float32"
 Frame = dict[str, Any]
@@ -73,8 +73,8 @@ def read(
 
 def answers(frames: list[Frame]) -> Answers:
     """(seconds, reason) by profile and instrument."""
-    found = [frame["content"] for frame in frames if frame["kind"] == "Reading"]
-    return {(r["profile"], r["instrument"]): (r["seconds"], r["reason"]) for r in found}
+    readings = [frame["content"] for frame in frames if frame["kind"] == "Reading"]
+    return {(r["profile"], r["instrument"]): (r["seconds"], r["reason"]) for r in readings}
 
 
 def everything(profiles: list[str]) -> list[tuple[str, str, str]]:
@@ -82,8 +82,8 @@ def everything(profiles: list[str]) -> list[tuple[str, str, str]]:
 
 
 def test_each_instrument_reads_each_cell_in_seconds(tmp_path: Path, played: list[dict[str, Any]]) -> None:
-    found = answers(read(tmp_path, small_experiment(), everything(["plain", "fast"])))
-    assert found == {
+    readings = answers(read(tmp_path, small_experiment(), everything(["plain", "fast"])))
+    assert readings == {
         (name, instrument): (seconds, "")
         for name in ("plain", "fast")
         for instrument, seconds in ((DO_BENCH, 3e-3), (DIRTY_FLUSH, 10.5e-6), (NVBENCH, 7e-6))
@@ -129,9 +129,9 @@ def test_a_fault_of_one_profile_costs_its_own_readings(tmp_path: Path, played: l
         profiles=(*small_experiment().profiles, profile("broken", implementations={"doubling": lambda: refuse}))
     )
     wanted = [(SMALL, name, each) for name in ("broken", "plain") for each in (DO_BENCH, DIRTY_FLUSH)]
-    found = answers(read(tmp_path, experiment, wanted))
-    assert found["broken", DO_BENCH] == found["broken", DIRTY_FLUSH] == (None, "ValueError: not today")
-    assert found["plain", DO_BENCH] == (3e-3, "")
+    readings = answers(read(tmp_path, experiment, wanted))
+    assert readings["broken", DO_BENCH] == readings["broken", DIRTY_FLUSH] == (None, "ValueError: not today")
+    assert readings["plain", DO_BENCH] == (3e-3, "")
 
 
 def test_a_process_that_a_profile_left_unusable_ends_before_it_blames_another(
@@ -169,9 +169,9 @@ def test_a_process_that_a_profile_left_unusable_ends_before_it_blames_another(
 def test_a_profile_that_cannot_run_here_is_not_run(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
     experiment = small_experiment(profiles=(*small_experiment().profiles, profile("absent", **changes)))
     frames = read(tmp_path, experiment, everything(["absent"]))
-    found = answers(frames)
-    assert len(found) == len(INSTRUMENTS)
-    assert all(seconds is None and why.startswith(reason) for seconds, why in found.values())
+    readings = answers(frames)
+    assert len(readings) == len(INSTRUMENTS)
+    assert all(seconds is None and why.startswith(reason) for seconds, why in readings.values())
     assert not [frame for frame in frames if frame["kind"] == "stage"]
 
 

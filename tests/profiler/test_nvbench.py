@@ -100,8 +100,8 @@ def test_a_median_that_is_no_time_is_refused(value: str) -> None:
 
 
 def test_a_result_without_a_median_is_no_time() -> None:
-    found = parse(SAMPLE.replace("nv/cold/time/gpu/median", "nv/cold/time/gpu/middle"))
-    assert found[RMSNORM] == (None, "nvbench gave no nv/cold/time/gpu/median")
+    results = parse(SAMPLE.replace("nv/cold/time/gpu/median", "nv/cold/time/gpu/middle"))
+    assert results[RMSNORM] == (None, "nvbench gave no nv/cold/time/gpu/median")
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_a_fault_in_one_benchmark_costs_that_one(bench: ModuleType, tmp_path: Pa
     def broken() -> Callable[[], Any]:
         raise RuntimeError("no such kernel in /root/x/y")
 
-    found = read({"broken|cell": broken, "a|b": lambda: lambda: None}, tmp_path)
-    assert found == {"broken|cell": (None, "RuntimeError: no such kernel in (path)"), "a|b": (3e-6, "")}
+    results = read({"broken|cell": broken, "a|b": lambda: lambda: None}, tmp_path)
+    assert results == {"broken|cell": (None, "RuntimeError: no such kernel in (path)"), "a|b": (3e-6, "")}
 
 
 def test_nvbench_that_fails_as_a_whole_says_so_of_each(

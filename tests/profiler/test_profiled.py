@@ -86,9 +86,9 @@ def test_a_profiles_fault_is_told_and_costs_its_own_counters(ranges: list[str], 
 def test_a_profile_in_cuda_is_skipped_where_nothing_compiles_it(
     ranges: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lab.worker.sweep_case.missing_compiler", lambda: "nvcc is not on this machine")
-    found = list(show(SMALL, [doubling("cuda-cpp", absent, needs_nvcc=True), PLAIN], "cpu", Guard([])))
-    assert found == [("cuda-cpp", "nvcc is not on this machine")]
+    monkeypatch.setattr("lab.worker.faults.missing_compiler", lambda: "nvcc is not on this machine")
+    shown = list(show(SMALL, [doubling("cuda-cpp", absent, needs_nvcc=True), PLAIN], "cpu", Guard([])))
+    assert shown == [("cuda-cpp", "nvcc is not on this machine")]
     assert ranges[-1] == f"{CASE}|plain"
 
 
@@ -99,10 +99,10 @@ def test_what_a_profile_replaced_is_put_right_before_the_next_also_where_it_fail
         torch.relu = lambda x: x
         raise ImportError("no module of that name")
 
-    found: list[bool] = []
-    looks = doubling("looks", lambda: lambda x: found.append(torch.relu is original))
+    intact: list[bool] = []
+    looks = doubling("looks", lambda: lambda x: intact.append(torch.relu is original))
     list(show(SMALL, [doubling("patches", load), looks], "cpu", Guard([(torch, "relu")])))
-    assert set(found) == {True}
+    assert set(intact) == {True}
 
 
 def test_inputs_that_cannot_be_made_are_told_of_each_profile_of_the_case(ranges: list[str]) -> None:

@@ -5,14 +5,14 @@ import re
 import pytest
 from fake_ncu import CASE, SAMPLE
 
-from lab.profiler.raw_page import READ_BYTES, Launch, read_kernels, read_launches
+from lab.profiler.raw_page import READ_BYTES, ProfiledLaunch, read_kernels, read_launches
 
 BASELINE, TRITON = (CASE, "torch-baseline"), (CASE, "triton-fused-rmsnorm")
 
 
 def test_launches_go_to_the_cell_whose_range_they_lie_in() -> None:
-    found = {profile: [kernel.name for kernel in kernels] for (_, profile), kernels in read_kernels(SAMPLE).items()}
-    assert found == {
+    names = {profile: [kernel.name for kernel in kernels] for (_, profile), kernels in read_kernels(SAMPLE).items()}
+    assert names == {
         "torch-baseline": [
             "unrolled_elementwise_kernel", "vectorized_elementwise_kernel", "reduce_kernel",
             *["vectorized_elementwise_kernel"] * 3, *["elementwise_kernel"] * 2,
@@ -54,8 +54,8 @@ def test_what_the_warps_waited_for_is_read_and_issuing_is_no_stall() -> None:
 
 @pytest.mark.parametrize("separator", ["\u2028", "\x0b", "\x85"])
 def test_a_kernels_name_may_hold_what_other_tools_take_for_the_end_of_a_line(separator: str) -> None:
-    found = read_kernels(SAMPLE.replace('"_rmsnorm_kernel"', f'"_rmsnorm{separator}kernel"'))
-    assert [kernel.name for kernel in found[TRITON]] == [f"_rmsnorm{separator}kernel"]
+    kernels = read_kernels(SAMPLE.replace('"_rmsnorm_kernel"', f'"_rmsnorm{separator}kernel"'))
+    assert [kernel.name for kernel in kernels[TRITON]] == [f"_rmsnorm{separator}kernel"]
 
 
 @pytest.mark.parametrize("text", ["n/a", "", "nan", "inf", "1_000", "45,67", "12 %"])
@@ -103,6 +103,7 @@ def test_a_table_without_a_launch_has_none(table: str) -> None:
         ),
         pytest.param(SAMPLE.replace('"hz"', '""'), r"per_second has unit ''; known", id="no unit"),
         pytest.param(SAMPLE.replace('"Kernel Name"', '"Function"'), "column Kernel Name is missing", id="no name"),
+        pytest.param(SAMPLE + '"' + "x" * 200_000 + '"', "the table cannot be read: field larger", id="huge field"),
         pytest.param(SAMPLE[:-60], "a row has not as many fields as the header", id="cut short"),
     ],
 )  # fmt: skip
@@ -116,6 +117,10 @@ def test_one_counter_of_each_launch_can_be_read_alone() -> None:
     assert read == [33_571_072]
 
 
+def test_a_counter_beyond_every_number_is_unknown() -> None:
+    assert ProfiledLaunch(TRITON, {READ_BYTES: "1e999"}, {READ_BYTES: "byte"}).number(READ_BYTES) is None
+
+
 def test_a_counter_without_a_number_needs_no_unit() -> None:
     units, first = {READ_BYTES: ""}, {READ_BYTES: "n/a"}
-    assert Launch(TRITON, first, units).number(READ_BYTES) is None
+    assert ProfiledLaunch(TRITON, first, units).number(READ_BYTES) is None

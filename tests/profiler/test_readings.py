@@ -5,16 +5,15 @@ import re
 import stat
 import sys
 import textwrap
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from factory import plan_of, small_experiment
+from waiting import clock_that_runs_while, wait_until_ended
 
 from lab.definition.plan import Plan
 from lab.evidence.record import Reading
-from lab.profiler import readings
 from lab.profiler.readings import INSTRUMENTS, read_instruments, wanted_readings
 
 Item = tuple[str, str, str]
@@ -22,7 +21,7 @@ Program = Callable[[str], None]
 HEAD = f"""
     #!{sys.executable}
     import json, os, pathlib, signal, subprocess, sys, time
-    from lab.supervisor.channel import send
+    from lab.process.channel import send
     directory, experiment, descriptor = pathlib.Path(sys.argv[-3]), sys.argv[-2], int(sys.argv[-1])
     asked = [tuple(item) for item in json.load(sys.stdin)]
     with (directory / "attempts").open("a") as file:
@@ -62,9 +61,9 @@ def read(tmp_path: Path, plan: Plan | None = None) -> dict[Item, Reading]:
     """The readings by case, profile and instrument: one of each, for every cell of the plan."""
     plan = plan or small_plan()
     (experiment,) = plan.experiments
-    found = list(read_instruments(plan, experiment, tmp_path, wanted_readings(experiment)))
-    by_item = {(reading.case, reading.profile, reading.instrument): reading for reading in found}
-    assert len(by_item) == len(found) == plan.cell_count() * len(INSTRUMENTS)
+    readings = list(read_instruments(plan, experiment, tmp_path, wanted_readings(experiment)))
+    by_item = {(reading.case, reading.profile, reading.instrument): reading for reading in readings}
+    assert len(by_item) == len(readings) == plan.cell_count() * len(INSTRUMENTS)
     return by_item
 
 
@@ -75,16 +74,16 @@ def attempts(tmp_path: Path) -> list[int]:
 
 def test_what_the_process_delivers_is_passed_on(tmp_path: Path, program: Program) -> None:
     program("for item in asked: stage(item); reading(item)")
-    found = read(tmp_path)
-    assert {reading.seconds for reading in found.values()} == {1e-5}
-    assert {reading.instrument for reading in found.values()} == set(INSTRUMENTS)
-    assert attempts(tmp_path) == [len(found)]
+    readings = read(tmp_path)
+    assert {reading.seconds for reading in readings.values()} == {1e-5}
+    assert {reading.instrument for reading in readings.values()} == set(INSTRUMENTS)
+    assert attempts(tmp_path) == [len(readings)]
 
 
 def test_on_the_cpu_nothing_is_started(tmp_path: Path, program: Program) -> None:
     program("")
-    found = read(tmp_path, small_plan("cpu"))
-    assert {(reading.seconds, reading.reason) for reading in found.values()} == {
+    readings = read(tmp_path, small_plan("cpu"))
+    assert {(reading.seconds, reading.reason) for reading in readings.values()} == {
         (None, "needs a CUDA GPU, and this run measures the CPU")
     }
     assert not (tmp_path / "attempts").exists()
@@ -106,8 +105,8 @@ def test_a_crash_costs_the_reading_that_it_was_at(tmp_path: Path, program: Progr
                 {end}
             reading(item)
     """)
-    found = read(tmp_path)
-    (lost,) = [reading for reading in found.values() if reading.seconds is None]
+    readings = read(tmp_path)
+    (lost,) = [reading for reading in readings.values() if reading.seconds is None]
     assert (lost.case, lost.profile, lost.instrument) == ("doubling-64x128-float32", "fast", "nvbench")
     assert lost.reason == f"the process {ended}; see logs/instruments-doubling.log"
     assert len(attempts(tmp_path)) == 2
@@ -123,8 +122,8 @@ def test_readings_held_back_until_the_end_are_asked_for_again(tmp_path: Path, pr
         for item in asked:
             reading(item)
     """)
-    found = read(tmp_path)
-    lost = {(r.profile, r.instrument) for r in found.values() if r.seconds is None}
+    readings = read(tmp_path)
+    lost = {(r.profile, r.instrument) for r in readings.values() if r.seconds is None}
     assert lost == {("fast", "nvbench")}
     assert attempts(tmp_path) == [12, 11, 10]
 
@@ -132,8 +131,8 @@ def test_readings_held_back_until_the_end_are_asked_for_again(tmp_path: Path, pr
 @pytest.mark.parametrize("body", ["", "sys.exit(3)", "os.kill(os.getpid(), signal.SIGKILL)"])
 def test_a_process_that_says_nothing_at_all_is_started_once(tmp_path: Path, program: Program, body: str) -> None:
     program(body)
-    found = read(tmp_path)
-    (reason,) = {reading.reason for reading in found.values()}
+    readings = read(tmp_path)
+    (reason,) = {reading.reason for reading in readings.values()}
     assert reason.startswith("the process ")
     assert len(attempts(tmp_path)) == 1
 
@@ -150,24 +149,21 @@ def test_a_process_that_cannot_read_what_it_is_asked(tmp_path: Path, monkeypatch
 def test_a_process_that_hangs_is_ended_with_all_its_children(
     tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readings, "DEADLINE_SECONDS", 2.0)
-    beats = tmp_path / "beats"
+    started = tmp_path / "started"
+    monkeypatch.setattr("lab.process.channel.monotonic", clock_that_runs_while(started))
     program(f"""
         for item in asked:
             stage(item)
             if len(asked) > 1 and item == asked[-1]:
-                beat = "import time\\nfor _ in range(600): open({str(beats)!r}, 'a').write('.'); time.sleep(0.05)"
-                subprocess.Popen([{sys.executable!r}, "-c", beat])
-                time.sleep(60)
+                child = subprocess.Popen([{sys.executable!r}, "-c", "import time; time.sleep(600)"])
+                pathlib.Path({str(started)!r}).write_text(str(child.pid))
+                time.sleep(600)
             reading(item)
     """)
-    found = read(tmp_path)
-    (lost,) = [reading for reading in found.values() if reading.seconds is None]
-    assert lost.reason.startswith("the process gave no sign of life for 2 s; see logs/")
-    last = beats.stat().st_size
-    assert last
-    time.sleep(0.5)
-    assert beats.stat().st_size == last, "a child of the process outlived it"
+    readings = read(tmp_path)
+    (lost,) = [reading for reading in readings.values() if reading.seconds is None]
+    assert lost.reason.startswith("the process gave no sign of life for 120 s; see logs/")
+    wait_until_ended(int(started.read_text()))
 
 
 @pytest.mark.parametrize("frame", ["7", "{}", "{'kind': 'stage', 'content': ['x']}", "{'kind': 'Reading'}",
@@ -184,7 +180,7 @@ def test_a_foreign_frame_costs_the_reading_that_the_process_was_at(
     """)
     lost = {r.case: r.reason for r in read(tmp_path).values() if r.seconds is None}
     assert len(lost) == 2
-    assert all(re.match("the process (sent a frame|told of a reading) that", reason) for reason in lost.values())
+    assert all(re.match("the process sent (an invalid frame|a reading that)", reason) for reason in lost.values())
 
 
 def test_a_reading_that_comes_twice_is_taken_once(tmp_path: Path, program: Program) -> None:
@@ -197,11 +193,14 @@ def test_a_signal_without_a_name_is_told_by_its_number(tmp_path: Path, program: 
     assert all("was killed by signal 37" in reading.reason for reading in read(tmp_path).values())
 
 
-def test_the_process_is_asked_to_end_before_it_is_made_to(tmp_path: Path, program: Program) -> None:
+def test_the_process_is_terminated_before_it_is_killed(
+    tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lab.process.child.monotonic", lambda: 0.0)  # the time between the two is never over
     program("""
         signal.signal(signal.SIGTERM, lambda *_: ((directory / "asked-to-end").touch(), os._exit(0)))
         reading(asked[0])
-        time.sleep(60)
+        time.sleep(600)
     """)
     plan = small_plan()
     (experiment,) = plan.experiments
@@ -215,7 +214,7 @@ def test_the_process_ends_when_nobody_wants_its_readings(tmp_path: Path, program
     program("""
         (directory / "pid").write_text(str(os.getpid()))
         reading(asked[0])
-        time.sleep(60)
+        time.sleep(600)
     """)
     plan = small_plan()
     (experiment,) = plan.experiments

@@ -55,8 +55,8 @@ def test_a_profile_that_names_no_kernel_may_launch_any() -> None:
 
 @pytest.mark.parametrize("kernel", [launch("_double", 40), launch("_double", threads="(128, 1, 1)")])
 def test_a_kernel_of_that_name_that_was_compiled_otherwise_was_not_timed(kernel: Kernel) -> None:
-    found = asked("fast", [kernel], {"fast": [triton_kernel("_double", registers=32, warps=8)]})
-    assert found.startswith("_double was timed with 32 registers and 256 threads a block, and captured with ")
+    reason = asked("fast", [kernel], {"fast": [triton_kernel("_double", registers=32, warps=8)]})
+    assert reason.startswith("_double was timed with 32 registers and 256 threads a block, and captured with ")
 
 
 def test_a_kernel_that_was_compiled_as_in_any_sweep_is_the_one() -> None:

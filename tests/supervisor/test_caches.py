@@ -38,8 +38,8 @@ def test_triton_itself_finds_a_kernel_at_its_new_place(tmp_path: Path, monkeypat
     written.put_group("add.json", {"add.cubin": written.put(b"code", "add.cubin")})
     copy_binaries(tmp_path / "a", tmp_path / "b")
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "b"))
-    found = FileCacheManager("KEY").get_group("add.json")
-    assert found == {"add.cubin": str(tmp_path / "b" / "KEY" / "add.cubin")}
+    group = FileCacheManager("KEY").get_group("add.json")
+    assert group == {"add.cubin": str(tmp_path / "b" / "KEY" / "add.cubin")}
 
 
 def test_tritons_own_modules_are_handed_on(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A run whose box is gone is ended by hand: what it measured is kept, and what it lacks is told."""
+"""`lab finish` ends a run whose machine is gone: what it measured is kept, and what is missing is shown."""
 
 import re
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_a_reason_is_one_line(tmp_path: Path, reason: str) -> None:
 def test_a_finished_run_is_not_cut_short(tmp_path: Path) -> None:
     directory = broken_off(tmp_path)
     cut_short(directory, WHY)
-    with pytest.raises(RunError, match="the run is finished; nothing is to be cut short"):
+    with pytest.raises(RunError, match="the run is finished, so it cannot be cut short"):
         cut_short(directory, WHY)
 
 

@@ -68,12 +68,12 @@ def test_of_many_that_race_for_a_gpu_one_wins(folder: Path) -> None:
     racers = [holder(folder, "GPU-a") for _ in range(6)]
     time.sleep(0.3)
     (folder / "go").touch()
-    told = {racer.pid: said(racer) for racer in racers}
-    winners = [pid for pid, text in told.items() if text == "holds"]
+    answers = {racer.pid: said(racer) for racer in racers}
+    winners = [pid for pid, text in answers.items() if text == "holds"]
     assert len(winners) == 1
-    assert all(text.startswith("refused: another run is on this GPU") for text in told.values() if text != "holds")
+    assert all(text.startswith("refused: another run is on this GPU") for text in answers.values() if text != "holds")
     for racer in racers:
-        racer.communicate(timeout=10)
+        racer.communicate()
     assert [racer.returncode for racer in racers] == [0] * 6
 
 

@@ -1,4 +1,4 @@
-"""What a waiting person is told."""
+"""The progress that a run prints."""
 
 import pytest
 from factory import cell
@@ -33,10 +33,10 @@ def test_the_time_left_follows_from_the_stages_that_were_announced(capsys: pytes
         progress.stage(0, "case", "one", stage)
     hand.seconds = 12.0
     progress.cells([taken("one"), taken("absent", outcome="skipped", process="")])
-    told = capsys.readouterr().err.splitlines()
-    assert told[0].startswith("  [1/6, about ")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("  [1/6, about ")
     # two: 12 s in this sweep; both in the next: 10 s and a share of the 2 s of the check.
-    assert told[1].startswith("  [2/6, about 33 s left] case  absent  skipped")
+    assert lines[1].startswith("  [2/6, about 33 s left] case  absent  skipped")
 
 
 def test_more_cells_than_planned_are_counted_once(capsys: pytest.CaptureFixture[str]) -> None:

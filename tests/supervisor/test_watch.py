@@ -11,8 +11,9 @@ from contextlib import ExitStack
 from typing import Any, cast
 
 import pytest
+from waiting import LIMIT_SECONDS, wait_until
 
-from lab.evidence.nvml import Gpu, State
+from lab.evidence.nvml import Gpu, GpuState
 from lab.evidence.record import Rounds, Window
 from lab.supervisor.watch import Poll, Watcher, _owners, fold
 
@@ -24,7 +25,7 @@ def poll(
     at: float, *, reasons: int = 0, thermal: float = 0.0, foreign: int | None = 0, watts: float = 300.0,
     worker_seen: bool = True, hertz: float | None = 1.98e9,
 ) -> Poll:  # fmt: skip
-    state = State(
+    state = GpuState(
         reasons=reasons, sm_hertz=hertz, energy_joules=1000 + 300 * at, power_watts=watts, temperature_celsius=60.0,
         processes=frozenset({1}),
         violation_seconds={"thermal": thermal, "power": 5.0},
@@ -46,7 +47,7 @@ def trace(seconds: float, changes: Mapping[int, Mapping[str, Any]] | None = None
     return [poll(number * EVERY, **(changes or {}).get(number, {})) for number in range(count)]
 
 
-SILENT = State(
+SILENT = GpuState(
     reasons=None, sm_hertz=None, energy_joules=None, power_watts=None, temperature_celsius=None, processes=None,
     violation_seconds={},
 )  # fmt: skip
@@ -103,24 +104,24 @@ def test_where_nvml_never_shows_the_worker_foreign_processes_are_not_known() -> 
 
 def test_a_round_between_two_polls_takes_what_they_both_saw() -> None:
     polls = [poll(0.0, thermal=1.0), poll(0.2, reasons=HW_SLOWDOWN, thermal=1.1)]
-    (found,) = fold(polls, [window(0.1, 0.15)])
-    assert (found.polls, found.reasons) == (0, HW_SLOWDOWN)
-    assert found.violation_seconds["thermal"] == pytest.approx(0.1)
+    (state,) = fold(polls, [window(0.1, 0.15)])
+    assert (state.polls, state.reasons) == (0, HW_SLOWDOWN)
+    assert state.violation_seconds["thermal"] == pytest.approx(0.1)
 
 
 def test_what_nvml_does_not_answer_is_not_known() -> None:
     polls = [Poll(number * EVERY, number * EVERY + LASTS, SILENT, None, False) for number in range(30)]
-    for found in fold(polls, WINDOWS):
-        assert (found.power_watts, found.temperature_celsius, found.foreign_processes) == (None, None, None)
-        assert found.sm_hertz is None
-        assert (found.reasons, found.violation_seconds) == (None, {})
-        assert found.polls >= 5
+    for state in fold(polls, WINDOWS):
+        assert (state.power_watts, state.temperature_celsius, state.foreign_processes) == (None, None, None)
+        assert state.sm_hertz is None
+        assert (state.reasons, state.violation_seconds) == (None, {})
+        assert state.polls >= 5
 
 
 def test_without_polls_nothing_is_known() -> None:
-    for found in fold([], WINDOWS):
-        assert (found.polls, found.reasons, found.violation_seconds) == (0, None, {})
-        assert (found.power_watts, found.foreign_processes) == (None, None)
+    for state in fold([], WINDOWS):
+        assert (state.polls, state.reasons, state.violation_seconds) == (0, None, {})
+        assert (state.power_watts, state.foreign_processes) == (None, None)
 
 
 def test_each_throttling_of_100_ms_shows_in_every_round_it_touched_and_in_no_other_far_from_it() -> None:
@@ -135,8 +136,8 @@ def test_each_throttling_of_100_ms_shows_in_every_round_it_touched_and_in_no_oth
             polls.append(poll(at, reasons=HW_SLOWDOWN if begin <= at <= end else 0, thermal=throttled))
             at += EVERY + dice.choice((0.0, 0.0, 0.01))
         windows = [window(0.1 * number, 0.1 * number + 0.1) for number in range(20)]
-        for ran, found in zip(windows, fold(polls, windows), strict=True):
-            seen = bool(found.reasons) or found.violation_seconds["thermal"] > 0
+        for ran, state in zip(windows, fold(polls, windows), strict=True):
+            seen = bool(state.reasons) or state.violation_seconds["thermal"] > 0
             if ran.end_seconds > begin + 0.001 and ran.begin_seconds < end - 0.001:
                 assert seen
             if ran.end_seconds < begin - 0.04 or ran.begin_seconds > end + 0.04:
@@ -167,43 +168,57 @@ def test_the_worker_what_it_started_and_this_process_are_not_foreign() -> None:
 # The thread
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next poll is waited for, however late it comes."""
+    monkeypatch.setattr("lab.supervisor.watch.LATEST_POLL_SECONDS", LIMIT_SECONDS)
+
+
 class ScriptedGpu:
     """Its thermal counter grows with time."""
 
     def __init__(self, process: int) -> None:
         self.process = process
         self.began = time.monotonic()
+        self.asked = 0
 
-    def state(self) -> State:
-        return State(
+    def wait_for_polls(self, count: int) -> float:
+        """Until it was asked so often again; the time of day."""
+        enough = self.asked + count
+        wait_until(lambda: self.asked >= enough, "the thread does not poll")
+        return time.monotonic()
+
+    def state(self) -> GpuState:
+        self.asked += 1
+        return GpuState(
             reasons=SW_THERMAL, sm_hertz=1.5e9, energy_joules=200 * (time.monotonic() - self.began),
             power_watts=200.0, temperature_celsius=50.0, processes=frozenset({self.process, 1}),
             violation_seconds={"thermal": time.monotonic() - self.began},
         )  # fmt: skip
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_watch_holds_what_was_polled_while_the_case_was_timed() -> None:
     worker = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
     try:
-        watcher = Watcher(cast(Gpu, ScriptedGpu(worker.pid)))
+        gpu = ScriptedGpu(worker.pid)
+        watcher = Watcher(cast(Gpu, gpu))
         with watcher.watching(worker.pid):
-            begin = time.monotonic() + 0.05
-            time.sleep(0.25)
-            end = time.monotonic()
-            windows = window(begin, begin + 0.1, 1.5e9), window(begin + 0.1, end)
+            begin, middle, end = (gpu.wait_for_polls(4) for _ in range(3))
+            windows = window(begin, middle, 1.5e9), window(middle, end)
             watch = watcher.watch_of(timed(*windows), 2, "2-77")
     finally:
         worker.communicate()
     assert (watch.experiment, watch.case, watch.sweep, watch.process) == ("e", "c", 2, "2-77")
     assert watch.blind == ""
-    # 200 W, at least in the rounds and at most in the whole block.
+    # 200 W, at least in the rounds and at most since the beginning.
     assert watch.energy_joules is not None
-    assert 199 * (end - begin) <= watch.energy_joules <= 400 * (end - begin)
-    for found in watch.rounds:
-        assert found.polls >= 2
-        assert found.reasons == SW_THERMAL
-        assert found.foreign_processes == 1
-        assert found.violation_seconds["thermal"] >= found.seconds * 0.99
+    assert 199 * (end - begin) <= watch.energy_joules <= 201 * (time.monotonic() - gpu.began)
+    for state in watch.rounds:
+        assert state.polls >= 2
+        assert state.reasons == SW_THERMAL
+        assert state.foreign_processes == 1
+        assert state.violation_seconds["thermal"] >= state.seconds * 0.99
 
 
 def test_without_a_gpu_the_watch_says_that_nothing_is_known() -> None:
@@ -220,26 +235,30 @@ class FailingGpu:
     def __init__(self) -> None:
         self.asked = 0
 
-    def state(self) -> State:
+    def state(self) -> GpuState:
         self.asked += 1
         if self.asked > 3:
             raise AttributeError("no such question")
         return dataclasses.replace(SILENT, reasons=0, violation_seconds={"thermal": 1.0})
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_watch_that_came_to_its_end_says_so_and_knows_nothing_of_the_rounds_after_it() -> None:
-    watcher = Watcher(cast(Gpu, FailingGpu()))
-    for _ in range(2):  # also in the next worker
+    gpu = FailingGpu()
+    watcher = Watcher(cast(Gpu, gpu))
+    for asked in (4, 5):  # also in the next worker
         with watcher.watching(os.getpid()):
             begin = time.monotonic()
-            time.sleep(0.15)
-            windows = window(begin, begin + 0.03), window(begin + 0.1, begin + 0.15)
+            wait_until(lambda asked=asked: gpu.asked == asked, "it is not asked")
+            failed = time.monotonic()
+            windows = window(begin, failed), window(failed, time.monotonic())
             watch = watcher.watch_of(timed(*windows), 0, "0-1")
         assert watch.blind == "the watch ended: AttributeError: no such question"
         assert watch.rounds[1].reasons is None
         assert watch.rounds[1].violation_seconds == {}
 
 
+@pytest.mark.usefixtures("patient")
 def test_rounds_in_which_nvml_told_nothing_are_counted() -> None:
     silent = ScriptedGpu(os.getpid())
     silent.state = lambda: SILENT  # type: ignore[method-assign]
@@ -269,9 +288,9 @@ def test_on_a_gpu_the_worker_is_seen_and_is_nobody_foreign() -> None:
             with watcher.watching(worker.pid):
                 begin = time.monotonic()
                 time.sleep(0.5)
-                (found,) = watcher.watch_of(timed(window(begin, begin + 0.5)), 0, "0-1").rounds
+                (state,) = watcher.watch_of(timed(window(begin, begin + 0.5)), 0, "0-1").rounds
     finally:
         worker.communicate()
-    assert found.polls >= 10
-    assert found.foreign_processes == 0
-    assert found.power_watts is not None
+    assert state.polls >= 10
+    assert state.foreign_processes == 0
+    assert state.power_watts is not None

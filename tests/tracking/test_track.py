@@ -15,17 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from factory import machine, plan_of, records_of, small_experiment, write_run
+from factory import DOUBLING, FAST_BEATS_PLAIN, machine, plan_of, records_of, small_experiment, write_run
+from factory import SMALL as SMALL_CASE
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from sqlalchemy import Engine, event
 
 from lab.definition.catalogue import choose_experiments
-from lab.definition.experiment import CEILINGS
-from lab.definition.plan import Plan
+from lab.definition.experiment import CEILINGS, Case
+from lab.definition.plan import Plan, PlannedCase
 from lab.errors import LabError, StoreError
 from lab.evidence import journal
 from lab.evidence.record import Cell, Control, Counters, Kernel, Record, Timing
 from lab.tracking.fill import track, views
+from lab.tracking.measures import milliseconds
+from lab.tracking.tree import dataset_of
 from lab.verdict.judge import POLICY_VERSION
 from lab.verdict.results import load_run
 from lab.verdict.statistics import geometric_mean
@@ -77,8 +81,8 @@ def parents(runs: Path) -> list[Run]:
 
 
 def child(runs: Path, case: str, profile: str) -> Run:
-    (found,) = tracked(runs, f"tags.`lab.key` = '{case}|{profile}'", "tags.`lab.superseded` = 'false'")
-    return found
+    (cell,) = tracked(runs, f"tags.`lab.key` = '{case}|{profile}'", "tags.`lab.superseded` = 'false'")
+    return cell
 
 
 def artifact(runs: Path, run: Run, name: str) -> str:
@@ -187,7 +191,7 @@ def test_one_sweep_proves_no_winner(runs: Path) -> None:
     assert "| **fast** (unproven) |" in artifact(runs, parents(runs)[0], "report.md")
 
 
-def test_the_parent_has_headlines_and_curves_over_problem_size(runs: Path) -> None:
+def test_the_parent_has_headlines(runs: Path) -> None:
     directory = doubling_run(runs)
     fill(directory, runs)
     (claim,) = load_run(directory).experiments[0].claims
@@ -197,8 +201,6 @@ def test_the_parent_has_headlines_and_curves_over_problem_size(runs: Path) -> No
     assert parent.data.metrics["speedup_geomean/fast-beats-plain"] == float(f"{geometric_mean(ratios):.5g}")
     assert parent.data.metrics["cells/measured"] == 4
     assert parent.data.metrics["claims/supported"] == 1
-    points = client(runs).get_metric_history(parent.info.run_id, "p50_us_by_kib doubling-float32/fast")
-    assert [point.step for point in points] == [64, 131072]
 
 
 def test_the_parent_carries_report_table_figure_plan_and_journal(runs: Path) -> None:
@@ -213,8 +215,11 @@ def test_the_parent_carries_report_table_figure_plan_and_journal(runs: Path) -> 
     assert table["data"][0][:3] == ["64x128 f32 doubling", "1 FASTEST", "fast"]
     assert all(len(row) == len(table["columns"]) for row in table["data"])
     figure = artifact(runs, parent, "figure.html")
-    assert "Plotly.newPlot" in figure
-    assert 'src="http' not in figure
+    assert figure.count("<figure>") == 4  # of each case the times, and the speed-ups over `plain`
+    assert f"fast is fastest: {table['data'][0][4]} µs" in figure
+    assert "<script" not in figure
+    assert "http" not in figure.replace("http://www.w3.org", "")
+    assert len(figure.encode()) < 20_000
 
 
 def test_counters_are_summed_and_weighted_by_duration_over_the_kernels_of_a_call(runs: Path) -> None:
@@ -290,9 +295,11 @@ def test_a_changed_record_supersedes_visibly(runs: Path) -> None:
 
     lines = fill(directory, runs)
 
-    assert lines == [
+    (line,) = lines
+    assert line.startswith(
         "tracked night-3 in doubling: 4 cells, attempt 2: the evidence changed, the attempt before is tagged superseded"
-    ]
+        "; its journal was changed after it was finished: SHA-256 was "
+    )
     old, new = parents(runs)
     assert (old.info.run_name, old.data.tags["lab.superseded"]) == ("night-3 (superseded 1)", "true")
     assert (new.info.run_name, new.data.tags["lab.superseded"]) == ("night-3", "false")
@@ -356,7 +363,7 @@ def test_a_cell_without_a_time_says_why(runs: Path, outcome: str, status: str) -
     assert run.info.status == status
     assert (run.data.tags["lab.status"], run.data.tags["lab.reason"]) == (outcome, "no memory left")
     assert run.data.tags["lab.place"] == outcome
-    assert not [key for key in run.data.metrics if not key.startswith("ncu/")]
+    assert not [key for key in run.data.metrics if not key.startswith(("ncu/", "size/"))]
     assert parents(runs)[0].data.metrics[f"cells/{outcome}"] == 1
 
 
@@ -399,6 +406,166 @@ def test_a_cell_that_was_not_planned_has_no_run(runs: Path) -> None:
     fill(write_run(runs / "night-3", plan, records_of(plan, SECONDS)), runs)
 
     assert {run.data.tags["lab.case"] for run in tracked(runs, "tags.`lab.role` = 'cell'")} == {SMALL}
+
+
+def test_a_cell_says_its_size_in_params_and_in_metrics_by_which_lists_are_cut(runs: Path) -> None:
+    fill(doubling_run(runs), runs)
+
+    sizes = {"rows": "4096", "columns": "4096", "bytes": "134217728", "flops": "16777216"}
+    run = child(runs, LARGE, "fast")
+    assert run.data.params == sizes | {"case": LARGE, "profile": "fast", "op": "doubling", "dtype": "float32"}
+    assert {name: run.data.metrics[f"size/{name}"] for name in sizes} == {n: float(size) for n, size in sizes.items()}
+    assert {cell.data.tags["lab.case"] for cell in tracked(runs, "metrics.`size/bytes` > 1000000")} == {LARGE}
+
+
+def test_a_case_is_a_dataset_that_runs_share(runs: Path) -> None:
+    small = plan_of("night-4", experiments=[small_experiment()], include=[])
+    fill(doubling_run(runs), runs)
+    fill(write_run(runs / "night-4", small, records_of(small, SECONDS)), runs)
+
+    cells = tracked(runs, f"dataset.name = '{SMALL}'")
+    assert {cell.data.tags["lab.run_id"] for cell in cells} == {"night-3", "night-4"}
+    assert len(cells) == 4
+    assert not tracked(runs, f"dataset.name = '{LARGE}'", "tags.`lab.run_id` = 'night-4'")
+    inputs = [each for cell in cells for each in cell.inputs.dataset_inputs]
+    assert {each.dataset.digest for each in inputs} == {inputs[0].dataset.digest}
+    assert {(tag.key, tag.value) for each in inputs for tag in each.tags} == {("mlflow.data.context", "benchmark")}
+    assert json.loads(inputs[0].dataset.profile)["rows"] == 64
+
+
+def test_a_case_that_is_defined_otherwise_is_another_dataset(runs: Path) -> None:
+    def digests(*cases: PlannedCase) -> set[str]:
+        return {dataset_of(case).digest for case in cases}
+
+    case = doubling_plan().experiments[0].cases[0]
+    changed = dataclasses.replace(case, written_bytes=2 * case.written_bytes)
+    assert len(digests(case, changed)) == 2
+    assert len(digests(case, dataclasses.replace(case, description="in other words", included=False))) == 1
+
+
+def test_the_gpus_state_is_told_at_the_moments_of_the_record(runs: Path) -> None:
+    directory = doubling_run(runs)
+    fill(directory, runs)
+
+    def history(run: Run, name: str) -> list[tuple[int, float]]:
+        points = client(runs).get_metric_history(run.info.run_id, f"system/gpu_0_{name}")
+        return sorted((point.timestamp, point.value) for point in points)
+
+    (experiment,) = load_run(directory).experiments
+    moments = [milliseconds(record.finished_utc) for record in experiment.cells[LARGE, "fast"].cells]
+    cell = child(runs, LARGE, "fast")
+    assert history(cell, "power_usage_watts") == [(moment, 300.0) for moment in moments]
+    assert history(cell, "power_usage_percentage")[0][1] == 42.857  # of 700 W
+    assert history(cell, "temperature_celsius")[0][1] == 38.0
+    assert history(cell, "sm_clock_by_spins_megahertz")[0][1] == 1930.0
+    assert not history(cell, "sm_clock_megahertz")  # NVML told no clock of these rounds
+    assert len(history(parents(runs)[0], "power_usage_watts")) == 2 * len(moments)  # both cases
+
+
+def test_a_run_on_the_cpu_has_no_state_of_a_gpu(runs: Path) -> None:
+    plan = doubling_plan(device="cpu")
+    fill(write_run(runs / "night-3", plan, records_of(plan, SECONDS, on=machine("cpu"))), runs)
+
+    assert not [key for run in tracked(runs) for key in run.data.metrics if key.startswith("system/")]
+
+
+def test_the_first_charts_are_p50_and_speed_up_by_case_with_a_colour_for_each_profile(runs: Path) -> None:
+    fill(doubling_run(runs), runs)
+
+    (experiment,) = client(runs).search_experiments()
+    state = saved_view(experiment.tags["mlflow.sharedViewState.lab-winners"])
+    times, gains = state["compareRunCharts"]
+    titles = {section["uuid"]: section["name"] for section in state["compareRunSections"]}
+    assert [titles[chart["metricSectionId"]] for chart in (times, gains)] == [
+        "p50 by case, µs",
+        "Speed-up over plain, ×",
+    ]
+    assert times["selectedMetricKeys"] == ["p50_us/plain", "p50_us/fast"]
+    assert gains["selectedMetricKeys"] == ["speedup_vs_plain/plain", "speedup_vs_plain/fast"]
+    assert state["useGroupedValuesInCharts"]
+    fast = child(runs, LARGE, "fast").data.metrics
+    assert fast["p50_us/fast"] == fast["latency/p50_us"]
+    assert fast["speedup_vs_plain/fast"] == fast["speedup/vs_plain"]
+    assert "p50_us/plain" not in fast
+
+
+def test_p50_over_problem_size_is_a_line_for_each_profile(runs: Path) -> None:
+    fill(doubling_run(runs), runs)
+
+    (experiment,) = client(runs).search_experiments()
+    state = saved_view(experiment.tags["mlflow.sharedViewState.lab-curves"])
+    assert state["groupBy"]["groupByKeys"][0] == {"mode": "param", "groupByData": "profile"}
+    (chart,) = state["compareRunCharts"]
+    (key,) = chart["selectedMetricKeys"]
+    points = [client(runs).get_metric_history(run.info.run_id, key) for run in tracked(runs, state["searchFilter"])]
+    assert sorted(point.step for line in points for point in line) == [64, 64, 131072, 131072]
+
+
+def test_through_mlflows_client_a_store_is_filled_with_the_same(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lab writes rows into its own file; another store, even a file that somebody named, gets requests."""
+    plan = dataclasses.replace(doubling_plan(), profiling=True)
+    directory = write_run(runs / "night-3", plan, records_of(plan, SECONDS))
+    fill(directory, runs)
+    mine = everything(client(runs))
+    shutil.rmtree(runs / "mlartifacts")
+    (runs / "mlflow.db").rename(runs / "first.db")
+    named = f"sqlite:///{runs / 'named.db'}"
+    MlflowClient(tracking_uri=named).delete_experiment("0")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", named)
+    fill(directory, runs)
+
+    assert everything(MlflowClient(tracking_uri=named)) == mine
+    assert len(mine) == 5
+
+
+def everything(here: MlflowClient) -> dict[str, Any]:
+    """What a store holds of each run, but for ids that it chose."""
+    shown = {}
+    for run in here.search_runs([item.experiment_id for item in here.search_experiments()]):
+        run_id = run.info.run_id
+        folder = Path(run.info.artifact_uri.removeprefix("file://"))
+        tags = {key: value for key, value in run.data.tags.items() if key != "mlflow.parentRunId"}
+        shown[run.data.tags["lab.key"]] = {
+            "info": {**dict(run.info), "run_id": "", "run_uuid": "", "artifact_uri": "", "experiment_id": ""},
+            "tags": tags | {"is a child": str("mlflow.parentRunId" in run.data.tags)},
+            "params": run.data.params,
+            "metrics": run.data.metrics,
+            "points": {
+                key: sorted((p.timestamp, p.step, p.value) for p in here.get_metric_history(run_id, key))
+                for key in run.data.metrics
+            },
+            "inputs": [each.to_dictionary() for each in run.inputs.dataset_inputs],
+            "artifacts": {path.name: path.read_bytes() for path in folder.iterdir()},
+        }
+    return shown
+
+
+def test_more_cells_cost_the_store_no_more_statements(runs: Path) -> None:
+    """Else a thousand cells take minutes."""
+
+    def statements(run_id: str, cases: tuple[Case, ...]) -> int:
+        experiment = small_experiment(name=run_id, cases=cases, claims=(FAST_BEATS_PLAIN_AT_SMALL,), headlines=())
+        plan = plan_of(run_id, experiments=[experiment], include=[], sweeps=1)
+        directory = write_run(runs / run_id, plan, records_of(plan, SECONDS))
+        count = 0
+
+        def heard(*_: object) -> None:
+            nonlocal count
+            count += 1
+
+        event.listen(Engine, "before_cursor_execute", heard)
+        try:
+            assert fill(directory, runs) == [f"tracked {run_id} in {run_id}: {2 * len(cases)} cells"]
+        finally:
+            event.remove(Engine, "before_cursor_execute", heard)
+        return count
+
+    many = tuple(Case(operator=DOUBLING, shape=(64, 128 * number), dtype="float32") for number in range(1, 20))
+    statements("first", many[:1])  # with what opening a store costs once
+    assert statements("many", many) == statements("few", many[:1])
+
+
+FAST_BEATS_PLAIN_AT_SMALL = dataclasses.replace(FAST_BEATS_PLAIN, cases=(SMALL_CASE,))
 
 
 def test_the_saved_view_groups_the_cells_of_a_case_fastest_first(runs: Path) -> None:

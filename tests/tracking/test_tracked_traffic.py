@@ -15,11 +15,11 @@ LEAST, TWICE = (claim_sentence(claim) for claim in (FAST_MOVES_THE_LEAST, PLAIN_
 
 
 def test_the_mean_of_a_claim_stands_under_what_it_measures() -> None:
-    found = {measure.key: measure.value for measure in headlines(RUN, EXPERIMENT)}
-    assert found[f"traffic_geomean/{PLAIN_MOVES_TWICE.name}"] == 3.0
-    assert found[f"traffic_geomean/{FAST_MOVES_THE_LEAST.name}"] == 1.0
-    assert not [key for key in found if key.startswith("speedup_geomean")]
-    assert found["claims/supported"] == 2
+    means = {measure.key: measure.value for measure in headlines(RUN, EXPERIMENT)}
+    assert means[f"traffic_geomean/{PLAIN_MOVES_TWICE.name}"] == 3.0
+    assert means[f"traffic_geomean/{FAST_MOVES_THE_LEAST.name}"] == 1.0
+    assert not [key for key in means if key.startswith("speedup_geomean")]
+    assert means["claims/supported"] == 2
 
 
 def test_the_answers_speak_of_bytes() -> None:
@@ -36,15 +36,15 @@ def test_the_report_names_the_least_as_the_rival() -> None:
 
 
 def test_a_cell_tells_the_claims_about_it() -> None:
-    def told(profile: str) -> str:
+    def description(profile: str) -> str:
         cell = EXPERIMENT.cells[LARGE.name, profile]
         return describe_cell(RUN, EXPERIMENT, CASE, cell, rank(EXPERIMENT, LARGE.name)[profile])
 
     twice = f"| {TWICE} | 3.00× the bytes, 403 MB against 134 MB | supported (one pass) | – |"
-    assert twice in told("fast")
-    assert twice in told("plain")
-    assert LEAST in told("fast")
-    assert LEAST not in told("plain")
+    assert twice in description("fast")
+    assert twice in description("plain")
+    assert LEAST in description("fast")
+    assert LEAST not in description("plain")
 
 
 def test_what_was_not_counted_has_no_mean() -> None:

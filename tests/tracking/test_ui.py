@@ -1,4 +1,4 @@
-"""The local MLflow server: it opens where the answers are, says so, and leaves nothing behind."""
+"""The local MLflow server: it opens at the view of the results, prints its address, and leaves no process behind."""
 
 import json
 import os
@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Iterat
     directory = make_run(runs, "night-3")
     environment = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
     environment["LAB_RUNS"] = str(runs)
+    environment |= {"MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE": "true", "MLFLOW_SERVER_ALLOWED_HOSTS": "*"}
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
         assert list(track(load_run(directory), directory, runs)) == ["tracked night-3 in doubling: 2 cells"]
@@ -57,9 +59,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Iterat
     )  # fmt: skip
     assert process.stdout is not None
     line = process.stdout.readline()
-    found = LINK.match(line)
-    assert found, line
-    yield Shown(address=found[1], experiment_id=found[3], process=process, runs=runs)
+    link = LINK.match(line)
+    assert link, line
+    yield Shown(address=link[1], experiment_id=link[3], process=process, runs=runs)
     process.kill()
 
 
@@ -102,9 +104,21 @@ def test_a_named_server_is_filled_and_linked_to_and_nothing_is_started(
     assert first == ["tracked night-4 in doubling: 2 cells"]
     assert again == ["tracked night-4 in doubling: unchanged"]
     assert not (tmp_path / "mlflow.db").exists()
-    found = LINK.match(capsys.readouterr().out)
-    assert found
-    assert found[1] == shown.address
+    link = LINK.match(capsys.readouterr().out)
+    assert link
+    assert link[1] == shown.address
+
+
+def test_the_server_answers_this_machine_only_whatever_is_set(shown: Shown) -> None:
+    """Else a web page could read the store through a browser here, by a name that leads to this machine."""
+    port = int(shown.address.rsplit(":", 1)[1])
+    stranger = urllib.request.Request(f"{shown.address}/api/2.0/mlflow/experiments/search?max_results=9")
+    stranger.add_header("Host", "evil.example")
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        urllib.request.urlopen(stranger, timeout=10)
+    assert refusal.value.code == 403
+    with pytest.raises(OSError, match="refused"):  # another address of the loopback: only the one is listened on
+        urllib.request.urlopen(f"http://127.0.0.2:{port}/health", timeout=10)
 
 
 def test_a_taken_port_says_how_to_choose_another(shown: Shown) -> None:

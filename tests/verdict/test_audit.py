@@ -54,7 +54,7 @@ def publication(*parts: Table | Statement) -> Publication:
 
 def broken(*parts: Table | Statement) -> dict[str, list[str]]:
     """Rule → the rows that break it."""
-    return {rule: [found.row for found in findings] for rule, findings in audit(publication(*parts)).items()}
+    return {rule: [finding.row for finding in findings] for rule, findings in audit(publication(*parts)).items()}
 
 
 def matmul(**more) -> Row:
@@ -157,10 +157,10 @@ class TestLaunches:
             row(f"{size}", size, microseconds, bytes_per_second=0.2e12, launches=1)
             for size, microseconds in times.items()
         ]
-        found = broken(table(*rows))
-        assert found["bandwidth-near-floor"] == ["20", "80", "100"]
-        assert found["more-work-in-no-more-time"] == ["20"]
-        assert found["identical-times"] == ["80"]
+        findings = broken(table(*rows))
+        assert findings["bandwidth-near-floor"] == ["20", "80", "100"]
+        assert findings["more-work-in-no-more-time"] == ["20"]
+        assert findings["identical-times"] == ["80"]
 
     def test_the_same_time_is_no_wonder_where_the_row_says_so_or_claims_nothing(self) -> None:
         for more in ({"launch_bound": True, "speedup": 2.0}, {}):
@@ -179,8 +179,8 @@ class TestLaunches:
     def test_one_step_of_the_clock_is_no_difference(self) -> None:
         pair = row("small", 20, 100.0, speedup=2.0), row("large", 80, 101.3, speedup=2.0)
         assert broken(table(*pair)) == {}
-        found = broken(table(*pair, clock_step_seconds=4e-6))
-        assert found == {"more-work-in-no-more-time": ["small"], "identical-times": ["large"]}
+        findings = broken(table(*pair, clock_step_seconds=4e-6))
+        assert findings == {"more-work-in-no-more-time": ["small"], "identical-times": ["large"]}
 
     def profiled(self, *excess: float) -> Table:
         kernels = (50.0, 100.0, 300.0)
@@ -321,10 +321,10 @@ class TestStatements:
 
 
 def test_a_finding_carries_its_figures() -> None:
-    (found,) = audit(publication(table(row(bytes_per_second=1.5e12))))["above-memory-peak"]
-    assert found.printed is not None
-    assert found.allowed is not None
-    assert (found.table, found.row) == ("T", "a")
-    assert (found.printed.value, found.printed.unit) == (1.5e12, "bytes_per_second")
-    assert found.allowed.value == 1e12
-    assert any(getattr(word, "value", None) == 300e6 for word in found.words), "the bytes that the rate counts"
+    (finding,) = audit(publication(table(row(bytes_per_second=1.5e12))))["above-memory-peak"]
+    assert finding.printed is not None
+    assert finding.allowed is not None
+    assert (finding.table, finding.row) == ("T", "a")
+    assert (finding.printed.value, finding.printed.unit) == (1.5e12, "bytes_per_second")
+    assert finding.allowed.value == 1e12
+    assert any(getattr(word, "value", None) == 300e6 for word in finding.words), "the bytes that the rate counts"

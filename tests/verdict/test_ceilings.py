@@ -10,7 +10,7 @@ from factory import LAUNCH_FLOOR_SECONDS, ceiling_seconds, machine, plan_of, rec
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedCase, planned
-from lab.verdict.ceilings import Ceilings, MatrixRate, Rung, intensity, light
+from lab.verdict.ceilings import Ceilings, MatrixRate, Rung, ceiling_gap, intensity
 from lab.verdict.cells import CellResult
 from lab.verdict.results import RunResult, judge_run
 from lab.verdict.statistics import Latency
@@ -52,9 +52,9 @@ def case_of(read: int, written: int, flops: int = 0, dtype: str = "float16") -> 
 
 
 def measured(seconds: float, scope: str = "device_cold", **changes: Any) -> CellResult:
-    found = Latency(p50_seconds=seconds, p95_seconds=None, sweep_p50_seconds=(seconds,), samples=9)
+    latency = Latency(p50_seconds=seconds, p95_seconds=None, sweep_p50_seconds=(seconds,), samples=9)
     return CellResult(
-        case="c", profile="p", outcome="measured", reason="", latencies={scope: found}, **changes
+        case="c", profile="p", outcome="measured", reason="", latencies={scope: latency}, **changes
     )  # fmt: skip
 
 
@@ -82,6 +82,14 @@ def test_each_kind_of_matrix_has_its_rate(ceilings: Ceilings) -> None:
     assert ceilings.launch_floor_seconds == LAUNCH_FLOOR_SECONDS
 
 
+def test_what_beats_the_rate_of_its_dtype_by_far_is_held_against_that_of_the_fastest_type(ceilings: Ceilings) -> None:
+    product = case_of(1, 1, flops=2 * 8192**3, dtype="bfloat16")
+    at_its_rate = product.flops / 700e12
+    assert ceilings.matrix_seconds(product) == pytest.approx(at_its_rate, rel=1e-3)
+    assert ceilings.matrix_seconds(product, 0.95 * at_its_rate) == pytest.approx(at_its_rate, rel=1e-3)
+    assert ceilings.matrix_seconds(product, 0.6 * at_its_rate) == pytest.approx(product.flops / 1200e12, rel=1e-3)
+
+
 def test_a_run_that_measured_nothing_of_its_gpu_has_no_ceilings() -> None:
     assert judged({"torch-fused": 30e-6}).ceilings is None
     plan = plan_of(experiments=BOTH[:1], sweeps=3)
@@ -89,18 +97,18 @@ def test_a_run_that_measured_nothing_of_its_gpu_has_no_ceilings() -> None:
 
 
 def test_a_time_that_no_copy_can_take_is_no_ceiling() -> None:
-    found = judged({**times(), (COPY_512, "triton-copy"): 100e-6}).ceilings
-    assert found is not None
-    (rung,) = [rung for rung in found.copies["device_cold"] if rung.bytes == 512 * MIB]
+    ceilings = judged({**times(), (COPY_512, "triton-copy"): 100e-6}).ceilings
+    assert ceilings is not None
+    (rung,) = [rung for rung in ceilings.copies["device_cold"] if rung.bytes == 512 * MIB]
     assert rung.profile == "torch-copy"
 
 
 def test_a_case_that_failed_leaves_a_gap_in_the_ladder_and_the_rest_stands() -> None:
     largest = "copy-1024x262144-float32"
     lost = {(largest, profile): ("failed", "inputs: OutOfMemoryError") for profile in ("torch-copy", "triton-copy")}
-    found = judged(outcomes=lost, on=machine(memory_bytes=24 << 30)).ceilings
-    assert found is not None
-    assert [rung.bytes // MIB for rung in found.copies["device_cold"]][-2:] == [256, 512]
+    ceilings = judged(outcomes=lost, on=machine(memory_bytes=24 << 30)).ceilings
+    assert ceilings is not None
+    assert [rung.bytes // MIB for rung in ceilings.copies["device_cold"]][-2:] == [256, 512]
 
 
 # The ceilings of a case
@@ -131,9 +139,9 @@ LADDER = Ceilings(
 )
 def test_a_copy_of_as_many_bytes_lies_between_two_rungs(mebibytes: float, seconds: float | None) -> None:
     half = int(mebibytes * MIB) // 2
-    found = LADDER.memory_seconds(case_of(half, half), "device_cold")
-    assert found == (pytest.approx(seconds) if seconds else None)
-    assert LADDER.memory_seconds(case_of(half, half), "graph") == found
+    copy_seconds = LADDER.memory_seconds(case_of(half, half), "device_cold")
+    assert copy_seconds == (pytest.approx(seconds) if seconds else None)
+    assert LADDER.memory_seconds(case_of(half, half), "graph") == copy_seconds
     assert LADDER.memory_seconds(case_of(half, half), "eager") is None
 
 
@@ -161,28 +169,28 @@ COPIED = case_of(4 * MIB, 4 * MIB)
 
 
 def test_a_cell_is_held_against_the_copy_of_its_bytes() -> None:
-    found = light(COPIED, measured(10e-6), LADDER)
-    assert found is not None
-    assert (found.limit, found.matrix_seconds) == ("memory", None)
-    assert found.seconds == found.memory_seconds == pytest.approx(8e-6)
-    assert found.attained == pytest.approx(0.8)
-    assert found.distance_seconds == pytest.approx(2e-6)
+    gap = ceiling_gap(COPIED, measured(10e-6), LADDER)
+    assert gap is not None
+    assert (gap.limit, gap.matrix_seconds) == ("memory", None)
+    assert gap.seconds == gap.memory_seconds == pytest.approx(8e-6)
+    assert gap.attained == pytest.approx(0.8)
+    assert gap.distance_seconds == pytest.approx(2e-6)
 
 
 @pytest.mark.parametrize(("flops", "limit"), [(7_900_000, "memory"), (8_100_000, "matrix")])
 def test_the_ceiling_that_takes_longer_limits(flops: int, limit: str) -> None:
-    found = light(dataclasses.replace(COPIED, flops=flops), measured(10e-6), LADDER)
-    assert found is not None
-    assert found.limit == limit
-    assert found.seconds == pytest.approx(max(8e-6, flops / 1e12))
-    assert found.attained == pytest.approx(found.seconds / 10e-6)
+    gap = ceiling_gap(dataclasses.replace(COPIED, flops=flops), measured(10e-6), LADDER)
+    assert gap is not None
+    assert gap.limit == limit
+    assert gap.seconds == pytest.approx(max(8e-6, flops / 1e12))
+    assert gap.attained == pytest.approx(gap.seconds / 10e-6)
 
 
 def test_a_cell_faster_than_the_measured_copy_attains_more_than_all_of_it() -> None:
-    found = light(COPIED, measured(7.5e-6), LADDER)
-    assert found is not None
-    assert found.attained == pytest.approx(8 / 7.5)
-    assert found.distance_seconds == pytest.approx(-0.5e-6)
+    gap = ceiling_gap(COPIED, measured(7.5e-6), LADDER)
+    assert gap is not None
+    assert gap.attained == pytest.approx(8 / 7.5)
+    assert gap.distance_seconds == pytest.approx(-0.5e-6)
 
 
 @pytest.mark.parametrize(
@@ -198,21 +206,21 @@ def test_a_cell_faster_than_the_measured_copy_attains_more_than_all_of_it() -> N
 def test_nothing_is_said_of_a_cell_that_has_no_ceiling_or_no_time(
     case: PlannedCase, cell: CellResult, scope: str
 ) -> None:
-    assert light(case, cell, LADDER, scope) is None
+    assert ceiling_gap(case, cell, LADDER, scope) is None
 
 
 def test_nothing_is_said_without_ceilings() -> None:
-    assert light(COPIED, measured(10e-6), None) is None
+    assert ceiling_gap(COPIED, measured(10e-6), None) is None
 
 
 def test_inside_a_graph_no_cell_is_too_near_the_launch() -> None:
-    assert light(COPIED, measured(5.9e-6, "graph"), LADDER, "graph") is not None
+    assert ceiling_gap(COPIED, measured(5.9e-6, "graph"), LADDER, "graph") is not None
 
 
 def test_the_ceilings_own_fastest_cells_attain_all_of_them(run: RunResult) -> None:
     assert run.ceilings is not None
     experiment = run.experiments[1]
     for case in experiment.plan.included_cases:
-        found = [light(case, cell, run.ceilings) for cell in experiment.measured(case.name)]
+        gaps = [ceiling_gap(case, cell, run.ceilings) for cell in experiment.measured(case.name)]
         if case.least_bytes >= 64 * MIB:
-            assert max(each.attained for each in found if each) == pytest.approx(1.0), case.name
+            assert max(each.attained for each in gaps if each) == pytest.approx(1.0), case.name

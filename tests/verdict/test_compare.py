@@ -9,43 +9,43 @@ from factory import cell, timing
 from lab.definition.plan import Protocol
 from lab.evidence.record import Cell
 from lab.verdict.compare import clock_step_seconds, rounds_of, speedup_between, split_between, void_samples
-from lab.verdict.spoiled import NOTHING, Spoiled
+from lab.verdict.excluded_rounds import NOTHING, ExcludedRounds
 
 PROTOCOL = Protocol()
 
 
 def cells(p50_seconds: float, sweeps: int = 5, seed: int = 1, **scopes: float) -> list[Cell]:
     dice = random.Random(seed)
-    found = []
+    records = []
     for sweep in range(sweeps):
         times = {"device_cold": p50_seconds, **scopes}
         timings = tuple(
             dataclasses.replace(timing(seconds, 0.003, PROTOCOL, dice), scope=scope) for scope, seconds in times.items()
         )
-        found.append(cell("e", "c", "p", sweep, timings=timings))
-    return found
+        records.append(cell("e", "c", "p", sweep, timings=timings))
+    return records
 
 
 def test_sweeps_of_one_process_are_paired() -> None:
-    found = speedup_between(cells(40e-6), cells(20e-6, seed=2), "device_cold", NOTHING)
-    assert found is not None
-    assert len(found.sweep_ratios) == 5
-    assert found.ratio == pytest.approx(2, rel=0.01)
+    speedup = speedup_between(cells(40e-6), cells(20e-6, seed=2), "device_cold", NOTHING)
+    assert speedup is not None
+    assert len(speedup.sweep_ratios) == 5
+    assert speedup.ratio == pytest.approx(2, rel=0.01)
 
 
 def test_another_process_of_the_same_sweep_is_no_partner() -> None:
     strangers = [dataclasses.replace(each, process="x") if each.sweep < 2 else each for each in cells(20e-6, seed=2)]
-    found = speedup_between(cells(40e-6), strangers, "device_cold", NOTHING)
-    assert found is not None
-    assert len(found.sweep_ratios) == 3
+    speedup = speedup_between(cells(40e-6), strangers, "device_cold", NOTHING)
+    assert speedup is not None
+    assert len(speedup.sweep_ratios) == 3
 
 
 def test_a_scope_that_was_not_timed_has_no_speed_up() -> None:
     assert speedup_between(cells(40e-6), cells(20e-6), "graph", NOTHING) is None
 
 
-def spoiled(*rounds: int) -> Spoiled:
-    return Spoiled(by_round={(0, "0-1000", "e", "c"): dict.fromkeys(rounds, "heat")})
+def spoiled(*rounds: int) -> ExcludedRounds:
+    return ExcludedRounds(by_round={(0, "0-1000", "e", "c"): dict.fromkeys(rounds, "heat")})
 
 
 def test_spoiled_rounds_are_left_out_and_a_sweep_of_too_few_tells_nothing() -> None:
@@ -53,19 +53,19 @@ def test_spoiled_rounds_are_left_out_and_a_sweep_of_too_few_tells_nothing() -> N
     assert len(rounds_of(first, "device_cold", NOTHING) or ()) == 6
     assert len(rounds_of(first, "device_cold", spoiled(1, 4)) or ()) == 4
     assert rounds_of(first, "device_cold", spoiled(1, 2, 4)) is None
-    found = speedup_between(cells(40e-6), cells(20e-6), "device_cold", spoiled(1, 2, 4))
-    assert found is not None
-    assert len(found.sweep_ratios) == 4
+    speedup = speedup_between(cells(40e-6), cells(20e-6), "device_cold", spoiled(1, 2, 4))
+    assert speedup is not None
+    assert len(speedup.sweep_ratios) == 4
 
 
 def test_the_parts_of_an_eager_speed_up_multiply_to_it() -> None:
     baseline = cells(40e-6, graph=40e-6, eager=60e-6)
     subject = cells(20e-6, seed=2, graph=20e-6, eager=60e-6)
-    found = split_between(baseline, subject, NOTHING)
-    assert found is not None
-    assert found.device.ratio == pytest.approx(2, rel=0.01)
-    assert found.launch.ratio == pytest.approx(0.5, rel=0.01)
-    assert found.device.ratio * found.launch.ratio == pytest.approx(found.end_to_end.ratio, rel=1e-9)
+    split = split_between(baseline, subject, NOTHING)
+    assert split is not None
+    assert split.device.ratio == pytest.approx(2, rel=0.01)
+    assert split.launch.ratio == pytest.approx(0.5, rel=0.01)
+    assert split.device.ratio * split.launch.ratio == pytest.approx(split.end_to_end.ratio, rel=1e-9)
     assert split_between(cells(40e-6), cells(20e-6), NOTHING) is None
 
 
@@ -78,9 +78,9 @@ def emptied(each: Cell, kept: int) -> Cell:
 
 def test_rounds_without_a_valid_sample_are_no_rounds() -> None:
     subject = [emptied(each, 3) if each.sweep == 0 else emptied(each, 4) for each in cells(20e-6, seed=2)]
-    found = speedup_between(cells(40e-6), subject, "device_cold", NOTHING)
-    assert found is not None
-    assert len(found.sweep_ratios) == 4
+    speedup = speedup_between(cells(40e-6), subject, "device_cold", NOTHING)
+    assert speedup is not None
+    assert len(speedup.sweep_ratios) == 4
 
 
 def test_a_round_counts_only_where_both_sides_have_it() -> None:

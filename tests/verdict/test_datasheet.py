@@ -46,8 +46,8 @@ def test_each_sheet_names_its_source_and_kinds_that_are_known(sheet: Datasheet) 
 
 
 def test_a_sheet_is_found_by_the_whole_name() -> None:
-    found = datasheet("NVIDIA H100 80GB HBM3")
-    assert found is not None
-    assert found.bytes_per_second == 3.35e12
+    sheet = datasheet("NVIDIA H100 80GB HBM3")
+    assert sheet is not None
+    assert sheet.bytes_per_second == 3.35e12
     for other in ("NVIDIA H100 NVL", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA H100", ""):
         assert datasheet(other) is None

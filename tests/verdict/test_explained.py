@@ -29,15 +29,15 @@ def rows(
 
 
 def row(*arguments: Any, **how: Any) -> Explained:
-    (found,) = rows(*arguments, **how)
-    return found
+    (only_row,) = rows(*arguments, **how)
+    return only_row
 
 
 def test_a_profile_stands_beside_the_fastest_of_its_case() -> None:
-    found = row(3.0, once(3.0, 3.0))
-    assert (found.case, found.profile, found.fastest) == (LARGE.name, "plain", "fast")
-    assert (found.time_ratio, found.bytes_ratio) == pytest.approx((3.0, 3.0), rel=1e-3)
-    assert (found.explained, found.others) == (True, ())
+    result = row(3.0, once(3.0, 3.0))
+    assert (result.case, result.profile, result.fastest) == (LARGE.name, "plain", "fast")
+    assert (result.time_ratio, result.bytes_ratio) == pytest.approx((3.0, 3.0), rel=1e-3)
+    assert (result.explained, result.others) == (True, ())
 
 
 @pytest.mark.parametrize(
@@ -99,21 +99,21 @@ def test_no_clock_waits_for_writes_that_stay_in_the_cache() -> None:
 def test_what_else_differs_is_named_where_time_is_longer_than_bytes_say(
     plain: Sequence[Kernel], fast: Sequence[Kernel], others: tuple[str, ...]
 ) -> None:
-    found = row(2.0, plain, fast)
-    assert (found.explained, found.others) == (False, others)
+    result = row(2.0, plain, fast)
+    assert (result.explained, result.others) == (False, others)
 
 
 def test_the_cache_between_kernels_is_named_where_time_is_shorter_than_bytes_say() -> None:
-    (told,) = row(1.5, once(2.0, 2.0) * 2).others
-    assert told == "counted with empty caches before each kernel; in a timed call the L2 hands on what it holds"
+    (remark,) = row(1.5, once(2.0, 2.0) * 2).others
+    assert remark == "counted with empty caches before each kernel; in a timed call the L2 hands on what it holds"
     assert row(1.5, once(2.0, 2.0)).others == ("these counters do not say why",)
 
 
 def test_near_the_launch_floor_bytes_decide_nothing_even_where_they_agree() -> None:
     """The floor is 2 µs here; below three times of it a cell is launch-bound. The inputs cannot come so fast."""
-    found = row(2.0, once(2.0, 2.0), seconds=5e-6)
-    assert not found.explained
-    assert found.others == ("the fastest is launch-bound, so that bytes do not decide",)
+    result = row(2.0, once(2.0, 2.0), seconds=5e-6)
+    assert not result.explained
+    assert result.others == ("the fastest is launch-bound, so that bytes do not decide",)
 
 
 def test_nothing_is_explained_without_counts_of_both() -> None:

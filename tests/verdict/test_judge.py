@@ -29,10 +29,10 @@ def calm(noise: float | None = 1.05) -> Latency:
 
 
 def ratio(value: float, half_width: float = 0.005, sweeps: int = 5, **changes: Any) -> Speedup:
-    found = Speedup(
+    speedup = Speedup(
         ratio=value, low=value / (1 + half_width), high=value * (1 + half_width), sweep_ratios=(value,) * sweeps
     )
-    return dataclasses.replace(found, **changes)
+    return dataclasses.replace(speedup, **changes)
 
 
 def judged(
@@ -148,9 +148,9 @@ def test_samples_that_scatter_are_a_mark_and_no_verdict(noise: float | None, mar
 
 
 def test_every_mark_is_explained() -> None:
-    found = judged(ratio(0.8, half_width=0.06, sweeps=3, widths=DRAWN), subject=side(latency=calm(1.5)))
-    assert found.mark == "regressed, one draw, size imprecise, noisy, provisional"
-    assert {*found.mark.split(", "), "equivalent"} == set(MARKS)
+    verdict = judged(ratio(0.8, half_width=0.06, sweeps=3, widths=DRAWN), subject=side(latency=calm(1.5)))
+    assert verdict.mark == "regressed, one draw, size imprecise, noisy, provisional"
+    assert {*verdict.mark.split(", "), "equivalent"} == set(MARKS)
 
 
 DRAWN = HalfWidths(run=0.005, sessions=0.003, draws=0.196, control=0.0)
@@ -160,7 +160,7 @@ def test_one_draw_is_a_mark_and_what_it_leaves_open_is_no_noise() -> None:
     """The interval is wide because the autotuner may choose otherwise: nothing that another sweep would mend."""
     wide = judged(ratio(1.1, half_width=0.2, widths=DRAWN))
     assert (wide.status, wide.mark) == (Status.INCONCLUSIVE, "one draw")
-    assert "fresh caches in every sweep would tell" in wide.reason
+    assert "compiling anew in every sweep would settle it" in wide.reason
     clear = judged(ratio(1.6, half_width=0.2, widths=DRAWN))
     assert (clear.status, clear.mark) == (Status.SUPPORTED, "one draw, size imprecise")
     noise = dataclasses.replace(DRAWN, run=0.03)
@@ -189,8 +189,9 @@ def test_a_missing_side_is_named_with_its_reason() -> None:
 
 @pytest.mark.parametrize(
     ("sweeps", "reason"),
-    [(0, "fewer than 2 sweeps hold both sides; 3 are needed"), (1, "1 sweep holds both sides; 3 are needed"),
-     (2, "2 sweeps hold both sides; 3 are needed")],
+    [(0, "fewer than 2 sweeps have samples of both sides; 3 are needed"),
+     (1, "1 sweep has samples of both sides; 3 are needed"),
+     (2, "2 sweeps have samples of both sides; 3 are needed")],
 )  # fmt: skip
 def test_too_few_sweeps_are_counted(sweeps: int, reason: str) -> None:
     assert judged(ratio(1.3, sweeps=sweeps) if sweeps else None).reason == reason
@@ -200,11 +201,11 @@ def test_an_inconclusive_verdict_says_how_many_sweeps_would_settle_it() -> None:
     """The ratio is 0.5 % from the threshold and the half-width 1 %: four times the sweeps halve it."""
     verdict = judged(ratio(1.02 * 1.005, half_width=0.01))
     assert verdict.status == Status.INCONCLUSIVE
-    assert verdict.reason == "the interval holds the threshold; about 21 sweeps would settle it"
+    assert verdict.reason == "the threshold is inside the interval; about 21 sweeps would settle it"
 
 
 def test_a_ratio_at_the_threshold_itself_promises_nothing() -> None:
-    assert "closer to the threshold than boards and clocks agree" in judged(ratio(1.02)).reason
+    assert "nearer to the threshold than boards and sessions agree" in judged(ratio(1.02)).reason
 
 
 def test_no_more_sweeps_are_advised_than_a_run_may_have() -> None:
@@ -214,17 +215,17 @@ def test_no_more_sweeps_are_advised_than_a_run_may_have() -> None:
 
 def test_a_floor_that_no_sweep_can_lower_is_not_answered_with_more_sweeps() -> None:
     bound = ratio(1.02 * 1.003, half_width=0.005, floor=0.004)
-    assert "closer to the threshold than boards and clocks agree" in judged(bound).reason
+    assert "nearer to the threshold than boards and sessions agree" in judged(bound).reason
     between = HalfWidths(run=0.004, sessions=0.004, draws=0.0, control=0.0)
     bound = ratio(1.02 * 1.003, half_width=0.0057, widths=between)
-    assert "no number of sweeps would settle it" in judged(bound).reason
+    assert "more sweeps would not settle it" in judged(bound).reason
 
 
 def test_refutation_too_asks_that_all_sweeps_but_one_agree() -> None:
     below = ratio(1.0, half_width=0.01, sweep_ratios=(0.97, 0.99, 0.98, 1.03, 1.03))
     verdict = judged(below)
     assert verdict.status == Status.INCONCLUSIVE
-    assert verdict.reason == "the interval is below the threshold, and only 3 of 5 sweeps are"
+    assert verdict.reason == "the interval is below the threshold, but only 3 of 5 sweeps are"
     assert judged(ratio(1.0, half_width=0.01, sweep_ratios=(0.98,) * 4 + (1.03,))).status == Status.REFUTED
 
 

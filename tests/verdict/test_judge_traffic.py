@@ -37,8 +37,8 @@ def side(megabytes: float = 100, outcome: str = "measured", **changes: Any) -> T
 
 
 def several(megabytes: float, recounted: float = 0, unseen: float = 0) -> TrafficSide:
-    found = traffic(megabytes, kernels=3, recounted_bytes=recounted * 1e6, unseen_bytes=unseen * 1e6)
-    return dataclasses.replace(side(), traffic=found)
+    counted = traffic(megabytes, kernels=3, recounted_bytes=recounted * 1e6, unseen_bytes=unseen * 1e6)
+    return dataclasses.replace(side(), traffic=counted)
 
 
 UNRECONCILED = dataclasses.replace(side(), traffic=traffic(10, state="unreconciled", reason="reads 1 % of its inputs"))
@@ -132,10 +132,10 @@ def verdict(name: str, **run: Any) -> Verdict:
 
 
 def test_a_run_is_judged_by_what_its_profiler_counted() -> None:
-    found = verdict(PLAIN_MOVES_TWICE.name)
-    assert found.status == Status.SUPPORTED
-    assert found.traffic is not None
-    assert (found.traffic.subject_bytes, found.traffic.baseline_bytes) == (2 * LARGE_BYTES, 6 * LARGE_BYTES)
+    result = verdict(PLAIN_MOVES_TWICE.name)
+    assert result.status == Status.SUPPORTED
+    assert result.traffic is not None
+    assert (result.traffic.subject_bytes, result.traffic.baseline_bytes) == (2 * LARGE_BYTES, 6 * LARGE_BYTES)
     assert verdict(PLAIN_MOVES_TWICE.name, plain=once(1.5, 1.0)).status == Status.REFUTED
     assert verdict(FAST_MOVES_THE_LEAST.name).status == Status.SUPPORTED
     assert verdict(FAST_MOVES_THE_LEAST.name, fast=once(1.5, 1.0)).status == Status.REFUTED
@@ -143,15 +143,15 @@ def test_a_run_is_judged_by_what_its_profiler_counted() -> None:
 
 def test_writes_that_the_cache_still_holds_are_no_merit() -> None:
     """64 MiB to write, of which the L2 may hold 50: reading the inputs half again costs as much as is not counted."""
-    found = verdict(FAST_MOVES_THE_LEAST.name, fast=once(1.5, 0.5))
-    assert found.status == Status.REFUTED
-    assert found.ratio == pytest.approx(0.8)
+    result = verdict(FAST_MOVES_THE_LEAST.name, fast=once(1.5, 0.5))
+    assert result.status == Status.REFUTED
+    assert result.ratio == pytest.approx(0.8)
 
 
 def test_without_profiling_there_is_no_evidence() -> None:
-    found = verdict(FAST_MOVES_THE_LEAST.name, profiling=False)
-    assert found.status == Status.NO_EVIDENCE
-    assert found.reason == "subject not counted: the run was measured without profiling, or ended before it"
+    result = verdict(FAST_MOVES_THE_LEAST.name, profiling=False)
+    assert result.status == Status.NO_EVIDENCE
+    assert result.reason == "subject not counted: the run was measured without profiling, or ended before it"
 
 
 def test_blocked_counters_are_no_evidence_and_say_why() -> None:
@@ -163,16 +163,16 @@ def test_blocked_counters_are_no_evidence_and_say_why() -> None:
 
     times = {(LARGE.name, "plain"): 120e-6, (LARGE.name, "fast"): 60e-6}
     run = judge_run(plan, [block(record) for record in records_of(plan, times)])
-    found = run.experiments[0].claims[1].verdicts[LARGE.name]
-    assert (found.status, found.reason) == (
+    result = run.experiments[0].claims[1].verdicts[LARGE.name]
+    assert (result.status, result.reason) == (
         Status.NO_EVIDENCE, "subject not counted: its counters are blocked: no permission",
     )  # fmt: skip
 
 
 def test_a_kernel_without_its_bytes_is_no_evidence() -> None:
-    found = verdict(PLAIN_MOVES_TWICE.name, plain=[kernel(None, 1.0)])
-    assert found.status == Status.NO_EVIDENCE
-    assert found.reason == "baseline not counted: the profiler gave no DRAM bytes for one of its kernels"
+    result = verdict(PLAIN_MOVES_TWICE.name, plain=[kernel(None, 1.0)])
+    assert result.status == Status.NO_EVIDENCE
+    assert result.reason == "baseline not counted: the profiler gave no DRAM bytes for one of its kernels"
 
 
 def test_counters_of_other_work_are_rejected() -> None:
@@ -181,8 +181,8 @@ def test_counters_of_other_work_are_rejected() -> None:
 
 def test_a_wrong_result_is_rejected_and_a_failed_one_no_evidence() -> None:
     for outcome, status in (("wrong", Status.REJECTED), ("failed", Status.NO_EVIDENCE)):
-        found = verdict(FAST_MOVES_THE_LEAST.name, outcomes={"fast": (outcome, "far off")})
-        assert found.status == status
+        result = verdict(FAST_MOVES_THE_LEAST.name, outcomes={"fast": (outcome, "far off")})
+        assert result.status == status
 
 
 def test_a_cell_that_is_too_fast_to_be_true_is_rejected() -> None:

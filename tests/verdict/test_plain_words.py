@@ -8,20 +8,20 @@ from lab.verdict.statistics import Speedup
 
 
 def said(status: Status, low: float = 1.0, high: float = 1.0, reason: str = "") -> str:
-    found = Speedup(ratio=(low * high) ** 0.5, low=low, high=high, sweep_ratios=(low, high))
-    return in_words(Verdict(status=status, reason=reason, speedup=found))
+    speedup = Speedup(ratio=(low * high) ** 0.5, low=low, high=high, sweep_ratios=(low, high))
+    return in_words(Verdict(status=status, reason=reason, speedup=speedup))
 
 
 @pytest.mark.parametrize(
     ("status", "low", "high", "words"),
     [
         (Status.SUPPORTED, 1.2, 1.3, "faster"),
-        (Status.REFUTED, 1.2, 1.3, "faster, but by less than claimed"),
-        (Status.INCONCLUSIVE, 1.01, 1.3, "faster, perhaps by less than claimed"),
+        (Status.REFUTED, 1.2, 1.3, "faster, but less than claimed"),
+        (Status.INCONCLUSIVE, 1.01, 1.3, "faster, size unclear"),
         (Status.REFUTED, 0.8, 0.9, "slower"),
         (Status.SUPPORTED, 0.985, 0.99, "tie"),
         (Status.REFUTED, 0.99, 1.01, "tie"),
-        (Status.SUPPORTED, 0.99, 1.2, "as fast or nearly"),
+        (Status.SUPPORTED, 0.99, 1.2, "about as fast"),
         (Status.REFUTED, 0.9, 1.01, "not faster"),
         (Status.INCONCLUSIVE, 0.9, 1.1, "too close to call"),
         (Status.RERUN_NOISE, 0.9, 1.1, "too noisy to call"),

@@ -17,21 +17,21 @@ def run(name: str, ratio: float = 1.2, board: str = "a", source: str = "s", devi
     plan = plan_of(name, experiments=[small_experiment()], device=device)
     times = {(SMALL.name, "fast"): 20e-6, (SMALL.name, "plain"): 20e-6 * ratio}
     seed = sum(map(ord, name))
-    found = judge_run(plan, records_of(plan, times, noise=0.001, seed=seed, on=machine(device, gpu_id=board)))
-    return dataclasses.replace(found, start=dataclasses.replace(found.start, source_digest=source))
+    judged = judge_run(plan, records_of(plan, times, noise=0.001, seed=seed, on=machine(device, gpu_id=board)))
+    return dataclasses.replace(judged, start=dataclasses.replace(judged.start, source_digest=source))
 
 
 def test_runs_that_agree_hold_each_others_estimates() -> None:
-    (found,) = repeatability([run("a"), run("b", board="b"), run("c")])
-    assert (found.runs, found.boards, found.pairs) == (3, 2, 3)
-    assert found.holding_share == found.share(found.zero) == 1
-    assert (found.changed, found.flipped, found.one_draw) == (0, 0, False)
+    (agreement,) = repeatability([run("a"), run("b", board="b"), run("c")])
+    assert (agreement.runs, agreement.boards, agreement.pairs) == (3, 2, 3)
+    assert agreement.holding_share == agreement.share(agreement.zero) == 1
+    assert (agreement.changed, agreement.flipped, agreement.one_draw) == (0, 0, False)
 
 
 def test_runs_that_do_not_agree_are_counted() -> None:
-    (found,) = repeatability([run("a"), run("b", ratio=0.9), run("c", ratio=1.3)])
-    assert (found.pairs, found.holding, found.zero) == (3, 0, 0)
-    assert (found.changed, found.flipped) == (2, 2)
+    (agreement,) = repeatability([run("a"), run("b", ratio=0.9), run("c", ratio=1.3)])
+    assert (agreement.pairs, agreement.holding, agreement.zero) == (3, 0, 0)
+    assert (agreement.changed, agreement.flipped) == (2, 2)
 
 
 def test_runs_of_different_sources_are_no_repeats_unless_the_caller_knows_better() -> None:
@@ -47,35 +47,35 @@ def test_runs_on_a_cpu_say_nothing_of_a_gpu() -> None:
 
 def test_pooled_runs_have_the_students_interval_over_runs() -> None:
     ratios = (1.20, 1.21, 1.25)
-    (found,) = pooled([run(f"r{ratio * 100:.0f}", ratio, board=f"{ratio}") for ratio in ratios])
+    (pool,) = pooled([run(f"r{ratio * 100:.0f}", ratio, board=f"{ratio}") for ratio in ratios])
     logs = np.log(ratios)
-    assert found.ratio == pytest.approx(math.exp(logs.mean()), rel=1e-3)
-    assert found.low is not None
-    assert found.high is not None
-    assert math.log(found.high / found.low) / 2 == pytest.approx(4.303 * logs.std(ddof=1) / math.sqrt(3), rel=0.05)
-    assert (len(found.runs), found.boards, found.place.case) == (3, 3, SMALL.name)
+    assert pool.ratio == pytest.approx(math.exp(logs.mean()), rel=1e-3)
+    assert pool.low is not None
+    assert pool.high is not None
+    assert math.log(pool.high / pool.low) / 2 == pytest.approx(4.303 * logs.std(ddof=1) / math.sqrt(3), rel=0.05)
+    assert (len(pool.runs), pool.boards, pool.place.case) == (3, 3, SMALL.name)
 
 
 def test_two_runs_have_a_mean_and_no_interval_and_one_has_nothing() -> None:
-    (found,) = pooled([run("a"), run("b")])
-    assert (found.low, found.high) == (None, None)
+    (pool,) = pooled([run("a"), run("b")])
+    assert (pool.low, pool.high) == (None, None)
     assert pooled([run("a"), run("b", source="t")]) == ()
 
 
 def test_equal_runs_still_have_an_interval() -> None:
-    (found,) = pooled([run("a")] * 3)
-    assert found.low is not None
-    assert found.low < found.ratio < (found.high or 0)
+    (pool,) = pooled([run("a")] * 3)
+    assert pool.low is not None
+    assert pool.low < pool.ratio < (pool.high or 0)
 
 
 def test_the_constants_are_estimated_from_repeats() -> None:
     """Sweeps of one run differ by 0.1 % and less; sessions by several per cent."""
-    found = estimates([run("a", 1.2), run("b", 1.25), run("c", 1.3)])
-    assert found.session_share is not None
-    assert found.session_share > 1
-    assert found.draw_spread is None
-    assert set(found.sweep_deciles) == {"fixed"}
-    assert list(found.sweep_deciles["fixed"]) == sorted(found.sweep_deciles["fixed"])
+    constants = estimates([run("a", 1.2), run("b", 1.25), run("c", 1.3)])
+    assert constants.session_share is not None
+    assert constants.session_share > 1
+    assert constants.draw_spread is None
+    assert set(constants.sweep_deciles) == {"fixed"}
+    assert list(constants.sweep_deciles["fixed"]) == sorted(constants.sweep_deciles["fixed"])
     calm = estimates([run("a"), run("b"), run("c")])
     assert calm.session_share is not None
     assert calm.session_share < 1
@@ -87,9 +87,9 @@ def test_without_repeats_there_is_nothing_to_estimate() -> None:
 
 def test_draws_are_estimated_from_the_cells_that_were_drawn_once() -> None:
     runs = [dataclasses.replace(each, experiments=drawn(each)) for each in (run("a", 1.2), run("b", 1.4))]
-    found = estimates(runs)
-    assert found.draw_spread == pytest.approx(math.log(1.4 / 1.2) / math.sqrt(2), rel=0.02)
+    constants = estimates(runs)
+    assert constants.draw_spread == pytest.approx(math.log(1.4 / 1.2) / math.sqrt(2), rel=0.02)
 
 
-def drawn(found: RunResult):
-    return tuple(dataclasses.replace(each, drawn_once=frozenset({"plain"})) for each in found.experiments)
+def drawn(judged: RunResult):
+    return tuple(dataclasses.replace(each, drawn_once=frozenset({"plain"})) for each in judged.experiments)

@@ -14,8 +14,8 @@ from lab.kernels.traffic import Traffic
 from lab.verdict.audit.finding import Amount, Words
 from lab.verdict.replication import (
     Measured,
+    MeasuredProfile,
     Printed,
-    Side,
     factors,
     measured,
     printed_speedups,
@@ -70,13 +70,13 @@ def speedup(ratio: float) -> Speedup:
     return Speedup(ratio=ratio, low=0.99 * ratio, high=1.01 * ratio, sweep_ratios=(ratio,) * 5)
 
 
-def side(name: str, seconds: float, **changes: object) -> Side:
+def side(name: str, seconds: float, **changes: object) -> MeasuredProfile:
     facts = {"graph_seconds": seconds, "enqueue_seconds": 1e-6, "launches": None, "bytes_ratio": None}
-    return Side(profile=name, seconds=seconds, **(facts | changes))  # type: ignore[arg-type]
+    return MeasuredProfile(profile=name, seconds=seconds, **(facts | changes))  # type: ignore[arg-type]
 
 
 def here(
-    cold: float = 3.0, graph: float | None = 3.0, rival: float = 1.0, *, plain: Side | None = None
+    cold: float = 3.0, graph: float | None = 3.0, rival: float = 1.0, *, plain: MeasuredProfile | None = None
 ) -> Measured:  # fmt: skip
     """30 µs of the formula against 10 µs of the kernel, and a host that is never waited for."""
     return Measured(
@@ -89,10 +89,10 @@ def here(
 
 
 def test_a_published_speedup_is_found_with_both_of_its_times_and_what_its_memory_needs() -> None:
-    found = printed()
-    assert (found.table, found.case, found.ratio) == ("T", LARGE.name, 4.0)
-    assert (found.baseline_seconds, found.subject_seconds) == pytest.approx((80e-6, 20e-6))
-    assert found.memory_seconds == pytest.approx(8e-6)
+    figure = printed()
+    assert (figure.table, figure.case, figure.ratio) == ("T", LARGE.name, 4.0)
+    assert (figure.baseline_seconds, figure.subject_seconds) == pytest.approx((80e-6, 20e-6))
+    assert figure.memory_seconds == pytest.approx(8e-6)
     assert printed(table(speedup=None)).ratio == pytest.approx(4.0), "of the times, where none is printed"
 
 
@@ -102,8 +102,8 @@ def test_a_case_that_is_not_measured_again_is_left_out() -> None:
 
 
 def test_a_published_factor_is_exactly_the_product_of_its_causes() -> None:
-    found = here(cold=3.0, graph=3.6, rival=1.5, plain=side("plain", 30e-6, enqueue_seconds=50e-6))
-    product = factors(8.8, found)
+    measured = here(cold=3.0, graph=3.6, rival=1.5, plain=side("plain", 30e-6, enqueue_seconds=50e-6))
+    product = factors(8.8, measured)
     assert list(product) == ["rival", "formula", "warmth", "launches", "elsewhere"]
     assert prod(factor for factor in product.values() if factor) == pytest.approx(8.8)
     assert (product["rival"], product["formula"], product["warmth"]) == pytest.approx((1.5, 2.0, 1.2))
@@ -128,37 +128,37 @@ def test_what_a_missing_scope_would_tell_is_left_open() -> None:
     ],
 )
 def test_published_times_are_held_against_their_own_memory(microseconds: float, says: str) -> None:
-    told = text(told_by_itself(printed(table(kernel=microseconds))))
-    assert says in told
-    assert bool(says) == bool(told)
+    words = text(told_by_itself(printed(table(kernel=microseconds))))
+    assert says in words
+    assert bool(says) == bool(words)
 
 
 def test_two_times_of_one_kernel_by_one_clock_are_named() -> None:
-    told = text(told_by_itself(printed(table(kernel=12.0), table("Again", kernel=120.0))))
-    assert told == "“Again” gives the same kernel <0.00012 seconds> by the same clock: <10 ratio> apart."
+    words = text(told_by_itself(printed(table(kernel=12.0), table("Again", kernel=120.0))))
+    assert words == "“Again” gives the same kernel <0.00012 seconds> by the same clock: <10 ratio> apart."
     assert not text(told_by_itself(printed(table(kernel=12.0), table("Again", kernel=20.0)))), "less than twice"
     assert not text(told_by_itself(printed(table(kernel=12.0), table("Again", kernel=120.0, scope="events"))))
 
 
 def test_a_weak_formula_is_told_by_its_kernels_and_bytes() -> None:
     plain = side("plain", 30e-6, launches=9, bytes_ratio=5.5)
-    told = text(reasons(printed(table(speedup=3.0)), here(plain=plain)))
-    assert told.startswith(f"{FORMULA}: written out it takes <9 count> kernels that move ")
-    assert "<5.5 ratio> the least bytes, against <1 count> and <1 ratio>." in told
+    words = text(reasons(printed(table(speedup=3.0)), here(plain=plain)))
+    assert words.startswith(f"{FORMULA}: written out it takes <9 count> kernels that move ")
+    assert "<5.5 ratio> the least bytes, against <1 count> and <1 ratio>." in words
     assert f"{FORMULA}." in text(reasons(printed(table(speedup=3.0)), here()))
 
 
 def test_launches_are_told_by_what_the_host_needs_to_enqueue() -> None:
     plain = side("plain", 30e-6, enqueue_seconds=90e-6)
-    told = text(reasons(printed(table(speedup=9.0)), here(rival=3.0, plain=plain)))
-    assert told.startswith("<3 ratio> is the host's: to enqueue a call it takes <9e-05 seconds> for the formula")
-    assert "the formula's" not in told, "the rival is no faster than the formula"
+    words = text(reasons(printed(table(speedup=9.0)), here(rival=3.0, plain=plain)))
+    assert words.startswith("<3 ratio> is the host's: to enqueue a call it takes <9e-05 seconds> for the formula")
+    assert "the formula's" not in words, "the rival is no faster than the formula"
 
 
 def test_the_weightiest_cause_comes_first_and_small_ones_are_not_named() -> None:
-    told = text(reasons(printed(table(speedup=12.0)), here(cold=3.0, graph=3.15)))
-    assert told.index("none of these clocks") < told.index("the formula's")
-    assert "in the cache what the last ones left" not in told
+    words = text(reasons(printed(table(speedup=12.0)), here(cold=3.0, graph=3.15)))
+    assert words.index("none of these clocks") < words.index("the formula's")
+    assert "in the cache what the last ones left" not in words
 
 
 def test_a_factor_that_holds_says_so() -> None:
@@ -194,21 +194,21 @@ def slow_to_enqueue(records: Iterable[Record], profile_name: str) -> list[Record
 
 def test_a_run_gives_the_fastest_rival_every_scope_and_the_counters() -> None:
     records = recounted(records_of(PLAN, SECONDS), {"plain": [*once(2.0, 2.0), *once(2.0, 2.0)]})
-    found = run(slow_to_enqueue(records, "plain"))
-    assert isinstance(found, Measured)
-    assert found.rival.profile == "rival"
-    assert found.over_rival.ratio == pytest.approx(1.5, rel=0.01)
-    ratios = {scope: each.ratio for scope, each in found.over_baseline.items() if each}
+    measured = run(slow_to_enqueue(records, "plain"))
+    assert isinstance(measured, Measured)
+    assert measured.rival.profile == "rival"
+    assert measured.over_rival.ratio == pytest.approx(1.5, rel=0.01)
+    ratios = {scope: each.ratio for scope, each in measured.over_baseline.items() if each}
     assert ratios == pytest.approx({"device_cold": 3.0, "graph": 3.0, "eager": 2.5}, rel=0.01)
-    assert (found.baseline.launches, found.baseline.bytes_ratio) == (2, pytest.approx(4.0, rel=0.01))
-    assert found.loop_ratio == pytest.approx(1e-3 / 57e-6, rel=0.01)
+    assert (measured.baseline.launches, measured.baseline.bytes_ratio) == (2, pytest.approx(4.0, rel=0.01))
+    assert measured.loop_ratio == pytest.approx(1e-3 / 57e-6, rel=0.01)
 
 
 def test_the_formula_itself_is_the_rival_where_no_other_was_measured() -> None:
-    found = run(records_of(PLAN, {key: value for key, value in SECONDS.items() if key[1] != "rival"}))
-    assert isinstance(found, Measured)
-    assert found.rival.profile == "plain"
-    assert factors(4.0, found)["formula"] == pytest.approx(1.0)
+    measured = run(records_of(PLAN, {key: value for key, value in SECONDS.items() if key[1] != "rival"}))
+    assert isinstance(measured, Measured)
+    assert measured.rival.profile == "plain"
+    assert factors(4.0, measured)["formula"] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -223,6 +223,6 @@ def test_a_side_that_was_not_measured_is_named_with_its_reason(outcome: tuple[st
 
 
 def test_an_impossible_time_is_no_measurement() -> None:
-    found = run(records_of(PLAN, SECONDS | {(LARGE.name, "fast"): 3e-6}))
-    assert isinstance(found, str)
-    assert found.startswith("rejected: faster than physics")
+    measured = run(records_of(PLAN, SECONDS | {(LARGE.name, "fast"): 3e-6}))
+    assert isinstance(measured, str)
+    assert measured.startswith("rejected: faster than physics")

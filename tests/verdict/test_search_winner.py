@@ -17,25 +17,25 @@ FIRST, SECOND, THIRD = (profile.name for profile in EXPERIMENT.profiles[1:])
 
 def search(seconds: Mapping[Any, float], **how: Any) -> Search:
     plan = plan_of(experiments=[EXPERIMENT], sweeps=how.pop("sweeps", 5))
-    (found,) = searches(judge_run(plan, records_of(plan, seconds, **how)).experiments[0])
-    return found
+    (result,) = searches(judge_run(plan, records_of(plan, seconds, **how)).experiments[0])
+    return result
 
 
 def test_the_fastest_supported_configuration_wins() -> None:
-    found = search({RULE: 24e-6, FIRST: 23e-6, SECOND: 22e-6, THIRD: 30e-6})
-    assert found.winner is not None
-    assert found.winner.profile.name == SECOND
-    assert [trial.profile.name for trial in found.trials] == [SECOND, FIRST, THIRD]
-    assert (found.winner.sweeps_ahead, found.sweeps_fastest) == (5, 5)
-    assert found.trials[-1].sweeps_ahead == 0
-    assert found.rule.latency is not None
+    result = search({RULE: 24e-6, FIRST: 23e-6, SECOND: 22e-6, THIRD: 30e-6})
+    assert result.winner is not None
+    assert result.winner.profile.name == SECOND
+    assert [trial.profile.name for trial in result.trials] == [SECOND, FIRST, THIRD]
+    assert (result.winner.sweeps_ahead, result.sweeps_fastest) == (5, 5)
+    assert result.trials[-1].sweeps_ahead == 0
+    assert result.rule.latency is not None
 
 
 @pytest.mark.parametrize("gain", [1.0, 1.01, 1.015], ids=str)
 def test_within_two_per_cent_the_rule_stays(gain: float) -> None:
-    found = search({RULE: 24e-6, FIRST: 24e-6 / gain, SECOND: 24.5e-6, THIRD: 25e-6})
-    assert found.winner is None
-    assert found.sweeps_fastest == 0
+    result = search({RULE: 24e-6, FIRST: 24e-6 / gain, SECOND: 24.5e-6, THIRD: 25e-6})
+    assert result.winner is None
+    assert result.sweeps_fastest == 0
 
 
 def test_a_win_in_noisy_samples_is_none() -> None:
@@ -47,17 +47,17 @@ def test_one_sweep_makes_no_winner() -> None:
 
 
 def test_a_configuration_that_fails_or_is_wrong_cannot_win_and_is_shown() -> None:
-    found = search(
+    result = search(
         {RULE: 24e-6, SECOND: 23e-6},
         outcomes={FIRST: ("failed", "OutOfResources: shared memory"), THIRD: ("wrong", "it is off")},
     )
-    assert found.winner is not None
-    assert found.winner.profile.name == SECOND
-    outcomes = {trial.profile.name: trial.cell.outcome for trial in found.trials}
+    assert result.winner is not None
+    assert result.winner.profile.name == SECOND
+    outcomes = {trial.profile.name: trial.cell.outcome for trial in result.trials}
     assert outcomes == {SECOND: "measured", FIRST: "failed", THIRD: "wrong"}
 
 
 def test_where_nothing_was_measured_nothing_wins() -> None:
-    found = search({}, outcomes=dict.fromkeys((RULE, FIRST, SECOND, THIRD), ("failed", "no")))
-    assert found.winner is None
-    assert all(trial.ratio == 0 for trial in found.trials)
+    result = search({}, outcomes=dict.fromkeys((RULE, FIRST, SECOND, THIRD), ("failed", "no")))
+    assert result.winner is None
+    assert all(trial.ratio == 0 for trial in result.trials)

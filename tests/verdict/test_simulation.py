@@ -42,9 +42,9 @@ def sweep_pair(dice: np.random.Generator, ratio: float, process_sigma: float, dr
 
 def run(dice: np.random.Generator, ratio: float, sweeps: int, process_sigma: float, drift: float) -> Speedup:
     pairs = [sweep_pair(dice, ratio, process_sigma, drift) for _ in range(sweeps)]
-    found = speedup([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-    assert found is not None
-    return found
+    result = speedup([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    assert result is not None
+    return result
 
 
 def simulate(experiment: Callable[[np.random.Generator], Speedup], seed: int) -> list[Speedup]:
@@ -52,41 +52,41 @@ def simulate(experiment: Callable[[np.random.Generator], Speedup], seed: int) ->
     return [experiment(dice) for _ in range(TRIALS)]
 
 
-def coverage(found: list[Speedup], ratio: float) -> float:
-    return sum(each.low <= ratio <= each.high for each in found) / len(found)
+def coverage(speedups: list[Speedup], ratio: float) -> float:
+    return sum(each.low <= ratio <= each.high for each in speedups) / len(speedups)
 
 
 @pytest.mark.parametrize("sigma", [0.0, 0.001, 0.003, 0.01])
 @pytest.mark.parametrize("sweeps", [3, 5])
 def test_the_interval_covers_the_truth_as_often_as_it_says(sigma: float, sweeps: int) -> None:
     """Where processes differ, the interval is theirs; where they do not, its floors make it wider than it need be."""
-    found = simulate(lambda dice: run(dice, 1.02, sweeps, sigma, 0.005), seed=int(sigma * 1e4) + sweeps)
-    assert coverage(found, 1.02) >= 0.93
+    speedups = simulate(lambda dice: run(dice, 1.02, sweeps, sigma, 0.005), seed=int(sigma * 1e4) + sweeps)
+    assert coverage(speedups, 1.02) >= 0.93
     if sigma == 0.01:
-        assert coverage(found, 1.02) <= 0.98
+        assert coverage(speedups, 1.02) <= 0.98
 
 
 @pytest.mark.parametrize("sigma", [0.0, 0.003, 0.01])
 def test_the_same_code_is_told_apart_from_itself_in_at_most_one_of_fifteen(sigma: float) -> None:
-    found = simulate(lambda dice: run(dice, 1.0, 5, sigma, 0.005), seed=7)
-    assert 1 - coverage(found, 1.0) <= 0.065
-    assert sum(each.low >= 1.02 for each in found) == 0
+    speedups = simulate(lambda dice: run(dice, 1.0, 5, sigma, 0.005), seed=7)
+    assert 1 - coverage(speedups, 1.0) <= 0.065
+    assert sum(each.low >= 1.02 for each in speedups) == 0
 
 
 def test_no_interval_has_no_width_however_still_the_timer_stands() -> None:
     still = [[[BASE_SECONDS] * BLOCK] * ROUNDS] * 5
-    found = speedup(still, still)
-    assert found is not None
-    assert found.high / found.low > 1.0015
+    result = speedup(still, still)
+    assert result is not None
+    assert result.high / result.low > 1.0015
 
 
 def test_three_sweeps_pay_with_the_students_quantile_of_two_degrees() -> None:
     ratios = (1.00, 1.02, 1.04)
     baseline = [[[BASE_SECONDS * ratio] * BLOCK] * ROUNDS for ratio in ratios]
-    found = speedup(baseline, [[[BASE_SECONDS] * BLOCK] * ROUNDS] * 3)
-    assert found is not None
+    result = speedup(baseline, [[[BASE_SECONDS] * BLOCK] * ROUNDS] * 3)
+    assert result is not None
     logs = np.log(ratios)
-    assert math.log(found.high / found.ratio) == pytest.approx(4.303 * logs.std(ddof=1) / math.sqrt(3), rel=1e-3)
+    assert math.log(result.high / result.ratio) == pytest.approx(4.303 * logs.std(ddof=1) / math.sqrt(3), rel=1e-3)
 
 
 def test_a_shift_between_processes_that_no_process_can_see_is_not_taken_for_a_result() -> None:
@@ -95,14 +95,14 @@ def test_a_shift_between_processes_that_no_process_can_see_is_not_taken_for_a_re
     shifts = (1.00, 1.10, 1.01, 1.09, 1.04)
     subject = [(BASE_SECONDS * np.exp(dice.normal(0, 0.005, (ROUNDS, BLOCK)))).tolist() for _ in shifts]
     baseline = [(shift * BASE_SECONDS * np.exp(dice.normal(0, 0.005, (ROUNDS, BLOCK)))).tolist() for shift in shifts]
-    found, noise = speedup(baseline, subject), latency(subject)
-    assert found is not None
+    result, noise = speedup(baseline, subject), latency(subject)
+    assert result is not None
     assert noise is not None
     assert noise.noise_ratio is not None
     assert noise.noise_ratio < NOISY_RATIO
-    assert found.half_width > WIDEST_HALF_WIDTH
+    assert result.half_width > WIDEST_HALF_WIDTH
     side = Side(outcome="measured", reason="", latency=noise, void_share=0.0)
-    assert judge_case(side, side, found, 1.02).status == Status.RERUN_NOISE
+    assert judge_case(side, side, result, 1.02).status == Status.RERUN_NOISE
 
 
 def test_a_clock_coarser_than_the_noise_is_not_believed_beyond_its_step() -> None:
@@ -118,9 +118,9 @@ def test_a_clock_coarser_than_the_noise_is_not_believed_beyond_its_step() -> Non
             noisy = seconds + dice.normal(0, 2e-9, (ROUNDS, BLOCK))
             return (np.round(noisy / QUANTUM_SECONDS) * QUANTUM_SECONDS).tolist()
 
-        found = speedup([read(truth[0]) for _ in range(5)], [read(truth[1]) for _ in range(5)], QUANTUM_SECONDS)
-        assert found is not None
-        return found.low <= truth[0] / truth[1] <= found.high
+        result = speedup([read(truth[0]) for _ in range(5)], [read(truth[1]) for _ in range(5)], QUANTUM_SECONDS)
+        assert result is not None
+        return result.low <= truth[0] / truth[1] <= result.high
 
     dice = np.random.default_rng(5)
     assert sum(trial(dice) for _ in range(TRIALS)) >= 0.93 * TRIALS

@@ -29,9 +29,9 @@ def scaled(sweeps: Sweeps, factor: float) -> Sweeps:
 
 
 def compared(baseline: Sweeps, subject: Sweeps) -> Speedup:
-    found = speedup(baseline, subject)
-    assert found is not None
-    return found
+    result = speedup(baseline, subject)
+    assert result is not None
+    return result
 
 
 # latency
@@ -40,34 +40,34 @@ def compared(baseline: Sweeps, subject: Sweeps) -> Speedup:
 def test_p50_is_the_median_of_the_sweeps_medians() -> None:
     """Pooled, the median would be 3: the sweep, not the sample, is the unit."""
     sweeps = [[[1.0, 1.0, 1.0]], [[2.0, 2.0, 2.0]], [[3.0] * 30]]
-    found = latency(sweeps)
-    assert found is not None
-    assert found.p50_seconds == 2.0
-    assert found.sweep_p50_seconds == (1.0, 2.0, 3.0)
-    assert found.samples == 36
-    assert found.between_sweep_spread == 2.0
+    summary = latency(sweeps)
+    assert summary is not None
+    assert summary.p50_seconds == 2.0
+    assert summary.sweep_p50_seconds == (1.0, 2.0, 3.0)
+    assert summary.samples == 36
+    assert summary.between_sweep_spread == 2.0
 
 
 def test_p95_and_the_noise_ratio_are_taken_over_all_samples() -> None:
     seconds = [float(i) for i in range(1, 101)]
-    found = latency([[seconds[:50]], [seconds[50:]]])
-    assert found is not None
-    assert found.p95_seconds == pytest.approx(95.05)
-    assert found.noise_ratio == pytest.approx(95.05 / 50.5)
+    summary = latency([[seconds[:50]], [seconds[50:]]])
+    assert summary is not None
+    assert summary.p95_seconds == pytest.approx(95.05)
+    assert summary.noise_ratio == pytest.approx(95.05 / 50.5)
 
 
 @pytest.mark.parametrize(("samples", "given"), [(99, False), (100, True)])
 def test_p95_is_refused_below_100_samples(samples: int, given: bool) -> None:
-    found = latency([[[1.0] * samples]])
-    assert found is not None
-    assert (found.p95_seconds is not None) is given
-    assert (found.noise_ratio is not None) is given
+    summary = latency([[[1.0] * samples]])
+    assert summary is not None
+    assert (summary.p95_seconds is not None) is given
+    assert (summary.noise_ratio is not None) is given
 
 
 def test_sweeps_without_a_sample_do_not_count() -> None:
-    found = latency([[[], []], [[1.0], []]])
-    assert found is not None
-    assert found.sweep_p50_seconds == (1.0,)
+    summary = latency([[[], []], [[1.0], []]])
+    assert summary is not None
+    assert summary.sweep_p50_seconds == (1.0,)
 
 
 def test_without_a_sample_there_is_no_latency() -> None:
@@ -89,12 +89,12 @@ def test_five_sweeps_use_the_t_quantile_of_four_degrees_of_freedom() -> None:
 
 def test_the_ratio_and_its_interval_as_worked_out_by_hand() -> None:
     """Sweep ratios 1.9, 2.0, 2.1: logs 0.641854, 0.693147, 0.741937, mean 0.692313, deviation 0.050047."""
-    found = compared(flat([1.9, 2.0, 2.1]), flat([1.0, 1.0, 1.0]))
-    assert found.sweep_ratios == pytest.approx((1.9, 2.0, 2.1))
-    assert found.ratio == pytest.approx(1.998332, rel=1e-5)
+    result = compared(flat([1.9, 2.0, 2.1]), flat([1.0, 1.0, 1.0]))
+    assert result.sweep_ratios == pytest.approx((1.9, 2.0, 2.1))
+    assert result.ratio == pytest.approx(1.998332, rel=1e-5)
     half_width = 4.302653 * 0.050047 / math.sqrt(3)
-    assert found.low == pytest.approx(1.998332 / math.exp(half_width), rel=1e-4)
-    assert found.high == pytest.approx(1.998332 * math.exp(half_width), rel=1e-4)
+    assert result.low == pytest.approx(1.998332 / math.exp(half_width), rel=1e-4)
+    assert result.high == pytest.approx(1.998332 * math.exp(half_width), rel=1e-4)
 
 
 def test_a_sweeps_effect_is_the_mean_over_its_rounds_of_the_log_ratio_of_medians() -> None:
@@ -107,40 +107,40 @@ def test_a_slowdown_of_a_whole_round_hits_both_sides_and_cancels() -> None:
     steady, slow = [2.0] * 10, [2.2] * 10
     baseline = [[steady, slow, steady]] * 3
     subject = scaled(baseline, 0.5)
-    found = compared(baseline, subject)
-    assert found.ratio == pytest.approx(2.0)
+    result = compared(baseline, subject)
+    assert result.ratio == pytest.approx(2.0)
 
 
 def test_still_samples_never_give_an_interval_narrower_than_a_thousandth() -> None:
     """Steps of a millionth, so that it is not the timer's step that widens it."""
     still = [[[1.0] * 9 + [1.000001]] * 6] * 5
-    found = compared(scaled(still, 2.0), still)
-    assert found.half_width == pytest.approx(math.expm1(SMALLEST_HALF_WIDTH), rel=1e-6)
-    assert found.low < found.ratio < found.high
+    result = compared(scaled(still, 2.0), still)
+    assert result.half_width == pytest.approx(math.expm1(SMALLEST_HALF_WIDTH), rel=1e-6)
+    assert result.low < result.ratio < result.high
 
 
 def test_a_coarse_timer_is_never_more_exact_than_its_step() -> None:
     """Steps of 32 ns at 1 µs: the medians agree to the last digit, and yet nobody knows it within a per cent."""
     step = 32e-9
     blocks = [[32 * step] * 9 + [33 * step]] * 6
-    found = compared([blocks] * 5, [blocks] * 5)
-    assert found.ratio == 1.0
-    assert found.half_width == pytest.approx(0.78 / 32, rel=0.02)
-    assert found.floor == pytest.approx(found.half_width)
+    result = compared([blocks] * 5, [blocks] * 5)
+    assert result.ratio == 1.0
+    assert result.half_width == pytest.approx(0.78 / 32, rel=0.02)
+    assert result.floor == pytest.approx(result.half_width)
 
 
 def test_times_that_never_move_are_no_more_exact_than_the_timer_is_known_to_be() -> None:
-    found = speedup(flat([162 * 32e-9] * 5), flat([162 * 32e-9] * 5), step_seconds=32e-9)
-    assert found is not None
-    assert found.half_width == pytest.approx(0.78 / 162, rel=0.02)
+    result = speedup(flat([162 * 32e-9] * 5), flat([162 * 32e-9] * 5), step_seconds=32e-9)
+    assert result is not None
+    assert result.half_width == pytest.approx(0.78 / 162, rel=0.02)
 
 
 def test_rounds_that_scatter_widen_the_interval_although_the_sweeps_agree() -> None:
     # Steps of a ten-thousandth, so that it is not the timer's step that widens it.
     rounds = [[median, median, median + 1e-4] for median in (1.0, 1.2, 0.8, 1.1)]
-    found = compared(flat([1.0] * 3, rounds=4), [rounds] * 3)
-    assert len(set(found.sweep_ratios)) == 1
-    assert found.half_width > 0.05
+    result = compared(flat([1.0] * 3, rounds=4), [rounds] * 3)
+    assert len(set(result.sweep_ratios)) == 1
+    assert result.half_width > 0.05
 
 
 def test_the_timers_step_is_the_smallest_difference_of_two_samples() -> None:
@@ -192,19 +192,19 @@ def test_the_order_of_sweeps_does_not_matter() -> None:
 def test_the_interval_holds_the_truth_about_as_often_as_it_says(sweeps: int) -> None:
     """Each process has an effect of its own, five times what its samples' median leaves open."""
     runs = 600
-    held = 0
+    hits = 0
     for run in range(runs):
-        found = compared(noisy(2 * run, sweeps=sweeps), noisy(2 * run + 1, ratio=1.0, sweeps=sweeps))
-        held += found.low <= 1.3 <= found.high
-    assert 0.93 <= held / runs <= 0.97
+        result = compared(noisy(2 * run, sweeps=sweeps), noisy(2 * run + 1, ratio=1.0, sweeps=sweeps))
+        hits += result.low <= 1.3 <= result.high
+    assert 0.93 <= hits / runs <= 0.97
 
 
 def test_two_equal_kernels_are_seldom_told_apart() -> None:
     runs = 600
     told_apart = 0
     for run in range(runs):
-        found = compared(noisy(2 * run, ratio=1.0), noisy(2 * run + 1, ratio=1.0))
-        told_apart += found.low > 1 or found.high < 1
+        result = compared(noisy(2 * run, ratio=1.0), noisy(2 * run + 1, ratio=1.0))
+        told_apart += result.low > 1 or result.high < 1
     assert told_apart / runs <= 0.065
 
 
@@ -213,8 +213,8 @@ def test_quantised_data_never_give_an_interval_of_no_width() -> None:
     for _ in range(50):
         ticks = dice.integers(100, 103, (2, 3, 6, 10))
         baseline, subject = (ticks * 32e-9).tolist()
-        found = compared(baseline, subject)
-        assert found.half_width >= math.log1p(1 / 103) / math.sqrt(3) * 0.99
+        result = compared(baseline, subject)
+        assert result.half_width >= math.log1p(1 / 103) / math.sqrt(3) * 0.99
 
 
 def test_the_geometric_mean_of_a_ratio_and_its_inverse_is_one() -> None:

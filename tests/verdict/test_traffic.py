@@ -17,10 +17,10 @@ SMALL_L2 = 50 * MB
 
 def traffic(*kernels: tuple[float, float], l2: float = SMALL_L2) -> DramTraffic:
     """Of kernels that read and wrote so many MB."""
-    held = [kernel(read * MB, written * MB) for read, written in kernels]
-    found = dram_traffic(CASE, counters(*held), machine(l2_bytes=int(l2)))
-    assert found is not None
-    return found
+    counted = [kernel(read * MB, written * MB) for read, written in kernels]
+    result = dram_traffic(CASE, counters(*counted), machine(l2_bytes=int(l2)))
+    assert result is not None
+    return result
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def test_each_count_has_its_state(read: float, written: float, l2: float, state:
 
 
 def test_the_ratio_is_of_what_was_counted_and_what_moves_includes_the_rest_of_the_result() -> None:
-    found = traffic((1000, 600), l2=400 * MB)
-    assert found.ratio == 0.8
-    assert (found.read_bytes, found.written_bytes, found.counted_bytes) == (1000 * MB, 600 * MB, 1600 * MB)
-    assert found.pending_bytes == 400 * MB
-    assert found.moved.bytes == CASE.least_bytes
+    result = traffic((1000, 600), l2=400 * MB)
+    assert result.ratio == 0.8
+    assert (result.read_bytes, result.written_bytes, result.counted_bytes) == (1000 * MB, 600 * MB, 1600 * MB)
+    assert result.pending_bytes == 400 * MB
+    assert result.moved.bytes == CASE.least_bytes
 
 
 def test_one_kernel_leaves_nothing_open() -> None:
@@ -64,16 +64,16 @@ def test_one_kernel_leaves_nothing_open() -> None:
 
 def test_several_kernels_leave_open_what_the_cache_could_hand_on() -> None:
     """The second reads 500 MB, of which a cache of 50 could hold 50; the third reads 30, and could find it all."""
-    found = traffic((1000, 500), (500, 1000), (30, 0))
-    assert found.kernels == 3
-    assert found.recounted_bytes == 80 * MB
-    assert found.unseen_bytes == 100 * MB
-    assert (found.moved.fewest_bytes, found.moved.most_bytes) == (2950 * MB, 3130 * MB)
+    result = traffic((1000, 500), (500, 1000), (30, 0))
+    assert result.kernels == 3
+    assert result.recounted_bytes == 80 * MB
+    assert result.unseen_bytes == 100 * MB
+    assert (result.moved.fewest_bytes, result.moved.most_bytes) == (2950 * MB, 3130 * MB)
 
 
 def test_no_more_is_taken_back_than_was_read_beyond_the_inputs() -> None:
-    found = traffic((970, 500), (40, 500))
-    assert found.recounted_bytes == 10 * MB
+    result = traffic((970, 500), (40, 500))
+    assert result.recounted_bytes == 10 * MB
 
 
 def test_no_more_goes_unseen_than_later_kernels_read() -> None:
@@ -124,15 +124,15 @@ def test_the_reason_says_how_much_and_why(kernels: list[tuple[float, float]], re
 
 def test_the_ratio_of_two_calls_has_the_bounds_of_both() -> None:
     one, several = traffic((1000, 1000)).moved, traffic((1000, 1000), (1000, 1000)).moved
-    found = traffic_ratio(one, several)
-    assert (found.ratio, found.subject_bytes, found.baseline_bytes) == (2.0, 2000 * MB, 4000 * MB)
-    assert (found.low, found.high) == pytest.approx((3950 / 2000, 4050 / 2000))
-    assert found.bounded
+    result = traffic_ratio(one, several)
+    assert (result.ratio, result.subject_bytes, result.baseline_bytes) == (2.0, 2000 * MB, 4000 * MB)
+    assert (result.low, result.high) == pytest.approx((3950 / 2000, 4050 / 2000))
+    assert result.bounded
     back = traffic_ratio(several, one)
     assert (back.low, back.high) == pytest.approx((2000 / 4050, 2000 / 3950))
 
 
 def test_against_the_least_one_kernel_has_a_ratio_without_bounds() -> None:
-    found = traffic_ratio(traffic((1500, 1000)).moved, least_moved(CASE))
-    assert (found.ratio, found.low, found.high) == (0.8, 0.8, 0.8)
-    assert not found.bounded
+    result = traffic_ratio(traffic((1500, 1000)).moved, least_moved(CASE))
+    assert (result.ratio, result.low, result.high) == (0.8, 0.8, 0.8)
+    assert not result.bounded

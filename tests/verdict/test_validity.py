@@ -29,23 +29,23 @@ def validity_run(sweeps: int = 10, seed: int = 1, **seconds: float) -> RunResult
 
 
 @pytest.fixture(scope="module")
-def found() -> Study:
+def lab_study() -> Study:
     return study([validity_run()])
 
 
-def test_a_long_run_is_cut_into_sessions_of_five_sweeps(found: Study) -> None:
-    assert found.sessions == 2
+def test_a_long_run_is_cut_into_sessions_of_five_sweeps(lab_study: Study) -> None:
+    assert lab_study.sessions == 2
     parts = list(sessions(validity_run(sweeps=12)))
     assert [len(part.sweeps) for part in parts] == [5, 5]
     assert {start.sweep for start in parts[1].sweeps} == {5, 6, 7, 8, 9}
 
 
-def test_a_function_compared_with_itself_is_counted_and_not_supported(found: Study) -> None:
-    cases = len(found.by_case)
+def test_a_function_compared_with_itself_is_counted_and_not_supported(lab_study: Study) -> None:
+    cases = len(lab_study.by_case)
     assert cases >= 8
-    assert found.same.comparisons >= 2 * cases
-    assert found.same.supported == 0
-    assert found.same.excluding_one <= 0.2 * found.same.comparisons
+    assert lab_study.same.comparisons >= 2 * cases
+    assert lab_study.same.supported == 0
+    assert lab_study.same.excluding_one <= 0.2 * lab_study.same.comparisons
 
 
 def test_a_lab_that_errs_would_be_found_out() -> None:
@@ -54,8 +54,8 @@ def test_a_lab_that_errs_would_be_found_out() -> None:
     assert erring.same.excluding_one > 0.4 * erring.same.comparisons
 
 
-def test_known_extra_work_is_found_and_its_ratio_covered(found: Study) -> None:
-    five = next(power for power in found.power if power.claim == "extra-5")
+def test_known_extra_work_is_found_and_its_ratio_covered(lab_study: Study) -> None:
+    five = next(power for power in lab_study.power if power.claim == "extra-5")
     assert five.trials == five.right == five.excluding_one
     assert five.covering >= 0.8 * five.trials
     assert five.withheld == 0
@@ -63,9 +63,9 @@ def test_known_extra_work_is_found_and_its_ratio_covered(found: Study) -> None:
     assert next(power for power in missed.power if power.claim == "extra-5").right == 0
 
 
-def test_a_test_that_no_verdict_can_fail_is_not_counted(found: Study) -> None:
+def test_a_test_that_no_verdict_can_fail_is_not_counted(lab_study: Study) -> None:
     """At 2 % the ratio lies on the threshold: any verdict is right, and a count of right ones would say nothing."""
-    two = next(power for power in found.power if power.claim == "extra-2")
+    two = next(power for power in lab_study.power if power.claim == "extra-2")
     assert (two.right, two.trials > 0) == (None, True)
     assert not can_fail(("supported", "refuted", "inconclusive", "rerun-noise"))
     assert not can_fail(())
@@ -111,10 +111,10 @@ def test_what_failed_stays_in_the_count() -> None:
     times = dict.fromkeys(PLAIN | EXTRA, 500e-6)
     wrong = {"plain-again": ("wrong", "off"), "extra-5": ("crashed", "died")}
     records = records_of(plan, times, outcomes=wrong)
-    found = study([judge_run(plan, records)])
+    lab_study = study([judge_run(plan, records)])
     cases = len(plan.experiments[0].included_cases)
-    assert sum(each.comparisons for each in found.by_case.values()) >= cases
-    five = next(power for power in found.power if power.claim == "extra-5")
+    assert sum(each.comparisons for each in lab_study.by_case.values()) >= cases
+    five = next(power for power in lab_study.power if power.claim == "extra-5")
     assert five.trials > 0
     assert five.right == 0
 
@@ -123,9 +123,9 @@ def test_the_test_of_the_lab_is_found_beside_other_experiments() -> None:
     experiments = choose_experiments(["normalization-fusion", "measurement-validity"])
     plan = plan_of("both", sweeps=5, experiments=experiments)
     records = records_of(plan, {**PLAIN, **EXTRA, "torch-fused": 40e-6})
-    found = study([judge_run(plan, records)])
-    assert found.sessions == 1
-    assert found.same.comparisons > 0
+    lab_study = study([judge_run(plan, records)])
+    assert lab_study.sessions == 1
+    assert lab_study.same.comparisons > 0
 
 
 def test_runs_under_another_protocol_are_not_pooled() -> None:
@@ -137,9 +137,9 @@ def test_runs_under_another_protocol_are_not_pooled() -> None:
 
 
 def test_the_controls_of_ordinary_runs_are_counted() -> None:
-    found = study([norms(1), norms(2)])
-    assert found.controls.comparisons > 0
-    assert found.controls.supported == 0
+    lab_study = study([norms(1), norms(2)])
+    assert lab_study.controls.comparisons > 0
+    assert lab_study.controls.supported == 0
 
 
 def test_a_cpu_says_nothing_of_the_instrument_on_a_gpu() -> None:

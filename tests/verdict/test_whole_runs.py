@@ -8,9 +8,9 @@ from scipy.stats import binom
 
 from lab.errors import EvidenceError
 from lab.verdict.judge import POLICY_VERSION
-from lab.verdict.processes import PROCESSES, Process
+from lab.verdict.scatter import PROCESSES, Process
 from lab.verdict.simulated import FALSE_REFUTED, FALSE_SUPPORTED, load, missed, save
-from lab.verdict.simulation import JUST_ABOVE, JUST_BELOW, TRUTHS, Row, simulate
+from lab.verdict.simulation import JUST_ABOVE, JUST_BELOW, TRUTHS, SimulatedVerdicts, simulate
 
 
 @pytest.mark.parametrize("process", PROCESSES, ids=lambda process: process.name)
@@ -55,7 +55,7 @@ def test_the_kept_table_meets_every_goal() -> None:
 
 
 def test_a_table_that_misses_a_goal_says_where() -> None:
-    row = Row(process="fixed kernels", truth=1.2, comparisons=100, supported=90, refuted=0, sweeps=500)
+    row = SimulatedVerdicts(process="fixed kernels", truth=1.2, comparisons=100, supported=90, refuted=0, sweeps=500)
     wrong = dataclasses.replace(row, truth=JUST_BELOW, supported=2)
     assert missed([row, wrong]) == (
         "fixed kernels at 1.2×: 90 of 100 are decided", "fixed kernels at 1.0199×: 2 of 100 are wrong",

@@ -29,8 +29,8 @@ def of(ratios: tuple[float, ...], half_width: float = 0.005) -> Speedup:
 CALM, RESTLESS = of((1.2,) * 5), of((1.10, 1.30, 1.15, 1.25, 1.20))
 
 
-def half_width(found: Speedup) -> float:
-    return math.log(found.high / found.low) / 2
+def half_width(speedup: Speedup) -> float:
+    return math.log(speedup.high / speedup.low) / 2
 
 
 def test_calm_sweeps_have_the_least_that_differs_between_sessions() -> None:
@@ -46,18 +46,18 @@ def test_restless_sweeps_have_a_share_of_what_differs_between_them() -> None:
 
 
 def test_the_ratio_stays_and_the_runs_own_interval_stays_known() -> None:
-    found = widened(CALM, one_draw=True)
-    assert found.ratio == CALM.ratio
-    assert found.of_run_alone == pytest.approx((CALM.low, CALM.high))
+    speedup = widened(CALM, one_draw=True)
+    assert speedup.ratio == CALM.ratio
+    assert speedup.of_run_alone == pytest.approx((CALM.low, CALM.high))
     assert CALM.of_run_alone == (CALM.low, CALM.high)
 
 
 def test_one_draw_takes_in_other_draws() -> None:
-    found = widened(CALM, one_draw=True)
-    assert found.widths is not None
-    assert found.widths.draws == pytest.approx(NORMAL_QUANTILE * DRAW_SPREAD)
-    assert half_width(found) > 0.19
-    assert found.widths.apart_from_draws == pytest.approx(half_width(widened(CALM)))
+    speedup = widened(CALM, one_draw=True)
+    assert speedup.widths is not None
+    assert speedup.widths.draws == pytest.approx(NORMAL_QUANTILE * DRAW_SPREAD)
+    assert half_width(speedup) > 0.19
+    assert speedup.widths.apart_from_draws == pytest.approx(half_width(widened(CALM)))
 
 
 @pytest.mark.parametrize(("ratio", "added"), [(1.0, 0), (1.004, 0), (1.02, 0.0148), (1 / 1.02, 0.0148)])

@@ -1,4 +1,4 @@
-"""Names that were pointed elsewhere are told and put right; data of a module may change."""
+"""Rebound names of modules are reported and put back; a module's data may change."""
 
 import types
 
@@ -11,7 +11,7 @@ def module() -> types.ModuleType:
     return made
 
 
-def held(owner: types.ModuleType, shadowing: bool = True) -> Bindings:
+def bindings_of(owner: types.ModuleType, shadowing: bool = True) -> Bindings:
     bindings = Bindings()
     bindings.remember([owner], shadowing=shadowing)
     return bindings
@@ -19,7 +19,7 @@ def held(owner: types.ModuleType, shadowing: bool = True) -> Bindings:
 
 def test_a_function_a_class_and_a_module_are_put_back() -> None:
     rivals = module()
-    bindings, fast, math = held(rivals), rivals.fast, rivals.math
+    bindings, fast, math = bindings_of(rivals), rivals.fast, rivals.math
     assert list(bindings.put_back()) == []
     rivals.fast, rivals.math = rivals.slow, types.ModuleType("math")  # type: ignore[attr-defined]
     del rivals.Kernel  # type: ignore[attr-defined]
@@ -31,8 +31,8 @@ def test_a_function_a_class_and_a_module_are_put_back() -> None:
 
 def test_a_name_that_hides_a_built_in_function_is_removed_and_other_new_names_stay() -> None:
     rivals = module()
-    bindings = held(rivals)
-    rivals.cache, rivals.found, rivals.len = {}, 3, lambda _: 0  # type: ignore[attr-defined]
+    bindings = bindings_of(rivals)
+    rivals.cache, rivals.answers, rivals.len = {}, 3, lambda _: 0  # type: ignore[attr-defined]
     assert list(bindings.put_back()) == ["rivals.len"]
-    assert rivals.found == 3
+    assert rivals.answers == 3
     assert rivals.cache == {}

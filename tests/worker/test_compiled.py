@@ -18,7 +18,7 @@ from triton.runtime.jit import JITFunction
 
 from lab.kernels import cuda_build, cuda_launch
 from lab.kernels.cuda_launch import CudaKernel
-from lab.worker.compiled import describe, making_of
+from lab.worker.compiled import compilation_of, describe
 from lab.worker.launches import seen
 from lab.worker.ptx import code_digest
 
@@ -63,11 +63,11 @@ def compile_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compile:
 
 
 def test_a_kernel_is_described_as_it_was_compiled(compile_in: Compile) -> None:
-    found = describe(compile_in("here", warps=8))
-    assert (found.name, found.registers_per_thread, found.spills) == ("scale", 24, 2)
-    assert (found.warps, found.stages, found.shared_bytes) == (8, 3, 0)
-    assert found.configuration == {"FACTOR": "3", "BLOCK": "1024"}
-    assert len(found.code_sha256) == 64
+    kernel = describe(compile_in("here", warps=8))
+    assert (kernel.name, kernel.registers_per_thread, kernel.spills) == ("scale", 24, 2)
+    assert (kernel.warps, kernel.stages, kernel.shared_bytes) == (8, 3, 0)
+    assert kernel.configuration == {"FACTOR": "3", "BLOCK": "1024"}
+    assert len(kernel.code_sha256) == 64
 
 
 def test_the_same_code_has_the_same_digest_wherever_its_source_lies(compile_in: Compile) -> None:
@@ -91,17 +91,17 @@ def test_one_instruction_more_is_other_code(compile_in: Compile) -> None:
 
 
 def test_what_compiling_took_is_told_and_a_kernel_from_the_cache_took_nothing(compile_in: Compile) -> None:
-    fresh = making_of(lambda: compile_in("here", cache="shared"), again=False)
+    fresh = compilation_of(lambda: compile_in("here", cache="shared"), again=False)
     assert fresh.compile_seconds
     assert 0 < fresh.compile_seconds < fresh.seconds
-    cached = making_of(lambda: compile_in("here", cache="shared"), again=False)
+    cached = compilation_of(lambda: compile_in("here", cache="shared"), again=False)
     assert cached.compile_seconds is None
     assert cached.seconds > 0
 
 
 def test_nothing_of_triton_is_nothing_compiled_and_nothing_chosen() -> None:
-    found = making_of(lambda: torch.ones(8) * 2, again=True)
-    assert (found.compile_seconds, found.autotune_seconds, found.compiled) == (None, None, ())
+    compilation = compilation_of(lambda: torch.ones(8) * 2, again=True)
+    assert (compilation.compile_seconds, compilation.autotune_seconds, compilation.compiled) == (None, None, ())
 
 
 def test_the_kernels_of_the_second_call_are_told_each_once(
@@ -116,13 +116,13 @@ def test_the_kernels_of_the_second_call_are_told_each_once(
         for kernel in [tried, chosen] if len(calls) == 1 else [chosen, chosen]:
             assert kernel.launch_metadata((1,), 0).get()["name"] == "scale"
 
-    assert making_of(call, again=True).compiled == (describe(chosen),)
+    assert compilation_of(call, again=True).compiled == (describe(chosen),)
     assert len(calls) == 2
 
 
 def test_where_nothing_can_be_compiled_there_is_no_second_call() -> None:
     calls: list[int] = []
-    assert making_of(lambda: calls.append(1), again=False).compiled == ()
+    assert compilation_of(lambda: calls.append(1), again=False).compiled == ()
     assert calls == [1]
 
 
@@ -140,10 +140,10 @@ def test_choosing_a_configuration_takes_time_once() -> None:
         return [1.0] * len(quantiles)
 
     tuned = triton.autotune(configurations, key=[], do_bench=bench)(_fill)
-    first = making_of(lambda: tuned[(1,)](y), again=False)
+    first = compilation_of(lambda: tuned[(1,)](y), again=False)
     assert first.autotune_seconds
     assert 0 < first.autotune_seconds < first.seconds
-    assert making_of(lambda: tuned[(1,)](y), again=False).autotune_seconds is None
+    assert compilation_of(lambda: tuned[(1,)](y), again=False).autotune_seconds is None
 
 
 def test_triton_is_as_it_was_after_a_call_that_failed() -> None:
@@ -153,7 +153,7 @@ def test_triton_is_as_it_was_after_a_call_that_failed() -> None:
         raise RuntimeError("no such kernel")
 
     with pytest.raises(RuntimeError, match="no such kernel"):
-        making_of(fail, again=True)
+        compilation_of(fail, again=True)
     assert (Autotuner.run, CompiledKernel.launch_metadata, knobs.compilation.listener) == before
 
 
@@ -162,11 +162,11 @@ def test_the_labs_own_kernel_is_described_on_a_gpu() -> None:
     from lab.kernels.rmsnorm import rmsnorm, rmsnorm_inputs
 
     inputs = rmsnorm_inputs((512, 1024), torch.float16, "cuda", 1)
-    (found,) = making_of(lambda: rmsnorm(*inputs), again=True).compiled
-    assert found.name == "_rmsnorm_kernel"
-    assert 8 <= found.registers_per_thread <= 255
-    assert found.spills == 0
-    assert found.configuration["N"] == "1024"
+    (kernel,) = compilation_of(lambda: rmsnorm(*inputs), again=True).compiled
+    assert kernel.name == "_rmsnorm_kernel"
+    assert 8 <= kernel.registers_per_thread <= 255
+    assert kernel.spills == 0
+    assert kernel.configuration["N"] == "1024"
 
 
 def test_a_cuda_kernel_is_seen_and_described_and_its_compilation_is_counted() -> None:
@@ -184,11 +184,16 @@ def test_a_cuda_kernel_is_seen_and_described_and_its_compilation_is_counted() ->
         for listen in cuda_launch.launch_listeners:
             listen(kernel)
 
-    making = making_of(call, again=True)
-    assert making.compile_seconds == 1.5
-    (found,) = making.compiled
-    assert (found.name, found.registers_per_thread, found.spills, found.shared_bytes) == ("softmax_cuda", 40, 2, 256)
-    assert (found.warps, found.configuration["compiler"], found.code_sha256) == (7, "release 13.0", "ab")
+    compilation = compilation_of(call, again=True)
+    assert compilation.compile_seconds == 1.5
+    (described,) = compilation.compiled
+    assert (described.name, described.registers_per_thread, described.spills, described.shared_bytes) == (
+        "softmax_cuda",
+        40,
+        2,
+        256,
+    )
+    assert (described.warps, described.configuration["compiler"], described.code_sha256) == (7, "release 13.0", "ab")
     with seen() as names:
         call()
     assert names == {"softmax_cuda"}

@@ -25,18 +25,18 @@ def checked(function: Callable[..., Any], dtype: torch.dtype = torch.float32, to
 
 
 def test_a_right_result_passes_with_its_error_and_seeds() -> None:
-    found = checked(lambda x: x * 2)
-    assert found == Correctness(
+    correctness = checked(lambda x: x * 2)
+    assert correctness == Correctness(
         passed=True, seeds=SEEDS, worst_absolute_error=0.0, worst_tolerance_share=0.0, message=""
     )
 
 
 def test_a_wrong_result_fails_and_says_by_how_much() -> None:
-    found = checked(lambda x: x * 3)
-    assert not found.passed
-    assert found.message.endswith("times the tolerance")
-    assert found.worst_tolerance_share > 1000
-    assert found.worst_absolute_error > 1
+    correctness = checked(lambda x: x * 3)
+    assert not correctness.passed
+    assert correctness.message.endswith("times the tolerance")
+    assert correctness.worst_tolerance_share > 1000
+    assert correctness.worst_absolute_error > 1
 
 
 def test_one_wrong_element_is_enough() -> None:
@@ -74,14 +74,14 @@ def test_one_value_that_is_no_number_fails(value: float) -> None:
         y[3, 3] = value
         return y
 
-    found = checked(function)
-    assert not found.passed
-    assert found.message == "the result has NaN or infinity where the truth is finite, or the reverse"
+    correctness = checked(function)
+    assert not correctness.passed
+    assert correctness.message == "the result has NaN or infinity where the truth is finite, or the reverse"
 
 
 def test_a_result_of_another_dtype_fails() -> None:
-    found = checked(lambda x: (x * 2).half())
-    assert found.message == ("the result is (8, 16) torch.float16 on cpu; expected (8, 16) torch.float32 on cpu")
+    correctness = checked(lambda x: (x * 2).half())
+    assert correctness.message == ("the result is (8, 16) torch.float16 on cpu; expected (8, 16) torch.float32 on cpu")
 
 
 def test_a_result_of_another_shape_fails() -> None:
@@ -93,14 +93,14 @@ def test_a_result_on_another_device_fails() -> None:
     assert "on meta; expected" in check_output(DOUBLING, (x * 2).to("meta"), (x,)).problem
 
 
-class Lazy(Tensor):
+class LazyTensor(Tensor):
     """A tensor that could put off its work until it is looked at."""
 
 
 @pytest.mark.parametrize(
     ("function", "name"),
     [
-        (lambda x: (x * 2).as_subclass(Lazy), "Lazy"),
+        (lambda x: (x * 2).as_subclass(LazyTensor), "LazyTensor"),
         (lambda x: torch.nn.Parameter(x * 2), "Parameter"),
         (lambda x: None, "NoneType"),
         (lambda x: (x * 2).numpy(), "ndarray"),
@@ -108,15 +108,15 @@ class Lazy(Tensor):
     ids=["subclass", "parameter", "nothing", "numpy"],
 )
 def test_what_is_no_plain_tensor_fails(function: Callable[..., Any], name: str) -> None:
-    found = checked(function)
-    assert not found.passed
-    assert found.message == f"the result is a {name}, not a plain tensor"
+    correctness = checked(function)
+    assert not correctness.passed
+    assert correctness.message == f"the result is a {name}, not a plain tensor"
 
 
 def test_a_changed_input_fails_although_the_result_is_right() -> None:
-    found = checked(lambda x: x.mul_(2).clone())
-    assert not found.passed
-    assert found.message == "an input was changed by the call"
+    correctness = checked(lambda x: x.mul_(2).clone())
+    assert not correctness.passed
+    assert correctness.message == "an input was changed by the call"
 
 
 def test_a_changed_input_is_put_right_for_the_profiles_that_come_next() -> None:
@@ -139,9 +139,9 @@ def test_an_input_is_put_right_even_where_the_call_raises() -> None:
 def test_the_worst_of_all_checks_is_recorded() -> None:
     x = torch.full((4,), 0.5)
     checks = [check_output(DOUBLING, torch.ones(4) + error, (x,)) for error in (0.0, 0.5, 0.25)]
-    found = verdict(checks, SEEDS)
-    assert found.worst_absolute_error == 0.5
-    assert found.worst_tolerance_share == max(check.tolerance_share for check in checks)
+    correctness = verdict(checks, SEEDS)
+    assert correctness.worst_absolute_error == 0.5
+    assert correctness.worst_tolerance_share == max(check.tolerance_share for check in checks)
 
 
 def test_inputs_and_result_are_left_as_they_were() -> None:
@@ -166,13 +166,13 @@ def test_an_output_that_shares_memory_with_an_input_or_an_earlier_one_fails() ->
 
 
 def test_an_earlier_output_must_keep_its_values() -> None:
-    held: list[Tensor] = []
+    outputs: list[Tensor] = []
 
     def spoil(x: Tensor) -> Tensor:
-        for earlier in held:
+        for earlier in outputs:
             earlier.zero_()
-        held.append(x * 2)
-        return held[-1]
+        outputs.append(x * 2)
+        return outputs[-1]
 
     assert checked(spoil).message == "a later call changed an earlier output"
 
@@ -210,10 +210,10 @@ def edged(function: Callable[..., Any], **changes: Any) -> Correctness:
 
 
 def test_every_edge_is_asked_and_passed_by_what_is_right() -> None:
-    found = edged(lambda x: x * 2)
-    assert found.passed
-    assert [edge.name for edge in found.edges] == list(EDGES)
-    assert {edge.outcome for edge in found.edges} == {"passed"}
+    correctness = edged(lambda x: x * 2)
+    assert correctness.passed
+    assert [edge.name for edge in correctness.edges] == list(EDGES)
+    assert {edge.outcome for edge in correctness.edges} == {"passed"}
 
 
 @pytest.mark.parametrize(
@@ -228,9 +228,9 @@ def test_every_edge_is_asked_and_passed_by_what_is_right() -> None:
     ],
 )
 def test_an_edge_that_comes_out_wrong_fails_the_gate(function: Callable[..., Any], edge: str) -> None:
-    found = edged(function)
-    assert not found.passed
-    assert found.message.startswith(f"edge input {edge}: ")
+    correctness = edged(function)
+    assert not correctness.passed
+    assert correctness.message.startswith(f"edge input {edge}: ")
 
 
 def test_code_made_for_one_shape_is_not_asked_for_another() -> None:
@@ -247,9 +247,9 @@ def test_an_edge_that_is_refused_is_told_and_fails_nothing() -> None:
             raise ValueError("x must be contiguous")
         return x * 2
 
-    found = edged(refuse)
-    assert found.passed
-    (refused,) = [edge for edge in found.edges if edge.outcome == "refused"]
+    correctness = edged(refuse)
+    assert correctness.passed
+    (refused,) = [edge for edge in correctness.edges if edge.outcome == "refused"]
     assert (refused.name, refused.message) == ("strided", "ValueError: x must be contiguous")
 
 
@@ -296,9 +296,9 @@ def test_a_fault_of_the_gpu_is_no_refusal(fault: Exception) -> None:
 @pytest.mark.parametrize(("error", "right"), [(1.9e-4, True), (2.2e-4, False)])
 def test_a_result_may_err_twice_as_much_as_the_standard_implementation(error: float, right: bool) -> None:
     operator = dataclasses.replace(DOUBLING, standard=lambda x: x * 2 + 1e-4)
-    found = check_output(operator, torch.ones(4) + error, (torch.full((4,), 0.5),))
-    assert verdict([found], SEEDS).passed is right
-    assert found.standard_share > 1
+    check = check_output(operator, torch.ones(4) + error, (torch.full((4,), 0.5),))
+    assert verdict([check], SEEDS).passed is right
+    assert check.standard_share > 1
 
 
 def test_several_results_are_compared_one_by_one() -> None:
@@ -327,10 +327,10 @@ def widened(function: Callable[..., Any]) -> Correctness:
 
 
 def test_float8_may_give_bfloat16_where_the_operator_says_so() -> None:
-    found = widened(lambda x: x.bfloat16() * 2)
-    assert found.passed, found.message
-    assert [edge.name for edge in found.edges] == list(EDGES)
-    assert {edge.outcome for edge in found.edges} == {"passed"}
+    correctness = widened(lambda x: x.bfloat16() * 2)
+    assert correctness.passed, correctness.message
+    assert [edge.name for edge in correctness.edges] == list(EDGES)
+    assert {edge.outcome for edge in correctness.edges} == {"passed"}
 
 
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float16], ids=str)
@@ -386,10 +386,10 @@ def quantised_by(function: Callable[..., Any]) -> Correctness:
 
 
 def test_each_result_is_held_to_its_own_dtype_and_tolerance() -> None:
-    found = quantised_by(quantised)
-    assert found.passed, found.message
-    assert {edge.outcome for edge in found.edges} == {"passed"}
-    assert 0.5 < found.worst_tolerance_share <= 1
+    correctness = quantised_by(quantised)
+    assert correctness.passed, correctness.message
+    assert {edge.outcome for edge in correctness.edges} == {"passed"}
+    assert 0.5 < correctness.worst_tolerance_share <= 1
 
 
 def spoiling(position: int, change: Callable[[Tensor], Tensor]) -> Callable[..., Any]:

@@ -101,16 +101,16 @@ def test_a_call_that_writes_nothing_gives_nan() -> None:
 def test_a_result_is_released_before_the_next_call_so_that_its_memory_is_handed_out_again() -> None:
     alive: list[object] = []
 
-    class Output:
+    class CountedOutput:
         def __init__(self) -> None:
             alive.append(id(self))
 
         def __del__(self) -> None:
             alive.remove(id(self))
 
-    held: list[int] = []
-    CpuClock().block("device_cold", [Call(lambda: held.append(len(alive)), nothing, Output)] * 3, 0.0)
-    assert held == [0, 0, 0]
+    counts: list[int] = []
+    CpuClock().block("device_cold", [Call(lambda: counts.append(len(alive)), nothing, CountedOutput)] * 3, 0.0)
+    assert counts == [0, 0, 0]
 
 
 def test_integers_and_other_results_are_left_alone() -> None:

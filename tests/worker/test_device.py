@@ -14,7 +14,7 @@ from lab.evidence.nvml import visible_gpu
 from lab.worker import device
 from lab.worker.clock import Call, nothing
 from lab.worker.device import LONGEST_REST_SECONDS, CudaClock, choose_device, make_clock
-from lab.worker.stock import Stock
+from lab.worker.hook_check import HookCheck
 
 SPIN_SECONDS = 500e-6
 gpu = pytest.mark.gpu
@@ -159,7 +159,7 @@ class Script:
         self.clock = clock = CudaClock.__new__(CudaClock)
         clock._write, clock._read = self.noting("write"), self.noting("read")
         clock._stream, clock._home, clock._strayed = "home", (0, 0, 1), False
-        clock._stock = Stock()
+        clock._hooks = HookCheck()
         clock._current_stream = lambda: next(self.streams)
         clock._cycles_per_second, clock._persisting_bytes = 1e9, 0
         clock._events = [(None, None)] * device.LARGEST_BLOCK
@@ -262,10 +262,10 @@ def test_floors_are_a_few_microseconds_and_in_their_order() -> None:
 
 @gpu
 def test_the_spin_tells_the_gpus_clock() -> None:
-    found = make_clock("cuda").block("device_cold", calls(nothing), SPIN_SECONDS).spin_hertz
+    hertz = make_clock("cuda").block("device_cold", calls(nothing), SPIN_SECONDS).spin_hertz
     with visible_gpu("cuda") as seen:
         assert seen is not None
-        assert found == pytest.approx(seen.facts()["sm_clock_hertz"], rel=0.25)
+        assert hertz == pytest.approx(seen.facts()["sm_clock_hertz"], rel=0.25)
 
 
 @gpu

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lab.worker import correctness, watched
+from lab.worker import correctness, guarded_names
 from lab.worker.bindings import REBOUND_BY_COMPILING
 from lab.worker.guard import Guard, used
 
@@ -42,15 +42,15 @@ def test_the_variables_are_put_back_and_nobody_is_charged_for_them(monkeypatch: 
 
 
 def test_methods_of_a_class_are_watched_and_built_in_ones_are_not_taken_for_replaced() -> None:
-    class Clock:
+    class Stopwatch:
         def read(self) -> int:
             return 1
 
-    guard = Guard([(Clock, "read"), (list, "append"), (Clock, "__new__"), (Clock, "no_such_thing")])
+    guard = Guard([(Stopwatch, "read"), (list, "append"), (Stopwatch, "__new__"), (Stopwatch, "no_such_thing")])
     assert guard.broken() == ""
-    Clock.read = lambda self: 0  # type: ignore[method-assign]
-    assert guard.broken() == "replaced Clock.read"
-    assert Clock().read() == 1
+    Stopwatch.read = lambda self: 0  # type: ignore[method-assign]
+    assert guard.broken() == "replaced Stopwatch.read"
+    assert Stopwatch().read() == 1
 
 
 def room(source: str, name: str = "judges") -> types.ModuleType:
@@ -82,7 +82,7 @@ class Judge:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "names"),
     [
         (lambda m: setattr(m, "error", lambda x: 0), "judges.error"),
         (lambda m: setattr(m, "LIMIT", 1e9), "judges.LIMIT"),
@@ -100,13 +100,13 @@ class Judge:
     ],
 )
 def test_whatever_is_replaced_in_a_room_is_named_and_put_back(
-    spoil: Callable[[types.ModuleType], None], told: str
+    spoil: Callable[[types.ModuleType], None], names: str
 ) -> None:
     judges = room(JUDGES)
     guard = Guard([], [judges])
     assert guard.broken() == ""
     spoil(judges)
-    assert guard.broken() == f"replaced {told}"
+    assert guard.broken() == f"replaced {names}"
     assert guard.broken() == ""
     assert judges.Judge().right(2)
     assert not judges.Judge().right(4)
@@ -115,25 +115,25 @@ def test_whatever_is_replaced_in_a_room_is_named_and_put_back(
 
 
 def test_what_the_code_of_a_room_uses_of_others_is_found() -> None:
-    found = set(used([room(JUDGES)], [builtins, statistics, time]))
-    assert (builtins, "abs") in found
-    assert (time, "perf_counter") not in found
-    assert (statistics, "median") not in found, "nothing in the room's own code"
+    used_names = set(used([room(JUDGES)], [builtins, statistics, time]))
+    assert (builtins, "abs") in used_names
+    assert (time, "perf_counter") not in used_names
+    assert (statistics, "median") not in used_names, "nothing in the room's own code"
 
 
 def test_the_labs_own_rooms_are_watched_with_all_that_they_use() -> None:
     """What is called as torch.something must be held, and is no name that importing parts of torch points elsewhere."""
-    sources = [ast.parse(Path(room.__file__).read_text()) for room in watched.ROOMS]
+    sources = [ast.parse(Path(room.__file__).read_text()) for room in guarded_names.ROOMS]
     calls = [node.func for tree in sources for node in ast.walk(tree) if isinstance(node, ast.Call)]
     names = {name.removeprefix("torch.") for call in calls if (name := ast.unparse(call)).startswith("torch.")}
-    assert torch in watched.LIBRARIES
+    assert torch in guarded_names.LIBRARIES
     assert not {("torch", name) for name in names} & REBOUND_BY_COMPILING
-    named = set(used(watched.ROOMS, watched.USED_OF))
+    named = set(used(guarded_names.ROOMS, guarded_names.USED_OF))
     assert {(time, "perf_counter"), (statistics, "median"), (builtins, "max"), (torch.Tensor, "double")} <= named
 
 
 def test_loading_what_compiles_replaces_nothing() -> None:
-    guard = watched.make_guard()
+    guard = guarded_names.make_guard()
     assert guard.broken() == ""
     torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
     assert guard.broken() == ""
@@ -141,12 +141,12 @@ def test_loading_what_compiles_replaces_nothing() -> None:
 
 def test_the_insides_of_the_judges_are_watched() -> None:
     original, code = correctness._difference, correctness._kind.__code__
-    guard = watched.make_guard()
+    guard = guarded_names.make_guard()
     correctness._difference = lambda *_: (0.0, 0.0, False)
     correctness._kind.__code__ = (lambda tensor: tensor).__code__
     torch.Tensor.double = lambda self: self  # type: ignore[method-assign, assignment]
-    found = guard.broken().removeprefix("replaced ").split(", ")
-    assert set(found) == {"lab.worker.correctness._difference", "Tensor.double", "the code of _kind"}
+    names = guard.broken().removeprefix("replaced ").split(", ")
+    assert set(names) == {"lab.worker.correctness._difference", "Tensor.double", "the code of _kind"}
     assert correctness._difference is original
     assert correctness._kind.__code__ is code
     assert torch.ones(1).double().dtype == torch.float64
@@ -160,6 +160,6 @@ def test_what_a_library_installs_when_it_is_imported_is_removed_and_is_no_tamper
     assert guard.broken_by_loading() == ""
     assert callback not in gc.callbacks
     assert sys.excepthook is not hook
-    assert [told for told in guard.left() if "garbage collector" in told or "exception hook" in told]
+    assert [line for line in guard.left() if "garbage collector" in line or "exception hook" in line]
     gc.callbacks.append(callback)
     assert "garbage collector" in guard.broken()

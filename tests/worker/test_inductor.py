@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lab.worker import inductor
-from lab.worker.compiled import making_of
+from lab.worker.compiled import compilation_of
 from lab.worker.ptx import code_digest
 
 PTX = "//\n.visible .entry kernel()\n{ ret; }\n"
@@ -62,59 +62,62 @@ def calling(*tuners: Autotuner) -> Callable[[], None]:
 def test_the_kernel_that_was_chosen_is_on_record_with_its_launch_and_how_many_were_timed(torch_with: Any) -> None:
     torch_with(Autotuner)
     tuner = Autotuner({1: 3e-3, 2: 2e-3, 4: float("inf")})
-    making = making_of(calling(tuner), again=True, recompiles=True)
-    (kernel,) = making.compiled
+    compilation = compilation_of(calling(tuner), again=True, recompiles=True)
+    (kernel,) = compilation.compiled
     assert (kernel.name, kernel.registers_per_thread, kernel.spills, kernel.shared_bytes) == ("kernel", 32, 0, 128)
     assert (kernel.warps, kernel.stages) == (8, 1)
     assert kernel.configuration == {"XBLOCK": "2", "R0_BLOCK": "2048"}
     assert kernel.generator == "inductor"
     assert kernel.candidates == 2  # the third was refused
     assert kernel.autotune_seconds is not None
-    assert making.autotune_seconds is not None
-    assert making.autotune_seconds >= kernel.autotune_seconds > 0
+    assert compilation.autotune_seconds is not None
+    assert compilation.autotune_seconds >= kernel.autotune_seconds > 0
     assert kernel.code_sha256 == code_digest(PTX)
-    assert making.blind == ""
+    assert compilation.blind == ""
 
 
 def test_a_choice_that_was_made_before_has_no_candidates(torch_with: Any) -> None:
     torch_with(Autotuner)
-    making = making_of(calling(Autotuner({2: 1e-3})), again=True, recompiles=True)
-    assert (making.compiled[0].candidates, making.autotune_seconds) == (None, None)
+    compilation = compilation_of(calling(Autotuner({2: 1e-3})), again=True, recompiles=True)
+    assert (compilation.compiled[0].candidates, compilation.autotune_seconds) == (None, None)
 
 
 def test_a_kernel_launched_twice_is_one_and_code_that_is_not_kept_has_no_digest(torch_with: Any) -> None:
     torch_with(Autotuner)
     tuner = Autotuner({2: 1e-3}, cache_hash="ELSEWHERE")
-    making = making_of(calling(tuner, tuner), again=True, recompiles=True)
-    assert [kernel.code_sha256 for kernel in making.compiled] == [""]
+    compilation = compilation_of(calling(tuner, tuner), again=True, recompiles=True)
+    assert [kernel.code_sha256 for kernel in compilation.compiled] == [""]
 
 
 def test_torch_is_as_it_was_after_a_call(torch_with: Any) -> None:
     torch_with(Autotuner)
     before = Autotuner.run, Autotuner.bench
-    making_of(calling(Autotuner({2: 1e-3})), again=True, recompiles=True)
+    compilation_of(calling(Autotuner({2: 1e-3})), again=True, recompiles=True)
     assert (Autotuner.run, Autotuner.bench) == before
 
 
 def test_a_torch_without_these_names_is_told_and_costs_nothing(torch_with: Any) -> None:
     torch_with(None)
-    making = making_of(calling(Autotuner({2: 1e-3})), again=True, recompiles=True)
-    assert making.compiled == ()
-    assert "has no CachingAutotuner" in making.blind
+    compilation = compilation_of(calling(Autotuner({2: 1e-3})), again=True, recompiles=True)
+    assert compilation.compiled == ()
+    assert "has no CachingAutotuner" in compilation.blind
 
 
 def test_a_launcher_that_keeps_less_is_told(torch_with: Any) -> None:
     torch_with(Autotuner)
-    making = making_of(calling(Autotuner({2: 1e-3}, n_regs=None)), again=True, recompiles=True)
-    assert making.compiled == ()
-    assert "keeps a kernel otherwise: TypeError" in making.blind
+    compilation = compilation_of(calling(Autotuner({2: 1e-3}, n_regs=None)), again=True, recompiles=True)
+    assert compilation.compiled == ()
+    assert "keeps a kernel otherwise: TypeError" in compilation.blind
 
 
 def test_a_compiled_profile_that_launches_nothing_of_inductors_is_told(torch_with: Any) -> None:
     torch_with(Autotuner)
-    assert making_of(lambda: None, again=True, recompiles=True).blind == "no kernel was seen to be launched by Inductor"
-    assert making_of(lambda: None, again=True).blind == ""
-    assert making_of(lambda: None, again=False, recompiles=True).blind == ""
+    assert (
+        compilation_of(lambda: None, again=True, recompiles=True).blind
+        == "no kernel was seen to be launched by Inductor"
+    )
+    assert compilation_of(lambda: None, again=True).blind == ""
+    assert compilation_of(lambda: None, again=False, recompiles=True).blind == ""
 
 
 def test_torchs_own_class_has_the_methods_that_are_relied_upon() -> None:

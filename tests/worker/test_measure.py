@@ -16,17 +16,25 @@ from lab.definition.plan import PlannedCase, Protocol
 from lab.worker.clock import Block, Call
 from lab.worker.measure import LARGEST_ROTATION, rotation
 
+
+class Restless(Notebook):
+    """A clock by which windows never agree: samples take twice as long every other time."""
+
+    def sample_seconds(self) -> float:
+        return 1e-5 * (1 + len(self.asked) % 2)
+
+
 # Rounds, blocks, order
 
 
 def test_every_profile_has_one_block_of_each_scope_in_every_round() -> None:
     trial = Trial()
-    found = trial.run()
+    result = trial.run()
     rounds = trial.clock.rounds(3 * len(SCOPES))
-    assert len(rounds) == len(found.windows) == QUICK.rounds
+    assert len(rounds) == len(result.windows) == QUICK.rounds
     for blocks in rounds:
         assert sorted((block.profile, block.scope) for block in blocks) == sorted(product("abc", SCOPES))
-    for timings in found.timings.values():
+    for timings in result.timings.values():
         assert tuple(timing.scope for timing in timings) == SCOPES
         assert all(len(timing.rounds) == len(timing.void) == QUICK.rounds for timing in timings)
 
@@ -44,10 +52,6 @@ def test_scopes_and_profiles_come_in_random_order_scope_by_scope() -> None:
 
 
 def test_the_order_follows_from_the_seed_and_not_from_how_long_warming_up_takes() -> None:
-    class Restless(Notebook):
-        def sample_seconds(self) -> float:
-            return 1e-5 * (1 + len(self.asked) % 2)
-
     def order(clock: Notebook, seed: int) -> list[Any]:
         Trial(clock=clock).run(seed=seed)
         return [(block.scope, block.profile, block.indices[: block.calls]) for block in clock.timed]
@@ -115,26 +119,49 @@ def test_a_block_whose_first_call_would_find_another_cache_begins_with_one_that_
 # Budgets
 
 
-def test_slow_cells_shrink_their_blocks_and_then_the_rounds_of_the_case() -> None:
-    trial = Trial({"quick": double, "slow": lambda x: time.sleep(0.02)})
-    found = trial.run(["device_cold"], Protocol(warmup_seconds=0.005, cell_seconds=0.3))
-    assert [len(block) for block in found.timings["slow"][0].rounds] == [3] * 4
-    assert [len(block) for block in found.timings["quick"][0].rounds] == [20] * 4
-    assert len(found.windows) == 4
+class SimulatedTime:
+    """Goes on by a little with each look at it, and by as much as somebody sleeps: no machine is too busy for it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        self.now += 1e-4
+        return self.now
+
+    perf_counter = monotonic
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
 
 
-def test_a_cell_that_is_a_little_slow_shrinks_its_block_only() -> None:
-    trial = Trial({"slow": lambda x: time.sleep(0.002)})
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> SimulatedTime:
+    time = SimulatedTime()
+    monkeypatch.setattr("lab.worker.measure.time", time)
+    return time
+
+
+def test_slow_cells_shrink_their_blocks_and_then_the_rounds_of_the_case(simulated: SimulatedTime) -> None:
+    trial = Trial({"quick": double, "slow": lambda x: simulated.sleep(0.02)})
+    result = trial.run(["device_cold"], Protocol(warmup_seconds=0.005, cell_seconds=0.3))
+    assert [len(block) for block in result.timings["slow"][0].rounds] == [3] * 4
+    assert [len(block) for block in result.timings["quick"][0].rounds] == [20] * 4
+    assert len(result.windows) == 4
+
+
+def test_a_cell_that_is_a_little_slow_shrinks_its_block_only(simulated: SimulatedTime) -> None:
+    trial = Trial({"slow": lambda x: simulated.sleep(0.002)})
     (timing,) = trial.run(["device_cold"], Protocol(warmup_seconds=0.005, cell_seconds=0.2)).timings["slow"]
     assert len(timing.rounds) == 6
     assert 3 <= len(timing.rounds[0]) < 20
 
 
-def test_a_scope_other_than_the_first_does_not_cost_the_case_its_rounds() -> None:
+def test_a_scope_other_than_the_first_does_not_cost_the_case_its_rounds(simulated: SimulatedTime) -> None:
     class Slow(Notebook):
         def sample_seconds(self) -> float:
             if self.asked[-1].scope == "eager":
-                time.sleep(0.1)
+                simulated.sleep(0.1)
             return 1e-5
 
     cold, eager = Trial(["a"], Slow()).run(["device_cold", "eager"], Protocol(cell_seconds=0.6)).timings["a"]
@@ -142,19 +169,14 @@ def test_a_scope_other_than_the_first_does_not_cost_the_case_its_rounds() -> Non
     assert [len(block) for block in eager.rounds] == [3] * 6
 
 
+@pytest.mark.usefixtures("simulated")
 def test_warming_up_ends_when_three_windows_agree_and_otherwise_when_time_is_up() -> None:
-    class Restless(Notebook):
-        def sample_seconds(self) -> float:
-            return 1e-5 * (1 + len(self.asked) % 2)
-
     steady, restless = Notebook(), Restless()
     protocol = Protocol(warmup_seconds=0.05, rounds=1, fewest_rounds=1)
-    began = time.perf_counter()
     for clock in (steady, restless):
         Trial(["a"], clock).run(["device_cold"], protocol)
     assert len(steady.asked) == 3 + 1
-    assert len(restless.asked) > 3 + 1
-    assert time.perf_counter() - began < 2
+    assert 100 < len(restless.asked) < 500
 
 
 @pytest.mark.parametrize("scopes", [("device_cold", "graph", "eager"), ("graph", "eager", "device_cold")])
@@ -221,10 +243,10 @@ def test_each_round_has_a_window_with_the_lowest_clock_that_was_seen_in_it() -> 
 
 def test_a_profile_that_cannot_be_captured_is_measured_in_the_other_scopes() -> None:
     refusal = RuntimeError("  operation not permitted when stream is capturing\nCUDA kernel errors might ...")
-    found = Trial(["a", "b"], Notebook(refuses=refusal)).run()
+    result = Trial(["a", "b"], Notebook(refuses=refusal)).run()
     reasons = {"graph": "operation not permitted when stream is capturing"}
-    assert found.unmeasured == {"a": reasons, "b": reasons}
-    for timings in found.timings.values():
+    assert result.unmeasured == {"a": reasons, "b": reasons}
+    for timings in result.timings.values():
         assert [timing.scope for timing in timings] == ["device_cold", "device_warm", "eager", "device_dirty"]
         assert all(len(timing.rounds) == QUICK.rounds for timing in timings)
 
@@ -236,10 +258,10 @@ def test_a_refusal_to_be_captured_costs_no_other_profile_its_graph() -> None:
         return double(x)
 
     trial = Trial({"refuses": refuses, "captures": double})
-    found = trial.run(["graph"])
-    assert found.unmeasured == {"refuses": {"graph": "TypeError"}, "captures": {}}
-    assert [timing.scope for timing in found.timings["captures"]] == ["graph"]
-    assert found.timings["refuses"] == ()
+    result = trial.run(["graph"])
+    assert result.unmeasured == {"refuses": {"graph": "TypeError"}, "captures": {}}
+    assert [timing.scope for timing in result.timings["captures"]] == ["graph"]
+    assert result.timings["refuses"] == ()
 
 
 def test_a_graph_that_writes_no_output_shows_nan_in_what_is_checked() -> None:
@@ -261,21 +283,21 @@ def test_a_graph_that_writes_no_output_shows_nan_in_what_is_checked() -> None:
 def test_a_graph_that_works_only_on_what_changed_shows_nan_in_what_is_checked() -> None:
     """Its results would be right and its time a fraction of what the work takes."""
 
-    class Lazy(Replayed):
+    class LazyGraph(Replayed):
         def __init__(self, runs: Sequence[Callable[[], Any]]) -> None:
             super().__init__(runs)
-            self._held = [run() for run in runs]
+            self._last = [run() for run in runs]
 
         def replay(self) -> None:
-            for output, held, run in zip(self.outputs, self._held, self._runs, strict=True):
-                if not torch.equal(held, found := run()):
-                    output.copy_(held.copy_(found))
+            for output, last, run in zip(self.outputs, self._last, self._runs, strict=True):
+                if not torch.equal(last, fresh := run()):
+                    output.copy_(last.copy_(fresh))
 
-    class Clock(Notebook):
+    class LazyGraphClock(Notebook):
         def capture(self, runs: Sequence[Callable[[], Any]]) -> Replayed:
-            return Lazy(runs)
+            return LazyGraph(runs)
 
-    trial = Trial(["a"], Clock(), sets=64)
+    trial = Trial(["a"], LazyGraphClock(), sets=64)
     trial.run(["graph"], Protocol(block=2, rounds=8, warmup_seconds=0.0, cell_seconds=1000.0))
     assert False in trial.right("a")
 
@@ -344,9 +366,9 @@ def test_what_a_profile_raises_while_it_is_timed_is_not_hidden() -> None:
 
 @pytest.mark.parametrize("kind", [TypeError, AssertionError, ValueError, RuntimeError])
 def test_whatever_a_capture_raises_is_the_reason_why_there_is_no_graph(kind: type[Exception]) -> None:
-    found = Trial(["a"], Notebook(refuses=kind("not in a graph"))).run()
-    assert found.unmeasured == {"a": {"graph": "not in a graph"}}
-    assert [timing.scope for timing in found.timings["a"]] == ["device_cold", "device_warm", "eager", "device_dirty"]
+    result = Trial(["a"], Notebook(refuses=kind("not in a graph"))).run()
+    assert result.unmeasured == {"a": {"graph": "not in a graph"}}
+    assert [timing.scope for timing in result.timings["a"]] == ["device_cold", "device_warm", "eager", "device_dirty"]
 
 
 # How many sets a graph goes round
@@ -359,7 +381,7 @@ def test_whatever_a_capture_raises_is_the_reason_why_there_is_no_graph(kind: typ
         (6, 5, 80 << 10, 5, 14),  # rounded up
         (0.001, 0.001, 80 << 10, 5, LARGEST_ROTATION),
         (200, 200, 80 << 10, 5, 3),  # one would outgrow the cache; the protocol asks for three
-        # A set, its twin, and the outputs of five profiles and the control, in a third of the memory.
+        # A set, its shadow, and the outputs of five profiles and the control, in a third of the memory.
         (6, 4, 3 * (2 * 6 + 6 * 4) * 6, 5, 6),
         (6, 4, 3 * (2 * 6 + 6 * 4) * 3, 5, 3),
         (6, 4, 3 * (2 * 6 + 6 * 4) * 3 - 1, 5, 0),  # not even three fit

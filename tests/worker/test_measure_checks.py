@@ -59,16 +59,16 @@ def position(trial: Trial, sample: Checked) -> tuple[int, int]:
 
 def test_any_call_of_any_round_may_be_checked() -> None:
     protocol = Protocol(rounds=3, block=6, warmup_seconds=0.0, cell_seconds=1000.0)
-    found = Counter()
+    counts = Counter()
     for _ in range(150):
         trial = Trial(["a"])
         trial.run(["device_cold"], protocol)
-        found.update(position(trial, sample) for _, _, sample in trial.samples)
-    last = {call: count for (number, call), count in found.items() if number == 2}
+        counts.update(position(trial, sample) for _, _, sample in trial.samples)
+    last = {call: count for (number, call), count in counts.items() if number == 2}
     assert sum(last.values()) == 150
     assert set(last) == set(range(6))
     assert max(last.values()) < 3 * min(last.values()) + 10
-    assert {number for number, _ in found} == {0, 1, 2}
+    assert {number for number, _ in counts} == {0, 1, 2}
 
 
 def test_a_set_changes_between_any_two_calls_that_see_it() -> None:
@@ -103,11 +103,11 @@ def remembering(key: Callable[[Tensor], object]) -> Profile:
 
 def test_honest_profiles_are_found_right(cpu_clock: CpuClock) -> None:
     trial = Trial(clock=cpu_clock)
-    found = trial.run()
+    result = trial.run()
     assert {name: trial.right(name) for name in trial.subjects} == {name: {True} for name in "abc"}
     assert trial.accused == []
-    assert {window.spin_hertz for window in found.windows} == {None}
-    for timings in found.timings.values():
+    assert {window.spin_hertz for window in result.windows} == {None}
+    for timings in result.timings.values():
         assert [timing.scope for timing in timings] == ["device_cold", "device_warm"]
         assert all(second > 0 for timing in timings for block in timing.rounds for second in block)
 
@@ -119,23 +119,24 @@ def test_honest_profiles_are_found_right(cpu_clock: CpuClock) -> None:
 )
 def test_a_profile_that_remembers_its_results_is_found(cpu_clock: CpuClock, key: Callable[[Tensor], object]) -> None:
     """Which outputs are looked at is drawn, and one whose key has just changed is right: a few trials find it."""
-    found: set[bool] = set()
+    answers: set[bool] = set()
     for _ in range(4):
         trial = Trial({"remembers": remembering(key), "honest": double}, cpu_clock)
         trial.run()
-        found |= trial.right("remembers")
+        answers |= trial.right("remembers")
         assert trial.right("honest") == {True}
-        if False in found:
+        if False in answers:
             break
-    assert False in found
+    assert False in answers
 
 
 def test_a_profile_that_stops_working_after_a_while_is_found(cpu_clock: CpuClock) -> None:
+    """In the middle of the timed calls: how many calls come before them depends on how busy the machine is."""
     calls = []
 
     def tired(x: Tensor) -> Tensor:
         calls.append(len(calls))
-        return double(x) if len(calls) < QUICK.rounds * QUICK.block else torch.zeros_like(x)
+        return double(x) if len(calls) < QUICK.rounds * QUICK.block // 2 else torch.zeros_like(x)
 
     trial = Trial({"tired": tired}, cpu_clock)
     trial.run(["device_cold"])
@@ -203,17 +204,17 @@ def test_work_that_is_put_off_until_the_result_is_dropped_is_charged() -> None:
 def test_a_mode_that_is_left_active_for_a_while_is_charged_although_it_goes_away(cpu_clock: CpuClock) -> None:
     """The judges' own calls would do the work, before the mode is noticed at the end of the block."""
 
-    class Late(TorchFunctionMode):
+    class PassiveMode(TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return function(*args, **(kwargs or {}))
 
-    entered: list[Late] = []
+    entered: list[PassiveMode] = []
 
     def lazy(x: Tensor) -> Tensor:
         if entered:
             entered.pop().__exit__(None, None, None)
         else:
-            entered.append(Late())
+            entered.append(PassiveMode())
             entered[0].__enter__()
         return double(x)
 

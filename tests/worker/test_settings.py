@@ -1,4 +1,4 @@
-"""Settings of the process that somebody changed are told, and are as they were."""
+"""Changed settings of the process are reported and put back."""
 
 import os
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lab.worker.guard import Guard
-from lab.worker.settings import Settings, accesses
+from lab.worker.settings import ProcessSettings, accesses
 
 CHANGES: dict[str, Callable[[], Any]] = {
     "default dtype": lambda: torch.set_default_dtype(torch.float64),
@@ -24,13 +24,13 @@ CHANGES: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_was_changed_is_told_once_and_is_as_it_was(name: str) -> None:
-    settings, read = Settings(), accesses()[name][0]
+    settings, read = ProcessSettings(), accesses()[name][0]
     before = read()
     assert settings.put_back() == []
     CHANGES[name]()
     assert read() != before
-    (told,) = [each for each in settings.put_back() if not each.startswith("matmul precision: ") or name in each][:1]
-    assert told.startswith(f"{name}: ")
+    (line,) = [each for each in settings.put_back() if not each.startswith("matmul precision: ") or name in each][:1]
+    assert line.startswith(f"{name}: ")
     assert read() == before
     assert settings.put_back() == []
 

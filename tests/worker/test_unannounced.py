@@ -1,4 +1,4 @@
-"""Inputs whose answer lies where nobody knows: any part of a row may not stand for the whole."""
+"""Inputs in which a few elements at random places decide the result, so that no part of a row may be skipped."""
 
 from dataclasses import replace
 
@@ -14,14 +14,14 @@ SHAPE = (16, 8192)
 
 
 def draws(count: int = 12) -> list[tuple[str, tuple[torch.Tensor, ...]]]:
-    found = [unannounced_inputs(RMSNORM, SHAPE, torch.float16, "cpu") for _ in range(count)]
-    return [each for each in found if each]
+    inputs = [unannounced_inputs(RMSNORM, SHAPE, torch.float16, "cpu") for _ in range(count)]
+    return [each for each in inputs if each]
 
 
 def test_they_are_new_each_time_and_of_two_kinds() -> None:
-    found = draws()
-    assert {kind for kind, _ in found} <= set(KINDS)
-    assert not any(torch.equal(found[0][1][0], arguments[0]) for _, arguments in found[1:])
+    inputs = draws()
+    assert {kind for kind, _ in inputs} <= set(KINDS)
+    assert not any(torch.equal(inputs[0][1][0], arguments[0]) for _, arguments in inputs[1:])
 
 
 def test_a_right_function_passes_and_a_mean_of_a_quarter_does_not() -> None:

@@ -1,1 +1,1 @@
-"""Does what a publication says hold against the hardware, and against itself?"""
+"""Checks the figures of a publication against the hardware and against each other."""

@@ -77,9 +77,9 @@ def _explained(row: Row, table: Table) -> Words:
             "The rate counts ", Amount(row.modelled_bytes, "bytes"), " a call, of which the operator needs ",
             Amount(least, "bytes"), ": that is ", Amount(least / row.seconds, "bytes_per_second"), ".",
         )  # fmt: skip
-    held = "fits into" if least <= table.limits.l2_bytes else "is more than"
+    relation = "fits into" if least <= table.limits.l2_bytes else "is more than"
     return (
-        "The working set of ", Amount(least, "bytes"), f" {held} the cache of ",
+        "The working set of ", Amount(least, "bytes"), f" {relation} the cache of ",
         Amount(table.limits.l2_bytes, "bytes"), ", which was not emptied between calls: part of the rate is the "
         "cache's.",
     )  # fmt: skip

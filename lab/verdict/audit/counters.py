@@ -79,7 +79,7 @@ def same_counters(publication: Publication) -> Iterator[Finding]:
         for row in table.rows:
             twins = [other for other in table.rows if _twin(row, other)]
             if twins and row.counters and row.seconds:
-                other = max(twins, key=lambda found: abs((found.seconds or 0.0) - (row.seconds or 0.0)))
+                other = max(twins, key=lambda candidate: abs((candidate.seconds or 0.0) - (row.seconds or 0.0)))
                 yield Finding(
                     table=table.title, row=row.label, printed=Amount(row.counters.seconds, "seconds"),
                     allowed=None,

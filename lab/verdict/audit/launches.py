@@ -28,7 +28,7 @@ def more_work_in_no_more_time(publication: Publication) -> Iterator[Finding]:
             continue
         larger = [other for other in alike if _outruns(other, row, table)]
         if larger and row.seconds is not None:
-            other = min(larger, key=lambda found: found.seconds or 0.0)
+            other = min(larger, key=lambda candidate: candidate.seconds or 0.0)
             yield Finding(
                 table=table.title, row=row.label, printed=Amount(row.seconds, "seconds"), allowed=None,
                 words=(
@@ -58,11 +58,11 @@ def identical_times(publication: Publication) -> Iterator[Finding]:
 def _alike(publication: Publication) -> Iterator[tuple[Table, Row, Sequence[Row]]]:
     """Every row, with the rows of its table that are of the same implementation: none but these can outrun it."""
     for table in publication.tables:
-        found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for row in table.rows:
-            found[row.operator, row.profile].append(row)
+            groups[row.operator, row.profile].append(row)
         for row in table.rows:
-            yield table, row, found[row.operator, row.profile]
+            yield table, row, groups[row.operator, row.profile]
 
 
 def _identical(one: float, other: float, table: Table) -> bool:
@@ -112,13 +112,13 @@ def bandwidth_near_floor(publication: Publication) -> Iterator[Finding]:
 
 def _floors(publication: Publication) -> Mapping[tuple[str, ...], float]:
     """The time below which an implementation's times do not fall: the least that a larger case took as well."""
-    found: dict[tuple[str, ...], float] = {}
+    floors: dict[tuple[str, ...], float] = {}
     for table, row, alike in _alike(publication):
         for other in alike:
             if _outruns(other, row, table) and other.seconds is not None:
                 key = _waits(table, other)
-                found[key] = min(other.seconds, found.get(key, other.seconds))
-    return found
+                floors[key] = min(other.seconds, floors.get(key, other.seconds))
+    return floors
 
 
 def _waits(table: Table, row: Row) -> tuple[str, ...]:
@@ -166,13 +166,13 @@ def constant_loss(publication: Publication) -> Iterator[Finding]:
 
 def _losses(table: Table) -> Mapping[tuple[str, str], Sequence[tuple[Row, Row]]]:
     """Single-launch rows that are slower than another implementation's single launch at the same case."""
-    found: dict[tuple[str, str], list[tuple[Row, Row]]] = defaultdict(list)
+    pairs: dict[tuple[str, str], list[tuple[Row, Row]]] = defaultdict(list)
     single = [row for row in table.rows if row.launches == 1 and row.seconds]
     for mine in single:
         for theirs in single:
             if mine.case == theirs.case and (mine.seconds or 0.0) > (theirs.seconds or 0.0):
-                found[mine.profile, theirs.profile].append((mine, theirs))
-    return found
+                pairs[mine.profile, theirs.profile].append((mine, theirs))
+    return pairs
 
 
 def _constant(differences: Sequence[float], times: Sequence[float]) -> bool:

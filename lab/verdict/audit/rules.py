@@ -14,5 +14,5 @@ BINDING = frozenset(rule.name for rule in RULES if rule.binding)
 
 def audit(publication: Publication) -> Mapping[str, tuple[Finding, ...]]:
     """What each rule finds, by the rule's name; rules that find nothing are left out."""
-    found = {rule.name: tuple(rule.find(publication)) for rule in RULES}
-    return {name: findings for name, findings in found.items() if findings}
+    by_rule = {rule.name: tuple(rule.find(publication)) for rule in RULES}
+    return {name: findings for name, findings in by_rule.items() if findings}

@@ -23,59 +23,59 @@ def _close(one: float, other: float, tolerance: float = PRINTED) -> bool:
 
 
 def sum_of_ratios(publication: Publication) -> Iterator[Finding]:
-    for found in _of(publication, Aggregate):
-        if _is_sum(found):
-            yield _aggregate(found, "is their sum: speed-ups of different kernels cannot be added")
+    for aggregate in _of(publication, Aggregate):
+        if _is_sum(aggregate):
+            yield _aggregate(aggregate, "is their sum: speed-ups of different kernels cannot be added")
 
 
 def mean_of_ratios(publication: Publication) -> Iterator[Finding]:
-    for found in _of(publication, Aggregate):
-        mean = sum(found.ratios) / len(found.ratios)
-        if _close(found.said, mean) and not _close(found.said, geometric_mean(found.ratios)):
-            yield _aggregate(found, "is their arithmetic mean, which depends on what is divided by what")
+    for aggregate in _of(publication, Aggregate):
+        mean = sum(aggregate.ratios) / len(aggregate.ratios)
+        if _close(aggregate.said, mean) and not _close(aggregate.said, geometric_mean(aggregate.ratios)):
+            yield _aggregate(aggregate, "is their arithmetic mean, which depends on what is divided by what")
 
 
 def no_mean_of_ratios(publication: Publication) -> Iterator[Finding]:
-    for found in _of(publication, Aggregate):
-        sound = (geometric_mean(found.ratios), sum(found.ratios) / len(found.ratios), *found.ratios)
-        if not _is_sum(found) and not any(_close(found.said, ratio) for ratio in sound):
-            yield _aggregate(found, "is neither a mean of them nor one of them")
+    for aggregate in _of(publication, Aggregate):
+        sound = (geometric_mean(aggregate.ratios), sum(aggregate.ratios) / len(aggregate.ratios), *aggregate.ratios)
+        if not _is_sum(aggregate) and not any(_close(aggregate.said, ratio) for ratio in sound):
+            yield _aggregate(aggregate, "is neither a mean of them nor one of them")
 
 
-def _is_sum(found: Aggregate) -> bool:
-    return len(found.ratios) > 1 and _close(found.said, sum(found.ratios))
+def _is_sum(aggregate: Aggregate) -> bool:
+    return len(aggregate.ratios) > 1 and _close(aggregate.said, sum(aggregate.ratios))
 
 
-def _aggregate(found: Aggregate, what: str) -> Finding:
-    mean = Amount(geometric_mean(found.ratios), "ratio")
+def _aggregate(aggregate: Aggregate, what: str) -> Finding:
+    mean = Amount(geometric_mean(aggregate.ratios), "ratio")
     return Finding(
-        table="", row=found.label, printed=Amount(found.said, "ratio"), allowed=mean,
-        words=("Of ", Amount(len(found.ratios), "count"), f" ratios, the figure {what}; their geometric mean is ",
+        table="", row=aggregate.label, printed=Amount(aggregate.said, "ratio"), allowed=mean,
+        words=("Of ", Amount(len(aggregate.ratios), "count"), f" ratios, the figure {what}; their geometric mean is ",
                mean, "."),
     )  # fmt: skip
 
 
 def headline_case(publication: Publication) -> Iterator[Finding]:
-    for found in _of(publication, Headline):
-        if found.listed and found.case not in found.listed:
+    for headline in _of(publication, Headline):
+        if headline.listed and headline.case not in headline.listed:
             yield Finding(
-                table="", row=found.label, printed=None, allowed=None,
-                words=(f"It is of {found.case}, which is not among the ", Amount(len(found.listed), "count"),
+                table="", row=headline.label, printed=None, allowed=None,
+                words=(f"It is of {headline.case}, which is not among the ", Amount(len(headline.listed), "count"),
                        " cases that the publication lists."),
             )  # fmt: skip
 
 
 def weak_rival(publication: Publication) -> Iterator[Finding]:
-    for found in _of(publication, Headline):
-        table = next((table for table in publication.tables if table.title == found.table), None)
+    for headline in _of(publication, Headline):
+        table = next((table for table in publication.tables if table.title == headline.table), None)
         if table is None:
             continue
-        rivals = [row for row in table.rows if row.case == found.case and row.profile != found.profile]
+        rivals = [row for row in table.rows if row.case == headline.case and row.profile != headline.profile]
         here = max((rate for row in rivals if (rate := _least_rate(row))), default=None)
         elsewhere = _best_rate(publication, table, {row.profile for row in rivals})
         if here and elsewhere and here < WEAK * elsewhere:
             yield Finding(
-                table=table.title, row=found.label, printed=None, allowed=None,
+                table=table.title, row=headline.label, printed=None, allowed=None,
                 words=(
                     "By least bytes its fastest rival moves ", Amount(here, "bytes_per_second"),
                     " there, and elsewhere in the publication ", Amount(elsewhere, "bytes_per_second"),
@@ -98,64 +98,64 @@ def _least_rate(row: Row) -> float | None:
 
 
 def noisy_headline(publication: Publication) -> Iterator[Finding]:
-    for found in _of(publication, Headline):
-        noise, limit = found.noise_ratio, found.noise_limit
+    for headline in _of(publication, Headline):
+        noise, limit = headline.noise_ratio, headline.noise_limit
         if noise is not None and limit is not None and noise >= limit:
             yield Finding(
-                table="", row=found.label, printed=Amount(noise, "number"), allowed=Amount(limit, "number"),
+                table="", row=headline.label, printed=Amount(noise, "number"), allowed=Amount(limit, "number"),
                 words=("The noise ratio of its row is ", Amount(noise, "number"), "; the publication's own rule calls "
                        "rows noisy from ", Amount(limit, "number"), " on."),
             )  # fmt: skip
 
 
 def dropped_rows(publication: Publication) -> Iterator[Finding]:
-    for found in _of(publication, Selection):
-        dropped = [name for name in found.measured if name not in found.shown]
+    for selection in _of(publication, Selection):
+        dropped = [name for name in selection.measured if name not in selection.shown]
         if dropped:
             yield Finding(
-                table="", row=found.label,
-                printed=Amount(len(found.measured) - len(dropped), "count"),
-                allowed=Amount(len(found.measured), "count"),
+                table="", row=selection.label,
+                printed=Amount(len(selection.measured) - len(dropped), "count"),
+                allowed=Amount(len(selection.measured), "count"),
                 words=(Amount(len(dropped), "count"), f" of the measured rows are not shown: {', '.join(dropped)}."),
             )  # fmt: skip
 
 
 def counted_more_than_once(publication: Publication) -> Iterator[Finding]:
-    for found in _of(publication, Tally):
-        rows, most = sum(found.counted.values()), max(found.counted, key=lambda case: found.counted[case])
-        if rows > len(found.counted):
+    for tally in _of(publication, Tally):
+        rows, most = sum(tally.counted.values()), max(tally.counted, key=lambda case: tally.counted[case])
+        if rows > len(tally.counted):
             yield Finding(
-                table="", row=found.label, printed=Amount(rows, "count"), allowed=Amount(len(found.counted), "count"),
+                table="", row=tally.label, printed=Amount(rows, "count"), allowed=Amount(len(tally.counted), "count"),
                 words=(
-                    "The tally counts ", Amount(rows, "count"), " rows of ", Amount(len(found.counted), "count"),
-                    f" cases; {most} alone counts ", Amount(found.counted[most], "count"), " times.",
+                    "The tally counts ", Amount(rows, "count"), " rows of ", Amount(len(tally.counted), "count"),
+                    f" cases; {most} alone counts ", Amount(tally.counted[most], "count"), " times.",
                 ),
             )  # fmt: skip
 
 
 def contradicts_itself(publication: Publication) -> Iterator[Finding]:
-    for found in _of(publication, Stated):
-        if not _close(found.said, found.follows, STATED):
+    for statement in _of(publication, Stated):
+        if not _close(statement.said, statement.follows, STATED):
             yield Finding(
-                table="", row=found.label,
-                printed=Amount(found.said, found.unit), allowed=Amount(found.follows, found.unit),
-                words=(f"From {found.basis} follows ", Amount(found.follows, found.unit), "."),
+                table="", row=statement.label,
+                printed=Amount(statement.said, statement.unit), allowed=Amount(statement.follows, statement.unit),
+                words=(f"From {statement.basis} follows ", Amount(statement.follows, statement.unit), "."),
             )  # fmt: skip
 
 
 def outside_its_range(publication: Publication) -> Iterator[Finding]:
-    for found in _of(publication, Bound):
-        low, high = found.low * (1 - PRINTED), found.high * (1 + PRINTED)
-        outside = {name: value for name, value in found.values.items() if not low <= value <= high}
+    for bound in _of(publication, Bound):
+        low, high = bound.low * (1 - PRINTED), bound.high * (1 + PRINTED)
+        outside = {name: value for name, value in bound.values.items() if not low <= value <= high}
         if outside:
-            worst = max(outside, key=lambda name: max(found.low - outside[name], outside[name] - found.high))
-            stated = found.high if outside[worst] > found.high else found.low
+            worst = max(outside, key=lambda name: max(bound.low - outside[name], outside[name] - bound.high))
+            stated = bound.high if outside[worst] > bound.high else bound.low
             yield Finding(
-                table="", row=found.label,
-                printed=Amount(stated, found.unit), allowed=Amount(outside[worst], found.unit),
+                table="", row=bound.label,
+                printed=Amount(stated, bound.unit), allowed=Amount(outside[worst], bound.unit),
                 words=(
-                    Amount(len(outside), "count"), " of ", Amount(len(found.values), "count"), " rows lie outside; "
-                    f"{worst} has ", Amount(outside[worst], found.unit), ".",
+                    Amount(len(outside), "count"), " of ", Amount(len(bound.values), "count"), " rows lie outside; "
+                    f"{worst} has ", Amount(outside[worst], bound.unit), ".",
                 ),
             )  # fmt: skip
 

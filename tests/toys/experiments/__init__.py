@@ -1,10 +1,11 @@
-"""Experiments that the tests of lab.supervisor.run measure in real processes: `tests/toys` goes on PYTHONPATH."""
+"""Experiments that the tests of lab.supervisor.run measure in real processes: LAB_PROJECT names `tests/toys`."""
 
 import ctypes
 import itertools
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,12 +19,21 @@ from lab import EDGES, Case, Claim, Experiment, Operator, Profile
 from lab.evidence.codec import to_data
 from lab.evidence.record import Cell
 from lab.kernels.traffic import Traffic
-from lab.supervisor.channel import send
+from lab.process.channel import send
 
+HANGING_PROCESSES = "hanging-processes"
+LEAVES = """
+import os, subprocess, sys, time
+grandchild = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"], start_new_session=True)
+with open("left.new", "w") as file:
+    print(os.getpid(), grandchild.pid, file=file)
+os.rename("left.new", "left")
+time.sleep(600)
+"""
 CALLS_WHILE_CHECKED = 6  # one to prepare, one for each of three seeds, two with inputs that no edge names
 
 
-class Report(Tensor):
+class ReportTensor(Tensor):
     """Not a plain tensor."""
 
 
@@ -90,20 +100,75 @@ def fork_and_crash(x: Tensor) -> Tensor:
     return crash(x)
 
 
-def flood_and_hang(x: Tensor) -> Tensor:
-    os.write(1, b"out " * 1_000_000)
-    return hang(x)
+def leave_a_session(x: Tensor) -> Tensor:
+    """Start a child, and by it a grandchild, each in a session of its own, and tell which processes these are."""
+    if not os.path.exists("left"):
+        child = subprocess.Popen([sys.executable, "-S", "-c", LEAVES], start_new_session=True)
+        while not os.path.exists("left"):
+            assert child.poll() is None
+            time.sleep(0.02)
+    return x * 2
+
+
+def killed_once(x: Tensor) -> Tensor:
+    """As by another process, or by a kernel that is out of memory: the first that calls this is killed."""
+    if not os.path.exists("killed"):
+        open("killed", "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x * 2
+
+
+def kill_itself(x: Tensor) -> Tensor:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return x
 
 
 def hang(x: Tensor) -> Tensor:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    tell_that_it_hangs()
     while True:
         time.sleep(1)
 
 
 def dawdle(x: Tensor) -> Tensor:
-    time.sleep(0.2 if len(x) == 16 else 0.0)
+    """Never come to an end with sixteen rows."""
+    if len(x) == 16:
+        tell_that_it_hangs()
+        while True:
+            time.sleep(1)
     return x * 2
+
+
+def tell_that_it_hangs() -> None:
+    with open(HANGING_PROCESSES, "a") as file:
+        file.write(f"{os.getpid()}\n")
+
+
+def flooding_until_cut() -> Callable[[Tensor], Tensor]:
+    """Writes more than its log may hold, once, and then waits until that was cut."""
+    count = itertools.count()
+
+    def flood(x: Tensor) -> Tensor:
+        if next(count) == 0:
+            os.write(1, b"out " * 1_000_000)
+            while os.fstat(1).st_size > 2 << 20:
+                time.sleep(0.02)
+        return x * 2
+
+    return flood
+
+
+def gated() -> Callable[[Tensor], Tensor]:
+    """Waits in the second case of its process while there is a file `gate`."""
+    seen: set[int] = set()
+
+    def wait(x: Tensor) -> Tensor:
+        seen.add(len(x))
+        while len(seen) == 2 and os.path.exists("gate"):
+            time.sleep(0.02)
+        return x * 2
+
+    return wait
 
 
 def flooding() -> Callable[[Tensor], Tensor]:
@@ -158,14 +223,14 @@ def profile(name: str, function: Callable[..., Any], load: Callable[[], Any] | N
 def note_caches(x: Tensor) -> Tensor:
     """Tell what lies in the compilers' folders, then leave there what compilers would: a binary and two choices."""
     triton, inductor = (Path(os.environ[name]) for name in ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"))
-    found = {
-        "triton": str(triton), "inductor": str(inductor), "ahead": "lab.worker.ahead" in sys.orig_argv,
+    caches = {
+        "triton": str(triton), "inductor": str(inductor), "ahead": "lab.worker.precompile" in sys.orig_argv,
         "binaries": sorted(file.name for file in triton.rglob("*.cubin")),
         "choices": sorted(file.name for file in triton.rglob("*.autotune.json")),
         "graphs": sorted(file.name for file in inductor.rglob("*.best_config")),
     }  # fmt: skip
     with open("caches-seen.jsonl", "a", encoding="utf-8") as file:
-        file.write(json.dumps(found) + "\n")
+        file.write(json.dumps(caches) + "\n")
     kernel = triton / "KEY"
     kernel.mkdir(exist_ok=True)
     (kernel / "add.cubin").write_bytes(b"code")
@@ -210,7 +275,7 @@ MISCHIEF = experiment(
         profile("needs-too-much", need_too_much),
         profile("wrong", lambda x: x * 3),
         profile("wrong-when-timed", double, once_checked(lambda x: x * 3)),
-        profile("no-tensor", lambda x: (x * 2).as_subclass(Report)),
+        profile("no-tensor", lambda x: (x * 2).as_subclass(ReportTensor)),
         profile("needs-a-gpu", double, devices=("cuda",)),
         profile("needs-a-package", double, package="no_such_package_anywhere"),
     ),
@@ -231,7 +296,12 @@ NEEDY = experiment(
     "needy", (CASE,), (profile("gpu-one", double, devices=("cuda",)), profile("gpu-two", double, devices=("cuda",)))
 )
 CACHING = experiment("caching", (CASE,), (ONE, profile("notes-its-caches", note_caches)))
-FLOODING = experiment("hanging-after-a-flood", (CASE,), (profile("floods-and-hangs", flood_and_hang), ONE))
+FLOODING = experiment("flooding", (CASE,), (profile("floods-until-cut", double, flooding_until_cut), ONE))
+LEAVING = experiment("leaving", (CASE,), (ONE, profile("leaves-a-session", leave_a_session)))
+KILLED = experiment("killed", (CASE,), (ONE, profile("killed-once", killed_once), profile("kills-itself", kill_itself)))
+GATED = experiment(
+    "gated", tuple(case("doubling", rows) for rows in (8, 16, 32)), (ONE, profile("waits", double, gated))
+)
 
 EXPERIMENTS = (
     STEADY,
@@ -247,6 +317,9 @@ EXPERIMENTS = (
     OUT_OF_MEMORY_ONCE,
     FORKING,
     FLOODING,
+    LEAVING,
+    KILLED,
+    GATED,
     NEEDY,
     CACHING,
 )

@@ -1,0 +1,88 @@
+"""`lab check`: every profile on tiny inputs against its reference, before anything is timed.
+
+On a GPU where there is one, and else on the CPU, where Triton's interpreter runs its kernels.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from lab.definition.experiment import Case, Experiment, Profile
+from lab.worker.correctness import check_profile
+from lab.worker.edges import edge_inputs
+from lab.worker.faults import fault, skip_reason
+
+MOST_ELEMENTS = 1 << 12  # of a tiny shape: an interpreter calls Python for every block
+SEEDS = (1, 2)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckResult:
+    """One profile at one case: "right", "wrong", "failed" or "skipped", and why."""
+
+    experiment: str
+    case: str
+    shape: tuple[int, ...]
+    profile: str
+    outcome: str
+    message: str
+
+
+def check(experiments: Sequence[Experiment], device: str) -> Iterator[CheckResult]:
+    """Each operator and dtype of an experiment once, at a tiny shape, as it is checked."""
+    for experiment in experiments:
+        for case in _distinct(experiment.cases):
+            for profile in experiment.profiles:
+                if case.operator.name in profile.implementations:
+                    yield _check(experiment, case, profile, device)
+
+
+def tiny(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape with its largest size halved until it is small: what divided it before divides it still, mostly."""
+    sizes = list(shape)
+    while math.prod(sizes) > MOST_ELEMENTS and max(sizes) > 1:
+        largest = sizes.index(max(sizes))
+        sizes[largest] = (sizes[largest] + 1) // 2
+    return tuple(sizes)
+
+
+def _distinct(cases: Sequence[Case]) -> list[Case]:
+    small_cases: dict[tuple[str, str], Case] = {}
+    for case in cases:
+        small = replace(case, shape=tiny(case.shape))
+        small_cases.setdefault((small.operator.name, small.dtype), small)
+    return list(small_cases.values())
+
+
+def _check(experiment: Experiment, case: Case, profile: Profile, device: str) -> CheckResult:
+    outcome, message = _outcome(case, profile, device)
+    return CheckResult(
+        experiment=experiment.name,
+        case=case.name,
+        shape=case.shape,
+        profile=profile.name,
+        outcome=outcome,
+        message=message,
+    )
+
+
+def _outcome(case: Case, profile: Profile, device: str) -> tuple[str, str]:
+    if reason := skip_reason(profile, device):
+        return "skipped", reason
+    operator, dtype = case.operator, getattr(torch, case.dtype)
+    try:
+        sets = [operator.inputs(case.shape, dtype, device, seed) for seed in SEEDS]
+    except Exception as problem:
+        return "failed", f"inputs: {fault(problem)}"
+    try:
+        with torch.no_grad():
+            function = profile.implementations[operator.name]()
+            edges = edge_inputs(operator, case.shape, dtype, device, own_form=profile.recompiles)
+            correctness = check_profile(operator, function, sets, SEEDS, in_place=profile.in_place, edges=edges)
+    except Exception as problem:
+        return "failed", fault(problem)
+    if not correctness.passed:
+        return "wrong", correctness.message
+    return "right", f"worst error {correctness.worst_tolerance_share:.2f} of the tolerance"

@@ -1,0 +1,140 @@
+"""`lab judge`, `compare`, `validity` and `simulate`: verdicts, a gate, and how far both can be trusted."""
+
+import argparse
+from pathlib import Path
+
+from lab.commands.adding import RUN, Add
+from lab.commands.runs import directory_of, say, tell
+from lab.errors import LabError, RunError
+from lab.project import is_checkout
+
+VERDICTS = ("supported", "not-refuted")  # that can be required: lab/verdict/required.py
+
+
+def add_commands(add: Add) -> None:
+    sub = add("judge", judge, "print the verdicts of run directories")
+    sub.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
+    sub.add_argument(
+        "--require", choices=VERDICTS, metavar="VERDICT",
+        help=f"exit with 1 unless every headline claim has it: {' or '.join(VERDICTS)}",
+    )  # fmt: skip
+    gate = add("compare", compare, "say whether a newer run is slower than an older one, beyond what both can tell")
+    gate.add_argument("older", metavar="OLD", help=RUN)
+    gate.add_argument("newer", metavar="NEW", help=RUN)
+    gate.add_argument(
+        "--fail-if-slower", type=_share, default=0.03, metavar="SHARE", help="such as 3%% or 0.03; default: 3%%"
+    )
+    gate.add_argument("--markdown", metavar="FILE", help="append a pull request's summary to this file; - prints it")
+    gate.epilog = "Exit status: 0 no regression, 1 a regression, 3 the runs cannot tell, 2 they cannot be compared."
+    sub = add("validity", validity, "print the lab's own error rates, from runs that test it and from repeated runs")
+    sub.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
+    sub.add_argument("--one-code", action="store_true", help="take the runs for repeats although their sources differ")
+    sub = add("simulate", simulate, "count how often the rules err, on simulated runs whose truth is known")
+    sub.add_argument("--runs", type=int, default=4000, help="simulated runs of each kind and truth (default 4000)")
+    sub.add_argument("--seed", type=int, default=2026, help="the same seed gives the same table (default 2026)")
+    sub.add_argument("--gate", action="store_true", help="simulate `lab compare` instead of verdicts")
+    sub.add_argument("--keep", action="store_true", help="write the table that the policy page shows")
+
+
+def judge(options: argparse.Namespace) -> int:
+    from lab.verdict.required import lacking_verdicts
+    from lab.verdict.results import load_run
+
+    lacking = []
+    for name in options.runs:
+        directory = directory_of(name)
+        print_verdicts(directory)
+        if options.require:
+            lacking += list(lacking_verdicts(load_run(directory), options.require))
+    for line in lacking:
+        say(line)
+    return 1 if lacking else 0
+
+
+def compare(options: argparse.Namespace) -> int:
+    from lab.gate_report import EXIT_STATUS, describe_gate, markdown
+    from lab.verdict.gate import compare_runs, outcome_of
+    from lab.verdict.results import load_run
+
+    older, newer = (load_run(directory_of(name)) for name in (options.older, options.newer))
+    limit = options.fail_if_slower
+    changes = compare_runs(older, newer, limit)
+    if options.markdown == "-":
+        print(markdown(older, newer, changes, limit), end="")
+    else:
+        for line in describe_gate(older, newer, changes, limit):
+            tell(line)
+    if options.markdown not in (None, "-"):
+        with Path(options.markdown).open("a", encoding="utf-8") as file:
+            file.write(markdown(older, newer, changes, limit))
+    return EXIT_STATUS[outcome_of(changes)]
+
+
+def _share(text: str) -> float:
+    """'3%' and '0.03' are three per cent."""
+    number = text.strip().removesuffix("%")
+    try:
+        share = float(number) / (100 if number != text.strip() else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share; accepted are 3%, 0.5% or 0.03, above 0 and below 100%")
+    return share
+
+
+def print_verdicts(directory: Path) -> None:
+    from lab.overview import describe_verdicts
+    from lab.verdict.results import load_run
+
+    for line in describe_verdicts(load_run(directory)):
+        tell(line)
+
+
+def _simulate_gate(pairs: int, seed: int) -> int:
+    from lab.gate_report import describe_gate_rows
+    from lab.verdict.gate_simulation import simulate_gate
+
+    missed = 0
+    for row in simulate_gate(pairs, seed):
+        missed += row.missed_goal
+        print(*describe_gate_rows([row]), sep="\n", flush=True)
+    return 1 if missed else 0
+
+
+def validity(options: argparse.Namespace) -> None:
+    from lab.overview import describe_pooled, describe_repeats, describe_validity
+    from lab.verdict.estimates import estimates
+    from lab.verdict.pooled import pooled
+    from lab.verdict.repeatability import repeatability
+    from lab.verdict.results import load_run
+    from lab.verdict.validity import study
+
+    runs = [load_run(directory_of(name)) for name in options.runs]
+    for run in runs:
+        if run.machine.device != "cuda":
+            say(f"{run.plan.run_id}: left out, it was measured on the CPU")
+    if all(run.machine.device != "cuda" for run in runs):
+        raise RunError("no run of a GPU among them; docs/verdicts.md says how the lab is tested on one")
+    for line in describe_validity(study(runs)):
+        tell(line)
+    for line in describe_repeats(repeatability(runs, options.one_code), estimates(runs, options.one_code)):
+        tell(line)
+    for line in describe_pooled(pooled(runs)):
+        tell(line)
+
+
+def simulate(options: argparse.Namespace) -> int:
+    from lab.overview import describe_simulation
+    from lab.verdict.simulated import PATH, missed, save, simulated
+
+    if options.gate:
+        return _simulate_gate(options.runs, options.seed)
+    if options.keep and not is_checkout():
+        raise LabError("--keep: the table belongs to the lab's own repository, and this lab is an installed package")
+    table = simulated(options.runs, options.seed)
+    for line in describe_simulation(table):
+        tell(line)
+    if options.keep:
+        save(table)
+        say(f"kept: {PATH}")
+    return 1 if missed(table.rows) else 0

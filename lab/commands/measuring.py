@@ -1,0 +1,185 @@
+"""`lab benchmark`, `plan`, `run` and `finish`: from definitions to a run on disk."""
+
+import argparse
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+
+from lab.commands.adding import RUN, Add
+from lab.commands.judging import print_verdicts
+from lab.commands.publishing import preview
+from lab.commands.runs import directory_of, in_words, say, tell
+from lab.commands.tracking import track
+from lab.definition.chosen_cases import ALL, chosen_cases
+from lab.definition.experiment import CEILINGS, Experiment
+from lab.definition.plan import METRIC_SETS, Plan
+from lab.errors import LabError, MissingPackage, PlanError
+from lab.options import add_host_options, add_plan_options, without_host_options
+from lab.project import project
+from lab.suggest import did_you_mean
+
+
+def add_commands(add: Add) -> None:
+    sub = add("benchmark", benchmark, "plan, measure, journal, track, judge and preview: the main job")
+    add_plan_options(sub)
+    add_host_options(sub)
+    sub.add_argument("--dry-run", action="store_true", help="show the plan, or with --host every command, and stop")
+    add_plan_options(add("plan", plan, "show what a run would measure, and measure nothing"), run_id="plan")
+    add_plan_options(add("run", run, "measure and journal only: needs neither network nor MLflow"))
+    ending = add("finish", finish, "end a run that cannot go on, such as one whose box is gone; what it lacks is shown")
+    ending.add_argument("run", metavar="RUN", help=RUN)
+    ending.add_argument("--because", required=True, metavar="WHY", help="one line, which the run's pages show")
+
+
+def benchmark(options: argparse.Namespace) -> None:
+    """The whole journey: plan, measure, track, judge, preview."""
+    if options.host:
+        measure_there(options)
+    else:
+        _refuse_without_host(options)
+        plan(options)
+        if not options.dry_run:
+            run(options)
+    if options.dry_run:
+        return
+    directory = project().runs / options.run_id
+    options.runs = [str(directory)]
+    print_verdicts(directory)
+    problems = []
+    for name, stage in (("track", track), ("preview", preview)):
+        try:
+            stage(options)
+        except MissingPackage as missing:
+            say(f"{missing}; copy {directory} to a machine that has it, and run there: lab {name} RUN_DIRECTORY")
+        except (LabError, OSError) as problem:
+            message = in_words(problem) if isinstance(problem, OSError) else problem
+            problems.append(f"{message} (then: lab {name} {options.run_id})")
+    if problems:
+        raise LabError("the run is measured and kept, but: " + "; ".join(problems))
+    command = "./scripts/" if project().is_the_labs_own else "lab "
+    say(f"browse it: {command}ui    publish it: {command}publish {options.run_id}")
+
+
+def measure_there(options: argparse.Namespace) -> None:
+    """Measures on another box; the run comes back into `runs`. With --dry-run it only shows the commands."""
+    from lab.definition.catalogue import choose_experiments
+    from lab.definition.plan import check_run_id
+    from lab.remote.box import box_of
+    from lab.remote.measure import Journey, measure_on_box
+
+    check_run_id(options.run_id)
+    choose_experiments(options.experiment or ())
+    here = project()
+    journey = Journey(
+        box=box_of(options.host, here.root.name, options.ssh),
+        root=here.root,
+        runs=here.runs.absolute(),
+        run_id=options.run_id,
+        command=command_there(without_host_options(options.given), options.host_python),
+        left_out=tuple(f"/{folder}/" for folder in (here.settings.runs, here.settings.site, here.settings.evidence)),
+        up=options.up,
+        down=options.down,
+    )
+    if options.dry_run:
+        for about, command in journey.steps():
+            tell(f"# {about}\n{command}")
+        return
+    measure_on_box(journey, say)
+
+
+def command_there(arguments: Sequence[str], python: str) -> str:
+    """The shell command that plans and measures in the project's folder on a box."""
+    measure = '"$lab_python" -m lab.cli plan "$@" && exec "$lab_python" -m lab.cli run "$@"'
+    if project().is_the_labs_own:
+        prepare = (f"export LAB_PYTHON={shlex.quote(python)}; " if python else "") + "source scripts/setup"
+    else:
+        prepare = f"lab_python={shlex.quote(python or 'python3')}"
+    return shlex.join(["bash", "-c", f"{prepare} && {measure}", "lab", *arguments])
+
+
+def _refuse_without_host(options: argparse.Namespace) -> None:
+    for name in ("up", "down", "host_python"):
+        if getattr(options, name):
+            raise PlanError(f"--{name.replace('_', '-')} is for a run on another box; name it with --host USER@BOX")
+
+
+def plan(options: argparse.Namespace) -> None:
+    from lab.definition.catalogue import file_of
+    from lab.definition.prose import missing_prose
+    from lab.overview import describe_plan
+
+    planned = plan_of(options)
+    for line in describe_plan(planned):
+        tell(line)
+    for experiment in planned.experiments:
+        for lacking in missing_prose(experiment):
+            tell(f"  cannot be published yet: {file_of(experiment.name)}: {experiment.name}: {lacking}")
+
+
+def run(options: argparse.Namespace) -> None:
+    from lab.supervisor.run import run as measure
+    from lab.tune import launch_as_tuned, launch_by_rules
+
+    launch_as_tuned() if options.with_tuned else launch_by_rules()
+    directory = project().runs / options.run_id
+    measure(plan_of(options), directory, say)
+    say(f"measured: {directory}")
+
+
+def finish(options: argparse.Namespace) -> None:
+    from lab.supervisor.cut_short import cut_short
+
+    last = cut_short(directory_of(options.run), options.because)
+    say(f"ended: {directory_of(options.run)}, whose last cell was measured at {last}")
+
+
+def plan_of(options: argparse.Namespace) -> Plan:
+    from lab.definition.catalogue import experiments_of_run, file_of
+    from lab.definition.mistakes import refuse_mistakes
+    from lab.definition.plan import make_plan
+    from lab.verdict.judge import POLICY_VERSION
+    from lab.website.wording.figures_said import typed_figures
+    from lab.worker.device import choose_device
+
+    device = choose_device(options.device)
+    experiments = experiments_of_run(options.experiment or (), device)
+    refuse_mistakes(experiments, file_of, typed_figures(experiments))
+    _refuse_flags(options.include or (), experiments)
+    cases = _cases(options, experiments)
+    return make_plan(
+        options.run_id,
+        [each for each in experiments if not options.cases or each.name in cases],
+        device=device,
+        profiling=options.with_profiling is not None,
+        sweeps=options.sweeps if options.sweeps is not None else {"cuda": 5, "cpu": 3}[device],
+        include=frozenset(options.include or ()),
+        policy_version=POLICY_VERSION,
+        instruments=options.with_instruments,
+        metric_set=options.with_profiling or METRIC_SETS[0],
+        cases=cases,
+    )
+
+
+def _cases(options: argparse.Namespace, experiments: Sequence[Experiment]) -> Mapping[str, Collection[str]]:
+    """Names of the cases that `--cases` chooses, by experiment; empty without it.
+
+    Ceilings that nobody asked for by name keep all of their cases. PlanError where flags choose cases too.
+    """
+    if not options.cases:
+        return {}
+    if options.include:
+        flags = " and ".join(f"--include-{flag}" for flag in options.include)
+        raise PlanError(f"--cases {' '.join(options.cases)}: {flags} chooses cases too; give --cases alone")
+    along = [each for each in experiments if each.name == CEILINGS and CEILINGS not in (options.experiment or ())]
+    asked = [each for each in experiments if each not in along]
+    return chosen_cases(asked, options.cases) | chosen_cases(along, [ALL])
+
+
+def _refuse_flags(flags: Sequence[str], experiments: Sequence[Experiment]) -> None:
+    """PlanError for a flag that includes no case of any of the project's experiments."""
+    from lab.definition.catalogue import load_experiments
+
+    known = {case.only_with for each in (*load_experiments(), *experiments) for case in each.cases} - {""}
+    for flag in flags:
+        if flag not in known:
+            accepted = f"accepted are {sorted(known)}{did_you_mean(flag, known)}"
+            raise PlanError(f"--include-{flag}: no case is only with it; {accepted}")

@@ -1,0 +1,47 @@
+"""Whose implementation a profile is, by the name that readers know: of one library, the lab, or PyTorch.
+
+Told from what a plan registers, so that evidence of any age says it. A table that sets implementations side by side has
+a column for each family, in this order.
+"""
+
+from lab.definition.plan import PlannedExperiment, PlannedProfile
+
+FAMILIES = {
+    "lab-triton": "lab (Triton)",
+    "lab-cuda": "lab (CUDA C++)",
+    "compile": "torch.compile",
+    "liger": "Liger",
+    "quack": "QuACK",
+    "cublas": "cuBLAS",
+    "cudnn": "cuDNN",
+    "fa4": "FA4",
+    "fused": "PyTorch fused",
+    "eager": "PyTorch eager ops",
+    "other": "other",
+}
+PACKAGES = {"liger_kernel": "liger", "quack": "quack", "flash_attn": "fa4"}  # by the name that is imported
+WRITTEN_OUT = ("baseline", "eager", "math", "dequantised")  # in the names of profiles of several PyTorch operations
+LIBRARY = ("torch", "sdpa")  # at the beginning of the names of PyTorch's own calls
+
+
+def family_of(profile: PlannedProfile) -> str:
+    """A key of FAMILIES."""
+    if profile.package:
+        return PACKAGES.get(profile.package, "other")
+    if profile.recompiles or profile.technique.startswith("torch.compile"):
+        return "compile"
+    if profile.kernels:
+        return "lab-cuda" if "CUDA C++" in profile.technique else "lab-triton"
+    words = f"{profile.name} {profile.title}".lower()
+    for library in ("cublas", "cudnn"):
+        if library in words:
+            return library
+    if any(word in profile.name for word in WRITTEN_OUT):
+        return "eager"
+    return "fused" if profile.name.startswith(LIBRARY) else "other"
+
+
+def leading(plan: PlannedExperiment) -> frozenset[str]:
+    """The profiles that the headline claims are about."""
+    subjects = {claim.name: claim.subject for claim in plan.claims}
+    return frozenset(subjects[name] for name in plan.headlines)

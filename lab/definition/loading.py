@@ -1,0 +1,92 @@
+"""Imports the project's folder of experiments as a package, also where another module has the same name."""
+
+import importlib
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from functools import cache, partial
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+from lab.errors import DefinitionError, LabError
+
+Loaded = TypeVar("Loaded")
+NOT_A_NAME = re.compile(r"\W")
+
+
+@cache
+def load_folder(folder: Path) -> tuple[ModuleType, tuple[ModuleType, ...]]:
+    """(the package, its modules by name). DefinitionError, with file and line, where an author's file cannot be read.
+
+    Where the package's own file names its experiments, it decides which of its modules are imported.
+    """
+    if not folder.is_dir():
+        raise DefinitionError(f"{folder}: no such folder; it holds the experiments, and `lab init` makes one")
+    if str(folder.parent) not in sys.path:
+        sys.path.append(str(folder.parent))  # an experiment imports the project's own kernels
+    package = _package(folder)
+    if hasattr(package, "EXPERIMENTS"):
+        return package, ()
+    names = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
+    return package, tuple(load_module(package, name) for name in names)
+
+
+def load_module(package: ModuleType, name: str) -> ModuleType:
+    folder = Path(package.__path__[0])
+    return _imported(folder / f"{name}.py", lambda: importlib.import_module(f"{package.__name__}.{name}"))
+
+
+def has_module(package: ModuleType, name: str) -> bool:
+    return any((Path(folder) / f"{name}.py").is_file() for folder in package.__path__)
+
+
+def _package(folder: Path) -> ModuleType:
+    name, file = NOT_A_NAME.sub("_", folder.name), folder / "__init__.py"
+    if loaded := sys.modules.get(name):
+        if str(folder) in [str(Path(place).resolve()) for place in getattr(loaded, "__path__", ())]:
+            return loaded
+        raise DefinitionError(
+            f"{folder}: another module {name!r} is loaded already, from {getattr(loaded, '__file__', 'elsewhere')}; "
+            "give the folder another name"
+        )
+    spec = (
+        importlib.util.spec_from_file_location(name, file, submodule_search_locations=[str(folder)])
+        if file.is_file()
+        else ModuleSpec(name, None, is_package=True)
+    )
+    assert spec, "there is a loader for a Python file"
+    if spec.loader is None:
+        spec.submodule_search_locations = [str(folder)]
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        if spec.loader:
+            _imported(file, partial(spec.loader.exec_module, module))
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _imported(file: Path, load: Callable[[], Loaded]) -> Loaded:
+    """What `load` gives. DefinitionError names the line of the author's file, without a traceback."""
+    try:
+        return load()
+    except LabError as problem:
+        raise DefinitionError(f"{_place(file, problem)}: {problem}") from None
+    except Exception as problem:
+        raise DefinitionError(f"{_place(file, problem)}: {type(problem).__name__}: {problem}") from problem
+
+
+def _place(file: Path, problem: Exception) -> str:
+    """The file and the line of the author's folder at which it went wrong, the innermost there is."""
+    if isinstance(problem, SyntaxError):
+        return f"{problem.filename}, line {problem.lineno}"
+    for frame in reversed(traceback.extract_tb(problem.__traceback__)):
+        if Path(frame.filename).is_relative_to(file.parent):
+            return f"{frame.filename}, line {frame.lineno}"
+    return str(file)

@@ -1,0 +1,302 @@
+"""The short form of an experiment: plain functions, from which the rest is derived.
+
+    exp = lab.experiment("gelu", shapes=[(256, 1024)], reference=lambda x: F.gelu(x.double()))
+
+    @exp.profile(baseline=True)
+    def composed(x): return 0.5 * x * (1 + torch.erf(x * math.sqrt(0.5)))
+
+    exp.profile("fused", F.gelu)
+    exp.claim("fused", faster_than="composed", by=1.5)
+
+`exp.definition()` is the frozen Experiment of lab/definition/experiment.py. All mistakes that can be seen in the short
+form are told at once, when it is asked for.
+"""
+
+import inspect
+import math
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from lab.definition.dtypes import ITEMSIZES, dtype_named
+from lab.definition.experiment import SCOPES, USUAL_THRESHOLD, Case, Claim, Experiment, Function, Loader, Operator
+from lab.definition.experiment import Profile as FrozenProfile
+from lab.errors import DefinitionError
+from lab.kernels.traffic import Traffic
+from lab.suggest import did_you_mean
+
+Shape = tuple[int, ...]
+Inputs = Callable[..., tuple[Any, ...]]
+
+
+def randn(shape: Shape, dtype: Any, device: str, seed: int, count: int = 1) -> tuple[Any, ...]:
+    """So many tensors of normal data. Equal seeds give equal values."""
+    import torch
+
+    if device == "meta":  # where only sizes are asked for
+        return tuple(torch.empty(shape, dtype=dtype, device=device) for _ in range(count))
+    generator = torch.Generator(device).manual_seed(seed)
+    return tuple(
+        torch.randn(shape, dtype=torch.float32, device=device, generator=generator).to(dtype) for _ in range(count)
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Claimed:
+    """A claim as it was asked for, before its profiles are looked up."""
+
+    subject: str
+    faster_than: str
+    by: float
+    shapes: tuple[Shape, ...]
+    scope: str
+    name: str
+    text: str
+
+
+@dataclass
+class Draft:
+    """An experiment that is being written down; `lab.experiment` makes it."""
+
+    name: str
+    shapes: Sequence[Shape]
+    reference: Function
+    dtypes: Sequence[str]
+    inputs: Inputs
+    tolerance: float
+    edges: tuple[str, ...]
+    traffic: Callable[[Shape, int], Traffic] | None
+    reads: float | None
+    writes: float | None
+    flops: float
+    prose: dict[str, Any]
+    place: str
+    _profiles: dict[str, FrozenProfile] = field(default_factory=dict)
+    _claims: list[_Claimed] = field(default_factory=list)
+    _baseline: str = ""
+    _mistakes: list[str] = field(default_factory=list)
+    _made: Experiment | None = None
+
+    def profile(
+        self, name: "str | Function" = "", function: Function | None = None, *, load: Loader | None = None,
+        baseline: bool = False, recompiles: bool | None = None, kernel: str = "", **more: Any,
+    ) -> Any:  # fmt: skip
+        """Add an implementation: a function, a loader that gives one, or, as a decorator, the function below it.
+
+        baseline: claims that name no rival are held against it. recompiles: it is compiled or tuned at run time for
+        each shape; a loader that speaks of `compile` is taken to. kernel: the Triton or CUDA kernel that every call
+        must launch. `more` are fields of lab.Profile, such as technique, hypothesis, package or devices.
+        """
+        if callable(name):  # @exp.profile without brackets
+            return self.profile()(name)
+        if function is None and load is None:
+            return lambda decorated: self._add(
+                name or decorated.__name__.replace("_", "-"), decorated, None, baseline, recompiles, kernel, more
+            )
+        return self._add(name, function, load, baseline, recompiles, kernel, more)
+
+    def claim(
+        self, subject: str, *, faster_than: str = "", by: float = USUAL_THRESHOLD, shapes: Iterable[Shape] = (),
+        scope: str = SCOPES[0], name: str = "", text: str = "",
+    ) -> None:  # fmt: skip
+        """Register that `subject` is at least `by` times as fast as `faster_than`, else the baseline, at all shapes or
+        those named."""
+        self._made = None
+        self._claims.append(
+            _Claimed(
+                subject=subject, faster_than=faster_than, by=by, shapes=tuple(map(tuple, shapes)), scope=scope,
+                name=name, text=text,
+            )
+        )  # fmt: skip
+
+    def definition(self) -> Experiment:
+        """The frozen experiment. DefinitionError lists every mistake that the short form shows."""
+        if self._made is None:
+            mistakes = [*self._mistakes, *self._wrong_cases(), *self._wrong_claims()]
+            if mistakes:
+                raise DefinitionError("\n  ".join((f"{self.place}: experiment {self.name!r}", *mistakes)))
+            self._made = self._make()
+        return self._made
+
+    def run(self, **options: Any) -> Any:
+        """Measure it from here: lab.notebook.measure has the options."""
+        from lab.notebook import measure
+
+        return measure(self, **options)
+
+    def _add(
+        self, name: str, function: Any, load: Loader | None, baseline: bool, recompiles: bool | None, kernel: str,
+        more: dict[str, Any],
+    ) -> Any:  # fmt: skip
+        self._made = None
+        place = f"profile {name!r}"
+        if name in self._profiles:
+            self._mistakes.append(f"{place}: is defined twice")
+        if (function is None) is (load is None):
+            self._mistakes.append(f"{place}: give it either a function or load=, a function that returns one")
+            return function
+        accepted = set(FrozenProfile.__dataclass_fields__) - {"name", "implementations", "kernels", "recompiles"}
+        for word in more.keys() - accepted:
+            self._mistakes.append(
+                f"{place}: unknown field {word!r}; accepted are {sorted(accepted)}{did_you_mean(word, accepted)}"
+            )
+        self._profiles[name] = FrozenProfile(
+            name=name,
+            implementations={self.name: load or partial(_given, function)},
+            kernels={self.name: kernel} if kernel else None,
+            recompiles=_speaks_of_compiling(load) if recompiles is None else recompiles,
+            **{
+                "technique": inspect.getdoc(function) or "" if inspect.isfunction(function) else "",
+                **{word: value for word, value in more.items() if word in accepted},
+            },
+        )
+        if baseline:
+            self._baseline = name
+        return function
+
+    def _wrong_cases(self) -> Iterable[str]:
+        if not self.shapes:
+            yield "shapes: is empty; accepted are tuples of sizes, such as [(256, 1024)]"
+        for shape in self.shapes:
+            if not isinstance(shape, (tuple, list)) or not all(isinstance(n, int) and n > 0 for n in shape):
+                yield f"shapes: {shape!r} is no shape; accepted are tuples of numbers above 0, such as (256, 1024)"
+        for dtype in self.dtypes:
+            if dtype_named(dtype) is None:
+                yield f"dtypes: {dtype!r} is no dtype; accepted are {list(ITEMSIZES)}"
+        if not self._profiles:
+            yield "profiles: there are none; add two with .profile(...)"
+        if not self._claims:
+            yield "claims: there are none; add one with .claim(...)"
+
+    def _wrong_claims(self) -> Iterable[str]:
+        known = list(self._profiles)
+        shapes = [tuple(shape) for shape in self.shapes if isinstance(shape, (tuple, list))]
+        for claim in self._claims:
+            place = f"claim({claim.subject!r})"
+            rival = claim.faster_than or self._baseline
+            if not rival:
+                yield f"{place}: faster_than is not given, and no profile is the baseline; accepted are {known}"
+            for word, named in (("subject", claim.subject), ("faster_than", rival)):
+                if named and named not in known:
+                    yield f"{place}: {word} is {named!r}; accepted are {known}{did_you_mean(named, known)}"
+            yield from (f"{place}: shapes: {s} is not among {shapes}" for s in claim.shapes if s not in shapes)
+
+    def _make(self) -> Experiment:
+        operator = self._operator()
+        cases = tuple(
+            Case(operator=operator, shape=tuple(shape), dtype=dtype_named(dtype) or dtype)
+            for shape in self.shapes
+            for dtype in self.dtypes
+        )
+        claims = tuple(self._claim(claim, cases) for claim in self._claims)
+        return Experiment(
+            name=self.name, cases=cases, profiles=tuple(self._profiles.values()), claims=claims, **self.prose
+        )
+
+    def _operator(self) -> Operator:
+        standard = self._profiles[self._baseline].implementations[self.name] if self._baseline else None
+        return Operator(
+            name=self.name,
+            inputs=self._inputs(),
+            reference=self.reference,
+            traffic=self.traffic or self._traffic,
+            tolerance=self.tolerance,
+            edges=self.edges,
+            standard=(lambda *arguments: standard()(*arguments)) if standard else None,
+        )
+
+    def _inputs(self) -> Inputs:
+        """`randn` gives as many tensors as the reference takes."""
+        if self.inputs is not randn:
+            return self.inputs
+        count = len(inspect.signature(self.reference).parameters)
+        return lambda shape, dtype, device, seed: randn(shape, dtype, device, seed, count)
+
+    def _claim(self, claim: _Claimed, cases: tuple[Case, ...]) -> Claim:
+        rival = claim.faster_than or self._baseline
+        subject, baseline = self._profiles[claim.subject], self._profiles[rival]
+        words = f"{subject.title or claim.subject} is {'faster than' if claim.by > 1 else 'as fast as'} "
+        return Claim(
+            name=claim.name or f"{claim.subject}-beats-{rival}",
+            text=claim.text or f"{words}{baseline.title or rival}.",
+            subject=subject,
+            baseline=baseline,
+            cases=tuple(case for case in cases if not claim.shapes or case.shape in claim.shapes),
+            scope=claim.scope,
+            threshold=claim.by,
+        )
+
+    def _traffic(self, shape: Shape, itemsize: int) -> Traffic:
+        """Every input read once and every result written once, unless `reads` and `writes` say how many."""
+        elements = math.prod(shape)
+        read, written = self.reads, self.writes
+        if read is None or written is None:
+            arguments, results = self._sizes(shape, itemsize)
+            read_bytes = arguments if read is None else int(read * elements * itemsize)
+            written_bytes = results if written is None else int(written * elements * itemsize)
+        else:
+            read_bytes, written_bytes = int(read * elements * itemsize), int(written * elements * itemsize)
+        return Traffic(read_bytes=read_bytes, written_bytes=written_bytes, flops=int(self.flops * elements))
+
+    def _sizes(self, shape: Shape, itemsize: int) -> tuple[int, int]:
+        """Bytes of the inputs, and of the results in the dtype of the first of them; nothing is computed."""
+        import torch
+
+        dtype = getattr(torch, next(name for name, size in ITEMSIZES.items() if size == itemsize))
+        inputs = self._inputs()
+        try:
+            arguments = inputs(shape, dtype, "meta", 0)
+        except (RuntimeError, NotImplementedError):  # such as a generator, which this device has none of
+            made = inputs(shape, dtype, "cpu", 0)
+            arguments = tuple(item.to("meta") if isinstance(item, torch.Tensor) else item for item in made)
+        result = self.reference(*arguments)
+        results = result if isinstance(result, tuple) else (result,)
+        tensors = [item for item in arguments if isinstance(item, torch.Tensor)]
+        return sum(t.numel() * t.element_size() for t in tensors), sum(t.numel() * itemsize for t in results)
+
+
+def experiment(
+    name: str,
+    *,
+    shapes: Sequence[Shape],
+    reference: Function,
+    dtypes: Sequence[str] = ("float32",),
+    inputs: Inputs = randn,
+    tolerance: float = 4,
+    edges: tuple[str, ...] = (),
+    traffic: Callable[[Shape, int], Traffic] | None = None,
+    reads: float | None = None,
+    writes: float | None = None,
+    flops: float = 0,
+    **prose: Any,
+) -> Draft:
+    """Begin an experiment in the short form.
+
+    reference gives the result in float64; inputs(shape, dtype, device, seed) its arguments, by default as many normal
+    tensors of the shape as it takes. reads, writes: how many tensors of the shape any implementation must move, by
+    default all arguments and results; flops: operations an element; traffic(shape, itemsize) says all three instead.
+    `prose` are fields of lab.Experiment: title, question, importance, focus, does_not_show, metrics, project; a
+    publication needs question, importance and does_not_show.
+    """
+    place = sys._getframe(1)
+    draft = Draft(
+        name=name, shapes=shapes, reference=reference, dtypes=dtypes, inputs=inputs, tolerance=tolerance, edges=edges,
+        traffic=traffic, reads=reads, writes=writes, flops=flops, prose=prose,
+        place=f"{place.f_code.co_filename}, line {place.f_lineno}",
+    )  # fmt: skip
+    accepted = sorted(set(Experiment.__dataclass_fields__) - {"name", "cases", "profiles", "claims", "headlines"})
+    for word in prose.keys() - set(accepted):
+        draft._mistakes.append(f"unknown field {word!r}; accepted are {accepted}{did_you_mean(word, accepted)}")
+    return draft
+
+
+def _given(function: Any) -> Any:
+    """The loader of a plain function."""
+    return function
+
+
+def _speaks_of_compiling(load: Loader | None) -> bool:
+    code = getattr(load, "__code__", None)
+    return code is not None and "compile" in code.co_names

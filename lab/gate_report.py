@@ -1,0 +1,81 @@
+"""What `lab compare` says: lines for a terminal, and a Markdown summary for a pull request."""
+
+from collections.abc import Iterator, Sequence
+
+from lab.verdict.gate import Compared, Outcome, outcome_of
+from lab.verdict.gate_simulation import GateRow
+from lab.verdict.results import RunResult
+from lab.verdict.statistics import per_cent
+from lab.website.format import ratio_interval
+
+WORDS = {
+    Outcome.REGRESSION: "slower",
+    Outcome.CANNOT_TELL: "cannot tell",
+    Outcome.FINE: "not slower",
+}
+ANSWERS = {
+    Outcome.REGRESSION: "a regression",
+    Outcome.CANNOT_TELL: "the runs cannot tell",
+    Outcome.FINE: "no regression",
+}
+EXIT_STATUS = {Outcome.FINE: 0, Outcome.REGRESSION: 1, Outcome.CANNOT_TELL: 3}
+
+
+def describe_gate(older: RunResult, newer: RunResult, compared: Sequence[Compared], limit: float) -> Iterator[str]:
+    yield f"{older.plan.run_id} → {newer.plan.run_id}: {ANSWERS[outcome_of(compared)]}, asked for {per_cent(limit, 1)}"
+    for each in compared:
+        place = f"{each.case}  {each.subject} against {each.baseline}, {each.scope}"
+        parts = (WORDS[each.outcome], _change(each), each.reason)
+        yield f"  {place}: {'  '.join(part for part in parts if part)}"
+
+
+def markdown(older: RunResult, newer: RunResult, compared: Sequence[Compared], limit: float) -> str:
+    """A Markdown table, the worst change first."""
+    answer = ANSWERS[outcome_of(compared)]
+    machine = newer.machine.gpu or newer.machine.cpu
+    head = [
+        f"### Kernel evidence: {answer}",
+        "",
+        f"`{newer.plan.run_id}` against `{older.plan.run_id}` on {machine}; asked for slowdowns of "
+        f"{per_cent(limit, 1)}. A time is compared as a ratio to its baseline in the same run.",
+        "",
+        "| case | subject | before | now | change | answer |",
+        "|---|---|---|---|---|---|",
+    ]
+    order = (Outcome.REGRESSION, Outcome.CANNOT_TELL, Outcome.FINE)
+    rows = [
+        f"| {each.case} | {each.subject} vs {each.baseline} ({each.scope}) | {_ratio(each.older)} "
+        f"| {_ratio(each.newer)} | {_change(each) or '–'} | {_answer(each)} |"
+        for each in sorted(compared, key=lambda each: order.index(each.outcome))
+    ]
+    return "\n".join([*head, *rows]) + "\n"
+
+
+def describe_gate_rows(rows: Sequence[GateRow]) -> Iterator[str]:
+    for row in rows:
+        truth = f"slower by {per_cent(row.slowdown, 1)}" if row.slowdown else "unchanged"
+        said = (
+            f"regression {per_cent(row.regressions / row.pairs, 2):>8}",
+            f"no regression {per_cent(row.fine / row.pairs, 1):>7}",
+        )
+        missed = "  goal missed" if row.missed_goal else ""
+        yield f"  {row.process:38} {row.sweeps} sweeps  {truth:16} {'  '.join(said)}{missed}"
+
+
+def _ratio(interval: object) -> str:
+    return ratio_interval(interval) if interval else "–"  # type: ignore[arg-type]
+
+
+def _answer(each: Compared) -> str:
+    return ": ".join(filter(None, (WORDS[each.outcome], each.reason)))
+
+
+def _change(each: Compared) -> str:
+    if each.change is None:
+        return ""
+    low, middle, high = (_signed(value) for value in (each.change.low, each.change.slowdown, each.change.high))
+    return f"{middle} [{low}, {high}]"
+
+
+def _signed(slowdown: float) -> str:
+    return f"{'+' if slowdown >= 0 else '−'}{abs(100 * slowdown):.1f} %"

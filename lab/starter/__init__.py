@@ -1,0 +1,66 @@
+"""`lab init`: makes a folder a project of the lab, and overwrites no file."""
+
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.project import FILE, SECTION
+
+SETTINGS = f"""\
+[tool.{SECTION}]
+# Folders are relative to this file. Runs may also be kept elsewhere: LAB_RUNS names the folder.
+experiments = "experiments"
+evidence = "experiments/evidence"
+decisions = "experiments/decisions"
+site = "site"
+runs = "runs"
+title = "{{title}}"
+base-url = ""
+"""
+IGNORED = ("/runs/", "/.cache/", "__pycache__/")
+WRITTEN = {
+    "experiments/gelu.py": "gelu.py",
+    ".github/workflows/kernel-evidence.yml": "plain_runner.yml",
+    ".github/workflows/kernel-evidence-gpu.yml": "gpu_runner.yml",
+}
+
+
+def start_project(folder: Path) -> Iterator[str]:
+    """Write what a project needs; says what was written and what was there already."""
+    folder = folder.absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield _add_settings(folder)
+        for path, name in WRITTEN.items():
+            yield _write(folder / path, files(__package__).joinpath(name).read_text(encoding="utf-8"))
+        yield _ignore(folder / ".gitignore")
+    except OSError as refusal:
+        raise LabError(f"{folder}: cannot be made a project: {refusal.strerror}; choose another folder") from None
+    yield "next: lab check gelu; lab benchmark --run-id first; lab judge first"
+
+
+def _add_settings(folder: Path) -> str:
+    path = folder / FILE
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    if f"[tool.{SECTION}]" in text:
+        return f"{path}: has [tool.{SECTION}] already"
+    title = folder.name.replace("-", " ").replace("_", " ").replace('"', "").replace("\\", "").capitalize()
+    settings = SETTINGS.format(title=f"{title}: kernel evidence".strip(": "))
+    path.write_text(f"{text.rstrip()}\n\n{settings}".lstrip(), encoding="utf-8")
+    return f"{path}: [tool.{SECTION}] added"
+
+
+def _write(path: Path, text: str) -> str:
+    if path.exists():
+        return f"{path}: is there already, and stays as it is"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return f"{path}: written"
+
+
+def _ignore(path: Path) -> str:
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    lacking = [line for line in IGNORED if line not in lines]
+    path.write_text("".join(f"{line}\n" for line in [*lines, *lacking]), encoding="utf-8")
+    return f"{path}: ignores {', '.join(IGNORED)}"

@@ -1,0 +1,65 @@
+"""Which cells get extra sweeps: those that a compiler tunes anew each time, and those that are not yet precise."""
+
+from collections.abc import Iterable, Sequence
+
+from lab.definition.plan import Plan, PlannedCase, PlannedExperiment
+from lab.evidence.record import Cell, Record
+from lab.supervisor.quarantine import quarantined
+from lab.supervisor.run_state import Key
+from lab.verdict.precision import imprecise_cases
+
+
+def drawn_anew(plan: Plan) -> list[Key]:
+    """The cells of all sweeps beyond the planned ones, known from the start: what the claims compare in which a profile
+    is compiled at run time. Its times differ between two compilations by more than between two processes of one.
+
+    The lab's tests of itself are left as they are.
+    """
+    if not plan.protocol.fresh_caches or plan.protocol.most_sweeps <= plan.protocol.sweeps:
+        return []
+    return [
+        (experiment.name, case.name, name)
+        for experiment in plan.experiments
+        if not experiment.self_test
+        for case in experiment.included_cases
+        for name in _in_order(experiment, case, _compared(experiment, case, only_recompiled=True))
+    ]
+
+
+def wanted_beyond(plan: Plan, before: Sequence[Record], sweep: int) -> list[Key]:
+    """The cells of a sweep beyond the planned ones: those that are drawn anew, and those that the claims compare at
+    cases that are not precise enough yet. Told from the records before it, so that a resumed run asks the same."""
+    imprecise = imprecise_cases(plan, before)
+    wanted = set(drawn_anew(plan))
+    for experiment in plan.experiments:
+        for case in experiment.included_cases:
+            if (experiment.name, case.name) in imprecise:
+                names = _compared(experiment, case, only_recompiled=False)
+                wanted |= {(experiment.name, case.name, name) for name in names}
+    cells = [record for record in before if isinstance(record, Cell)]
+    return [key for key in all_cells(plan) if key in wanted and not _is_quarantined(plan, cells, key)]
+
+
+def all_cells(plan: Plan) -> list[Key]:
+    return [
+        (experiment.name, case.name, profile.name)
+        for experiment in plan.experiments
+        for case, profile in experiment.cells()
+    ]
+
+
+def _compared(experiment: PlannedExperiment, case: PlannedCase, *, only_recompiled: bool) -> set[str]:
+    """The profiles of the claims that compare times at a case, and the control; none where there is no such claim."""
+    recompiled = {profile.name for profile in experiment.profiles if profile.recompiles}
+    sides = [{claim.subject, claim.baseline} for claim in experiment.compared_at(case)]
+    names = set().union(*(pair for pair in sides if not only_recompiled or pair & recompiled))
+    return names | {case.control} if names else names
+
+
+def _in_order(experiment: PlannedExperiment, case: PlannedCase, names: Iterable[str]) -> list[str]:
+    wanted = set(names)
+    return [profile.name for profile in experiment.profiles_of(case) if profile.name in wanted]
+
+
+def _is_quarantined(plan: Plan, cells: Sequence[Cell], key: Key) -> bool:
+    return bool(quarantined(cells, key[0], key[2], plan.protocol.crashes))

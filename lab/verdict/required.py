@@ -1,0 +1,25 @@
+"""Whether a run's headline claims have the verdict that a gate or a test requires. Pure."""
+
+from collections.abc import Iterator
+
+from lab.errors import RunError
+from lab.verdict.judge import Status
+from lab.verdict.results import RunResult
+
+# What is accepted for each verdict that can be required. A claim that is not refuted may still lack evidence.
+REQUIRED = {
+    "supported": (Status.SUPPORTED,),
+    "not-refuted": (Status.SUPPORTED, Status.INCONCLUSIVE, Status.RERUN_NOISE, Status.NO_EVIDENCE),
+}
+
+
+def lacking_verdicts(run: RunResult, required: str) -> Iterator[str]:
+    """A line for each headline claim that has another verdict. RunError where `required` is none of REQUIRED."""
+    if required not in REQUIRED:
+        raise RunError(f"required is {required!r}; accepted are {list(REQUIRED)}")
+    for experiment in run.experiments:
+        for claim in experiment.claims:
+            if claim.claim.name in experiment.plan.headlines and claim.status not in REQUIRED[required]:
+                reasons = sorted({f": {verdict.reason}" for verdict in claim.verdicts.values() if verdict.reason})
+                place = f"{run.plan.run_id}: {experiment.plan.name}/{claim.claim.name}"
+                yield f"{place} is {claim.status}, and {required} is required{''.join(reasons[:1])}"

@@ -1,0 +1,137 @@
+"""The short form of an experiment: what follows by itself, and which mistakes are told at once."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import lab
+from lab.definition.mistakes import mistakes
+from lab.definition.plan import planned
+from lab.definition.prose import missing_prose
+from lab.definition.short import Draft
+from lab.errors import DefinitionError
+from lab.starter import __file__ as starter
+
+EXAMPLE = Path(starter).with_name("gelu.py")
+
+
+def twice(x: torch.Tensor) -> torch.Tensor:
+    """One multiplication."""
+    return x * 2
+
+
+def draft(**changes: object) -> Draft:
+    facts: dict[str, object] = {"shapes": [(4, 8), (8, 16)], "reference": lambda x: 2 * x.double()}
+    return lab.experiment("doubling", **(facts | changes))  # type: ignore[arg-type]
+
+
+def sound(**changes: object) -> Draft:
+    made = draft(**changes)
+    made.profile("plain", lambda x: x + x, baseline=True)
+    made.profile("twice", twice)
+    made.claim("twice", by=1.5)
+    return made
+
+
+def refused(made: Draft) -> list[str]:
+    with pytest.raises(DefinitionError) as refusal:
+        made.definition()
+    first, *lines = str(refusal.value).splitlines()
+    assert first.startswith(__file__)
+    return [line.strip() for line in lines]
+
+
+def test_an_experiment_follows_from_functions_shapes_and_a_claim() -> None:
+    made = sound(dtypes=["fp16", "float32"]).definition()
+    assert [case.name for case in made.cases] == [
+        "doubling-4x8-float16", "doubling-4x8-float32", "doubling-8x16-float16", "doubling-8x16-float32",
+    ]  # fmt: skip
+    (claim,) = made.claims
+    assert (claim.name, claim.threshold, claim.cases) == ("twice-beats-plain", 1.5, made.cases)
+    assert made.profiles[1].implementations["doubling"]() is twice
+    assert made.profiles[1].technique == "One multiplication."
+    assert list(mistakes(made)) == []
+
+
+def test_traffic_follows_from_the_tensors_unless_it_is_given() -> None:
+    def of(made: Draft, itemsize: int) -> tuple[int, int]:
+        traffic = made.definition().cases[0].operator.traffic((4, 8), itemsize)
+        return traffic.read_bytes, traffic.written_bytes
+
+    assert of(sound(), 4) == (128, 128)
+    assert of(sound(), 2) == (64, 64)
+    assert of(sound(reads=3, writes=0.5), 4) == (384, 64)
+    two = draft(reference=lambda a, b: (a.double() + b.double()).sum(-1))
+    two.profile("plain", lambda a, b: (a + b).sum(-1), baseline=True)
+    two.profile("other", lambda a, b: a.sum(-1) + b.sum(-1))
+    two.claim("other")
+    assert of(two, 4) == (256, 16)
+
+    def seeded(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[torch.Tensor, ...]:
+        return (torch.randn(shape, dtype=dtype, generator=torch.Generator(device).manual_seed(seed)),)
+
+    assert of(sound(inputs=seeded), 4) == (128, 128)
+
+
+def test_inputs_of_one_seed_are_the_same() -> None:
+    inputs = sound().definition().cases[0].operator.inputs
+    first, again, other = (inputs((4, 8), torch.float32, "cpu", seed)[0] for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_a_loader_that_compiles_is_known_to_recompile() -> None:
+    made = sound()
+    made.profile("compiled", load=lambda: torch.compile(twice))
+    made.profile("loaded", load=lambda: twice)
+    assert [profile.recompiles for profile in made.definition().profiles] == [False, False, True, False]
+
+
+def test_a_decorated_function_is_a_profile_and_stays_a_function() -> None:
+    made = draft()
+
+    @made.profile
+    def by_hand(x: torch.Tensor) -> torch.Tensor:
+        return x + x
+
+    made.profile("twice", twice)
+    made.claim("twice", faster_than="by-hand")
+    assert [profile.name for profile in made.definition().profiles] == ["by-hand", "twice"]
+    assert by_hand(torch.ones(1)) == 2
+
+
+def test_all_mistakes_are_told_at_once_with_what_is_accepted() -> None:
+    made = draft(shapes=[(4, "x")], dtypes=["fp33"], questoin="why?")
+    made.profile("a", twice, hypotesis="x")
+    made.profile("a", twice)
+    made.profile("b")(twice)
+    made.profile("c", twice, load=lambda: twice)
+    made.claim("d", faster_than="a")
+    made.claim("a")
+    messages = refused(made)
+    assert [line.split(":")[0].split(";")[0] for line in messages] == [
+        "unknown field 'questoin'", "profile 'a'", "profile 'a'", "profile 'c'", "shapes", "dtypes", "claim('d')",
+        "claim('a')",
+    ]  # fmt: skip
+    assert "did you mean 'question'?" in messages[0]
+    assert "did you mean 'hypothesis'?" in messages[1]
+    assert "accepted are ['a', 'b']" in messages[6]
+    assert "no profile is the baseline" in messages[7]
+
+
+def test_the_words_that_a_publication_needs_are_named_by_field() -> None:
+    lacking = list(missing_prose(planned(sound().definition(), frozenset())))
+    assert [line.split(" is empty")[0] for line in lacking] == [
+        "question", "importance", "does_not_show", "profile 'plain': technique", "profile 'plain': hypothesis",
+        "profile 'twice': hypothesis",
+    ]  # fmt: skip
+
+
+def test_the_example_of_lab_init_is_gelu_in_fifteen_lines() -> None:
+    assert len(EXAMPLE.read_text().splitlines()) <= 15
+    names: dict[str, object] = {}
+    exec(EXAMPLE.read_text(), names)
+    made = names["exp"].definition()  # type: ignore[attr-defined]
+    assert (len(made.cases), len(made.profiles), len(made.claims)) == (3, 3, 2)
+    assert list(mistakes(made)) == []

@@ -1,0 +1,75 @@
+"""The real command line in a process of its own, on a small experiment; with a disk that is full or locked."""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+import pytest
+from factory import plan_of, records_of, small_experiment, write_run
+
+from lab.evidence.source import ROOT
+
+PAIR = Path(__file__).parent / "pair"
+SECONDS = {"plain": 40e-6, "fast": 20e-6}
+
+
+def lab(
+    folder: Path,
+    *arguments: str,
+    file_bytes: int = 0,
+    frozen: Path | None = None,
+    stdout: IO[str] | int = subprocess.PIPE,
+    **environment: str,
+) -> subprocess.CompletedProcess[str]:
+    """`lab ARGUMENTS` with its runs in `folder`/runs, in a project of one experiment that lies in `folder`/project.
+
+    file_bytes: no file may grow beyond it, as on a disk that is full. frozen: a folder that is mounted read-only.
+    """
+    known = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
+    project = folder / "project"
+    if not project.exists():
+        shutil.copytree(PAIR, project, ignore=shutil.ignore_patterns("__pycache__"))
+        (project / "experiments" / "decisions").mkdir()
+    paths = {"PYTHONPATH": str(ROOT), "LAB_PROJECT": str(project), "LAB_RUNS": str(folder / "runs")}
+    command = [sys.executable, "-m", "lab.cli", *arguments]
+    if frozen:
+        mount = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+        command = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, str(frozen), *command]
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**known, **paths, "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes)))
+        if file_bytes
+        else None,
+        timeout=300,
+        check=False,
+    )
+
+
+def last_line(done: subprocess.CompletedProcess[str]) -> str:
+    """What the command says of its failure: one line, after what it told of its course, and no traceback."""
+    assert done.returncode == 2, (done.returncode, done.stderr)
+    assert "Traceback" not in done.stderr, done.stderr
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("lab: "), done.stderr
+    return line
+
+
+def doubling(folder: Path, run_id: str = "night-3", finished: bool = True) -> Path:
+    """A run that is measured, in `folder`/runs."""
+    plan = plan_of(run_id, experiments=[small_experiment()], include=[])
+    return write_run(folder / "runs" / run_id, plan, records_of(plan, SECONDS, finished=finished))
+
+
+def mounts() -> None:
+    """Skip a test where this machine lets nobody mount a folder read-only."""
+    if not shutil.which("unshare") or subprocess.run(["unshare", "--map-root-user", "--mount", "true"]).returncode:
+        pytest.skip("needs unshare --map-root-user --mount, to mount a folder read-only")

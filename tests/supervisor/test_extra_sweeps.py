@@ -1,0 +1,57 @@
+"""Which cells are measured in more sweeps than all are."""
+
+import dataclasses
+
+from factory import DOUBLING, FAST, FAST_BEATS_PLAIN, PLAIN, SMALL, plan_of, profile, small_experiment
+
+from lab.definition.experiment import Case, Claim
+from lab.definition.plan import Plan, make_protocol
+from lab.supervisor.extra_sweeps import all_cells, drawn_anew, wanted_beyond
+
+OTHER = Case(operator=DOUBLING, shape=(8, 8), dtype="float32", description="where no claim is about a compiler")
+COMPILED = profile("compiled", recompiles=True)
+ASIDE = profile("aside")
+FAST_BEATS_COMPILED = Claim(
+    name="fast-beats-compiled", text="It is.", subject=FAST, baseline=COMPILED, cases=(SMALL,)
+)  # fmt: skip
+CLAIM = dataclasses.replace(FAST_BEATS_PLAIN, cases=(SMALL, OTHER))
+
+
+def plan(sweeps: int = 5, device: str = "cuda", **changes: object) -> Plan:
+    facts: dict[str, object] = {
+        "cases": (SMALL, OTHER), "profiles": (PLAIN, FAST, COMPILED, ASIDE), "claims": (CLAIM, FAST_BEATS_COMPILED),
+        "headlines": (CLAIM,),
+    }  # fmt: skip
+    experiment = small_experiment(**(facts | changes))
+    return plan_of(device=device, sweeps=sweeps, experiments=[experiment])
+
+
+def test_what_is_compared_with_a_compiler_is_drawn_anew_with_the_control() -> None:
+    assert plan().experiments[0].cases[0].control == "plain"
+    assert drawn_anew(plan()) == [("doubling", SMALL.name, name) for name in ("plain", "fast", "compiled")]
+
+
+def test_a_claim_about_traffic_needs_no_draws() -> None:
+    claim = dataclasses.replace(FAST_BEATS_COMPILED, measure="traffic")
+    assert drawn_anew(plan(claims=(CLAIM, claim))) == []
+
+
+def test_few_sweeps_a_cpu_and_a_test_of_the_lab_are_left_as_they_are() -> None:
+    assert drawn_anew(plan(sweeps=3)) == []
+    assert drawn_anew(plan(device="cpu", sweeps=3)) == []
+    assert drawn_anew(plan(self_test=True)) == []
+
+
+def test_imprecise_cases_come_beside_what_is_drawn_anew(monkeypatch) -> None:
+    imprecise = {("doubling", OTHER.name)}
+    monkeypatch.setattr("lab.supervisor.extra_sweeps.imprecise_cases", lambda plan, records: imprecise)
+    keys = wanted_beyond(plan(), [], 5)
+    assert set(keys) == {*drawn_anew(plan()), *(("doubling", OTHER.name, name) for name in ("plain", "fast"))}
+    assert [key for key in all_cells(plan()) if key in keys] == keys
+
+
+def test_caches_are_fresh_on_a_gpu_where_something_is_compiled_at_run_time() -> None:
+    assert plan().protocol.fresh_caches
+    assert not plan(device="cpu", sweeps=3).protocol.fresh_caches
+    assert not plan(profiles=(PLAIN, FAST), claims=(CLAIM,)).protocol.fresh_caches
+    assert not make_protocol(5, "cuda").fresh_caches

@@ -1,0 +1,52 @@
+"""`lab check`: right, wrong, failed or skipped, at a tiny shape, before anything is timed."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import lab
+from lab.check import MOST_ELEMENTS, check, tiny
+from lab.cli import main
+
+
+def checked(**profiles: Callable[[], Any]) -> dict[str, tuple[str, str]]:
+    draft = lab.experiment("doubling", shapes=[(4096, 4096)], reference=lambda x: 2 * x.double(), edges=("nan",))
+    for name, load in profiles.items():
+        draft.profile(name.replace("_", "-"), load=load, **({"package": "nowhere"} if name == "absent" else {}))
+    draft.claim(next(iter(profiles)).replace("_", "-"), faster_than=list(profiles)[-1].replace("_", "-"))
+    results = list(check([draft.definition()], "cpu"))
+    assert {each.shape for each in results} == {(64, 64)}
+    return {each.profile: (each.outcome, each.message) for each in results}
+
+
+def test_each_profile_is_told_apart() -> None:
+    def raising() -> Callable[[Tensor], Tensor]:
+        raise ImportError("no such kernel")
+
+    results = checked(
+        right=lambda: lambda x: x * 2, off=lambda: lambda x: x * 2.01, of_nan=lambda: lambda x: torch.nan_to_num(x) * 2,
+        raising=raising, absent=lambda: lambda x: x * 2,
+    )  # fmt: skip
+    assert {name: outcome for name, (outcome, _) in results.items()} == {
+        "right": "right", "off": "wrong", "of-nan": "wrong", "raising": "failed", "absent": "skipped",
+    }  # fmt: skip
+    assert results["raising"][1] == "ImportError: no such kernel"
+
+
+@pytest.mark.parametrize("shape", [(4096, 4096), (7,), (1, 100_003), (8, 32, 2048, 128), (1,)])
+def test_a_tiny_shape_is_of_the_same_kind(shape: tuple[int, ...]) -> None:
+    small = tiny(shape)
+    assert len(small) == len(shape)
+    assert math.prod(small) <= MOST_ELEMENTS or small == (1,) * len(shape)
+    assert all(1 <= a <= b for a, b in zip(small, shape, strict=True))
+
+
+def test_the_command_checks_an_experiment_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "cpu-fused-calls"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 8
+    assert all(" right: worst error " in line for line in lines)
