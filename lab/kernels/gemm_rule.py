@@ -180,7 +180,7 @@ def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def gemm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N, K)."""
+    """The configurations that a search may try for (M, N, K)."""
     rule = gemm_rule(shape, itemsize)
     yield from dict.fromkeys((rule, *_hopper_choices(shape, itemsize), pointer_rule(shape, itemsize)))
 
@@ -194,7 +194,7 @@ def gated_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def gated_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, F, K)."""
+    """The configurations that a search may try for (M, F, K)."""
     depth = STEP_BYTES // itemsize
     others = [gemm_configuration(128, 256, depth, stages=4, hopper=True, group=group) for group in (4, 8, 16, 32)]
     yield from dict.fromkeys((gated_rule(shape, itemsize), *others))
@@ -212,7 +212,7 @@ def fp8_rule(shape: tuple[int, ...], itemsize: int, precise: bool, blocks: bool)
 
 
 def fp8_choices(shape: tuple[int, ...], itemsize: int, precise: bool, blocks: bool) -> Iterator[Configuration]:
-    """What a search may try for (M, N, K) of float8, the rule's choice first."""
+    """The configurations that a search may try for (M, N, K) of float8, the rule's choice first."""
     if precise:
         others = [gemm_configuration(128, 128, STEP_BYTES, stages=6, hopper=True, group=group) for group in (4, 8, 16)]
     else:

@@ -30,11 +30,11 @@ def _layernorm_kernel(
     N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each held in registers as PIECES of BLOCK columns: x crosses memory once."""
+    """ROWS rows a program, each in registers as PIECES of BLOCK columns, so that x is read once."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = rows < M
-    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # for each row, so that a thread loads what it needs
-    b_ptrs = b_ptr + tl.zeros((ROWS, 1), tl.int32)  # for each row, so that a thread loads what it needs
+    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # one for each row, so that w gets the layout of x
+    b_ptrs = b_ptr + tl.zeros((ROWS, 1), tl.int32)
     x = read_pieces(x_ptr + rows * x_stride, inside, N, PIECES, BLOCK, PARTIAL, "")
     if not PACKED:
         w = read_pieces(w_ptrs, inside, N, PIECES, BLOCK, False, "")
@@ -99,7 +99,7 @@ def _layernorm_wide_kernel(
     rstd = tl.rsqrt(variance + eps)
     LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
     PASSING: tl.constexpr = N > HELD * BLOCK
-    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
+    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: most likely it is still cached
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         b = read_tile(b_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
@@ -126,7 +126,7 @@ def layernorm(
     """LayerNorm of the rows of `x`, in one kernel launch.
 
     x: (..., N), any distance between rows, N from 1 to 262,144. weight, bias: (N,), contiguous.
-    configuration: how to launch, one of `layernorm_choices`; by default the best that is known here.
+    configuration: how to launch, one of `layernorm_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor of the shape and dtype of `x`. Zero rows give an empty result.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
@@ -172,7 +172,7 @@ def layernorm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def layernorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N)."""
+    """The configurations that a search may try for (M, N)."""
     return iter(dict.fromkeys((layernorm_rule(shape, itemsize), *norm_choices(shape, itemsize))))
 
 
@@ -180,7 +180,7 @@ LAYERNORM_TUNING = Tuning("layernorm", __name__, layernorm_rule, layernorm_choic
 
 
 def layernorm_reference(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
-    """The float64 truth, on the device of `x`. Same shapes as `layernorm`; returns float64."""
+    """The float64 result, on the device of `x`. Same shapes as `layernorm`; returns float64."""
     truth = x.to(torch.float64, copy=True)  # in place, as of RMSNorm
     truth.sub_(truth.mean(-1, keepdim=True))
     truth.mul_(torch.rsqrt(truth.square().mean(-1, keepdim=True) + eps))

@@ -33,7 +33,7 @@ def matmul(
 
     a: (..., M, K) of at least two dimensions, and b: (K, N), both with any strides; float16, bfloat16 or float32, one
     dtype. bias: (N,), contiguous, of that dtype. activation: "none", "relu", "silu", "gelu-erf" or "gelu-tanh".
-    configuration: how to launch, one of `gemm_choices`; by default the best that is known here.
+    configuration: how to launch, one of `gemm_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor (..., M, N). No rows or columns give an empty result, a K of 0 that of zeros.
     The same call gives the same bits. float32 is multiplied as tensor float 32.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
@@ -108,7 +108,7 @@ _BIASED = Launches(_settle_biased)
 
 
 def matmul_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N, K)."""
+    """The configurations that a search may try for (M, N, K)."""
     return gemm_choices(shape, itemsize)
 
 
@@ -116,7 +116,7 @@ MATMUL_TUNING = Tuning("matmul", __name__, gemm_rule, matmul_choices, by_product
 
 
 def matmul_reference(a: Tensor, b: Tensor, bias: Tensor | None = None, activation: str = "none") -> Tensor:
-    """The float64 truth, on the device of `a`."""
+    """The float64 result, on the device of `a`."""
     y = a.double() @ b.double()
     return activation_reference(activation, y if bias is None else y + bias.double())
 

@@ -28,10 +28,10 @@ def _rmsnorm_kernel(
     N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each held in registers as PIECES of BLOCK columns: x crosses memory once."""
+    """ROWS rows a program, each in registers as PIECES of BLOCK columns, so that x is read once."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = rows < M
-    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # for each row, so that a thread loads what it needs
+    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # one for each row, so that w gets the layout of x
     x = read_pieces(x_ptr + rows * x_stride, inside, N, PIECES, BLOCK, PARTIAL, "")
     if not PACKED:
         w = read_pieces(w_ptrs, inside, N, PIECES, BLOCK, False, "")
@@ -72,7 +72,7 @@ def _rmsnorm_wide_kernel(
     rstd = tl.rsqrt(total / N + eps)
     LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
     PASSING: tl.constexpr = N > HELD * BLOCK
-    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
+    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: most likely it is still cached
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         write_tile(y_ptr, LAST - back, x * rstd * w, N, BLOCK, MASKED, PASSING)
@@ -86,7 +86,7 @@ def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Conf
     """RMSNorm of the rows of `x`, in one kernel launch.
 
     x: (..., N), any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of any accepted dtype.
-    configuration: how to launch, one of `rmsnorm_choices`; by default the best that is known here.
+    configuration: how to launch, one of `rmsnorm_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor of the shape and dtype of `x`. Zero rows give an empty result.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
@@ -123,7 +123,7 @@ _LAUNCHES = Launches(_settle)
 
 
 def rmsnorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N)."""
+    """The configurations that a search may try for (M, N)."""
     return norm_choices(shape, itemsize)
 
 
@@ -131,7 +131,7 @@ RMSNORM_TUNING = Tuning("rmsnorm", __name__, norm_rule, rmsnorm_choices)
 
 
 def rmsnorm_reference(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
-    """The float64 truth, on the device of `x`. Same shapes as `rmsnorm`; returns float64."""
+    """The float64 result, on the device of `x`. Same shapes as `rmsnorm`; returns float64."""
     truth = x.to(torch.float64, copy=True)  # in place: on a CPU, memory anew costs more than the arithmetic
     return truth.mul_(torch.rsqrt(truth.square().mean(-1, keepdim=True) + eps)).mul_(weight.double())
 

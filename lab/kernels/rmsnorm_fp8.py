@@ -43,13 +43,13 @@ def _rmsnorm_fp8_kernel(
     N: tl.constexpr, LARGEST: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each held in registers as PIECES of BLOCK columns: x crosses memory once.
+    """ROWS rows a program, each in registers as PIECES of BLOCK columns, so that x is read once.
 
     The largest |x · w| is known before the norm is; the norm scales it as it does every other.
     """
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = rows < M
-    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # for each row, so that a thread loads what it needs
+    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # one for each row, so that w gets the layout of x
     x = read_pieces(x_ptr + rows * x_stride, inside, N, PIECES, BLOCK, PARTIAL, "evict_first")
     squares = tl.zeros((ROWS, BLOCK), tl.float32)
     magnitudes = tl.zeros((ROWS, BLOCK), tl.int32)
@@ -112,7 +112,7 @@ def _rmsnorm_fp8_wide_kernel(
     reciprocal = tl.div_rn(1.0, scale)
     AT_ONCE: tl.constexpr = BLOCK // LANES
     LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
-    for back in range(0, columns - HELD * BLOCK, BLOCK):  # the last tile first: the likeliest to be in the cache still
+    for back in range(0, columns - HELD * BLOCK, BLOCK):  # the last tile first: most likely it is still cached
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         write_float8_tile(q_ptr, LAST - back, x * w * rstd * reciprocal, N, BLOCK, AT_ONCE, MASKED)
@@ -134,7 +134,7 @@ def rmsnorm_fp8(
 
     x: (..., N), any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of any accepted dtype.
     dtype: torch.float8_e4m3fn or torch.float8_e5m2. configuration: how to launch, one of `rmsnorm_fp8_choices`; by
-    default the best that is known here.
+    default as tuned here, else by rule.
     Returns new contiguous tensors: q of the shape of x, and scale, float32, (..., 1). Zero rows give empty results.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
@@ -203,7 +203,7 @@ def rmsnorm_fp8_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def rmsnorm_fp8_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N)."""
+    """The configurations that a search may try for (M, N)."""
     return norm_choices(shape, itemsize)
 
 

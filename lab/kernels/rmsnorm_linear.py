@@ -134,7 +134,7 @@ def rmsnorm_linear(
     it already, by `fold_norm_weight`. weight: (N, K), adjacent columns; all float16 or all bfloat16.
     Up to 32 rows it is one kernel launch, in two where K is split over programs. More rows are two or three: the rows'
     factors, or without a folded weight the norm itself, and the product (see the module).
-    configuration: how to launch, one of `rmsnorm_linear_choices`; by default the best that is known here.
+    configuration: how to launch, one of `rmsnorm_linear_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
@@ -289,7 +289,7 @@ def _skinny(
 
 
 def rmsnorm_linear_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N, K), the rule's choice first."""
+    """The configurations that a search may try for (M, N, K), the rule's choice first."""
     yield from dict.fromkeys((rmsnorm_linear_rule(shape, itemsize), *_choices(shape, itemsize)))
 
 
@@ -323,7 +323,7 @@ RMSNORM_LINEAR_TUNING = Tuning(
 
 
 def rmsnorm_linear_reference(x: Tensor, norm_weight: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
-    """The float64 truth of the norm and the layer after it, on the device of `x`."""
+    """The float64 result of the norm and the layer after it, on the device of `x`."""
     x = x.double()
     normed = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * norm_weight.double()
     return normed @ weight.double().t()

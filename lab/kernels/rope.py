@@ -74,7 +74,7 @@ def rope(
     x: (B, H, S, D), adjacent features, any other strides ((B, S, H, D) comes as `x.transpose(1, 2)`). cos, sin:
     (S, R/2) or (B, S, R/2), adjacent columns, R at most D; tables that repeat each angle, as Hugging Face has them,
     come as `cos[..., : R // 2]`. layout: "half-split" or "interleaved". inverse: turn back. configuration: how to
-    launch, one of `rope_choices`; by default the best that is known here. Returns a new tensor of the shape, dtype and
+    launch, one of `rope_choices`; by default as tuned here, else by rule. Returns a new tensor of the shape, dtype and
     order in memory of `x`; no elements give an empty result. Raises TypeError or ValueError naming the argument, what
     it was and what is accepted, and NotImplementedError where a gradient would be needed.
     """
@@ -326,13 +326,13 @@ def rope_qk_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (B, H, S, D)."""
+    """The configurations that a search may try for (B, H, S, D)."""
     B, H, S, D = shape
     return head_choices((B, H, 0, S, D), itemsize)
 
 
 def rope_qk_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (B, Hq, Hk, S, D)."""
+    """The configurations that a search may try for (B, Hq, Hk, S, D)."""
     return head_choices(shape, itemsize)
 
 
@@ -342,7 +342,7 @@ ROPE_QK_TUNING = Tuning("rope-qk", __name__, rope_qk_rule, rope_qk_choices, by_h
 
 
 def rope_reference(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half-split") -> Tensor:
-    """The float64 truth, on the device of `x`. Same shapes as `rope`; returns float64."""
+    """The float64 result, on the device of `x`. Same shapes as `rope`; returns float64."""
     return _turned(x.double(), cos.double(), sin.double(), layout)
 
 
@@ -359,7 +359,7 @@ def _turned(x: Tensor, c: Tensor, s: Tensor, layout: str) -> Tensor:
 def rope_qk_reference(
     q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str = "half-split"
 ) -> tuple[Tensor, Tensor]:
-    """The float64 truth of both, on their device."""
+    """The float64 results of both, on their device."""
     return rope_reference(q, cos, sin, layout), rope_reference(k, cos, sin, layout)
 
 

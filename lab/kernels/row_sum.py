@@ -71,7 +71,7 @@ def _sum_into(y: Tensor, x: Tensor) -> None:
 
 
 def row_sum_reference(x: Tensor) -> Tensor:
-    """The float64 truth, on the device of `x`."""
+    """The float64 result, on the device of `x`."""
     return x.double().sum(-1)
 
 

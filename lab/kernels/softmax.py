@@ -44,7 +44,7 @@ def _softmax_kernel(
     N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each held in registers as PIECES of BLOCK columns: x crosses memory once.
+    """ROWS rows a program, each in registers as PIECES of BLOCK columns, so that x is read once.
 
     x_stride is a constant because Triton asks of other integers only whether they are multiples of 16: loads of rows of
     1000 columns would be of one element each.
@@ -97,7 +97,7 @@ def _softmax_wide_kernel(
     scale = 1 / sum_of_powers
     LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
     PASSING: tl.constexpr = N > HELD * BLOCK
-    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
+    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: most likely it is still cached
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         write_tile(y_ptr, LAST - back, tl.exp2((x - top) * LOG2_E) * scale, N, BLOCK, MASKED, PASSING)
     for tile in tl.static_range(HELD):
@@ -143,7 +143,7 @@ def _softmax_shifted_kernel(
         x_end = read_shifted(x_ptr, shift, tile * BLOCK, N, BLOCK, False, "", float("-inf")).to(tl.float32)
         y_end = tl.exp2((x_end - top) * LOG2_E) * scale
         write_shifted(y_ptr, shift, tile * BLOCK, y_end, N, BLOCK, False, PASSING)
-    for back in range(0, (FULL - HELD) * BLOCK, BLOCK):  # the last first: it is the likeliest to be in the cache still
+    for back in range(0, (FULL - HELD) * BLOCK, BLOCK):  # the last tile first: most likely it is still cached
         start = (FULL - 1) * BLOCK - back
         x = read_shifted(x_ptr, shift, start, N, BLOCK, True, "evict_first", float("-inf")).to(tl.float32)
         write_shifted(y_ptr, shift, start, tl.exp2((x - top) * LOG2_E) * scale, N, BLOCK, True, PASSING)
@@ -168,7 +168,7 @@ def softmax(x: Tensor, *, configuration: Configuration | None = None) -> Tensor:
     """Softmax over the last axis of `x`, in one kernel launch.
 
     x: (..., N), any distance between rows, N from 1 to 262,144. configuration: how to launch, one of
-    `softmax_choices`; by default the best that is known here. Returns a new contiguous tensor of the shape and dtype
+    `softmax_choices`; by default as tuned here, else by rule. Returns a new contiguous tensor of the shape and dtype
     of `x`. Zero rows give an empty result. Raises TypeError or ValueError naming the argument, what it was and what is
     accepted, and NotImplementedError where a gradient would be needed.
     """
@@ -216,7 +216,7 @@ def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def softmax_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N)."""
+    """The configurations that a search may try for (M, N)."""
     rule = softmax_rule(shape, itemsize)
     return iter(dict.fromkeys((rule, *norm_choices(shape, itemsize), *shifted_choices(shape[1], itemsize))))
 
@@ -225,7 +225,7 @@ SOFTMAX_TUNING = Tuning("softmax", __name__, softmax_rule, softmax_choices)
 
 
 def softmax_reference(x: Tensor) -> Tensor:
-    """The float64 truth, on the device of `x`."""
+    """The float64 result, on the device of `x`."""
     return torch.softmax(x.double(), dim=-1)
 
 

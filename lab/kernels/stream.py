@@ -58,7 +58,7 @@ def extra_rows(x: Tensor, rows: int, share: float) -> int:
 
 
 def stream_reference(x: Tensor, rows: int) -> Tensor:
-    """The float64 truth, on the device of `x`."""
+    """The float64 result, on the device of `x`."""
     return x[:rows].double()
 
 
