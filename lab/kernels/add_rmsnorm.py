@@ -20,7 +20,7 @@ from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
-from lab.kernels.wide_row import lane_sums, once_more, read_tile, write_tile
+from lab.kernels.wide_row import lane_sums, opaque, read_tile, write_tile
 
 
 @triton.jit
@@ -49,7 +49,7 @@ def _add_rmsnorm_kernel(
     for piece in tl.static_range(PIECES):
         if PACKED:
             w_piece = read_piece(w_ptrs, inside, piece * BLOCK, N, BLOCK, False, "").to(tl.float32)
-            s_piece = once_more(s[piece], total).to(tl.float32)
+            s_piece = opaque(s[piece], total).to(tl.float32)
         else:
             w_piece = w[piece].to(tl.float32)
             s_piece = s[piece].to(tl.float32)
@@ -87,10 +87,10 @@ def _add_rmsnorm_wide_kernel(
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         write_tile(y_ptr, LAST - back, s * rstd * w, N, BLOCK, MASKED)
     for tile in tl.static_range(HELD):
-        s_held = once_more(tiles[tile], total)
-        w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        write_tile(s_ptr, tile * BLOCK, s_held, N, BLOCK, MASKED)
-        write_tile(y_ptr, tile * BLOCK, s_held.to(tl.float32) * rstd * w_held, N, BLOCK, MASKED)
+        s_tile = opaque(tiles[tile], total)
+        w_tile = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        write_tile(s_ptr, tile * BLOCK, s_tile, N, BLOCK, MASKED)
+        write_tile(y_ptr, tile * BLOCK, s_tile.to(tl.float32) * rstd * w_tile, N, BLOCK, MASKED)
 
 
 @triton.jit

@@ -150,11 +150,11 @@ def _flash_attention_kernel(
         whole_end, end, HEAD, TAIL, RIGHT, LEFT, PREFIX, True, KEYS,
     )  # fmt: skip
 
-    nothing_seen = total == 0
+    no_keys = total == 0
     tl.store(
-        lse_ptr + rows * splits + split, tl.where(nothing_seen, float("-inf"), top * scale + tl.log(total)), mask=inside
+        lse_ptr + rows * splits + split, tl.where(no_keys, float("-inf"), top * scale + tl.log(total)), mask=inside
     )
-    share = 1 / tl.where(nothing_seen, 1.0, total)
+    share = 1 / tl.where(no_keys, 1.0, total)
     o_rows = o_ptr + rows.to(tl.int64)[:, None] * o_row + split * (HEAD + TAIL)
     tl.store(o_rows + features, (acc * share[:, None]).to(o_ptr.dtype.element_ty), mask=inside[:, None])
     if TAIL:
@@ -203,8 +203,8 @@ def _over_keys(
         if TAIL:
             scores = dot(q_tail, _load(k_rows + tail, there, CUT).T, scores)
         if CUT:
-            seen = _seen(rows, keys, Sk, offset, left, right, prefix, RIGHT, LEFT, PREFIX)
-            scores = tl.where(seen, scores, float("-inf"))
+            visible = _visible(rows, keys, Sk, offset, left, right, prefix, RIGHT, LEFT, PREFIX)
+            scores = tl.where(visible, scores, float("-inf"))
         higher = tl.maximum(top, tl.max(scores, 1))
         anchor = higher * qk_scale
         if CUT or LEFT or PREFIX or RIGHT:
@@ -228,17 +228,19 @@ def _load(pointers, there, CUT: tl.constexpr):
 
 
 @triton.jit
-def _seen(rows, keys, Sk, offset, left, right, prefix, RIGHT: tl.constexpr, LEFT: tl.constexpr, PREFIX: tl.constexpr):
+def _visible(
+    rows, keys, Sk, offset, left, right, prefix, RIGHT: tl.constexpr, LEFT: tl.constexpr, PREFIX: tl.constexpr
+):
     """Which keys each row sees: a boolean tile."""
     at = (rows + offset)[:, None]
-    seen = (keys < Sk)[None, :]
-    near = seen
+    inside = (keys < Sk)[None, :]
+    near = inside
     if RIGHT:
         near = near & (keys[None, :] <= at + right)
     if LEFT:
         near = near & (keys[None, :] >= at - left)
     if PREFIX:
-        near = near | (seen & (keys < prefix)[None, :])
+        near = near | (inside & (keys < prefix)[None, :])
     return near
 
 

@@ -28,7 +28,7 @@ from lab.kernels.pieces import read_piece
 from lab.kernels.rows import (
     MAXIMUM_COLUMNS,
     WIDEST_REGISTER_ROW,
-    check_held,
+    check_tiles,
     norm_choices,
     norm_rule,
     piece_constants,
@@ -36,7 +36,7 @@ from lab.kernels.rows import (
 )
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements, by_rows
-from lab.kernels.wide_row import lane_maxima, once_more, read_tile, read_tiles
+from lab.kernels.wide_row import lane_maxima, opaque, read_tile, read_tiles
 
 GRANULARITIES = ("row", "group", "tensor")
 GROUP = 128
@@ -75,7 +75,7 @@ def _quantize_kernel(
     AT_ONCE: tl.constexpr = 128 // x_ptr.dtype.element_ty.primitive_bitwidth
     q_ptrs = q_ptr + row * N + first
     for piece in tl.static_range(PIECES):
-        x_piece = (once_more(x[piece], bits.to(tl.float32, bitcast=True)) if PACKED else x[piece]).to(tl.float32)
+        x_piece = (opaque(x[piece], bits.to(tl.float32, bitcast=True)) if PACKED else x[piece]).to(tl.float32)
         there = inside & (first + piece * BLOCK + lanes < N) if CUT else inside
         y = x_piece * reciprocal
         write_float8_piece(q_ptrs, there, piece * BLOCK, y, SEGMENT, BLOCK, PARTIAL or CUT, AT_ONCE)
@@ -134,8 +134,8 @@ def _quantize_wide_kernel(
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         write_float8_tile(q_ptr, LAST - back, x * reciprocal, N, BLOCK, AT_ONCE, MASKED)
     for tile in tl.static_range(HELD):
-        x_held = once_more(tiles[tile], bits.to(tl.float32, bitcast=True)).to(tl.float32)
-        write_float8_tile(q_ptr, tile * BLOCK, x_held * reciprocal, N, BLOCK, AT_ONCE, MASKED)
+        x_tile = opaque(tiles[tile], bits.to(tl.float32, bitcast=True)).to(tl.float32)
+        write_float8_tile(q_ptr, tile * BLOCK, x_tile * reciprocal, N, BLOCK, AT_ONCE, MASKED)
 
 
 @triton.jit
@@ -256,7 +256,7 @@ def _settle(
     if x.numel() == 0:
         return _Settled(shape, _nothing)
     chosen = configuration or quantize_fp8_tuning(granularity, group).choose((x.numel() // N, N), x)
-    check_held(chosen, width)
+    check_tiles(chosen, width)
     whole = "HELD" not in dict(chosen.constants)
     if granularity == "group" and not whole:
         raise ValueError(f"quantize_fp8: configuration is {chosen}; accepted are those that hold a group of {width}")

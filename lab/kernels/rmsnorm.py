@@ -1,6 +1,6 @@
 """Root-mean-square normalisation of rows: y = x / sqrt(mean(x²) + eps) · w.
 
-x: (…, N)   w: (N,)   y: (…, N), float16, bfloat16 or float32; all arithmetic in float32, rounded once.
+x: (…, N)   w: (N,)   y: (…, N), float16, bfloat16 or float32. All arithmetic is in float32 and rounded once.
 Definition: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
 """
 
@@ -19,7 +19,7 @@ from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
-from lab.kernels.wide_row import lane_sums, once_more, read_tile, read_tiles, write_tile
+from lab.kernels.wide_row import lane_sums, opaque, read_tile, read_tiles, write_tile
 
 
 @triton.jit
@@ -43,7 +43,7 @@ def _rmsnorm_kernel(
     for piece in tl.static_range(PIECES):
         if PACKED:
             w_piece = read_piece(w_ptrs, inside, piece * BLOCK, N, BLOCK, False, "").to(tl.float32)
-            x_piece = once_more(x[piece], total).to(tl.float32)
+            x_piece = opaque(x[piece], total).to(tl.float32)
         else:
             w_piece = w[piece].to(tl.float32)
             x_piece = x[piece].to(tl.float32)
@@ -63,8 +63,8 @@ def _rmsnorm_wide_kernel(
     tiles = read_tiles(x_ptr, N, HELD, BLOCK, MASKED)
     squares = tl.zeros((LANES,), tl.float32)
     for tile in tl.static_range(HELD):
-        x_held = tiles[tile].to(tl.float32)
-        squares += lane_sums(x_held * x_held, LANES)
+        x_tile = tiles[tile].to(tl.float32)
+        squares += lane_sums(x_tile * x_tile, LANES)
     for start in range(HELD * BLOCK, N, BLOCK):
         x = read_tile(x_ptr, start, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         squares += lane_sums(x * x, LANES)
@@ -77,9 +77,9 @@ def _rmsnorm_wide_kernel(
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         write_tile(y_ptr, LAST - back, x * rstd * w, N, BLOCK, MASKED, PASSING)
     for tile in tl.static_range(HELD):
-        w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        y_held = once_more(tiles[tile], total).to(tl.float32) * rstd * w_held
-        write_tile(y_ptr, tile * BLOCK, y_held, N, BLOCK, MASKED, PASSING)
+        w_tile = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        y_tile = opaque(tiles[tile], total).to(tl.float32) * rstd * w_tile
+        write_tile(y_ptr, tile * BLOCK, y_tile, N, BLOCK, MASKED, PASSING)
 
 
 def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Configuration | None = None) -> Tensor:
@@ -132,7 +132,7 @@ RMSNORM_TUNING = Tuning("rmsnorm", __name__, norm_rule, rmsnorm_choices)
 
 def rmsnorm_reference(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
     """The float64 result, on the device of `x`. Same shapes as `rmsnorm`; returns float64."""
-    truth = x.to(torch.float64, copy=True)  # in place: on a CPU, memory anew costs more than the arithmetic
+    truth = x.to(torch.float64, copy=True)  # then in place: on a CPU, new memory costs more than the arithmetic
     return truth.mul_(torch.rsqrt(truth.square().mean(-1, keepdim=True) + eps)).mul_(weight.double())
 
 

@@ -13,7 +13,7 @@ WIDEST_REGISTER_ROW = 16_384  # columns: by rule, up to here a row stays in regi
 LOAD_BYTES = 16  # the widest load of a thread
 TILE_BYTES = 16_384
 MOST_PIECES = 16  # of a row in registers
-MOST_HELD = 128  # elements of a row in the registers of a thread
+MOST_THREAD_ELEMENTS = 128  # elements of a row in the registers of a thread
 LOADS = 4  # of 16 bytes that a thread has in flight
 LOADS_OF_FEW = 3
 FEW_ROWS = 1024  # about as many as an H100 works on at once
@@ -22,8 +22,8 @@ WIDEST_SIMPLE_ROW = 4096  # columns: up to here a row is one piece, even if a ke
 MOST_THREADS = 512  # of a row in registers
 MOST_UNPACKED = 32  # elements of a row that a thread keeps as float32, besides other values
 MOST_UNPACKED_ROW = 8192  # elements that a program keeps as float32: with more, too few programs share a multiprocessor
-HELD_BYTES = 131_072  # of a wide row in 32 warps without spilling: half of a multiprocessor's registers
-MOST_HELD_BYTES = 196_608  # of a wide row in 16 warps, with twice the registers for each thread
+REGISTER_BYTES = 131_072  # of a wide row in 32 warps without spilling: half of a multiprocessor's registers
+MOST_REGISTER_BYTES = 196_608  # of a wide row in 16 warps, with twice the registers for each thread
 
 
 def row_rule(shape: tuple[int, ...], itemsize: int, *, most_loads: int = LOADS) -> Configuration:
@@ -73,7 +73,7 @@ def row_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration
             pieces = triton.cdiv(N, block)
             per_thread = rows * pieces * block // (32 * num_warps)
             fills = rows * block >= 32 * num_warps * at_once or (rows == 1 and num_warps == 1)
-            if fills and pieces <= MOST_PIECES and per_thread <= MOST_HELD and (rows == 1 or num_warps <= 8):
+            if fills and pieces <= MOST_PIECES and per_thread <= MOST_THREAD_ELEMENTS and (rows == 1 or num_warps <= 8):
                 choice = Configuration.of(ROWS=rows, BLOCK=block, num_warps=num_warps)
                 if choice not in seen:
                     seen.add(choice)
@@ -88,26 +88,26 @@ def norm_rule(shape: tuple[int, ...], itemsize: int, *, most_loads: int = LOADS)
     _, N = shape
     if N <= WIDEST_REGISTER_ROW:
         return row_rule(shape, itemsize, most_loads=most_loads)
-    return held_rule(N, itemsize, (2 if N * itemsize > HELD_BYTES else 1) * TILE_BYTES)
+    return tiled_rule(N, itemsize, (2 if N * itemsize > REGISTER_BYTES else 1) * TILE_BYTES)
 
 
-def held_rule(N: int, itemsize: int, tile_bytes: int) -> Configuration:
+def tiled_rule(N: int, itemsize: int, tile_bytes: int) -> Configuration:
     """HELD, BLOCK and warps for wide rows of N columns: as many tiles in registers as fit there."""
     tile = tile_bytes // itemsize
-    return Configuration.of(HELD=min(triton.cdiv(N, tile), HELD_BYTES // tile_bytes), BLOCK=tile, num_warps=32)
+    return Configuration.of(HELD=min(triton.cdiv(N, tile), REGISTER_BYTES // tile_bytes), BLOCK=tile, num_warps=32)
 
 
 def norm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """The configurations that a search may try for (M, N): the rule's, whole rows, and tiles of wide rows."""
     rule = norm_rule(shape, itemsize)
-    yield from dict.fromkeys((rule, *row_choices(shape, itemsize), *_held_choices(shape[1], itemsize)))
+    yield from dict.fromkeys((rule, *row_choices(shape, itemsize), *_tiled_choices(shape[1], itemsize)))
 
 
-def _held_choices(N: int, itemsize: int) -> Iterator[Configuration]:
+def _tiled_choices(N: int, itemsize: int) -> Iterator[Configuration]:
     if N <= WIDEST_REGISTER_ROW // 2:
         return
     for tile, num_warps in ((4_096, 16), (8_192, 16), (8_192, 32), (16_384, 32), (32_768, 32)):
-        most = HELD_BYTES if num_warps == 32 else MOST_HELD_BYTES
+        most = REGISTER_BYTES if num_warps == 32 else MOST_REGISTER_BYTES
         for tiles in sorted({1, *(columns // tile for columns in (32_768, 65_536, 98_304)), triton.cdiv(N, tile)}):
             if tiles * tile * itemsize <= most and tiles * tile < N + tile:
                 yield Configuration.of(HELD=tiles, BLOCK=tile, num_warps=num_warps)
@@ -129,7 +129,7 @@ def shifted_choices(N: int, itemsize: int) -> Iterator[Configuration]:
             yield Configuration.of(HELD=min(tiles, most), BLOCK=tile, num_warps=num_warps)
 
 
-def check_held(chosen: Configuration, N: int) -> None:
+def check_tiles(chosen: Configuration, N: int) -> None:
     """ValueError if a configuration would write past a row of N columns: HELD is more tiles than the row has, and they
     are not masked because their width divides N."""
     constants = dict(chosen.constants)
@@ -148,7 +148,7 @@ def row_launch(whole: Any, tiled: Any, x: Tensor, chosen: Configuration, *stride
     `piece_constants` for `whole`; HELD, BLOCK and MASKED for `tiled`.
     """
     M, N = x.shape
-    check_held(chosen, N)
+    check_tiles(chosen, N)
     constants = dict(chosen.constants)
     how = {"num_warps": chosen.num_warps, "num_stages": chosen.num_stages, "N": N}
     if "HELD" in constants:

@@ -62,8 +62,8 @@ def test_every_row_is_spread_over_threads_that_hold_it_and_that_the_sources_know
         assert shape.cluster in (1, 2, 4, 8, 16)
         assert shape.block_threads % 32 == 0, (N, shape)
         # As __launch_bounds__ in rows.cuh has it.
-        held_bytes = shape.vectors * max(4, width * itemsize)
-        most = 256 if where == "warp" else 1024 if held_bytes <= 32 else 512
+        register_bytes = shape.vectors * max(4, width * itemsize)
+        most = 256 if where == "warp" else 1024 if register_bytes <= 32 else 512
         assert shape.block_threads <= most, (N, shape)
 
 
