@@ -104,7 +104,7 @@ def test_a_tensor_on_the_cpu_is_refused(call: Any, name: str) -> None:
         call(torch.zeros(2, 2))
 
 
-def test_without_nvcc_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nvcc_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "is_file", lambda path: False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert missing_compiler() == (
@@ -146,7 +146,7 @@ def test_what_was_built_is_kept_until_a_source_changes(
 
 
 @with_nvcc
-def test_what_the_compiler_complains_of_is_told_and_nothing_is_kept(
+def test_what_the_compiler_complains_of_is_reported_and_nothing_is_kept(
     own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (own_cache / "broken.cu").write_text("int run() { return missing; }\n")
