@@ -37,7 +37,7 @@ class ReportedTimes:
         return kind in ("note", "block")
 
     def as_reported(self, record: Record) -> Record:
-        """The record with the times that were told; in place of a cell that something is noted of, one that is wrong.
+        """The record with the times that were reported while measuring; a cell with a note becomes a wrong one.
 
         Code that changes samples may change those of other profiles, so no profile is blamed; the change has no effect.
         """
