@@ -88,7 +88,7 @@ class Attempt:
         message = _decoded(frame)
         item = message.case, message.profile, message.instrument
         if message.experiment != self.experiment.name or item not in self.asked or item in self.delivered:
-            raise Garbled("sent a reading that it was not asked for")
+            raise Garbled("sent a reading that was not ordered")
         if isinstance(message, Reading):
             self.delivered.add(item)
             return message
