@@ -98,7 +98,7 @@ def load_fa4(causal: bool) -> Callable[..., Any]:
     from flash_attn.cute.interface import flash_attn_func
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """The library takes (B, S, H, D): the transposed arguments are views."""
+        """Its axes are (B, S, H, D): views of the same memory."""
         output = flash_attn_func(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), causal=causal)
         o: Tensor = output[0] if isinstance(output, tuple) else output
         return o.transpose(1, 2)
