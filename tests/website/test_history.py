@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from factory import FAST_BEATS_PLAIN, SMALL, machine, plan_of, records_of, small_experiment
-from pages_said import figures
+from page_parts import figures
 
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from types import SimpleNamespace as View
 
-from lab.definition.asked import claim_sentence
+from lab.definition.claim_words import claim_sentence
 from lab.website.addresses import experiment_folder, short, verdict_folder
 from lab.website.data.judged import Judged
 from lab.website.data.verdict_log import VerdictChange, changes
