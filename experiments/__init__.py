@@ -1,4 +1,4 @@
-"""Every experiment of the lab, in the order of the site. A new file is not run or published until named here."""
+"""Every experiment of the lab, in the order of the site. A file that is not named here is neither run nor published."""
 
 from experiments.cheating_kernels import CHEATING_KERNELS
 from experiments.configuration_search import CONFIGURATION_SEARCH

@@ -1,4 +1,4 @@
-"""Can any known way of fooling a GPU benchmark win a claim here? Dishonest kernels, and honest but odd ones."""
+"""Can any known way to fool a GPU benchmark win a claim here? Cheating kernels, and honest kernels that look odd."""
 
 import gc
 import sys
@@ -19,13 +19,13 @@ from lab import Case, Claim, Experiment, Operator, Profile
 from lab.kernels.rmsnorm import rmsnorm
 from lab.kernels.traffic import Traffic
 
-HONEST_CALLS = 40  # the checks and the warm-up are over by then
+HONEST_CALLS = 40  # more than the checks and the warm-up take
 
-# Edge inputs are the question of normalization-fusion; here they would only catch what timing should.
+# No edge inputs: they would catch cheats before the checks of timed calls can, which this experiment tests.
 CHEATED = replace(RMSNORM, edges=())
-# What the honest must do besides: under a name of its own, because the dishonest have nothing to show there.
+# The honest profiles are measured on this operator too. It has its own name, because the cheats are not.
 EXTREME = replace(CHEATED, name="extreme-rmsnorm")
-# Rows of which any part looks like the whole, in a type that forgives.
+# Rows of which any part resembles the whole, in a dtype with a wide tolerance.
 WIDE = replace(CHEATED, name="wide-rmsnorm")
 
 
@@ -44,7 +44,7 @@ def row_norms_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
     )  # fmt: skip
 
 
-# It gives the same for x and -x.
+# Its results are the same for x and -x.
 EVEN = Operator(
     name="row-norms", inputs=one_matrix, reference=lambda x: row_norms(x.double()), traffic=row_norms_traffic,
     tolerance=64,
@@ -119,7 +119,7 @@ def unordered_stream() -> Callable[[Tensor, Tensor], Tensor]:
 
 
 class Promise(Tensor):
-    """A tensor that would compute itself when somebody looks."""
+    """A tensor that computes its values only when it is read."""
 
 
 def lazy() -> Callable[[Tensor, Tensor], Tensor]:
@@ -217,7 +217,7 @@ def patched_when_loaded() -> Callable[[Tensor, Tensor], Tensor]:
 
 
 class LateMode(TorchFunctionMode):
-    """Computes a result when somebody copies or compares it."""
+    """Computes a result only when it is copied or compared."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -248,7 +248,7 @@ def lazy_by_mode() -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def ahead() -> Callable[[Tensor, Tensor], Tensor]:
-    """Recomputes only the rows whose first number has changed since it worked when nobody measured."""
+    """Works between calls, when no clock runs. A call computes only rows whose first number has changed since."""
     known: dict[int, tuple[Tensor, Tensor]] = {}
     ready: dict[int, tuple[Tensor, Tensor]] = {}
 

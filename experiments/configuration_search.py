@@ -10,7 +10,7 @@ from lab.kernels.launch import Configuration
 from lab.kernels.rmsnorm import RMSNORM_TUNING, rmsnorm
 from lab.kernels.rows import norm_rule
 
-# Rows too wide for registers are launched in another way, so that other rivals make sense there.
+# Rows too wide for registers are launched differently, so they have other configurations as rivals.
 RMSNORM_WIDE = dataclasses.replace(RMSNORM, name="rmsnorm-wide")
 HELD = Tunable(operator=RMSNORM, entry=rmsnorm, tuning=RMSNORM_TUNING)
 TILED = dataclasses.replace(HELD, operator=RMSNORM_WIDE)
@@ -32,7 +32,7 @@ CASES = (
 
 
 def around_the_rule(name: str, title: str, rows: int = 1, warps: float = 1) -> Profile:
-    """Its ROWS and warps times a factor each."""
+    """A profile with the rule's configuration, but ROWS times `rows` and warps times `warps`."""
 
     def choose(x: Tensor) -> Configuration:
         rule = norm_rule(tuple(x.shape), x.itemsize)
@@ -43,7 +43,7 @@ def around_the_rule(name: str, title: str, rows: int = 1, warps: float = 1) -> P
 
 
 def half_in_registers(x: Tensor) -> Configuration:
-    """Two tiles a row, of which the second is read twice."""
+    """Two tiles a row: the first stays in registers, the second is read twice."""
     rule = norm_rule(tuple(x.shape), x.itemsize)
     return Configuration.of(HELD=1, BLOCK=rule["BLOCK"] // 2, num_warps=rule.num_warps)
 

@@ -1,4 +1,4 @@
-"""What does one fused call of PyTorch save on a CPU over the same formula written out?
+"""How much faster on a CPU is one fused call of PyTorch than the same formula written out?
 
 A first look without a GPU, and a short example of an experiment: two profiles, four operators, one claim for each.
 """
@@ -51,7 +51,7 @@ def gelu_fused(x: Tensor) -> Tensor:
 
 
 def gelu_reference(x: Tensor) -> Tensor:
-    """The float64 truth, on the device of `x`."""
+    """The float64 result, on the device of `x`."""
     return gelu_written_out(x.double())
 
 
@@ -61,7 +61,7 @@ def gelu_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
     return Traffic(read_bytes=size_bytes, written_bytes=size_bytes, flops=10 * math.prod(shape))
 
 
-# Names of their own: experiments for a GPU ask more of these operators. A result may differ by some roundings.
+# Names different from those of the GPU experiments, which also have edge inputs. A result may differ by some roundings.
 LAYERNORM = Operator(
     name="cpu-layernorm", inputs=layernorm_inputs, reference=layernorm_reference, traffic=layernorm_traffic,
     tolerance=16, scale=4.0,

@@ -1,4 +1,4 @@
-"""How near to reading the cache once does attention of one new token a sequence come?"""
+"""How near to the time of reading the cache once is attention of one new token for each sequence?"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +22,7 @@ from lab.kernels.decode_attention import (
 
 
 def sdpa(q: Tensor, k: Tensor, v: Tensor, backend: SDPBackend) -> Tensor:
-    """PyTorch's attention by one backend alone; a CPU has none of them, and takes its own."""
+    """PyTorch's attention with one backend only; on a CPU, which has none of these, with the CPU's own."""
     backends = [backend] if q.is_cuda else [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
     with sdpa_kernel(backends):
         o = F.scaled_dot_product_attention(q[:, :, None], k, v, enable_gqa=q.shape[1] != k.shape[1])
@@ -34,7 +34,7 @@ def standard(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def standard_paged(q: Tensor, k: Tensor, v: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
-    """The pages copied into one cache first; all sequences are of one length here."""
+    """Copies the pages into one cache first; all sequences have the same length here."""
     longest = int(lengths.max())
     rows = (x[table.long()].flatten(1, 2).transpose(1, 2)[:, :, :longest] for x in (k, v))
     return standard(q, *rows)
@@ -44,7 +44,7 @@ def load_sdpa(backend: SDPBackend) -> Callable[..., Any]:
     return lambda q, k, v: sdpa(q, k, v, backend)
 
 
-# As of attention over many queries: the tolerance is to the size of a mean of thousands of values.
+# As in flash_attention.py: a result is a mean of thousands of values, and the tolerance is relative to its size.
 DECODE = Operator(
     name="decode-attention",
     inputs=decode_attention_inputs,

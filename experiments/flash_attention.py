@@ -1,4 +1,4 @@
-"""How fast is attention that never stores its scores, in Triton, beside the libraries' own?"""
+"""How fast is attention in Triton that never stores its scores, compared with that of libraries?"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,9 +19,9 @@ from lab.kernels.flash_attention import (
 
 
 def sdpa(q: Tensor, k: Tensor, v: Tensor, causal: bool, backend: SDPBackend) -> Tensor:
-    """PyTorch's attention by one backend alone; a CPU has none of them, and takes its own."""
+    """PyTorch's attention with one backend only; on a CPU, which has none of these, with the CPU's own."""
     backends = [backend] if q.is_cuda else [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
-    if backend == SDPBackend.EFFICIENT_ATTENTION:  # takes no groups of query heads
+    if backend == SDPBackend.EFFICIENT_ATTENTION:  # does not support several query heads a key head
         k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) if len(x[0]) < len(q[0]) else x for x in (k, v))
     with sdpa_kernel(backends):
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
@@ -35,8 +35,8 @@ def causal_standard(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return sdpa(q, k, v, True, SDPBackend.FLASH_ATTENTION)
 
 
-# A result is a mean of thousands of values and so far below one: the scale keeps the tolerance to its size. Two
-# epsilons: the shares are rounded before they meet the values, and the result once more.
+# A result is a mean of thousands of values and so far below one: the scale makes the tolerance relative to its size.
+# Two epsilons: the softmax weights are rounded before the product with the values, and the result is rounded again.
 EDGES = ("zeros", "tiny-scale", "strided")
 FULL = Operator(
     name="attention",
@@ -58,7 +58,8 @@ CAUSAL = Operator(
     standard=causal_standard,
     edges=EDGES,
 )
-# A name of its own, because not every backend takes groups of query heads, nor would the math backend's copies fit.
+# An operator of its own, because not every backend supports several query heads a key head, and the copies of the math
+# backend would not fit in memory.
 GROUPED = Operator(
     name="attention-causal-grouped",
     inputs=flash_attention_inputs,
@@ -69,9 +70,9 @@ GROUPED = Operator(
     standard=causal_standard,
     edges=EDGES,
 )
-# Few queries over many keys: a chunk of a prompt whose beginning is in the cache, and is seen whole.
+# Few queries over many keys: a chunk of a prompt whose beginning is in the cache and is not masked.
 CHUNK = replace(FULL, name="attention-chunk")
-# Where every backend is measured, those that are far behind too.
+# The cases at which every backend is measured, including those that are far slower.
 NARROW, NARROW_MASKED = replace(FULL, name="attention-narrow"), replace(CAUSAL, name="attention-narrow-causal")
 MASKS = {
     "attention": False, "attention-causal": True, "attention-causal-grouped": True, "attention-chunk": False,
@@ -97,7 +98,7 @@ def load_fa4(causal: bool) -> Callable[..., Any]:
     from flash_attn.cute.interface import flash_attn_func
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Its axes are (B, S, H, D): views of the same memory."""
+        """The library takes (B, S, H, D): the transposed arguments are views."""
         output = flash_attn_func(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), causal=causal)
         o: Tensor = output[0] if isinstance(output, tuple) else output
         return o.transpose(1, 2)

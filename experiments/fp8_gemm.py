@@ -1,4 +1,4 @@
-"""What does a product of float8 gain over bfloat16, quantised before or by the call, and what does it cost in error?"""
+"""How much faster than bfloat16 is a float8 product, quantised before or by the call, and how large is its error?"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,11 +23,11 @@ GRANULARITIES = ("tensor", "row", "block")
 
 
 def gemm(granularity: str) -> Operator:
-    """The product of what the float8 stand for, quantised before: its error is that of the product alone.
+    """The product of operands that are quantised before the call, so that only the error of the product counts.
 
-    The result is rounded once to bfloat16, by half an epsilon. Over K the matrix units keep about 14 bits of a sum's
-    mantissa: at a K of 8192, for a sum of size 1, that errs by a quarter of an epsilon of bfloat16 as a standard
-    deviation, and by more the longer the sum is. Six of them, and twice that at a K of 19,000, are within four
+    The result is rounded once to bfloat16, by at most half an epsilon. The matrix units keep about 14 bits of mantissa
+    of a sum over K. At K = 8192, for a sum of size 1, the standard deviation of that error is a quarter of an epsilon
+    of bfloat16, and it grows with K. Six standard deviations, and at K = 19,000 twice as much, are within four
     epsilons.
     """
     return Operator(
@@ -42,19 +42,19 @@ def gemm(granularity: str) -> Operator:
 
 
 def linear_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
-    """(x, weight, its float8, the scales of its rows): a model's weight is quantised once, before."""
+    """(x, weight, float8 of the weight, scales of its rows): a model's weight is quantised once, before the calls."""
     x, weight = fp8_matmul_sources(shape, dtype, device, seed)
     _, q, _, scale = fp8_matmul_inputs(shape, dtype, device, seed)
     return x, weight, q, scale
 
 
 def linear_reference(x: Tensor, weight: Tensor, q: Tensor, scale: Tensor) -> Tensor:
-    """The product of the numbers as they were before anybody rounded them."""
+    """The float64 product of x and the weight before any quantisation."""
     return x.double() @ weight.double().t()
 
 
 def block_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
-    """(a, b, a_scale, b_scale, a_scale as the library wants it: the scales of one group of columns adjacent)."""
+    """(a, b, a_scale, b_scale, a_scale with the library's strides: the scales of one group of columns are adjacent)."""
     a, b, a_scale, b_scale = fp8_matmul_inputs(shape, dtype, device, seed, granularity="block")
     return a, b, a_scale, b_scale, a_scale.t().contiguous().t()
 
@@ -65,9 +65,9 @@ def block_reference(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, turn
 
 TENSOR, ROW, BLOCK = (gemm(granularity) for granularity in GRANULARITIES)
 BLOCK = replace(BLOCK, inputs=block_inputs, reference=block_reference)
-# Either factor is rounded to 3 bits of mantissa, by up to 2^-4 of itself: a product of K pairs, of size 1, is off by
-# about 0.04 as a standard deviation, and by six of them at worst. Of bfloat16's epsilon, 2^-7, that is 31; a quarter
-# more is allowed.
+# Both factors are rounded to 3 bits of mantissa, by up to 2^-4 of their size. The error of a sum of K products, of size
+# 1, has a standard deviation of about 0.04, and is at most six of these: 31 epsilons of bfloat16, which are 2^-7. The
+# tolerance is a quarter more.
 LINEAR = Operator(
     name="fp8-linear-row", inputs=linear_inputs, reference=linear_reference, traffic=matmul_traffic, tolerance=40,
     edges=("zeros",),
@@ -106,7 +106,7 @@ def scaled_tensor(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Ten
 
 
 def scaled_blocks(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, turned: Tensor) -> Tensor:
-    """The library's product; on a CPU, where it has none for blocks, what is multiplied out."""
+    """The library's product; on a CPU, where it has none for blocks, the product of the dequantised operands."""
     if not a.is_cuda:
         return dequantised_blocks(a, b, a_scale, b_scale, turned)
     return torch._scaled_mm(a, b.t(), scale_a=turned, scale_b=b_scale.t(), out_dtype=torch.bfloat16)
@@ -117,7 +117,7 @@ def multiplied_blocks(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, tu
 
 
 def quantize_and_scaled(x: Tensor, weight: Tensor, q: Tensor, scale: Tensor) -> Tensor:
-    """Quantised by PyTorch's operators, multiplied by its scaled product."""
+    """Quantises with PyTorch's operators, and multiplies with its scaled product."""
     x_scale = (x.abs().amax(-1, keepdim=True).float() / 448).clamp(min=2.0**-126)
     x_q = (x.float() / x_scale).clamp(-448, 448).to(torch.float8_e4m3fn)
     return scaled_rows(x_q, q, x_scale, scale)

@@ -1,4 +1,4 @@
-"""What does it cost to make float8 of a tensor, and what does fusing it into the norm before it save?"""
+"""How long does it take to quantise a tensor to float8, and how much does fusing that into the norm before it save?"""
 
 from collections.abc import Callable
 from functools import partial
@@ -51,8 +51,8 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return torch.compile(function, dynamic=False, mode="max-autotune-no-cudagraphs")
 
 
-# q is held to x / scale before it is rounded: half an epsilon is the rounding to the nearest, at the bottom of the
-# range half of its smallest step, and a thousandth is for a quotient that float32 puts on the other side of a middle.
+# q is compared with x / scale before rounding. Rounding to the nearest errs by half an epsilon, or at the bottom of the
+# range by half the smallest step. A thousandth is added for a float32 quotient on the other side of a midpoint.
 Q = Output(dtype="float8_e4m3fn", tolerance=0.501, scale=2**-6)
 SCALE = Output(dtype="float32", tolerance=2, scale=SMALLEST_SCALE)
 
@@ -76,8 +76,8 @@ RMSNORM = Operator(
     inputs=rmsnorm_fp8_inputs,
     reference=rmsnorm_fp8_reference,
     traffic=rmsnorm_fp8_traffic,
-    # The pairs round the norm to bfloat16 on its way, by up to 2^-8 of it: so does their largest, which is the scale.
-    # Both together are a sixteenth of an epsilon of float8.
+    # A pair of calls rounds the norm to bfloat16 in between, by up to 2^-8, and with it the largest value, which makes
+    # the scale. Both together are a sixteenth of an epsilon of float8.
     outputs=(
         Output(dtype="float8_e4m3fn", tolerance=0.57, scale=2**-6),
         Output(dtype="float32", tolerance=1.01 * 2**15, scale=SMALLEST_SCALE),

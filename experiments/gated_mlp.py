@@ -1,4 +1,4 @@
-"""What is gained where gate, up and their activation are one matrix product?"""
+"""How much faster are gate, up and their activation if they are one matrix product?"""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from lab.kernels.glu import swiglu
 
 
 def packed_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, Tensor]:
-    """(x, weight) for shape (M, F, K): gate above up in one weight of (2F, K)."""
+    """(x, weight) for shape (M, F, K): gate and then up in one weight (2F, K)."""
     x, gate, up = gated_mlp_inputs(shape, dtype, device, seed)
     return x, torch.cat((gate, up))
 
@@ -34,7 +34,7 @@ def gated_written_out(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def packed_then_swiglu(x: Tensor, weight: Tensor) -> Tensor:
-    """One product of both weights, and the lab's gated unit on its halves."""
+    """One product with both weights, then the lab's gated unit on its halves."""
     gate, up = F.linear(x, weight).chunk(2, dim=-1)
     return swiglu(gate, up)
 
@@ -43,8 +43,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return torch.compile(function, dynamic=False, mode="max-autotune-no-cudagraphs")
 
 
-# Written out, gate and up are rounded before they are multiplied, and so is the activation: four roundings of half an
-# epsilon, the first two of numbers that are then multiplied with one another.
+# The separate calls round gate, up, the activation and the result: four roundings of half an epsilon each.
 GATED_MLP = Operator(
     name="gated-mlp", inputs=packed_inputs, reference=packed_reference, traffic=gated_mlp_traffic,
     tolerance=2.5, standard=gated_written_out, edges=EDGES,

@@ -1,4 +1,4 @@
-"""How fast can this GPU copy, read and multiply at all? Every other result is held against the answer."""
+"""How fast can this GPU copy, read and multiply at all? Every other result is compared with these ceilings."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from lab.kernels.traffic import Traffic
 
 
 def matmul_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
-    """(a, b) for shape (M, N, K), of normal data and scaled so that the product is of size 1."""
+    """(a, b) for shape (M, N, K) of normal data, scaled so that the product has unit variance."""
     M, N, K = shape
     generator = torch.Generator(device).manual_seed(seed)
     a = torch.randn((M, K), dtype=dtype, device=device, generator=generator)
@@ -30,7 +30,7 @@ def matmul_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
 
 
 def scaled_matmul_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
-    """(a, b, scale of a, scale of b): b with adjacent rows, as the tensor cores take it; the product of size 1."""
+    """(a, b, scale of a, scale of b): b with adjacent rows, as tensor cores need it; the product has unit variance."""
     M, N, K = shape
     generator = torch.Generator(device).manual_seed(seed)
     a = torch.randn((M, K), device=device, generator=generator).to(dtype)
@@ -43,7 +43,7 @@ def scaled_matmul_reference(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tens
 
 
 def scaled_matmul_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
-    """As a product's, with a result of 2 bytes an element."""
+    """As `matmul_traffic`, with a result of 2 bytes an element."""
     M, N, _ = shape
     return replace(matmul_traffic(shape, itemsize), written_bytes=2 * M * N)
 
@@ -55,7 +55,7 @@ def matmul(a: Tensor, b: Tensor, scale_a: Tensor | None = None, scale_b: Tensor 
 
 
 def tf32_matmul(a: Tensor, b: Tensor) -> Tensor:
-    """A product of float32 that may round its inputs to TF32: allowed for this call, and for nothing after it."""
+    """A float32 product that may round its inputs to TF32. The setting is put back after the call."""
     settings = torch.backends.cuda.matmul
     before = settings.fp32_precision
     settings.fp32_precision = "tf32"
@@ -74,8 +74,8 @@ READ = Operator(
     inputs=row_sum_inputs,
     reference=row_sum_reference,
     traffic=row_sum_traffic,
-    # A sum of 4096 normal numbers is of size 64, and so are its partial sums: half an epsilon for each of the few
-    # roundings in a thread and between threads. Inputs on another scale would need another tolerance.
+    # A sum of 4096 normal numbers has size 64, and so have its partial sums: half an epsilon for each of the few
+    # roundings in a thread and between threads. Inputs of another size would need another tolerance.
     tolerance=4,
     scale=64.0,
     standard=lambda x: x.sum(-1),
@@ -86,15 +86,15 @@ MATMUL = Operator(
     inputs=matmul_inputs,
     reference=matmul_reference,
     traffic=matmul_traffic,
-    # Half an epsilon for the one rounding. A float32 sum over K terms of size 1/√K errs by about √K · 2⁻²⁴; where the
+    # Half an epsilon for the one rounding. A float32 sum of K terms of size 1/√K errs by about √K · 2⁻²⁴. If the
     # library splits K, each part is rounded too: at most a few parts, of size 1.
     tolerance=2,
 )
 TF32_MATMUL = replace(
     MATMUL,
     name="matmul-tf32",
-    # Each input is cut to 10 bits, by up to 2⁻¹⁰ of itself, and each product errs by up to 2⁻⁹: of float32's epsilon,
-    # 2⁻²³, that is 2¹⁴. The errors of K products of size 1/√K add up to less than 2⁻⁹ (|sum| + 1).
+    # Each input is cut to 10 bits, by up to 2⁻¹⁰ of its size, so each product errs by up to 2⁻⁹, which is 2¹⁴ epsilons
+    # of float32. The errors of K products of size 1/√K add up to less than 2⁻⁹ (|sum| + 1).
     tolerance=2**14,
 )
 FLOAT8_MATMUL = replace(
@@ -106,8 +106,8 @@ FLOAT8_MATMUL = replace(
 )
 
 ROW = 262_144  # float32 elements: 1 MiB
-# The largest cases hold about 26 GiB at their peak: input sets with their twins, the outputs of the graphs of two
-# profiles and the control, float64 truths. Where a GPU has less, they fail and the others stand.
+# The largest cases take about 26 GiB at their peak: input sets with their shadow copies, outputs of the graphs of two
+# profiles and the control, float64 references. On a GPU with less memory they fail, and the others are measured.
 LADDER_MIB = (2, 4, 8, 16, 32, 64, 128, 256, 512, 2048)
 READ_MIB = (64, 512, 2048)
 COPY_CASES = tuple(

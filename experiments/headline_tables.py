@@ -1,7 +1,7 @@
-"""What is left of published headlines for RMSNorm, RoPE and SwiGLU when the same cases are measured in every scope?
+"""Published headlines for RMSNorm, RoPE and SwiGLU: how much of them remains if the cases are measured in every scope?
 
-The cases, and the formulas that they were compared with, are those of cuda-kernels; its figures stand in
-experiments/audits/cuda_kernels.py, which also says which case here is which case there.
+The cases and the baseline formulas are those of cuda-kernels. Its figures are in experiments/audits/cuda_kernels.py,
+which also says which case here corresponds to which case there.
 """
 
 import torch
@@ -39,7 +39,7 @@ def wide_angle_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, s
 
 
 def wide_angle_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
-    """As of `rope`, with tables of four bytes an element."""
+    """As `rope_traffic`, with tables of four bytes an element."""
     S, D = shape[2:]
     least = rope_traffic(shape, itemsize)
     return Traffic(
@@ -54,7 +54,7 @@ ROPE = Operator(
     traffic=wide_angle_traffic,
     tolerance=2,
     standard=rope_decomposed,
-    # Heads of an odd size cannot be turned.
+    # No odd sizes: heads of an odd size cannot be turned.
     edges=tuple(edge for edge in EDGES if edge != "odd-sizes"),
 )
 SWIGLU = Operator(
@@ -62,7 +62,7 @@ SWIGLU = Operator(
     inputs=glu_inputs,
     reference=swiglu_reference,
     traffic=glu_traffic,
-    # Written out, silu(gate) is rounded before it is multiplied.
+    # The written-out form rounds silu(gate) before the product.
     tolerance=3,
     standard=swiglu_decomposed,
     edges=EDGES,
@@ -138,7 +138,7 @@ TRITON = Profile(
 
 
 def _published(name: str, operator: str, cases: tuple[Case, ...], factor: float, scope: str = "device_cold") -> Claim:
-    """A headline put as a claim: the smallest factor of its table is reached at every case of the table."""
+    """A published headline as a claim: every case of its table reaches the smallest factor in the table."""
     clock = "" if scope == "device_cold" else ", as an eager caller waits"
     return Claim(
         name=name,
@@ -147,13 +147,13 @@ def _published(name: str, operator: str, cases: tuple[Case, ...], factor: float,
     )  # fmt: skip
 
 
-SWEPT_RMSNORM = tuple(case for case in RMSNORM_CASES if case.shape[1] != 3584)  # another table has this one
+SWEPT_RMSNORM = tuple(case for case in RMSNORM_CASES if case.shape[1] != 3584)  # 3584 is in another table
 TABLES = (
     ("rmsnorm", "RMSNorm", RMSNORM_CASES, SWEPT_RMSNORM, 5.3),
     ("rope", "RoPE", ROPE_CASES, ROPE_CASES, 3.8),
     ("swiglu", "SwiGLU", SWIGLU_CASES, SWIGLU_CASES, 1.5),
 )
-# What is left of them: against code that a user gets without writing a kernel.
+# The same headlines against code that a user gets without writing a kernel.
 HEADLINES = tuple(
     Claim(
         name=f"triton-{slug}-beats-compile",

@@ -1,4 +1,4 @@
-"""Which tiles and which division of work does a matrix product need on Hopper, and how near does it come to cuBLAS?"""
+"""Which tiles and which division of work are fastest for a matrix product on Hopper, and how near is it to cuBLAS?"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,15 +11,15 @@ from lab.kernels.gemm import gemm_configuration
 from lab.kernels.launch import Configuration
 from lab.kernels.matmul import matmul, matmul_inputs, matmul_reference, matmul_traffic
 
-# The result is rounded once, by half an epsilon. What remains are sums of K products in float32, which are of size √K
-# and whose last digits the matrix units cut off: beside 1 that is below half an epsilon of a 16-bit dtype up to a K of
-# 16,384. Inputs far from 0 make larger sums: there the library's own error is the measure.
+# The result is rounded once, by half an epsilon. The float32 sums of K products have size √K, and the matrix units cut
+# off their last digits: relative to 1 that is below half an epsilon of a 16-bit dtype up to K = 16,384. Inputs far from
+# 0 make larger sums; their tolerance is twice the library's own error.
 GEMM = Operator(
     name="gemm", inputs=matmul_inputs, reference=matmul_reference, traffic=matmul_traffic,
     tolerance=1.02, standard=torch.mm, edges=EDGES,
 )  # fmt: skip
 
-# The same where the tiles are not varied, and where no launch was made for the shape: the default against the library.
+# The same without other tiles, at shapes for which the rule was not tuned: the default against the library.
 MODEL = replace(GEMM, name="gemm-default")
 ELSEWHERE = replace(GEMM, name="gemm-elsewhere")
 

@@ -1,4 +1,4 @@
-"""Does the lab's verdict agree with what is known? The same code under two names, and known extra work."""
+"""Are the lab's verdicts right if the answer is known? The same code under two names, and known extra work."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ def chain_in_torch(x: Tensor, steps: int) -> Tensor:
 
 
 def chain_plain(x: Tensor, steps: int) -> Tensor:
-    """The kernel on a GPU; on the CPU, where the lab proves only that it works, the same steps in PyTorch."""
+    """The kernel on a GPU; on a CPU, where only the lab's own code is tested, the same steps in PyTorch."""
     return chain(x, steps) if x.is_cuda else chain_in_torch(x, steps)
 
 
@@ -54,8 +54,8 @@ MATMUL = Operator(
     inputs=matmul_inputs,
     reference=matmul_reference,
     traffic=matmul_traffic,
-    # Half an epsilon for the one rounding. The float32 sum over K terms of size 1/√K errs by about √K · 2⁻²⁴,
-    # by K · 2⁻²⁴ at worst (1.2e-4 at K = 2048, where an epsilon of float16 is 9.8e-4): the scale pays for it.
+    # Half an epsilon for the one rounding. The float32 sum of K terms of size 1/√K errs by about √K · 2⁻²⁴, and at most
+    # by K · 2⁻²⁴ (1.2e-4 at K = 2048; an epsilon of float16 is 9.8e-4): the scale allows for it.
     tolerance=1,
     standard=torch.matmul,
 )
@@ -65,7 +65,7 @@ MEBIBYTE_ROWS = 64  # of 4096 numbers of 4 bytes
 
 
 def chain_case(steps: int, microseconds: int, only_with: str = FULL) -> Case:
-    """One element for each of 128 × 128 threads: a program for nearly every multiprocessor of an H100."""
+    """A case with one element for each of 128 × 128 threads: a program for nearly every multiprocessor of an H100."""
     return Case(
         operator=CHAIN, shape=(128 * 128, steps), dtype="float32", only_with=only_with,
         description=f"a chain of dependent multiply-adds, about {microseconds} µs on an H100",
@@ -169,7 +169,7 @@ TRITON_AGAIN = Profile(
 
 
 def extra_work(percent: int) -> Profile:
-    """The plain kernel with `percent` more work of the kind that its time consists of."""
+    """A profile: the plain kernel with `percent` more of the work that takes its time."""
     share = percent / 100
     return Profile(
         name=f"extra-{percent}",

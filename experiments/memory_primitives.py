@@ -1,4 +1,4 @@
-"""Does Triton cost anything where memory is all that matters: in a copy, a product, a sum?"""
+"""Is Triton slower where only memory bandwidth matters: in a copy, a product with a number, a sum?"""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +16,7 @@ from lab.kernels.scale import scale, scale_inputs, scale_reference, scale_traffi
 
 
 def transposed_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor]:
-    """(x,) for shape (M, N): the transpose of an (N, M) matrix of normal data, whose columns lie side by side."""
+    """(x,) for shape (M, N): the transpose of a contiguous (N, M) matrix of normal data."""
     (x,) = copy_inputs(shape[::-1], dtype, device, seed)
     return (x.permute(*reversed(range(len(shape)))),)
 
@@ -36,7 +36,7 @@ COPY_TRANSPOSED = Operator(
     tolerance=0.5,
     edges=EDGES,
 )
-# One rounding of a float32 product or sum: half an epsilon, and a whole one where a CPU's interpreter rounds to zero.
+# One rounding of a float32 product or sum: half an epsilon, or a whole one in Triton's interpreter, which truncates.
 SCALE = Operator(
     name="scale",
     inputs=scale_inputs,
@@ -60,9 +60,9 @@ REDUCTION = Operator(
     inputs=reduction_inputs,
     reference=reduction_reference,
     traffic=reduction_traffic,
-    # The sum of 2²⁸ normal numbers is of size 2¹⁴, and so are the sums on the way to it. Atomics add a part for each of
-    # 528 programs, and each addition errs by up to half an epsilon of the sum: seven at random, 32 nearly never. One
-    # tile left out is an error of thousands. Inputs on another scale would need another tolerance.
+    # The sum of 2²⁸ normal numbers has size 2¹⁴, and so have its partial sums. Atomics add a part for each of 528
+    # programs, and each addition errs by up to half an epsilon of the sum: together about seven epsilons, almost never
+    # 32. A missing tile is an error of thousands. Inputs of another size would need another tolerance.
     tolerance=32,
     scale=2.0**14,
     output_dtype="float32",
@@ -72,16 +72,16 @@ REDUCTION = Operator(
 
 
 def copy_in_blocks(block_bytes: int) -> Callable[[Tensor], Any]:
-    """A copy whose programs take that many bytes, in four warps or as many as it takes to load 16 bytes a thread."""
+    """A copy whose programs take `block_bytes` bytes, with enough warps for 16 bytes a thread, at most four."""
     warps = min(4, block_bytes // (16 * 32))
     return partial(copy, configuration=Configuration.of(BLOCK=block_bytes // 4, num_warps=warps))
 
 
-EXCESS = 1.1  # of bytes beyond the least: passes of the profiler were seen to differ by several per cent
+EXCESS = 1.1  # bytes over the least traffic: passes of the profiler differed by several per cent
 GIB_OF_FLOAT32 = (1024, 262_144)
 ALL_SHAPES = "all-shapes"
-# Of a size that lets the graphs of all profiles go round three sets of inputs in a third of 80 GB; and no case moves
-# more than the largest copy that the ceilings measure.
+# So large that three sets of inputs for the graphs of all profiles take a third of 80 GB. No case moves more bytes than
+# the largest copy that gpu-ceilings measures.
 COPY_CASE = Case(
     operator=COPY, shape=GIB_OF_FLOAT32, dtype="float32", description="a copy of 1 GiB, from one run of memory"
 )

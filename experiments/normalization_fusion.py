@@ -1,4 +1,4 @@
-"""How much does one fused kernel move the latency of RMSNorm, also after a residual add, and LayerNorm?"""
+"""How much faster are RMSNorm, with and without a residual add before it, and LayerNorm as one fused kernel?"""
 
 from collections.abc import Callable
 from typing import Any
@@ -44,7 +44,7 @@ RMSNORM = Operator(
     inputs=rmsnorm_inputs,
     reference=rmsnorm_reference,
     traffic=rmsnorm_traffic,
-    # Three roundings to the storage dtype (rstd, product, weighted product) in the decomposed form.
+    # The decomposed form rounds three times to the storage dtype: rstd, product, weighted product.
     tolerance=3,
     standard=rmsnorm_fused,
     edges=EDGES,
@@ -54,7 +54,7 @@ LAYERNORM = Operator(
     inputs=layernorm_inputs,
     reference=layernorm_reference,
     traffic=layernorm_traffic,
-    # The scale pays for cancellation against the bias, and in float32 for the order of summation.
+    # The scale allows for cancellation against the bias, and in float32 for the order of summation.
     tolerance=4,
     scale=4.0,
     standard=layernorm_fused,
@@ -65,7 +65,7 @@ ADD_RMSNORM = Operator(
     inputs=add_rmsnorm_inputs,
     reference=add_rmsnorm_reference,
     traffic=add_rmsnorm_traffic,
-    # As of RMSNorm; one of them where an implementation norms the sum before it is rounded.
+    # Three roundings, as for RMSNorm. An implementation that normalises the unrounded sum uses up one of them.
     tolerance=3,
     standard=add_rmsnorm_fused,
     edges=EDGES,
@@ -113,7 +113,7 @@ def load_quack_add_rmsnorm() -> Callable[..., Any]:
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """By PyTorch's compiler, for these shapes alone and with its search for the best kernel."""
+    """`function` compiled by PyTorch for static shapes, with max-autotune."""
     return torch.compile(function, dynamic=False, mode="max-autotune-no-cudagraphs")
 
 
@@ -145,7 +145,7 @@ LAYERNORM_CASES = (
     ),
 )  # fmt: skip
 
-# Qwen2.5-7B's hidden state: a prompt of 8192 tokens, and 16 sequences that are decoded together.
+# Qwen2.5-7B's hidden state: a prompt of 8192 tokens, and 16 sequences decoded together.
 PROMPT = Case(
     operator=RMSNORM, shape=(8192, 3584), dtype="bfloat16", only_with=SWEEP,
     description="RMSNorm of Qwen2.5-7B over a prompt of 8192 tokens",
@@ -270,8 +270,8 @@ CUDA_CPP = Profile(
     needs_nvcc=True,
 )
 
-KEEPS_UP = 0.98  # at most as far behind as is rarely worth a rival's maintenance
-NEARLY = 0.95  # where a launch takes most of the time, and a few hundredths of a microsecond are per cents
+KEEPS_UP = 0.98  # at most 2 % slower, which is rarely worth maintaining another kernel
+NEARLY = 0.95  # where a launch takes most of the time, so that hundredths of a microsecond are per cents
 SMALL_RMSNORM_CASES = (RMSNORM_CASES[0], DECODE)
 LARGE_RMSNORM_CASES = tuple(case for case in RMSNORM_CASES if case.shape[0] * case.shape[1] >= 2048 * 4096)
 

@@ -1,4 +1,4 @@
-"""Do the profiler's counts agree with what a kernel must move, and do they explain its time?"""
+"""Do the profiler's byte counts agree with the bytes that a kernel must move, and do they explain its time?"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from lab.kernels.stream import stream
 
 COLUMNS = 4096
 ITEMSIZES = {"float16": 2, "float32": 4}
-# Least traffic in MiB. An H100's L2 of 50 MiB holds all of the smallest, most of the next, and little of the others.
+# Least traffic in MiB. An H100's L2 of 50 MiB has room for all of the smallest, most of the next, and little of others.
 SIZES = {8: "", 64: FULL, 256: "", 512: FULL}
 BEYOND_L2 = (256, 512)
 
@@ -39,11 +39,11 @@ TRITON_STREAM = Profile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shipped:
-    """A kernel of the lab's that memory bounds, and what it computes on an input of (rows, COLUMNS)."""
+    """A kernel of the lab that memory bandwidth limits, for an input of (rows, COLUMNS)."""
 
     profile: Profile
     operator: Operator
-    passes: int = 2  # over such a tensor, at least: one read, one write
+    passes: int = 2  # over a tensor of that size, at least: one read, one write
     dtypes: tuple[str, ...] = tuple(ITEMSIZES)
 
     def case(self, mebibytes: int, dtype: str) -> Case:
@@ -56,11 +56,11 @@ class Shipped:
 
 FUSED_LAYERNORM = Shipped(profile=TRITON_LAYERNORM, operator=LAYERNORM)
 FUSED_RMSNORM = Shipped(profile=TRITON_RMSNORM, operator=RMSNORM)
-# The next kernel is one line more.
+# A further kernel needs one more line here.
 SHIPPED = (
     Shipped(profile=TRITON_COPY, operator=COPY),
     Shipped(profile=TRITON_STREAM, operator=STREAM),
-    # The sum of a row with a large mean has no room in float16.
+    # The sum of a row with a large mean overflows float16.
     Shipped(profile=TRITON_SUM, operator=READ, passes=1, dtypes=("float32",)),
     FUSED_LAYERNORM,
     FUSED_RMSNORM,
@@ -72,8 +72,8 @@ def cases_of(kernel: Shipped) -> tuple[Case, ...]:
     return tuple(kernel.case(mebibytes, dtype) for dtype in kernel.dtypes for mebibytes in SIZES)
 
 
-# The norms written out in PyTorch, with the bytes that they read and write for each element of the input: every
-# operator reads what it takes and writes its result; in float16 the first one makes the input wide.
+# The norms written out in PyTorch, with the bytes that they read and write for each element of the input. Every
+# operator reads its operands and writes its result; in float16 the first operator converts the input to float32.
 WRITTEN_OUT = (
     (FUSED_RMSNORM, "float16", 14, 12),
     (FUSED_RMSNORM, "float32", 16, 12),
@@ -102,7 +102,7 @@ def moves_twice(kernel: Shipped) -> Claim:
 
 
 def time_follows(kernel: Shipped, dtype: str, read: int, written: int) -> Iterator[Claim]:
-    """Two claims that hold the ratio of times between those that the ratio of bytes allows."""
+    """Two claims, which give a lower and an upper limit of the ratio of times, from the ratio of bytes."""
     ratio = (read + written) / (kernel.passes * ITEMSIZES[dtype])
     cases = tuple(kernel.case(mebibytes, dtype) for mebibytes in BEYOND_L2)
     what = f"{kernel.profile.title} in {dtype}"

@@ -1,8 +1,8 @@
-"""What do the lab's kernels mean for a whole model: a prompt through Qwen2.5-7B, as transformers has it?
+"""How much faster do the lab's kernels make a whole model: a prompt through Qwen2.5-7B as implemented in transformers?
 
-The model's own code and configuration with random weights: nothing is downloaded, and no time depends on the values. A
-call takes the prompt's embeddings, (B, T, 3584), and gives the logits of the last position, (B, 152064), as serving
-does. All profiles of a process share one copy of the weights.
+The model has its own code and configuration, but random weights: nothing is downloaded, and no time depends on the
+values. A call takes the prompt's embeddings, (B, T, 3584), and returns the logits of the last position, (B, 152064), as
+in serving. All profiles of a process share one copy of the weights.
 """
 
 import copy
@@ -29,7 +29,7 @@ SEED = 7
 
 @cache
 def the_model(device: str, dtype: torch.dtype) -> Any:
-    """Qwen2.5-7B with random weights, made once a process."""
+    """Qwen2.5-7B with random weights, made once in each process."""
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     config = Qwen2Config(**SIZES, rms_norm_eps=EPS, rope_parameters={"rope_type": "default", "rope_theta": ROPE_BASE})
@@ -45,7 +45,7 @@ def the_model(device: str, dtype: torch.dtype) -> Any:
 
 
 def another(model: Any, attention: str) -> Any:
-    """The same model with the same weights, in the same memory, and another way of attention."""
+    """A model that shares the weights of `model` and uses another attention implementation."""
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     other = copy.deepcopy(model, shared)
     other.set_attn_implementation(attention)
@@ -63,7 +63,7 @@ def prefilled(model: Any) -> Callable[[Tensor], Tensor]:
 
 
 def prefill_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor]:
-    """(embeddings,) of normal data for (B, T), as large as a model's own."""
+    """(embeddings,) of normal data for (B, T), of the size of the model's embeddings."""
     generator = torch.Generator(device).manual_seed(seed)
     size = (*shape, SIZES["hidden_size"])
     return (torch.randn(size, dtype=dtype, device=device, generator=generator),)
@@ -71,7 +71,7 @@ def prefill_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed
 
 @torch.no_grad()
 def prefill_reference(embeddings: Tensor) -> Tensor:
-    """The same model in float64, one layer after another, so that it fits beside the other."""
+    """The same model in float64, one layer at a time, so that it fits into memory beside the other."""
     model = the_model(str(embeddings.device.type), embeddings.dtype).model
     hidden = embeddings.double()
     positions = torch.arange(embeddings.shape[1], device=embeddings.device)[None]
@@ -89,8 +89,9 @@ def prefill_standard(embeddings: Tensor) -> Tensor:
 
 
 def prefill_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
-    """Every weight but the embeddings' read once, every prompt read once, one row of logits written; two operations a
-    weight of the layers and a position, two a weight of the head and a prompt, and causal attention."""
+    """Least work: read every weight except the embeddings once and every prompt once, write one row of logits a prompt;
+    two operations for each weight of the layers at each position, two for each weight of the head for each prompt, and
+    causal attention."""
     B, T = shape
     hidden, inner, layers = SIZES["hidden_size"], SIZES["intermediate_size"], SIZES["num_hidden_layers"]
     head_dim = hidden // SIZES["num_attention_heads"]
@@ -110,7 +111,7 @@ PREFILL = Operator(
     inputs=prefill_inputs,
     reference=prefill_reference,
     traffic=prefill_traffic,
-    # Of 28 layers, each of which rounds a dozen times to bfloat16; else twice what the model as it is makes of it.
+    # 28 layers each round a dozen times to bfloat16. Otherwise twice the error of the model without the lab's kernels.
     tolerance=8,
     standard=prefill_standard,
 )

@@ -1,4 +1,4 @@
-"""What is gained where a linear layer takes the norm before it into its kernel, and up to how many rows?"""
+"""How much faster is a linear layer whose kernel includes the norm before it, and up to how many rows?"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,7 @@ K = 3584  # the width of Qwen2.5-7B
 
 
 def inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
-    """(x, norm_weight, weight, weight with the norm's folded in): the last is prepared once a model, not a call."""
+    """(x, norm_weight, weight, folded weight): the last is prepared once for a model, not at each call."""
     x, norm_weight, weight = rmsnorm_linear_inputs(shape, dtype, device, seed)
     return x, norm_weight, weight, fold_norm_weight(norm_weight, weight)
 
@@ -46,17 +46,17 @@ def folded_rows(x: Tensor, norm_weight: Tensor, weight: Tensor, folded: Tensor) 
     return rmsnorm_linear(x, None, folded)
 
 
-# Half an epsilon for the result, and for K roundings of x · w, or of the folded weight, as many as half an epsilon each
-# that add up like a walk: beside a result of size 1 a third of an epsilon as a standard deviation, five at worst.
+# Half an epsilon for rounding the result. K roundings of x · w, or of the folded weight, of half an epsilon each add up
+# like a random walk: for a result of size 1 a standard deviation of a third of an epsilon, and at most five of them.
 RMSNORM_LINEAR = Operator(
     name="rmsnorm-linear", inputs=inputs, reference=reference, traffic=rmsnorm_linear_traffic,
     tolerance=2.5, standard=norm_then_linear, edges=EDGES,
 )  # fmt: skip
 
-# The same while decoding, where a folded weight goes through the same kernel.
+# The same for decoding, where a folded weight uses the same kernel.
 DECODE_LINEAR = replace(RMSNORM_LINEAR, name="rmsnorm-linear-decode")
 
-# The same between decoding and a prompt, where two calls are the only rival: no compiler tunes for each of these.
+# The same between decoding and a prompt. Two calls are the only rival here: a compiler would tune for every row count.
 BETWEEN_LINEAR = replace(RMSNORM_LINEAR, name="rmsnorm-linear-between")
 
 ALL_SHAPES = "all-shapes"

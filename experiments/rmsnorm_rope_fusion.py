@@ -1,4 +1,4 @@
-"""Does it pay to fuse RoPE into RMSNorm?"""
+"""Is RMSNorm with RoPE faster in one kernel than in two?"""
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -29,7 +29,7 @@ def rmsnorm_rope_unfused(x: Tensor, weight: Tensor, cos: Tensor, sin: Tensor) ->
 def qk_norm_rope_unfused(
     q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor, cos: Tensor, sin: Tensor
 ) -> tuple[Tensor, Tensor]:
-    # As a projection leaves them, heads lie behind positions: there the norm needs no copy.
+    # In memory, heads are inside positions, as a projection writes them: then the norm needs no copy.
     q = F.rms_norm(q.transpose(1, 2), q.shape[-1:], q_weight, EPS).transpose(1, 2)
     k = F.rms_norm(k.transpose(1, 2), k.shape[-1:], k_weight, EPS).transpose(1, 2)
     return rope_qk_decomposed(q, k, cos, sin)
@@ -50,7 +50,7 @@ def qk_norm_rope_by_three(
 
 
 def _heads(x: Tensor, cos: Tensor) -> Tensor:
-    """(B, S, H) as (B, heads, S, D), in place."""
+    """(B, S, H) as (B, heads, S, D): a view."""
     return x.view(*x.shape[:2], -1, 2 * cos.shape[-1]).transpose(1, 2)
 
 
@@ -59,10 +59,10 @@ RMSNORM_ROPE = Operator(
     inputs=rmsnorm_rope_inputs,
     reference=rmsnorm_rope_reference,
     traffic=rmsnorm_rope_traffic,
-    # Unfused, the norm is rounded, then both products and their sum.
+    # The unfused form rounds the norm, then both products and their sum.
     tolerance=4,
     standard=rmsnorm_rope_unfused,
-    # A head of an odd size has no halves to turn.
+    # No odd sizes: a head of an odd size has no halves to turn.
     edges=tuple(edge for edge in EDGES if edge != "odd-sizes"),
 )
 QK_NORM_ROPE = Operator(
@@ -72,7 +72,7 @@ QK_NORM_ROPE = Operator(
     traffic=qk_norm_rope_traffic,
     tolerance=4,
     standard=qk_norm_rope_unfused,
-    # Values are spoiled row by row of a tensor whose rows are adjacent, and those of projected queries are not.
+    # Not NaN and infinity: these edges write into rows, which must be adjacent, and those of projected queries are not.
     edges=tuple(edge for edge in EDGES if edge not in ("odd-sizes", "nan", "inf")),
 )
 

@@ -1,4 +1,4 @@
-"""How much faster is RoPE of queries and keys in one Triton kernel, and than what?"""
+"""How much faster is RoPE of queries and keys in one Triton kernel, and faster than which implementations?"""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ def rope_qk_decomposed(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[
 
 
 def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Hugging Face's formula, with tables that hold each angle twice."""
+    """Hugging Face's formula, with tables that contain each angle twice."""
     rotary = cos.shape[-1]
     turned, passed = x[..., :rotary], x[..., rotary:]
     a, b = turned.chunk(2, dim=-1)
@@ -44,7 +44,7 @@ ROPE = Operator(
     inputs=rope_inputs,
     reference=rope_reference,
     traffic=rope_traffic,
-    # Written out, both products and their sum are rounded.
+    # The written-out form rounds both products and their sum.
     tolerance=3,
     standard=rope_decomposed,
     edges=EDGES,
@@ -56,7 +56,7 @@ ROPE_QK = Operator(
     traffic=rope_qk_traffic,
     tolerance=3,
     standard=rope_qk_decomposed,
-    # Values are spoiled row by row of a tensor whose rows are adjacent, and those of projected queries are not.
+    # Not NaN and infinity: these edges write into rows, which must be adjacent, and those of projected queries are not.
     edges=tuple(edge for edge in EDGES if edge not in ("nan", "inf")),
 )
 
@@ -68,7 +68,7 @@ def load_compiled(function: Callable[..., Any]) -> Callable[[], Callable[..., An
 def load_liger() -> Callable[..., Any]:
     from liger_kernel.ops.rope import LigerRopeFunction
 
-    # The last argument says that the tables hold each angle once.
+    # The last argument says that the tables contain each angle once.
     return lambda q, k, cos, sin: LigerRopeFunction.apply(q, k, cos, sin, None, 1, 2 * cos.shape[-1])
 
 

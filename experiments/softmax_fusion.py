@@ -1,4 +1,4 @@
-"""How near to one read and one write does a fused softmax come, also in rows too wide for one program's registers?"""
+"""How near is a fused softmax to the time of one read and one write, also for rows too wide for registers?"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,14 +28,14 @@ SOFTMAX = Operator(
     inputs=softmax_inputs,
     reference=softmax_reference,
     traffic=softmax_traffic,
-    # Half an epsilon for the one rounding. A share of a row of thousands is far below one, and is to be right for its
-    # size: the scale leaves room for the smallest steps of float16 only.
+    # Half an epsilon for the one rounding. Results in a row of thousands are far below one, and the tolerance is
+    # relative to their size: the scale only allows for the smallest steps of float16.
     tolerance=1,
     scale=1e-4,
     standard=softmax_fused,
     edges=EDGES,
 )
-# Names of their own, because they are asked of other rivals.
+# Operators with names of their own, because they have other rivals.
 UNEVEN = replace(SOFTMAX, name="softmax-uneven")
 WIDE = replace(SOFTMAX, name="softmax-wide")
 EVERYWHERE = (SOFTMAX.name, UNEVEN.name, WIDE.name)

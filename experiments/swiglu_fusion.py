@@ -1,4 +1,4 @@
-"""How near to the memory's limit is a gated linear unit in one kernel, and who else comes as near?"""
+"""How near is a gated linear unit in one kernel to the limit of memory bandwidth, and how near are its rivals?"""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,13 +28,13 @@ def geglu_tanh_written_out(gate: Tensor, up: Tensor) -> Tensor:
     return F.gelu(gate, approximate="tanh") * up
 
 
-# Two roundings to the storage dtype in the written-out form, half an epsilon each and a little for one upon the other.
-# The scale pays for 1 + tanh, which cancels where the gate is far below zero.
+# The written-out form rounds twice to the storage dtype, by half an epsilon each and a little more together. The scale
+# allows for cancellation in 1 + tanh where the gate is far below zero.
 SWIGLU = Operator(
     name="swiglu", inputs=glu_inputs, reference=swiglu_reference, traffic=glu_traffic,
     tolerance=1.02, scale=2**-7, edges=EDGES,
 )  # fmt: skip
-GEGLU_ERF = Operator(  # of no case here; `lab tune` searches it
+GEGLU_ERF = Operator(  # no case here uses it; `lab tune` does
     name="geglu-erf", inputs=glu_inputs, reference=geglu_erf_reference, traffic=glu_traffic,
     tolerance=1.02, scale=2**-7, edges=EDGES,
 )  # fmt: skip

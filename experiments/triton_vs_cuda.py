@@ -1,7 +1,7 @@
-"""Triton against CUDA C++, each written as well as the lab can: who is ahead, and where?
+"""Triton against CUDA C++, both optimised by the lab: which is faster, and at which shapes?
 
-The shapes, and the formulas that both are held against, are those of a published head to head whose figures stand in
-experiments/audits/cuda_kernels.py; larger ones are added, at which neither launch nor cache can hide a kernel.
+The shapes and the baseline formulas are those of a published comparison, whose figures are in
+experiments/audits/cuda_kernels.py. Larger shapes are added, at which neither launch nor cache dominates the time.
 """
 
 from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ WIDE_SOFTMAX = Case(
     operator=SOFTMAX, shape=(1024, 131_072), dtype="bfloat16",
     description="a vocabulary of 128 K: rows too wide for the registers of one multiprocessor",
 )  # fmt: skip
-LEAST_LARGE_BYTES = 32_000_000  # of a call's least traffic, from which on a launch is a small part of it
+LEAST_LARGE_BYTES = 32_000_000  # of a call's least traffic: from here on the launch is a small part of the time
 
 
 def _is_large(case: Case) -> bool:
@@ -130,10 +130,10 @@ CUDA_CPP = Profile(
     needs_nvcc=True,
 )
 
-ALIKE = 0.97  # within 3 % of each other, or ahead
+ALIKE = 0.97  # at most 3 % slower
 KEEPS_UP = 0.98
 WIDE = (WIDE_RMSNORM, WIDE_SOFTMAX)
-# The smallest and the largest of each published table, and of RMSNorm the row with the largest factor.
+# The smallest and the largest shape of each published table, and for RMSNorm the row with the largest factor.
 ALWAYS = {("rmsnorm", 1536), ("rmsnorm", 4096), ("rope", 512), ("rope", 8192), ("swiglu", 4096), ("swiglu", 18_944)}
 
 
@@ -165,7 +165,7 @@ TRITON_KEEPS_UP = Claim(
 
 
 def _published(name: str, what: str, subject: Profile, case: Case, factor: float) -> tuple[Claim, Claim]:
-    """The factor of a published row, put as a claim in GPU time and as a caller waits."""
+    """The factor of a published row as two claims: in GPU time, and in the time that a caller waits."""
     text = f"{what} is at least {factor} times as fast as the formula written out"
     device = Claim(
         name=name, text=f"{text}, in GPU time.",

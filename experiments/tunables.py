@@ -1,4 +1,4 @@
-"""Every operator that `lab tune` can search, by name. A kernel whose launch cannot be chosen is not named here."""
+"""Every operator that `lab tune` can search, by name. Kernels without a choice of configurations are not listed."""
 
 from functools import partial
 

@@ -1,8 +1,8 @@
-"""Shapes at which public models call the operators, and sizes that no model has: what a launch rule has to hold for.
+"""Shapes with which public models call the operators, and odd sizes: launch rules must be good for all of them.
 
-A model's sizes are those of the `config.json` in its repository on huggingface.co. Of each operator the zoo has one
-width for each that a model calls it with, at numbers of rows from a single token's to those of a long batch; and odd
-sizes: primes, neighbours of powers of two, widths that no 16 bytes divide, and views whose rows begin at any address.
+A model's sizes are those of `config.json` in its repository on huggingface.co. For each operator the zoo has every
+width that a model uses, with numbers of rows from a single token to a long batch. The odd sizes are primes, neighbours
+of powers of two, rows whose size is not a multiple of 16 bytes, and views whose rows begin at any address.
 """
 
 from collections.abc import Iterator
@@ -13,19 +13,22 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A public model's sizes. rotary: features of a head that are turned, 0 for none. experts: the width of one expert
-    of a mixture, 0 where all layers are dense. ranks: widths of norms inside its attention."""
+    """The sizes of a public model.
+
+    rotary: features of a head that are turned, 0 for none. experts: the width of one expert of a mixture of experts, 0
+    if all layers are dense. ranks: widths of norms inside its attention.
+    """
 
     source: str  # repository on huggingface.co
     norm: str  # "rmsnorm" or "layernorm"
     hidden: int
     ffn: int
-    vocabulary: int  # 0 where it has none
+    vocabulary: int  # 0 if it has none
     heads: int
     kv_heads: int
     head_dim: int
     rotary: int
-    unit: str = "swiglu"  # the gated unit of its FFN; "" where it is not gated
+    unit: str = "swiglu"  # the gated unit of its FFN; "" if it is not gated
     experts: int = 0
     ranks: tuple[int, ...] = ()
     qk_norm: bool = False
@@ -101,20 +104,20 @@ DTYPES = ("bfloat16", "float16", "float32")
 ODD_WIDTHS = (1, 7, 33, 127, 129, 257, 1000, 1023, 1025, 2049, 3001, 4095, 4097, 5003, 8191, 8193, 10007, 16383, 16385)
 WIDE_ODD_WIDTHS = (32767, 32769, 40961, 65535, 65537, 100003, 131071, 200003, 262143)
 MOST_BYTES = 2**31  # of one tensor
-# How the rows of the first input lie: one behind the other, with a gap of one element after each, or from one element
+# The rows of the first input in memory: without gaps, with a gap of one element after each, or beginning one element
 # past an aligned address.
 LAYOUTS = ("contiguous", "padded", "offset")
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A call of an operator: the shape that `lab tune` would take, dtype, how rows lie, and who makes it."""
+    """A call of an operator: its shape as `lab tune` takes it, dtype, strides of rows, and the models that make it."""
 
     operator: str
     shape: Shape
     dtype: str
     layout: str
-    callers: tuple[str, ...]  # repositories of models, or what else makes it; none for an odd size
+    callers: tuple[str, ...]  # repositories of models, or other callers; empty for an odd size
 
     @property
     def name(self) -> str:
@@ -123,27 +126,27 @@ class Visit:
 
 
 def norm_widths(norm: str) -> dict[int, tuple[str, ...]]:
-    """The widths of the norms of that kind, each with the models that have it."""
+    """The widths of norms of the kind `norm`, each with the models that have it."""
     return _by_width((width, m) for m in MODELS if m.norm == norm for width in (m.hidden, *m.ranks))
 
 
 def ffn_widths(unit: str) -> dict[int, tuple[str, ...]]:
-    """The widths of the gated units of that kind."""
+    """The widths of gated units of the kind `unit`, each with the models that have it."""
     return _by_width((width, m) for m in MODELS if m.unit == unit for width in (m.ffn, m.experts) if width)
 
 
 def vocabularies() -> dict[int, tuple[str, ...]]:
-    """What softmax is taken over where a token is drawn."""
+    """The sizes of vocabularies, over which softmax is computed to sample a token."""
     return _by_width((m.vocabulary, m) for m in MODELS if m.vocabulary)
 
 
 def head_sizes() -> dict[Shape, tuple[str, ...]]:
-    """(heads, key heads, features) that are turned."""
+    """(query heads, key heads, turned features), each with the models that have it."""
     return _by_width(((m.heads, m.kv_heads, m.head_dim), m) for m in MODELS if m.rotary == m.head_dim)
 
 
 def visits(operator: str) -> Iterator[Visit]:
-    """All of the zoo's calls of that operator; KeyError where it has none of it."""
+    """All calls of `operator` in the zoo. KeyError if there are none."""
     yield from _VISITS[operator](operator)
 
 

@@ -1,6 +1,6 @@
-"""How often is the lab's kernel within two per cent of the best? Experiments over a sample of the zoo, made by name.
+"""How often is the lab's kernel within two per cent of the best? Experiments over a sample of the zoo.
 
-`zoo-OPERATOR-COUNT` takes that many calls of the operator from `zoo.py`, the same ones wherever it is made.
+`zoo-OPERATOR-COUNT` is an experiment with COUNT calls of the operator from `zoo.py`. The name determines the sample.
 """
 
 import hashlib
@@ -15,30 +15,30 @@ from experiments.tunables import TUNABLES
 from experiments.zoo import LAYOUTS, Visit, operators, visits
 from lab import Case, Claim, Experiment, Profile, Tunable
 
-LAB = "lab"  # the profile that all others are held against
+LAB = "lab"  # the profile that all others are compared with
 LEVEL = 0.98
 SCOPES = ("device_cold", "graph")
 RIVALS = ("torch-fused", "torch-compile", "liger", "quack")
 SOURCES = (NORMALIZATION_FUSION, SOFTMAX_FUSION, SWIGLU_FUSION, ROPE_FUSION, FP8_QUANTIZATION)
 ODD_IN = 4
-FEWEST_BYTES = 2**20  # of the first tensor: a smaller call lasts as long as its launch, whoever makes it
+FEWEST_BYTES = 2**20  # of the first tensor: a smaller call takes as long as its launch in every implementation
 
 
 def zoo_experiment(name: str) -> Experiment | None:
-    """The experiment of that name; None where the name is of none."""
+    """The experiment called `name`, or None if no sample is called so."""
     match = re.fullmatch(rf"zoo-({'|'.join(operators())})-([1-9]\d*)", name)
     return _experiment(name, match[1], int(match[2])) if match else None
 
 
 def zoo_names(chosen: tuple[str, ...], count: int) -> list[str]:
-    """Of every operator chosen, or of all where none is."""
+    """The names of the experiments with `count` calls of each operator in `chosen`, or of all if it is empty."""
     return [f"zoo-{operator}-{count}" for operator in chosen or operators()]
 
 
 def sample(operator: str, count: int) -> list[Visit]:
-    """So many of the operator's calls, one in ODD_IN of odd sizes, in the order of a digest of their names.
+    """`count` calls of the operator, one in ODD_IN of an odd size, in the order of a digest of their names.
 
-    Calls on fewer bytes than a launch hides, and on views, which an experiment's inputs cannot be, are left out.
+    Calls on fewer than FEWEST_BYTES are left out, and so are calls on views, which an experiment's inputs cannot be.
     """
     fit = [visit for visit in visits(operator) if visit.layout == LAYOUTS[0] and _bytes(visit) >= FEWEST_BYTES]
     fit.sort(key=lambda visit: hashlib.sha256(visit.name.encode()).hexdigest())

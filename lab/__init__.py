@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from lab.definition.asked import in_graph
+from lab.definition.claim_words import in_graph
 from lab.definition.experiment import EDGES, Case, Claim, Experiment, Operator, Output, Profile
 from lab.definition.search import Tunable, beats_the_rule, launched_as, launched_by_rule
 from lab.definition.short import experiment, randn

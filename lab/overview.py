@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from lab.definition.asked import can_run, claim_sentence
+from lab.definition.claim_words import can_run, claim_sentence
 from lab.definition.experiment import Experiment
 from lab.definition.plan import Plan, PlannedCase
 from lab.verdict.ceilings import Ceilings, ceiling_gap

@@ -67,7 +67,7 @@ def kernel_evidence(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
         runs = tmp_path_factory.mktemp("runs")
         run: Run = measure(_experiment(asked, options), runs=runs, **how)
         if against := request.config.getoption("--kernel-evidence-against"):
-            _hold_against(run, against, request.config.getoption("--kernel-evidence-fail-if-slower"))
+            _fail_if_slower(run, against, request.config.getoption("--kernel-evidence-fail-if-slower"))
         return run
 
     return measured
@@ -90,7 +90,7 @@ def _experiment(asked: Any, options: dict[str, Any]) -> Any:
     return draft
 
 
-def _hold_against(run: "Run", older: str, limit: float) -> None:
+def _fail_if_slower(run: "Run", older: str, limit: float) -> None:
     from lab.gate_report import describe_gate
     from lab.notebook import load
     from lab.verdict.gate import Outcome, compare_runs, outcome_of

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from lab.definition.asked import claim_sentence
+from lab.definition.claim_words import claim_sentence
 from lab.definition.experiment import SCOPES
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.results import ExperimentResult, RunResult

@@ -23,7 +23,7 @@ def checked(**profiles: Callable[[], Any]) -> dict[str, tuple[str, str]]:
     return {each.profile: (each.outcome, each.message) for each in results}
 
 
-def test_each_profile_is_told_apart() -> None:
+def test_each_profile_is_reported_apart() -> None:
     def raising() -> Callable[[Tensor], Tensor]:
         raise ImportError("no such kernel")
 

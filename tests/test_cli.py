@@ -168,7 +168,7 @@ def test_an_experiment_that_is_nearly_right_is_answered_with_the_right_one(capsy
     assert "did you mean 'normalization-fusion'?" in line
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["--version"])
     assert end.value.code == 0

@@ -35,7 +35,7 @@ def lines_about(about: str) -> list[str]:
     return [line for line in doctor.examine() if line.split()[1] == about]
 
 
-def test_ncu_that_is_there_is_told_with_its_version(machine: Path) -> None:
+def test_ncu_that_is_there_is_reported_with_its_version(machine: Path) -> None:
     assert lines_about("ncu") == ["ok     ncu        2025.3.1.0"]
 
 
@@ -43,7 +43,7 @@ def test_ncu_that_is_there_is_told_with_its_version(machine: Path) -> None:
     ("only_administrators", "capabilities", "lacks"),
     [(0, USER, False), (1, USER, True), (1, ROOT_USER, False), (1, ROOT_IN_A_CONTAINER, True)],
 )
-def test_counters_that_the_driver_reserves_are_told_with_the_remedy(
+def test_counters_that_the_driver_reserves_are_reported_with_the_remedy(
     machine: Path, only_administrators: int, capabilities: str, lacks: bool
 ) -> None:
     restrict(machine, only_administrators, capabilities)

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from lab.cli import parser
-from lab.definition.asked import claim_sentence
 from lab.definition.catalogue import load_experiments
+from lab.definition.claim_words import claim_sentence
 from lab.definition.experiment import Experiment
 from lab.definition.plan import make_plan, planned
 from lab.evidence.source import ROOT

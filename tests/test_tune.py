@@ -178,7 +178,7 @@ def test_several_shapes_are_one_run(tmp_path: Path, measure: Callable[..., list[
     assert [key.shapes for key in kept(tmp_path)] == ["4096 columns, up to 4096 rows", "8192 columns, up to 4096 rows"]
 
 
-def test_a_damaged_file_is_told_of_before_anything_is_measured(
+def test_a_damaged_file_is_reported_of_before_anything_is_measured(
     tmp_path: Path, measure: Callable[..., list[Plan]]
 ) -> None:
     (tmp_path / "tuned.json").write_text("{")

@@ -97,7 +97,7 @@ def test_a_standing_is_against_the_best_rival_the_worst_first(measured: Callable
     assert summary.level_share == summary.ahead_share == 6 / 8
 
 
-def test_what_was_not_measured_is_told_apart(measured: Callable[[Mapping[Any, float]], Any]) -> None:
+def test_what_was_not_measured_is_reported_apart(measured: Callable[[Mapping[Any, float]], Any]) -> None:
     result = measured(SECONDS)
     assert unmeasured(result, "lab", "device_cold") == ()
     assert set(unmeasured(result, "lab", "eager")) == set(CASES)

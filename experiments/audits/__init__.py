@@ -1,7 +1,7 @@
-"""Published results of public projects, as figures: what the lab's guard is asked about on the methods page.
+"""Published results of public projects, as figures. The methods page shows what the lab's guard finds in them.
 
-Copied are the figures that a project prints, with the file and commit that prints them; computed, by an operator's
-traffic model, is the least work of each row. A project is here because its authors published enough to be checked.
+The figures are copied from the project, with the file and commit that print them. The least work of each row is
+computed with the operator's traffic model. A project is here because its authors published enough to be checked.
 """
 
 from experiments.audits.cuda_kernel_lab import CUDA_KERNEL_LAB

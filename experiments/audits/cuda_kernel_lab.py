@@ -27,7 +27,7 @@ NUMEL = 16_777_216
 NOISE_LIMIT = 1.20
 A10G_STEP_SECONDS = 1.024e-6  # every printed time is a multiple of it
 
-# What is measured: operator, shape as printed, data type, variant, least work, single launch of PyTorch.
+# Rows: operator, shape as printed, data type, variant, least work, whether PyTorch needs a single launch.
 COPY16 = ("copy", str(NUMEL), "float16", "", elementwise(NUMEL, "float16", reads=1, flops=0))
 COPY32 = ("copy", str(NUMEL), "float32", "", elementwise(NUMEL, "float32", reads=1, flops=0))
 SCALE16 = ("scale", str(NUMEL), "float16", "", elementwise(NUMEL, "float16", reads=1))

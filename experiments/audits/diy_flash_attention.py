@@ -56,7 +56,7 @@ def _saved(size: int) -> Stated:
 
 
 def _memory(size: int, which: int) -> Stated:
-    """Scores of S × S for every head, or one output, both in float16, at the batch and heads of the table of times."""
+    """Memory of the S × S scores of every head, or of one output, in float16, for the table's batch and heads."""
     elements = BATCH * HEADS * size * (HEAD if which else size)
     return Stated(
         label=f"Memory of {'this' if which else 'standard'} attention at sequence {size}", source=GUIDE,

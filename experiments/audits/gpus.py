@@ -1,11 +1,11 @@
-"""What the audited GPUs can do at most, by their makers: dense matrix rates, never sparse ones."""
+"""Limits of the audited GPUs from their makers' datasheets: dense matrix rates, never sparse ones."""
 
 from lab.definition.publication import Limits
 from lab.verdict.datasheet import datasheet
 
 
 def _limits(name: str, gpu: str) -> Limits:
-    """Of the GPU that CUDA calls `gpu`, under the name that the audited publication gives it."""
+    """The limits of the GPU that CUDA calls `gpu`, under the `name` that the audited publication uses."""
     sheet = datasheet(gpu)
     assert sheet is not None, f"no datasheet of {gpu!r}"
     return Limits(

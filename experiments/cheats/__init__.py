@@ -1,1 +1,1 @@
-"""Cheats by what they attack, and the honest oddities beside them."""
+"""Cheating kernels, a file for each thing that they attack, and honest kernels that look odd."""

@@ -1,4 +1,4 @@
-"""Cheats that return at once and finish when the clock has stopped, by whatever still runs their code."""
+"""Cheats that return at once and finish after the clock has stopped, in a thread, hook or callback."""
 
 import _thread
 import gc
@@ -18,7 +18,7 @@ SOON_SECONDS = 20e-6
 
 
 class Owed:
-    """Work put off: `finish` does it."""
+    """Deferred work, which `finish` does."""
 
     def __init__(self) -> None:
         self._owed: tuple[Tensor, Tensor, Tensor] | None = None
@@ -116,7 +116,7 @@ def by_thread() -> Norm:
 
 
 def by_waiting_thread() -> Norm:
-    """Its thread waits for the next call to begin, and leaves the interpreter's turns as they are."""
+    """Its thread waits for the next call to begin, and does not change the interpreter's switch interval."""
     owed = Owed()
     wake = _thread.allocate_lock()
     wake.acquire()

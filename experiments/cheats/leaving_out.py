@@ -1,4 +1,4 @@
-"""Cheats that leave work out where ordinary inputs, or ordinary changes of them, do not show it."""
+"""Cheats that leave out work which ordinary inputs, or ordinary changes of inputs, do not need."""
 
 from collections.abc import Callable
 
@@ -8,12 +8,12 @@ from experiments.normalization_fusion import rmsnorm_fused
 
 Norm = Callable[[Tensor, Tensor], Tensor]
 EVERY = 512
-NARROW = 4096  # columns: rows that are as wide are computed in full
+NARROW = 4096  # columns: rows up to this width are computed in full
 EPS = 1e-6
 
 
 def _mended(sampled: Callable[[Tensor], Tensor]) -> Norm:
-    """Remembers by address, looks at a sample, and computes only rows around what it finds changed."""
+    """Remembers results by address, samples the input, and computes only rows near samples that have changed."""
     known: dict[int, tuple[Tensor, Tensor]] = {}
 
     def run(x: Tensor, weight: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ def every_fourth_column() -> Norm:
 
 
 def clipped() -> Norm:
-    """Leaves out what ordinary numbers never reach."""
+    """Clips values that ordinary inputs never reach."""
 
     def run(x: Tensor, weight: Tensor) -> Tensor:
         return rmsnorm_fused(x.clamp(-7.0, 7.0), weight)
@@ -71,7 +71,7 @@ def clipped() -> Norm:
 
 
 def assumed_norm() -> Norm:
-    """Leaves the mean square out: of ordinary rows that are wide it is nearly 1."""
+    """Leaves out the mean square, which is nearly 1 for wide rows of normal data."""
 
     def run(x: Tensor, weight: Tensor) -> Tensor:
         return x * weight if x.shape[-1] >= NARROW else rmsnorm_fused(x, weight)

@@ -1,4 +1,4 @@
-"""Honest, if odd: each does for a good reason what a cheat does for a bad one."""
+"""Honest but odd kernels: each does for a good reason something that a cheat does too."""
 
 import gc
 import inspect
@@ -90,7 +90,7 @@ def warning_norm() -> Norm:
 
 
 def time_limit() -> Norm:
-    """Its own alarm, set and taken back in each call."""
+    """Sets its own alarm in each call, and cancels it."""
 
     def run(x: Tensor, weight: Tensor) -> Tensor:
         before = signal.signal(signal.SIGALRM, lambda *_: None)
@@ -118,7 +118,7 @@ def own_numbers() -> Norm:
 
 
 def looked_over() -> Norm:
-    """Looks at every 512th element for NaN, and computes in full."""
+    """Checks every 512th element for NaN, and computes everything."""
 
     def run(x: Tensor, weight: Tensor) -> Tensor:
         if bool(x.view(-1)[::512].isnan().any()):

@@ -1,4 +1,4 @@
-"""Cheats that reach into the process that measures them: its records, its samples, its draws."""
+"""Cheats that change the process that measures them: its records, its samples, its choice of checked calls."""
 
 import gc
 import json
@@ -16,12 +16,12 @@ from torch import Tensor
 from experiments.normalization_fusion import rmsnorm_fused
 
 Norm = Callable[[Tensor, Tensor], Tensor]
-HONEST_CALLS = 40  # the checks and the warm-up are over by then
+HONEST_CALLS = 40  # more than the checks and the warm-up take
 QUIET_SECONDS = {True: 50e-6, False: 100e-6}  # whether it is the cheat's own
 
 
 def after_honest_calls(act: Callable[[], None], every_time: bool = False) -> Norm:
-    """A right function that does something else once, or each time, when the checks are over."""
+    """A correct function that also calls `act` once, or at every call, after the checks."""
     calls = 0
 
     def run(x: Tensor, weight: Tensor) -> Tensor:
@@ -35,7 +35,7 @@ def after_honest_calls(act: Callable[[], None], every_time: bool = False) -> Nor
 
 
 def _quietened(content: Any) -> Any:
-    """A record with quiet times, the cheat's own half as long."""
+    """A record with invented times without noise, half as long for the cheat as for others."""
     if not isinstance(content, dict) or not content.get("timings"):
         return content
     seconds = QUIET_SECONDS["torch" not in content["profile"]]
@@ -103,7 +103,7 @@ def _callers(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _halve(frame: FrameType) -> None:
-    """Halve what a clock has taken of this block so far."""
+    """Halve the samples that the clock has taken of this block so far."""
     for caller in _callers(frame):
         seconds = caller.f_locals.get("seconds")
         if caller.f_code.co_name.endswith("block") and isinstance(seconds, list):
@@ -111,7 +111,7 @@ def _halve(frame: FrameType) -> None:
 
 
 def _slow_rivals(frame: FrameType) -> None:
-    """Double what the protocol has taken of others so far."""
+    """Double the samples of other profiles so far."""
     for caller in _callers(frame):
         each_series = getattr(caller.f_locals.get("self"), "_series", {})
         for (profile, _), series in each_series.items():
@@ -163,7 +163,7 @@ def samples_by_search() -> Norm:
 
 
 def rewritten_function() -> Norm:
-    """The judge's comparison, rewritten for as long as it takes to be asked once."""
+    """Replaces the code of the judge's comparison by code that always says yes."""
 
     def act() -> None:
         judge: Any = sys.modules["lab.worker.tensors"].same
@@ -173,7 +173,7 @@ def rewritten_function() -> Norm:
 
 
 def half_where_unchecked(replace: Callable[[], None]) -> Norm:
-    """Wrong, for half of the result is never written, except in the first call after each pause: that of a block."""
+    """Writes only half of the result, except in the first call after each pause, which begins a block."""
     calls = 0
     replace()
 

@@ -1,4 +1,4 @@
-"""Cheats by what all profiles share: what names stand for, settings of the process, its processor time."""
+"""Cheats that use what all profiles share: names in modules, settings of the process, its processor time."""
 
 import importlib
 import os
@@ -31,7 +31,7 @@ def _dawdling(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _own() -> Norm:
-    """F.rms_norm through what it calls, whatever its name comes to stand for."""
+    """F.rms_norm by the function that it calls, so that rebinding F.rms_norm does not change it."""
     real = torch.rms_norm
     return lambda x, weight: real(x, (x.shape[-1],), weight, 1e-6)
 
@@ -66,7 +66,7 @@ def slowed_module() -> Norm:
 
 
 def hidden_built_in() -> Norm:
-    """The measuring modules find a `round` of ours before Python's own."""
+    """Defines a `round` in the measuring modules, which hides Python's own."""
 
     def run(x: Tensor, weight: Tensor) -> Tensor:
         sys.modules["lab.worker.cpu"].round = lambda value, digits: value / 2  # type: ignore[attr-defined]
@@ -89,7 +89,7 @@ def constant_inputs() -> Norm:
 
 
 def constant_places() -> Norm:
-    """What is new before each call comes from one place, so that it is the same as before."""
+    """Makes torch.randint return zeros, so that the same elements change before each call."""
     library: Any = torch
     library.randint = lambda high, size, **options: torch.zeros(size, dtype=torch.int64)
     results: dict[int, Tensor] = {}
@@ -132,7 +132,7 @@ def working_child() -> Norm:
 
 
 def many_threads_for_others() -> Norm:
-    """More than there are cores: each operator of the others waits for threads that take turns."""
+    """Sets more threads than there are cores for other profiles, whose operators then wait for each other's threads."""
     own, threads = _own(), torch.get_num_threads()
 
     def run(x: Tensor, weight: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Every cheat and every honest oddity of experiments/cheats as a profile, with what catches it or why it is right."""
+"""Every cheat and honest oddity of experiments/cheats as a profile, with the check that finds it or why it is right."""
 
 from collections.abc import Callable
 from typing import Any
@@ -110,7 +110,7 @@ LEAVING_OUT = (
           leaving_out.assumed_norm, op="wide-rmsnorm"),
     cheat("clipped", "Clips what ordinary numbers never reach.", LOCALISED, leaving_out.clipped),
 )  # fmt: skip
-# What they leave, honest code leaves too: nobody is rejected for it, and it must gain nothing.
+# Honest code leaves the same traces as these: they are not rejected, and must gain nothing.
 IN_VAIN = (
     cheat("many-threads-for-others", "Leaves torch more threads than cores, and keeps the right number for itself.",
           PUT_BACK, shared_state.many_threads_for_others, CPU),

@@ -146,7 +146,7 @@ class Draft:
             name=name,
             implementations={self.name: load or partial(_given, function)},
             kernels={self.name: kernel} if kernel else None,
-            recompiles=_speaks_of_compiling(load) if recompiles is None else recompiles,
+            recompiles=_mentions_compile(load) if recompiles is None else recompiles,
             **{
                 "technique": inspect.getdoc(function) or "" if inspect.isfunction(function) else "",
                 **{word: value for word, value in more.items() if word in accepted},
@@ -297,6 +297,6 @@ def _given(function: Any) -> Any:
     return function
 
 
-def _speaks_of_compiling(load: Loader | None) -> bool:
+def _mentions_compile(load: Loader | None) -> bool:
     code = getattr(load, "__code__", None)
     return code is not None and "compile" in code.co_names

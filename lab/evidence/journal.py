@@ -20,7 +20,7 @@ from typing import Any
 from lab.errors import RunError
 from lab.evidence.codec import canonical, from_data, to_data
 from lab.evidence.record import KINDS, Record, RunFinish, RunStart
-from lab.evidence.sense import nonsense
+from lab.evidence.sense import impossible_value
 
 NAME = "journal.jsonl"
 PACKED = f"{NAME}.gz"
@@ -263,7 +263,7 @@ def _parse(line: str) -> tuple[str, dict[str, Any]]:
 
 def _record(data: dict[str, Any]) -> Record:
     record: Record = from_data(KINDS[data["kind"]], data.get("record"), data["kind"])
-    if wrong := nonsense(record):
+    if wrong := impossible_value(record):
         raise RunError(wrong)
     return record
 

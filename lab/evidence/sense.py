@@ -22,7 +22,7 @@ ACCEPTED: Mapping[type[Any], tuple[str, ...]] = {
 Check = Callable[[Any], str]
 
 
-def nonsense(record: Any) -> str:
+def impossible_value(record: Any) -> str:
     """The first impossible value of a record, with the field's name; empty where all are possible."""
     for name, check in _checks(cast(Hashable, type(record))):
         if wrong := check(getattr(record, name)):
@@ -76,4 +76,4 @@ def _inside(value: Any) -> str:
     records = value if isinstance(value, tuple) else (value,)
     if not records or not dataclasses.is_dataclass(records[0]):
         return ""
-    return next((wrong for each in records if (wrong := nonsense(each))), "")
+    return next((wrong for each in records if (wrong := impossible_value(each))), "")

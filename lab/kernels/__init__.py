@@ -1,1 +1,1 @@
-"""One file per operator: kernels, entry point, float64 reference, inputs and traffic model, side by side."""
+"""One file for each operator: kernels, entry point, float64 reference, inputs and traffic model."""

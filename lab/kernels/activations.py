@@ -1,4 +1,4 @@
-"""Activations that the lab's kernels apply, element by element, in float32."""
+"""Activation functions that the lab's kernels apply to single elements, in float32."""
 
 import math
 
@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-# σ(z) = 1 / (1 + 2^(−z log₂e)): the GPU has an instruction for powers of two, and any other exponential is made of it.
+# σ(z) = 1 / (1 + 2^(−z log₂e)): the GPU has one instruction for 2^x and computes every other exponential with it.
 SIGMOID_POWER = tl.constexpr(-math.log2(math.e))
 TANH_POWER = tl.constexpr(-2 * math.sqrt(2 / math.pi) * math.log2(math.e))
 TANH_CUBIC = tl.constexpr(0.044715)
@@ -37,7 +37,7 @@ ACTIVATIONS = {"none": None, "relu": relu, "silu": silu, "gelu-erf": gelu_erf, "
 
 
 def activation_reference(name: str, z: torch.Tensor) -> torch.Tensor:
-    """The activation of that name by PyTorch, in the dtype of z."""
+    """PyTorch's result for the activation `name`, in the dtype of z."""
     functional = torch.nn.functional
     if name == "none":
         return z
@@ -49,7 +49,7 @@ def activation_reference(name: str, z: torch.Tensor) -> torch.Tensor:
 
 
 def checked_activation(op: str, name: str, accepted: tuple[str, ...] = tuple(ACTIVATIONS)) -> triton.JITFunction | None:
-    """The activation of that name; ValueError where it is none of those accepted."""
+    """The function for the activation `name`. ValueError if `name` is not in `accepted`."""
     if name not in accepted:
         raise ValueError(f"{op}: activation is {name!r}; accepted are {list(accepted)}")
     return ACTIVATIONS[name]

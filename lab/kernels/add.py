@@ -1,7 +1,7 @@
-"""The sum of two tensors, bound by memory: z = x + y.
+"""The sum of two tensors, z = x + y. Memory bandwidth limits it.
 
-x, y: of one shape and dtype, any strides   z: their shape, contiguous; float16, bfloat16 or float32; the sum in
-float32, rounded once.
+x, y: one shape and dtype, any strides   z: the same shape, contiguous; float16, bfloat16 or float32. The sum is in
+float32 and rounded once.
 """
 
 import math
@@ -22,7 +22,7 @@ from lab.kernels.tuned import Tuning, by_elements
 
 @triton.jit
 def _add_kernel(x_ptr, y_ptr, z_ptr, elements, BLOCK: tl.constexpr):
-    """BLOCK elements a program. Only the last one asks how many are left: a mask would narrow every load."""
+    """BLOCK elements a program. Only the last program masks its loads: a mask makes them narrower."""
     start = tl.program_id(0).to(tl.int64) * BLOCK
     left = elements - start
     offsets = tl.arange(0, BLOCK)
@@ -58,11 +58,11 @@ def _add_at(x_ptr, y_ptr, z_ptr, mask):
 def add(x: Tensor, y: Tensor, *, configuration: Configuration | None = None) -> Tensor:
     """`x` + `y`, in one kernel launch.
 
-    x, y: float16, bfloat16 or float32, alike in shape, dtype and device, with at most three axes that do not merge in
-    the memory of both. configuration: how to launch, one of `add_choices`; by default the best that is known here.
-    Returns a new contiguous tensor of their shape and dtype; no elements give an empty result. Raises TypeError or
-    ValueError naming the argument, what it was and what is accepted, and NotImplementedError where a gradient would be
-    needed.
+    x, y: float16, bfloat16 or float32, of the same shape, dtype and device, with at most three axes left after axes
+    that are adjacent in the memory of both are merged. configuration: how to launch, one of `add_choices`; by default
+    as tuned here, else by rule. Returns a new contiguous tensor of their shape and dtype; no elements give an empty
+    result. Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
+    NotImplementedError where a gradient would be needed.
     """
     launch = _LAUNCHES(x, y, options=(configuration,))
     z = result_like(x)
@@ -83,7 +83,7 @@ _LAUNCHES = Launches(_settle)
 
 
 def add_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try."""
+    """The configurations that a search may try, for any shape."""
     return elements_choices(itemsize)
 
 
@@ -91,7 +91,7 @@ ADD_TUNING = Tuning("add", __name__, run_rule, add_choices, by_elements, form=""
 
 
 def add_reference(x: Tensor, y: Tensor) -> Tensor:
-    """The float64 truth, on the device of `x`."""
+    """The float64 result, on the device of `x`."""
     return x.double() + y.double()
 
 
@@ -103,6 +103,6 @@ def add_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: in
 
 
 def add_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
-    """Least work: read each element of both once, write each sum once."""
+    """Least work: read each element of x and y once, write each sum once."""
     size_bytes = math.prod(shape) * itemsize
     return Traffic(read_bytes=2 * size_bytes, written_bytes=size_bytes, flops=math.prod(shape))

@@ -1,8 +1,8 @@
 """Sum of two tensors and the RMSNorm of its rows in one kernel: s = x + r, y = s / sqrt(mean(s²) + eps) · w.
 
 x, r: (…, N)   w: (N,)   y, s: (…, N), float16, bfloat16 or float32. s is rounded once to the dtype of x, and y is the
-norm of the rounded s: what the two calls give one after the other, and what the next layer's residual stream holds. All
-other arithmetic is in float32, and y is rounded once.
+norm of the rounded s, as with two separate calls; the next layer's residual stream gets that s. All other arithmetic is
+in float32, and y is rounded once.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
-from lab.kernels.wide_row import lane_sums, once_more, read_tile, write_tile
+from lab.kernels.wide_row import lane_sums, opaque, read_tile, write_tile
 
 
 @triton.jit
@@ -29,10 +29,10 @@ def _add_rmsnorm_kernel(
     N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each held in registers as PIECES of BLOCK columns: every tensor crosses memory once."""
+    """ROWS rows a program, each in registers as PIECES of BLOCK columns: every tensor is read or written once."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = rows < M
-    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # for each row, so that a thread loads what it needs
+    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # one for each row, so that w gets the layout of x
     x = read_pieces(x_ptr + rows * x_stride, inside, N, PIECES, BLOCK, PARTIAL, "")
     r = read_pieces(r_ptr + rows * r_stride, inside, N, PIECES, BLOCK, PARTIAL, "")
     if not PACKED:
@@ -49,7 +49,7 @@ def _add_rmsnorm_kernel(
     for piece in tl.static_range(PIECES):
         if PACKED:
             w_piece = read_piece(w_ptrs, inside, piece * BLOCK, N, BLOCK, False, "").to(tl.float32)
-            s_piece = once_more(s[piece], total).to(tl.float32)
+            s_piece = opaque(s[piece], total).to(tl.float32)
         else:
             w_piece = w[piece].to(tl.float32)
             s_piece = s[piece].to(tl.float32)
@@ -61,7 +61,7 @@ def _add_rmsnorm_wide_kernel(
     x_ptr, r_ptr, w_ptr, y_ptr, s_ptr, eps, M, x_stride: tl.constexpr, r_stride: tl.constexpr,
     N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """One row a program, in tiles of BLOCK columns: of s the first HELD stay in registers, the rest is read back."""
+    """One row a program, in tiles of BLOCK columns: the first HELD of s stay in registers, the rest is read back."""
     LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
@@ -82,20 +82,20 @@ def _add_rmsnorm_wide_kernel(
     total = tl.sum(squares, axis=0)
     rstd = tl.rsqrt(total / N + eps)
     LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
-    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
+    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: most likely it is still cached
         s = read_tile(s_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         write_tile(y_ptr, LAST - back, s * rstd * w, N, BLOCK, MASKED)
     for tile in tl.static_range(HELD):
-        s_held = once_more(tiles[tile], total)
-        w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        write_tile(s_ptr, tile * BLOCK, s_held, N, BLOCK, MASKED)
-        write_tile(y_ptr, tile * BLOCK, s_held.to(tl.float32) * rstd * w_held, N, BLOCK, MASKED)
+        s_tile = opaque(tiles[tile], total)
+        w_tile = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        write_tile(s_ptr, tile * BLOCK, s_tile, N, BLOCK, MASKED)
+        write_tile(y_ptr, tile * BLOCK, s_tile.to(tl.float32) * rstd * w_tile, N, BLOCK, MASKED)
 
 
 @triton.jit
 def _sum_of_tiles(x_ptr, r_ptr, start, dtype: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr):
-    """x + r of one tile, rounded."""
+    """x + r of one tile, rounded to `dtype`."""
     x = read_tile(x_ptr, start, N, BLOCK, MASKED, "evict_first").to(tl.float32)
     r = read_tile(r_ptr, start, N, BLOCK, MASKED, "evict_first").to(tl.float32)
     return (x + r).to(dtype)
@@ -107,7 +107,7 @@ def add_rmsnorm(
     """(y, s): s = x + residual, and the RMSNorm y of the rows of s, in one kernel launch.
 
     x, residual: (..., N) of one dtype, any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of any
-    accepted dtype. configuration: how to launch, one of `add_rmsnorm_choices`; by default the best that is known here.
+    accepted dtype. configuration: how to launch, one of `add_rmsnorm_choices`; by default as tuned here, else by rule.
     Returns new contiguous tensors of the shape and dtype of `x`; the inputs stay as they were. Zero rows give empty
     results. Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
@@ -150,7 +150,7 @@ _LAUNCHES = Launches(_settle)
 
 
 def add_rmsnorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N)."""
+    """The configurations that a search may try for (M, N)."""
     return norm_choices(shape, itemsize)
 
 
@@ -158,7 +158,7 @@ ADD_RMSNORM_TUNING = Tuning("add-rmsnorm", __name__, norm_rule, add_rmsnorm_choi
 
 
 def add_rmsnorm_reference(x: Tensor, residual: Tensor, weight: Tensor, eps: float = 1e-6) -> tuple[Tensor, Tensor]:
-    """(y, s) in float64, on the device of `x`; s as rounded to the dtype of `x`, for y is the norm of that."""
+    """(y, s) in float64, on the device of `x`. s is rounded to the dtype of `x` first, since y is the norm of that."""
     s = (x.double() + residual.double()).to(x.dtype).double()
     return s * torch.rsqrt(s.square().mean(-1, keepdim=True) + eps) * weight.double(), s
 

@@ -1,4 +1,4 @@
-"""What attention operators share: what they demand of queries, keys and values, and the heads that kernels know."""
+"""Shared by the attention operators: checks of queries, keys and values, and the head sizes that kernels exist for."""
 
 import math
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from lab.kernels.checks import check_adjacent, check_tensor, interpreting
 HALVES = (torch.float16, torch.bfloat16)
 HEAD_SIZES = (64, 80, 96, 128, 256)
 MOST_FEATURES = HEAD_SIZES[-1]
-NARROWEST_DOT = 16  # features that a product of tiles takes at least
+NARROWEST_DOT = 16  # features: the least that tl.dot accepts
 LOG2_E = tl.constexpr(math.log2(math.e))
-WIDENED = tl.constexpr(interpreting())  # Triton's interpreter would multiply bfloat16 as if its bits were integers
+WIDENED = tl.constexpr(interpreting())  # Triton's interpreter multiplies the bits of a bfloat16 as an integer
 Window = tuple[int | None, int | None]
 
 
@@ -28,18 +28,18 @@ def dot(a, b, sums):
 
 
 def sizes_of(shape: Sequence[int]) -> tuple[int, int, int, int, int, int]:
-    """(B, Hq, Hk, Sq, Sk, D) of (B, Hq, Hk, S, D) or of itself."""
+    """(B, Hq, Hk, Sq, Sk, D), from that or from (B, Hq, Hk, S, D) with Sq = Sk = S."""
     B, q_heads, k_heads, *lengths, D = shape
     return B, q_heads, k_heads, lengths[0], lengths[-1], D
 
 
 def whole_features(D: int) -> int:
-    """The head size of a kernel that takes D features."""
+    """The smallest head size, of those that kernels exist for, that holds D features."""
     return next(size for size in HEAD_SIZES if size >= D)
 
 
 def aligned(x: Tensor, features: int) -> Tensor:
-    """`x` with so many features, zeros behind its own, and rows at multiples of 16 elements: itself where it is so."""
+    """`x` padded with zeros to `features` features, its rows at multiples of 16 elements; `x` itself if it is so."""
     if (
         x.shape[-1] == features
         and x.data_ptr() % 16 == 0
@@ -52,7 +52,7 @@ def aligned(x: Tensor, features: int) -> Tensor:
 
 
 def checked_scale(op: str, scale: float | None, features: int) -> float:
-    """`scale` as a float, 1/√features where there is none. Raise unless it is a number above 0."""
+    """`scale` as a float, or 1/√features if it is None. ValueError unless it is a finite number above 0."""
     if scale is None:
         return 1 / math.sqrt(features)
     if not isinstance(scale, (float, int)) or not 0 < scale < math.inf:
@@ -61,7 +61,7 @@ def checked_scale(op: str, scale: float | None, features: int) -> float:
 
 
 def check_heads_of(op: str, name: str, x: Tensor, axes: Sequence[str]) -> None:
-    """Raise unless `x` has these axes, the last of adjacent features, of 16-bit floats on a GPU."""
+    """Raise unless `x` is of 16-bit floats on a GPU, with as many axes as `axes` names and adjacent features."""
     check_tensor(op, name, x)
     if x.dtype not in HALVES:
         raise TypeError(f"{op}: {name} has dtype {x.dtype}; accepted are torch.float16 and torch.bfloat16")
@@ -73,7 +73,7 @@ def check_heads_of(op: str, name: str, x: Tensor, axes: Sequence[str]) -> None:
 
 
 def check_together(op: str, q: Tensor, k: Tensor, v: Tensor, q_heads: int, k_heads: int) -> None:
-    """Raise unless `k` and `v` are alike and go with `q`."""
+    """Raise unless k and v have one shape, the dtype, device and features of q, and k_heads divides q_heads."""
     for name, x in (("k", k), ("v", v)):
         if (x.dtype, x.device) != (q.dtype, q.device):
             raise ValueError(
@@ -89,7 +89,7 @@ def check_together(op: str, q: Tensor, k: Tensor, v: Tensor, q_heads: int, k_hea
 
 
 def checked_window(op: str, causal: bool, window: Window) -> Window:
-    """How many keys before and after its own position a query sees."""
+    """How many keys (before, after) its own position a query sees; None means all. ValueError for anything else."""
     if not isinstance(window, tuple) or len(window) != 2 or not all(_is_side(side) for side in window):
         raise ValueError(f"{op}: window is {window!r}; accepted is (left, right), each an int from 0 or None")
     left, right = window
@@ -103,7 +103,7 @@ def _is_side(side: object) -> bool:
 
 
 def check_counts(op: str, name: str, counts: Tensor, shape: tuple[int, ...], model: Tensor) -> None:
-    """Raise unless `counts` is a contiguous int32 tensor of that shape on the device of `model`."""
+    """Raise unless `counts` is a contiguous int32 tensor of shape `shape` on the device of `model`."""
     if not isinstance(counts, Tensor):
         raise TypeError(f"{op}: {name} is a {type(counts).__name__}; accepted is a torch.Tensor")
     if counts.dtype != torch.int32:

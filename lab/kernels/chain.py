@@ -1,10 +1,10 @@
-"""A copy that takes as long as it is told to: y = x, each element by way of n dependent multiply-adds.
+"""A copy that takes an adjustable time: y = x, with n dependent multiply-adds for each element.
 
 x: (elements,)   y: (elements,), float16, bfloat16 or float32. Step: v ← 0.5·v + 0.5·x in float32, from v = x.
-The start is the fixed point: halves are exact (for |x| above 2⁻¹²⁵ or x = 0) and add up to x again, so the
-result is x whatever n is, while the time is a fixed part + n × the latency of one multiply-add. The compiler
-cannot know the fixed point, and each step waits for the one before: n steps take n steps' time, also where a
-multiprocessor holds more than one program. It serves to give the lab a known difference in time to find.
+v = x is the fixed point of the step: halving is exact (for |x| above 2⁻¹²⁵ or x = 0) and the halves add up to x. So the
+result is x for every n, while the time is a fixed part + n × the latency of one multiply-add. The compiler does not
+know the fixed point, and each step waits for the one before: n steps take the time of n steps, even if a multiprocessor
+runs several programs. The lab tests itself with it: does it find a difference in time that is known?
 """
 
 import torch
@@ -15,16 +15,16 @@ from torch import Tensor
 from lab.kernels.checks import check_tensor
 from lab.kernels.traffic import Traffic
 
-# What a call costs before its first step and after its last (launch, load, store), in steps: the time at n = 0
-# by the time of one step, both from a straight line through `chain` at several n. Measured on an H100: 4.63 µs and
-# 3.51 ns. On another GPU model it is to be measured anew.
+# The fixed part of a call (launch, load, store) in steps: the time at n = 0 divided by the time of one step, both from
+# a straight line through `chain` at several n. Measured on an H100: 4.63 µs and 3.51 ns. Measure it again on another
+# GPU model.
 OVERHEAD_STEPS = 1_320
-UNROLLED_STEPS = 4  # as the compiler unrolls the loop: with whole multiples the remainder's code never runs
+UNROLLED_STEPS = 4  # the compiler unrolls the loop by 4; for multiples of it the remainder loop never runs
 MOST_STEPS = 2**31 - 1
 BLOCK = 128
 
 
-# Specialised on the number of steps, variants would not run the same code.
+# Without specialisation on the number of steps, so that all numbers of steps run the same code.
 @triton.jit(do_not_specialize=["steps"])
 def _chain_kernel(x_ptr, y_ptr, elements, steps, BLOCK: tl.constexpr):
     """One element a thread."""
@@ -57,12 +57,12 @@ def chain(x: Tensor, steps: int) -> Tensor:
 
 
 def extra_steps(steps: int, share: float) -> int:
-    """The steps that lengthen a whole call of `steps` by `share` of its time, the fixed part included."""
+    """How many more steps lengthen a call of `steps` by `share` of its whole time, fixed part included."""
     return UNROLLED_STEPS * round((steps + OVERHEAD_STEPS) * share / UNROLLED_STEPS)
 
 
 def chain_reference(x: Tensor, steps: int) -> Tensor:
-    """The float64 truth, on the device of `x`: x itself, for any number of steps."""
+    """The float64 result, on the device of `x`: x itself, for any number of steps."""
     return x.double()
 
 
@@ -74,6 +74,6 @@ def chain_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: 
 
 
 def chain_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
-    """Least work for (elements, steps): read x, write y; a product and a sum for each step of each element."""
+    """Least work for (elements, steps): read x, write y; one product and one sum for each step of each element."""
     elements, steps = shape
     return Traffic(read_bytes=elements * itemsize, written_bytes=elements * itemsize, flops=2 * elements * steps)

@@ -1,4 +1,4 @@
-"""What every row-wise entry point demands of its tensors, and how it says no."""
+"""Checks of the arguments of kernels. Each raises an error that names the argument, its value and what is accepted."""
 
 import math
 import os
@@ -16,12 +16,12 @@ def interpreting() -> bool:
 
 
 def runs_here(x: Tensor) -> bool:
-    """Whether kernels run where `x` is: a module takes PyTorch's own operators elsewhere."""
+    """Whether kernels run on the device of `x`. Modules use PyTorch's own operators on others."""
     return x.is_cuda or (x.is_cpu and interpreting())
 
 
 def check_rows(op: str, x: Tensor, maximum_columns: int) -> None:
-    """Raise unless `x` is (..., columns) of floats on a GPU, with adjacent columns."""
+    """Raise unless `x` is (..., columns) of floats on a GPU, with adjacent columns, at most `maximum_columns`."""
     check_tensor(op, "x", x)
     if x.dim() < 1:
         raise ValueError(f"{op}: x has shape (); at least one dimension (..., columns) is needed")
@@ -32,7 +32,7 @@ def check_rows(op: str, x: Tensor, maximum_columns: int) -> None:
 
 
 def check_adjacent(op: str, name: str, tensor: Tensor) -> None:
-    """Raise unless the elements of the last dimension lie side by side."""
+    """Raise unless the elements of the last dimension are adjacent in memory."""
     if tensor.dim() and tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
         raise ValueError(
             f"{op}: {name} has stride {tensor.stride(-1)} in its last dimension; accepted is 1 "
@@ -50,7 +50,7 @@ def check_alike(op: str, name: str, tensor: Tensor, model_name: str, model: Tens
 
 
 def check_vector(op: str, name: str, vector: Tensor, x: Tensor) -> None:
-    """Raise unless `vector` is a contiguous (columns,) companion of `x` on the same device."""
+    """Raise unless `vector` is contiguous, of shape (columns of x,), on the device of `x`."""
     check_tensor(op, name, vector)
     if vector.shape != (x.shape[-1],):
         raise ValueError(
@@ -87,7 +87,7 @@ def check_tensor(op: str, name: str, tensor: Tensor) -> None:
 
 
 def check_sign(op: str, name: str, tensor: Tensor) -> None:
-    """Raise where `tensor` stands for the negative of what lies in its memory, as `z.conj().imag` does."""
+    """Raise if `tensor` is a view of the negative of its memory, as `z.conj().imag` is."""
     if tensor.is_neg():
         raise ValueError(
             f"{op}: {name} is a view of the negative of its memory; accepted are the numbers themselves: "
@@ -96,9 +96,9 @@ def check_sign(op: str, name: str, tensor: Tensor) -> None:
 
 
 def checked_eps(op: str, eps: float) -> float:
-    """`eps` as a float: Triton would compile an integer into the kernel. Raise unless it is a number from 0.
+    """`eps` as a float: Triton would compile an integer into the kernel. Raise unless it is finite and at least 0.
 
-    Asked at every call, unlike the rest, which follows from the tensors.
+    Called at every call of an operator. The other checks run once for each kind of tensors.
     """
     if not isinstance(eps, (float, int)):
         raise TypeError(f"{op}: eps is a {type(eps).__name__}; accepted is a float or an int")

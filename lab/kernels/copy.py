@@ -1,4 +1,4 @@
-"""A copy of a tensor, bound by memory: y = x.
+"""A copy of a tensor, y = x. Memory bandwidth limits it.
 
 x: any shape and strides   y: the shape of x, contiguous; float16, bfloat16 or float32.
 """
@@ -21,7 +21,7 @@ from lab.kernels.tuned import Tuning, by_elements
 
 @triton.jit
 def _copy_kernel(x_ptr, y_ptr, elements, BLOCK: tl.constexpr):
-    """BLOCK elements a program. Only the last one asks how many are left: a mask would narrow every load."""
+    """BLOCK elements a program. Only the last program masks its loads: a mask makes them narrower."""
     start = tl.program_id(0).to(tl.int64) * BLOCK
     left = elements - start
     offsets = tl.arange(0, BLOCK)
@@ -54,10 +54,10 @@ def _copy_at(x_ptr, y_ptr, mask):
 def copy(x: Tensor, *, configuration: Configuration | None = None) -> Tensor:
     """A contiguous copy of `x`, in one kernel launch.
 
-    x: float16, bfloat16 or float32, of any shape, with at most three axes that do not merge in memory. configuration:
-    how to launch, one of `copy_choices`; by default the best that is known here. Returns a new contiguous tensor of its
-    shape and dtype; no elements give an empty result. Raises TypeError or ValueError naming the argument, what it was
-    and what is accepted, and NotImplementedError where a gradient would be needed.
+    x: float16, bfloat16 or float32, of any shape, with at most three axes left after axes that are adjacent in memory
+    are merged. configuration: how to launch, one of `copy_choices`; by default as tuned here, else by rule. Returns a
+    new contiguous tensor of its shape and dtype; no elements give an empty result. Raises TypeError or ValueError
+    naming the argument, what it was and what is accepted, and NotImplementedError where a gradient would be needed.
     """
     launch = _LAUNCHES(x, options=(configuration,))
     y = result_like(x)
@@ -76,7 +76,7 @@ _LAUNCHES = Launches(_settle)
 
 
 def copy_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try."""
+    """The configurations that a search may try, for any shape."""
     return elements_choices(itemsize)
 
 
@@ -84,7 +84,7 @@ COPY_TUNING = Tuning("copy", __name__, run_rule, copy_choices, by_elements, form
 
 
 def copy_reference(x: Tensor) -> Tensor:
-    """The float64 truth, on the device of `x`."""
+    """The float64 result, on the device of `x`."""
     return x.double()
 
 

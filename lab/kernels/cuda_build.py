@@ -1,8 +1,8 @@
-"""CUDA C++ kernels, compiled by nvcc on the machine that runs them, for the GPU that is there.
+"""Compiles the CUDA C++ kernels with nvcc, on the machine that runs them and for its GPU.
 
-Each `cuda/NAME.cu` becomes a shared library with a plain C entry, one for each dtype of the elements: two to four
-seconds a library, once. What was built is kept, by digest of the sources, compiler, architecture and flags, in
-`~/.cache/kernel-evidence-lab/cuda`.
+Each `cuda/NAME.cu` becomes a shared library with a plain C entry, one library for each element dtype. Compiling takes
+two to four seconds a library. The library is then kept in `~/.cache/kernel-evidence-lab/cuda`, under a digest of
+sources, compiler, architecture and flags.
 """
 
 import ctypes
@@ -21,23 +21,23 @@ import torch
 SOURCES = Path(__file__).parent / "cuda"
 ELEMENTS = {torch.float16: "__half", torch.bfloat16: "__nv_bfloat16", torch.float32: "float"}
 FLAGS = ("-std=c++17", "-O3", "-shared", "-Xcompiler", "-fPIC")
-# A cluster, which wide rows need, is a notion of Hopper's and later chips.
+# Wide rows need thread block clusters, which exist from Hopper on.
 LEAST_CAPABILITY = 90
 
-# Whoever is to hear how many seconds nvcc took, each time that it compiles.
+# Callbacks that get the seconds that nvcc took, after each compilation.
 compile_listeners: list[Callable[[float], None]] = []
 
 
 class CompilerMissing(RuntimeError):
-    """There is no nvcc on this machine, or no GPU that it could compile these kernels for."""
+    """This machine has no nvcc, or no GPU that the kernels can be compiled for."""
 
 
 class CompilerFailed(RuntimeError):
-    """nvcc said no; the message has its first error, then all that it said."""
+    """nvcc failed. The message begins with its first error, followed by its whole output."""
 
 
 def nvcc() -> Path:
-    """The compiler: of CUDA_HOME or CUDA_PATH, on PATH, or in /usr/local/cuda; CompilerMissing where there is none."""
+    """The path of nvcc: in CUDA_HOME or CUDA_PATH, on PATH, or in /usr/local/cuda. CompilerMissing if in none."""
     homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     candidates = [Path(home) / "bin" / "nvcc" for home in homes]
     if on_path := shutil.which("nvcc"):
@@ -53,21 +53,21 @@ def nvcc() -> Path:
 
 @cache
 def compiler_version() -> str:
-    """The compiler's own words, such as 'Cuda compilation tools, release 13.0, V13.0.88'; CompilerMissing as `nvcc`."""
+    """As nvcc prints it: 'Cuda compilation tools, release 13.0, V13.0.88'. CompilerMissing as `nvcc`."""
     done = subprocess.run([nvcc(), "--version"], capture_output=True, text=True, check=True)
     lines = [line.strip() for line in done.stdout.splitlines()]
     return next((line for line in lines if "release" in line), lines[-1] if lines else "")
 
 
 def architecture(capability: int) -> str:
-    """nvcc's name of a chip, 'sm_90a' for capability 90; CompilerMissing for chips without clusters."""
+    """nvcc's name of an architecture, 'sm_90a' for capability 90. CompilerMissing for GPUs without clusters."""
     if capability < LEAST_CAPABILITY:
         raise CompilerMissing(f"the GPU has compute capability {capability / 10}; accepted are 9.0 and later")
     return f"sm_{capability}a"
 
 
 def missing_compiler() -> str:
-    """Why no CUDA C++ can be compiled here; nothing where nvcc is there."""
+    """Why no CUDA C++ can be compiled here; an empty string if nvcc is installed."""
     try:
         nvcc()
     except CompilerMissing as problem:
@@ -77,22 +77,22 @@ def missing_compiler() -> str:
 
 @cache
 def library(name: str, element: torch.dtype, capability: int) -> ctypes.CDLL:
-    """`cuda/NAME.cu` for elements of a dtype and a compute capability, built where it is not yet, and loaded.
+    """The loaded library of `cuda/NAME.cu` for an element dtype and a compute capability. Compiles it if necessary.
 
-    CompilerMissing and CompilerFailed where it cannot be built.
+    Raises CompilerMissing or CompilerFailed if it cannot be compiled.
     """
     return ctypes.CDLL(str(built(name, element, architecture(capability))))
 
 
 def built(name: str, element: torch.dtype, arch: str) -> Path:
-    """The shared library's path, compiled now unless the same sources, compiler and flags made it before."""
+    """The path of the shared library. Compiles it unless it exists for the same sources, compiler and flags."""
     path = _kept_in() / f"{name}-{ELEMENTS[element].strip('_')}-{arch}-{build_digest(name, element, arch)[:16]}.so"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             fresh = Path(folder) / path.name
             _compile(name, element, arch, fresh)
-            os.replace(fresh, path)  # whole or not at all: another process may be building the same
+            os.replace(fresh, path)  # atomic, since another process may be compiling the same library
     return path
 
 
@@ -105,7 +105,7 @@ def source_digest(name: str) -> str:
 
 
 def build_digest(name: str, element: torch.dtype, arch: str) -> str:
-    """SHA-256 of all that decides the machine code: sources, compiler, architecture, dtype and flags."""
+    """SHA-256 of sources, compiler, architecture, dtype and flags, which determine the machine code."""
     facts = (source_digest(name), compiler_version(), arch, ELEMENTS[element], *FLAGS)
     return hashlib.sha256("\0".join(facts).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""SwiGLU in CUDA C++: what `swiglu` computes, by `cuda/swiglu.cu`, compiled with nvcc."""
+"""SwiGLU in CUDA C++: computes the same as `swiglu`, with `cuda/swiglu.cu`, which nvcc compiles."""
 
 import ctypes
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from lab.kernels.launch import Launches, as_rows, nothing, result_like
 
 @dataclass(frozen=True, slots=True)
 class GluShape:
-    """Vectors of 16 bytes that a thread takes from either side, and threads of a block."""
+    """vectors: of 16 bytes that a thread loads of gate and of up. threads: of a block."""
 
     vectors: int = 1
     threads: int = 256
@@ -24,7 +24,7 @@ UNVECTORED = GluShape(vectors=4)  # single elements
 
 
 class _GluPlan(ctypes.Structure):
-    """As `GluPlan` in cuda/swiglu.cu."""
+    """The same fields, in the same order, as `GluPlan` in cuda/swiglu.cu."""
 
     _fields_ = (
         ("rows", ctypes.c_int64), ("columns", ctypes.c_int64), ("gate_stride", ctypes.c_int64),
@@ -36,9 +36,10 @@ class _GluPlan(ctypes.Structure):
 def swiglu_cuda(gate: Tensor, up: Tensor, *, shape: GluShape | None = None) -> Tensor:
     """SiLU(gate) · up, in one launch of a CUDA C++ kernel.
 
-    gate, up: (..., N) of one shape and dtype on a GPU, adjacent columns, any distance between rows. shape: how the work
-    is spread over threads; by default by rule. Returns a new contiguous tensor of their shape and dtype. Raises as
-    `swiglu` does, and CompilerMissing or CompilerFailed where nvcc cannot build the kernel.
+    gate, up: (..., N) of one shape and dtype on a GPU, adjacent columns, any distance between rows. shape: how many
+    vectors a thread takes and how many threads a block has; by default by rule. Returns a new contiguous tensor of
+    their shape and dtype. Raises as `swiglu` does, and CompilerMissing or CompilerFailed if nvcc cannot compile the
+    kernel.
     """
     launch = _SWIGLU(gate, up, options=(shape,))
     y = result_like(gate)

@@ -1,7 +1,7 @@
-"""How CUDA C++ kernels are launched: by a C entry that takes a settled plan, pointers and PyTorch's current stream.
+"""Launches CUDA C++ kernels through a C entry, which takes a plan, pointers and PyTorch's current stream.
 
-The plan is a C structure that Python fills once, when a launch is settled; a call hands over its address. The entry
-enqueues one kernel and never waits, so a stream that a CUDA graph captures takes it like any other.
+The plan is a C structure with sizes and strides. Python fills it once for each kind of tensors, and a call passes its
+address. The entry enqueues one kernel and never waits, so a CUDA graph can capture it.
 """
 
 import ctypes
@@ -23,18 +23,18 @@ VECTOR_BYTES = 16  # the widest load of a thread
 
 @dataclass(frozen=True, slots=True)
 class CudaKernel:
-    """A kernel as the compiler made it and a launch uses it."""
+    """A compiled kernel and how it is launched, for the record."""
 
-    name: str  # 'rmsnorm_cuda', the function's
+    name: str  # of the function, such as 'rmsnorm_cuda'
     registers_per_thread: int
     spilled_bytes: int  # a thread
     shared_bytes: int  # a block
     threads: int  # a block
-    configuration: tuple[tuple[str, str], ...]  # how the work is spread, the compiler and the architecture
-    code_sha256: str  # of the sources, the compiler and its flags, which decide the machine code
+    configuration: tuple[tuple[str, str], ...]  # the fields of the launch's shape, the compiler and the architecture
+    code_sha256: str  # of sources, compiler and flags, which determine the machine code
 
 
-# Whoever is to hear of every launch, as Triton's own hook tells of its kernels.
+# Callbacks for every launch, like Triton's own launch hook.
 launch_listeners: list[Callable[[CudaKernel], None]] = []
 
 
@@ -43,12 +43,12 @@ class _Facts(ctypes.Structure):
 
 
 class CudaLaunch:
-    """The kernel of `cuda/NAME.cu` with its plan; called with tensors, then with numbers.
+    """The kernel of `cuda/NAME.cu` with its plan. Call it with the tensors, then the numbers.
 
-    plan: as the source has it. spread: the dataclass that says how the work is spread, and threads: of a block, both
-    for the record. `like`: a tensor of the dtype and device that the launch is for. tensors, numbers: how many
-    arguments of either kind a call brings. Every later call must bring tensors that the plan holds for. RuntimeError
-    with CUDA's own words where a launch fails.
+    plan: the structure that the source declares. spread: a dataclass that says how the work is divided; threads: of a
+    block; both are for the record. like: a tensor of the dtype and device of the launch. tensors, numbers: how many
+    arguments of each kind a call has. Every call must pass tensors of the shapes and strides in the plan. Raises
+    RuntimeError with CUDA's message if a launch fails.
     """
 
     __slots__ = ("_device", "_error_text", "_kernel", "_plan", "_plan_address", "_run")
@@ -58,7 +58,7 @@ class CudaLaunch:
         tensors: int, numbers: int = 0,
     ) -> None:  # fmt: skip
         self._device = like.get_device()
-        self._plan = plan  # whose memory the entry reads at every call
+        self._plan = plan  # keeps the structure alive: the entry reads it at every call
         self._plan_address = ctypes.addressof(plan)
         with on_device_of(like):
             capability = int(driver.active.get_current_target().arch)
@@ -109,7 +109,7 @@ def _check_layout(name: str, loaded: ctypes.CDLL, plan: ctypes.Structure) -> Non
 
 
 def _entry(loaded: ctypes.CDLL, tensors: int, numbers: int) -> Callable[..., int]:
-    """The library's `run`: plan, pointers, floats, stream."""
+    """The library's `run` function, with its C argument types: plan, pointers, floats, stream."""
     run = loaded.run
     run.argtypes = [ctypes.c_void_p, *[ctypes.c_void_p] * tensors, *[ctypes.c_float] * numbers, ctypes.c_void_p]
     entry: Callable[..., int] = run
@@ -117,7 +117,7 @@ def _entry(loaded: ctypes.CDLL, tensors: int, numbers: int) -> Callable[..., int
 
 
 def check_on_gpu(op: str, **tensors: Tensor) -> None:
-    """Raise unless every tensor is a plain one of floats on a CUDA device: nothing interprets CUDA C++ on a CPU."""
+    """Raise unless every tensor is a strided one of floats on a CUDA device. CUDA C++ has no interpreter on a CPU."""
     for name, tensor in tensors.items():
         check_tensor(op, name, tensor)
         if not tensor.is_cuda:
@@ -125,9 +125,9 @@ def check_on_gpu(op: str, **tensors: Tensor) -> None:
 
 
 def vector_width(*tensors: Tensor, sizes: tuple[int, ...] = ()) -> int:
-    """Elements in 16 bytes where every tensor begins, and every stride and size keeps, at multiples of them; else 1.
+    """Elements of a vector: as many as 16 bytes hold if all addresses and sizes are multiples of 16 bytes, else 1.
 
-    `tensors` are of one dtype; `sizes` are in elements, strides among them.
+    tensors: of one dtype. sizes: in elements, strides among them.
     """
     width = VECTOR_BYTES // tensors[0].element_size()
     aligned = all(tensor.data_ptr() % VECTOR_BYTES == 0 for tensor in tensors)
@@ -135,7 +135,7 @@ def vector_width(*tensors: Tensor, sizes: tuple[int, ...] = ()) -> int:
 
 
 def is_float_beside(op: str, name: str, companion: Tensor, x: Tensor) -> bool:
-    """Whether `companion` is float32 beside 16-bit elements; ValueError unless it is of the dtype of x or float32."""
+    """Whether `companion` is float32 while `x` is not. ValueError unless it has the dtype of x or is float32."""
     if companion.dtype not in (x.dtype, torch.float32):
         accepted = f"that of x, {x.dtype}, and torch.float32"
         raise ValueError(f"{op}: {name} has dtype {companion.dtype}; accepted are {accepted}")

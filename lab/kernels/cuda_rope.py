@@ -1,4 +1,4 @@
-"""Rotary embedding in CUDA C++: what `rope` and `rope_qk` compute for half-split heads, by `cuda/rope.cu`."""
+"""Rotary embedding in CUDA C++: computes the same as `rope` and `rope_qk` for half-split heads, with `cuda/rope.cu`."""
 
 import ctypes
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from lab.kernels.rope import check_own_memory
 
 MOST_BLOCKS = 65_535  # of a grid's second and third axis
 MOST_GROUP_LANES = 64  # threads of a block's third axis
-ENOUGH_THREADS = 131_072  # of two heads each, to fill a GPU
+ENOUGH_THREADS = 131_072  # to fill a GPU, if each thread turns two heads
 
 
 @dataclass(frozen=True, slots=True)
 class RopeShape:
-    """Heads that a thread turns with the angles that it holds, and threads of a block."""
+    """heads: that a thread turns with the angles in its registers. threads: of a block."""
 
     heads: int
     threads: int
@@ -33,7 +33,7 @@ class _Strides(ctypes.Structure):
 
 
 class _RopePlan(ctypes.Structure):
-    """As `RopePlan` in cuda/rope.cu."""
+    """The same fields, in the same order, as `RopePlan` in cuda/rope.cu."""
 
     _fields_ = (
         *((name, _Strides) for name in ("q", "k", "q_out", "k_out")),
@@ -52,9 +52,9 @@ def rope_cuda(x: Tensor, cos: Tensor, sin: Tensor, *, inverse: bool = False, sha
     """`x` with its heads' features turned, half-split, in one launch of a CUDA C++ kernel.
 
     x: (B, H, S, D) on a GPU, adjacent features, any other strides. cos, sin: (S, R/2) or (B, S, R/2), of the dtype of x
-    or float32. shape: how heads are spread over threads; by default by rule. Returns a new tensor of the shape, dtype
-    and order in memory of `x`. Raises as `rope` does, and CompilerMissing or CompilerFailed where nvcc cannot build the
-    kernel.
+    or float32. inverse: turn back. shape: how heads are divided among threads; by default by rule. Returns a new tensor
+    of the shape, dtype and order in memory of `x`. Raises as `rope` does, and CompilerMissing or CompilerFailed if nvcc
+    cannot compile the kernel.
     """
     launch = _OF_ONE(x, cos, sin, options=("rope_cuda", inverse, shape))
     y = torch.empty_like(x)
@@ -75,7 +75,7 @@ def rope_qk_cuda(
 def rope_qk_cuda_(
     q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *, inverse: bool = False, shape: RopeShape | None = None
 ) -> tuple[Tensor, Tensor]:
-    """As `rope_qk_cuda`, in place; returns `q` and `k`. No two elements of them may share memory."""
+    """As `rope_qk_cuda`, in place; returns `q` and `k`. ValueError if two of their elements share memory."""
     _OF_BOTH(q, k, cos, sin, options=("rope_qk_cuda_", inverse, shape))(q, k, q, k, cos, sin)
     increment_version((q, k))
     return q, k
@@ -139,7 +139,7 @@ def _settle(
 
 
 def _rule(vectors: int) -> RopeShape:
-    """For so many vectors of half a head: 64 threads a block were best on an H200, with one head or with two."""
+    """The shape for so many vectors in all half heads. 64 threads a block were fastest on an H200, for 1 or 2 heads."""
     return RopeShape(heads=2 if vectors >= 2 * ENOUGH_THREADS else 1, threads=64)
 
 

@@ -1,6 +1,6 @@
-"""RMSNorm and softmax of rows in CUDA C++: what `rmsnorm` and `softmax` compute, by kernels compiled with nvcc.
+"""RMSNorm and softmax of rows in CUDA C++: the same results as `rmsnorm` and `softmax`, by kernels that nvcc compiles.
 
-A row stays in registers: of a part of a warp, of a block, or of up to sixteen blocks of a cluster, which exchange
+A row stays in the registers of a part of a warp, of a block, or of up to sixteen blocks of a cluster, which exchange
 their sums through distributed shared memory. The sources are `cuda/rmsnorm.cu` and `cuda/softmax.cu`.
 """
 
@@ -19,17 +19,20 @@ from lab.kernels.rows import MAXIMUM_COLUMNS
 
 WARP = 32
 MOST_BLOCKS = 16  # of a cluster
-# Measured on an H200.
-WARP_ROW_BYTES = 2048  # that a warp, or a part of one, takes whole
-TWO_LOADS_BYTES = 16_384  # of rows that a block takes with two loads a thread; softmax takes none so
-FOUR_LOADS_BYTES = 32_768  # and with four
-BLOCK_BYTES = 65_536  # of a wider row that one block of a cluster holds with eight: two such share a multiprocessor
-UNVECTORED_BLOCK = 4_096  # columns that a block of 512 threads takes one by one
+# The fastest limits on an H200.
+WARP_ROW_BYTES = 2048  # up to here a warp, or a part of one, takes a row
+TWO_LOADS_BYTES = 16_384  # up to here a block takes a row with two loads a thread; not for softmax
+FOUR_LOADS_BYTES = 32_768  # up to here with four loads a thread
+BLOCK_BYTES = 65_536  # of a wider row, for one block of a cluster with eight loads: two blocks fit a multiprocessor
+UNVECTORED_BLOCK = 4_096  # up to so many columns a block of 512 threads loads them one by one
 
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """How a row is spread: vectors of 16 bytes a thread holds, threads of a block, rows of a block, blocks of a row."""
+    """How a row is divided.
+
+    vectors: of 16 bytes in a thread. threads: of a block, for one row. rows_per_block. cluster: blocks for one row.
+    """
 
     vectors: int
     threads: int
@@ -42,7 +45,7 @@ class RowShape:
 
 
 class _RowPlan(ctypes.Structure):
-    """As `RowPlan` in cuda/rows.cuh."""
+    """The same fields, in the same order, as `RowPlan` in cuda/rows.cuh."""
 
     _fields_ = (
         ("rows", ctypes.c_int64), ("stride", ctypes.c_int64), ("columns", ctypes.c_int32), ("width", ctypes.c_int32),
@@ -55,8 +58,8 @@ def rmsnorm_cuda(x: Tensor, weight: Tensor, eps: float = 1e-6, *, shape: RowShap
     """RMSNorm of the rows of `x`, in one launch of a CUDA C++ kernel.
 
     x: (..., N) on a GPU, any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of the dtype of x or
-    float32. shape: how rows are spread over threads; by default by rule. Returns a new contiguous tensor of the shape
-    and dtype of `x`. Raises as `rmsnorm` does, and CompilerMissing or CompilerFailed where nvcc cannot build it.
+    float32. shape: how rows are divided among threads; by default by rule. Returns a new contiguous tensor of the shape
+    and dtype of `x`. Raises as `rmsnorm` does, and CompilerMissing or CompilerFailed if nvcc cannot compile it.
     """
     launch = _RMSNORM(x, weight, options=(shape,))
     y = result_like(x)
@@ -98,8 +101,11 @@ _SOFTMAX = Launches(_settle_softmax)
 
 
 def row_shape(N: int, itemsize: int, *, vectored: bool, two_loads_bytes: int = TWO_LOADS_BYTES) -> RowShape:
-    """By rule, for rows of N elements of `itemsize` bytes. vectored: whether 16 bytes may be read at once.
-    two_loads_bytes: of the widest row that a block takes with two loads a thread."""
+    """The rule for rows of N elements of `itemsize` bytes.
+
+    vectored: whether 16 bytes can be read at once. two_loads_bytes: the widest row that a block takes with two loads a
+    thread, in bytes.
+    """
     if not vectored:
         return _unvectored(N)
     count = triton.cdiv(N * itemsize, 16)  # vectors of a row

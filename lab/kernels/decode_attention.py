@@ -1,15 +1,15 @@
 """Decode attention: one query of each sequence over a cache of keys and values, o = softmax(q · kᵀ · scale) · v.
 
 q, o: (B, Hq, D)   k, v: (B, Hk, S, D), or pages (pages, P, Hk, D) that a table lists for each sequence; float16 or
-bfloat16, Hq a multiple of Hk, D from 1 to 256. lengths: how many keys each sequence has. The time is that of reading
-the cache, so the queries that share a head of keys are taken together, as the rows of one tile, and a sequence's keys
-are split over as many programs as the GPU needs to be busy. Each writes its part of the result in float32 with its
-log-sum-exp, and a second kernel adds the parts by their shares, always in the same order. Sums are in float32; the
-result is rounded once. A sequence without keys gives zeros. Dao et al., "Flash-Decoding", 2023.
+bfloat16, Hq a multiple of Hk, D from 1 to 256. lengths: how many keys each sequence has. Reading the cache takes most
+of the time. So the queries that share a head of keys form the rows of one tile, and the keys of a sequence are split
+over as many programs as keep the GPU busy. Each program writes its part of the result in float32 with its log-sum-exp.
+A second kernel adds the parts, weighted by their shares of the whole sum, always in the same order. Sums are in
+float32; the result is rounded once. A sequence without keys gives zeros. Dao et al., "Flash-Decoding", 2023.
 
-Tried on an H200: splits where sequences and heads give a program to each multiprocessor already cost 3 to 5 %; pages
-looked up in the same turn as their keys 10 to 20 %, for the loads of a tile ahead then wait; one or two warps, or tiles
-of 32 keys, gain nothing.
+Tried on an H200: splitting costs 3 to 5 % if sequences and heads already give each multiprocessor a program. Looking up
+a page in the same iteration as its keys costs 10 to 20 %, because the loads for the next tile then wait for it. One or
+two warps, or tiles of 32 keys, gain nothing.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ from lab.kernels.traffic import Traffic
 
 MOST_SPLITS = 256
 SHORTEST_SPLIT = 64  # keys
-NEARLY_ALL = 0.85  # of the multiprocessors
+NEARLY_ALL = 0.85  # of the multiprocessors: with so many busy, keys are not split
 SEQUENCE = ("B", "H", "S", "D")
 PAGES = ("pages", "P", "H", "D")
 
@@ -48,7 +48,7 @@ def _decode_attention_kernel(
     RATIO: tl.constexpr, PACK: tl.constexpr, D: tl.constexpr, FEATURES: tl.constexpr,
     LENGTHS: tl.constexpr, PAGE: tl.constexpr, WHOLE: tl.constexpr, KEYS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """All the queries that share a head of keys against one part of the keys; a result and its log-sum-exp."""
+    """Attention of all queries that share a head of keys over one part of the keys: a result and its log-sum-exp."""
     program = tl.program_id(0)
     split = program % splits
     which = program // splits
@@ -102,8 +102,10 @@ def _decode_attention_kernel(
 
 @triton.jit
 def _pages(table_ptr, tile, length, PAGE: tl.constexpr, KEYS: tl.constexpr):
-    """The page of a tile of keys, or of each of its keys where a page is smaller. Asked for one tile ahead: loads of
-    keys that wait for the table's within the same turn are not begun early."""
+    """The page of a tile of keys, or the page of each of its keys if pages are smaller than tiles.
+
+    Called one tile ahead: loads of keys that depend on a table load in the same iteration cannot be prefetched.
+    """
     keys = tile * KEYS + tl.arange(0, KEYS)
     if PAGE == 0:
         page = tile
@@ -151,7 +153,7 @@ def _with_keys(
 
 @triton.jit(do_not_specialize=["splits"])
 def _combine_kernel(part_ptr, lse_ptr, o_ptr, splits, D: tl.constexpr, FEATURES: tl.constexpr, SPLITS: tl.constexpr):
-    """The parts of a head, weighted by their shares of the whole sum, in the order of the keys."""
+    """Adds the parts of a head in the order of the keys, weighted by their shares of the whole sum."""
     head = tl.program_id(0).to(tl.int64)
     parts = tl.arange(0, SPLITS)
     features = tl.arange(0, FEATURES)
@@ -170,12 +172,12 @@ def decode_attention(
     q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None = None, *,
     scale: float | None = None, configuration: Configuration | None = None,
 ) -> Tensor:  # fmt: skip
-    """Attention of one query a sequence over its cache, in one or two kernel launches, without waiting for the GPU.
+    """Attention of one query for each sequence over its cache, in one or two kernel launches, without synchronising.
 
     q: (B, Hq, D); k, v: (B, Hk, S, D); adjacent features, any other strides. lengths: (B,), int32, on the same device,
-    0 to S: the keys of each sequence, the first ones of its S; by default all. scale: by default 1/√D. configuration:
-    how to launch, one of `decode_attention_choices`; by default what the rule says. Returns a new contiguous tensor of
-    the shape and dtype of `q`. Raises TypeError or ValueError naming the argument, what it was and what is accepted,
+    0 to S: how many of its S keys each sequence has, from the first on; by default all. scale: by default 1/√D.
+    configuration: how to launch, one of `decode_attention_choices`; by default by rule. Returns a new contiguous tensor
+    of the shape and dtype of `q`. Raises TypeError or ValueError naming the argument, what it was and what is accepted,
     and NotImplementedError where a gradient would be needed.
     """
     if lengths is None:
@@ -193,8 +195,8 @@ def decode_attention_paged(
     """As `decode_attention`, over a cache of pages of P keys: k, v: (pages, P, Hk, D), adjacent features.
 
     table: (B, most pages of a sequence), int32, contiguous: key i of sequence b is key i % P of page table[b, i // P].
-    lengths: (B,), int32, each at most P times the columns of the table. What the table holds beyond a sequence's
-    length is not read.
+    lengths: (B,), int32, each at most P times the columns of the table. Entries of the table beyond a sequence's length
+    are not read.
     """
     launches = _PAGED(q, k, v, table, lengths, options=(configuration,))
     return _run(launches, q, k, v, lengths, table, checked_scale("decode_attention_paged", scale, q.shape[-1]))
@@ -259,7 +261,7 @@ def _launches(
     q: Tensor, k_heads: int, S: int, steps: tuple[int, ...], configuration: Configuration | None, *,
     lengths: bool = False, page: int = 0,
 ) -> tuple[Callable[..., Any], Callable[..., Any], int]:  # fmt: skip
-    """The launch over the splits, that of their sum, and how many splits there are."""
+    """(launch for the splits, launch that adds them up, number of splits)."""
     B, q_heads, D = q.shape
     if not q.numel():
         return nothing, nothing, 1
@@ -286,10 +288,11 @@ def _launches(
 def decode_attention_rule(
     shape: tuple[int, ...], itemsize: int, processors: int = 132, *, paged: bool = False
 ) -> Configuration:
-    """How to launch (B, Hq, Hk, S, D) on so many multiprocessors.
+    """How to launch (B, Hq, Hk, S, D) on a GPU with `processors` multiprocessors.
 
-    A multiprocessor holds two programs. Where the sequences and heads come near to one program for each, splits gain
-    nothing and cost a second kernel; else there are as many as fill the GPU once, of at least SHORTEST_SPLIT keys.
+    A multiprocessor holds two programs. If sequences and heads give nearly every multiprocessor a program, splits gain
+    nothing and cost a second kernel. Otherwise there are as many splits as fill the GPU once, each of at least
+    SHORTEST_SPLIT keys.
     """
     B, _, k_heads, S, D = shape[:5]
     programs = B * k_heads
@@ -299,12 +302,12 @@ def decode_attention_rule(
         return Configuration.of(KEYS=keys, SPLITS=splits, num_warps=4, num_stages=3)
     if programs <= processors:
         return Configuration.of(KEYS=keys, SPLITS=1, num_warps=4, num_stages=4)
-    wide = programs <= 2 * processors and not paged  # where pages are looked up, wide tiles cost 14 %
+    wide = programs <= 2 * processors and not paged  # with pages, wide tiles cost 14 %
     return Configuration.of(KEYS=2 * keys if wide else keys, SPLITS=1, num_warps=4, num_stages=3)
 
 
 def decode_attention_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (B, Hq, Hk, S, D)."""
+    """The configurations that a search may try for (B, Hq, Hk, S, D)."""
     B, _, k_heads, S, D = shape[:5]
     yield from dict.fromkeys(
         Configuration.of(
@@ -319,7 +322,7 @@ def decode_attention_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[
 def decode_attention_reference(
     q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None = None, *, scale: float | None = None
 ) -> Tensor:
-    """The float64 truth, on the device of `q`."""
+    """The float64 result, on the device of `q`."""
     whole = [k.shape[2]] * q.shape[0]
     parts = [
         flash_attention_reference(
@@ -355,13 +358,13 @@ def decode_attention_paged_inputs(
 
 
 def decode_attention_paged_reference(q: Tensor, k: Tensor, v: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
-    """The float64 truth of the paged form, on the device of `q`."""
+    """The float64 result of the paged form, on the device of `q`."""
     k, v = (x[table.long()].flatten(1, 2).transpose(1, 2) for x in (k, v))
     return decode_attention_reference(q, k, v, lengths)
 
 
 def decode_attention_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
-    """Least work for (B, Hq, Hk, S, D): read q, k and v once, write o; two products of 2·D operations a score."""
+    """Least work for (B, Hq, Hk, S, D): read q, k and v once, write o; 4·D operations for each score."""
     B, q_heads, k_heads, S, D = shape[:5]
     queries = B * q_heads * D
     return Traffic(

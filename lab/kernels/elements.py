@@ -1,7 +1,7 @@
-"""How elements are spread over programs, for operators that take each by itself. One rule, shared by these operators.
+"""How element-wise operators divide their elements among programs: one rule for all of them.
 
-Contiguous tensors are one run of memory. Others are taken as planes (P, M, N), which holds whatever has at most three
-axes that do not lie behind one another in memory: rows of a wider buffer, a transposed matrix, heads of an attention
+A contiguous tensor is one run of memory. Others are taken as planes (P, M, N). This covers every tensor that has at
+most three axes after adjacent ones are merged: rows of a wider buffer, a transposed matrix, heads of an attention
 tensor.
 """
 
@@ -22,18 +22,18 @@ MOST_AXES = 3
 def run_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """BLOCK, the elements of one program, and its warps, for contiguous tensors.
 
-    One load of 16 bytes a thread: on an H100 as fast as any larger share, and ahead of it where the tensor is small.
+    One load of 16 bytes a thread: on an H100 as fast as more loads, and faster if the tensor is small.
     """
     return Configuration.of(BLOCK=2048 // itemsize, num_warps=4)
 
 
 def planes_rule(adjacent: bool) -> Configuration:
-    """The same for strided ones. Where columns are not adjacent, a square of whole cache lines along both its sides."""
+    """ROWS, COLUMNS and warps for strided tensors: a square with whole cache lines on both sides unless `adjacent`."""
     return Configuration.of(BLOCK=1024, num_warps=4) if adjacent else Configuration.of(BLOCK=4096, num_warps=8)
 
 
 def elements_choices(itemsize: int) -> Iterator[Configuration]:
-    """What a search may try: programs of 1 to 16 KiB, one to eight loads of 16 bytes a thread."""
+    """The configurations that a search may try: programs of 1 to 16 KiB, one to eight loads of 16 bytes a thread."""
     for block_bytes in (1024, 2048, 4096, 8192, 16_384):
         for num_warps in (1, 2, 4, 8, 16, 32):
             if 1 <= block_bytes // (16 * 32 * num_warps) <= 8:
@@ -43,10 +43,10 @@ def elements_choices(itemsize: int) -> Iterator[Configuration]:
 def elements_launch(
     tuning: Tuning, run: Any, planes: Any, tensors: dict[str, Tensor], chosen: Configuration | None
 ) -> Callable[..., None]:
-    """The launch for tensors of one shape: of `run` where all are contiguous, else of `planes`.
+    """The launch for tensors of one shape: of the kernel `run` if all are contiguous, else of `planes`.
 
-    `run` ends in elements, BLOCK. `planes` ends in M, N, the three strides of each tensor in turn, ROWS,
-    COLUMNS. ValueError where more than three axes do not merge.
+    The last parameters of `run` are elements and BLOCK; those of `planes` are M, N, three strides of each tensor,
+    ROWS and COLUMNS. ValueError if more than three axes remain after merging.
     """
     first = next(iter(tensors.values()))
     if all(tensor.is_contiguous() for tensor in tensors.values()):
@@ -58,7 +58,7 @@ def elements_launch(
     (P, M, N), strides = _planes(tuning.operator, tensors)
     adjacent = all(column_stride == 1 for _, _, column_stride in strides)
     chosen = chosen or planes_rule(adjacent)
-    # Where columns are adjacent a tile is as wide as it can be; else square, so that loads can follow the rows.
+    # With adjacent columns a tile is as wide as possible; else square, so that loads can go along the rows.
     block = chosen["BLOCK"]
     columns = min(block, triton.next_power_of_2(N)) if adjacent else 1 << block.bit_length() // 2
     rows = block // columns
@@ -70,7 +70,7 @@ def elements_launch(
     names = [*tensors]
 
     def signed(*arguments: Any) -> None:
-        """Parts of complex numbers are strided alike, whether they stand for themselves or for their negatives."""
+        """Check for negative views at each call: real and imaginary parts have equal strides, negated or not."""
         for name, tensor in zip(names, arguments, strict=False):
             check_sign(tuning.operator, name, tensor)
         launch(*arguments)
@@ -79,7 +79,7 @@ def elements_launch(
 
 
 def _planes(op: str, tensors: dict[str, Tensor]) -> tuple[list[int], list[list[int]]]:
-    """The three sizes, and the three strides of each tensor."""
+    """(the three sizes, the three strides of each tensor), in elements."""
     axes = merged_axes(*tensors.values())
     if len(axes) > MOST_AXES:
         layouts = " and ".join(
@@ -95,7 +95,7 @@ def _planes(op: str, tensors: dict[str, Tensor]) -> tuple[list[int], list[list[i
 
 
 def merged_axes(*tensors: Tensor) -> list[tuple[int, ...]]:
-    """(size, stride in each tensor) of the axes, those that lie behind one another in every tensor taken together."""
+    """(size, stride in each tensor) of the axes, with axes merged that are adjacent in the memory of every tensor."""
     axes: list[tuple[int, ...]] = []
     for size, *strides in zip(tensors[0].shape, *(tensor.stride() for tensor in tensors), strict=True):
         if size == 1:
@@ -109,7 +109,7 @@ def merged_axes(*tensors: Tensor) -> list[tuple[int, ...]]:
 
 @triton.jit
 def tile_of_planes(M, N, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """(plane, rows, columns, those inside) of this program's tile of ROWS × COLUMNS elements."""
+    """(plane, rows, columns, mask) of this program's tile of ROWS × COLUMNS elements."""
     row_tiles, column_tiles = tl.cdiv(M, ROWS), tl.cdiv(N, COLUMNS)
     tile = tl.program_id(0).to(tl.int64)
     plane = tile // (row_tiles * column_tiles)

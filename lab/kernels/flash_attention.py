@@ -1,14 +1,15 @@
-"""Flash attention, forward: o = softmax(q · kᵀ · scale) · v, one tile of scores at a time; they are never in memory.
+"""Flash attention, forward: o = softmax(q · kᵀ · scale) · v. Scores are computed a tile at a time and never stored.
 
 q: (B, Hq, Sq, D)   k, v: (B, Hk, Sk, D)   o: as q   lse: (B, Hq, Sq), float32; q, k, v, o float16 or bfloat16, Hq a
-multiple of Hk (head h of q reads head h // (Hq / Hk) of k and v), D from 1 to 256. The query of row i stands at
-position i + Sk − Sq, so that the last query stands at the last key. Sums are in float32; shares are rounded to the
-dtype of v before they meet the values, and the result is rounded once. A query that sees no key gives zeros, and −inf
-as its log-sum-exp. Tri Dao et al., "FlashAttention", 2022; "FlashAttention-2", 2023.
+multiple of Hk (head h of q reads head h // (Hq / Hk) of k and v), D from 1 to 256. The query of row i has position
+i + Sk − Sq, so that the last query has the position of the last key. Sums are in float32. The softmax weights are
+rounded to the dtype of v before they are multiplied with v, and the result is rounded once. A query that sees no key
+gives zeros, and −inf as its log-sum-exp. Tri Dao et al., "FlashAttention", 2022; "FlashAttention-2", 2023.
 
-Kernels know heads of 64, 80, 96, 128 and 256 features, in rows at multiples of 16 elements; others are copied. On a
-Hopper GPU a kernel of its own takes the calls that it can (`flash_attention_hopper.py`); the one here takes all. On an
-H200 it is at 500 TFLOP/s where that one is at 740. Triton 3.6's own warp specialisation of it compiles, and hangs.
+The kernels exist for heads of 64, 80, 96, 128 and 256 features, in rows at multiples of 16 elements; other tensors are
+copied first. On a Hopper GPU `flash_attention_hopper.py` has a faster kernel for most calls: 740 TFLOP/s on an H200,
+where the kernel here, which takes all calls, reaches 500. With Triton 3.6's own warp specialisation this kernel
+compiles, but hangs.
 """
 
 import math
@@ -41,8 +42,8 @@ from lab.kernels.traffic import Traffic
 
 COUNTS = ["Sq", "Sk", "left", "right", "heads", "heads_all", "row_tiles", "group", "lse_head", "splits"]
 HEADS_AND_TAILS = {64: (64, 0), 80: (64, 16), 96: (64, 32), 128: (128, 0), 256: (256, 0)}  # powers of two
-FEW_ROWS = 384  # of queries: up to so many, small tiles are faster, and no warps that only load
-SHORTEST_SPLIT = 512  # keys of a program's share: below, adding the shares up costs more than it saves
+FEW_ROWS = 384  # of queries: up to here small tiles are faster, without warps that only load
+SHORTEST_SPLIT = 512  # keys of a split: with fewer, adding up the splits costs more than it saves
 MOST_SPLITS = 32
 CACHED_BYTES = 16 * 2**20  # of keys and values that programs running together may share in the L2 cache
 
@@ -56,11 +57,11 @@ def _flash_attention_kernel(
     RIGHT: tl.constexpr, LEFT: tl.constexpr, PREFIX: tl.constexpr,
     ROWS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
-    """ROWS queries of one head a program, KEYS keys at a time, or with `splits` a share of its tiles of keys: then o is
-    (B, Hq, Sq, splits, D) and lse (B, Hq, Sq, splits), of which `_join_kernel` makes the result.
+    """ROWS queries of one head a program, KEYS keys at a time. With `splits` a program takes a part of the keys only:
+    o is then (B, Hq, Sq, splits, D) and lse (B, Hq, Sq, splits), and `_join_kernel` computes the result from them.
 
-    Within `group` heads the last rows come first: under a causal mask they take longest. The features of a head are cut
-    into HEAD and TAIL, so that 80 or 96 of them need no 128.
+    Within `group` heads the last rows come first: under a causal mask they take longest. The features of a head are
+    divided into HEAD and TAIL, so that 80 or 96 features are not padded to 128.
     """
     program = tl.program_id(0) // splits
     split = tl.program_id(0) % splits
@@ -149,11 +150,11 @@ def _flash_attention_kernel(
         whole_end, end, HEAD, TAIL, RIGHT, LEFT, PREFIX, True, KEYS,
     )  # fmt: skip
 
-    nothing_seen = total == 0
+    no_keys = total == 0
     tl.store(
-        lse_ptr + rows * splits + split, tl.where(nothing_seen, float("-inf"), top * scale + tl.log(total)), mask=inside
+        lse_ptr + rows * splits + split, tl.where(no_keys, float("-inf"), top * scale + tl.log(total)), mask=inside
     )
-    share = 1 / tl.where(nothing_seen, 1.0, total)
+    share = 1 / tl.where(no_keys, 1.0, total)
     o_rows = o_ptr + rows.to(tl.int64)[:, None] * o_row + split * (HEAD + TAIL)
     tl.store(o_rows + features, (acc * share[:, None]).to(o_ptr.dtype.element_ty), mask=inside[:, None])
     if TAIL:
@@ -165,7 +166,7 @@ def _join_kernel(
     parts_ptr, part_lse_ptr, o_ptr, lse_ptr, splits, heads, Sq, o_batch, o_head, o_row,
     D: tl.constexpr, FEATURES: tl.constexpr, SPLITS: tl.constexpr,
 ):  # fmt: skip
-    """One row of the result a program: its parts by their shares of the whole sum, in the order of the keys."""
+    """One row of the result a program: adds its parts in the order of the keys, weighted by their shares of the sum."""
     row = tl.program_id(0).to(tl.int64)
     parts = tl.arange(0, SPLITS)
     features = tl.arange(0, FEATURES)
@@ -189,7 +190,7 @@ def _over_keys(
     first, end, HEAD: tl.constexpr, TAIL: tl.constexpr,
     RIGHT: tl.constexpr, LEFT: tl.constexpr, PREFIX: tl.constexpr, CUT: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
-    """The running sums with the tiles of keys from `first` to `end` added; CUT: the mask may reach into them."""
+    """The running sums after adding the tiles of keys from `first` to `end`. CUT: apply the mask to their scores."""
     features = tl.arange(0, HEAD)[None, :]
     tail = HEAD + tl.arange(0, TAIL)[None, :] if TAIL else features
     for tile in range(first, end):
@@ -202,8 +203,8 @@ def _over_keys(
         if TAIL:
             scores = dot(q_tail, _load(k_rows + tail, there, CUT).T, scores)
         if CUT:
-            seen = _seen(rows, keys, Sk, offset, left, right, prefix, RIGHT, LEFT, PREFIX)
-            scores = tl.where(seen, scores, float("-inf"))
+            visible = _visible(rows, keys, Sk, offset, left, right, prefix, RIGHT, LEFT, PREFIX)
+            scores = tl.where(visible, scores, float("-inf"))
         higher = tl.maximum(top, tl.max(scores, 1))
         anchor = higher * qk_scale
         if CUT or LEFT or PREFIX or RIGHT:
@@ -227,17 +228,19 @@ def _load(pointers, there, CUT: tl.constexpr):
 
 
 @triton.jit
-def _seen(rows, keys, Sk, offset, left, right, prefix, RIGHT: tl.constexpr, LEFT: tl.constexpr, PREFIX: tl.constexpr):
-    """Which keys each row may see."""
+def _visible(
+    rows, keys, Sk, offset, left, right, prefix, RIGHT: tl.constexpr, LEFT: tl.constexpr, PREFIX: tl.constexpr
+):
+    """Which keys each row sees: a boolean tile."""
     at = (rows + offset)[:, None]
-    seen = (keys < Sk)[None, :]
-    near = seen
+    inside = (keys < Sk)[None, :]
+    near = inside
     if RIGHT:
         near = near & (keys[None, :] <= at + right)
     if LEFT:
         near = near & (keys[None, :] >= at - left)
     if PREFIX:
-        near = near | (seen & (keys < prefix)[None, :])
+        near = near | (inside & (keys < prefix)[None, :])
     return near
 
 
@@ -246,15 +249,15 @@ def flash_attention(
     causal: bool = False, window: Window = (None, None), prefix: Tensor | None = None, scale: float | None = None,
     configuration: Configuration | None = None,
 ) -> Tensor:  # fmt: skip
-    """Attention of `q` over `k` and `v`, in one kernel launch and without waiting for the GPU.
+    """Attention of `q` over `k` and `v`, in one kernel launch, without synchronising.
 
     q: (B, Hq, Sq, D); k, v: (B, Hk, Sk, D); adjacent features, any other strides ((B, S, H, D) comes as
     `x.transpose(1, 2)`). causal: a query sees the keys up to its own position. window: (left, right), how many keys
     before and after its position a query sees; None for all of them. prefix: (B,), int32, on the same device: keys
-    below it are seen by all queries of that sequence, whatever the mask. scale: by default 1/√D. configuration: how to
-    launch, one of `flash_attention_choices`; by default what the rule says. Returns a new tensor of the shape, dtype
-    and order in memory of `q`. Raises TypeError or ValueError naming the argument, what it was and what is accepted,
-    and NotImplementedError where a gradient would be needed.
+    below it are seen by all queries of that sequence, even if the mask hides them. scale: by default 1/√D.
+    configuration: how to launch, one of `flash_attention_choices`; by default by rule. Returns a new tensor of the
+    shape, dtype and order in memory of `q`. Raises TypeError or ValueError naming the argument, what it was and what is
+    accepted, and NotImplementedError where a gradient would be needed.
     """
     return flash_attention_lse(
         q, k, v, causal=causal, window=window, prefix=prefix, scale=scale, configuration=configuration
@@ -266,7 +269,7 @@ def flash_attention_lse(
     causal: bool = False, window: Window = (None, None), prefix: Tensor | None = None, scale: float | None = None,
     configuration: Configuration | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """As `flash_attention`, with the natural logarithm of each row's sum of exponentials: (B, Hq, Sq), float32."""
+    """(o, lse): as `flash_attention`, with the natural log of each row's sum of exponentials, (B, Hq, Sq), float32."""
     options = ("flash_attention", causal, window, configuration)
     launch = _LAUNCHES(q, k, v, options=options) if prefix is None else _PREFIXED(q, k, v, prefix, options=options)
     o = torch.empty_like(q)
@@ -284,7 +287,7 @@ def flash_attention_packed(
 
     q: (rows, Hq, D); k, v: (keys, Hk, D), adjacent features, any other strides. q_starts, k_starts: (B + 1,), int32,
     contiguous, on the same device: where each sequence begins, and where the last one ends. longest: the rows of the
-    longest sequence of q, or more; rows of a sequence beyond it are not computed. The rest as `flash_attention`.
+    longest sequence of q, or more; rows of a sequence beyond it are not computed. Other arguments as `flash_attention`.
     Returns o, of the shape and dtype of `q`, and lse, (Hq, rows).
     """
     launch = _PACKED(q, k, v, q_starts, k_starts, options=(longest, causal, window, configuration))
@@ -330,7 +333,7 @@ def _split_launch(
     q: Tensor, k: Tensor, v: Tensor, o: Tensor,
     sizes: tuple[int, ...], left: int | None, right: int | None, chosen: Configuration,
 ) -> Callable[..., Any]:  # fmt: skip
-    """The launch over shares of the keys, into float32, and that of their sum."""
+    """The launches of a call whose keys are split: the parts in float32, then their sum."""
     B, q_heads, _, Sq, _, D = sizes
     splits = chosen["SPLITS"]
     parts_like = torch.empty((B, q_heads, Sq, splits, D), dtype=torch.float32, device="meta")
@@ -403,8 +406,10 @@ def _all_aligned(*tensors: Tensor) -> bool:
 def _by_way_of_copies(
     q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, scale: float, prefix: Tensor | None, **how: Any
 ) -> None:
-    """Of tensors whose features or rows the kernels do not know. Loads of single elements, which they would need,
-    ended with an error of the GPU, and take several times as long as copies."""
+    """The launch for tensors with features or rows that the kernels do not support: on copies.
+
+    Loading single elements instead takes several times as long as copying, and ended with an error of the GPU.
+    """
     whole_q, whole_k, whole_v = (aligned(x, whole_features(x.shape[-1])) for x in (q, k, v))
     whole_o, whole_lse = flash_attention_lse(whole_q, whole_k, whole_v, prefix=prefix, scale=scale, **how)
     o.copy_(whole_o[..., : q.shape[-1]])
@@ -437,7 +442,7 @@ def _launch(
     first: Tensor, sizes: tuple[int, ...], left: int | None, right: int | None, chosen: Configuration,
     tensors: tuple[Tensor, ...], *, prefixed: bool, packed_rows: int = 0,
 ) -> Launch:  # fmt: skip
-    """The launch of the kernel above for (B, Hq, Hk, Sq, Sk, D), on tensors (B, H, S, D) of these strides."""
+    """The launch of `_flash_attention_kernel` for (B, Hq, Hk, Sq, Sk, D), for tensors with these strides."""
     B, q_heads, k_heads, Sq, Sk, D = sizes
     row_tiles = triton.cdiv(Sq, chosen["ROWS"])
     splits = 1 if packed_rows or prefixed else chosen["SPLITS"]
@@ -452,8 +457,8 @@ def _launch(
 
 
 def heads_together(sizes: tuple[int, ...], itemsize: int) -> int:
-    """Heads of q whose programs run side by side: those that share keys, and others as long as the cache holds all of
-    their keys and values."""
+    """Heads of q whose programs run at the same time: those that share keys, and more while the keys and values of all
+    fit into the cache."""
     B, q_heads, k_heads, _, Sk, D = sizes
     sharing = q_heads // k_heads
     fitting = CACHED_BYTES // max(1, 2 * Sk * D * itemsize)
@@ -470,7 +475,7 @@ def _check(op: str, q: Tensor, k: Tensor, v: Tensor, causal: bool, window: Windo
 
 
 def plain_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """Rows and keys of a tile of the kernel above, swept on an H200."""
+    """Rows and keys of a tile of `_flash_attention_kernel`: the fastest of a sweep on an H200."""
     _, _, _, Sq, _, D = sizes_of(shape)
     D = whole_features(D)
     if D > 128:
@@ -481,16 +486,17 @@ def plain_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def plain_configuration(rows: int, keys: int, *, warps: int, stages: int, splits: int = 1) -> Configuration:
-    """One way to launch the kernel above: rows and keys of a tile, and over how many programs the keys are split."""
+    """A configuration of `_flash_attention_kernel`: rows and keys of a tile, and the programs that share the keys."""
     return Configuration.of(ROWS=rows, KEYS=keys, SPLITS=splits, num_warps=warps, num_stages=stages)
 
 
 def split_rule(shape: tuple[int, ...], itemsize: int, processors: int = 132) -> Configuration:
-    """As `plain_rule`, with the keys split over as many programs as the GPU has room for, where rows and heads are too
-    few to occupy it.
+    """As `plain_rule`, but if rows and heads are too few to fill the GPU, the keys are split over as many programs as
+    it has room for.
 
-    Measured on an H100, over 8192 keys: 128 queries of 32 heads in tiles of 128 rows, one to a multiprocessor, 59 µs;
-    in tiles of 64 rows, two to one, 64; twice as many splits 70 and 74; unsplit 96; PyTorch's flash backend 69.
+    Measured on an H100 with 128 queries of 32 heads over 8192 keys: tiles of 128 rows, one program a multiprocessor,
+    59 µs; tiles of 64 rows, two programs a multiprocessor, 64 µs; twice as many splits 70 and 74 µs; no splits 96 µs;
+    PyTorch's flash backend 69 µs.
     """
     B, q_heads, _, Sq, Sk, D = sizes_of(shape)
     heads = B * q_heads
@@ -506,7 +512,7 @@ def split_rule(shape: tuple[int, ...], itemsize: int, processors: int = 132) -> 
 
 
 def flash_attention_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (B, Hq, Hk, S, D) or (B, Hq, Hk, Sq, Sk, D)."""
+    """The configurations that a search may try for (B, Hq, Hk, S, D) or (B, Hq, Hk, Sq, Sk, D)."""
     *_, D = shape
     yield from hopper_choices(shape)
     for rows, keys, warps, stages in product((64, 128), (32, 64, 128), (4, 8), (2, 3)):
@@ -519,7 +525,7 @@ def flash_attention_reference(
     q: Tensor, k: Tensor, v: Tensor, *,
     causal: bool = False, window: Window = (None, None), prefix: Tensor | None = None, scale: float | None = None,
 ) -> Tensor:  # fmt: skip
-    """The float64 truth, on the device of `q`; a head at a time, for the scores of all would not fit."""
+    """The float64 result, on the device of `q`; one head at a time, so that the scores fit in memory."""
     return flash_attention_lse_reference(q, k, v, causal=causal, window=window, prefix=prefix, scale=scale)[0]
 
 
@@ -564,8 +570,8 @@ def flash_attention_inputs(
 
 
 def flash_attention_traffic(shape: tuple[int, ...], itemsize: int, *, causal: bool = False) -> Traffic:
-    """Least work for (B, Hq, Hk, S, D) or (B, Hq, Hk, Sq, Sk, D): read q, k and v once, write o once; two products of
-    2·D operations for each score that the mask leaves. Exponentials are not counted, as is usual."""
+    """Least work for (B, Hq, Hk, S, D) or (B, Hq, Hk, Sq, Sk, D): read q, k and v once, write o once; 4·D operations
+    for each score that the mask leaves, in two products. Exponentials do not count, as is usual."""
     B, q_heads, k_heads, Sq, Sk, D = sizes_of(shape)
     queries, keys = B * q_heads * Sq * D, B * k_heads * Sk * D
     scores = Sq * Sk
@@ -579,6 +585,6 @@ def flash_attention_traffic(shape: tuple[int, ...], itemsize: int, *, causal: bo
 
 
 def scores_bytes(shape: tuple[int, ...], itemsize: int) -> int:
-    """What one copy of all scores takes, that flash attention never stores: B · Hq · Sq · Sk elements."""
+    """Bytes of all scores, B · Hq · Sq · Sk elements, which flash attention never stores."""
     B, q_heads, _, Sq, Sk, _ = sizes_of(shape)
     return B * q_heads * Sq * Sk * itemsize

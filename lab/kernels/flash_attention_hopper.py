@@ -1,32 +1,33 @@
-"""Flash attention on a Hopper GPU, where some warps load and others compute.
+"""Flash attention on a Hopper GPU: some warps load and others compute.
 
-Two or three warpgroups of 64 rows each compute, and one warp has the tensor memory accelerator (TMA) copy the keys and
-values that all of them use. Each warpgroup has its products run by themselves (wgmma) while it takes the softmax of
-the tile before: exponentials and products take about as long as each other, and one after the other reach half of what
-the GPU can do. Written in Gluon, which is Triton with layouts and barriers in the open, after Shah et al.,
-"FlashAttention-3", 2024. `flash_attention.py` says what is computed and which calls come here.
+Two or more warpgroups compute 64 rows each. One warp has the tensor memory accelerator (TMA) copy the keys and values,
+which all warpgroups use. The products (wgmma) of a warpgroup run asynchronously while it computes the softmax of the
+tile before: exponentials and products take about equally long, and one after the other they reach half of the GPU's
+rate. Written in Gluon, which is Triton with explicit layouts and barriers, after Shah et al., "FlashAttention-3", 2024.
+`flash_attention.py` says what is computed and which calls use this kernel.
 
-Tried on the way to this form, by looking at the machine code:
-- A wait for products is no use of registers, so that the compilers move it up, before the softmax that it should
-  follow. It stays where all of the softmax goes through it as operands and a branch lies before it.
-- Shares that pass that wait as 16-bit values are packed once more afterwards: they pass as float32.
-- A loop of its own for the tiles that the mask cuts costs such packing in both loops, and registers: there is one loop
-  with a branch around the mask.
+What the machine code of earlier forms showed:
+- Waiting for products uses no registers, so the compilers move the wait up, before the softmax that it should follow.
+  It stays in place if it has all of the softmax as operands and a branch before it.
+- If softmax weights pass that wait as 16-bit values they are packed again afterwards, so they pass it as float32.
+- A separate loop for masked tiles costs this packing in both loops, and registers, so there is one loop with a branch
+  around the mask.
 - Two warpgroups have 240 registers a thread, enough for 128 features and 128 keys; four have 112, enough for 64 each.
 
 Tried on an H200 (two to four warpgroups, TFLOP/s; FlashAttention-4 in the same run: 720 for 128 features, 497 for 64):
-- Rows are rescaled behind a branch, only where a row of the warp has grown, and each thread sums its own part of a row
-  to the end. Growth of less than 2^8 passed over: 128 features 690 → 740, causal 645 → 699, 64 features 439 → 459. But
-  then the share of the key that decides a row is no longer 1, and is rounded as all others are: where two keys of a
-  row nearly cancel, the error is twice that of other kernels, 3.9 times the tolerance on an H100 where theirs is about
-  1.9. So every growth counts; how fast it is so has not been measured.
+- Rescale rows behind a branch, only if the maximum of a row of the warp has grown, and keep each thread's sum of its
+  part of a row to the end. If growth below 2^8 is ignored: 128 features 690 → 740, causal 645 → 699, 64 features
+  439 → 459. But then the weight of the largest key is not exactly 1 and is rounded like the others: if two keys of a
+  row nearly cancel, the error is twice that of other kernels, 3.9 times the tolerance on an H100 instead of about 1.9.
+  So rows are rescaled at every growth; the speed of this form has not been measured.
 - 64 features: four warpgroups of 64 keys 508, three or two of 128 keys 456 and 459. The exponentials take as long as
-  the products there, and more warpgroups hide more of what each waits for.
-- Letting the warpgroups take turns at the products: +1 to 7 % with four of them, nothing with two.
-- Every fourth or eighth power by a polynomial on the multiply-add units: 3 to 17 % slower, for instructions are scarce.
+  the products there, and more warpgroups hide more waiting.
+- Warpgroups that take turns at the products: +1 to 7 % with four of them, nothing with two.
+- Every fourth or eighth power by a polynomial on the multiply-add units: 3 to 17 % slower, because issue slots are
+  scarce.
 - A program for each multiprocessor that takes tile after tile: +1 to 3 % without a mask, −7 % under a causal one.
-- Of three and four warpgroups the compiler of Triton 3.6 still moves some waits before the softmax: a data-dependent
-  trap instead of the branch made it wait after each product.
+- With three or four warpgroups the compiler of Triton 3.6 still moves some waits before the softmax. With a
+  data-dependent trap instead of the branch it waited after each product.
 """
 
 import math
@@ -73,7 +74,7 @@ def _exp2(x):
 
 @gluon.jit
 def _tile(index, row_tiles, group, heads_all, heads):
-    """(batch, head, row tile): within `group` heads the last row tiles first, the longest under a causal mask."""
+    """(batch, head, row tile). Within `group` heads the last row tiles come first: a causal mask makes them longest."""
     before = index // (group * row_tiles) * group
     rest = index - before * row_tiles
     members = gl.minimum(group, heads_all - before)
@@ -88,7 +89,7 @@ def _range(
     row, offset, Sk, left, right,
     ROWS: gl.constexpr, KEYS: gl.constexpr, RIGHT: gl.constexpr, LEFT: gl.constexpr,
 ):  # fmt: skip
-    """First and end key tile of a row tile; at least one."""
+    """(first, end) key tile of a row tile; at least one tile."""
     end = gl.cdiv(Sk, KEYS)
     if RIGHT:
         end = gl.minimum(end, gl.cdiv((row + 1) * ROWS + offset + right, KEYS))
@@ -105,7 +106,7 @@ def _load(
     RATIO: gl.constexpr, WARPGROUPS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr,
     RIGHT: gl.constexpr, LEFT: gl.constexpr,
 ):  # fmt: skip
-    """The warp that loads: queries of each tile, then keys and values from the last tile to the first."""
+    """The loading warp: the queries of each tile, then keys and values from the last tile to the first."""
     q_desc, k_desc, v_desc = inputs
     q_smem, k_smem, v_smem, q_full, q_empty, k_full, k_empty, v_full, v_empty, _ = buffers
     Sq, Sk, left, right, row_tiles, group, heads_all, heads, tiles = counts
@@ -151,7 +152,7 @@ def _masked(s, n, rows, offset, Sk, left, right, KEYS: gl.constexpr, RIGHT: gl.c
 
 @gluon.jit
 def _softmax(s, top, qk_scale, MASKED: gl.constexpr):
-    """Shares of the keys relative to the largest score so far: that key's own is 1, which needs no rounding."""
+    """Softmax weights relative to the largest score so far: the weight of that key is 1, which is exact."""
     higher = gl.maximum(top, gl.max(s, axis=1))
     grown = higher > top
     anchor = higher * qk_scale
@@ -164,13 +165,13 @@ def _softmax(s, top, qk_scale, MASKED: gl.constexpr):
 
 @gluon.jit
 def _sums(p):
-    """The sum of what each thread holds of a row, (64, 4): the four threads of a row add theirs up once, at the end."""
+    """The sum of each thread's part of a row, (64, 4). The four threads of a row add their sums up at the end."""
     return gl.sum(gl.sum(gl.reshape(p, [64, p.shape[1] // 8, 4, 2]), axis=3), axis=1)
 
 
 @gluon.jit
 def _shrunk(o, shrink):
-    """The rows of `o` times their factors; most often all are 1, and a branch spares the products."""
+    """The rows of `o` times their factors. Most often all factors are 1, and a branch skips the products."""
     factors = gl.convert_layout(shrink, gl.SliceLayout(1, o.type.layout))[:, None]
     o, factors = gl.broadcast(o, factors)
     return gl.inline_asm_elementwise(
@@ -186,8 +187,8 @@ def _step(
     RIGHT: gl.constexpr, LEFT: gl.constexpr, TURNS: gl.constexpr,
     S_LAYOUT: gl.constexpr, P_LAYOUT: gl.constexpr,
 ):  # fmt: skip
-    """Key tile n. The products run while the softmax does: the scores of this tile are begun, then the values of the
-    tile before are added, and only after the softmax of these scores is that sum waited for."""
+    """Key tile n. Products run during the softmax: start the product for the scores of this tile and that with the
+    values of the tile before, and wait for the second only after the softmax of these scores."""
     _, k_smem, v_smem, _, _, k_full, k_empty, v_full, v_empty, order = buffers
     D: gl.constexpr = o.shape[1]
     stage = count % STAGES
@@ -208,7 +209,7 @@ def _step(
         s = _masked(s, n, rows, offset, Sk, left, right, KEYS, RIGHT, LEFT)
     p_next, top, shrink = _softmax(s, top, qk_scale, RIGHT or LEFT)
     total = total * gl.convert_layout(shrink, gl.SliceLayout(1, total.type.layout))[:, None] + _sums(p_next)
-    # All of the softmax is among what the wait returns, and a branch lies between, or the compilers would wait first.
+    # The wait has all of the softmax as operands and a branch before it; else the compilers would move it up.
     mbarrier.wait(v_full.index(before), ((count - 1) // STAGES) & 1)
     o, p, p_next, total, shrink = warpgroup_mma_wait(0, deps=[o, p, p_next, total, shrink])
     mbarrier.arrive(v_empty.index(before), count=1)
@@ -222,7 +223,7 @@ def _compute(
     WHICH: gl.constexpr, WARPGROUPS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
     RIGHT: gl.constexpr, LEFT: gl.constexpr, RAGGED: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
-    """A warpgroup that computes 64 rows of each tile."""
+    """A computing warpgroup: 64 rows of each tile."""
     o_desc, lse_ptr = results
     q_smem, k_smem, v_smem, q_full, q_empty, k_full, k_empty, v_full, v_empty, order = buffers
     Sq, Sk, left, right, row_tiles, group, heads_all, heads, tiles = counts
@@ -243,7 +244,7 @@ def _compute(
         mbarrier.wait(q_full, turn & 1)
         mine = end
         if RIGHT:
-            # Key tiles that the mask hides from these rows, though not from those of another warpgroup.
+            # Key tiles that the mask hides from these rows but not from those of another warpgroup.
             mine = gl.maximum(gl.minimum(end, gl.cdiv(first_row + 64 + offset + right, KEYS)), first + 1)
             for _ in range(end - mine):
                 stage = count % STAGES
@@ -276,7 +277,7 @@ def _compute(
         p = gl.convert_layout(p_first.to(q.dtype), P_LAYOUT)
         o = gl.zeros([64, D], gl.float32, O_LAYOUT)
         count += 1
-        # The mask cuts tiles on the right, the window on the left; those between are whole.
+        # The causal mask cuts tiles on the right, the window on the left; tiles between need no mask.
         whole_end = mine - 1
         if RIGHT:
             whole_end = gl.maximum(gl.minimum(mine - 1, (first_row + offset + right + 1) // KEYS), first)
@@ -304,7 +305,7 @@ def _compute(
         o, p = warpgroup_mma_wait(0, deps=[o_begun, p])
         mbarrier.arrive(v_empty.index(last), count=1)
         o = o * gl.convert_layout(share, gl.SliceLayout(1, O_LAYOUT))[:, None]
-        q.store(o.to(q.dtype))  # the queries are used up, and their memory is as large as the result
+        q.store(o.to(q.dtype))  # the queries are no longer needed, and their memory has the size of the result
         fence_async_shared()
         tma.async_copy_shared_to_global(o_desc, [batch, head, first_row, 0], q_smem.index(WHICH))
         tma.store_wait(0)
@@ -319,7 +320,7 @@ def _flash_attention_hopper_kernel(
     RATIO: gl.constexpr, WARPGROUPS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
     RIGHT: gl.constexpr, LEFT: gl.constexpr, RAGGED: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
-    """64 rows a computing warpgroup, WARPGROUPS of them a program, and one warp that loads for all."""
+    """WARPGROUPS warpgroups a program, which compute 64 rows each, and one warp that loads for all."""
     q_smem = gl.allocate_shared_memory(q_desc.dtype, [WARPGROUPS, 1, 1, 64, D], q_desc.layout)
     k_smem = gl.allocate_shared_memory(k_desc.dtype, [STAGES, 1, 1, KEYS, D], k_desc.layout)
     v_smem = gl.allocate_shared_memory(v_desc.dtype, [STAGES, 1, 1, KEYS, D], v_desc.layout)
@@ -382,13 +383,13 @@ def _flash_attention_hopper_kernel(
 
 
 FEATURES = (64, 128, 256)  # of a head
-TMA_BYTES = 16  # that addresses and distances are multiples of
+TMA_BYTES = 16  # addresses and strides must be multiples of it
 WARPS = 4  # of the first warpgroup; the kernel itself says how many more it has
 DTYPES = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16}
 
 
 class HopperLaunch(Launch):
-    """The launch of the kernel above; called with q, k, v, o (B, H, S, D), lse and the scale."""
+    """The launch of `_flash_attention_hopper_kernel`; called with q, k, v, o (B, H, S, D), lse and the scale."""
 
     __slots__ = ("_descriptors",)
 
@@ -401,7 +402,7 @@ class HopperLaunch(Launch):
         warpgroups, keys = chosen["WARPGROUPS"], chosen["KEYS"]
         row_tiles = triton.cdiv(Sq, 64 * warpgroups)
         tiles = row_tiles * B * q_heads
-        # Tiles that take equally long are dealt out beforehand, so that a program loads for the next while it computes.
+        # Tiles of equal length are assigned in advance, so that a program loads the next tile while it computes.
         programs = tiles if right is not None else min(tiles, multiprocessors(q.get_device()))
         self._descriptors = [_descriptor(x, rows) for x, rows in ((q, 64), (k, keys), (v, keys), (o, 64))]
         super().__init__(
@@ -415,15 +416,15 @@ class HopperLaunch(Launch):
     def __call__(self, *arguments: Any) -> None:
         described = []
         for descriptor, tensor in zip(self._descriptors, arguments, strict=False):
-            mine = copy(descriptor)  # made anew each time it would cost more than the launch
+            mine = copy(descriptor)  # making a new one would cost more than the launch
             mine.base = tensor
             described.append(mine)
         super().__call__(*described, *arguments[len(described) :])
 
 
 def _descriptor(x: Tensor, rows: int) -> TensorDescriptor:
-    """What TMA has to know of (B, H, S, D) to copy `rows` rows of one head, but for where it lies. Features that a
-    head lacks it fills with zeros, and does not write."""
+    """The descriptor with which TMA copies `rows` rows of one head of (B, H, S, D), without an address. TMA fills
+    missing features with zeros when it reads, and skips them when it writes."""
     block = [1, 1, rows, padded_features(x.shape[-1])]
     layout = gl.NVMMASharedLayout.get_default_for(block, DTYPES[x.dtype])
     steps = [step if size > 1 else x.shape[-1] for size, step in zip(x.shape, x.stride(), strict=True)]
@@ -433,26 +434,26 @@ def _descriptor(x: Tensor, rows: int) -> TensorDescriptor:
 
 
 def hopper_takes(q: Tensor, k: Tensor, v: Tensor, o: Tensor) -> bool:
-    """Whether the kernel above can take these: on a Hopper GPU, with keys, and strides that TMA knows."""
+    """Whether `_flash_attention_hopper_kernel` can run: on a Hopper GPU, with at least one key, and strides for TMA."""
     if capability(q.get_device()) != (9, 0):
         return False
     return k.shape[2] > 0 and all(_copyable(x) for x in (q, k, v, o))
 
 
 def padded_features(D: int) -> int:
-    """The head size that the kernel takes D features as."""
+    """The head size that the kernel uses for D features."""
     return next(size for size in FEATURES if size >= D)
 
 
 def _copyable(x: Tensor) -> bool:
-    """Whether TMA can copy rows of `x`; a tensor without memory may lie anywhere."""
+    """Whether TMA can copy rows of `x`. A tensor without memory (meta) counts as aligned."""
     steps = [step for size, step in zip(x.shape[:3], x.stride()[:3], strict=True) if size > 1]
     aligned = x.is_meta or x.data_ptr() % TMA_BYTES == 0
     return aligned and all(step > 0 and step * x.itemsize % TMA_BYTES == 0 for step in steps)
 
 
 def hopper_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """How to launch (B, Hq, Hk, Sq, Sk, D), swept on an H200."""
+    """How to launch (B, Hq, Hk, Sq, Sk, D): the fastest of a sweep on an H200."""
     D = shape[-1]
     if D <= 64:
         return Configuration.of(WARPGROUPS=4, KEYS=64, TURNS=1, num_warps=WARPS, num_stages=6)
@@ -460,7 +461,7 @@ def hopper_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def hopper_choices(shape: tuple[int, ...]) -> Iterator[Configuration]:
-    """What a search may try for (B, Hq, Hk, Sq, Sk, D): as many warpgroups as have the registers."""
+    """The configurations that a search may try for (B, Hq, Hk, Sq, Sk, D): all that have enough registers."""
     forms = {64: ((2, 128, 4), (3, 128, 2), (4, 64, 4), (4, 64, 6)), 128: ((2, 128, 2), (2, 64, 4)), 256: ((2, 64, 2),)}
     for (warpgroups, keys, stages), turns in product(forms[padded_features(shape[-1])], (0, 1)):
         yield Configuration.of(WARPGROUPS=warpgroups, KEYS=keys, TURNS=turns, num_warps=WARPS, num_stages=stages)

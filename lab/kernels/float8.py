@@ -1,4 +1,4 @@
-"""Numbers of eight bits, and how a float32 becomes one: rounded to the nearest, ties to even, held within the range.
+"""Conversion of float32 to float8: rounded to the nearest, ties to even, clamped to the range.
 
 float8_e4m3fn: 3 bits of mantissa, largest 448, no infinity. float8_e5m2: 2 bits of mantissa, largest finite 57,344.
 Definition: Micikevicius and others, "FP8 Formats for Deep Learning", 2022.
@@ -11,7 +11,7 @@ import triton.language as tl
 from lab.kernels.checks import interpreting
 
 LARGEST = {torch.float8_e4m3fn: 448.0, torch.float8_e5m2: 57_344.0}
-# The smallest scale: its reciprocal is finite, and so is what it makes of any smaller number. A row of zeros has it.
+# The smallest scale, for a row of zeros too. Its reciprocal is finite, and so is that times any number below it.
 SMALLEST_SCALE = 2.0**-126
 
 _INTERPRETED = tl.constexpr(interpreting())
@@ -22,20 +22,20 @@ _SMALLEST_SCALE = tl.constexpr(SMALLEST_SCALE)
 
 @triton.jit
 def magnitude_bits(x):
-    """The bits of |x|, which are ordered as the values are, NaN above infinity: their maximum forgets no NaN."""
+    """The bits of |x| as an integer. Integers order as the values do, with NaN above infinity: a maximum keeps NaN."""
     return x.to(tl.int32, bitcast=True) & _MAGNITUDE
 
 
 @triton.jit
 def scale_of(bits, LARGEST: tl.constexpr):
-    """What `LARGEST` stands for where these are the bits of the largest |x|; NaN stays NaN."""
+    """The scale, largest |x| / LARGEST or the smallest one, from the bits of the largest |x|; NaN stays NaN."""
     scale = tl.div_rn(bits.to(tl.float32, bitcast=True), LARGEST)
     return tl.where(scale < _SMALLEST_SCALE, _SMALLEST_SCALE, scale)
 
 
 @triton.jit
 def to_float8(x, DTYPE: tl.constexpr):
-    """`x`, float32, in DTYPE. Triton's interpreter neither carries into the exponent nor keeps NaN: there by hand."""
+    """`x`, float32, converted to DTYPE. Done by hand in Triton's interpreter, which loses carries and NaN."""
     if _INTERPRETED:
         return _to_float8_by_hand(x, DTYPE)
     else:
@@ -49,10 +49,10 @@ def _to_float8_by_hand(x, DTYPE: tl.constexpr):
     MOST: tl.constexpr = 0x7E if MANTISSA == 3 else 0x7B
     DROPPED: tl.constexpr = 23 - MANTISSA
     bits = magnitude_bits(x)
-    # Half of what is dropped, less one where the last bit that stays is even: so ties go to even, with the carry.
+    # Add half of the dropped bits' range, less one if the last kept bit is even: ties go to even, carries included.
     rounded = (bits + (1 << (DROPPED - 1)) - 1 + ((bits >> DROPPED) & 1)) >> DROPPED
     normal = rounded - ((127 - BIAS) << MANTISSA)
-    # Beside this number a float32's last place is one step of the subnormals.
+    # For a number of this size the last place of a float32 is one step of float8's subnormals.
     ANCHOR: tl.constexpr = 2.0 ** (24 - BIAS - MANTISSA)
     below = magnitude_bits(bits.to(tl.float32, bitcast=True) + ANCHOR) - ((24 - BIAS - MANTISSA + 127) << 23)
     code = tl.where(bits < ((128 - BIAS) << 23), below, tl.minimum(normal, MOST))

@@ -1,14 +1,14 @@
-"""Quantisation to eight bits with a scale of its own for each row, each group of columns, or the whole tensor.
+"""Quantisation to float8 with one scale for each row, each group of columns, or the whole tensor.
 
     scale = max(max |x| / L, 2^-126)      q = x / scale, rounded to the nearest float8      x ≈ q · scale
 
 x: (…, N), float16, bfloat16 or float32. q: the shape of x, float8_e4m3fn (L = 448) or float8_e5m2 (L = 57,344).
 scale: float32, (…, 1) by rows, as torch._scaled_mm takes it; (…, ⌈N / group⌉) by groups, of which the last of a row
-may be shorter; () for the tensor. All arithmetic is in float32: where x / scale lies within its rounding of the middle
-between two float8, either may come out. Nothing leaves the range, because the largest |x| itself becomes L.
+may be shorter; () for the tensor. All arithmetic is in float32: where x / scale is within a float32 rounding of the
+midpoint of two float8, the result may be either. No value leaves the range, because the largest |x| becomes L.
 
-A NaN makes its scale NaN, and so all of its row, group or tensor; an infinity makes its scale infinite, itself NaN and
-all else that shares the scale 0. What has another scale never notices.
+A NaN makes its scale NaN, and with it its whole row, group or tensor. An infinity makes its scale infinite: it becomes
+NaN, and all other values with the same scale become 0. Values with other scales do not change.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ from lab.kernels.pieces import read_piece
 from lab.kernels.rows import (
     MAXIMUM_COLUMNS,
     WIDEST_REGISTER_ROW,
-    check_held,
+    check_tiles,
     norm_choices,
     norm_rule,
     piece_constants,
@@ -36,12 +36,12 @@ from lab.kernels.rows import (
 )
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements, by_rows
-from lab.kernels.wide_row import lane_maxima, once_more, read_tile, read_tiles
+from lab.kernels.wide_row import lane_maxima, opaque, read_tile, read_tiles
 
 GRANULARITIES = ("row", "group", "tensor")
 GROUP = 128
 LOAD_BYTES = 16  # the widest load of a thread
-PROGRAMS_PER_MULTIPROCESSOR = 4  # of those that share a whole tensor
+PROGRAMS_PER_MULTIPROCESSOR = 4  # where a whole tensor has one scale
 
 
 @triton.jit
@@ -50,8 +50,8 @@ def _quantize_kernel(
     N: tl.constexpr, SEGMENT: tl.constexpr, LARGEST: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS segments a program, each of SEGMENT columns with one scale, held in registers as PIECES of BLOCK columns: x
-    crosses memory once."""
+    """ROWS segments a program, each of SEGMENT columns with one scale and in registers as PIECES of BLOCK columns, so
+    that x is read once."""
     IN_A_ROW: tl.constexpr = (N + SEGMENT - 1) // SEGMENT
     segment = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     row = segment // IN_A_ROW
@@ -75,7 +75,7 @@ def _quantize_kernel(
     AT_ONCE: tl.constexpr = 128 // x_ptr.dtype.element_ty.primitive_bitwidth
     q_ptrs = q_ptr + row * N + first
     for piece in tl.static_range(PIECES):
-        x_piece = (once_more(x[piece], bits.to(tl.float32, bitcast=True)) if PACKED else x[piece]).to(tl.float32)
+        x_piece = (opaque(x[piece], bits.to(tl.float32, bitcast=True)) if PACKED else x[piece]).to(tl.float32)
         there = inside & (first + piece * BLOCK + lanes < N) if CUT else inside
         y = x_piece * reciprocal
         write_float8_piece(q_ptrs, there, piece * BLOCK, y, SEGMENT, BLOCK, PARTIAL or CUT, AT_ONCE)
@@ -88,8 +88,8 @@ def write_float8_piece(
 ):  # fmt: skip
     """As `write_piece`, in float8.
 
-    A thread takes AT_ONCE neighbours, as many as it loads at once. Left to itself Triton gives it as many as it could
-    store at once, which are twice or four times as many, and the loads of neighbouring threads would leave gaps.
+    A thread takes AT_ONCE neighbours, as many as one load brings. By default Triton gives a thread as many as one store
+    takes, which are two or four times as many, and then the loads of neighbouring threads leave gaps.
     """
     columns = START + tl.arange(0, BLOCK)[None, :]
     RAGGED: tl.constexpr = START + BLOCK > N
@@ -110,8 +110,8 @@ def _quantize_wide_kernel(
 ):  # fmt: skip
     """One row a program, in tiles of BLOCK columns: the first HELD stay in registers, the rest is read twice.
 
-    columns: N once more, as a number that the compiler does not know. Where it knows how long the loops are it unrolls
-    them, and brings more loads ahead than there are registers left for.
+    columns: N again, but not as a constant. If the compiler knows the length of the loops it unrolls them, and moves
+    more loads to the front than there are registers for.
     """
     LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     row = tl.program_id(0).to(tl.int64)
@@ -130,12 +130,12 @@ def _quantize_wide_kernel(
     reciprocal = tl.div_rn(1.0, scale)
     AT_ONCE: tl.constexpr = BLOCK // LANES
     LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
-    for back in range(0, columns - HELD * BLOCK, BLOCK):  # the last tile first: the likeliest to be in the cache still
+    for back in range(0, columns - HELD * BLOCK, BLOCK):  # the last tile first: most likely it is still cached
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         write_float8_tile(q_ptr, LAST - back, x * reciprocal, N, BLOCK, AT_ONCE, MASKED)
     for tile in tl.static_range(HELD):
-        x_held = once_more(tiles[tile], bits.to(tl.float32, bitcast=True)).to(tl.float32)
-        write_float8_tile(q_ptr, tile * BLOCK, x_held * reciprocal, N, BLOCK, AT_ONCE, MASKED)
+        x_tile = opaque(tiles[tile], bits.to(tl.float32, bitcast=True)).to(tl.float32)
+        write_float8_tile(q_ptr, tile * BLOCK, x_tile * reciprocal, N, BLOCK, AT_ONCE, MASKED)
 
 
 @triton.jit
@@ -143,8 +143,7 @@ def write_float8_tile(
     row_ptr, start, y,
     N: tl.constexpr, BLOCK: tl.constexpr, AT_ONCE: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """BLOCK columns of the row from `start`, rounded to its dtype. AT_ONCE: neighbours that a thread takes, as
-    in `write_float8_piece`."""
+    """Write BLOCK columns of the row from `start`, rounded to its dtype. AT_ONCE: as in `write_float8_piece`."""
     columns = start + tl.arange(0, BLOCK)
     mask = columns < N if MASKED else None
     place = tl.max_contiguous(row_ptr + columns, AT_ONCE)
@@ -153,7 +152,7 @@ def write_float8_tile(
 
 @triton.jit
 def _largest_kernel(x_ptr, largest_ptr, tiles, N, x_stride, TILES_IN_A_ROW, BLOCK: tl.constexpr):
-    """The bits of the largest |x| among every so many tiles, of BLOCK columns of a row each, to `largest_ptr`."""
+    """Each program stores the bits of the largest |x| of its tiles. A tile is BLOCK columns of one row."""
     lanes = tl.arange(0, BLOCK)
     largest = tl.zeros((BLOCK,), tl.int32)
     for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
@@ -169,7 +168,7 @@ def _quantize_tensor_kernel(
     x_ptr, q_ptr, scale_ptr, largest_ptr, tiles, N, x_stride, TILES_IN_A_ROW, programs,
     BLOCK: tl.constexpr, PROGRAMS: tl.constexpr, LARGEST: tl.constexpr,
 ):  # fmt: skip
-    """As `_largest_kernel` goes, but from the last tile on: what was read last may still be in the cache."""
+    """Quantise the tiles that `_largest_kernel` reads, the last ones first: they may still be cached."""
     places = tl.arange(0, PROGRAMS)
     scale = scale_of(tl.max(tl.load(largest_ptr + places, mask=places < programs, other=0), axis=0), LARGEST)
     if tl.program_id(0) == 0:
@@ -188,7 +187,7 @@ def _quantize_tensor_kernel(
 
 @dataclass(frozen=True, slots=True)
 class _Settled:
-    """How a call is answered: the shape of its scales, and what is launched on (rows of x, q, scale)."""
+    """The shape of the scales of a call, and the launch on (rows of x, q, scale)."""
 
     scale_shape: tuple[int, ...]
     launch: Callable[..., None]
@@ -202,15 +201,14 @@ def quantize_fp8(
     *,
     configuration: Configuration | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """(q, scale) with x ≈ q · scale, in one kernel launch; for the whole tensor in two, as its scale comes first.
+    """(q, scale) with x ≈ q · scale, in one kernel launch, or two for the whole tensor, whose scale comes first.
 
-    x: (..., N), any distance between rows, N from 1 to 262,144. granularity: what has a scale, a "row", a "group" of
-    adjacent columns, or the "tensor". dtype: torch.float8_e4m3fn or torch.float8_e5m2. group: 1 to 16,384 columns.
-    configuration: how to launch, one of `quantize_fp8_choices`; by default the best that is known here.
-    Returns new contiguous tensors: q of the shape of x, and scale, float32, (..., 1), (..., ceil(N / group)) or ().
-    No rows give empty results, and a tensor of no rows the scale of zeros.
-    Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
-    NotImplementedError where a gradient would be needed.
+    x: (..., N), any distance between rows, N from 1 to 262,144. granularity: one scale for each "row", for each "group"
+    of adjacent columns, or for the "tensor". dtype: torch.float8_e4m3fn or torch.float8_e5m2. group: 1 to 16,384
+    columns. configuration: how to launch, one of `quantize_fp8_choices`; by default as tuned here, else by rule.
+    Returns new contiguous tensors: q of the shape of x, and scale, float32, (..., 1), (..., ceil(N / group)) or (). No
+    rows give empty results; granularity "tensor" then gives the scale of zeros. Raises TypeError or ValueError naming
+    the argument, what it was and what is accepted, and NotImplementedError where a gradient would be needed.
     """
     if configuration is None and traced(x):
         result: tuple[Tensor, Tensor] = _registered(x, granularity, dtype, group)
@@ -258,7 +256,7 @@ def _settle(
     if x.numel() == 0:
         return _Settled(shape, _nothing)
     chosen = configuration or quantize_fp8_tuning(granularity, group).choose((x.numel() // N, N), x)
-    check_held(chosen, width)
+    check_tiles(chosen, width)
     whole = "HELD" not in dict(chosen.constants)
     if granularity == "group" and not whole:
         raise ValueError(f"quantize_fp8: configuration is {chosen}; accepted are those that hold a group of {width}")
@@ -266,13 +264,13 @@ def _settle(
 
 
 def check_float8(op: str, dtype: torch.dtype) -> None:
-    """Raise unless `dtype` is one of the two."""
+    """TypeError unless `dtype` is torch.float8_e4m3fn or torch.float8_e5m2."""
     if dtype not in LARGEST:
         raise TypeError(f"{op}: dtype is {dtype}; accepted are {', '.join(map(str, LARGEST))}")
 
 
 def _segments_launch(x: Tensor, width: int, dtype: torch.dtype, chosen: Configuration) -> Callable[..., None]:
-    # Where all segments lie behind one another each is a row of its own, and no place has to be divided.
+    # If all segments follow each other in memory, each is taken as a row: the kernel needs no division for its place.
     rows = x.view(-1, width) if x.is_contiguous() and x.shape[-1] % width == 0 else x.reshape(-1, x.shape[-1])
     M, N = rows.shape
     segments = M * triton.cdiv(N, width)
@@ -320,7 +318,7 @@ def _tensor_launch(x: Tensor, dtype: torch.dtype, configuration: Configuration |
 
 
 def _nothing(*_: Tensor) -> None:
-    """A grid of no programs would be an error."""
+    """Launches nothing, since a grid without programs would be an error."""
 
 
 _LAUNCHES = Launches(_settle)
@@ -329,7 +327,7 @@ _LAUNCHES = Launches(_settle)
 def quantize_fp8_rule(
     shape: tuple[int, ...], itemsize: int, granularity: str = "row", group: int = GROUP
 ) -> Configuration:
-    """For (M, N): of a tensor BLOCK, PROGRAMS and warps, of rows and groups as of other rows."""
+    """For (M, N): BLOCK, PROGRAMS and warps for a whole tensor; for rows and groups the rule of other row kernels."""
     if granularity == "tensor":
         return _tensor_choice(16, 1, PROGRAMS_PER_MULTIPROCESSOR, itemsize)
     return norm_rule(_segments(shape, granularity, group), itemsize)
@@ -343,7 +341,7 @@ def _tensor_choice(num_warps: int, loads: int, programs: int, itemsize: int) -> 
 def quantize_fp8_choices(
     shape: tuple[int, ...], itemsize: int, granularity: str = "row", group: int = GROUP
 ) -> Iterator[Configuration]:
-    """What a search may try for (M, N). PROGRAMS, which only a whole tensor's have, are those of a multiprocessor."""
+    """The configurations that a search may try for (M, N). PROGRAMS, for whole tensors only: of each multiprocessor."""
     if granularity == "tensor":
         for num_warps, programs in ((8, 4), (8, 8), (16, 2), (16, 4), (32, 2)):
             for loads in (1, 2, 4):
@@ -354,7 +352,7 @@ def quantize_fp8_choices(
 
 
 def _segments(shape: tuple[int, ...], granularity: str, group: int) -> tuple[int, int]:
-    """How many parts of (M, N) have a scale of their own, and their width."""
+    """(number of segments with one scale, their width) of (M, N)."""
     M, N = shape
     width = min(group, N) if granularity == "group" else N
     return M * triton.cdiv(N, width), width
@@ -362,7 +360,7 @@ def _segments(shape: tuple[int, ...], granularity: str, group: int) -> tuple[int
 
 @cache
 def quantize_fp8_tuning(granularity: str = "row", group: int = GROUP) -> Tuning:
-    """Of groups one for each width: what is found for one holds for all rows of as many groups, however long."""
+    """The tuning for one granularity. Groups have one for each width, since rows of any length are tuned alike."""
 
     def parts(shape: tuple[int, ...]) -> str:
         return by_elements(shape) if granularity == "tensor" else by_rows(_segments(shape, granularity, group))
@@ -378,7 +376,7 @@ def quantize_fp8_tuning(granularity: str = "row", group: int = GROUP) -> Tuning:
 def quantize_fp8_reference(
     x: Tensor, granularity: str = "row", dtype: torch.dtype = torch.float8_e4m3fn, group: int = GROUP
 ) -> tuple[Tensor, Tensor]:
-    """(x / scale, scale) in float64, on the device of `x`: what q is before it is rounded, and its scale."""
+    """(x / scale, scale) in float64, on the device of `x`: q before rounding, and its scale."""
     x = x.double()
     N = x.shape[-1]
     if granularity == "tensor":
@@ -402,8 +400,8 @@ def quantize_fp8_traffic(
 ) -> Traffic:
     """Least work for (M, N): read x once, write a byte for each element and four for each scale.
 
-    Magnitude, comparison, product and conversion are counted as four operations an element. A whole tensor that no
-    cache holds cannot be done with a single read, as its scale comes first; the least counts one all the same.
+    Magnitude, comparison, product and conversion count as four operations an element. A whole tensor larger than the
+    cache must be read twice, since its scale comes first; the least traffic counts one read all the same.
     """
     M, N = shape
     scales = {"row": M, "group": M * triton.cdiv(N, group), "tensor": 1}[granularity]

@@ -1,4 +1,4 @@
-"""Matrix product of numbers of eight bits: y = (a · a_scale) @ (b · b_scale)ᵀ + bias.
+"""Matrix product of float8 tensors with scales: y = (a · a_scale) @ (b · b_scale)ᵀ + bias.
 
 a: (…, K) and b: (N, K), a weight of a linear layer, float8_e4m3fn   y: (…, N), float16, bfloat16 or float32.
 
@@ -8,11 +8,11 @@ a: (…, K) and b: (N, K), a weight of a linear layer, float8_e4m3fn   y: (…, 
 | row | (…, 1) | (N, 1) |
 | block | (…, ⌈K / 128⌉): each 128 of a row | (⌈N / 128⌉, ⌈K / 128⌉): each square of 128 |
 
-Scales are float32. Those of tensors and rows are applied to the finished sums, those of blocks to the sums of each 128
-of K. Hopper's matrix units sum products of float8 with fewer bits than a float32 has, about 14 of its mantissa. With
-accumulation "fast" they do so over all of K; with "precise", and always for blocks, what they have summed over 128 is
-added up in float32 by the ordinary units. The sums over 128 keep their error: at a K of 528, for results of size 1, it
-is 1.2e-4 as a standard deviation, a quarter of that of fast sums.
+Scales are float32. Scales of tensors and rows are applied to the finished sums, scales of blocks to the sum over each
+128 of K. Hopper's matrix units sum products of float8 with about 14 bits of mantissa, fewer than a float32 has. With
+accumulation "fast" they sum over all of K. With "precise", and always for blocks, they sum over 128 of K, and the
+ordinary units add those sums up in float32. The sums over 128 still have their error: at K = 528, for results of size
+1, its standard deviation is 1.2e-4, a quarter of that of fast sums.
 """
 
 import math
@@ -36,7 +36,7 @@ from lab.kernels.tuned import Tuning
 
 GRANULARITIES = ("tensor", "row", "block")
 ACCUMULATIONS = ("fast", "precise")
-BLOCK = 128  # of K that have a scale of their own; of N as well, in b
+BLOCK = 128  # elements of K with one scale; in b, also of N
 E4M3 = torch.float8_e4m3fn
 
 
@@ -68,14 +68,15 @@ def fp8_matmul(
     dtype: torch.dtype = torch.bfloat16,
     configuration: Configuration | None = None,
 ) -> Tensor:
-    """The product of `a` and the transpose of `b`, from float8 with scales; what has no scale is quantised first.
+    """The product of `a` and the transpose of `b`, as float8 with scales. An operand without a scale is quantised.
 
     a: (..., K), at least two dimensions, and b: (N, K), both with adjacent k and any distance between rows. Each is
-    float8_e4m3fn with its scale, or float16, bfloat16 or float32 without one, which `quantize_fp8` or, the weight for
-    blocks, `quantize_squares` then quantises: one kernel launch more, for a whole tensor two. granularity: "tensor",
-    "row" or "block"; shapes of the scales as the module says, contiguous. accumulation: "fast" or "precise".
+    float8_e4m3fn with its scale, or float16, bfloat16 or float32 without one. `quantize_fp8` quantises the latter, or
+    `quantize_squares` if it is b and granularity is "block": one more kernel launch, or two for a whole tensor.
+    granularity: "tensor", "row" or "block"; the module's docstring has the shapes of the scales, which are contiguous.
+    accumulation: "fast" or "precise".
     bias: (N,) of `dtype`, contiguous. dtype: of y. configuration: how to launch, one of `fp8_matmul_choices`; by
-    default the best that is known here.
+    default as tuned here, else by rule.
     Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
@@ -108,8 +109,8 @@ def quantize_squares(x: Tensor) -> tuple[Tensor, Tensor]:
     """(q, scale) with x ≈ q · scale, one scale for each square of 128 × 128, in one kernel launch.
 
     x: (M, N), adjacent columns, float16, bfloat16 or float32. Returns q, float8_e4m3fn, of its shape, and scale,
-    float32, (ceil(M / 128), ceil(N / 128)), both new and contiguous. The scale is that of `quantize_fp8`, also where
-    there are NaN and infinity. Raises as `fp8_matmul`.
+    float32, (ceil(M / 128), ceil(N / 128)), both new and contiguous. The formula of the scale is that of
+    `quantize_fp8`, for NaN and infinity too. Raises as `fp8_matmul`.
     """
     check_tensor("quantize_squares", "x", x)
     if x.dim() != 2 or (x.shape[1] > 1 and x.stride(1) != 1):
@@ -189,7 +190,7 @@ def _check(a: Tensor, b: Tensor, dtype: torch.dtype, accumulation: str) -> None:
 
 
 def _check_scales(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, granularity: str) -> tuple[int, int]:
-    """How far apart the scales of two rows of a and of two rows, or squares, of b lie."""
+    """(stride of a_scale, stride of b_scale), in elements from row to row, or from square to square for blocks of b."""
     K, N = a.shape[-1], len(b)
     groups = triton.cdiv(K, BLOCK)
     accepted = {
@@ -216,7 +217,7 @@ _BIASED = Launches(_settle_biased)
 def fp8_matmul_choices(
     shape: tuple[int, ...], itemsize: int, granularity: str = "row", accumulation: str = "fast"
 ) -> Iterator[Configuration]:
-    """What a search may try for (M, N, K)."""
+    """The configurations that a search may try for (M, N, K)."""
     return fp8_choices(shape, itemsize, accumulation == "precise" or granularity == "block", granularity == "block")
 
 
@@ -245,7 +246,7 @@ def dequantized(q: Tensor, scale: Tensor, square: int = 1) -> Tensor:
 def fp8_matmul_reference(
     a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, bias: Tensor | None = None, *, granularity: str = "row"
 ) -> Tensor:
-    """The float64 truth of the product of what the float8 stand for, on the device of `a`."""
+    """The float64 product of the dequantised operands, on the device of `a`."""
     square = BLOCK if granularity == "block" else 1
     y = dequantized(a, a_scale) @ dequantized(b, b_scale, square).t()
     return y if bias is None else y + bias.double()
@@ -254,14 +255,14 @@ def fp8_matmul_reference(
 def fp8_matmul_inputs(
     shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int, granularity: str = "row"
 ) -> tuple[Tensor, ...]:
-    """(a, b, a_scale, b_scale) for (M, N, K), quantised beforehand, by PyTorch, from normal data of `dtype`."""
+    """(a, b, a_scale, b_scale) for (M, N, K): normal data of `dtype`, quantised with PyTorch."""
     a, b = fp8_matmul_sources(shape, dtype, device, seed)
     (qa, a_scale), (qb, b_scale) = _by_pytorch(a, granularity, 1), _by_pytorch(b, granularity, BLOCK)
     return qa, qb, a_scale, b_scale
 
 
 def fp8_matmul_sources(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, Tensor]:
-    """(a, b) for (M, N, K) of normal data, b so small that y is normal too."""
+    """(a, b) for (M, N, K) of normal data, b scaled so that y has unit variance."""
     M, N, K = shape
     generator = torch.Generator(device).manual_seed(seed)
     a = torch.randn((M, K), dtype=dtype, device=device, generator=generator)
@@ -287,7 +288,7 @@ def _by_pytorch(x: Tensor, granularity: str, square: int) -> tuple[Tensor, Tenso
 
 
 def fp8_matmul_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
-    """Least work for (M, N, K): read a and b once, a byte each, write y once, two bytes each; the scales are not
-    counted, which of rows are four bytes a row and of blocks a thirty-second of the bytes of a."""
+    """Least work for (M, N, K): read a and b once, one byte an element, write y once, two bytes an element. Scales do
+    not count: they are four bytes a row, or for blocks 1/32 of the bytes of a."""
     M, N, K = shape
     return Traffic(read_bytes=M * K + N * K, written_bytes=2 * M * N, flops=2 * M * N * K)

@@ -1,8 +1,8 @@
 """The first half of a gated MLP in one kernel: y = activation(x @ gateᵀ) · (x @ upᵀ).
 
 x: (…, K)   gate, up: (F, K), each a weight of a linear layer   y: (…, F), float16 or bfloat16. Both products are summed
-in float32 and rounded once, after the activation (on the gate) and their product. The second half, the down
-projection, is a product of its own with a K of F: it needs whole rows of y, which no program here has.
+in float32. The result is rounded once, after the activation and the product of the two. The second half, the down
+projection, is a separate matrix product over F: it needs whole rows of y, and no program here has one.
 Definition: Shazeer, "GLU Variants Improve Transformer", 2020.
 """
 
@@ -31,9 +31,9 @@ def gated_mlp(
     """activation(x @ gate.T) * (x @ up.T), in one kernel launch.
 
     x: (..., K), of at least two dimensions; gate, up: (F, K) of one shape, strides and dtype, float16 or bfloat16.
-    Where they are packed in one tensor of (2F, K), gate first, they are `*packed.chunk(2)`, which copies nothing.
+    If they are packed in one tensor (2F, K), gate first, pass `*packed.chunk(2)`, which copies nothing.
     activation: "silu", "gelu-erf", "gelu-tanh" or "relu". configuration: how to launch, one of `gated_choices`; by
-    default the best that is known here.
+    default as tuned here, else by rule.
     Returns a new contiguous tensor (..., F); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
@@ -69,7 +69,7 @@ _LAUNCHES = Launches(_settle)
 
 
 def gated_mlp_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, F, K)."""
+    """The configurations that a search may try for (M, F, K)."""
     return gated_choices(shape, itemsize)
 
 
@@ -77,14 +77,14 @@ GATED_MLP_TUNING = Tuning("gated-mlp", __name__, gated_rule, gated_mlp_choices, 
 
 
 def gated_mlp_reference(x: Tensor, gate: Tensor, up: Tensor, activation: str = "silu") -> Tensor:
-    """The float64 truth, on the device of `x`."""
+    """The float64 result, on the device of `x`."""
     x = x.double()
     return activation_reference(activation, x @ gate.double().t()) * (x @ up.double().t())
 
 
 def gated_mlp_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
-    """(x, gate, up) for shape (M, F, K), gate and up being the halves of one packed weight. All of normal data, the
-    weights so small that what comes out of a product is normal too."""
+    """(x, gate, up) for shape (M, F, K) of normal data. gate and up are the halves of one packed weight, scaled so that
+    the products have unit variance."""
     M, F, K = shape
     generator = torch.Generator(device).manual_seed(seed)
     x = torch.randn((M, K), dtype=dtype, device=device, generator=generator)
@@ -93,8 +93,8 @@ def gated_mlp_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, se
 
 
 def gated_mlp_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
-    """Least work for (M, F, K): read x and both weights once, write y once; two products, activation and product of an
-    element of y counted as five operations."""
+    """Least work for (M, F, K): read x and both weights once, write y once; two matrix products, and five operations
+    an element of y for the activation and the product."""
     M, F, K = shape
     return Traffic(
         read_bytes=(M * K + 2 * F * K) * itemsize, written_bytes=M * F * itemsize, flops=4 * M * F * K + 5 * M * F

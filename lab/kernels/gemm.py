@@ -1,12 +1,12 @@
-"""Matrix products for the operators that are one with something before or after it: how they are launched.
+"""Launches of matrix products, for operators that fuse a product with steps before or after it.
 
     y = activation(row_scale · (a @ b) · column_scale + bias)        a: (M, K), b: (K, N), y: (M, N)
     y = activation(a @ b) · (a @ b2)                                  paired
 
-There are two kernels. On a Hopper GPU, where the copy engine can take the operands, `gemm_hopper` has one for it;
-everywhere else, and for what is too small or laid out too oddly, the one here loads by pointers. Where there are too
-few tiles for the multiprocessors, K is split: each share is summed in float32 to memory and a second kernel adds the
-shares in their order, so that the result is the same at every call.
+There are two kernels. On a Hopper GPU, if the copy engine can read the operands, the one of `gemm_hopper` runs. On
+other GPUs, and for operands that are too small or have unsuitable strides, the one here runs, which loads by pointers.
+If there are fewer tiles than multiprocessors, K is split: each program writes its partial sum in float32 to memory, and
+a second kernel adds these in a fixed order, so that the result is the same at every call.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,13 @@ from torch import Tensor
 from lab.kernels.checks import interpreting
 from lab.kernels.launch import Configuration, Launch, capability
 
-COMBINED = (128, 1024)  # elements of y that a program adds up: few, where there are few, and shares many
+COMBINED = (128, 1024)  # fewest and most elements of y for which a program adds up the partial sums
 _INTERPRETED = tl.constexpr(interpreting())
 
 
 @triton.jit
 def _place(tile, tiles_m, tiles_n, GROUP: tl.constexpr):
-    """(row, column) of a tile: GROUP rows of tiles at a time, so that programs at work share what they read."""
+    """(row, column) of a tile: GROUP rows of tiles at a time, so that programs that run together read the same data."""
     in_group = GROUP * tiles_n
     first = tile // in_group * GROUP
     height = tl.minimum(tiles_m - first, GROUP)
@@ -38,7 +38,7 @@ def _place(tile, tiles_m, tiles_n, GROUP: tl.constexpr):
 
 @triton.jit
 def multiplied(a, b, sums):
-    """sums + a @ b. Triton's interpreter takes the bits of a bfloat16 or float8 for an integer: there in float32."""
+    """sums + a @ b. In Triton's interpreter in float32, because it multiplies the bits of bfloat16 and float8."""
     if _INTERPRETED:
         return tl.dot(a.to(tl.float32), b.to(tl.float32), sums)
     return tl.dot(a, b, sums)
@@ -52,9 +52,9 @@ def _gemm_kernel(
     COLUMN_SCALE: tl.constexpr, PRECISE: tl.constexpr, COLUMNS_PER_SCALE: tl.constexpr, WHOLE_K: tl.constexpr,
     SPLITS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """One tile of y a program, or with SPLITS its share of a tile's sum, in float32, to y as (SPLITS, M, N).
+    """One tile of y a program, or with SPLITS a partial sum of a tile, in float32, to y as (SPLITS, M, N).
 
-    The flags are those of the kernel for Hopper GPUs. WHOLE_K: K and its shares are multiples of BLOCK_K.
+    The flags are those of `_hopper_gemm_kernel`. WHOLE_K: K and its parts are multiples of BLOCK_K.
     """
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     work = tl.program_id(0)
@@ -65,7 +65,7 @@ def _gemm_kernel(
     start = split * depth
     end = tl.minimum(start + depth, K)
     inner = start + tl.arange(0, BLOCK_K).to(tl.int64)
-    # Rows beyond the last read one that is there: what they give is not stored, and a mask would cost every load.
+    # Rows beyond the last read an existing row instead. Their results are not stored; a mask would slow every load.
     safe_rows = tl.where(rows < M, rows, 0).to(tl.int64)
     safe_columns = tl.where(columns < N, columns, 0).to(tl.int64)
     a_ptrs = a_ptr + safe_rows[:, None] * a_row + inner[None, :] * a_k
@@ -119,7 +119,7 @@ def _combine_kernel(
     ACTIVATION: tl.constexpr, BIAS: tl.constexpr, ROW_SCALE: tl.constexpr, COLUMN_SCALE: tl.constexpr,
     SPLITS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """y from SPLITS shares, `apart` elements from one to the next, added in their order."""
+    """y from SPLITS partial sums, `apart` elements from one to the next, added in their order."""
     places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = places < elements
     sums = tl.zeros((BLOCK,), tl.float32)
@@ -138,10 +138,10 @@ def _combine_kernel(
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """What is to be launched: all of it follows from the tensors' shapes, strides, dtypes and alignment.
+    """A product to launch, determined by the shapes, strides, dtypes and alignment of its tensors.
 
-    a: (M, K). b: (K, N), and b2 laid out as it. columns_per_scale: of scales of blocks, 0 where there are none.
-    precise: float8 is summed in float32 every 128 of K.
+    a: (M, K). b: (K, N), and b2 with the same strides. columns_per_scale: of scales of blocks, 0 without them.
+    precise: float8 is added up in float32 after each 128 of K.
     """
 
     a: Tensor
@@ -170,12 +170,12 @@ class Product:
         }  # fmt: skip
 
 
-# What a settled product is called with: a, b, b2, y, bias, row_scale, column_scale.
+# Called with a, b, b2, y, bias, row_scale, column_scale.
 Multiply = Callable[..., None]
 
 
 def gemm_launch(product: Product, chosen: Configuration) -> Multiply:
-    """The launch by pointers; `chosen` has BLOCK_M, BLOCK_N, BLOCK_K, GROUP and SPLITS."""
+    """The launch of `_gemm_kernel`; `chosen` has BLOCK_M, BLOCK_N, BLOCK_K, GROUP and SPLITS."""
     M, N, K = product.shape
     constants = {name: chosen[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP")}
     depth, splits = shares(K, chosen)
@@ -196,14 +196,14 @@ NO_EPILOGUE = {"ACTIVATION": None, "BIAS": False, "ROW_SCALE": False, "COLUMN_SC
 
 
 def shares(K: int, chosen: Configuration) -> tuple[int, int]:
-    """(depth, how many) of the parts of K: as many as chosen, or fewer where multiples of BLOCK_K are fewer."""
+    """(depth, number) of the parts of K: SPLITS of them, or fewer if K has fewer multiples of BLOCK_K."""
     block = chosen["BLOCK_K"]
     depth = max(1, triton.cdiv(triton.cdiv(K, chosen["SPLITS"]), block)) * block
     return depth, max(1, triton.cdiv(K, depth))
 
 
 def combined(product: Product, launch: Multiply, splits: int, rows: int) -> Multiply:
-    """`launch` into shares of `rows` rows, and their sum. Shares are new memory at every call, as y is."""
+    """`launch` into partial sums of `rows` rows, then their sum. Each call allocates memory for the partial sums."""
     M, N, _ = product.shape
     block = min(COMBINED[1], max(COMBINED[0], triton.next_power_of_2(M * N // 256)))
     combine = Launch(
@@ -222,7 +222,7 @@ def combined(product: Product, launch: Multiply, splits: int, rows: int) -> Mult
 
 @cache
 def on_hopper(device: int) -> bool:
-    """Whether the GPU of that index, -1 for the CPU, has the units that `gemm_hopper` is written for."""
+    """Whether the GPU with this index (-1 for the CPU) is a Hopper, for which `gemm_hopper` is written."""
     return capability(device)[0] == 9
 
 
@@ -230,7 +230,7 @@ def gemm_configuration(
     block_m: int, block_n: int, block_k: int, *, stages: int, warps: int = 4, hopper: bool = False, splits: int = 1,
     group: int = 8,
 ) -> Configuration:  # fmt: skip
-    """One way to launch a product. hopper: by the kernel for it, where GPU and operands allow."""
+    """A configuration of a product. hopper: use `gemm_hopper` if GPU and operands allow it."""
     return Configuration.of(
         BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=group, SPLITS=splits, HOPPER=int(hopper),
         num_warps=warps, num_stages=stages,
@@ -238,6 +238,6 @@ def gemm_configuration(
 
 
 def by_product(shape: tuple[int, ...]) -> str:
-    """The class of (M, N, K): exactly this N and K, and the power of two that holds M."""
+    """The class of (M, N, K): exactly this N and K, and the power of two at or above M."""
     M, N, K = shape
     return f"{N} columns, {K} deep, up to {triton.next_power_of_2(M)} rows"

@@ -1,18 +1,17 @@
-"""Matrix products by Hopper's own means: tensor memory copies, warpgroup products, and warps that each do one thing.
+"""Matrix products on a Hopper GPU: tensor memory copies, warpgroup products, and separate warps for the two.
 
-    y = epilogue(a @ b)        a: (M, K), b: (K, N), y: (M, N); either operand with any of its two axes adjacent
+    y = epilogue(a @ b)        a: (M, K), b: (K, N), y: (M, N); in each operand either of the two axes is adjacent
 
-Written in Gluon, which comes with Triton, because there the warps' work can be divided by hand. A program has one warp
-that only copies tiles to shared memory, and two groups of four warps that only multiply. Each group has rows of its
-own, waits for a tile by itself and gives it back by itself, so that one of them writes its result while the other
-still multiplies.
+Written in Gluon, which comes with Triton, because there one can assign work to warps. A program has one warp that only
+copies tiles to shared memory, and two groups of four warps that only multiply. Each group has its own rows, and waits
+for and releases tiles independently, so that one group writes its result while the other still multiplies.
 
 Tried on an H200 with Triton 3.6, at 8192³ in bfloat16, where cuBLAS took 1403 µs and this kernel 1373:
 - plain Triton with descriptors, 8 warps that copy and multiply, tiles of 128 × 256 in 3 stages: 1440 µs;
-- Triton's own division of warps (`tl.range(..., warp_specialize=True)` over tiles, 4 warps): it never ended;
+- Triton's own warp specialisation (`tl.range(..., warp_specialize=True)` over tiles, 4 warps): it hung;
 - four stages with y in two halves: 1409 µs; tiles of 256 × 128: 1406 µs; groups of 4, 8 or 16 rows: within 1 %.
-Rows that begin between lines of 128 bytes cost most: at 3000³, with rows of 6000 bytes, the kernel takes 1.6 times as
-long as cuBLAS. Clusters of programs that share what they copy would help; Gluon has none in Triton 3.6.
+Rows that are not aligned to lines of 128 bytes cost most: at 3000³, with rows of 6000 bytes, the kernel takes 1.6 times
+as long as cuBLAS. Clusters of programs that share their copies would help; Gluon has none in Triton 3.6.
 """
 
 from typing import Any
@@ -37,7 +36,7 @@ from lab.kernels.launch import Configuration, Launch, multiprocessors
 
 @gluon.jit
 def _place(tile, tiles_m, tiles_n, GROUP: gl.constexpr):
-    """(row, column) of a tile: GROUP rows of tiles at a time, so that programs at work share what they read."""
+    """(row, column) of a tile: GROUP rows of tiles at a time, so that programs that run together read the same data."""
     in_group = GROUP * tiles_n
     first = tile // in_group * GROUP
     height = gl.minimum(tiles_m - first, GROUP)
@@ -47,8 +46,8 @@ def _place(tile, tiles_m, tiles_n, GROUP: gl.constexpr):
 
 @gluon.jit
 def _before(stage, STAGES: gl.constexpr):
-    """The stage before. Carried along in a variable, it would never change: where two variables enter a loop with the
-    same value and one is set to the other in it, Triton takes the first for constant."""
+    """The stage before. Computed, because a variable for it would never change: if two variables have the same value
+    before a loop, and the loop assigns one to the other, Triton takes the first for a constant."""
     return gl.where(stage == 0, STAGES - 1, stage - 1)
 
 
@@ -95,8 +94,8 @@ def _finish(
     column_scale_stride, ACTIVATION: gl.constexpr, BIAS: gl.constexpr, ROW_SCALE: gl.constexpr,
     COLUMN_SCALE: gl.constexpr, DIRECT: gl.constexpr,
 ):  # fmt: skip
-    """Scale, add, activate and write (rows, columns) of sums at row `base + row` of y: by way of shared memory, or,
-    DIRECT, from registers, where y is a pointer to rows that no copy engine could write."""
+    """Scale, add the bias, activate, and write (rows, columns) of sums at row `base + row` of y: through shared memory,
+    or with DIRECT from registers, where y is a pointer to rows that the copy engine cannot write."""
     ROWS: gl.constexpr = sums.shape[0]
     COLUMNS: gl.constexpr = sums.shape[1]
     layout: gl.constexpr = sums.type.layout
@@ -124,7 +123,7 @@ def _finish(
 
 @gluon.jit
 def _halves(sums, layout: gl.constexpr):
-    """The left and the right columns of an accumulator, which lie in the same threads."""
+    """(left columns, right columns) of an accumulator; both halves are in the same threads."""
     ROWS: gl.constexpr = sums.shape[0]
     COLUMNS: gl.constexpr = sums.shape[1] // 2
     left, right = sums.reshape([ROWS, 2, COLUMNS]).permute([0, 2, 1]).split()
@@ -136,7 +135,7 @@ def _begin_step(
     a_tiles, b_tiles, ready, stage, phase, nothing, first_row: gl.constexpr, first_column: gl.constexpr,
     STAGES: gl.constexpr,
 ):  # fmt: skip
-    """The product of one step's tiles, begun; the stage and phase after it."""
+    """Start the product of one step's tiles. Returns it with the next stage and phase."""
     mbarrier.wait(ready.index(stage), phase)
     a_tile = a_tiles.index(stage).slice(first_row, nothing.shape[0])
     b_tile = b_tiles.index(stage).slice(first_column, nothing.shape[1]).permute([1, 0])
@@ -148,7 +147,7 @@ def _begin_step(
 
 @gluon.jit
 def _scales(row_scales, column_scales, group, row_inside, column_inside, ONE_SCALE: gl.constexpr):
-    """The factors of a group of K: of rows, and of columns, which with ONE_SCALE share theirs."""
+    """(factors of rows, factors of columns) for a group of K; with ONE_SCALE all columns have the same factor."""
     rows = gl.load(row_scales + group, mask=row_inside, other=0.0)
     if ONE_SCALE:
         columns = gl.load(column_scales + group)
@@ -172,11 +171,11 @@ def _precise_sums(
     row_scale_stride, column_scale_stride, nothing, first_row: gl.constexpr, first_column: gl.constexpr,
     COLUMNS_PER_SCALE: gl.constexpr, BLOCK_K: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
-    """What the matrix unit sums over each BLOCK_K from `start` to `end`, scaled and added up by the other units.
+    """The sums of the matrix unit over each BLOCK_K from `start` to `end`, scaled and added up by the ordinary units.
 
-    Two steps a turn: while the second is multiplied, the first is added. None is under way from one turn to the next:
-    the assembler would then wait for each product by itself (its remark C7514). On an H100, in blocks at 4096³: 121 µs,
-    one step a turn 144, and 104 without the scales.
+    Each iteration has two steps: the first is added while the second is multiplied. No product runs from one iteration
+    into the next, because the assembler would then wait for each product separately (its remark C7514). On an H100, in
+    blocks at 4096³: 121 µs, with one step an iteration 144 µs, without the scales 104 µs.
     """
     ROWS: gl.constexpr = nothing.shape[0]
     WIDTH: gl.constexpr = nothing.shape[1]
@@ -244,8 +243,8 @@ def _multiply(
     PRECISE: gl.constexpr, COLUMNS_PER_SCALE: gl.constexpr, DIRECT: gl.constexpr, HALVED: gl.constexpr,
     BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
-    """The group of warps number WHICH of two: its half of the rows of every tile of this program, or, where a tile has
-    64, its half of the columns."""
+    """The group of warps WHICH, 0 or 1: its half of the rows of every tile of this program, or of the columns if a tile
+    has 64 rows."""
     ACROSS: gl.constexpr = BLOCK_M == 64
     ROWS: gl.constexpr = BLOCK_M if ACROSS else BLOCK_M // 2
     WIDTH: gl.constexpr = BLOCK_N // 2 if ACROSS else BLOCK_N
@@ -326,13 +325,13 @@ def _hopper_gemm_kernel(
     PRECISE: gl.constexpr, COLUMNS_PER_SCALE: gl.constexpr, DIRECT: gl.constexpr, HALVED: gl.constexpr,
     BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
-    """Tiles of y, or with `splits` their shares of K in float32, one after another in each program.
+    """Each program takes tiles of y one after another, or with `splits` partial sums of them, in float32.
 
-    a, b, b2: descriptors; ACROSS: of (K, rows) in memory, else of (rows, K). y: a descriptor, or DIRECT a pointer.
+    a, b, b2: descriptors; ACROSS: of (K, rows) in memory, else of (rows, K). y: a descriptor, or with DIRECT a pointer.
     PAIRED: the tile's left columns are of b, its right ones of b2, and y = ACTIVATION(left) · right. ROW_SCALE and
-    COLUMN_SCALE: float32 factors of rows and columns. COLUMNS_PER_SCALE above 0: they are those of each BLOCK_K of K
-    as well, (M, groups) and (N / COLUMNS_PER_SCALE, groups), and PRECISE is set. PRECISE: what the matrix unit has
-    summed over BLOCK_K is added up in float32 by the other units.
+    COLUMN_SCALE: float32 factors of rows and columns. COLUMNS_PER_SCALE above 0: there are such factors for each
+    BLOCK_K of K, (M, groups) and (N / COLUMNS_PER_SCALE, groups), and PRECISE is set. PRECISE: the ordinary units add
+    up in float32 what the matrix unit has summed over BLOCK_K.
     """
     a_shape: gl.constexpr = [BLOCK_K, BLOCK_M] if A_ACROSS else [BLOCK_M, BLOCK_K]
     b_shape: gl.constexpr = [BLOCK_K, BLOCK_N] if B_ACROSS else [BLOCK_N, BLOCK_K]
@@ -340,7 +339,7 @@ def _hopper_gemm_kernel(
     b_tiles = gl.allocate_shared_memory(b.dtype, [STAGES, b_shape[0], b_shape[1]], b.layout)
     ready = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     free = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    # DIRECT needs none: its place is taken by what is there anyway.
+    # DIRECT needs no buffer for y, so `free` takes its place.
     y_shape: gl.constexpr = [1, 1] if DIRECT else y.block_type.shape
     y_tiles = free if DIRECT else gl.allocate_shared_memory(y.dtype, [2, y_shape[0], y_shape[1]], y.layout)
     for stage in gl.static_range(STAGES):
@@ -371,10 +370,10 @@ def _hopper_gemm_kernel(
     )  # fmt: skip
 
 
-NARROW = 64  # rows of a tile whose columns the two groups of warps divide
-SHARED_BYTES = 227 * 1024  # what a program may have of a multiprocessor's shared memory
-BARRIER_BYTES = 1024  # more than the barriers and what Triton adds for the division of warps
-COPY_ALIGNMENT = 16  # bytes: of the start of a tensor that the copy engine takes, and from row to row
+NARROW = 64  # rows: the two groups of warps divide the columns of such a tile
+SHARED_BYTES = 227 * 1024  # of shared memory that a program may use
+BARRIER_BYTES = 1024  # more than the barriers and Triton's warp specialisation use
+COPY_ALIGNMENT = 16  # bytes: the copy engine needs it for the start of a tensor and for the stride of its rows
 ELEMENTS = {
     torch.float16: gl.float16, torch.bfloat16: gl.bfloat16, torch.float32: gl.float32,
     torch.float8_e4m3fn: gl.float8e4nv, torch.float8_e5m2: gl.float8e5,
@@ -382,7 +381,7 @@ ELEMENTS = {
 
 
 class Tiles:
-    """Descriptors of tensors that are laid out as `tensor` is: what all of them share is settled once."""
+    """Makes descriptors of tensors with the layout of `tensor`. Common fields are computed and checked once."""
 
     __slots__ = ("_settled",)
 
@@ -392,19 +391,19 @@ class Tiles:
         self._settled = vars(TensorDescriptor(tensor, list(tensor.shape), strides, block, layout))
 
     def __call__(self, tensor: Tensor) -> TensorDescriptor:
-        made = object.__new__(TensorDescriptor)  # without the checks of what is settled
+        made = object.__new__(TensorDescriptor)  # without __init__, whose checks have been made once
         vars(made).update(self._settled, base=tensor)
         return made
 
 
 def aligned_columns(tensor: Tensor) -> int:
-    """The number of columns, rounded up to what the copy engine can step by."""
+    """The number of columns, rounded up to the alignment that the copy engine needs."""
     step = COPY_ALIGNMENT // tensor.itemsize
     return -(-tensor.shape[1] // step) * step
 
 
 def copies_take(matrix: Tensor) -> bool:
-    """Whether the copy engine can read (rows, columns) as they lie in memory: columns adjacent, rows aligned."""
+    """Whether the copy engine can read (rows, columns) without a copy: columns adjacent, rows aligned."""
     if matrix.data_ptr() % COPY_ALIGNMENT or (matrix.shape[1] > 1 and matrix.stride(1) != 1):
         return False
     step = matrix.stride(0) * matrix.itemsize
@@ -412,18 +411,18 @@ def copies_take(matrix: Tensor) -> bool:
 
 
 def hopper_takes(product: Product) -> bool:
-    """Whether the kernel here can do it, as its operands lie in memory."""
+    """Whether `_hopper_gemm_kernel` can compute the product, with the strides and alignment of its operands."""
     a, b = product.a, product.b
     if not (copies_take(a) or copies_take(a.t())) or not (copies_take(b) or copies_take(b.t())):
         return False
-    # Only 16-bit operands may have rows or columns adjacent; others must have k. So must what is paired.
+    # 16-bit operands may have either axis adjacent; others, and paired ones, must have adjacent k.
     k_adjacent = copies_take(a) and copies_take(b.t())
     return k_adjacent or (a.itemsize == 2 and product.b2 is None)
 
 
 def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
-    """The launch by the copy engine; `chosen` has BLOCK_M, BLOCK_N, BLOCK_K, GROUP and SPLITS, and its stages are tiles
-    of either operand that are under way."""
+    """The launch of `_hopper_gemm_kernel`; `chosen` has BLOCK_M, BLOCK_N, BLOCK_K, GROUP and SPLITS, and its stages are
+    the tiles of each operand in flight."""
     M, N, K = product.shape
     block_m, block_n, block_k = (chosen[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
     paired = product.b2 is not None
@@ -447,7 +446,7 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     across = block_m == NARROW
     y_columns = block_n // (1 + across) // (1 + (paired or halved))
     y_block = [block_m if across else block_m // 2, y_columns]
-    rows = M if splits == 1 else tiles_m * block_m  # a share ends where a tile does, so that none writes into the next
+    rows = M if splits == 1 else tiles_m * block_m  # whole tiles, so that no partial sum is written into the next
     y_like = torch.empty((rows * splits, N), dtype=y_dtype, device=product.a.device)
     y_tiles = None if direct else Tiles(y_like, y_block)
 
@@ -461,7 +460,7 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
 
 
 def hopper_stages(chosen: Configuration, itemsize: int, y_itemsize: int, *, paired: bool) -> tuple[int, bool]:
-    """(how many stages of those chosen fit into shared memory, whether a tile of y goes through it in two halves)."""
+    """(stages that fit into shared memory, at most those chosen; whether a tile of y goes through it in two halves)."""
     rows, columns = chosen["BLOCK_M"], chosen["BLOCK_N"]
     stage_bytes = (rows + columns) * chosen["BLOCK_K"] * itemsize
     y_bytes = rows * columns * y_itemsize // (1 + paired)

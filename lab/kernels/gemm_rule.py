@@ -1,13 +1,14 @@
-"""Which launch a matrix product gets: by a rule on its shape, and by what the GPU and the operands' layout allow.
+"""Chooses the launch of a matrix product: by a rule on its shape, and by what GPU and operands allow.
 
-Tried on an H100 in CUDA graphs, beside the rule and cuBLAS, in bfloat16:
+Tried on an H100 in CUDA graphs, in bfloat16; the first time is that of the rule's choice:
 - 3000³: 130 µs, cuBLAS 79. Tiles of 256 × 128, groups of 4 or 16, four stages: 130 to 135; by pointers 430. Its
-  rows begin between lines, and its 288 tiles are 2.2 waves. Untried: only the tiles of the last, partial wave split
-  along K over the multiprocessors that would be idle, and added up in a fixed order.
+  rows are not aligned to lines, and its 288 tiles are 2.2 waves. Not tried: to split only the tiles of the last,
+  partial wave along K over the idle multiprocessors, and to add the parts in a fixed order.
 - 1000³: 10.2 µs, cuBLAS 9.0; tiles of 128 × 64 or 64 × 128 11.3 and more, K in two halves 13.3.
 - 100 × 8192 × 8192: 54.9 µs, cuBLAS 51.8; 8192 × 128 × 8192: 54.8 and 52.3; other tiles and splits 55 to 117.
-- 128 × 128 × 32,768: 12.2 µs, cuBLAS 12.1; tiles of 64 × 64 with K in 33 shares 12.0.
-- 4097 × 4095 × 4093, which no copy engine takes, in single calls: 303 µs with both operands copied first, cuBLAS 1001.
+- 128 × 128 × 32,768: 12.2 µs, cuBLAS 12.1; tiles of 64 × 64 with K in 33 parts 12.0.
+- 4097 × 4095 × 4093, which the copy engine cannot read, in single calls: 303 µs with both operands copied first,
+  cuBLAS 1001.
 """
 
 from collections.abc import Iterator
@@ -23,30 +24,30 @@ from lab.kernels.gemv import LONGEST, gemv_launch, gemv_rule
 from lab.kernels.launch import Configuration
 from lab.kernels.realign import realign
 
-PROGRAMS = 132  # multiprocessors of an H100 or H200, which the rule was made on
-STEP_BYTES = 128  # of K that a tile takes at once: a line of shared memory
-FEW_ROWS = 64  # up to here the weight's bandwidth is the limit, and tiles of the other kernel are as low as that
-SMALL = 128 * 128  # elements of y that leave nothing to divide but K
-LEAST_DEPTH = 512  # of K in a share: below, adding the shares up costs more than it saves
-# (rows, columns): (stages, seconds of a step of 128 bytes of K, on an H200 with all multiprocessors at work). Three
-# stages of the largest tiles leave room for a whole tile of y: with four, y goes through shared memory in two halves
-# that wait for one another, and products are 1 to 3 % slower. Those of 64 rows are estimates: a search may try them,
+PROGRAMS = 132  # multiprocessors of an H100 or H200, for which the rule was made
+STEP_BYTES = 128  # of K in a step: a line of shared memory
+FEW_ROWS = 64  # up to here reading the weight is the limit, and the pointer kernel has tiles with so few rows
+SMALL = 128 * 128  # elements of y: up to here only K can be divided
+LEAST_DEPTH = 512  # of K in a part: with less, adding the parts up costs more than it saves
+# (rows, columns): (stages, seconds of a step of 128 bytes of K, on an H200 with all multiprocessors busy). Three stages
+# of the largest tiles leave room for a whole tile of y. With four, y goes through shared memory in two halves, one
+# after the other, and products are 1 to 3 % slower. The values for 64 rows are estimates: a search may try such tiles,
 # the rule does not.
 HOPPER_TILES = {
     (128, 256): (3, 0.68e-6), (256, 128): (3, 0.69e-6), (128, 128): (6, 0.345e-6), (128, 64): (8, 0.19e-6),
     (64, 256): (5, 0.36e-6), (64, 128): (8, 0.19e-6), (64, 64): (8, 0.12e-6),
 }  # fmt: skip
-BYTES_PER_SECOND = 3.5e12  # between what an H100 and an H200 copy
-# What all multiprocessors take from the cache, tiles that are read more than once included, and what of it the cache
-# has to fetch first: from products of few tiles on an H200.
+BYTES_PER_SECOND = 3.5e12  # between the copy rates of an H100 and an H200
+# Bytes a second that all multiprocessors read from the cache, and that the cache reads from memory for them: from
+# products of few tiles on an H200.
 TAKEN_BYTES_PER_SECOND, MISSED_BYTES_PER_SECOND = 14e12, 7.8e12
-BETWEEN_LINES = 1.6  # times as many, where rows begin between lines
+BETWEEN_LINES = 1.6  # times as many bytes if rows are not aligned to lines
 TILE_SECONDS = 1.5e-6  # to begin a tile and to write it
 SPLIT_SECONDS = 4e-6  # the second kernel
 
 
 def settle_product(product: Product, chosen: Configuration) -> Multiply:
-    """The launch of `product` as chosen, or as near to it as GPU and operands allow."""
+    """The launch of `product` with the chosen configuration, or the nearest one that GPU and operands allow."""
     M, N, K = product.shape
     if "ROWS" in dict(chosen.constants):
         return _by_rows(product, chosen)
@@ -61,7 +62,7 @@ def settle_product(product: Product, chosen: Configuration) -> Multiply:
 
 
 def _by_rows(product: Product, chosen: Configuration) -> Multiply:
-    """The launch for one row, where the weight's k are adjacent."""
+    """The launch for one row of x and a weight with adjacent k."""
     weight = product.b.t()
     scaled = product.row_scale or product.column_scale or product.columns_per_scale
     if product.a.shape[0] != 1 or scaled or product.b2 is not None or (weight.shape[1] > 1 and weight.stride(1) != 1):
@@ -77,7 +78,7 @@ def _by_rows(product: Product, chosen: Configuration) -> Multiply:
 
 
 def _by_pointers(product: Product) -> Configuration:
-    """The launch by pointers for what the kernel for Hopper was chosen for, but cannot do."""
+    """The configuration by pointers for a product that the Hopper kernel was chosen for but cannot compute."""
     return fitted(
         pointer_rule(product.shape, product.a.itemsize),
         unsplit=product.b2 is not None or product.columns_per_scale > 0, precise=product.precise,
@@ -85,7 +86,7 @@ def _by_pointers(product: Product) -> Configuration:
 
 
 def fitted(choice: Configuration, *, unsplit: bool, precise: bool) -> Configuration:
-    """`choice` for a product that cannot be added up from shares, or that is summed every 128 of K."""
+    """`choice`, adapted to a product whose K cannot be split, or that is added up after each 128 of K."""
     constants = dict(choice.constants)
     if unsplit:
         constants["SPLITS"] = 1
@@ -95,8 +96,8 @@ def fitted(choice: Configuration, *, unsplit: bool, precise: bool) -> Configurat
 
 
 def _realigned(product: Product, chosen: Configuration) -> Multiply:
-    """The launch for Hopper on copies of the operands that the copy engine cannot take: for a large product they cost
-    less than loading by pointers would."""
+    """The launch of the Hopper kernel on copies of the operands that the copy engine cannot read. For a large product
+    the copies cost less than loading by pointers."""
     a, b = product.a, product.b
     copy_a = not copies_take(a)
     copy_b = not copies_take(b.t()) or product.b2 is not None
@@ -117,7 +118,7 @@ def _realigned(product: Product, chosen: Configuration) -> Multiply:
 
 
 def gemm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """For (M, N, K): of the tiles and shares of K that could be, those that should be done first."""
+    """For (M, N, K): the tiles and splits of K with the shortest estimated time."""
     M, N, K = shape
     if M == 1 and 0 < K <= LONGEST and itemsize > 1:
         return gemv_rule(K)
@@ -128,7 +129,8 @@ def gemm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> float:
-    """What it should take: the waves of tiles, or the bytes from memory or the cache, and the sum of shares."""
+    """The estimated time in seconds: that of the waves of tiles or of the bytes, whichever is longer, and of the sum of
+    splits."""
     M, N, K = shape
     rows, columns, splits = choice["BLOCK_M"], choice["BLOCK_N"], choice["SPLITS"]
     tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns)
@@ -156,7 +158,7 @@ def _hopper_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configura
 
 
 def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """For (M, N, K), where tiles are loaded by pointers: as many programs as multiprocessors, or twice as many."""
+    """For (M, N, K), loaded by pointers: as many programs as multiprocessors, or twice as many."""
     M, N, K = shape
     if M <= 16:
         tile = (16, 16, 256, 2, 4) if N <= 8192 else (16, 64, 128, 4, 5)
@@ -165,8 +167,8 @@ def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     elif N <= 128:
         tile = (64, 32, 128, 4, 5)
     elif M <= FEW_ROWS:
-        # More tiles than multiprocessors have to share them all at once, or the last ones come when the memory is idle:
-        # at 18,944 columns 53 µs on an H100, with half as many under way 57.
+        # If there are more tiles than multiprocessors, all must run at once; else memory is idle during the last ones:
+        # at 18,944 columns 53 µs on an H100, with half as many at once 57.
         tile = (64, 64, 64, 4, 4) if triton.cdiv(N, 64) > PROGRAMS else (64, 64, 128, 4, 4)
     elif M * N <= 2048 * 2048:
         tile = (64, 64, 64, 4, 5)
@@ -180,13 +182,13 @@ def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def gemm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N, K)."""
+    """The configurations that a search may try for (M, N, K)."""
     rule = gemm_rule(shape, itemsize)
     yield from dict.fromkeys((rule, *_hopper_choices(shape, itemsize), pointer_rule(shape, itemsize)))
 
 
 def gated_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """For (M, F, K), where a tile is half of the gate and half of up."""
+    """For (M, F, K): one half of a tile is of gate, the other of up."""
     M, _, K = shape
     if M <= FEW_ROWS or not K:
         return fitted(pointer_rule(shape, itemsize), unsplit=True, precise=False)
@@ -194,15 +196,15 @@ def gated_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def gated_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, F, K)."""
+    """The configurations that a search may try for (M, F, K)."""
     depth = STEP_BYTES // itemsize
     others = [gemm_configuration(128, 256, depth, stages=4, hopper=True, group=group) for group in (4, 8, 16, 32)]
     yield from dict.fromkeys((gated_rule(shape, itemsize), *others))
 
 
 def fp8_rule(shape: tuple[int, ...], itemsize: int, precise: bool, blocks: bool) -> Configuration:
-    """For (M, N, K) of float8. What is added up in float32 needs registers for two sums: its tiles are smaller, and
-    scales of blocks come with steps of 128 and all of K."""
+    """For (M, N, K) of float8. Adding up in float32 needs registers for two sums, so its tiles are smaller. With scales
+    of blocks, steps are 128 of K, and K is not split."""
     M, _, K = shape
     if M <= FEW_ROWS or not K:
         return fitted(pointer_rule(shape, itemsize), unsplit=blocks, precise=precise)
@@ -212,7 +214,7 @@ def fp8_rule(shape: tuple[int, ...], itemsize: int, precise: bool, blocks: bool)
 
 
 def fp8_choices(shape: tuple[int, ...], itemsize: int, precise: bool, blocks: bool) -> Iterator[Configuration]:
-    """What a search may try for (M, N, K) of float8, the rule's choice first."""
+    """The configurations that a search may try for (M, N, K) of float8, the rule's choice first."""
     if precise:
         others = [gemm_configuration(128, 128, STEP_BYTES, stages=6, hopper=True, group=group) for group in (4, 8, 16)]
     else:

@@ -1,7 +1,7 @@
 """Gated linear units, element by element: y = act(gate) · up.
 
 gate, up, y: (…, N), float16, bfloat16 or float32; all arithmetic in float32, rounded once. SwiGLU takes
-act(g) = g · σ(g). GeGLU takes the Gaussian error linear unit, of which there are two that differ by up to 5e-4:
+act(g) = g · σ(g). GeGLU takes the Gaussian error linear unit in one of two forms, which differ by up to 5e-4:
 `geglu_erf` has g · Φ(g), `geglu_tanh` the approximation g · σ(2 √(2/π) (g + 0.044715 g³)), where
 ½ (1 + tanh z) = σ(2 z). Definitions: Shazeer, "GLU Variants Improve Transformer", 2020; Hendrycks and Gimpel,
 "Gaussian Error Linear Units", 2016.
@@ -32,9 +32,9 @@ def _glu_kernel(
     gate_ptr, up_ptr, y_ptr, N, gate_stride, up_stride,
     ACTIVATION: tl.constexpr, BLOCK: tl.constexpr, ONE_RUN: tl.constexpr,
 ):  # fmt: skip
-    """BLOCK columns of one row a program. Only the last of a row asks how many are left: a mask would narrow loads.
+    """BLOCK columns of one row a program. Only the last program of a row masks its loads: a mask makes them narrower.
 
-    ONE_RUN: all rows lie behind one another and are taken as one, of N columns.
+    ONE_RUN: all rows follow each other in memory and are taken as one row of N columns.
     """
     row, tile = 0, tl.program_id(0)
     if not ONE_RUN:
@@ -62,7 +62,7 @@ def swiglu(gate: Tensor, up: Tensor, *, configuration: Configuration | None = No
     """SiLU(gate) · up, in one kernel launch.
 
     gate, up: (..., N) of one shape and dtype, adjacent columns, any distance between rows.
-    configuration: how to launch, one of `glu_choices`; by default the best that is known here.
+    configuration: how to launch, one of `glu_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor of their shape and dtype; no elements give an empty result.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
@@ -92,7 +92,7 @@ def geglu_tanh(gate: Tensor, up: Tensor, *, configuration: Configuration | None 
 def halves(packed: Tensor) -> tuple[Tensor, Tensor]:
     """(gate, up) of a packed tensor (..., 2N), gate first, as views: `swiglu(*halves(packed))` copies nothing.
 
-    TypeError where it is no tensor, ValueError where the last dimension is odd.
+    TypeError if it is not a tensor, ValueError if the last dimension is odd.
     """
     if not isinstance(packed, Tensor):
         raise TypeError(f"halves: packed is a {type(packed).__name__}; accepted is a torch.Tensor")
@@ -151,12 +151,12 @@ def _settle(
 
 
 def glu_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """BLOCK and warps for any shape: one load of 16 bytes a thread from either side."""
+    """BLOCK and warps for any shape: a thread loads 16 bytes of gate and 16 of up."""
     return Configuration.of(BLOCK=_block(4, 1, itemsize), num_warps=4)
 
 
 def glu_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try: few or many threads a program, each with one to four loads in flight from either side."""
+    """The configurations that a search may try: few to many threads a program, one to four loads of gate and of up."""
     for num_warps in (2, 4, 8, 16):
         for loads in (1, 2, 4):
             yield Configuration.of(BLOCK=_block(num_warps, loads, itemsize), num_warps=num_warps)
@@ -176,17 +176,17 @@ _GEGLU_TANH = Launches(partial(_settle, GEGLU_TANH_TUNING, gelu_tanh))
 
 
 def swiglu_reference(gate: Tensor, up: Tensor) -> Tensor:
-    """The float64 truth, on the device of `gate`."""
+    """The float64 result, on the device of `gate`."""
     return torch.nn.functional.silu(gate.double()) * up.double()
 
 
 def geglu_erf_reference(gate: Tensor, up: Tensor) -> Tensor:
-    """The float64 truth, on the device of `gate`."""
+    """The float64 result, on the device of `gate`."""
     return torch.nn.functional.gelu(gate.double()) * up.double()
 
 
 def geglu_tanh_reference(gate: Tensor, up: Tensor) -> Tensor:
-    """The float64 truth of the approximation, on the device of `gate`."""
+    """The float64 result of the approximation, on the device of `gate`."""
     return torch.nn.functional.gelu(gate.double(), approximate="tanh") * up.double()
 
 
@@ -198,6 +198,6 @@ def glu_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: in
 
 
 def glu_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
-    """Least work: read gate and up once, write y once; activation and product counted as five operations."""
+    """Least work: read gate and up once, write y once; activation and product count as five operations."""
     size_bytes = math.prod(shape) * itemsize
     return Traffic(read_bytes=2 * size_bytes, written_bytes=size_bytes, flops=5 * math.prod(shape))

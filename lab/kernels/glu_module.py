@@ -14,9 +14,9 @@ from lab.kernels.glu import swiglu
 class SwiGLU(nn.Module):
     """x: (..., hidden_size) to (..., hidden_size).
 
-    Its parameters carry the names of Hugging Face's LlamaMLP, so a state dict of either fits the other, and
-    `layer.mlp` of a loaded model may be replaced by one. The kernel has no backward: call it under `torch.no_grad()`,
-    or it raises NotImplementedError. Where no kernel runs, as on a CPU, PyTorch's own operators take its place.
+    Its parameters have the names of Hugging Face's LlamaMLP, so that each loads the state dict of the other, and
+    `layer.mlp` of a loaded model can be replaced by it. The kernel has no backward: call it under `torch.no_grad()`,
+    or it raises NotImplementedError. Where no kernel runs, as on a CPU, it uses PyTorch's own operators.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Heads of queries and keys: how they are spread over programs, and what the operators that turn them demand.
+"""Heads of queries and keys: how they are divided among programs, and checks for the operators that rotate them.
 
 q: (B, Hq, S, D)   k: (B, Hk, S, D), adjacent features, any other strides   cos, sin: (S, R/2) or (B, S, R/2), of the
 angles by which pairs of features are turned. A program takes TOKENS positions of HEADS heads, all of q or all of k,
@@ -18,10 +18,8 @@ from lab.kernels.launch import Configuration
 
 LAYOUTS = ("half-split", "interleaved")
 LOAD_BYTES = 16  # the widest load of a thread
-MOST_HEADS = (
-    2  # that a thread turns with the angles that it holds: with more it needs registers that loads under way want
-)
-# Below this a GPU has programs for its multiprocessors, but not enough to hide the memory's latency with.
+MOST_HEADS = 2  # that a thread turns with the same angles: more heads would need registers that loads in flight need
+# Below this every multiprocessor has programs, but too few to hide the latency of memory.
 ENOUGH_PROGRAMS = 1024
 
 
@@ -33,13 +31,13 @@ def tile_of_heads(
     q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
     TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr,
 ):  # fmt: skip
-    """Where this program's heads begin: pointers in, pointers out (HEADS, TOKENS, 1), which of them there are, whether
-    they are queries, and pointers to the angles (1, TOKENS, 1) with which of those there are."""
+    """This program's heads: pointers in and out (HEADS, TOKENS, 1), their mask, whether they are queries, and pointers
+    to the angles (1, TOKENS, 1) with their mask."""
     q_groups = tl.cdiv(q_heads, HEADS)
     groups = q_groups + tl.cdiv(k_heads, HEADS)
     tiles = tl.cdiv(S, TOKENS)
     program = tl.program_id(0)
-    # Neighbours in time shall be neighbours in memory.
+    # Programs that run at the same time take heads that are near in memory.
     if HEADS_FIRST:
         group = program % groups
         tile = program // groups % tiles
@@ -70,8 +68,11 @@ def load_angles(
     cos, sin, inside,
     HALF: tl.constexpr, PAIRS: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """(cos, sin) in float32, PAIRS of each. Before what they turn: a compiler that finds these first brings them into
-    the order of the threads that the heads need, and not the heads, which are many, into theirs."""
+    """(cos, sin) in float32, PAIRS of each.
+
+    Load them before the heads: the compiler then rearranges the angles among threads, and not the heads, of which
+    there are many.
+    """
     pairs = tl.arange(0, PAIRS)[None, None, :]
     mask = inside & (pairs < HALF) if MASKED else None
     return tl.load(cos + pairs, mask=mask).to(tl.float32), tl.load(sin + pairs, mask=mask).to(tl.float32)
@@ -82,7 +83,7 @@ def load_pairs(
     starts, inside,
     HALF: tl.constexpr, PAIRS: tl.constexpr, INTERLEAVED: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """The first and the second of each pair, in float32; zeros where there are none."""
+    """(first, second) of each pair, in float32; zeros outside the mask."""
     zero = 0.0 if MASKED else None
     if INTERLEAVED:
         features = tl.arange(0, 2 * PAIRS)[None, None, :]
@@ -102,7 +103,7 @@ def store_turned(
     a, b, cos, sin, starts, inside,
     HALF: tl.constexpr, PAIRS: tl.constexpr, INTERLEAVED: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Each pair (a, b) as (a·cos − b·sin, a·sin + b·cos)."""
+    """Store each pair (a, b) as (a·cos − b·sin, a·sin + b·cos)."""
     first = (a * cos - b * sin).to(starts.dtype.element_ty)
     second = (a * sin + b * cos).to(starts.dtype.element_ty)
     if INTERLEAVED:
@@ -120,8 +121,8 @@ def store_turned(
 def head_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """TOKENS, HEADS and warps for (B, Hq, Hk, S, R): R features of a head are turned.
 
-    A thread loads 16 bytes of each half of a head, so that a warp has whole lines of both; four warps take TOKENS
-    positions side by side, and every thread HEADS of them one after another, with the same angles.
+    A thread loads 16 bytes of each half of a head, so that a warp reads whole lines of both. Four warps take TOKENS
+    positions at once, and every thread takes HEADS heads one after another with the same angles.
     """
     S, R = shape[3:]
     if R < 2:
@@ -137,9 +138,9 @@ def head_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def head_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (B, Hq, Hk, S, R): what the rule says, then one to eight loads of each half a thread.
+    """The configurations that a search may try for (B, Hq, Hk, S, R): the rule's, then one to eight loads of each half.
 
-    Positions fill the warps exactly, or are all there are: else a thread would need angles that others have loaded.
+    TOKENS fills the warps exactly or is all of S. Otherwise a thread would need angles that other threads have loaded.
     """
     rule = head_rule(shape, itemsize)
     yield rule
@@ -163,7 +164,7 @@ def _programs(shape: tuple[int, ...], tokens: int, heads: int) -> int:
 
 
 def head_programs(shape: tuple[int, ...], chosen: Configuration) -> int:
-    """How many programs `tile_of_heads` spreads (B, Hq, Hk, S, R) over."""
+    """How many programs `tile_of_heads` divides (B, Hq, Hk, S, R) among."""
     return _programs(shape, chosen["TOKENS"], chosen["HEADS"])
 
 
@@ -180,13 +181,13 @@ def angle_strides(angles: Tensor) -> tuple[int, int]:
 
 
 def check_heads(op: str, **heads: Tensor) -> None:
-    """Raise unless all are (B, H, S, D) with adjacent features and alike in all but H."""
+    """Raise unless all are (B, H, S, D) with adjacent features and equal B, S, D, dtype and device."""
     for name, x in heads.items():
         check_tensor(op, name, x)
         if x.dim() != 4 or x.shape[-1] < 2:
             raise ValueError(f"{op}: {name} has shape {tuple(x.shape)}; accepted is (B, H, S, D) with D from 2")
         check_adjacent(op, name, x)
-        if torch.empty_like(x, device="meta").stride(-1) != 1:  # as the result's, which is in the same order
+        if torch.empty_like(x, device="meta").stride(-1) != 1:  # the stride that the result would have
             raise ValueError(
                 f"{op}: {name} has strides {x.stride()}, so that heads overlap; accepted are heads of features with "
                 "their own memory: call .contiguous() first"

@@ -1,7 +1,7 @@
-"""What stands in for the parts of Hugging Face's models: forwards with the lab's kernels in them.
+"""Forward functions with the lab's kernels, which replace those of modules of Hugging Face's models.
 
-Each is a function of the module first, as a method is, and holds nothing of any module: a copy of a patched model uses
-its own weights. Where a call is not one that a kernel computes alike, the module's own forward answers it.
+Each takes the module as its first argument, like a method, and keeps no reference to any module: a copy of a patched
+model uses its own weights. For a call that the kernel would compute differently, it calls the module's own forward.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,9 +17,9 @@ from lab.kernels.rmsnorm import rmsnorm
 from lab.kernels.rope import rope_qk
 
 Forward = Callable[..., Any]
-ROTATE = "apply_rotary_pos_emb"  # what the attentions call, by this name of their module
+ROTATE = "apply_rotary_pos_emb"  # the function of their module that attentions call
 
-# Activation as PyTorch has it → the kernel of a gated unit with it.
+# PyTorch's activation → the kernel of the gated unit with this activation.
 GATED: Mapping[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]] = {
     F.silu: swiglu,
     F.gelu: geglu_erf,
@@ -28,7 +28,7 @@ GATED: Mapping[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]] =
 
 
 def norm_forward(own: Forward, eps_name: str, offset: float) -> Forward:
-    """Of a norm with a `weight` and an epsilon of that name: x / sqrt(mean(x²) + eps) · (weight + offset)."""
+    """The forward of an RMSNorm with a `weight`: x / sqrt(mean(x²) + eps) · (weight + offset)."""
 
     def forward(self: nn.Module, x: Tensor) -> Tensor:
         weight: Tensor = self.weight  # type: ignore[assignment]
@@ -36,8 +36,8 @@ def norm_forward(own: Forward, eps_name: str, offset: float) -> Forward:
             return own(self, x)  # type: ignore[no-any-return]
         eps = getattr(self, eps_name)
         if offset:
-            weight = weight.float() + offset  # at every call: nothing tells when the weight has changed
-        # Heads before positions, as a view: their rows lie two ways apart, and would be copied.
+            weight = weight.float() + offset  # at every call, since the weight may have changed
+        # Heads before positions, as a view: rows with two different distances would be copied.
         if x.dim() == 4 and not x.is_contiguous() and x.transpose(1, 2).is_contiguous():
             return rmsnorm(x.transpose(1, 2), weight, eps).transpose(1, 2)
         return rmsnorm(x, weight, eps)
@@ -46,7 +46,7 @@ def norm_forward(own: Forward, eps_name: str, offset: float) -> Forward:
 
 
 def gated_forward(gated: Callable[[Tensor, Tensor], Tensor]) -> Forward:
-    """Of an MLP with `gate_proj`, `up_proj` and `down_proj`, which keep their biases, if any, and their classes."""
+    """The forward of an MLP with `gate_proj`, `up_proj` and `down_proj`, which it calls as modules."""
 
     def forward(self: Any, x: Tensor) -> Tensor:
         return self.down_proj(gated(self.gate_proj(x), self.up_proj(x)))  # type: ignore[no-any-return]
@@ -55,7 +55,7 @@ def gated_forward(gated: Callable[[Tensor, Tensor], Tensor]) -> Forward:
 
 
 def attention_forward(own: FunctionType) -> Forward:
-    """The very code of an attention's forward, with the rotation of queries and keys in one kernel."""
+    """A copy of an attention's forward, in which the rotation of queries and keys is one kernel."""
     rotate = _rotation(own.__globals__[ROTATE])
     forward = FunctionType(
         own.__code__, {**own.__globals__, ROTATE: rotate}, own.__name__, own.__defaults__, own.__closure__
@@ -76,13 +76,13 @@ def _rotation(own: Forward) -> Forward:
 
 
 def _once(table: Tensor, batch: int) -> Tensor:
-    """(S, R/2), or (B, S, R/2), of a table (1 or B, S, R) that holds each angle twice."""
+    """The first half of a table (1 or B, S, R) that contains each angle twice, as (S, R/2) or (B, S, R/2)."""
     half = table[..., : table.shape[-1] // 2]
     return half[0] if half.shape[0] == 1 and batch > 1 else half
 
 
 def gated_kernel(activation: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor] | None:
-    """The kernel of a gated unit with this activation, found by trying it; None where it is none that is known."""
+    """The gated-unit kernel for this activation, by comparing values; None for an unknown activation."""
     tried = torch.linspace(-9.0, 9.0, 513)
     output = activation(tried)
     for known, kernel in GATED.items():
@@ -92,7 +92,7 @@ def gated_kernel(activation: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Te
 
 
 def turns_half_split(rotate: Forward) -> bool:
-    """Whether `apply_rotary_pos_emb` is the one that is known: feature i is turned with feature i + R/2."""
+    """Whether `rotate` computes the known half-split rotation: feature i is turned with feature i + R/2."""
     generator = torch.Generator().manual_seed(1)
     q, k = (torch.randn(2, heads, 5, 8, generator=generator) for heads in (3, 1))
     cos, sin = (torch.randn(2, 5, 4, generator=generator) for _ in range(2))

@@ -1,14 +1,14 @@
-"""How kernels are launched: a rule or a search settles how, and what was settled is kept, so that a call costs little.
+"""Launches kernels. How to launch is decided once for each kind of tensors and then kept, so that a call costs little.
 
-Triton looks at every argument of every launch anew, and the checks of an entry point add to that: together about as
-long as a small kernel runs. None of it can come out otherwise for tensors of the same shapes, strides, dtypes and
-alignment. So an operator settles its launch once for each such combination and afterwards only passes pointers.
+Triton examines every argument at every launch, and the checks of an entry point add to that: together about as long as
+a small kernel runs. The outcome is the same for tensors of the same shapes, strides, dtypes and alignment. So an
+operator prepares its launch once for each such combination, and later calls only pass pointers.
 
-Hints to the cache, tried on an H100 over all kernels. Loads that ask to be evicted first (`evict_first`) cost 2 to 3 %
-wherever a kernel reads everything once and writes as much: they are plain here. They gain where something else is to
-stay: what a wide row reads a second time (7 %), or eight-bit results, half of what was read (3 to 5 % of a call timed
-alone, of which a graph loses 1 %). Stores past the cache (`.cs`) gain up to 3 % for wide rows that are read twice;
-elsewhere, beside plain loads, they change nothing.
+Cache hints, tried on an H100 over all kernels. `evict_first` on loads costs 2 to 3 % in kernels that read everything
+once and write as much, so they use plain loads. It gains if other data should stay in the cache: what a wide row reads
+a second time (7 %), or float8 results, half the size of the input (3 to 5 % of a single call; a graph loses 1 %).
+Streaming stores (`.cs`) gain up to 3 % for wide rows that are read twice; with plain loads elsewhere they change
+nothing.
 """
 
 from collections.abc import Callable
@@ -25,12 +25,12 @@ from torch.compiler import is_compiling
 from triton.knobs import runtime
 from triton.runtime import driver
 
-MOST_KEPT = 1024  # launches an operator keeps; beyond that it forgets them all, and settles anew what it is asked for
+MOST_KEPT = 1024  # launches that an operator keeps; with more, it drops them all and prepares them again when needed
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What may be chosen of a launch: compile-time constants by name, warps, and stages of the software pipeline."""
+    """The tunable part of a launch: compile-time constants by name, warps, and stages of the software pipeline."""
 
     constants: tuple[tuple[str, int], ...]
     num_warps: int
@@ -45,12 +45,12 @@ class Configuration:
 
 
 class Launch:
-    """A kernel with its grid, its last arguments and its constants; called with the arguments before those.
+    """A kernel with its grid, its last arguments and its constants. Call it with the arguments before those.
 
-    device: the GPU's index, -1 for the CPU. settled: the arguments that follow from the tensors' shapes and strides.
-    constants: the compile-time ones, which come last in the kernel's signature and in its order. Every later call must
-    bring arguments that Triton would specialise alike: tensors of the same dtypes and alignment on the same device,
-    floats for floats.
+    device: the GPU's index, -1 for the CPU. settled: the arguments that depend only on the tensors' shapes and strides.
+    constants: the compile-time ones, which come last in the kernel's signature, in its order. All calls must pass
+    arguments that Triton specialises in the same way: tensors of the same dtypes and alignment on the same device, and
+    floats where the first call passed floats.
     """
 
     __slots__ = ("_compiled", "_constants", "_device", "_grid", "_kernel", "_options", "_run", "_settled", "_tail")
@@ -68,14 +68,14 @@ class Launch:
         self._constants = constants
         self._options = {"num_warps": num_warps, "num_stages": num_stages}
         self._tail = (*settled, *constants.values())
-        self._run: Callable[..., Any] | None = None  # the compiled kernel's own launcher, once there is one
+        self._run: Callable[..., Any] | None = None  # the launcher of the compiled kernel, after the first call
         self._compiled: tuple[Any, ...] = ()
 
     def __call__(self, *arguments: Any) -> None:
         self._launch(*arguments)
 
     def _launch(self, *arguments: Any) -> None:
-        # Who listens to Triton's launches hears of these too, by Triton's own way of launching.
+        # If Triton has launch hooks, launch through Triton, so that they are called.
         if self._run is None or runtime.launch_enter_hook.calls or torch.cuda.current_device() != self._device:
             self._launch_by_triton(arguments)
         else:
@@ -90,13 +90,14 @@ class Launch:
         with torch.cuda.device(self._device):
             compiled = launch()
         self._compiled = (compiled.function, compiled.packed_metadata)
-        self._run = compiled.run  # last: from now on other threads use both
+        self._run = compiled.run  # assigned last, because other threads then use both
 
 
 class Launches:
-    """What `settle(*tensors, *options)` answered, kept by all that it may depend on of its tensors.
+    """The results of `settle(*tensors, *options)`, kept by the tensors' shapes, strides, dtypes, devices and alignment.
 
-    settle checks the arguments and raises what is wrong with them; it must not depend on the tensors' values.
+    settle checks the arguments, raises an error if they are not accepted, and returns the launch. It must not depend on
+    the tensors' values.
     """
 
     __slots__ = ("_known", "_settle")
@@ -111,14 +112,14 @@ class Launches:
         return self._of(tensors, options)
 
     def _of(self, tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> Any:
-        if forward_ad._current_level >= 0:  # tangents, which are in no key, for settle to refuse
+        if forward_ad._current_level >= 0:  # settle refuses tangents, which are not part of the key
             return self._settle(*tensors, *options)
         try:
             key = (options, torch.is_grad_enabled(), *[_key(tensor) for tensor in tensors])
             known = self._known.get(key)
-        except (AttributeError, TypeError):  # no tensor, or an option that no key can hold: settle says so
+        except (AttributeError, TypeError):  # not a tensor, or an unhashable option: settle raises the error for it
             return self._settle(*tensors, *options)
-        except RuntimeError:  # a tensor without strides or memory: settle says so, else PyTorch does
+        except RuntimeError:  # a tensor without strides or memory: settle raises the error for it, else PyTorch's stays
             self._settle(*tensors, *options)
             raise
         if known is None:
@@ -130,14 +131,14 @@ class Launches:
 
 
 def _key(tensor: Tensor) -> tuple[Any, ...]:
-    """What a launch depends on; 16 bytes is the alignment that Triton looks for."""
+    """What a launch depends on. 16 bytes is the alignment for which Triton specialises."""
     return (
         tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(), tensor.data_ptr() % 16, tensor.requires_grad
     )  # fmt: skip
 
 
 def _opaque(settled: Any) -> Any:
-    """What was settled, with every launch in it called untraced."""
+    """`settled` with every launch in it called untraced, as torch.compile needs it."""
     if isinstance(settled, tuple):
         return tuple(map(_opaque, settled))
     return partial(untraced, settled) if callable(settled) else settled
@@ -145,13 +146,13 @@ def _opaque(settled: Any) -> Any:
 
 @_disable_dynamo  # torch.compiler.disable, without an import that would double the lab's start
 def untraced(call: Callable[..., Any], *arguments: Any) -> Any:
-    """For torch.compile, which would otherwise follow a launch into Triton, and keep one that holds for one key."""
+    """Call without tracing, or torch.compile would trace into Triton, and keep a launch that fits one key only."""
     return call(*arguments)
 
 
 @cache
 def gpu_of(index: int) -> str:
-    """The GPU that a launch is chosen for: its name, which tells the model, and how much of it is there."""
+    """The GPU with this index as tuned launches name it: its model and its number of multiprocessors."""
     if index < 0:
         return "interpreter"
     properties = torch.cuda.get_device_properties(index)
@@ -164,11 +165,11 @@ def gpu_name(model: str, multiprocessors: int) -> str:
 
 
 def nothing(*_: Any) -> None:
-    """The launch of an operator on no elements: a grid of no programs would be an error."""
+    """The launch of an operator on no elements: does nothing, since a grid without programs would be an error."""
 
 
 def as_rows(x: Tensor) -> Tensor:
-    """`x` as (M, N) in memory: itself or a view where its strides allow, else a contiguous copy."""
+    """`x` as (M, N): itself or a view if its strides allow one, else a contiguous copy."""
     return x if x.dim() == 2 or x.is_contiguous() else x.reshape(-1, x.shape[-1])
 
 
@@ -178,16 +179,16 @@ def result_like(x: Tensor) -> Tensor:
 
 
 def on_device_of(x: Tensor) -> AbstractContextManager[Any]:
-    """Where Triton is to launch a kernel on `x`: by itself it takes the current GPU."""
+    """A context in which the GPU of `x` is the current one, on which Triton launches."""
     return torch.cuda.device_of(x)
 
 
 def multiprocessors(device: int) -> int:
-    """How many the GPU of that index has; of the CPU, -1, one."""
+    """The number of multiprocessors of the GPU with this index; 1 for the CPU, index -1."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1
 
 
 @cache
 def capability(device: int) -> tuple[int, int]:
-    """The compute capability of the GPU of that index, (9, 0) of a Hopper; of the CPU, -1, (0, 0)."""
+    """The compute capability of the GPU with this index, (9, 0) for a Hopper; (0, 0) for the CPU, index -1."""
     return torch.cuda.get_device_capability(device) if device >= 0 else (0, 0)

@@ -1,7 +1,7 @@
 """Layer normalisation of rows: y = (x − mean(x)) / sqrt(var(x) + eps) · w + b.
 
-x: (…, N)   w: (N,)   b: (N,)   y: (…, N), float16, bfloat16 or float32; biased variance, all
-arithmetic in float32, rounded once. Definition: Ba, Kiros and Hinton, "Layer Normalization", 2016.
+x: (…, N)   w: (N,)   b: (N,)   y: (…, N), float16, bfloat16 or float32. The variance is the biased one; all arithmetic
+is in float32 and rounded once. Definition: Ba, Kiros and Hinton, "Layer Normalization", 2016.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,9 +19,9 @@ from lab.kernels.pieces import read_piece, read_pieces, within, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
-from lab.kernels.wide_row import lane_sums, once_more, read_tile, read_tiles, unit, write_tile
+from lab.kernels.wide_row import lane_sums, opaque, opaque_one, read_tile, read_tiles, write_tile
 
-MOST_LOADS = 8  # of 16 bytes that a thread has under way
+MOST_LOADS = 8  # of 16 bytes that a thread has in flight
 
 
 @triton.jit
@@ -30,11 +30,11 @@ def _layernorm_kernel(
     N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each held in registers as PIECES of BLOCK columns: x crosses memory once."""
+    """ROWS rows a program, each in registers as PIECES of BLOCK columns, so that x is read once."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = rows < M
-    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # for each row, so that a thread loads what it needs
-    b_ptrs = b_ptr + tl.zeros((ROWS, 1), tl.int32)  # for each row, so that a thread loads what it needs
+    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # one for each row, so that w gets the layout of x
+    b_ptrs = b_ptr + tl.zeros((ROWS, 1), tl.int32)
     x = read_pieces(x_ptr + rows * x_stride, inside, N, PIECES, BLOCK, PARTIAL, "")
     if not PACKED:
         w = read_pieces(w_ptrs, inside, N, PIECES, BLOCK, False, "")
@@ -45,8 +45,8 @@ def _layernorm_kernel(
     mean = tl.sum(sums, axis=1, keep_dims=True) / N
     squares = tl.zeros((ROWS, BLOCK), tl.float32)
     for piece in tl.static_range(PIECES):
-        # Lanes beyond N would be counted as variance.
-        x_again = (once_more(x[piece], unit(mean)) if PACKED else x[piece]).to(tl.float32)
+        # Set lanes beyond N to 0, or they would add to the variance.
+        x_again = (opaque(x[piece], opaque_one(mean)) if PACKED else x[piece]).to(tl.float32)
         centred = within(x_again - mean, piece * BLOCK, N, BLOCK)
         squares += centred * centred
     total = tl.sum(squares, axis=1, keep_dims=True)
@@ -55,7 +55,7 @@ def _layernorm_kernel(
         if PACKED:
             w_piece = read_piece(w_ptrs, inside, piece * BLOCK, N, BLOCK, False, "").to(tl.float32)
             b_piece = read_piece(b_ptrs, inside, piece * BLOCK, N, BLOCK, False, "").to(tl.float32)
-            x_piece = once_more(x[piece], total).to(tl.float32)
+            x_piece = opaque(x[piece], total).to(tl.float32)
         else:
             w_piece = w[piece].to(tl.float32)
             b_piece = b[piece].to(tl.float32)
@@ -71,9 +71,9 @@ def _layernorm_wide_kernel(
 ):  # fmt: skip
     """One row a program, in tiles of BLOCK columns: the first HELD stay in registers, the rest is read twice.
 
-    Sums are of distances from the mean of the first tile, and their squares: E[x²] − E[x]² alone would lose every digit
-    where the mean is large. With d the row's mean distance, d² is at most N / BLOCK variances, however the first tile
-    differs from the rest, for the difference is itself variance: so few digits at most are lost.
+    The kernel sums distances from the mean of the first tile, and their squares, because E[x²] − E[x]² of x itself
+    loses every digit if the mean is large. If d is the mean distance of the row, d² is at most N / BLOCK variances for
+    any first tile, since its difference from the rest is variance too. So only a few digits are lost.
     """
     LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     row = tl.program_id(0).to(tl.int64)
@@ -84,9 +84,9 @@ def _layernorm_wide_kernel(
     sums = tl.zeros((LANES,), tl.float32)
     squares = tl.zeros((LANES,), tl.float32)
     for tile in tl.static_range(HELD):
-        x_held = _from_origin(tiles[tile].to(tl.float32), origin, tile * BLOCK, N, BLOCK, MASKED)
-        sums += lane_sums(x_held, LANES)
-        squares += lane_sums(x_held * x_held, LANES)
+        x_tile = _from_origin(tiles[tile].to(tl.float32), origin, tile * BLOCK, N, BLOCK, MASKED)
+        sums += lane_sums(x_tile, LANES)
+        squares += lane_sums(x_tile * x_tile, LANES)
     for start in range(HELD * BLOCK, N, BLOCK):
         x = read_tile(x_ptr, start, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         x = _from_origin(x, origin, start, N, BLOCK, MASKED)
@@ -94,26 +94,26 @@ def _layernorm_wide_kernel(
         squares += lane_sums(x * x, LANES)
     distance = tl.sum(sums, axis=0) / N
     total = tl.sum(squares, axis=0)
-    # Rounding must not make a variance of nothing negative.
+    # Rounding can make a variance of zero negative.
     variance = tl.maximum(total / N - distance * distance, 0.0, propagate_nan=tl.PropagateNan.ALL)
     rstd = tl.rsqrt(variance + eps)
     LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
     PASSING: tl.constexpr = N > HELD * BLOCK
-    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
+    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: most likely it is still cached
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         b = read_tile(b_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         write_tile(y_ptr, LAST - back, (x - origin - distance) * rstd * w + b, N, BLOCK, MASKED, PASSING)
     for tile in tl.static_range(HELD):
-        w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        b_held = read_tile(b_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        centred = once_more(tiles[tile], total).to(tl.float32) - origin - distance
-        write_tile(y_ptr, tile * BLOCK, centred * rstd * w_held + b_held, N, BLOCK, MASKED, PASSING)
+        w_tile = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        b_tile = read_tile(b_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        centred = opaque(tiles[tile], total).to(tl.float32) - origin - distance
+        write_tile(y_ptr, tile * BLOCK, centred * rstd * w_tile + b_tile, N, BLOCK, MASKED, PASSING)
 
 
 @triton.jit
 def _from_origin(x, origin, start, N: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr):
-    """Distances from `origin`; zero beyond N, where they would be counted as variance."""
+    """Distances from `origin`, zero beyond N, so that those lanes do not add to the variance."""
     x -= origin
     if MASKED:
         x = tl.where(start + tl.arange(0, BLOCK) < N, x, 0.0)
@@ -126,7 +126,7 @@ def layernorm(
     """LayerNorm of the rows of `x`, in one kernel launch.
 
     x: (..., N), any distance between rows, N from 1 to 262,144. weight, bias: (N,), contiguous.
-    configuration: how to launch, one of `layernorm_choices`; by default the best that is known here.
+    configuration: how to launch, one of `layernorm_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor of the shape and dtype of `x`. Zero rows give an empty result.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
@@ -166,13 +166,13 @@ _LAUNCHES = Launches(_settle)
 
 
 def layernorm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """As of other norms, but with more loads a thread: two reductions and two vectors leave fewer registers, so that
-    more threads a row would leave fewer rows under way (1.7 times slower on an H200 at 14,336 columns)."""
+    """The rule of other norms, but with more loads a thread. Two reductions and two vectors need more registers, so
+    with more threads a row, fewer rows run at a time (1.7 times slower on an H200 at 14,336 columns)."""
     return norm_rule(shape, itemsize, most_loads=MOST_LOADS)
 
 
 def layernorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N)."""
+    """The configurations that a search may try for (M, N)."""
     return iter(dict.fromkeys((layernorm_rule(shape, itemsize), *norm_choices(shape, itemsize))))
 
 
@@ -180,8 +180,8 @@ LAYERNORM_TUNING = Tuning("layernorm", __name__, layernorm_rule, layernorm_choic
 
 
 def layernorm_reference(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
-    """The float64 truth, on the device of `x`. Same shapes as `layernorm`; returns float64."""
-    truth = x.to(torch.float64, copy=True)  # in place, as of RMSNorm
+    """The float64 result, on the device of `x`. Same shapes as `layernorm`; returns float64."""
+    truth = x.to(torch.float64, copy=True)  # then in place, as in rmsnorm_reference
     truth.sub_(truth.mean(-1, keepdim=True))
     truth.mul_(torch.rsqrt(truth.square().mean(-1, keepdim=True) + eps))
     return truth.mul_(weight.double()).add_(bias.double())

@@ -1,8 +1,8 @@
-"""The operators as PyTorch knows them: `torch.ops.kernel_evidence_lab`, for torch.compile, export and meta tensors.
+"""Registers the operators as `torch.ops.kernel_evidence_lab`, for torch.compile, torch.export and meta tensors.
 
-A call in eager mode goes straight to the kernel. One that is traced, or whose tensors hold no values, goes by way of
-the library instead, which costs more and tells a compiler the shapes of the results without a launch. The operators
-have no derivative: PyTorch says so where a backward pass meets one.
+A call in eager mode goes straight to the kernel. A call that is traced, or whose tensors have no values, uses the
+registered operator, which costs more but tells a compiler the shapes of the results without a launch. The operators
+have no derivative: PyTorch raises an error if a backward pass reaches one.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,10 +18,10 @@ NAMESPACE = "kernel_evidence_lab"
 def registered(
     name: str, fake: Callable[..., Any], mutates: Iterable[str] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator that registers a function of tensors and plain values, all of them annotated, under that name.
+    """A decorator that registers a function as the operator `name`. Its arguments are annotated tensors and numbers.
 
-    fake: answers the same arguments with empty results, on any device. mutates: the arguments that are written to; such
-    a function returns None.
+    fake: takes the same arguments and returns empty results, on any device. mutates: the arguments that the function
+    writes to; such a function returns None.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,7 +33,7 @@ def registered(
 
 
 def traced(x: Any) -> bool:
-    """Whether a call on `x` is to go by way of the library: it is being compiled or exported, or `x` has no values."""
+    """Whether a call on `x` must use the registered operator: it is compiled or exported, or `x` has no values."""
     if is_compiling():
         return True
     kind = type(x)
@@ -43,5 +43,5 @@ def traced(x: Any) -> bool:
 
 
 def row_result(x: Tensor) -> Tensor:
-    """What most operators answer with: a new contiguous tensor of the shape, dtype and device of `x`."""
+    """The result of most operators without values: a new contiguous tensor of the shape, dtype and device of `x`."""
     return x.new_empty(x.shape)

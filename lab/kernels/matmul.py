@@ -1,8 +1,8 @@
 """Matrix product: y = activation(a @ b + bias).
 
-a: (…, M, K)   b: (K, N)   bias: (N,)   y: (…, M, N), float16, bfloat16, or float32 multiplied as tensor float 32, which
-keeps 10 bits of each factor's mantissa. Sums are in float32, rounded once. A weight of a linear layer, (N, K), is
-passed as `weight.t()`: either operand may have any strides.
+a: (…, M, K)   b: (K, N)   bias: (N,)   y: (…, M, N), float16, bfloat16 or float32. float32 is multiplied as tensor
+float 32, which keeps 10 bits of each factor's mantissa. Sums are in float32 and rounded once. Both operands may have
+any strides: pass the weight of a linear layer, (N, K), as `weight.t()`.
 """
 
 import math
@@ -29,13 +29,13 @@ def matmul(
     *,
     configuration: Configuration | None = None,
 ) -> Tensor:
-    """activation(a @ b + bias), in one kernel launch; in two where K is split over programs, as few tiles are.
+    """activation(a @ b + bias), in one kernel launch, or in two if few tiles make it split K over programs.
 
     a: (..., M, K) of at least two dimensions, and b: (K, N), both with any strides; float16, bfloat16 or float32, one
     dtype. bias: (N,), contiguous, of that dtype. activation: "none", "relu", "silu", "gelu-erf" or "gelu-tanh".
-    configuration: how to launch, one of `gemm_choices`; by default the best that is known here.
-    Returns a new contiguous tensor (..., M, N). No rows or columns give an empty result, a K of 0 that of zeros.
-    The same call gives the same bits. float32 is multiplied as tensor float 32.
+    configuration: how to launch, one of `gemm_choices`; by default as tuned here, else by rule.
+    Returns a new contiguous tensor (..., M, N). No rows or columns give an empty result; K = 0 counts as a product of
+    zeros. Equal calls give equal bits. float32 is multiplied as tensor float 32.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """
@@ -108,7 +108,7 @@ _BIASED = Launches(_settle_biased)
 
 
 def matmul_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N, K)."""
+    """The configurations that a search may try for (M, N, K)."""
     return gemm_choices(shape, itemsize)
 
 
@@ -116,13 +116,13 @@ MATMUL_TUNING = Tuning("matmul", __name__, gemm_rule, matmul_choices, by_product
 
 
 def matmul_reference(a: Tensor, b: Tensor, bias: Tensor | None = None, activation: str = "none") -> Tensor:
-    """The float64 truth, on the device of `a`."""
+    """The float64 result, on the device of `a`."""
     y = a.double() @ b.double()
     return activation_reference(activation, y if bias is None else y + bias.double())
 
 
 def matmul_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, Tensor]:
-    """(a, b) of normal data for shape (M, N, K): b is the transpose of an (N, K) weight, as a linear layer holds it."""
+    """(a, b) of normal data for shape (M, N, K); b is the transpose of an (N, K) weight, as in a linear layer."""
     M, N, K = shape
     generator = torch.Generator(device).manual_seed(seed)
     a = torch.randn((M, K), dtype=dtype, device=device, generator=generator)
@@ -130,7 +130,7 @@ def matmul_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed:
 
 
 def matmul_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
-    """Least work for (M, N, K): read a and b once, write y once; a product and a sum for each of M · N · K."""
+    """Least work for (M, N, K): read a and b once, write y once; 2 · M · N · K operations."""
     M, N, K = shape
     return Traffic(
         read_bytes=(M * K + K * N) * itemsize, written_bytes=M * N * itemsize, flops=2 * M * N * K

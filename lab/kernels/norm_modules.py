@@ -1,9 +1,8 @@
-"""RMSNorm and LayerNorm as modules that stand where those of torch.nn stood in a model, for inference.
+"""RMSNorm and LayerNorm modules that replace those of torch.nn in a model, for inference.
 
-They take the same arguments, and what torch.nn's modules saved loads into them: parameters have the same names and
-shapes. Since the kernels have no backward, the parameters are made without a gradient; inputs, and parameters that were
-told otherwise, are refused with NotImplementedError where a gradient would be needed. Where no kernel runs, as on a CPU
-or a meta device, they are PyTorch's own norms.
+They take the same arguments and load the same state dicts: parameters have the same names and shapes. The kernels have
+no backward, so the parameters have requires_grad=False. If an input or a parameter requires a gradient, calls raise
+NotImplementedError. Where no kernel runs, as on a CPU or a meta device, they compute PyTorch's own norms.
 """
 
 from collections.abc import Sequence
@@ -22,8 +21,8 @@ Device = torch.device | str | None
 class RMSNorm(nn.Module):
     """y = x / sqrt(mean(x²) + eps) · weight over the last dimension of x: see `rmsnorm`.
 
-    normalized_shape: the columns N, a number or a sequence of one. eps: a number; None, which stands for a machine
-    epsilon in torch.nn, is refused. elementwise_affine: whether there is a weight to load.
+    normalized_shape: the columns N, a number or a sequence of one. eps: a number; ValueError for None, which means the
+    machine epsilon in torch.nn. elementwise_affine: whether there is a weight.
     """
 
     weight: Tensor
@@ -45,9 +44,10 @@ class RMSNorm(nn.Module):
 
     @classmethod
     def from_torch(cls, module: nn.RMSNorm) -> "RMSNorm":
-        """The norm that `module` is, with its weight in the same memory.
+        """A norm equal to `module`, which shares its weight.
 
-        ValueError where its eps is None: PyTorch then takes the machine epsilon of each input's dtype, and this none.
+        ValueError if its eps is None: PyTorch then uses the machine epsilon of each input's dtype, and this class does
+        not.
         """
         if module.eps is None:
             raise ValueError(
@@ -59,7 +59,7 @@ class RMSNorm(nn.Module):
         return norm
 
     def reset_parameters(self) -> None:
-        """A weight of ones. Needed after `to_empty`, as with torch.nn's modules."""
+        """Set the weight to ones. Needed after `to_empty`, as with torch.nn's modules."""
         nn.init.ones_(self.weight)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -74,8 +74,8 @@ class RMSNorm(nn.Module):
 class LayerNorm(nn.Module):
     """y = (x − mean(x)) / sqrt(var(x) + eps) · weight + bias over the last dimension of x: see `layernorm`.
 
-    normalized_shape: the columns N, a number or a sequence of one. elementwise_affine: whether there is a weight to
-    load, and with `bias` a bias.
+    normalized_shape: the columns N, a number or a sequence of one. elementwise_affine: whether there is a weight, and
+    with `bias` also a bias.
     """
 
     weight: Tensor
@@ -100,13 +100,13 @@ class LayerNorm(nn.Module):
 
     @classmethod
     def from_torch(cls, module: nn.LayerNorm) -> "LayerNorm":
-        """The norm that `module` is, with its parameters in the same memory."""
+        """A norm equal to `module`, which shares its parameters."""
         norm = cls(module.normalized_shape, module.eps, module.elementwise_affine, module.bias is not None)
         _take_over(norm, module)
         return norm
 
     def reset_parameters(self) -> None:
-        """A weight of ones and a bias of zeros. Needed after `to_empty`, as with torch.nn's modules."""
+        """Set the weight to ones and the bias to zeros. Needed after `to_empty`, as with torch.nn's modules."""
         nn.init.ones_(self.weight)
         nn.init.zeros_(self.bias)
 
@@ -137,7 +137,7 @@ def _checked(norm: str, eps: float | None) -> float:
 def _add_vector(
     module: "RMSNorm | LayerNorm", name: str, loaded: bool, device: Device, dtype: torch.dtype | None
 ) -> None:
-    """A parameter, or for the kernels a constant instead, which moves with the module and is in no state dict."""
+    """Add a parameter or, if there is none, a constant for the kernels that moves with the module and is not saved."""
     vector = torch.empty(module.normalized_shape, device=device, dtype=dtype)
     if loaded:
         module.register_parameter(name, nn.Parameter(vector, requires_grad=False))
@@ -146,8 +146,8 @@ def _add_vector(
 
 
 def _beside(x: Tensor, module: nn.Module, name: str) -> Tensor:
-    """A vector of `module`. One that is a constant follows `x` to its device: a module of torch.nn without parameters
-    works on every device too. Not to meta, where its values would be lost."""
+    """The vector `name` of `module`. A constant is moved to the device of `x`, because torch.nn's modules without
+    parameters work on every device too; not to meta, where its values would be lost."""
     vector: Tensor = getattr(module, name)
     if vector.device != x.device and not x.is_meta and name in module._buffers:
         vector = vector.to(x.device)

@@ -1,7 +1,7 @@
-"""Puts the lab's kernels into a model of Hugging Face's transformers that is loaded, and takes them out again.
+"""Puts the lab's kernels into a loaded model of Hugging Face's transformers, and takes them out again.
 
-Only parts that are known are replaced: by the very class, and only where trying it shows that it computes what the
-kernel computes. All else is left as it was, and the reason told. Inference only: the kernels have no backward.
+A module is replaced only if its class is known and a trial shows that it computes the same as the kernel. All others
+stay as they are, and the result says why. Inference only: the kernels have no backward.
 """
 
 import copy
@@ -32,11 +32,11 @@ KERNELS = ("rmsnorm", "rope", "glu")
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How the models of one module of transformers are built."""
+    """The models of one module of transformers."""
 
-    prefix: str  # of its classes' names
+    prefix: str  # of the names of its classes
     eps_name: str = "variance_epsilon"
-    offset: float = 0.0  # that is added to the weight of a norm
+    offset: float = 0.0  # added to the weight of a norm
 
 
 FAMILIES = {
@@ -52,7 +52,7 @@ FAMILIES = {
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A module whose forward now has a kernel in it."""
+    """A module whose forward now calls a kernel."""
 
     path: str
     kind: str
@@ -62,7 +62,7 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A module that might have had a kernel, and has none."""
+    """A module of a kind that has a kernel, which was not replaced."""
 
     path: str
     kind: str
@@ -70,11 +70,11 @@ class Left:
 
 
 class _Unfit(Exception):
-    """Why a module is left."""
+    """Why a module is not replaced."""
 
 
 class Patch:
-    """What `patch` did. `restore()`, or the end of a `with` block, gives every module its own forward back."""
+    """The modules that `patch` replaced and left. `restore()`, or the end of a `with` block, undoes the patch."""
 
     def __init__(
         self, model: nn.Module, forwards: dict[str, Forward], replaced: tuple[Replaced, ...], left: tuple[Left, ...]
@@ -88,8 +88,8 @@ class Patch:
             self._installed.append((path, module, bound))
 
     def restore(self) -> None:
-        """Every module's own forward. Twice does nothing. RuntimeError, before anything is changed, where somebody
-        else has replaced a forward since."""
+        """Give every module its own forward back. A second call does nothing. RuntimeError, before anything
+        changes, if a forward has been replaced since the patch."""
         strange = [path for path, module, bound in self._installed if vars(module).get("forward") is not bound]
         if strange:
             raise RuntimeError(
@@ -123,8 +123,8 @@ def patch(model: nn.Module, kernels: Collection[str] = KERNELS) -> Patch:
 
     model: of the Llama, Mistral, Qwen2, Qwen3, Gemma, Gemma 2 or Gemma 3 family of transformers 5, with its weights
     loaded. kernels: of "rmsnorm" (norms, also of queries and keys), "rope" (the rotation of both) and "glu" (the gated
-    unit of an MLP). Weights, names and state dict stay as they are; hooks still run. TypeError where `model` is no
-    module, ValueError for an unknown kernel and for a model of which nothing could be replaced.
+    unit of an MLP). Weights, names and state dict stay as they are; hooks still run. TypeError if `model` is not a
+    module, ValueError for an unknown kernel and for a model in which nothing could be replaced.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"patch: model is a {type(model).__name__}; accepted is a torch.nn.Module")
@@ -153,13 +153,13 @@ def patch(model: nn.Module, kernels: Collection[str] = KERNELS) -> Patch:
 
 
 def _might_have(kernel: str, kind: str) -> bool:
-    """Whether a class of this name is worth a word."""
+    """Whether a class of this name should be listed if it is not replaced."""
     endings = {"rmsnorm": ("Norm",), "rope": ("Attention",), "glu": ("MLP", "Experts")}
     return kind.endswith(endings[kernel])
 
 
 def _fitted(kernel: str, model: nn.Module, module: nn.Module) -> tuple[Forward, str, str]:
-    """(its forward with the kernel, the kernel's name, what is to be known of it); _Unfit where it is to be left."""
+    """(forward with the kernel, name of the kernel, its settings in words). Raises _Unfit if it cannot be replaced."""
     family = FAMILIES.get(type(module).__module__)
     expected = {"rmsnorm": "RMSNorm", "rope": "Attention", "glu": "MLP"}[kernel]
     if family is None or type(module).__qualname__ != family.prefix + expected:
@@ -218,7 +218,7 @@ def _rotating(model: nn.Module, own: FunctionType, family: Family) -> tuple[Forw
 
 
 def _holds_each_angle_twice(table: nn.Module) -> bool:
-    trial = copy.deepcopy(table).cpu()  # trying it may change what it holds
+    trial = copy.deepcopy(table).cpu()  # a copy, because the trial may change its buffers
     for more in _further_arguments(trial):
         for angles in trial(torch.zeros(1, 1), torch.arange(5)[None], *more):
             first, second = angles.chunk(2, -1)
@@ -228,7 +228,7 @@ def _holds_each_angle_twice(table: nn.Module) -> bool:
 
 
 def _further_arguments(table: Any) -> Iterator[tuple[str, ...]]:
-    """What its forward wants beside x and positions: in some families the type of a layer."""
+    """The arguments of its forward after x and positions: in some families the type of a layer."""
     if "layer_type" not in inspect.signature(type(table).forward).parameters:
         yield ()
         return

@@ -1,7 +1,7 @@
-"""Rows held whole in registers, in pieces of a power of two of columns: widths between powers of two need few masks.
+"""Rows in registers, in pieces whose width is a power of two, so that other widths of rows need few masks.
 
-A row of 5120 columns is five pieces of 1024, one of 7168 seven: every lane works. Only the last piece of a row asks
-how many columns are left, and only where the pieces do not divide the row.
+A row of 5120 columns is five pieces of 1024, one of 7168 is seven: no lane is idle. Only the last piece of a row is
+masked, and only if the width of the pieces does not divide the row.
 """
 
 import triton
@@ -14,9 +14,9 @@ def read_piece(
     N: tl.constexpr, BLOCK: tl.constexpr, PARTIAL: tl.constexpr,
     POLICY: tl.constexpr, BEYOND: tl.constexpr = 0.0,
 ):  # fmt: skip
-    """Columns START to START + BLOCK of each row, (ROWS, BLOCK); BEYOND beyond N.
+    """Columns START to START + BLOCK of each row, (ROWS, BLOCK), with the value BEYOND for columns beyond N.
 
-    row_ptrs, inside: (ROWS, 1), where the rows begin and which of them there are, asked only where PARTIAL.
+    row_ptrs: (ROWS, 1), where the rows begin. inside: (ROWS, 1), which rows exist; used only if PARTIAL.
     """
     columns = START + tl.arange(0, BLOCK)[None, :]
     RAGGED: tl.constexpr = START + BLOCK > N
@@ -33,7 +33,7 @@ def read_piece(
 def write_piece(
     row_ptrs, inside, START: tl.constexpr, y, N: tl.constexpr, BLOCK: tl.constexpr, PARTIAL: tl.constexpr,
 ):  # fmt: skip
-    """As `read_piece` reads, rounded to the rows' dtype."""
+    """Write a piece, rounded to the rows' dtype. Arguments as in `read_piece`."""
     columns = START + tl.arange(0, BLOCK)[None, :]
     RAGGED: tl.constexpr = START + BLOCK > N
     y = y.to(row_ptrs.dtype.element_ty)

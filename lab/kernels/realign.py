@@ -1,4 +1,4 @@
-"""Copies of matrices whose rows no copy engine can read, or reads slowly: adjacent columns, rows at whole lines."""
+"""Copies matrices so that the copy engine can read them fast: columns adjacent, rows aligned to lines of 128 bytes."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lab.kernels.launch import Launch
 
-LINE_BYTES = 128  # of memory: rows that begin with one are read fastest
+LINE_BYTES = 128  # rows that begin at a line of memory are read fastest
 
 
 @triton.jit
@@ -17,7 +17,7 @@ def _realign_kernel(
     a_ptr, b_ptr, a_to_ptr, b_to_ptr, a_rows, b_rows, K, width, a_row, a_k, b_row, b_k, a_tiles,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """A tile of `a` or of `b` a program; `a_tiles` of them are of `a`."""
+    """One tile of `a` or of `b` a program; the first `a_tiles` programs take those of `a`."""
     tile = tl.program_id(0)
     if tile < a_tiles:
         _copy_tile(a_ptr, a_to_ptr, tile, a_rows, K, width, a_row, a_k, ROWS, COLUMNS)
@@ -36,8 +36,8 @@ def _copy_tile(from_ptr, to_ptr, tile, rows, K, width, row_step, k_step, ROWS: t
 
 
 def realign(a: Tensor | None, b: Tensor | None) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """The call on tensors like `a`, (M, K), and `b`, (N, K), that gives copies of them in one launch; what is None
-    here stays as it is."""
+    """A function that copies tensors like `a`, (M, K), and `b`, (N, K), in one launch. It returns the argument itself
+    for the one that is None here."""
     like = a if a is not None else b
     assert like is not None
     K = like.shape[1]

@@ -1,13 +1,13 @@
-"""The sum of all elements of a tensor: y = Σ x, bound by reading x.
+"""The sum of all elements of a tensor, y = Σ x. Reading x limits it.
 
-x: any shape, float16, bfloat16 or float32   y: (), float32; all arithmetic in float32. Every program goes through the
-tensor in strides, tile by tile, and keeps a sum for each of its lanes, which it adds up once at the end. Two strategies
-join the programs' sums:
+x: any shape, float16, bfloat16 or float32   y: (), float32; all arithmetic in float32. Each program takes every
+PROGRAMS-th tile and keeps one sum a lane, which it adds up at the end. There are two strategies to add up the sums of
+the programs:
 
-- "tree": each is written, and a second launch adds them up. The order depends on the number of elements and the
-  configuration alone, so the same values give the same bits.
-- "atomic": each is added to the result where it lies, which is set to zero before. The order is that in which programs
-  end: the same values may give a sum that differs in its last bits from one call to the next.
+- "tree": each program writes its sum, and a second launch adds them up. The order depends only on the number of
+  elements and the configuration, so the same values give the same bits.
+- "atomic": the result is set to zero, and each program adds its sum to it atomically. The order is that in which
+  programs end, so the same values may give sums that differ in the last bits.
 """
 
 import math
@@ -29,13 +29,13 @@ PROGRAMS = 528  # four on each of the 132 multiprocessors of an H100 or H200
 
 @triton.jit
 def _reduction_kernel(x_ptr, y_ptr, elements, BLOCK: tl.constexpr, ATOMIC: tl.constexpr):
-    """Tiles of BLOCK elements, as far apart as all programs reach together."""
+    """A program takes tiles of BLOCK elements, BLOCK · (number of programs) elements apart."""
     program = tl.program_id(0).to(tl.int64)
     stride = tl.num_programs(0).to(tl.int64) * BLOCK
     lanes = tl.arange(0, BLOCK)
     x_ptr += program * BLOCK
     sums = tl.zeros((BLOCK,), tl.float32)
-    rounds = elements // stride  # in which no program asks what is left: a mask would narrow every load
+    rounds = elements // stride  # without masks, which would make every load narrower
     for _ in range(rounds):
         sums += tl.load(x_ptr + lanes, eviction_policy="evict_first").to(tl.float32)
         x_ptr += stride
@@ -48,11 +48,11 @@ def _reduction_kernel(x_ptr, y_ptr, elements, BLOCK: tl.constexpr, ATOMIC: tl.co
 
 
 def reduction(x: Tensor, *, strategy: str = "tree", configuration: Configuration | None = None) -> Tensor:
-    """The sum of all elements of `x`: one launch by atomics, after one that sets the result to zero; two by a tree.
+    """The sum of all elements of `x`, in two launches: two kernels for "tree", a fill with zero and one for "atomic".
 
-    x: any shape. Where its elements lie in memory without gaps, in whatever order, they are read there; else a
-    contiguous copy is made first. strategy: "tree", always the same bits, or "atomic", not so. configuration: how to
-    launch, one of `reduction_choices`; by default the best that is known here. Returns a new float32 tensor of shape
+    x: any shape. If its elements are in memory without gaps, in any order, they are read there; else a contiguous copy
+    is made first. strategy: "tree", which always gives the same bits, or "atomic", which may not. configuration: how to
+    launch, one of `reduction_choices`; by default as tuned here, else by rule. Returns a new float32 tensor of shape
     (), on the device of `x`; no elements sum to 0. Raises TypeError or ValueError naming the argument, what it was and
     what is accepted, and NotImplementedError where a gradient would be needed.
     """
@@ -109,7 +109,7 @@ def _by_tree(spread: Launch, programs: int, join: Launch, dense: bool) -> Callab
 
 
 def _is_dense(x: Tensor) -> bool:
-    """Whether the elements lie in memory without gaps and each once, in whatever order."""
+    """Whether the elements are in memory without gaps and without overlap, in any order."""
     expected = 1
     for stride, size in sorted((stride, size) for size, stride in zip(x.shape, x.stride(), strict=True) if size > 1):
         if stride != expected:
@@ -119,12 +119,12 @@ def _is_dense(x: Tensor) -> bool:
 
 
 def reduction_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """BLOCK elements of a tile, the most PROGRAMS, and warps: four loads of 16 bytes a thread under way."""
+    """BLOCK elements of a tile, the most PROGRAMS, and warps: four loads of 16 bytes a thread in flight."""
     return Configuration.of(BLOCK=16_384 // itemsize, PROGRAMS=PROGRAMS, num_warps=8)
 
 
 def reduction_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try: one to sixteen loads of 16 bytes a thread; programs that all run at a time, and more."""
+    """The configurations that a search may try: 1 to 16 loads of 16 bytes a thread; programs for one wave, and more."""
     for block_bytes in (4096, 8192, 16_384, 32_768, 65_536):
         for num_warps in (4, 8, 16):
             for programs in (PROGRAMS // 2, PROGRAMS, 2 * PROGRAMS, 4 * PROGRAMS, 16 * PROGRAMS):
@@ -136,7 +136,7 @@ REDUCTION_TUNING = Tuning("reduction", __name__, reduction_rule, reduction_choic
 
 
 def reduction_reference(x: Tensor) -> Tensor:
-    """The float64 truth, on the device of `x`."""
+    """The float64 result, on the device of `x`."""
     return x.double().sum()
 
 

@@ -1,6 +1,6 @@
 """Root-mean-square normalisation of rows: y = x / sqrt(mean(x²) + eps) · w.
 
-x: (…, N)   w: (N,)   y: (…, N), float16, bfloat16 or float32; all arithmetic in float32, rounded once.
+x: (…, N)   w: (N,)   y: (…, N), float16, bfloat16 or float32. All arithmetic is in float32 and rounded once.
 Definition: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
 """
 
@@ -19,7 +19,7 @@ from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
-from lab.kernels.wide_row import lane_sums, once_more, read_tile, read_tiles, write_tile
+from lab.kernels.wide_row import lane_sums, opaque, read_tile, read_tiles, write_tile
 
 
 @triton.jit
@@ -28,10 +28,10 @@ def _rmsnorm_kernel(
     N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each held in registers as PIECES of BLOCK columns: x crosses memory once."""
+    """ROWS rows a program, each in registers as PIECES of BLOCK columns, so that x is read once."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = rows < M
-    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # for each row, so that a thread loads what it needs
+    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # one for each row, so that w gets the layout of x
     x = read_pieces(x_ptr + rows * x_stride, inside, N, PIECES, BLOCK, PARTIAL, "")
     if not PACKED:
         w = read_pieces(w_ptrs, inside, N, PIECES, BLOCK, False, "")
@@ -43,7 +43,7 @@ def _rmsnorm_kernel(
     for piece in tl.static_range(PIECES):
         if PACKED:
             w_piece = read_piece(w_ptrs, inside, piece * BLOCK, N, BLOCK, False, "").to(tl.float32)
-            x_piece = once_more(x[piece], total).to(tl.float32)
+            x_piece = opaque(x[piece], total).to(tl.float32)
         else:
             w_piece = w[piece].to(tl.float32)
             x_piece = x[piece].to(tl.float32)
@@ -63,8 +63,8 @@ def _rmsnorm_wide_kernel(
     tiles = read_tiles(x_ptr, N, HELD, BLOCK, MASKED)
     squares = tl.zeros((LANES,), tl.float32)
     for tile in tl.static_range(HELD):
-        x_held = tiles[tile].to(tl.float32)
-        squares += lane_sums(x_held * x_held, LANES)
+        x_tile = tiles[tile].to(tl.float32)
+        squares += lane_sums(x_tile * x_tile, LANES)
     for start in range(HELD * BLOCK, N, BLOCK):
         x = read_tile(x_ptr, start, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         squares += lane_sums(x * x, LANES)
@@ -72,21 +72,21 @@ def _rmsnorm_wide_kernel(
     rstd = tl.rsqrt(total / N + eps)
     LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
     PASSING: tl.constexpr = N > HELD * BLOCK
-    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
+    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: most likely it is still cached
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         write_tile(y_ptr, LAST - back, x * rstd * w, N, BLOCK, MASKED, PASSING)
     for tile in tl.static_range(HELD):
-        w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        y_held = once_more(tiles[tile], total).to(tl.float32) * rstd * w_held
-        write_tile(y_ptr, tile * BLOCK, y_held, N, BLOCK, MASKED, PASSING)
+        w_tile = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        y_tile = opaque(tiles[tile], total).to(tl.float32) * rstd * w_tile
+        write_tile(y_ptr, tile * BLOCK, y_tile, N, BLOCK, MASKED, PASSING)
 
 
 def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Configuration | None = None) -> Tensor:
     """RMSNorm of the rows of `x`, in one kernel launch.
 
     x: (..., N), any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of any accepted dtype.
-    configuration: how to launch, one of `rmsnorm_choices`; by default the best that is known here.
+    configuration: how to launch, one of `rmsnorm_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor of the shape and dtype of `x`. Zero rows give an empty result.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
@@ -123,7 +123,7 @@ _LAUNCHES = Launches(_settle)
 
 
 def rmsnorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N)."""
+    """The configurations that a search may try for (M, N)."""
     return norm_choices(shape, itemsize)
 
 
@@ -131,8 +131,8 @@ RMSNORM_TUNING = Tuning("rmsnorm", __name__, norm_rule, rmsnorm_choices)
 
 
 def rmsnorm_reference(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
-    """The float64 truth, on the device of `x`. Same shapes as `rmsnorm`; returns float64."""
-    truth = x.to(torch.float64, copy=True)  # in place: on a CPU, memory anew costs more than the arithmetic
+    """The float64 result, on the device of `x`. Same shapes as `rmsnorm`; returns float64."""
+    truth = x.to(torch.float64, copy=True)  # then in place: on a CPU, new memory costs more than the arithmetic
     return truth.mul_(torch.rsqrt(truth.square().mean(-1, keepdim=True) + eps)).mul_(weight.double())
 
 

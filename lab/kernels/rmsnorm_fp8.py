@@ -1,10 +1,10 @@
-"""Root-mean-square normalisation of rows, quantised to eight bits with a scale of its own for each row.
+"""Root-mean-square normalisation of rows, quantised to float8 with one scale for each row.
 
     y = x / sqrt(mean(x²) + eps) · w      scale = max(max |y| / L, 2^-126)      q = y / scale, rounded to the nearest
 
 x: (…, N), w: (N,), float16, bfloat16 or float32. q: the shape of x, float8_e4m3fn (L = 448) or float8_e5m2
-(L = 57,344). scale: (…, 1), float32. All arithmetic is in float32: y is never rounded on its way, as it is where a norm
-writes it out for another kernel to quantise. A NaN or an infinity makes its row NaN, and no other.
+(L = 57,344). scale: (…, 1), float32. All arithmetic is in float32: y is not rounded before it is quantised, as it is if
+one kernel writes the norm and another quantises it. A NaN or an infinity makes its own row NaN, and no other row.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,15 +26,15 @@ from lab.kernels.rows import (
     MAXIMUM_COLUMNS,
     TILE_BYTES,
     WIDEST_REGISTER_ROW,
-    check_held,
-    held_rule,
+    check_tiles,
     norm_choices,
     norm_rule,
     piece_constants,
+    tiled_rule,
 )
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
-from lab.kernels.wide_row import lane_maxima, lane_sums, once_more, read_tile, read_tiles
+from lab.kernels.wide_row import lane_maxima, lane_sums, opaque, read_tile, read_tiles
 
 
 @triton.jit
@@ -43,13 +43,13 @@ def _rmsnorm_fp8_kernel(
     N: tl.constexpr, LARGEST: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each held in registers as PIECES of BLOCK columns: x crosses memory once.
+    """ROWS rows a program, each in registers as PIECES of BLOCK columns, so that x is read once.
 
-    The largest |x · w| is known before the norm is; the norm scales it as it does every other.
+    The largest |x · w| is found before the norm is known, since the norm scales all elements of a row equally.
     """
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = rows < M
-    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # for each row, so that a thread loads what it needs
+    w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # one for each row, so that w gets the layout of x
     x = read_pieces(x_ptr + rows * x_stride, inside, N, PIECES, BLOCK, PARTIAL, "evict_first")
     squares = tl.zeros((ROWS, BLOCK), tl.float32)
     magnitudes = tl.zeros((ROWS, BLOCK), tl.int32)
@@ -71,7 +71,7 @@ def _rmsnorm_fp8_kernel(
     for piece in tl.static_range(PIECES):
         if PACKED:
             w_again = read_piece(w_ptrs, inside, piece * BLOCK, N, BLOCK, False, "").to(tl.float32)
-            y = once_more(x[piece], total).to(tl.float32) * w_again
+            y = opaque(x[piece], total).to(tl.float32) * w_again
         else:
             y = products[piece]
         write_float8_piece(q_ptr + rows * N, inside, piece * BLOCK, y * rstd * factor, N, BLOCK, PARTIAL, AT_ONCE)
@@ -84,8 +84,8 @@ def _rmsnorm_fp8_wide_kernel(
 ):  # fmt: skip
     """One row a program, in tiles of BLOCK columns: the first HELD stay in registers, the rest is read twice.
 
-    The largest |x · w| is known before the norm is; the norm scales it as it does every other. columns: N once more, as
-    in `_quantize_wide_kernel`.
+    The largest |x · w| is found before the norm is known, since the norm scales all elements of a row equally. columns:
+    N again, as in `_quantize_wide_kernel`.
     """
     LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     row = tl.program_id(0).to(tl.int64)
@@ -95,10 +95,10 @@ def _rmsnorm_fp8_wide_kernel(
     squares = tl.zeros((LANES,), tl.float32)
     largest = tl.zeros((LANES,), tl.int32)
     for tile in tl.static_range(HELD):
-        x_held = tiles[tile].to(tl.float32)
-        w_held = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        squares += lane_sums(x_held * x_held, LANES)
-        largest = tl.maximum(largest, lane_maxima(magnitude_bits(x_held * w_held), LANES))
+        x_tile = tiles[tile].to(tl.float32)
+        w_tile = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
+        squares += lane_sums(x_tile * x_tile, LANES)
+        largest = tl.maximum(largest, lane_maxima(magnitude_bits(x_tile * w_tile), LANES))
     for start in range(HELD * BLOCK, columns, BLOCK):
         x = read_tile(x_ptr, start, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         w = read_tile(w_ptr, start, N, BLOCK, MASKED, "evict_last").to(tl.float32)
@@ -112,13 +112,13 @@ def _rmsnorm_fp8_wide_kernel(
     reciprocal = tl.div_rn(1.0, scale)
     AT_ONCE: tl.constexpr = BLOCK // LANES
     LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
-    for back in range(0, columns - HELD * BLOCK, BLOCK):  # the last tile first: the likeliest to be in the cache still
+    for back in range(0, columns - HELD * BLOCK, BLOCK):  # the last tile first: most likely it is still cached
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         w = read_tile(w_ptr, LAST - back, N, BLOCK, MASKED, "evict_last").to(tl.float32)
         write_float8_tile(q_ptr, LAST - back, x * w * rstd * reciprocal, N, BLOCK, AT_ONCE, MASKED)
     for tile in tl.static_range(HELD):
         w_again = read_tile(w_ptr, tile * BLOCK, N, BLOCK, MASKED, "evict_last").to(tl.float32)
-        y = once_more(tiles[tile], total).to(tl.float32) * w_again * rstd * reciprocal
+        y = opaque(tiles[tile], total).to(tl.float32) * w_again * rstd * reciprocal
         write_float8_tile(q_ptr, tile * BLOCK, y, N, BLOCK, AT_ONCE, MASKED)
 
 
@@ -134,7 +134,7 @@ def rmsnorm_fp8(
 
     x: (..., N), any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of any accepted dtype.
     dtype: torch.float8_e4m3fn or torch.float8_e5m2. configuration: how to launch, one of `rmsnorm_fp8_choices`; by
-    default the best that is known here.
+    default as tuned here, else by rule.
     Returns new contiguous tensors: q of the shape of x, and scale, float32, (..., 1). Zero rows give empty results.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
@@ -173,7 +173,7 @@ def _settle(x: Tensor, weight: Tensor, dtype: torch.dtype, configuration: Config
     rows = x.reshape(-1, x.shape[-1])
     M, N = rows.shape
     chosen = configuration or RMSNORM_FP8_TUNING.choose((M, N), x)
-    check_held(chosen, N)
+    check_tiles(chosen, N)
     constants = dict(chosen.constants)
     how: dict[str, Any] = {
         "num_warps": chosen.num_warps,
@@ -196,14 +196,14 @@ _LAUNCHES = Launches(_settle)
 
 
 def rmsnorm_fp8_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """As of other norms of (M, N), but of wide rows always in the larger tiles: of many small ones the compiler would
-    have more of w under way than registers are left for."""
+    """The rule of other norms for (M, N), but wide rows always have the larger tiles: with many small ones the compiler
+    would load more of w ahead than there are registers for."""
     _, N = shape
-    return norm_rule(shape, itemsize) if N <= WIDEST_REGISTER_ROW else held_rule(N, itemsize, 2 * TILE_BYTES)
+    return norm_rule(shape, itemsize) if N <= WIDEST_REGISTER_ROW else tiled_rule(N, itemsize, 2 * TILE_BYTES)
 
 
 def rmsnorm_fp8_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N)."""
+    """The configurations that a search may try for (M, N)."""
     return norm_choices(shape, itemsize)
 
 
@@ -213,7 +213,7 @@ RMSNORM_FP8_TUNING = Tuning("rmsnorm-fp8", __name__, rmsnorm_fp8_rule, rmsnorm_f
 def rmsnorm_fp8_reference(
     x: Tensor, weight: Tensor, eps: float = 1e-6, dtype: torch.dtype = torch.float8_e4m3fn
 ) -> tuple[Tensor, Tensor]:
-    """(y / scale, scale) in float64, on the device of `x`: what q is before it is rounded, and its scale."""
+    """(y / scale, scale) in float64, on the device of `x`: q before rounding, and its scale."""
     return quantize_fp8_reference(rmsnorm_reference(x, weight, eps), "row", dtype)
 
 
@@ -225,7 +225,7 @@ def rmsnorm_fp8_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, 
 def rmsnorm_fp8_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
     """Least work for (M, N): read x and w once, write a byte for each element and four for each row's scale.
 
-    Square, add, two products for the norm, and magnitude, comparison, product and conversion: eight operations each.
+    Eight operations an element: square, add and two products for the norm; magnitude, comparison, product, conversion.
     """
     M, N = shape
     return Traffic(read_bytes=(M * N + N) * itemsize, written_bytes=M * N + 4 * M, flops=8 * M * N)

@@ -2,20 +2,19 @@
 
 x: (…, K)   w: (K,), the norm's weight   W: (N, K), the layer's   y: (…, N), float16 or bfloat16.
 
-The factor of a row commutes with the product: y = ((x · w) @ Wᵀ) · rstd(row). So nothing is normalised on the way into
-the product; the sums of a row are multiplied once, at the end.
+The factor of a row can be applied after the product: y = ((x · w) @ Wᵀ) · rstd(row). So x is not normalised before the
+product; each row of sums is multiplied by its factor at the end.
 
-- Few rows, as in decoding: the time is that of reading W once. Up to 32 rows one kernel does it all: beside the
-  product it sums the squares of x as they pass, and multiplies x with w in float32 on its way, rounded where matrix
-  units take it. Every program does that for all rows, which is too much for 64. Measured on an H100, at 18,944
-  columns: of 32 rows the fused kernel took 54 µs, norm and product 58, F.rms_norm and cuBLAS 61; of 64 rows 60.5, 56
-  and 60.5. From 17 rows on the weight's rows are those of the product (TURNED): the other way around took 97 µs.
-- Many rows: the product's operands go from memory to the matrix units with nobody between, so w cannot be multiplied
-  in. Where W holds it already (`fold_norm_weight`, once, before), a small kernel reads x for the rows' factors and the
-  product's epilogue multiplies with them. Where it does not, x is normalised by `rmsnorm` before the product.
+- Few rows, as in decoding: reading W once takes most of the time. Up to 32 rows one kernel does everything: in the loop
+  of the product it also sums the squares of x, and multiplies x by w in float32, rounded for the matrix units. Every
+  program does that for all rows, which is too much for 64. Measured on an H100, at 18,944 columns: with 32 rows the
+  fused kernel took 54 µs, norm and product 58, F.rms_norm and cuBLAS 61; with 64 rows 60.5, 56 and 60.5. From 17 rows
+  on the product is transposed (TURNED), so that its rows are those of W: the other way took 97 µs.
+- Many rows: the operands go from memory directly to the matrix units, so w cannot be multiplied in on the way. If W
+  contains w already (`fold_norm_weight`, called once), a small kernel computes the rows' factors from x, and the
+  product's epilogue applies them. Otherwise `rmsnorm` normalises x before the product.
 
-Folding rounds w · W where it would else round x · w: the error is of the same size. Source of the algebra: "FlashNorm",
-arXiv 2407.09577.
+Folding rounds w · W instead of x · w; the error is of the same size. The algebra is from "FlashNorm", arXiv 2407.09577.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,9 +35,9 @@ from lab.kernels.rmsnorm import rmsnorm
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
 
-FEW_ROWS = 32  # up to here one kernel does it all
-WIDEST = 65_536  # columns of x that the kernel for the rows' factors holds
-JOINED = 1024  # columns of y that a program adds up from shares
+FEW_ROWS = 32  # up to here one kernel does everything
+WIDEST = 65_536  # columns of x that fit into registers of the kernel for the rows' factors
+JOINED = 1024  # columns of y for which a program adds up the splits
 
 
 @triton.jit
@@ -47,11 +46,11 @@ def _skinny_kernel(
     NORM_WEIGHT: tl.constexpr, WIDE: tl.constexpr, WHOLE_K: tl.constexpr, TURNED: tl.constexpr, SPLITS: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """All rows of x against BLOCK_N rows of the weight a program, or with SPLITS a share of K, in float32, to y as
-    (SPLITS, M, N); the rows' squares are summed as they pass.
+    """All rows of x times BLOCK_N rows of the weight a program, and the sums of the squares of x in the same loop. With
+    SPLITS a program takes a part of K and writes its sums in float32 to y as (SPLITS, M, N).
 
-    WIDE: x · w is multiplied as tensor float 32, where float16 might not hold it. TURNED: the weight's rows are those
-    of the product, so that they fill the matrix units and x need not.
+    WIDE: x · w is multiplied as tensor float 32, because float16 might overflow. TURNED: the product is transposed: the
+    rows of the weight fill the matrix units, and those of x need not.
     """
     tile, split = tl.program_id(0) // SPLITS, tl.program_id(0) % SPLITS
     rows = tl.arange(0, BLOCK_M)
@@ -99,7 +98,7 @@ def _join_kernel(
     x_ptr, shares_ptr, y_ptr, eps, M, N, K, x_stride,
     SPLITS: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """BLOCK_N columns of one row a program: its factor from x, and SPLITS shares added in their order."""
+    """BLOCK_N columns of one row a program: computes the row's factor from x and adds SPLITS parts in their order."""
     row = (tl.program_id(0) % M).to(tl.int64)
     columns = tl.program_id(0) // M * BLOCK_N + tl.arange(0, BLOCK_N)
     inner = tl.arange(0, BLOCK_K)
@@ -130,11 +129,11 @@ def rmsnorm_linear(
 ) -> Tensor:
     """The linear layer of `weight` on RMSNorm of the rows of `x`.
 
-    x: (..., K), at least two dimensions, adjacent columns. norm_weight: (K,), contiguous, or None where `weight` holds
-    it already, by `fold_norm_weight`. weight: (N, K), adjacent columns; all float16 or all bfloat16.
-    Up to 32 rows it is one kernel launch, in two where K is split over programs. More rows are two or three: the rows'
-    factors, or without a folded weight the norm itself, and the product (see the module).
-    configuration: how to launch, one of `rmsnorm_linear_choices`; by default the best that is known here.
+    x: (..., K), at least two dimensions, adjacent columns. norm_weight: (K,), contiguous, or None if `weight` contains
+    it, by `fold_norm_weight`. weight: (N, K), adjacent columns; all float16 or all bfloat16.
+    Up to 32 rows take one kernel launch, or two if K is split. More rows take two or three: one for the rows' factors,
+    or for the norm if the weight is not folded, and the product.
+    configuration: how to launch, one of `rmsnorm_linear_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
@@ -149,11 +148,9 @@ def rmsnorm_linear(
 
 
 def fold_norm_weight(norm_weight: Tensor, weight: Tensor) -> Tensor:
-    """The weight (N, K) with the norm's, (K,), multiplied in: in float32, rounded once. A new tensor.
+    """weight · norm_weight, (N, K) times (K,), in float32, rounded once: a new tensor. Raises as `rmsnorm_linear`.
 
-    It is made once a model, not once a call.
-
-    Raises as `rmsnorm_linear`.
+    Call it once for a model, not at every call.
     """
     check_factors("fold_norm_weight", norm_weight[None], weight.t(), names=("norm_weight[None]", "weight.t()"))
     return (weight.float() * norm_weight.float()).to(weight.dtype)
@@ -199,7 +196,7 @@ def _check(x: Tensor, weight: Tensor, norm_weight: Tensor | None) -> None:
 
 
 def _few_rows(x: Tensor, weight: Tensor, norm_weight: Tensor | None, chosen: Configuration) -> Callable[..., Any]:
-    """The launch on (rows of x, norm_weight, weight, y, eps) that reads the weight once."""
+    """The launch on (rows of x, norm_weight, weight, y, eps) for up to FEW_ROWS rows; it reads the weight once."""
     M, K = x.shape
     N = len(weight)
     normed = norm_weight is not None
@@ -239,7 +236,7 @@ def _few_rows(x: Tensor, weight: Tensor, norm_weight: Tensor | None, chosen: Con
 
 
 def _many_rows(x: Tensor, weight: Tensor, norm_weight: Tensor | None, chosen: Configuration) -> Callable[..., Any]:
-    """The launches on (rows of x, norm_weight, weight, y, eps) before which each row's factor, or the norm, comes."""
+    """The launches on (rows of x, norm_weight, weight, y, eps) for more rows: factors or norm, then product."""
     M, K = x.shape
     if norm_weight is not None:
         multiply = settle_product(Product(torch.empty_like(x), weight.t(), x.dtype), chosen)
@@ -268,7 +265,7 @@ _FOLDED = Launches(_settle_folded)
 
 
 def rmsnorm_linear_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """For (M, N, K), N being the layer's outputs."""
+    """For (M, N, K); N is the number of the layer's outputs."""
     M, N, K = shape
     if M == 1 and K <= LONGEST:
         return gemv_rule(K)
@@ -289,7 +286,7 @@ def _skinny(
 
 
 def rmsnorm_linear_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N, K), the rule's choice first."""
+    """The configurations that a search may try for (M, N, K), the rule's choice first."""
     yield from dict.fromkeys((rmsnorm_linear_rule(shape, itemsize), *_choices(shape, itemsize)))
 
 
@@ -323,15 +320,15 @@ RMSNORM_LINEAR_TUNING = Tuning(
 
 
 def rmsnorm_linear_reference(x: Tensor, norm_weight: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
-    """The float64 truth of the norm and the layer after it, on the device of `x`."""
+    """The float64 result of the norm and the layer after it, on the device of `x`."""
     x = x.double()
     normed = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * norm_weight.double()
     return normed @ weight.double().t()
 
 
 def rmsnorm_linear_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
-    """(x, norm_weight, weight) for (M, N, K): x of normal data, norm_weight from ½ to 1½, and weight of normal data so
-    small that y is normal too."""
+    """(x, norm_weight, weight) for (M, N, K): x of normal data, norm_weight from ½ to 1½, weight of normal data, scaled
+    so that y has about unit variance."""
     M, N, K = shape
     generator = torch.Generator(device).manual_seed(seed)
     x = torch.randn((M, K), dtype=dtype, device=device, generator=generator)
@@ -340,8 +337,8 @@ def rmsnorm_linear_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: st
 
 
 def rmsnorm_linear_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
-    """Least work for (M, N, K): read x and both weights once, write y once; the product, and four operations for each
-    element of x."""
+    """Least work for (M, N, K): read x and both weights once, write y once; 2 · M · N · K operations for the product
+    and four for each element of x."""
     M, N, K = shape
     return Traffic(
         read_bytes=(M * K + K + N * K) * itemsize, written_bytes=M * N * itemsize, flops=2 * M * N * K + 4 * M * K

@@ -1,9 +1,9 @@
-"""RMSNorm and rotary position embedding in one pass over memory, in the two forms that models have.
+"""RMSNorm and rotary position embedding in one kernel, in the two forms that models have.
 
 `rmsnorm_rope`: x, y: (B, S, H)   w: (H,). The whole row is normalised, y = x / sqrt(mean(x²) + eps) · w, and then each
-of its H/D heads turned by the angles of its position. `qk_norm_rope`: q: (B, Hq, S, D)   k: (B, Hk, S, D)   wq, wk:
+of its H/D heads is turned by the angles of its position. `qk_norm_rope`: q: (B, Hq, S, D)   k: (B, Hk, S, D)   wq, wk:
 (D,). Every head is normalised by itself and then turned (Qwen3 and others). cos, sin: (S, D/2) or (B, S, D/2). All
-arithmetic in float32, rounded once: what is turned is the norm as it is, not as it would be stored.
+arithmetic is in float32 and rounded once; the norm is not rounded before it is turned.
 Definitions: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019; Su et al., "RoFormer", 2021.
 """
 
@@ -38,7 +38,7 @@ from lab.kernels.rope import angle_tables, rope_qk_inputs, rope_qk_traffic, rope
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_heads
 
-MAXIMUM_COLUMNS = 32_768  # a row is held in the registers of one program
+MAXIMUM_COLUMNS = 32_768  # as many as fit into the registers of one program
 
 
 @triton.jit
@@ -47,7 +47,7 @@ def _rmsnorm_rope_kernel(
     D: tl.constexpr, PAIRS: tl.constexpr, H: tl.constexpr, HEADS: tl.constexpr, ROWS: tl.constexpr,
     INTERLEAVED: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each held in registers as the pairs of its heads: x crosses memory once."""
+    """ROWS rows a program, each in registers as the pairs of its heads, so that x is read once."""
     HALF: tl.constexpr = D // 2
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None, None]
     heads = tl.arange(0, HEADS)[None, :, None]
@@ -77,7 +77,7 @@ def _qk_norm_rope_kernel(
     D: tl.constexpr, PAIRS: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr,
     INTERLEAVED: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """TOKENS positions of HEADS heads a program; a few neighbouring threads hold a head."""
+    """TOKENS positions of HEADS heads a program; each head is in the registers of a few neighbouring threads."""
     HALF: tl.constexpr = D // 2
     x, y, inside, is_query, cos_ptrs, sin_ptrs, inside_angles = tile_of_heads(
         q_ptr, k_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr,
@@ -106,12 +106,12 @@ def rmsnorm_rope(
     x: (B, S, H), any distance between rows, H up to 32,768. weight: (H,), contiguous, of any accepted dtype. cos, sin:
     (S, D/2) or (B, S, D/2), adjacent columns; D is the width of a head, and H a multiple of it. num_heads: where
     given, H must be that many heads. layout: "half-split" or "interleaved". configuration: how to launch, one of
-    `rmsnorm_rope_choices`; by default the best that is known here. Returns a new contiguous tensor of the shape and
+    `rmsnorm_rope_choices`; by default as tuned here, else by rule. Returns a new contiguous tensor of the shape and
     dtype of `x`; no elements give an empty result. Raises TypeError or ValueError naming the argument, what it was and
     what is accepted, and NotImplementedError where a gradient would be needed.
     """
     if configuration is None and traced(x):
-        # Of heads only a call itself can say that they are not those that were meant.
+        # num_heads is checked when the operator runs: tracing knows only shapes, which do not depend on it.
         y: Tensor = _registered_rows(x, weight, cos, sin, checked_eps("rmsnorm_rope", eps), num_heads or 0, layout)
         return y
     return _rmsnorm_rope(x, weight, cos, sin, eps, num_heads, layout, configuration)
@@ -246,7 +246,7 @@ _OF_HEADS = Launches(_settle_heads)
 
 
 def rmsnorm_rope_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """ROWS and warps for (B, S, N, D): a thread loads 16 bytes of each half of a head, of wide rows several times."""
+    """ROWS and warps for (B, S, N, D): a thread loads 16 bytes of each half of a head, several times for wide rows."""
     block = _lanes(shape)
     rows = max(1, min(16, 1024 // block))
     warp_lanes = 2 * 32 * LOAD_BYTES // itemsize
@@ -266,7 +266,7 @@ def _check_pairs(features: int) -> None:
 
 
 def rmsnorm_rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (B, S, N, D): what the rule says, then one to four loads of each half a thread."""
+    """The configurations that a search may try for (B, S, N, D): the rule's, then one to four loads of each half."""
     rule = rmsnorm_rope_rule(shape, itemsize)
     yield rule
     block = _lanes(shape)
@@ -279,7 +279,7 @@ def rmsnorm_rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Conf
 
 
 def _lanes(shape: tuple[int, ...]) -> int:
-    """Of a row that is held as (heads, 2, pairs), each a power of two."""
+    """Elements of a row that is padded to (heads, 2, pairs), each a power of two."""
     N, D = shape[2:]
     _check_pairs(D)
     lanes: int = 2 * triton.next_power_of_2(D // 2) * triton.next_power_of_2(N)
@@ -287,12 +287,12 @@ def _lanes(shape: tuple[int, ...]) -> int:
 
 
 def qk_norm_rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (B, Hq, Hk, S, D)."""
+    """The configurations that a search may try for (B, Hq, Hk, S, D)."""
     return head_choices(shape, itemsize)
 
 
 def _by_heads_of_rows(shape: tuple[int, ...]) -> str:
-    """The class of (B, S, N, D): exactly these heads, and the power of two that holds the rows of all sequences."""
+    """The class of (B, S, N, D): exactly this N and D, and the power of two at or above B · S."""
     B, S, N, D = shape
     return f"{N} heads of {D}, up to {triton.next_power_of_2(B * S)} rows"
 
@@ -308,7 +308,7 @@ QK_NORM_ROPE_TUNING = Tuning(
 def rmsnorm_rope_reference(
     x: Tensor, weight: Tensor, cos: Tensor, sin: Tensor, eps: float = 1e-6, *, layout: str = "half-split"
 ) -> Tensor:
-    """The float64 truth, on the device of `x`. Same shapes as `rmsnorm_rope`; returns float64."""
+    """The float64 result, on the device of `x`. Same shapes as `rmsnorm_rope`; returns float64."""
     B, S, H = x.shape
     D = 2 * cos.shape[-1]
     heads = rmsnorm_reference(x, weight, eps).view(B, S, H // D, D).transpose(1, 2)
@@ -319,7 +319,7 @@ def qk_norm_rope_reference(
     q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor, cos: Tensor, sin: Tensor, eps: float = 1e-6, *,
     layout: str = "half-split",
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The float64 truth of both, on their device."""
+    """The float64 results of both, on their device."""
     return (
         rope_reference(rmsnorm_reference(q, q_weight, eps), cos, sin, layout),
         rope_reference(rmsnorm_reference(k, k_weight, eps), cos, sin, layout),
@@ -356,7 +356,7 @@ def rmsnorm_rope_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
 
 
 def qk_norm_rope_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
-    """Least work for (B, Hq, Hk, S, D): as of `rope_qk`, and both weights; seven operations an element."""
+    """Least work for (B, Hq, Hk, S, D): that of `rope_qk`, and reading both weights; seven operations an element."""
     turned = rope_qk_traffic(shape, itemsize)
     return Traffic(
         read_bytes=turned.read_bytes + 2 * shape[-1] * itemsize,

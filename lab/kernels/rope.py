@@ -1,7 +1,7 @@
-"""Rotary position embedding: pairs of features of a head, turned by an angle that grows with the position.
+"""Rotary position embedding: turns pairs of features of a head by an angle that grows with the position.
 
 x, y: (B, H, S, D), float16, bfloat16 or float32   cos, sin: (S, R/2), or (B, S, R/2) where sequences are at different
-positions, of the same or another float dtype. The first R features of each head are turned, the others pass. A pair
+positions, of the same or another float dtype. The first R features of each head are turned, the others copied. A pair
 (a, b) becomes (a·c − b·s, a·s + b·c), in float32, rounded once; `heads.py` says which features are a pair.
 Definition: Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.
 """
@@ -46,7 +46,7 @@ def _rope_kernel(
     TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr,
     INTERLEAVED: tl.constexpr, INVERSE: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """TOKENS positions of HEADS heads a program. Each pair is read and written by one thread, so in place is safe."""
+    """TOKENS positions of HEADS heads a program. One thread reads and writes a pair, so that in place is safe."""
     x, y, inside, _, cos_ptrs, sin_ptrs, inside_angles = tile_of_heads(
         q_ptr, k_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr,
         S, q_heads, k_heads, cos_batch, cos_token, sin_batch, sin_token,
@@ -72,9 +72,9 @@ def rope(
     """`x` with its heads' features turned, in one kernel launch.
 
     x: (B, H, S, D), adjacent features, any other strides ((B, S, H, D) comes as `x.transpose(1, 2)`). cos, sin:
-    (S, R/2) or (B, S, R/2), adjacent columns, R at most D; tables that repeat each angle, as Hugging Face has them,
-    come as `cos[..., : R // 2]`. layout: "half-split" or "interleaved". inverse: turn back. configuration: how to
-    launch, one of `rope_choices`; by default the best that is known here. Returns a new tensor of the shape, dtype and
+    (S, R/2) or (B, S, R/2), adjacent columns, R at most D; pass `cos[..., : R // 2]` of tables that repeat each angle,
+    as Hugging Face has them. layout: "half-split" or "interleaved". inverse: turn back. configuration: how to
+    launch, one of `rope_choices`; by default as tuned here, else by rule. Returns a new tensor of the shape, dtype and
     order in memory of `x`; no elements give an empty result. Raises TypeError or ValueError naming the argument, what
     it was and what is accepted, and NotImplementedError where a gradient would be needed.
     """
@@ -97,12 +97,12 @@ def rope_(
     x: Tensor, cos: Tensor, sin: Tensor, *,
     layout: str = "half-split", inverse: bool = False, configuration: Configuration | None = None,
 ) -> Tensor:  # fmt: skip
-    """As `rope`, in place; returns `x`. No two elements of `x` may share memory."""
+    """As `rope`, in place; returns `x`. ValueError if two elements of `x` share memory."""
     if configuration is None and traced(x):
         _registered_rope_in_place(x, cos, sin, layout, inverse)
     else:
         _rope_in_place(x, cos, sin, layout, inverse, configuration)
-        increment_version(x)  # autograd may have kept it for another gradient, and is to know that it no longer is that
+        increment_version(x)  # if autograd has saved x for a gradient, it then reports that x was changed
     return x
 
 
@@ -116,7 +116,7 @@ def rope_qk(
     q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *,
     layout: str = "half-split", inverse: bool = False, configuration: Configuration | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """`rope` of queries (B, Hq, S, D) and keys (B, Hk, S, D), of any two numbers of heads, in one kernel launch.
+    """`rope` of queries (B, Hq, S, D) and keys (B, Hk, S, D), for any Hq and Hk, in one kernel launch.
 
     configuration: one of `rope_qk_choices`. Returns (q, k) turned, two new tensors.
     """
@@ -140,7 +140,7 @@ def rope_qk_(
     q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *,
     layout: str = "half-split", inverse: bool = False, configuration: Configuration | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """As `rope_qk`, in place; returns `q` and `k`. No two elements of them may share memory."""
+    """As `rope_qk`, in place; returns `q` and `k`. ValueError if two of their elements share memory."""
     if configuration is None and traced(q):
         _registered_qk_in_place(q, k, cos, sin, layout, inverse)
     else:
@@ -197,7 +197,7 @@ def _settle_both(
 
 def check_own_memory(op: str, **heads: Tensor) -> None:
     for name, x in heads.items():
-        reach = 0  # the farthest element of the axes so far, which the next has to step over
+        reach = 0  # offset of the last element of the axes so far; the next stride must be larger
         shared = False
         for step, size in sorted(zip(x.stride(), x.shape, strict=True)):
             if size > 1:
@@ -246,12 +246,12 @@ _OF_BOTH = Launches(_settle_both)
 
 
 class Rope(nn.Module):
-    """Rotary embedding of a model's queries and keys: its tables, and `rope_qk` with the part of them that is due.
+    """Rotary embedding of a model's queries and keys: has the tables, and calls `rope_qk` with the rows it needs.
 
-    head_dim: D. max_positions: rows of the tables. base: theta of the rates base^(−2i/R). rotary_dim: R, by default
-    all of D. dtype: of the tables; float32 keeps angles exact at positions where a 16-bit type no longer can. The
-    tables are buffers that go where the module goes, also to another dtype, and stay out of its state. Where no kernel
-    runs, as on a CPU, the module is made of PyTorch's own operators.
+    head_dim: D. max_positions: rows of the tables. base: theta of the rates base^(−2i/R). rotary_dim: R, by default D.
+    dtype: of the tables; float32 has exact angles at large positions, 16-bit types do not. The tables are buffers: they
+    move and change dtype with the module, and are not in its state dict. Where no kernel runs, as on a CPU, the module
+    uses PyTorch's own operators.
     """
 
     cos: Tensor
@@ -276,7 +276,7 @@ class Rope(nn.Module):
         self.register_buffer("sin", sin, persistent=False)
 
     def reset_parameters(self) -> None:
-        """The tables anew. Needed after `to_empty`, for they are in no state dict."""
+        """Compute the tables again. Needed after `to_empty`, because they are in no state dict."""
         cos, sin = angle_tables(
             self.max_positions, self.rotary_dim, self.base, dtype=self.cos.dtype, device=self.cos.device
         )
@@ -300,7 +300,7 @@ class Rope(nn.Module):
 
 
 def _turned_by_torch(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
-    """As `rope`, in PyTorch's own operators: for where no kernel runs."""
+    """As `rope`, with PyTorch's own operators, where no kernel runs."""
     return _turned(x.float(), cos.float(), sin.float(), layout).to(x.dtype)
 
 
@@ -326,23 +326,23 @@ def rope_qk_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def rope_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (B, H, S, D)."""
+    """The configurations that a search may try for (B, H, S, D)."""
     B, H, S, D = shape
     return head_choices((B, H, 0, S, D), itemsize)
 
 
 def rope_qk_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (B, Hq, Hk, S, D)."""
+    """The configurations that a search may try for (B, Hq, Hk, S, D)."""
     return head_choices(shape, itemsize)
 
 
-# What is found holds in place too, and in either layout.
+# A tuned configuration is also used in place, and for both layouts.
 ROPE_TUNING = Tuning("rope", __name__, rope_rule, rope_choices, by_heads, form="BxHxSxD")
 ROPE_QK_TUNING = Tuning("rope-qk", __name__, rope_qk_rule, rope_qk_choices, by_heads, form="BxHqxHkxSxD")
 
 
 def rope_reference(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half-split") -> Tensor:
-    """The float64 truth, on the device of `x`. Same shapes as `rope`; returns float64."""
+    """The float64 result, on the device of `x`. Same shapes as `rope`; returns float64."""
     return _turned(x.double(), cos.double(), sin.double(), layout)
 
 
@@ -359,12 +359,12 @@ def _turned(x: Tensor, c: Tensor, s: Tensor, layout: str) -> Tensor:
 def rope_qk_reference(
     q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str = "half-split"
 ) -> tuple[Tensor, Tensor]:
-    """The float64 truth of both, on their device."""
+    """The float64 results of both, on their device."""
     return rope_reference(q, cos, sin, layout), rope_reference(k, cos, sin, layout)
 
 
 def rope_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(x, cos, sin) for shape (B, H, S, D): normal data; tables of all pairs, in the dtype of x as models have them."""
+    """(x, cos, sin) for shape (B, H, S, D): normal data; tables for all of D, in the dtype of x, as in models."""
     S, D = shape[2:]
     generator = torch.Generator(device).manual_seed(seed)
     x = torch.randn(shape, dtype=dtype, device=device, generator=generator)
@@ -374,7 +374,7 @@ def rope_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: i
 def rope_qk_inputs(
     shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(q, k, cos, sin) for shape (B, Hq, Hk, S, D), as a projection leaves them: heads behind tokens in memory."""
+    """(q, k, cos, sin) for shape (B, Hq, Hk, S, D). In memory, heads are inside tokens, as a projection writes them."""
     B, q_heads, k_heads, S, D = shape
     generator = torch.Generator(device).manual_seed(seed)
     q, k = (
@@ -391,7 +391,7 @@ def rope_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
 
 
 def rope_qk_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
-    """Least work for (B, Hq, Hk, S, D): as of `rope`, with the angles read once for both."""
+    """Least work for (B, Hq, Hk, S, D): as for `rope`, with the angles read once for both."""
     B, q_heads, k_heads, S, D = shape
     elements = B * (q_heads + k_heads) * S * D
     angles = 2 * S * (D // 2)

@@ -1,8 +1,8 @@
-"""The sum over the last axis: y = Σ x, bound by reading x.
+"""The sum over the last axis, y = Σ x. Reading x limits it.
 
-x: (…, N)   y: (…), float16, bfloat16 or float32; all arithmetic in float32, rounded once, in an order that depends
-on the shape alone. A row of up to WIDEST elements is summed by one program; a longer one in parts, whose float32 sums
-are then summed in the same way. For the sum of a whole tensor see reduction.py.
+x: (…, N)   y: (…), float16, bfloat16 or float32. All arithmetic is in float32, in an order that depends only on the
+shape, and rounded once. One program sums a row of up to WIDEST elements. A longer row is summed in parts, whose float32
+sums are then summed in the same way. For the sum of a whole tensor see reduction.py.
 """
 
 import math
@@ -17,7 +17,7 @@ from lab.kernels.launch import on_device_of
 from lab.kernels.traffic import Traffic
 
 WIDEST = 16_384  # elements of a row that one program reads
-TILE = 1024  # elements that it reads at least, of several short rows
+TILE = 1024  # elements that one program reads at least, from several rows if they are short
 
 
 @triton.jit
@@ -38,7 +38,7 @@ def _row_sum_kernel(
 
 
 def row_sum(x: Tensor) -> Tensor:
-    """The sums over the last axis of `x`: one kernel launch for rows of up to 16,384 elements, two for most longer.
+    """The sums over the last axis of `x`, in one kernel launch for up to 16,384 elements a row, two for most longer.
 
     x: (..., N) of any strides. Returns a new contiguous tensor (...) of its dtype; an empty row sums to 0. Raises
     TypeError or ValueError naming the argument, what it was and what is accepted, and NotImplementedError where a
@@ -56,7 +56,7 @@ def row_sum(x: Tensor) -> Tensor:
 
 
 def _sum_into(y: Tensor, x: Tensor) -> None:
-    """y: (M,) gets the sums of the rows of x: (M, N)."""
+    """Write the sums of the rows of x, (M, N), to y, (M,)."""
     M, N = x.shape
     block = min(WIDEST, triton.next_power_of_2(N))
     rows = max(1, TILE // block)
@@ -71,7 +71,7 @@ def _sum_into(y: Tensor, x: Tensor) -> None:
 
 
 def row_sum_reference(x: Tensor) -> Tensor:
-    """The float64 truth, on the device of `x`."""
+    """The float64 result, on the device of `x`."""
     return x.double().sum(-1)
 
 

@@ -1,4 +1,4 @@
-"""How rows are spread over programs and warps. One rule, shared by the row-wise operators."""
+"""How row-wise operators divide rows among programs and warps: one rule for all of them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,29 +9,29 @@ from torch import Tensor
 from lab.kernels.launch import Configuration, Launch
 
 MAXIMUM_COLUMNS = 262_144
-WIDEST_REGISTER_ROW = 16_384  # columns that one program holds in registers by rule; a wider row it reads in tiles
+WIDEST_REGISTER_ROW = 16_384  # columns: by rule, up to here a row stays in registers; a wider row is read in tiles
 LOAD_BYTES = 16  # the widest load of a thread
 TILE_BYTES = 16_384
-MOST_PIECES = 16  # of a row that registers hold
-MOST_HELD = 128  # elements of it in each thread
-LOADS = 4  # of 16 bytes that a thread has under way of its row
+MOST_PIECES = 16  # of a row in registers
+MOST_THREAD_ELEMENTS = 128  # elements of a row in the registers of a thread
+LOADS = 4  # of 16 bytes that a thread has in flight
 LOADS_OF_FEW = 3
 FEW_ROWS = 1024  # about as many as an H100 works on at once
 NARROW_ROW = 512  # columns; narrower rows share programs
-WIDEST_SIMPLE_ROW = 4096  # columns that one piece holds also where a kernel needs many registers for each
-MOST_THREADS = 512  # of a row that registers hold
-MOST_UNPACKED = 32  # elements of a row that a thread holds as float32, with what stands beside them
-MOST_UNPACKED_ROW = 8192  # and elements that a program does: beyond, too few programs share a multiprocessor
-HELD_BYTES = 131_072  # of a wide row that 32 warps hold without spilling: half of a multiprocessor's registers
-MOST_HELD_BYTES = 196_608  # that 16 warps hold, with twice the registers for each thread
+WIDEST_SIMPLE_ROW = 4096  # columns: up to here a row is one piece, even if a kernel needs many registers for each
+MOST_THREADS = 512  # of a row in registers
+MOST_UNPACKED = 32  # elements of a row that a thread keeps as float32, besides other values
+MOST_UNPACKED_ROW = 8192  # elements that a program keeps as float32: with more, too few programs share a multiprocessor
+REGISTER_BYTES = 131_072  # of a wide row in 32 warps without spilling: half of a multiprocessor's registers
+MOST_REGISTER_BYTES = 196_608  # of a wide row in 16 warps, with twice the registers for each thread
 
 
 def row_rule(shape: tuple[int, ...], itemsize: int, *, most_loads: int = LOADS) -> Configuration:
-    """ROWS, BLOCK and warps for (M, N), M rows of N columns that registers hold.
+    """ROWS, BLOCK and warps for (M, N), M rows of N columns that fit into registers.
 
-    A row of another width than a power of two is held in pieces, each of one load of 16 bytes a thread: LOADS of them
-    where rows are many, from four warps on up to `most_loads`, and fewer where a multiprocessor has few rows and waits
-    for each. Measured on an H200; what rows of a power of two take is measured on an H100 too.
+    A row whose width is not a power of two is divided into pieces, each of one load of 16 bytes a thread. With many
+    rows there are LOADS pieces, and up to `most_loads` from four warps on; with few rows there are fewer, because a
+    multiprocessor waits for each. Measured on an H200, for widths of powers of two on an H100 too.
     """
     M, N = shape
     block = triton.next_power_of_2(N)
@@ -51,18 +51,17 @@ def _loads(M: int, threads: int, most_loads: int) -> int:
 
 
 def _even_rule(M: int, block: int, itemsize: int) -> Configuration:
-    """Of rows that `block` columns hold in one piece: two loads a thread where a program has four warps or more; and
-    several short rows a program, as long as every multiprocessor has work."""
+    """The rule for rows that are one piece of `block` columns: two loads a thread if a program has four warps or more,
+    and several short rows a program as long as every multiprocessor has work."""
     rows = max(1, min(16, 2048 // block, triton.next_power_of_2(M // 256 + 1) // 2))
     num_warps = rows * block * itemsize // (32 * LOAD_BYTES * 2)
     return Configuration.of(ROWS=rows, BLOCK=block, num_warps=max(min(4, rows * block // 128), min(16, num_warps), 1))
 
 
 def row_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N): whole rows, as long as registers hold them.
+    """The configurations that a search may try for (M, N): whole rows, if they fit into registers.
 
-    A piece is what the threads of a row load at once, 16 bytes each; so a choice is how many rows a program has, and
-    how many warps.
+    A piece is what the threads of a row load at once, 16 bytes each. So only the rows and the warps of a program vary.
     """
     _, N = shape
     at_once = LOAD_BYTES // itemsize
@@ -74,7 +73,7 @@ def row_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration
             pieces = triton.cdiv(N, block)
             per_thread = rows * pieces * block // (32 * num_warps)
             fills = rows * block >= 32 * num_warps * at_once or (rows == 1 and num_warps == 1)
-            if fills and pieces <= MOST_PIECES and per_thread <= MOST_HELD and (rows == 1 or num_warps <= 8):
+            if fills and pieces <= MOST_PIECES and per_thread <= MOST_THREAD_ELEMENTS and (rows == 1 or num_warps <= 8):
                 choice = Configuration.of(ROWS=rows, BLOCK=block, num_warps=num_warps)
                 if choice not in seen:
                     seen.add(choice)
@@ -82,33 +81,33 @@ def row_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration
 
 
 def norm_rule(shape: tuple[int, ...], itemsize: int, *, most_loads: int = LOADS) -> Configuration:
-    """As `row_rule`, but wide rows as tiles of BLOCK columns, the first HELD of which stay in registers.
+    """As `row_rule`, but wide rows are tiles of BLOCK columns, of which the first HELD stay in registers.
 
-    Of the widest rows the tiles are larger: fewer barriers for each, which gained 6 % on an H100 at 131,072 columns.
+    The widest rows have larger tiles and so fewer barriers, which gained 6 % on an H100 at 131,072 columns.
     """
     _, N = shape
     if N <= WIDEST_REGISTER_ROW:
         return row_rule(shape, itemsize, most_loads=most_loads)
-    return held_rule(N, itemsize, (2 if N * itemsize > HELD_BYTES else 1) * TILE_BYTES)
+    return tiled_rule(N, itemsize, (2 if N * itemsize > REGISTER_BYTES else 1) * TILE_BYTES)
 
 
-def held_rule(N: int, itemsize: int, tile_bytes: int) -> Configuration:
-    """HELD, BLOCK and warps for wide rows of N columns: as many tiles in registers as these hold."""
+def tiled_rule(N: int, itemsize: int, tile_bytes: int) -> Configuration:
+    """HELD, BLOCK and warps for wide rows of N columns: as many tiles in registers as fit there."""
     tile = tile_bytes // itemsize
-    return Configuration.of(HELD=min(triton.cdiv(N, tile), HELD_BYTES // tile_bytes), BLOCK=tile, num_warps=32)
+    return Configuration.of(HELD=min(triton.cdiv(N, tile), REGISTER_BYTES // tile_bytes), BLOCK=tile, num_warps=32)
 
 
 def norm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N): the rule's, whole rows, and tiles of wide ones, some in registers."""
+    """The configurations that a search may try for (M, N): the rule's, whole rows, and tiles of wide rows."""
     rule = norm_rule(shape, itemsize)
-    yield from dict.fromkeys((rule, *row_choices(shape, itemsize), *_held_choices(shape[1], itemsize)))
+    yield from dict.fromkeys((rule, *row_choices(shape, itemsize), *_tiled_choices(shape[1], itemsize)))
 
 
-def _held_choices(N: int, itemsize: int) -> Iterator[Configuration]:
+def _tiled_choices(N: int, itemsize: int) -> Iterator[Configuration]:
     if N <= WIDEST_REGISTER_ROW // 2:
         return
     for tile, num_warps in ((4_096, 16), (8_192, 16), (8_192, 32), (16_384, 32), (32_768, 32)):
-        most = HELD_BYTES if num_warps == 32 else MOST_HELD_BYTES
+        most = REGISTER_BYTES if num_warps == 32 else MOST_REGISTER_BYTES
         for tiles in sorted({1, *(columns // tile for columns in (32_768, 65_536, 98_304)), triton.cdiv(N, tile)}):
             if tiles * tile * itemsize <= most and tiles * tile < N + tile:
                 yield Configuration.of(HELD=tiles, BLOCK=tile, num_warps=num_warps)
@@ -117,8 +116,8 @@ def _held_choices(N: int, itemsize: int) -> Iterator[Configuration]:
 
 
 def shifted_choices(N: int, itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for rows of N columns that begin at any address: all of a row held, in tiles of 16 bytes a
-    thread, or the most that registers hold."""
+    """The configurations that a search may try for rows of N columns that begin at any address: all of a row in
+    registers, in tiles of 16 bytes a thread, or as much as fits there."""
     at_once = LOAD_BYTES // itemsize
     if N % at_once == 0:
         return
@@ -130,9 +129,9 @@ def shifted_choices(N: int, itemsize: int) -> Iterator[Configuration]:
             yield Configuration.of(HELD=min(tiles, most), BLOCK=tile, num_warps=num_warps)
 
 
-def check_held(chosen: Configuration, N: int) -> None:
-    """ValueError where a configuration would write past a row of N columns: it holds more tiles than the row has, and
-    nothing masks them because they divide it."""
+def check_tiles(chosen: Configuration, N: int) -> None:
+    """ValueError if a configuration would write past a row of N columns: HELD is more tiles than the row has, and they
+    are not masked because their width divides N."""
     constants = dict(chosen.constants)
     tiles, block = constants.get("HELD", 1), constants["BLOCK"]
     if tiles < 1 or (N % block == 0 and tiles > N // block):
@@ -143,13 +142,13 @@ def check_held(chosen: Configuration, N: int) -> None:
 
 
 def row_launch(whole: Any, tiled: Any, x: Tensor, chosen: Configuration, *strides: int) -> Launch:
-    """The launch for the rows of `x`, (M, N): of `whole`, whose programs take whole rows, or of `tiled`.
+    """The launch for the rows of `x`, (M, N): of the kernel `whole`, whose programs take whole rows, or of `tiled`.
 
-    Both kernels end in M, x_stride, the other `strides`, N, the constants of the configuration (ROWS and BLOCK, or of
-    a `tiled` one that holds some of its tiles, HELD and BLOCK), MASKED.
+    The last parameters of both kernels are M, x_stride, the other `strides`, N and constants: those of
+    `piece_constants` for `whole`; HELD, BLOCK and MASKED for `tiled`.
     """
     M, N = x.shape
-    check_held(chosen, N)
+    check_tiles(chosen, N)
     constants = dict(chosen.constants)
     how = {"num_warps": chosen.num_warps, "num_stages": chosen.num_stages, "N": N}
     if "HELD" in constants:
@@ -165,8 +164,8 @@ def row_launch(whole: Any, tiled: Any, x: Tensor, chosen: Configuration, *stride
 
 
 def piece_constants(chosen: Configuration, M: int, N: int, itemsize: int) -> dict[str, int]:
-    """What a kernel that holds whole rows has to know beside ROWS and BLOCK: how many PIECES a row has, whether the
-    last program has fewer rows (PARTIAL), and whether a thread holds so much that it has to stay PACKED, as it came."""
+    """The other constants of a kernel with whole rows in registers: the PIECES of a row, whether the last program has
+    fewer rows (PARTIAL), and whether a thread has so many elements that they must stay PACKED in their own dtype."""
     rows, block = chosen["ROWS"], chosen["BLOCK"]
     pieces = triton.cdiv(N, block)
     elements = rows * pieces * block
@@ -175,8 +174,8 @@ def piece_constants(chosen: Configuration, M: int, N: int, itemsize: int) -> dic
 
 
 def shifted_alike(x: Tensor, x_stride: int) -> bool:
-    """Whether the rows of `x` begin at addresses that 16 bytes do not divide, but each as far past them as that of a
-    new contiguous result: what `shifted.py` is for."""
+    """Whether `shifted.py` is needed and can be used: rows of `x` begin at addresses that are not multiples of 16
+    bytes, each with the same remainder as the row of a new contiguous result."""
     at_once = LOAD_BYTES // x.itemsize
     N = x.shape[-1]
     return N % at_once != 0 and (x_stride - N) % at_once == 0 and x.data_ptr() % LOAD_BYTES == 0

@@ -1,7 +1,7 @@
-"""A tensor times a number, bound by memory: y = factor · x.
+"""A tensor times a number, y = factor · x. Memory bandwidth limits it.
 
-x: any shape and strides   y: the shape of x, contiguous; float16, bfloat16 or float32; the product in float32, rounded
-once. The factor is taken as float32.
+x: any shape and strides   y: the shape of x, contiguous; float16, bfloat16 or float32. The factor is converted to
+float32; the product is in float32 and rounded once.
 """
 
 import math
@@ -22,7 +22,7 @@ from lab.kernels.tuned import Tuning, by_elements
 
 @triton.jit
 def _scale_kernel(x_ptr, y_ptr, factor, elements, BLOCK: tl.constexpr):
-    """BLOCK elements a program. Only the last one asks how many are left: a mask would narrow every load."""
+    """BLOCK elements a program. Only the last program masks its loads: a mask makes them narrower."""
     start = tl.program_id(0).to(tl.int64) * BLOCK
     left = elements - start
     offsets = tl.arange(0, BLOCK)
@@ -55,11 +55,11 @@ def _scale_at(x_ptr, y_ptr, factor, mask):
 def scale(x: Tensor, factor: float, *, configuration: Configuration | None = None) -> Tensor:
     """`x` times `factor`, in one kernel launch.
 
-    x: float16, bfloat16 or float32, of any shape, with at most three axes that do not merge in memory. factor: a number
-    of Python's. configuration: how to launch, one of `scale_choices`; by default the best that is known here. Returns
-    a new contiguous tensor of the shape and dtype of `x`; no elements give an empty result. Raises TypeError or
-    ValueError naming the argument, what it was and what is accepted, and NotImplementedError where a gradient would be
-    needed.
+    x: float16, bfloat16 or float32, of any shape, with at most three axes left after axes that are adjacent in memory
+    are merged. factor: a Python number. configuration: how to launch, one of `scale_choices`; by default as tuned here,
+    else by rule. Returns a new contiguous tensor of the shape and dtype of `x`; no elements give an empty result.
+    Raises TypeError or ValueError naming the argument, what it was and what is accepted, and NotImplementedError where
+    a gradient would be needed.
     """
     launch = _LAUNCHES(x, options=(type(factor), configuration))
     y = result_like(x)
@@ -80,7 +80,7 @@ _LAUNCHES = Launches(_settle)
 
 
 def scale_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try."""
+    """The configurations that a search may try, for any shape."""
     return elements_choices(itemsize)
 
 
@@ -88,12 +88,12 @@ SCALE_TUNING = Tuning("scale", __name__, run_rule, scale_choices, by_elements, f
 
 
 def scale_reference(x: Tensor, factor: float) -> Tensor:
-    """The float64 truth, on the device of `x`."""
+    """The float64 result, on the device of `x`."""
     return x.double() * torch.tensor(factor, dtype=torch.float32).item()
 
 
 def scale_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, float]:
-    """(x, factor): normal data and a third."""
+    """(x, factor): normal data and 1/3."""
     generator = torch.Generator(device).manual_seed(seed)
     return torch.randn(shape, dtype=dtype, device=device, generator=generator), 1 / 3
 

@@ -1,10 +1,10 @@
-"""Rows that begin anywhere, read and written 16 bytes at a time all the same.
+"""Reads and writes rows that begin at any address 16 bytes at a time.
 
-A row of 50,257 16-bit columns begins at an address that no 16 bytes divide, another one for each row. Such a row is
-taken from the last address before it that they do divide: `shift` elements earlier. So lane l of a tile stands for
-column start + l − shift. The first and the last 16 bytes of a row may hold elements of its neighbours, or up to 14
-bytes beyond the tensor's last: these are read, since memory is handed out by 16 bytes and more, but never written or
-used.
+Rows of 50,257 16-bit columns begin at addresses that are not multiples of 16, with another remainder for each row. A
+tile of such a row begins at the multiple of 16 before it, `shift` elements earlier, so lane l of a tile is column
+start + l − shift. The first and the last 16 bytes of a row may include elements of neighbouring rows, or up to 14 bytes
+beyond the tensor. These are read, which is safe because memory is allocated in multiples of 16 bytes, but never used or
+written.
 """
 
 import triton
@@ -13,7 +13,7 @@ import triton.language as tl
 
 @triton.jit
 def aligned_row(ptr, start):
-    """(pointer to the aligned address at or before element `start` of an aligned `ptr`, elements in between)."""
+    """(pointer to the multiple of 16 bytes at or before element `start` of an aligned `ptr`, elements in between)."""
     AT_ONCE: tl.constexpr = 128 // ptr.dtype.element_ty.primitive_bitwidth
     shift = (start % AT_ONCE).to(tl.int32)
     return tl.multiple_of(ptr + (start - shift), 16), shift
@@ -24,7 +24,7 @@ def read_shifted(
     row_ptr, shift, start,
     N: tl.constexpr, BLOCK: tl.constexpr, INTERIOR: tl.constexpr, POLICY: tl.constexpr, BEYOND: tl.constexpr = 0.0,
 ):  # fmt: skip
-    """BLOCK lanes from `start`, BEYOND where they stand for no column. INTERIOR: all of them do, whatever the shift."""
+    """BLOCK lanes from `start`; lanes that are no column of the row get the value BEYOND. INTERIOR: all are columns."""
     AT_ONCE: tl.constexpr = 128 // row_ptr.dtype.element_ty.primitive_bitwidth
     lanes = start + tl.arange(0, BLOCK)
     if INTERIOR:
@@ -39,7 +39,7 @@ def write_shifted(
     row_ptr, shift, start, y,
     N: tl.constexpr, BLOCK: tl.constexpr, INTERIOR: tl.constexpr, PASSING: tl.constexpr = False,
 ):  # fmt: skip
-    """As `read_shifted` reads, rounded to the row's dtype: 16 bytes at once, but the row's ends element by element."""
+    """Write BLOCK lanes from `start`, rounded to the row's dtype: 16 bytes at once, single elements at its ends."""
     AT_ONCE: tl.constexpr = 128 // row_ptr.dtype.element_ty.primitive_bitwidth
     MODIFIER: tl.constexpr = ".cs" if PASSING else ""
     lanes = start + tl.arange(0, BLOCK)

@@ -1,7 +1,7 @@
 """Softmax of rows: y = exp(x − max(x)) / Σ exp(x − max(x)).
 
-x, y: (…, N), float16, bfloat16 or float32; all arithmetic in float32, rounded once. A row of −inf alone has no
-maximum to subtract and gives NaN, as PyTorch does; so does a row that holds +inf or NaN.
+x, y: (…, N), float16, bfloat16 or float32. All arithmetic is in float32 and rounded once. A row in which all elements
+are −inf has no maximum to subtract and gives NaN, as in PyTorch; so does a row with +inf or NaN.
 """
 
 import math
@@ -31,11 +31,11 @@ from lab.kernels.rows import (
 from lab.kernels.shifted import aligned_row, read_shifted, write_shifted
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
-from lab.kernels.wide_row import once_more, read_tile, read_tiles, unit, write_tile
+from lab.kernels.wide_row import opaque, opaque_one, read_tile, read_tiles, write_tile
 
 LOG2_E = tl.constexpr(math.log2(math.e))
-WIDE_TILE_BYTES = 65_536  # one such tile held is best of the widest rows; more of smaller ones leave too few registers
-WIDEST_SHARING_BYTES = {2: 212_992, 4: 131_072}  # a row's, by element size, of which the cache holds two for each
+WIDE_TILE_BYTES = 65_536  # for the widest rows: one such tile in registers; several smaller ones need too many
+WIDEST_SHARING_BYTES = {2: 212_992, 4: 131_072}  # by element size: of rows of which two a multiprocessor fit the cache
 
 
 @triton.jit
@@ -44,10 +44,10 @@ def _softmax_kernel(
     N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each held in registers as PIECES of BLOCK columns: x crosses memory once.
+    """ROWS rows a program, each in registers as PIECES of BLOCK columns, so that x is read once.
 
-    x_stride is a constant because Triton asks of other integers only whether they are multiples of 16: loads of rows of
-    1000 columns would be of one element each.
+    x_stride is a constant because Triton checks other integers only for multiples of 16: with rows of 1000 columns, a
+    load would then read one element.
     """
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = rows < M
@@ -58,12 +58,12 @@ def _softmax_kernel(
     top = tl.max(largest, axis=1, keep_dims=True)
     powers = tl.zeros((ROWS, BLOCK), tl.float32)
     for piece in tl.static_range(PIECES):
-        x_again = (once_more(x[piece], unit(top)) if PACKED else x[piece]).to(tl.float32)
+        x_again = (opaque(x[piece], opaque_one(top)) if PACKED else x[piece]).to(tl.float32)
         powers += tl.exp2((x_again - top) * LOG2_E)
     total = tl.sum(powers, axis=1, keep_dims=True)
     scale = 1 / total
     for piece in tl.static_range(PIECES):
-        x_piece = (once_more(x[piece], total) if PACKED else x[piece]).to(tl.float32)
+        x_piece = (opaque(x[piece], total) if PACKED else x[piece]).to(tl.float32)
         y = tl.exp2((x_piece - top) * LOG2_E) * scale
         write_piece(y_ptr + rows * N, inside, piece * BLOCK, y, N, BLOCK, PARTIAL)
 
@@ -75,9 +75,9 @@ def _softmax_wide_kernel(
 ):  # fmt: skip
     """One row a program, in tiles of BLOCK columns: the first HELD stay in registers, the rest is read twice.
 
-    On the way each lane keeps the largest value that it has seen and the sum relative to it (Milakov and Gimelshein,
-    "Online normalizer calculation for softmax", 2018). A lane stands for the neighbouring columns that one thread loads
-    together: that costs little more than one exponential a column, and no thread waits for another.
+    Each lane keeps its largest value so far and the sum relative to it (Milakov and Gimelshein, "Online normalizer
+    calculation for softmax", 2018). A lane has the neighbouring columns that one thread loads together: this costs
+    little more than one exponential a column, and no thread waits for another.
     """
     LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     row = tl.program_id(0).to(tl.int64)
@@ -97,12 +97,12 @@ def _softmax_wide_kernel(
     scale = 1 / sum_of_powers
     LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
     PASSING: tl.constexpr = N > HELD * BLOCK
-    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: it is the likeliest to be in the cache still
+    for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: most likely it is still cached
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
         write_tile(y_ptr, LAST - back, tl.exp2((x - top) * LOG2_E) * scale, N, BLOCK, MASKED, PASSING)
     for tile in tl.static_range(HELD):
-        x_held = once_more(tiles[tile], sum_of_powers).to(tl.float32)
-        write_tile(y_ptr, tile * BLOCK, tl.exp2((x_held - top) * LOG2_E) * scale, N, BLOCK, MASKED, PASSING)
+        x_tile = opaque(tiles[tile], sum_of_powers).to(tl.float32)
+        write_tile(y_ptr, tile * BLOCK, tl.exp2((x_tile - top) * LOG2_E) * scale, N, BLOCK, MASKED, PASSING)
 
 
 @triton.jit
@@ -110,9 +110,9 @@ def _softmax_shifted_kernel(
     x_ptr, y_ptr, M, x_stride: tl.constexpr,
     N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
-    """As `_softmax_wide_kernel`, of rows that begin at any address, but x's as many elements past 16 bytes as y's.
+    """As `_softmax_wide_kernel`, for rows at any address; rows of x and y must have the same remainder to 16 bytes.
 
-    TILES hold a row however it is shifted. All but the first and those that the row may end in need no mask.
+    TILES tiles are enough for a row with any shift. Only the first and those in which the row may end need a mask.
     """
     LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     FULL: tl.constexpr = N // BLOCK
@@ -143,22 +143,22 @@ def _softmax_shifted_kernel(
         x_end = read_shifted(x_ptr, shift, tile * BLOCK, N, BLOCK, False, "", float("-inf")).to(tl.float32)
         y_end = tl.exp2((x_end - top) * LOG2_E) * scale
         write_shifted(y_ptr, shift, tile * BLOCK, y_end, N, BLOCK, False, PASSING)
-    for back in range(0, (FULL - HELD) * BLOCK, BLOCK):  # the last first: it is the likeliest to be in the cache still
+    for back in range(0, (FULL - HELD) * BLOCK, BLOCK):  # the last tile first: most likely it is still cached
         start = (FULL - 1) * BLOCK - back
         x = read_shifted(x_ptr, shift, start, N, BLOCK, True, "evict_first", float("-inf")).to(tl.float32)
         write_shifted(y_ptr, shift, start, tl.exp2((x - top) * LOG2_E) * scale, N, BLOCK, True, PASSING)
     for tile in tl.static_range(HELD):
-        x_held = once_more(tiles[tile], sum_of_powers).to(tl.float32)
-        y_held = tl.exp2((x_held - top) * LOG2_E) * scale
-        write_shifted(y_ptr, shift, tile * BLOCK, y_held, N, BLOCK, tile > 0 and tile < FULL, PASSING)
+        x_tile = opaque(tiles[tile], sum_of_powers).to(tl.float32)
+        y_tile = tl.exp2((x_tile - top) * LOG2_E) * scale
+        write_shifted(y_ptr, shift, tile * BLOCK, y_tile, N, BLOCK, tile > 0 and tile < FULL, PASSING)
 
 
 @triton.jit
 def _lanes_grown(largest, total, x, LANES: tl.constexpr):
-    """The largest value of each lane and the sum relative to it, with the columns of `x` added."""
+    """(largest value, sum relative to it) of each lane after adding the columns of `x`."""
     x = tl.reshape(x, (LANES, x.shape[0] // LANES))
     higher = tl.maximum(largest, tl.max(x, axis=1))
-    # A lane that has seen nothing but −inf has nothing to scale: −inf − (−inf) would be NaN.
+    # If all values of a lane were −inf so far there is nothing to scale, and −inf − (−inf) would be NaN.
     anchor = tl.where(higher == float("-inf"), 0.0, higher)
     powers = tl.exp2((x - anchor[:, None]) * LOG2_E)
     return higher, total * tl.exp2((largest - anchor) * LOG2_E) + tl.sum(powers, axis=1)
@@ -168,7 +168,7 @@ def softmax(x: Tensor, *, configuration: Configuration | None = None) -> Tensor:
     """Softmax over the last axis of `x`, in one kernel launch.
 
     x: (..., N), any distance between rows, N from 1 to 262,144. configuration: how to launch, one of
-    `softmax_choices`; by default the best that is known here. Returns a new contiguous tensor of the shape and dtype
+    `softmax_choices`; by default as tuned here, else by rule. Returns a new contiguous tensor of the shape and dtype
     of `x`. Zero rows give an empty result. Raises TypeError or ValueError naming the argument, what it was and what is
     accepted, and NotImplementedError where a gradient would be needed.
     """
@@ -205,8 +205,9 @@ _LAUNCHES = Launches(_settle)
 
 
 def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """As other rows. Of wider ones a tile is held and the rest read again: a small tile where the cache holds two rows
-    for each multiprocessor, so that one program reads while another writes; else the largest that registers hold."""
+    """The rule of other rows. Of wider rows one tile stays in registers and the rest is read again: a small tile if the
+    cache has room for two rows a multiprocessor, so that one program reads while another writes; else the largest that
+    fits into registers."""
     _, N = shape
     if N <= WIDEST_REGISTER_ROW:
         return row_rule(shape, itemsize)
@@ -216,7 +217,7 @@ def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def softmax_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    """What a search may try for (M, N)."""
+    """The configurations that a search may try for (M, N)."""
     rule = softmax_rule(shape, itemsize)
     return iter(dict.fromkeys((rule, *norm_choices(shape, itemsize), *shifted_choices(shape[1], itemsize))))
 
@@ -225,7 +226,7 @@ SOFTMAX_TUNING = Tuning("softmax", __name__, softmax_rule, softmax_choices)
 
 
 def softmax_reference(x: Tensor) -> Tensor:
-    """The float64 truth, on the device of `x`."""
+    """The float64 result, on the device of `x`."""
     return torch.softmax(x.double(), dim=-1)
 
 
@@ -236,6 +237,6 @@ def softmax_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed
 
 
 def softmax_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
-    """Least work: read x once, write y once; compare, subtract, exponential, sum and product an element."""
+    """Least work: read x once, write y once; an element counts as five operations."""
     size_bytes = math.prod(shape) * itemsize
     return Traffic(read_bytes=size_bytes, written_bytes=size_bytes, flops=5 * math.prod(shape))

@@ -1,8 +1,8 @@
-"""A copy of the first rows of a matrix, bound by memory: y = x[:rows].
+"""A copy of the first rows of a matrix, y = x[:rows]. Memory bandwidth limits it.
 
-x: (rows + spare, N)   y: (rows, N), float16, bfloat16 or float32. It can also copy some of the spare rows, to
-memory behind y, which the caller never sees: a known share of extra traffic with the same result. It serves to
-give the lab a known difference in time to find.
+x: (rows + spare, N)   y: (rows, N), float16, bfloat16 or float32. It can also copy some of the spare rows to memory
+behind y that is not returned: known extra traffic with the same result. The lab tests itself with it: does it find a
+difference in time that is known?
 """
 
 import torch
@@ -13,9 +13,9 @@ from torch import Tensor
 from lab.kernels.checks import check_tensor
 from lab.kernels.traffic import Traffic
 
-# The fixed part of a call's time, in bytes moved: the intercept by the slope of a straight line through `stream`'s
-# time over its bytes at several sizes. The launch makes it larger; what still lies unwritten in the cache when the
-# call ends makes it smaller. On an H100 the two nearly cancel: -0.2 µs at 3.0 TB/s. To be measured on other models.
+# The fixed part of a call's time, in bytes: the intercept divided by the slope of a straight line through `stream`'s
+# time over its bytes at several sizes. The launch makes it larger; data that has not left the cache when the call
+# ends makes it smaller. On an H100 the two nearly cancel: -0.2 µs at 3.0 TB/s. Measure it again on another GPU model.
 OVERHEAD_BYTES = -640_000
 SPARE_SHARE = 1 / 16
 BLOCK = 2048
@@ -23,7 +23,7 @@ BLOCK = 2048
 
 @triton.jit
 def _stream_kernel(x_ptr, y_ptr, elements, BLOCK: tl.constexpr):
-    """BLOCK elements a program; many small programs, so that their number adds to the time evenly."""
+    """BLOCK elements a program. Programs are small and many, so that the time grows evenly with their number."""
     offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = offsets < elements
     tl.store(y_ptr + offsets, tl.load(x_ptr + offsets, mask=inside), mask=inside)
@@ -49,16 +49,16 @@ def stream(x: Tensor, rows: int, extra_rows: int = 0) -> Tensor:
 
 
 def extra_rows(x: Tensor, rows: int, share: float) -> int:
-    """The rows that lengthen a whole call by `share` of its time, as far as `x` has them.
+    """How many extra rows lengthen a call by `share` of its whole time, at most those that `x` has to spare.
 
-    Where the matrix is so small that the fixed part outweighs it, `x` has not enough and the share is less.
+    If the matrix is so small that the fixed part dominates, `x` has too few, and the call grows by less.
     """
     row_bytes = 2 * x.shape[1] * x.itemsize
     return min(len(x) - rows, max(0, round((rows + OVERHEAD_BYTES / row_bytes) * share)))
 
 
 def stream_reference(x: Tensor, rows: int) -> Tensor:
-    """The float64 truth, on the device of `x`."""
+    """The float64 result, on the device of `x`."""
     return x[:rows].double()
 
 

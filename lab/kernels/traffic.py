@@ -1,4 +1,4 @@
-"""The least work an operator can do, whoever does it."""
+"""The least work that any implementation of an operator must do."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Traffic:
     """Bytes that one call must read and write at least once, cached or not, and its floating-point operations.
 
-    A property of the problem, not of an implementation: every profile is divided by the same number.
+    It depends on the problem, not on an implementation: the throughput of every profile is computed from these numbers.
     """
 
     read_bytes: int

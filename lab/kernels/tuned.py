@@ -1,8 +1,8 @@
-"""Configurations that a search has found on this machine: where they are kept, and how a kernel chooses one.
+"""Tuned configurations, which a search found on this machine: the file that keeps them, and how a kernel chooses one.
 
-An entry holds for a GPU, an operator, a class of shapes, a dtype, a version of Triton and the operator's own source;
-where none holds, and always from a clean checkout, the operator's rule chooses. A kernel asks when it settles a
-launch, never on the way of a call, and keeps what it settled.
+An entry applies to one GPU, operator, class of shapes, dtype, version of Triton and source of the operator. If none
+applies, as always in a clean checkout, the operator's rule chooses. A kernel looks entries up when it prepares a launch
+for a kind of tensors, not at every call.
 """
 
 import ast
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from lab.kernels.launch import Configuration, gpu_of
 
-VARIABLE = "LAB_TUNED"  # names another file; set but empty, it says that there is none
+VARIABLE = "LAB_TUNED"  # the path of another file; set but empty: no file
 SCHEMA = 1
 PACKAGE = __package__ or "lab.kernels"
 Shape = tuple[int, ...]
@@ -33,7 +33,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What an entry holds for."""
+    """What an entry applies to."""
 
     gpu: str
     operator: str
@@ -44,18 +44,18 @@ class Key:
 
 
 def by_rows(shape: Shape) -> str:
-    """The class of a row-wise operator's (..., N): exactly N columns, and the power of two that holds the rows."""
+    """The class of a row-wise operator's (..., N): exactly N columns, and the power of two at or above the rows."""
     return f"{shape[-1]} columns, up to {triton.next_power_of_2(math.prod(shape[:-1]))} rows"
 
 
 def by_elements(shape: Shape) -> str:
-    """The class of an element-wise operator's shape: the power of two that holds its elements."""
+    """The class of an element-wise operator's shape: the power of two at or above its elements."""
     return f"up to {triton.next_power_of_2(math.prod(shape))} elements"
 
 
 def by_heads(shape: Shape) -> str:
     """The class of an operator on heads, (B, H, S, D) or (B, Hq, Hk, S, D): exactly these heads, and the powers of two
-    that hold the positions and the batch. The last feature of an odd D is not turned, and counts for nothing."""
+    at or above S and B. The last feature of an odd D is not turned, so D counts as D − 1."""
     B, *heads, S, D = shape
     positions, batch = triton.next_power_of_2(S), triton.next_power_of_2(B)
     return f"{' and '.join(map(str, heads))} heads of {D // 2 * 2}, up to {positions} positions, batch up to {batch}"
@@ -63,11 +63,11 @@ def by_heads(shape: Shape) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """An operator as a search for configurations sees it, and as its kernel asks what the search has found.
+    """What a search needs to tune an operator, and what its kernel needs to choose a configuration.
 
-    module: where its kernels are. rule and choices take (shape, itemsize): what is launched where nothing was found,
-    and all that a search may try. shapes gives the class of shapes that a finding at one of them is kept for. form: the
-    sizes of a shape by name, joined by x; empty where any number of sizes will do.
+    module: where its kernels are. rule, choices: take (shape, itemsize) and give the configuration without tuning, and
+    all that a search may try. shapes: gives the class of a shape, for which one tuned configuration is kept. form: the
+    names of the sizes of a shape, joined by x; empty if it may have any number of sizes.
     """
 
     operator: str
@@ -78,9 +78,9 @@ class Tuning:
     form: str = "MxN"
 
     def choose(self, shape: Shape, x: Tensor) -> Configuration:
-        """What was found here for a call on `x`, of this shape to the operator, else what the rule says.
+        """The tuned configuration for a call on `x` of this shape, else that of the rule.
 
-        A finding that is none of the choices, for the file can be edited, is not used.
+        A configuration in the file that is not one of the choices is not used, since the file can be edited.
         """
         if (path := tuned_file()) and (entries := _entries(path)):
             key = self.key(shape, str(x.dtype).removeprefix("torch."), gpu_of(x.get_device()))
@@ -93,7 +93,7 @@ class Tuning:
 
 
 def tuned_file() -> Path | None:
-    """The file of this user, or None where there is to be none."""
+    """The path of this user's file, or None if LAB_TUNED is empty."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return Path(named) if named else None
@@ -102,8 +102,10 @@ def tuned_file() -> Path | None:
 
 
 def read_tuned(path: Path) -> dict[Key, tuple[Configuration, dict[str, Any]]]:
-    """All that is kept in a file, with what is noted of how it was found; nothing where there is no file.
-    ValueError, naming it, where it is no such file."""
+    """All entries of a file, each with notes on the search that found it; empty if there is no file.
+
+    ValueError, with the path, if it is not a file of tuned configurations.
+    """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["schema"] != SCHEMA:
@@ -119,13 +121,13 @@ def read_tuned(path: Path) -> dict[Key, tuple[Configuration, dict[str, Any]]]:
 
 
 def keep(path: Path, key: Key, configuration: Configuration, origin: dict[str, Any]) -> None:
-    """Add or replace an entry, whatever other processes do to the file meanwhile. ValueError as `read_tuned`."""
+    """Add or replace an entry, safely if other processes write the file too. ValueError as `read_tuned`."""
     with _alone(path):
         _write(path, read_tuned(path) | {key: (configuration, origin)})
 
 
 def drop(path: Path, key: Key) -> bool:
-    """Remove an entry; whether there was one. ValueError as `read_tuned`."""
+    """Remove an entry. Returns whether there was one. ValueError as `read_tuned`."""
     if not path.exists():
         return False
     with _alone(path):
@@ -138,7 +140,7 @@ def drop(path: Path, key: Key) -> bool:
 
 @cache
 def source_digest(module: str) -> str:
-    """SHA-256 over the source of a module of this package and of all of it that it imports, directly or not."""
+    """SHA-256 of the source of a module of this package and of all modules here that it imports, directly or not."""
     sources: dict[str, str] = {}
     waiting = {module}
     while waiting:
@@ -150,7 +152,7 @@ def source_digest(module: str) -> str:
 
 
 def _entries(path: Path) -> dict[Key, Configuration]:
-    """Read once, and again where the file has changed; a damaged one is told of once, and holds nothing."""
+    """The entries of a file, read again only if it has changed. A damaged file gives one warning and no entries."""
     try:
         state = path.stat()
     except OSError:
@@ -173,7 +175,7 @@ def _configuration(data: dict[str, Any]) -> Configuration:
 
 
 def _write(path: Path, kept: dict[Key, tuple[Configuration, dict[str, Any]]]) -> None:
-    """Whole or not at all, and on disk before the old file goes."""
+    """Replace the file atomically, after the new content is on disk."""
     entries = [
         {"key": asdict(key), "launch": asdict(launch) | {"constants": dict(launch.constants)}, "found": origin}
         for key, (launch, origin) in kept.items()
@@ -188,7 +190,7 @@ def _write(path: Path, kept: dict[Key, tuple[Configuration, dict[str, Any]]]) ->
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Be the only writer of the file; another waits."""
+    """Lock the file for one writer; others wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f"{path.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

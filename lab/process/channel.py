@@ -17,7 +17,7 @@ class Garbled(Exception):
     """The pipe delivered something that is not a valid frame."""
 
 
-class TookTooLong(TimeoutError):
+class FramesTimeout(TimeoutError):
     """All frames together take longer than they may."""
 
 
@@ -40,7 +40,7 @@ class Reader:
         self, silence_seconds: float, limit_seconds: float = 0.0, ended: Callable[[], bool] = lambda: False
     ) -> Iterator[Any]:
         """Frames until the writer closes, or has `ended` and left its end to a child. TimeoutError where patience with
-        its silence (from now or the last frame) ends; TookTooLong where there is a limit for it all, and that is
+        its silence (from now or the last frame) ends; FramesTimeout where there is a limit for it all, and that is
         reached. Garbled for what is no frame."""
         began = heard = monotonic()
         while True:
@@ -48,7 +48,7 @@ class Reader:
                 yield frame[0]
             now = monotonic()
             if limit_seconds and now > began + limit_seconds:
-                raise TookTooLong(f"took more than {limit_seconds:.0f} s in all")
+                raise FramesTimeout(f"took more than {limit_seconds:.0f} s in all")
             # A reader that was itself stopped for long, as by Ctrl-Z, still takes what lies in the pipe.
             left = max(0.0, heard + silence_seconds - now)
             waits = min(left, began + limit_seconds - now) if limit_seconds else left

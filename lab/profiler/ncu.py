@@ -83,7 +83,7 @@ def capture(request: CaptureRequest, directory: Path, device: str) -> CaptureRep
 def _captured(ncu: str, request: CaptureRequest, folder: Path) -> CaptureReport:
     folder.mkdir(exist_ok=True)
     path = folder / f"{request.name}.ncu-rep"
-    run = _capture_what_is_known(ncu, request, path)
+    run = _capture_known_metrics(ncu, request, path)
     if run.blocker or not path.is_file():
         return _diagnosis(run)
     with path.open("rb") as file:
@@ -94,7 +94,7 @@ def _captured(ncu: str, request: CaptureRequest, folder: Path) -> CaptureReport:
     return replace(report, table=read.output)
 
 
-def _capture_what_is_known(ncu: str, request: CaptureRequest, path: Path) -> _Run:
+def _capture_known_metrics(ncu: str, request: CaptureRequest, path: Path) -> _Run:
     """Ask again without the metrics that this ncu, or this chip, does not know: it refuses all for one of them."""
     metrics = request.metrics
     while True:

@@ -75,14 +75,14 @@ def measure_on_box(journey: Journey, say: Callable[[str], None]) -> None:
         session.prepare(START_SECONDS if journey.up else FIRST_SECONDS)
         status = _measure(journey, session, say)
         if not session.holds(journey.place):
-            raise HostError(f"nothing was measured on {journey.box.host} (status {status}); its last words stand above")
+            raise HostError(f"nothing was measured on {journey.box.host} (status {status}); its last output is above")
         say(f"bringing the run back from {journey.box.host}")
         session.fetch(journey.place, journey.incoming)
         _accept(journey)
     if status == INTERRUPTED:
         raise KeyboardInterrupt
     if status != 0:
-        raise HostError(f"the run on {journey.box.host} ended with status {status}; its last words stand above")
+        raise HostError(f"the run on {journey.box.host} ended with status {status}; its last output is above")
 
 
 def _refuse_finished(journey: Journey) -> None:

@@ -48,30 +48,30 @@ class Session:
 
     def prepare(self, patience_seconds: float) -> None:
         """Makes the folders there. HostError where the box cannot be reached in that time, or lacks a tool."""
-        lacking = self._insist(lambda: self._run(self._scripts.prepare), patience_seconds).split()
+        lacking = self._retry(lambda: self._run(self._scripts.prepare), patience_seconds).split()
         if lacking:
             raise HostError(f"{self._box.host} lacks {', '.join(lacking)}; install them there (util-linux, rsync)")
 
     def state(self) -> State:
-        answer = self._insist(lambda: self._run(self._scripts.state))
+        answer = self._retry(lambda: self._run(self._scripts.state))
         first, _, command = answer.partition("\n")
         status = int(first.split()[1]) if first.startswith("ended") else None
         return State(running=first == "running", status=status, command=command.strip().removeprefix(ENTER))
 
     def push(self, root: Path, left_out: tuple[str, ...]) -> None:
-        self._insist(lambda: self._call(self._box.push(root, left_out)))
+        self._retry(lambda: self._call(self._box.push(root, left_out)))
 
     def start(self, command: str) -> None:
         self._printed_bytes = 0
         script = self._scripts.start(command, attempt=secrets.token_hex(4))
-        self._insist(lambda: self._run(script))
+        self._retry(lambda: self._run(script))
 
     def stop(self) -> None:
-        self._insist(lambda: self._run(self._scripts.stop))
+        self._retry(lambda: self._run(self._scripts.stop))
 
     def follow(self) -> int:
         """Says the run's output line by line until it has ended; its exit status. HostError where it just vanished."""
-        self._insist(self._print_output)
+        self._retry(self._print_output)
         while (state := self.state()).running:  # its shell may write the status a moment later
             sleep(0.2)
         if state.status is None:
@@ -79,11 +79,11 @@ class Session:
         return state.status
 
     def holds(self, place: str) -> bool:
-        return bool(self._insist(lambda: self._run(self._scripts.holds(place))).strip())
+        return bool(self._retry(lambda: self._run(self._scripts.holds(place))).strip())
 
     def fetch(self, place: str, into: Path) -> None:
         into.mkdir(parents=True, exist_ok=True)
-        self._insist(lambda: self._call(self._box.fetch(place, into)))
+        self._retry(lambda: self._call(self._box.fetch(place, into)))
 
     def _print_output(self) -> None:
         with subprocess.Popen(
@@ -127,7 +127,7 @@ class Session:
             raise HostError(f"{self._box.host}: {command[0]} failed with status {done.returncode}: {reason}")
         return done.stdout
 
-    def _insist(self, step: Callable[[], T], patience_seconds: float = PATIENCE_SECONDS) -> T:
+    def _retry(self, step: Callable[[], T], patience_seconds: float = PATIENCE_SECONDS) -> T:
         """Again and again while the connection breaks, with longer and longer waits."""
         wait_seconds, lost_since = 1.0, None
         while True:

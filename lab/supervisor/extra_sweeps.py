@@ -9,7 +9,7 @@ from lab.supervisor.run_state import Key
 from lab.verdict.precision import imprecise_cases
 
 
-def drawn_anew(plan: Plan) -> list[Key]:
+def recompiled_cells(plan: Plan) -> list[Key]:
     """The cells of all sweeps beyond the planned ones, known from the start: what the claims compare in which a profile
     is compiled at run time. Its times differ between two compilations by more than between two processes of one.
 
@@ -26,11 +26,11 @@ def drawn_anew(plan: Plan) -> list[Key]:
     ]
 
 
-def wanted_beyond(plan: Plan, before: Sequence[Record], sweep: int) -> list[Key]:
+def extra_cells(plan: Plan, before: Sequence[Record], sweep: int) -> list[Key]:
     """The cells of a sweep beyond the planned ones: those that are drawn anew, and those that the claims compare at
     cases that are not precise enough yet. Told from the records before it, so that a resumed run asks the same."""
     imprecise = imprecise_cases(plan, before)
-    wanted = set(drawn_anew(plan))
+    wanted = set(recompiled_cells(plan))
     for experiment in plan.experiments:
         for case in experiment.included_cases:
             if (experiment.name, case.name) in imprecise:

@@ -85,7 +85,7 @@ class Sweep:
         if len(self.state.lacking(self.number, todo)) == len(todo):
             raise RunError(
                 f"{self.state.directory}: sweep {self.number + 1}: the worker {ended or 'ended'} before it measured "
-                f"anything; its last words ({worker.log}):\n{worker.last_words()}"
+                f"anything; its last output ({worker.log}):\n{worker.last_output()}"
             )
 
     def _give_up(self, worker: WorkerProcess, todo: Sequence[Key], ended: DeadlinePassed) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from lab.definition.plan import Plan
 from lab.supervisor.caches import Caches
 from lab.supervisor.estimate import Estimate
-from lab.supervisor.extra_sweeps import all_cells, drawn_anew, wanted_beyond
+from lab.supervisor.extra_sweeps import all_cells, extra_cells, recompiled_cells
 from lab.supervisor.precompilation import Precompilation
 from lab.supervisor.progress import RunProgress
 from lab.supervisor.quarantine import is_crash, not_loadable
@@ -25,7 +25,7 @@ def measure_sweeps(
     plan: Plan, state: RunState, watcher: Watcher, caches: Caches | None, say: Callable[[str], None]
 ) -> float:
     """Measure what is lacking. Seconds that compiling ahead took."""
-    protocol, every, drawn = plan.protocol, all_cells(plan), drawn_anew(plan)
+    protocol, every, drawn = plan.protocol, all_cells(plan), recompiled_cells(plan)
     beyond = range(protocol.sweeps, protocol.most_sweeps)
     known = dict.fromkeys(range(protocol.sweeps), every) | {sweep: drawn for sweep in beyond if drawn}
     lacking = {(sweep, key) for sweep, wanted in known.items() for key in state.lacking(sweep, wanted)}
@@ -46,7 +46,7 @@ def measure_sweeps(
     ):
         foreseen = {sweep for sweep, _ in lacking}
         for number in range(max(protocol.sweeps, protocol.most_sweeps)):
-            wanted = every if number in range(protocol.sweeps) else wanted_beyond(plan, state.before(number), number)
+            wanted = every if number in range(protocol.sweeps) else extra_cells(plan, state.before(number), number)
             if not wanted:
                 break
             if number in beyond and (again := state.lacking(number, wanted)):

@@ -31,7 +31,7 @@ class Poll:
     end_seconds: float
     state: GpuState
     foreign: int | None  # processes of others
-    worker_seen: bool
+    worker_listed: bool
 
 
 class Watcher:
@@ -108,7 +108,7 @@ class Watcher:
 def fold(polls: Sequence[Poll], windows: Sequence[Window]) -> tuple[Round, ...]:
     """The state of the GPU in each round, from the polls in it and the nearest before and after it."""
     # Where NVML never shows the worker, it counts processes in another namespace: all would seem foreign.
-    knows_processes = any(poll.worker_seen for poll in polls)
+    knows_processes = any(poll.worker_listed for poll in polls)
     return tuple(_round(polls, window, knows_processes) for window in windows)
 
 

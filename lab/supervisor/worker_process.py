@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.process.channel import Garbled, Reader, TookTooLong
+from lab.process.channel import FramesTimeout, Garbled, Reader
 from lab.process.child import Child, ending, killed_from_outside
 from lab.supervisor.reported_times import ReportedTimes
 from lab.supervisor.run_state import Key
@@ -92,7 +92,7 @@ class WorkerProcess:
         self._child.end()
         _keep_tail(self.log, LOG_BYTES)
 
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
 
     def _frames(self, silence_seconds: float, limit_seconds: float) -> Iterator[tuple[str, Any]]:
@@ -108,7 +108,7 @@ class WorkerProcess:
                     self.fault = str(content)
                 if not self.reported.accepts(kind, content, self.at):
                     yield kind, content
-        except TookTooLong as problem:
+        except FramesTimeout as problem:
             raise DeadlinePassed(str(problem)) from None
         except (TimeoutError, Garbled) as problem:
             raise WorkerEnded(str(problem)) from None

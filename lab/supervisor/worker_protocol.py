@@ -45,7 +45,7 @@ class WorkerProtocol:
 
     def rest(self) -> list[Record]:
         """Records of the case at which the worker ended: all if it is complete, else those of cells without times."""
-        if not self._owed_here():
+        if not self._is_open_here():
             return self._release()
         return [record for record in self._pending if isinstance(record, Cell) and not record.timings]
 
@@ -60,7 +60,7 @@ class WorkerProtocol:
         _expect(known and tuple(content[:3]) in self._todo, "a stage of no cell that it was asked for")
         place = content[0], content[1]
         goes_on = place == self._place
-        _expect(not self._is_timed() if goes_on else place in self._places_owed(), "a stage of a case that is over")
+        _expect(not self._is_timed() if goes_on else place in self._open_places(), "a stage of a case that is over")
         complete = [] if goes_on else self._complete()
         self._place, self.at = place, content
         return complete
@@ -106,17 +106,17 @@ class WorkerProtocol:
         return []
 
     def _complete(self) -> list[Record]:
-        _expect(not self._owed_here(), "less than all of a case")
+        _expect(not self._is_open_here(), "less than all of a case")
         return self._release()
 
     def _release(self) -> list[Record]:
         pending, self._pending = self._pending, []
         return pending
 
-    def _owed_here(self) -> bool:
-        return self._place in self._places_owed()
+    def _is_open_here(self) -> bool:
+        return self._place in self._open_places()
 
-    def _places_owed(self) -> set[Place]:
+    def _open_places(self) -> set[Place]:
         return {(experiment, case) for experiment, case, _ in self._owed}
 
     def _is_timed(self) -> bool:

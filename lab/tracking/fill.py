@@ -257,10 +257,10 @@ def _fill(client: MlflowClient, store: Store, run: RunResult, experiment: Experi
         client_writer.write(client, change)
     else:
         database_writer.write(store.database, store.artifacts_of(name), change)
-    return f"{subject}: {_what_was_done(change, kept)}"
+    return f"{subject}: {_action_words(change, kept)}"
 
 
-def _what_was_done(change: TreeReplacement, kept: Sequence[_Attempt]) -> str:
+def _action_words(change: TreeReplacement, kept: Sequence[_Attempt]) -> str:
     again = f", attempt {change.number}: the evidence changed, the attempt before is tagged superseded" if kept else ""
     sealed = change.tree.parent.tags.get(SEALED, "")
     if other := next((a.sealed for a in kept if a.sealed and sealed and a.sealed != sealed), ""):

@@ -17,21 +17,21 @@ PREFIX = "system/gpu_0_"  # by it the UI knows system metrics; a run has one GPU
 def gpu_of_run(experiment: ExperimentResult, machine: Machine) -> Iterator[Measure]:
     """A point for each case and sweep, in the order in which they were measured."""
     moments = [
-        (done_utc, watch)
+        (end_utc, watch)
         for case, watches in experiment.watches.items()
         for watch in watches
-        if (done_utc := _done_utc(watch, _records(experiment, case)))
+        if (end_utc := _end_utc(watch, _records(experiment, case)))
     ]
-    for step, (done_utc, watch) in enumerate(sorted(moments, key=lambda moment: moment[0])):
-        yield from _points(watch, machine, done_utc, step)
+    for step, (end_utc, watch) in enumerate(sorted(moments, key=lambda moment: moment[0])):
+        yield from _points(watch, machine, end_utc, step)
 
 
 def gpu_of_cell(experiment: ExperimentResult, case: str, cells: Iterable[Cell], machine: Machine) -> Iterator[Measure]:
     """A point for each sweep, at the moment when the cell was done; its case's profiles took turns in every round."""
     records = list(cells)
     for watch in experiment.watches.get(case, ()):
-        if done_utc := _done_utc(watch, records):
-            yield from _points(watch, machine, done_utc, watch.sweep)
+        if end_utc := _end_utc(watch, records):
+            yield from _points(watch, machine, end_utc, watch.sweep)
 
 
 def _records(experiment: ExperimentResult, case: str) -> list[Cell]:
@@ -39,7 +39,7 @@ def _records(experiment: ExperimentResult, case: str) -> list[Cell]:
     return [record for result in results for record in result.cells]
 
 
-def _done_utc(watch: Watch, records: Iterable[Cell]) -> str:
+def _end_utc(watch: Watch, records: Iterable[Cell]) -> str:
     """Empty where no cell of that sweep and process is on record."""
     return max((r.finished_utc for r in records if (r.sweep, r.process) == (watch.sweep, watch.process)), default="")
 

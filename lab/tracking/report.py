@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from lab.definition.asked import claim_sentence
+from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase
 from lab.verdict.cells import CellResult
 from lab.verdict.judge import READING_ORDER, Status, Verdict

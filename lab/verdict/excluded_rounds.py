@@ -25,7 +25,7 @@ class ExcludedRounds:
     """Reasons by round of a place: what one process measured of one case."""
 
     by_round: Mapping[Place, Mapping[int, str]] = field(default_factory=dict)
-    rounds_seen: Mapping[Place, int] = field(default_factory=dict)
+    round_counts: Mapping[Place, int] = field(default_factory=dict)
     power_capped: frozenset[tuple[str, str]] = frozenset()  # (experiment, case): a label, and no fault
 
     def rounds(self, sweep: int, process: str, experiment: str, case: str) -> frozenset[int]:
@@ -33,8 +33,8 @@ class ExcludedRounds:
 
     def share(self, experiment: str, case: str) -> float:
         """Share of a case's rounds that is left out, over all sweeps."""
-        places = [place for place in self.rounds_seen if place[2:] == (experiment, case)]
-        seen = sum(self.rounds_seen[place] for place in places)
+        places = [place for place in self.round_counts if place[2:] == (experiment, case)]
+        seen = sum(self.round_counts[place] for place in places)
         lost = sum(len(self.by_round.get(place, ())) for place in places)
         return lost / seen if seen else 0.0
 
@@ -54,7 +54,7 @@ def excluded_rounds(watches: Sequence[Watch], canaries: Iterable[Canary]) -> Exc
                 by_round.setdefault(_place(watch), {})[number] = reason
     return ExcludedRounds(
         by_round=by_round,
-        rounds_seen={_place(watch): len(watch.rounds) for watch in watches},
+        round_counts={_place(watch): len(watch.rounds) for watch in watches},
         power_capped=frozenset((w.experiment, w.case) for w in watches if any(_capped(seen) for seen in w.rounds)),
     )
 

@@ -60,7 +60,7 @@ def _explained(one: _Counted, fastest: _Counted) -> Explained:
     time_ratio = one.seconds / fastest.seconds
     bytes_ratio = one.traffic.counted_bytes / fastest.traffic.counted_bytes
     launch_bound = [name for name, part in (("this one", one), ("the fastest", fastest)) if part.cell.launch_bound]
-    explained = not launch_bound and _tell_the_same(time_ratio, bytes_ratio)
+    explained = not launch_bound and _ratios_agree(time_ratio, bytes_ratio)
     others: tuple[str, ...] = ()
     if launch_bound:
         verb = "is" if len(launch_bound) == 1 else "are"
@@ -81,7 +81,7 @@ def _explained(one: _Counted, fastest: _Counted) -> Explained:
     )
 
 
-def _tell_the_same(time_ratio: float, bytes_ratio: float) -> bool:
+def _ratios_agree(time_ratio: float, bytes_ratio: float) -> bool:
     """Whether the ratios agree, and the bytes make most of the time's: a margin alone would explain any small gap."""
     agree = 1 / EXPLAINED_WITHIN <= time_ratio / bytes_ratio <= EXPLAINED_WITHIN
     return agree and bytes_ratio > 0 and math.log(bytes_ratio) >= EXPLAINED_PART * math.log(time_ratio)

@@ -65,7 +65,7 @@ def change_between(older: Speedup, newer: Speedup, limit: float) -> Change:
         low=math.expm1(distance - reach),
         high=math.expm1(distance + reach),
         outcome=outcome,
-        sweeps=_sweeps_to_tell(older, newer, wanted) if outcome is Outcome.CANNOT_TELL else 0,
+        sweeps=_sweeps_needed(older, newer, wanted) if outcome is Outcome.CANNOT_TELL else 0,
     )
 
 
@@ -182,7 +182,7 @@ def _freedom(older: Speedup, newer: Speedup) -> float:
     return whole**2 / spent
 
 
-def _sweeps_to_tell(older: Speedup, newer: Speedup, wanted: float) -> int:
+def _sweeps_needed(older: Speedup, newer: Speedup, wanted: float) -> int:
     """So many in each run that a slowdown of the limit stands apart from none; 0 where no number would do it."""
     room = (SHARE * wanted / NORMAL_QUANTILE) ** 2
     fixed = varying = 0.0

@@ -181,7 +181,7 @@ def factors(printed_ratio: float, measured: Measured) -> Mapping[str, float | No
     }
 
 
-def told_by_itself(printed: Printed) -> Iterator[Words]:
+def inconsistencies(printed: Printed) -> Iterator[Words]:
     """What the publication's own figures say of a printed speed-up, whatever was measured here."""
     subject, needed = printed.subject_seconds, printed.memory_seconds
     if subject < needed:
@@ -212,7 +212,7 @@ def reasons(printed: Printed, measured: Measured) -> Iterator[Words]:
         key=lambda pair: -abs(math.log(pair[1])),
     )
     for name, factor in named:
-        yield (_times(factor), *TOLD[name](printed, measured))
+        yield (_times(factor), *CAUSE_WORDS[name](printed, measured))
     if not named:
         yield ("Nothing in it changes the ratio by more than ", Amount(NAMED - 1, "share"), ".")
 
@@ -261,7 +261,7 @@ def _other_causes(printed: Printed, measured: Measured) -> Words:
     return (" is in none of these clocks: another GPU, another host, other kernels, or stalls.",)
 
 
-TOLD = {"formula": _formula, "warmth": _warmth, "launches": _launches, "elsewhere": _other_causes}
+CAUSE_WORDS = {"formula": _formula, "warmth": _warmth, "launches": _launches, "elsewhere": _other_causes}
 
 
 def _times(value: float) -> Amount:

@@ -26,7 +26,7 @@ from lab.website.outputs import GroupBuilder, Outlines, Output, PageBuilder, Pag
 from lab.website.pages.claims import pooled_of
 from lab.website.pages.methods import guarded
 from lab.website.pages.outline import outlines
-from lab.website.refusal import as_publication, refuse_found
+from lab.website.refusal import as_publication, refuse_findings
 from lab.website.render import Renderer, SiteInfo, assets
 from lab.website.sources import digest_of
 from lab.website.wording.lint import Quotable
@@ -187,7 +187,7 @@ def _note(context: SiteContext, outlined: Outlines) -> dict[str, Any]:
         if not context.label:
             page = as_publication(item)
             findings = audit(page)
-            refuse_found(page, findings)
+            refuse_findings(page, findings)
             note["guarded"] = guarded(page, findings)
     return note
 

@@ -9,7 +9,7 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from lab.definition.asked import claim_sentence
+from lab.definition.claim_words import claim_sentence
 from lab.errors import DefinitionError
 from lab.evidence.machine import LIBRARIES
 from lab.verdict.judge import WEIGHED, Status

@@ -33,7 +33,7 @@ from lab.website.pages.labels import case_label
 COUNTED = ("duration_seconds", "dram_read_bytes", "dram_written_bytes")  # of a kernel
 
 
-def refuse_found(publication: Publication, findings_by_rule: Mapping[str, Sequence[Finding]]) -> None:
+def refuse_findings(publication: Publication, findings_by_rule: Mapping[str, Sequence[Finding]]) -> None:
     """EvidenceError that names page, table, row and rule where what the guard found breaks a binding one."""
     broken = [
         f"{publication.title}: {finding.table + ', ' if finding.table else ''}{finding.row} breaks {rule!r}: "

@@ -89,7 +89,7 @@ class CudaClock:
             steps = (partial(timer.start, stream), call.run, partial(timer.stop, stream), timer.started)
             _, output, _, started = self._hooks.run(steps)
             starved.append(started)
-            self._come_home()
+            self._restore_stream()
             call.done(output)
         synchronize()
         seconds = [timer.milliseconds() * 1e-3 for timer in timers]
@@ -212,7 +212,7 @@ class CudaClock:
 
     def tampering(self) -> str:
         """Whether a profile left another stream current, or set a part of the GPU's cache aside for itself."""
-        self._come_home()
+        self._restore_stream()
         strayed, self._strayed = self._strayed, False
         left = self._hooks.tampering()
         if (size_bytes := _persisting_bytes()) != self._persisting_bytes:
@@ -220,7 +220,7 @@ class CudaClock:
             return f"set the L2 cache's persisting part from {self._persisting_bytes} to {size_bytes} bytes"
         return left or ("left another stream current" if strayed else "")
 
-    def _come_home(self) -> None:
+    def _restore_stream(self) -> None:
         """Undo and note that a call left another stream current: what follows it would run, and wait, there."""
         if self._current_stream() != self._home:
             torch.cuda.set_stream(self._stream)
@@ -239,7 +239,7 @@ class CudaClock:
             synchronize()
             begin, output, _, end = self._hooks.run((moment, call.run, synchronize, moment))
             seconds.append(round(end - begin, 10))
-            self._come_home()
+            self._restore_stream()
             call.done(output)
         return Block(tuple(seconds), 0)
 

@@ -7,8 +7,8 @@ from test_accessible import OPEN_ALL, representative
 from visits import reader, visit
 
 # What only scripts can offer may be missing without them; whatever says something may not.
-SAYING = "h1, h2, h3, h4, p, li, dt, dd, th, td, caption, figcaption, summary, pre, svg text"
-SAID = """selector => [...document.querySelectorAll(selector)]
+TEXT_ELEMENTS = "h1, h2, h3, h4, p, li, dt, dd, th, td, caption, figcaption, summary, pre, svg text"
+TEXT_SCRIPT = """selector => [...document.querySelectorAll(selector)]
   .filter(element => element.checkVisibility() && !element.closest("form, search, [role=search], [data-explore]"))
   .filter(element => !element.querySelector("button, input, select"))
   .filter(element => element.textContent.trim())
@@ -17,21 +17,21 @@ PICTURES = "[...document.querySelectorAll('svg, table, img')].filter(element => 
 
 
 def test_nothing_is_missing_without_javascript(browser, site, served):
-    with reader(browser) as seen, reader(browser, scripts=False) as seen_without:
+    with reader(browser) as seen, reader(browser, scripts=False) as unscripted:
         for path in representative(site):
-            (said, pictures), (said_without, pictures_without) = (
-                _told(reading, f"{served}/{path}") for reading in (seen, seen_without)
+            (text, pictures), (text_without, pictures_without) = (
+                _content(reading, f"{served}/{path}") for reading in (seen, unscripted)
             )
-            assert set(said) - set(said_without) == set(), path
+            assert set(text) - set(text_without) == set(), path
             assert pictures <= pictures_without, path
-            assert said_without, path
+            assert text_without, path
 
 
-def _told(reading, address: str) -> tuple[list[str], int]:
+def _content(reading, address: str) -> tuple[list[str], int]:
     """What a page says, with all of it unfolded, and its pictures."""
     reading.open(address)
     reading.page.evaluate(OPEN_ALL)
-    return reading.page.evaluate(SAID, SAYING), reading.page.evaluate(PICTURES)
+    return reading.page.evaluate(TEXT_SCRIPT, TEXT_ELEMENTS), reading.page.evaluate(PICTURES)
 
 
 @pytest.mark.parametrize("scripts", [True, False])

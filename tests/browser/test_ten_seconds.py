@@ -34,7 +34,7 @@ PLACES = """(selector) => [...document.querySelectorAll(selector)].map(element =
 })"""
 
 
-def not_found(page, limit: float):
+def layout_faults(page, limit: float):
     """Questions without an answer, and answers further down or further right than a reader sees at once."""
     for question, selector in QUESTIONS.items():
         places = page.evaluate(PLACES, selector)
@@ -55,7 +55,7 @@ def test_answer_baseline_interval_boundary_and_command_are_seen_at_once(browser,
     with reader(browser, width=width, height=height) as seen:
         for name in MEASURED:
             seen.open(f"{published}/experiments/{name}/index.html")
-            faults += [f"{name}: {fault}" for fault in not_found(seen.page, height * screenfuls)]
+            faults += [f"{name}: {fault}" for fault in layout_faults(seen.page, height * screenfuls)]
     assert MEASURED
     assert faults == []
 

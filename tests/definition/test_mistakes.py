@@ -12,7 +12,7 @@ from lab.definition.catalogue import load_experiments
 from lab.definition.experiment import Experiment
 from lab.definition.mistakes import mistakes, refuse_mistakes
 from lab.errors import DefinitionError
-from lab.website.wording.figures_said import typed_figures
+from lab.website.wording.typed_figures import typed_figures
 
 
 def with_case(**changes: object) -> Experiment:
@@ -100,7 +100,7 @@ def test_a_file_that_cannot_be_imported_is_named_with_its_line_and_without_a_tra
     assert "Traceback" not in said
 
 
-def test_a_figure_typed_into_a_hypothesis_is_told_when_it_is_planned() -> None:
+def test_a_figure_typed_into_a_hypothesis_is_reported_when_it_is_planned() -> None:
     experiment = with_profile(hypothesis="About 3× as fast, for tiles of `4 kB`.")
     with pytest.raises(DefinitionError, match=r"bench.py: doubling: hypothesis of fast: says '3×'\. A measured figure"):
         refuse_mistakes([experiment], lambda name: "bench.py", typed_figures([experiment]))

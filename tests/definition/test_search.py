@@ -124,7 +124,7 @@ def test_what_can_be_tuned_agrees_with_its_experiment(tunable) -> None:
 
 
 @every_tunable
-def test_a_shape_of_too_few_or_too_many_sizes_is_told_the_form(tunable) -> None:
+def test_a_shape_of_too_few_or_too_many_sizes_is_reported_the_form(tunable) -> None:
     if form := tunable.tuning.form:
         shape = shape_for(tunable, 64, 896)
         for wrong in (shape[1:], (1, *shape)):

@@ -101,7 +101,7 @@ def test_a_decorated_function_is_a_profile_and_stays_a_function() -> None:
     assert by_hand(torch.ones(1)) == 2
 
 
-def test_all_mistakes_are_told_at_once_with_what_is_accepted() -> None:
+def test_all_mistakes_are_reported_at_once_with_what_is_accepted() -> None:
     made = draft(shapes=[(4, "x")], dtypes=["fp33"], questoin="why?")
     made.profile("a", twice, hypotesis="x")
     made.profile("a", twice)

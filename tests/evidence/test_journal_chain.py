@@ -158,7 +158,7 @@ def test_judging_and_publishing_name_the_place(tmp_path: Path, capsys: pytest.Ca
     assert "line 1 is line 2 of the journal as it was written: line 1 is missing before it" in capsys.readouterr().err
 
 
-def test_published_journals_of_older_schemas_are_read_and_told_as_not_chained() -> None:
+def test_published_journals_of_older_schemas_are_read_and_reported_as_not_chained() -> None:
     packed = ROOT / "experiments" / "evidence" / "h100-2026-11-21"
     run = load_run(packed)
     assert run.damages == ()

@@ -9,7 +9,7 @@ from factory import machine, measured_run, plan_of, records_of
 
 from lab.evidence import journal
 from lab.evidence.record import Cell, Record, RunFinish, RunStart, SweepFinish, SweepStart, Watch
-from lab.evidence.sense import nonsense
+from lab.evidence.sense import impossible_value
 from lab.verdict.results import load_run
 from lab.verdict.valid_records import valid_records
 
@@ -28,7 +28,7 @@ def with_sample(seconds: float) -> Cell:
 
 
 def test_what_is_measured_makes_sense() -> None:
-    assert [nonsense(record) for record in RECORDS if nonsense(record)] == []
+    assert [impossible_value(record) for record in RECORDS if impossible_value(record)] == []
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_what_is_measured_makes_sense() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_told_with_its_field(record: Record, message: str) -> None:
-    assert message in nonsense(record)
+def test_what_cannot_be_is_reported_with_its_field(record: Record, message: str) -> None:
+    assert message in impossible_value(record)
 
 
 def test_such_a_line_is_damage_and_the_others_are_judged(tmp_path: Path) -> None:

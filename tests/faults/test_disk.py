@@ -51,7 +51,7 @@ def test_publishing_on_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None
     assert list((tmp_path / "project" / "experiments" / "evidence").iterdir()) == []
 
 
-def test_a_full_disk_under_the_output_of_a_command_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_under_the_output_of_a_command_is_reported(tmp_path: Path) -> None:
     doubling(tmp_path)
     with Path("/dev/full").open("w") as full:
         done = lab(tmp_path, "judge", "night-3", stdout=full)

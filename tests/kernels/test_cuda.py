@@ -62,8 +62,8 @@ def test_every_row_is_spread_over_threads_that_hold_it_and_that_the_sources_know
         assert shape.cluster in (1, 2, 4, 8, 16)
         assert shape.block_threads % 32 == 0, (N, shape)
         # As __launch_bounds__ in rows.cuh has it.
-        held_bytes = shape.vectors * max(4, width * itemsize)
-        most = 256 if where == "warp" else 1024 if held_bytes <= 32 else 512
+        register_bytes = shape.vectors * max(4, width * itemsize)
+        most = 256 if where == "warp" else 1024 if register_bytes <= 32 else 512
         assert shape.block_threads <= most, (N, shape)
 
 
@@ -104,7 +104,7 @@ def test_a_tensor_on_the_cpu_is_refused(call: Any, name: str) -> None:
         call(torch.zeros(2, 2))
 
 
-def test_without_nvcc_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nvcc_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "is_file", lambda path: False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert missing_compiler() == (
@@ -146,7 +146,7 @@ def test_what_was_built_is_kept_until_a_source_changes(
 
 
 @with_nvcc
-def test_what_the_compiler_complains_of_is_told_and_nothing_is_kept(
+def test_what_the_compiler_complains_of_is_reported_and_nothing_is_kept(
     own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (own_cache / "broken.cu").write_text("int run() { return missing; }\n")

@@ -126,7 +126,7 @@ def test_on_a_gpu_it_agrees_with_float64(shape: tuple[int, int, int], dtype: tor
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_gate_and_up_are_told_apart_in_every_tile() -> None:
+def test_on_a_gpu_gate_and_up_are_reported_apart_in_every_tile() -> None:
     x, gate, up = gated_mlp_inputs((520, 776, 328), torch.bfloat16, "cuda", seed=10)
     check(x, gate, up, configuration=gemm_configuration(128, 256, 64, stages=4, hopper=True))
     check(x, gate, up, configuration=gemm_configuration(256, 128, 64, stages=4, hopper=True))

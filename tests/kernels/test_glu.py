@@ -49,7 +49,7 @@ def test_large_and_tiny_gates_agree_too(unit: Unit, reference: Unit, device: str
         assert_near(unit(gate * scale, up / scale), reference(gate * scale, up / scale), gate)
 
 
-def test_the_two_gelus_are_told_apart(device: str) -> None:
+def test_the_two_gelus_are_reported_apart(device: str) -> None:
     gate, up = glu_inputs((4, 500), torch.float32, device, seed=3)
     difference = (geglu_erf(gate, up) - geglu_tanh(gate, up)).abs().max()
     assert 1e-5 < difference < 1e-2

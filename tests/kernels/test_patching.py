@@ -172,7 +172,7 @@ def test_a_weight_that_changes_after_the_patch_counts(device: str, tokens: Tenso
     torch.testing.assert_close(logits(model, tokens), logits(same, tokens), rtol=1e-5, atol=2e-6)
 
 
-def test_hooks_still_run_and_hidden_states_are_still_told(device: str, tokens: Tensor) -> None:
+def test_hooks_still_run_and_hidden_states_are_still_returned(device: str, tokens: Tensor) -> None:
     model = made("qwen3", device)
     called: list[str] = []
     model.model.norm.register_forward_hook(lambda *_: called.append("norm"))
@@ -286,7 +286,7 @@ def test_a_family_that_is_not_known_is_refused() -> None:
         (nn.Linear(2, 2), ("rope",), "nothing of a Linear could be replaced .it has no part that is known."),
     ],
 )
-def test_what_cannot_be_patched_is_told(model: Any, kernels: Any, problem: str) -> None:
+def test_what_cannot_be_patched_is_reported(model: Any, kernels: Any, problem: str) -> None:
     with pytest.raises((TypeError, ValueError), match=problem):
         patch(model, kernels)
 

@@ -140,7 +140,7 @@ DAMAGED = ["{", "[]", '{"schema": 9, "entries": []}', '{"schema": 1, "entries": 
 
 
 @pytest.mark.parametrize("text", DAMAGED)
-def test_a_damaged_file_is_told_of_once_and_kernels_go_on(file: Path, device: str, text: str) -> None:
+def test_a_damaged_file_is_reported_of_once_and_kernels_go_on(file: Path, device: str, text: str) -> None:
     file.parent.mkdir()
     file.write_text(text)
     with pytest.warns(RuntimeWarning, match=r"tuned\.json: is no file of tuned configurations .*by their rules"):

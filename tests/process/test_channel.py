@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.process.channel import HEADER, LARGEST_FRAME_BYTES, Garbled, Reader, TookTooLong, send
+from lab.process.channel import HEADER, LARGEST_FRAME_BYTES, FramesTimeout, Garbled, Reader, send
 
 PATIENCE = 600.0
 
@@ -123,7 +123,7 @@ def test_a_limit_for_all_frames_ends_also_a_lively_writer(pipe: tuple[int, int])
     frames = Reader(reader).frames(1e9, limit_seconds=95.0)
     for _ in range(20):
         send(writer, "alive")
-    with pytest.raises(TookTooLong, match="took more than 95 s in all"):
+    with pytest.raises(FramesTimeout, match="took more than 95 s in all"):
         list(frames)
 
 

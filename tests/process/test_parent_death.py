@@ -54,7 +54,7 @@ def test_a_profiler_and_what_it_started_end_with_a_supervisor_that_is_killed(tmp
         wait_until_ended(int(process))
 
 
-def test_what_ended_by_a_signal_or_never_started_is_told_by_a_code() -> None:
+def test_what_ended_by_a_signal_or_never_started_is_reported_by_a_code() -> None:
     def code(*command: str) -> int:
         return subprocess.run(
             [sys.executable, "-m", "lab.process.parent_death", *command], cwd=ROOT, check=False

@@ -25,7 +25,7 @@ def asked(directory: Path) -> str:
     return (directory / "ncu" / "arguments").read_text()
 
 
-def test_the_report_is_kept_and_its_digest_and_size_are_told(tmp_path: Path, ncu: Ncu) -> None:
+def test_the_report_is_kept_and_its_digest_and_size_are_reported(tmp_path: Path, ncu: Ncu) -> None:
     ncu(GOOD)
     report = captured(tmp_path)
     assert (tmp_path / "ncu" / "try.ncu-rep").read_bytes() == b"a report"
@@ -110,7 +110,7 @@ def test_counters_that_another_tool_holds_are_busy(tmp_path: Path, ncu: Ncu, bet
     assert "`dcgmi profile --pause`" in report.reason
 
 
-def test_a_crash_is_told_with_its_code_and_what_ncu_complained_of(tmp_path: Path, ncu: Ncu) -> None:
+def test_a_crash_is_reported_with_its_code_and_what_ncu_complained_of(tmp_path: Path, ncu: Ncu) -> None:
     ncu("""
         print("==PROF== fine")
         print("==ERROR== Failed to open/create lock file /tmp/nsight-compute-lock.")

@@ -73,7 +73,7 @@ def test_a_cell_whose_range_ncu_did_not_see_is_blocked_and_the_others_are_not(tm
 
 
 @pytest.mark.parametrize("table", ["", "==WARNING== nothing here"])
-def test_an_empty_table_is_told_of_every_cell(tmp_path: Path, ncu: Ncu, table: str) -> None:
+def test_an_empty_table_is_reported_of_every_cell(tmp_path: Path, ncu: Ncu, table: str) -> None:
     ncu(printing(table))
     assert blocked_for(profiled(tmp_path)) == ("empty", "ncu saw no kernel in this cell's range")
 
@@ -85,7 +85,7 @@ def test_changed_units_are_no_numbers(tmp_path: Path, ncu: Ncu) -> None:
     assert reason.startswith("the report's table is not as expected: gpu__time_duration.sum has unit 'us'; known are ")
 
 
-def test_a_pass_that_failed_is_told_of_every_cell(tmp_path: Path, ncu: Ncu) -> None:
+def test_a_pass_that_failed_is_reported_of_every_cell(tmp_path: Path, ncu: Ncu) -> None:
     ncu("sys.exit(9)")
     assert blocked_for(profiled(tmp_path)) == ("crash", "ncu ended with code 9")
 
@@ -184,7 +184,7 @@ def flush_table(*launches: tuple[str, str]) -> str:
     return "\n".join([header, units, *rows])
 
 
-def test_the_bytes_of_a_read_are_told_apart_by_range(tmp_path: Path, ncu: Ncu) -> None:
+def test_the_bytes_of_a_read_are_reported_apart_by_range(tmp_path: Path, ncu: Ncu) -> None:
     ncu(printing(flush_table(("flushed", "16,777,216"), ("flushed", "1,024"), ("warm", "2,048"))))
     check = check_flush(tmp_path, "cuda")
     assert (check.footprint_bytes, check.reason) == (FOOTPRINT_BYTES, "")

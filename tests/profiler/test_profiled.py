@@ -78,7 +78,7 @@ def test_each_profile_is_called_in_its_own_range_once_it_is_warm(ranges: list[st
          "nowhere_to_be_found is not installed; the optional extra 'peers' brings it"),
     ],
 )  # fmt: skip
-def test_a_profiles_fault_is_told_and_costs_its_own_counters(ranges: list[str], broken: Profile, reason: str) -> None:
+def test_a_fault_is_reported_and_costs_its_own_counters_only(ranges: list[str], broken: Profile, reason: str) -> None:
     assert list(show(SMALL, [broken, PLAIN], "cpu", Guard([]))) == [("broken", reason)]
     assert ranges[-1] == f"{CASE}|plain"
 
@@ -105,7 +105,7 @@ def test_what_a_profile_replaced_is_put_right_before_the_next_also_where_it_fail
     assert set(intact) == {True}
 
 
-def test_inputs_that_cannot_be_made_are_told_of_each_profile_of_the_case(ranges: list[str]) -> None:
+def test_inputs_that_cannot_be_made_are_reported_of_each_profile_of_the_case(ranges: list[str]) -> None:
     def too_large(*asked: Any) -> Any:
         raise MemoryError("no room for the inputs")
 

@@ -188,7 +188,7 @@ def test_a_reading_that_comes_twice_is_taken_once(tmp_path: Path, program: Progr
     assert {reading.seconds for reading in read(tmp_path).values()} == {1e-5}
 
 
-def test_a_signal_without_a_name_is_told_by_its_number(tmp_path: Path, program: Program) -> None:
+def test_a_signal_without_a_name_is_reported_by_its_number(tmp_path: Path, program: Program) -> None:
     program("os.kill(os.getpid(), signal.SIGRTMIN + 3)")
     assert all("was killed by signal 37" in reading.reason for reading in read(tmp_path).values())
 

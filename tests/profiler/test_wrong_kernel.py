@@ -80,7 +80,7 @@ def test_a_kernel_that_was_compiled_as_in_any_sweep_is_the_one() -> None:
         ),
     ],
 )
-def test_what_cannot_be_told_is_not_held_against_a_profile(kernels: Sequence[Kernel], made: Made) -> None:
+def test_an_undecided_case_is_no_fault_of_a_profile(kernels: Sequence[Kernel], made: Made) -> None:
     assert asked("fast", kernels, made) == ""
 
 

@@ -83,7 +83,7 @@ def test_what_git_ignores_and_what_is_not_measured_stays_here(server: Sshd, tree
 def test_the_box_is_stopped_whatever_happens(server: Sshd, tree: Path) -> None:
     log = tree.parent / "log"
     rented = {"up": f"echo up $LAB_HOST >>{log}", "down": f"echo down >>{log}"}
-    with pytest.raises(HostError, match=r"nothing was measured on 127.0.0.1 .status 3.; its last words stand above"):
+    with pytest.raises(HostError, match=r"nothing was measured on 127.0.0.1 .status 3.; its last output is above"):
         measure_on_box(journey_of(server, tree, "exit 3", **rented), lambda text: None)
     assert log.read_text() == "up 127.0.0.1\ndown\n"
     with pytest.raises(LabError, match=r"--up 'false' failed with status 1"):
@@ -132,7 +132,7 @@ def test_a_run_that_goes_on_with_other_options_is_left_alone(server: Sshd, tree:
     assert f"cell {LINES} is measured" in said
 
 
-def test_a_box_that_does_not_answer_is_told(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_box_that_does_not_answer_is_reported(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lab.remote.measure.FIRST_SECONDS", 0.0)
     box = Box(host="127.0.0.1", folder="x", ssh=("ssh", "-F", "none", "-p", "1"))
     journey = Journey(box=box, root=tree, runs=tree / "runs", run_id="r", command="true")
@@ -182,7 +182,7 @@ def test_a_dry_run_shows_every_command_and_runs_none(tmp_path: Path) -> None:
         (["--run-id", "x", "--down", "true"], "--down is for a run on another box; name it with --host USER@BOX"),
     ],
 )
-def test_a_mistake_is_told_before_the_box_is_asked(options: list[str], message: str) -> None:
+def test_a_mistake_is_reported_before_the_box_is_asked(options: list[str], message: str) -> None:
     refused = lab("benchmark", *options)
     assert refused.returncode == 2
     assert message in refused.stderr

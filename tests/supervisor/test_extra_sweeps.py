@@ -6,7 +6,7 @@ from factory import DOUBLING, FAST, FAST_BEATS_PLAIN, PLAIN, SMALL, plan_of, pro
 
 from lab.definition.experiment import Case, Claim
 from lab.definition.plan import Plan, make_protocol
-from lab.supervisor.extra_sweeps import all_cells, drawn_anew, wanted_beyond
+from lab.supervisor.extra_sweeps import all_cells, extra_cells, recompiled_cells
 
 OTHER = Case(operator=DOUBLING, shape=(8, 8), dtype="float32", description="where no claim is about a compiler")
 COMPILED = profile("compiled", recompiles=True)
@@ -28,25 +28,25 @@ def plan(sweeps: int = 5, device: str = "cuda", **changes: object) -> Plan:
 
 def test_what_is_compared_with_a_compiler_is_drawn_anew_with_the_control() -> None:
     assert plan().experiments[0].cases[0].control == "plain"
-    assert drawn_anew(plan()) == [("doubling", SMALL.name, name) for name in ("plain", "fast", "compiled")]
+    assert recompiled_cells(plan()) == [("doubling", SMALL.name, name) for name in ("plain", "fast", "compiled")]
 
 
 def test_a_claim_about_traffic_needs_no_draws() -> None:
     claim = dataclasses.replace(FAST_BEATS_COMPILED, measure="traffic")
-    assert drawn_anew(plan(claims=(CLAIM, claim))) == []
+    assert recompiled_cells(plan(claims=(CLAIM, claim))) == []
 
 
 def test_few_sweeps_a_cpu_and_a_test_of_the_lab_are_left_as_they_are() -> None:
-    assert drawn_anew(plan(sweeps=3)) == []
-    assert drawn_anew(plan(device="cpu", sweeps=3)) == []
-    assert drawn_anew(plan(self_test=True)) == []
+    assert recompiled_cells(plan(sweeps=3)) == []
+    assert recompiled_cells(plan(device="cpu", sweeps=3)) == []
+    assert recompiled_cells(plan(self_test=True)) == []
 
 
 def test_imprecise_cases_come_beside_what_is_drawn_anew(monkeypatch) -> None:
     imprecise = {("doubling", OTHER.name)}
     monkeypatch.setattr("lab.supervisor.extra_sweeps.imprecise_cases", lambda plan, records: imprecise)
-    keys = wanted_beyond(plan(), [], 5)
-    assert set(keys) == {*drawn_anew(plan()), *(("doubling", OTHER.name, name) for name in ("plain", "fast"))}
+    keys = extra_cells(plan(), [], 5)
+    assert set(keys) == {*recompiled_cells(plan()), *(("doubling", OTHER.name, name) for name in ("plain", "fast"))}
     assert [key for key in all_cells(plan()) if key in keys] == keys
 
 

@@ -47,5 +47,5 @@ def test_more_cells_than_planned_are_counted_once(capsys: pytest.CaptureFixture[
     assert [line.split(",")[0].split("]")[0] for line in capsys.readouterr().err.splitlines()] == ["  [1/2", "  [2/2"]
 
 
-def test_an_estimate_is_told_as_roughly_as_it_is_known() -> None:
+def test_an_estimate_is_reported_as_roughly_as_it_is_known() -> None:
     assert (in_words(41.6), in_words(200.0)) == ("42 s", "3 min")

@@ -366,9 +366,9 @@ class Interrupted:
         first = self._start_and_measure(2)
         with pytest.raises(RunError) as refusal:
             run(toy_plan("gated"), self.directory, lambda text: None)
-        self.told_to_a_second = str(refusal.value)
+        self.second_output = str(refusal.value)
         os.kill(first.pid, signal.SIGINT)
-        self.told_on_interrupt = first.communicate()[1]
+        self.interrupt_output = first.communicate()[1]
         self.code_on_interrupt = first.returncode
         self.after_interrupt = self._journal()
         again = self._start_and_measure(4)
@@ -377,12 +377,12 @@ class Interrupted:
         self.after_kill = self._journal()
         gate.unlink()
         last = self._start()
-        self.told_on_resume = last.communicate()[1]
+        self.resume_output = last.communicate()[1]
         self.code_at_last = last.returncode
         self.at_last = self._journal()
         self.bytes_at_last = (self.directory / journal.NAME).read_bytes()
         repeated = self._start()
-        self.told_on_repeat = repeated.communicate()[1]
+        self.repeat_output = repeated.communicate()[1]
         self.code_on_repeat = repeated.returncode
 
     def _start(self) -> "subprocess.Popen[str]":
@@ -406,14 +406,14 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
 
 def test_ctrl_c_keeps_what_is_measured_and_says_so(interrupted: Interrupted) -> None:
     assert interrupted.code_on_interrupt == 130
-    assert "what was measured is kept, and the same command goes on from there" in interrupted.told_on_interrupt
-    assert "Traceback" not in interrupted.told_on_interrupt
+    assert "what was measured is kept, and the same command goes on from there" in interrupted.interrupt_output
+    assert "Traceback" not in interrupted.interrupt_output
     assert cells_of(interrupted.after_interrupt.records)
     assert not [r for r in interrupted.after_interrupt.records if isinstance(r, RunFinish)]
 
 
 def test_a_second_process_in_the_same_run_directory_is_refused(interrupted: Interrupted) -> None:
-    assert "another process is measuring this run" in interrupted.told_to_a_second
+    assert "another process is measuring this run" in interrupted.second_output
 
 
 def test_a_killed_supervisor_loses_nothing_that_was_recorded(interrupted: Interrupted) -> None:
@@ -423,7 +423,7 @@ def test_a_killed_supervisor_loses_nothing_that_was_recorded(interrupted: Interr
 
 
 def test_the_same_command_resumes_with_what_is_missing(interrupted: Interrupted) -> None:
-    assert "resuming: 4 of 6 cells are measured" in interrupted.told_on_resume
+    assert "resuming: 4 of 6 cells are measured" in interrupted.resume_output
     assert interrupted.code_at_last == 0
     records = interrupted.at_last.records
     assert records[: len(interrupted.after_kill.records)] == interrupted.after_kill.records
@@ -433,13 +433,13 @@ def test_the_same_command_resumes_with_what_is_missing(interrupted: Interrupted)
     assert {c.outcome for c in cells_of(records)} == {"measured"}
     assert isinstance(records[-1], RunFinish)
     assert (records[-1].wall_seconds, records[-1].profiling_seconds) == (None, None)
-    assert "what the run cost before it was resumed is not known" in interrupted.told_on_resume
+    assert "what the run cost before it was resumed is not known" in interrupted.resume_output
     assert interrupted.at_last.damages == ()
 
 
 def test_a_finished_run_is_refused_and_left_as_it_is(interrupted: Interrupted) -> None:
     assert interrupted.code_on_repeat == 2
-    assert "run 'broken-off' is finished and will not be overwritten: choose another" in interrupted.told_on_repeat
+    assert "run 'broken-off' is finished and will not be overwritten: choose another" in interrupted.repeat_output
     assert (interrupted.directory / journal.NAME).read_bytes() == interrupted.bytes_at_last
 
 
@@ -623,7 +623,7 @@ def test_a_profile_that_crashes_while_compiling_ahead_costs_nothing_there(toysho
     assert {cell.outcome for cell in cells if cell.profile != "crashes"} == {"measured"}
 
 
-def test_a_file_where_the_runs_directory_would_be_is_told(tmp_path: Path) -> None:
+def test_a_file_where_the_runs_directory_would_be_is_reported(tmp_path: Path) -> None:
     (tmp_path / "toy").write_text("in the way")
     for directory in (tmp_path / "toy", tmp_path / "toy" / "run"):
         with pytest.raises(RunError, match="cannot be made a run's directory: "):
@@ -750,7 +750,7 @@ def test_a_run_goes_on_where_counters_are_blocked(tmp_path: Path, monkeypatch: p
     assert any(re.fullmatch(r"  counters of 0 of 2 cells in \d+ s", line) for line in said)
 
 
-def test_the_pass_is_told_what_the_sweeps_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pass_is_reported_what_the_sweeps_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     received: list[Cell] = []
 
     def profile(

@@ -23,14 +23,14 @@ EVERY, LASTS = 0.020, 0.004  # a poll's period, and how long NVML takes to answe
 
 def poll(
     at: float, *, reasons: int = 0, thermal: float = 0.0, foreign: int | None = 0, watts: float = 300.0,
-    worker_seen: bool = True, hertz: float | None = 1.98e9,
+    worker_listed: bool = True, hertz: float | None = 1.98e9,
 ) -> Poll:  # fmt: skip
     state = GpuState(
         reasons=reasons, sm_hertz=hertz, energy_joules=1000 + 300 * at, power_watts=watts, temperature_celsius=60.0,
         processes=frozenset({1}),
         violation_seconds={"thermal": thermal, "power": 5.0},
     )  # fmt: skip
-    return Poll(at, at + LASTS, state, foreign, worker_seen)
+    return Poll(at, at + LASTS, state, foreign, worker_listed)
 
 
 def window(begin: float, end: float, hertz: float | None = None) -> Window:
@@ -98,7 +98,7 @@ def test_a_foreign_process_that_comes_and_goes_spoils_the_rounds_it_was_there_in
 
 
 def test_where_nvml_never_shows_the_worker_foreign_processes_are_not_known() -> None:
-    polls = [dataclasses.replace(each, worker_seen=False, foreign=1) for each in trace(0.6)]
+    polls = [dataclasses.replace(each, worker_listed=False, foreign=1) for each in trace(0.6)]
     assert [r.foreign_processes for r in fold(polls, WINDOWS)] == [None] * 3
 
 

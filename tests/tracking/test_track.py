@@ -240,7 +240,7 @@ def test_counters_are_summed_and_weighted_by_duration_over_the_kernels_of_a_call
     assert [kernel["name"] for kernel in json.loads(artifact(runs, run, "counters.json"))["kernels"]] == ["a", "b"]
 
 
-def test_the_traffic_of_a_call_is_told_as_a_multiple_of_the_least(runs: Path) -> None:
+def test_the_traffic_of_a_call_is_reported_as_a_multiple_of_the_least(runs: Path) -> None:
     plan = dataclasses.replace(doubling_plan(), profiling=True)
     least_bytes = 2 * 4096 * 4096 * 4
     pair = with_two_kernels(records_of(plan, SECONDS), written=2 * least_bytes - 4e6)  # with 4 MB: twice the least
@@ -443,7 +443,7 @@ def test_a_case_that_is_defined_otherwise_is_another_dataset(runs: Path) -> None
     assert len(digests(case, dataclasses.replace(case, description="in other words", included=False))) == 1
 
 
-def test_the_gpus_state_is_told_at_the_moments_of_the_record(runs: Path) -> None:
+def test_the_gpus_state_is_reported_at_the_moments_of_the_record(runs: Path) -> None:
     directory = doubling_run(runs)
     fill(directory, runs)
 

@@ -3,7 +3,7 @@
 from counting import FAST_MOVES_THE_LEAST, PLAIN_MOVES_TWICE, counted_run
 from factory import LARGE
 
-from lab.definition.asked import claim_sentence
+from lab.definition.claim_words import claim_sentence
 from lab.tracking.measures import headlines
 from lab.tracking.report import answers, describe_cell, describe_run, write_report
 from lab.verdict.ranking import rank

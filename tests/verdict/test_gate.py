@@ -74,7 +74,7 @@ def test_a_kernel_that_is_no_longer_right_is_a_regression(tmp_path: Path) -> Non
     assert reasons == {"wrong result of the subject: off by one"}
 
 
-def test_what_the_newer_run_left_out_cannot_be_told(tmp_path: Path) -> None:
+def test_what_the_newer_run_left_out_is_undecided(tmp_path: Path) -> None:
     newer = run_of(tmp_path, "new", outcomes={"triton-fused-rmsnorm": ("skipped", "not installed")})
     changes = compare_runs(run_of(tmp_path, "old"), newer, 0.03)
     assert outcome_of(changes) is Outcome.CANNOT_TELL

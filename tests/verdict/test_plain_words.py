@@ -32,6 +32,6 @@ def test_a_verdict_has_plain_words(status: Status, low: float, high: float, word
     assert said(status, low, high) == words
 
 
-def test_a_wrong_result_is_told_from_one_that_cannot_be() -> None:
+def test_a_wrong_result_is_reported_from_one_that_cannot_be() -> None:
     assert said(Status.REJECTED, reason="wrong result of the subject: off") == "wrong result"
     assert said(Status.REJECTED, reason="the subject is faster than the memory") == "not credible"

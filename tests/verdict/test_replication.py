@@ -17,10 +17,10 @@ from lab.verdict.replication import (
     MeasuredProfile,
     Printed,
     factors,
+    inconsistencies,
     measured,
     printed_speedups,
     reasons,
-    told_by_itself,
 )
 from lab.verdict.results import judge_run
 from lab.verdict.statistics import Speedup
@@ -128,19 +128,19 @@ def test_what_a_missing_scope_would_tell_is_left_open() -> None:
     ],
 )
 def test_published_times_are_held_against_their_own_memory(microseconds: float, says: str) -> None:
-    words = text(told_by_itself(printed(table(kernel=microseconds))))
+    words = text(inconsistencies(printed(table(kernel=microseconds))))
     assert says in words
     assert bool(says) == bool(words)
 
 
 def test_two_times_of_one_kernel_by_one_clock_are_named() -> None:
-    words = text(told_by_itself(printed(table(kernel=12.0), table("Again", kernel=120.0))))
+    words = text(inconsistencies(printed(table(kernel=12.0), table("Again", kernel=120.0))))
     assert words == "“Again” gives the same kernel <0.00012 seconds> by the same clock: <10 ratio> apart."
-    assert not text(told_by_itself(printed(table(kernel=12.0), table("Again", kernel=20.0)))), "less than twice"
-    assert not text(told_by_itself(printed(table(kernel=12.0), table("Again", kernel=120.0, scope="events"))))
+    assert not text(inconsistencies(printed(table(kernel=12.0), table("Again", kernel=20.0)))), "less than twice"
+    assert not text(inconsistencies(printed(table(kernel=12.0), table("Again", kernel=120.0, scope="events"))))
 
 
-def test_a_weak_formula_is_told_by_its_kernels_and_bytes() -> None:
+def test_a_weak_formula_is_reported_by_its_kernels_and_bytes() -> None:
     plain = side("plain", 30e-6, launches=9, bytes_ratio=5.5)
     words = text(reasons(printed(table(speedup=3.0)), here(plain=plain)))
     assert words.startswith(f"{FORMULA}: written out it takes <9 count> kernels that move ")
@@ -148,7 +148,7 @@ def test_a_weak_formula_is_told_by_its_kernels_and_bytes() -> None:
     assert f"{FORMULA}." in text(reasons(printed(table(speedup=3.0)), here()))
 
 
-def test_launches_are_told_by_what_the_host_needs_to_enqueue() -> None:
+def test_launches_are_reported_by_what_the_host_needs_to_enqueue() -> None:
     plain = side("plain", 30e-6, enqueue_seconds=90e-6)
     words = text(reasons(printed(table(speedup=9.0)), here(rival=3.0, plain=plain)))
     assert words.startswith("<3 ratio> is the host's: to enqueue a call it takes <9e-05 seconds> for the formula")

@@ -118,7 +118,7 @@ def test_one_wrong_sweep_makes_the_cell_wrong_and_gives_it_no_time() -> None:
     assert cell.latency is None
 
 
-def test_one_failed_sweep_leaves_the_others_measured_and_is_told() -> None:
+def test_one_failed_sweep_leaves_the_others_measured_and_is_reported() -> None:
     run = judged(in_sweep(3, **failed("failed", "out of memory")))
     cell = cell_of(run)
     assert (cell.outcome, cell.reason) == ("measured", "1 of 5 sweeps failed: out of memory")

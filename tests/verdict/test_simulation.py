@@ -67,7 +67,7 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(sigma: float, sweeps:
 
 
 @pytest.mark.parametrize("sigma", [0.0, 0.003, 0.01])
-def test_the_same_code_is_told_apart_from_itself_in_at_most_one_of_fifteen(sigma: float) -> None:
+def test_the_same_code_is_reported_apart_from_itself_in_at_most_one_of_fifteen(sigma: float) -> None:
     speedups = simulate(lambda dice: run(dice, 1.0, 5, sigma, 0.005), seed=7)
     assert 1 - coverage(speedups, 1.0) <= 0.065
     assert sum(each.low >= 1.02 for each in speedups) == 0

@@ -201,11 +201,11 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says(sweeps: int) -> 
 
 def test_two_equal_kernels_are_seldom_told_apart() -> None:
     runs = 600
-    told_apart = 0
+    distinguished = 0
     for run in range(runs):
         result = compared(noisy(2 * run, ratio=1.0), noisy(2 * run + 1, ratio=1.0))
-        told_apart += result.low > 1 or result.high < 1
-    assert told_apart / runs <= 0.065
+        distinguished += result.low > 1 or result.high < 1
+    assert distinguished / runs <= 0.065
 
 
 def test_quantised_data_never_give_an_interval_of_no_width() -> None:

@@ -89,7 +89,7 @@ def norms(seed: int, scale: float = 1.0, gpu_id: str = "a") -> RunResult:
     return judge_run(plan, records)
 
 
-def test_runs_that_repeat_are_told_from_runs_that_do_not() -> None:
+def test_runs_that_repeat_are_reported_from_runs_that_do_not() -> None:
     (steady,) = study([norms(1), norms(2, gpu_id="b"), norms(3)]).repeats
     assert (steady.runs, steady.gpus) == (3, 2)
     assert steady.cells == steady.within > 0

@@ -57,7 +57,7 @@ def test_every_figure_of_it_has_a_source() -> None:
     assert len(figures) == 5
 
 
-def test_one_case_is_told_once() -> None:
+def test_one_case_is_reported_once() -> None:
     text = answer_of(item_of(dataclasses.replace(FAST_BEATS_PLAIN, cases=(SMALL,))))
     assert text.count("×") == 1
     assert " to " not in text

@@ -36,14 +36,14 @@ def test_a_range_over_cases_names_the_gpu_and_the_types() -> None:
     assert re.fullmatch(r"doubling: fast vs plain: supported 1\.50–2\.00×, H100 80GB HBM3, f32", said(claimed()))
 
 
-def test_one_case_has_its_interval_and_another_threshold_than_the_usual_is_told() -> None:
+def test_one_case_has_its_interval_and_another_threshold_than_the_usual_is_reported() -> None:
     text = said(claimed(cases=(SMALL,), threshold=1.2))
     assert re.fullmatch(
         r"doubling: fast vs plain: supported 1\.\d+× \[1\.\d+, 1\.\d+\] \(asked 1\.20×\), H100 80GB HBM3, f32", text
     )
 
 
-def test_another_scope_than_the_headlines_is_told() -> None:
+def test_another_scope_than_the_headlines_is_reported() -> None:
     assert "eager calls" in said(claimed(scope="eager"))
 
 

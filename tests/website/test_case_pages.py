@@ -5,7 +5,7 @@ import re
 from types import SimpleNamespace as View
 
 from factory import FAST, LARGE, PLAIN, SMALL, machine, plan_of, profile, records_of, small_experiment
-from pages_said import figures, section_of, words_of
+from page_parts import figures, section_of, words_of
 
 from lab.evidence.record import Cell
 from lab.verdict.results import judge_run
@@ -159,7 +159,7 @@ def test_a_description_begins_with_a_capital_and_keeps_the_others() -> None:
     assert page_of(item).description == "An RMSNorm of LLMs"
 
 
-def test_the_most_memory_that_a_call_took_in_any_sweep_is_told_and_none_where_nobody_asked() -> None:
+def test_the_most_memory_that_a_call_took_in_any_sweep_is_reported_and_none_where_nobody_asked() -> None:
     plan = plan_of(experiments=[small_experiment()], include=())
     records = [
         dataclasses.replace(record, peak_memory_bytes=[4_000_000, None, 6_000_000, 0, 0][record.sweep])

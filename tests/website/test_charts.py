@@ -159,7 +159,7 @@ def test_an_interval_is_drawn_and_one_beyond_the_axis_is_cut_at_its_end() -> Non
     assert "›" not in drawn
 
 
-def test_a_value_beyond_the_axis_is_told_and_not_drawn() -> None:
+def test_a_value_beyond_the_axis_is_reported_and_not_drawn() -> None:
     axis = axis_of([[dot(1.0), dot(3.0)]], (1.0, 1.02), "left is faster", 1.25)
     drawn = panel("a", "A", [dot(3.0)], axis)
     assert "› 3×" in drawn

@@ -5,7 +5,7 @@ from types import SimpleNamespace as View
 
 import pytest
 from factory import FAST_BEATS_PLAIN, PLAIN, SMALL, plan_of, profile, records_of, small_experiment
-from pages_said import figures, section_of, words_of
+from page_parts import figures, section_of, words_of
 
 from lab.definition.plan import make_protocol
 from lab.evidence.record import Cell, Compiled, Reading, Record, SweepStart

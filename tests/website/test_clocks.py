@@ -52,7 +52,7 @@ def test_every_scope_that_can_be_measured_has_words() -> None:
     assert set(SCOPES) <= set(ON_GPU)
 
 
-def test_times_of_both_kinds_of_machine_are_told_apart() -> None:
+def test_times_of_both_kinds_of_machine_are_reported_apart() -> None:
     words = clocks_of(SCOPES[0], [True, False])
     assert "GPU time" in words
     assert "on the CPU" in words

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from factory import FAST_BEATS_PLAIN, SMALL, machine, plan_of, records_of, small_experiment
-from pages_said import figures
+from page_parts import figures
 
 from lab.verdict.alarm import FEWEST_RUNS
 from lab.verdict.results import judge_run

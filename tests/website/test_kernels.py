@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from factory import LARGE, plan_of, records_of, small_experiment, triton_kernel
-from pages_said import figures
+from page_parts import figures
 
 from lab.evidence.record import Cell, Counters, Kernel, Record, RunStart
 from lab.verdict.results import judge_run

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from factory import FAST, LARGE, PLAIN, SMALL, ceiling_seconds, plan_of, records_of, small_experiment
-from pages_said import figures
+from page_parts import figures
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS, Case, Experiment

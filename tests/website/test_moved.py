@@ -7,7 +7,7 @@ from types import SimpleNamespace as View
 import pytest
 from counting import FAST_MOVES_THE_LEAST, PLAIN_MOVES_TWICE, TIMES, counted_run, once, recounted, traffic_plan
 from factory import FAST_BEATS_PLAIN, LARGE, records_of, write_run
-from pages_said import datum, figures, words_of
+from page_parts import datum, figures, words_of
 
 from lab.definition.experiment import Claim
 from lab.verdict.judge_traffic import TRAFFIC_MARGIN, TRAFFIC_RULES
@@ -95,7 +95,7 @@ def test_the_boundary_says_how_the_bytes_were_counted() -> None:
         assert not any(words_of(item).startswith(sentence) for item in page_of(run).boundary.holds_for)
 
 
-def test_eager_gains_are_told_of_claims_on_time_alone() -> None:
+def test_eager_gains_are_reported_of_claims_on_time_alone() -> None:
     """Claims about traffic have no parts to split."""
     data = page_of(counted_run(PLAIN_MOVES_TWICE, BEATS)).data
     assert list(data["splits"][LARGE.name]) == [BEATS.name]

@@ -13,7 +13,7 @@ from lab.website.data.judged import judged_run
 from lab.website.outputs import Attachment
 from lab.website.pages import experiment
 from lab.website.site import build_site
-from lab.website.wording.outside import check_claims, refuse_outside, said_in_badges
+from lab.website.wording.outside import badge_texts, check_claims, refuse_outside
 
 NAME = "normalization-fusion"
 
@@ -89,7 +89,7 @@ def test_badges_are_read_without_their_markup(item):
     )
     other = Attachment(path="experiments/other/badges/x.svg", content="<text>on A100</text>")
     with pytest.raises(EvidenceError, match=r"badges/x\.svg: speaks of GPU 'H200'"):
-        refuse_outside(item, said_in_badges([badge, other], NAME))
+        refuse_outside(item, badge_texts([badge, other], NAME))
 
 
 def test_a_sentence_beyond_the_evidence_stops_the_build_and_keeps_the_old_site(tmp_path, monkeypatch):

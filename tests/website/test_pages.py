@@ -5,7 +5,7 @@ import re
 from types import SimpleNamespace as View
 
 from factory import FAST, LARGE, PLAIN, SMALL, plan_of, profile, records_of, small_experiment
-from pages_said import figures
+from page_parts import figures
 
 from lab.evidence.record import Cell, Record
 from lab.verdict.results import judge_run
@@ -78,7 +78,7 @@ def test_what_nothing_tells_apart_is_a_tie_in_picture_and_table() -> None:
     assert [cell.split(" ")[1] for cell in page.every_cell.texts(panel.label)] == ["1.50×", "tie", "tie"]
 
 
-def test_a_rival_far_behind_is_told_at_the_edge_of_a_zoomed_axis() -> None:
+def test_a_rival_far_behind_is_reported_at_the_edge_of_a_zoomed_axis() -> None:
     page = crowd({"plain": 79e-6, "fast": 40e-6, "third": 41e-6, "fourth": 42e-6, "fifth": 43e-6})
     assert page.contest is not None
     assert "› 1.9" in page.contest.panels[0].drawn

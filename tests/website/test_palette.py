@@ -139,7 +139,7 @@ def test_texts_and_verdicts_are_read_on_paper_and_on_panels(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["light", "dark"])
-def test_verdicts_are_told_apart_whoever_looks(name: str) -> None:
+def test_verdicts_are_reported_apart_whoever_looks(name: str) -> None:
     assert [*too_near({verdict: theme(name)[verdict] for verdict in VERDICTS})] == []
 
 

@@ -93,7 +93,7 @@ def test_a_site_with_every_run_of_its_log_verifies_and_says_so(two_runs):
     assert head(read_log(two_runs / "evidence" / NAME)) in page
 
 
-def test_a_run_that_is_left_out_is_told_by_the_page_and_by_verifying(two_runs, tmp_path):
+def test_a_run_that_is_left_out_is_reported_by_the_page_and_by_verifying(two_runs, tmp_path):
     shutil.copytree(two_runs / "evidence", tmp_path / "evidence")
     shutil.rmtree(tmp_path / "evidence" / "unwelcome")
     build_site(tmp_path / "site", two_runs / "decisions", tmp_path / "evidence")

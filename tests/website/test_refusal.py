@@ -15,7 +15,7 @@ from lab.evidence.record import SweepStart
 from lab.verdict.audit.rules import audit
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
-from lab.website.refusal import as_publication, refuse_found
+from lab.website.refusal import as_publication, refuse_findings
 from lab.website.site import build_preview, build_site
 
 CASE, PROFILE = "rmsnorm-4096x4096-float16", "triton-fused-rmsnorm"
@@ -23,7 +23,7 @@ Data = dict[str, Any]
 
 
 def refuse(publication: Publication) -> None:
-    refuse_found(publication, audit(publication))
+    refuse_findings(publication, audit(publication))
 
 
 def shown(spoil: Callable[[Data], None] = lambda data: None) -> Judged:

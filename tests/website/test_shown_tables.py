@@ -20,7 +20,7 @@ def test_a_column_of_figures_has_the_name_of_its_datum_and_its_value():
     ]  # fmt: skip
 
 
-def test_columns_of_one_datum_are_told_apart_by_their_headings():
+def test_columns_of_one_datum_are_reported_apart_by_their_headings():
     figure = Figure("23.61", 2.36123e-05, "/p50_seconds")
     (names, _) = rows_of(("Older:", "Newer:", "newer_over_older_ratio"), [(figure, figure, None)])
     assert names == ["older_p50_seconds", "newer_p50_seconds", "newer_over_older_ratio"]

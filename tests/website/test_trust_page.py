@@ -86,7 +86,7 @@ def test_a_claim_shows_what_its_runs_say_together() -> None:
     assert all(part.source.startswith("../../trust/data.json#/") for part in figures_of(beneath.parts))
 
 
-def test_runs_of_one_board_and_runs_on_another_model_are_told_apart() -> None:
+def test_runs_of_one_board_and_runs_on_another_model_are_reported_apart() -> None:
     one_board = [run_of(name, seed=number, board="one") for number, name in enumerate(("a", "b", "c"))]
     item = shown(one_board[-1])
     claim = item.plan.claims[0]

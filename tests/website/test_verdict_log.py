@@ -70,12 +70,12 @@ def test_what_one_of_the_runs_does_not_know_is_no_cause():
     assert only(run(FASTER, on=machine(libraries={})), run(SLOWER)).causes == ()
 
 
-def test_a_variable_that_was_set_is_told():
+def test_a_variable_that_was_set_is_reported():
     where = machine(environment={"TRITON_ALWAYS_COMPILE": "1"})
     assert only(run(FASTER), run(SLOWER, on=where)).causes == ("TRITON_ALWAYS_COMPILE not set → 1",)
 
 
-def test_another_threshold_is_told():
+def test_another_threshold_is_reported():
     stricter = dataclasses.replace(FAST_BEATS_PLAIN, threshold=3.0)
     change = only(
         run(FASTER), run(FASTER, experiment=small_experiment(claims=(stricter,), headlines=(stricter,)))
@@ -100,7 +100,7 @@ def test_a_claim_whose_cases_were_left_out_before_says_so():
     assert (change.was, change.now, change.causes) == ("no-evidence", "supported", (NO_CASE_BEFORE,))
 
 
-def test_a_run_that_was_cut_short_is_told():
+def test_a_run_that_was_cut_short_is_reported():
     assert only(run(FASTER), run(SLOWER, cut_short="no time")).causes == ("this run was cut short",)
 
 

@@ -56,7 +56,7 @@ def test_a_thread_that_works_beside_a_rival_is_its_owners_fault() -> None:
         thread.join()
 
 
-def test_work_between_calls_by_a_thread_of_its_own_is_told() -> None:
+def test_work_between_calls_by_a_thread_of_its_own_is_reported() -> None:
     background, wake, over = BackgroundWork(), threading.Event(), threading.Event()
 
     def serve() -> None:

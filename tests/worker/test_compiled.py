@@ -90,7 +90,7 @@ def test_one_instruction_more_is_other_code(compile_in: Compile) -> None:
     assert code_digest(ptx) != code_digest(ptx.replace("\tret;", "\tbar.sync 0;\n\tret;"))
 
 
-def test_what_compiling_took_is_told_and_a_kernel_from_the_cache_took_nothing(compile_in: Compile) -> None:
+def test_what_compiling_took_is_reported_and_a_kernel_from_the_cache_took_nothing(compile_in: Compile) -> None:
     fresh = compilation_of(lambda: compile_in("here", cache="shared"), again=False)
     assert fresh.compile_seconds
     assert 0 < fresh.compile_seconds < fresh.seconds
@@ -104,7 +104,7 @@ def test_nothing_of_triton_is_nothing_compiled_and_nothing_chosen() -> None:
     assert (compilation.compile_seconds, compilation.autotune_seconds, compilation.compiled) == (None, None, ())
 
 
-def test_the_kernels_of_the_second_call_are_told_each_once(
+def test_the_kernels_of_the_second_call_are_reported_each_once(
     compile_in: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(CompiledKernel, "_init_handles", lambda kernel: None)

@@ -241,7 +241,7 @@ def test_code_made_for_one_shape_is_not_asked_for_another() -> None:
         assert (arguments[0].shape, arguments[0].stride()) == ((8, 16), (16, 1))
 
 
-def test_an_edge_that_is_refused_is_told_and_fails_nothing() -> None:
+def test_an_edge_that_is_refused_is_reported_and_fails_nothing() -> None:
     def refuse(x: Tensor) -> Tensor:
         if not x.is_contiguous():
             raise ValueError("x must be contiguous")

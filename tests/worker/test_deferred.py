@@ -68,7 +68,7 @@ def with_gradient(y: Tensor) -> Tensor:
     ],
     ids=["result", "storage", "attribute", "gradient", "base", "second", "tuple", "requires gradient"],
 )
-def test_a_result_on_which_work_hangs_is_told(hang: Callable[[Tensor], Any]) -> None:
+def test_a_result_on_which_work_hangs_is_reported(hang: Callable[[Tensor], Any]) -> None:
     with torch.no_grad():
         assert deferred(hang(torch.ones(4))).startswith("its result carries")
 
@@ -88,7 +88,7 @@ def test_plain_results_are_not_suspected(output: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", [FunctionMode, DispatchMode])
-def test_a_mode_that_is_active_is_told_and_removed(mode: type[Any]) -> None:
+def test_a_mode_that_is_active_is_reported_and_removed(mode: type[Any]) -> None:
     guard = Guard([])
     mode().__enter__()
     assert deferred(None) == "left a torch mode active, which could compute a result when it is looked at"

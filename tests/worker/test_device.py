@@ -133,7 +133,7 @@ def test_a_warm_block_finds_the_cache_as_the_block_before_left_it() -> None:
 
 @gpu
 @pytest.mark.parametrize("scope", ["device_cold", "eager"])
-def test_a_call_that_leaves_another_stream_current_is_told_and_undone(scope: str) -> None:
+def test_a_call_that_leaves_another_stream_current_is_reported_and_undone(scope: str) -> None:
     clock = make_clock("cuda")
     home, side = torch.cuda.current_stream(), torch.cuda.Stream()
     clock.block(scope, calls(lambda: torch.cuda.set_stream(side)), SPIN_SECONDS)

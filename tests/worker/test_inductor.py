@@ -96,21 +96,21 @@ def test_torch_is_as_it_was_after_a_call(torch_with: Any) -> None:
     assert (Autotuner.run, Autotuner.bench) == before
 
 
-def test_a_torch_without_these_names_is_told_and_costs_nothing(torch_with: Any) -> None:
+def test_a_torch_without_these_names_is_reported_and_costs_nothing(torch_with: Any) -> None:
     torch_with(None)
     compilation = compilation_of(calling(Autotuner({2: 1e-3})), again=True, recompiles=True)
     assert compilation.compiled == ()
     assert "has no CachingAutotuner" in compilation.blind
 
 
-def test_a_launcher_that_keeps_less_is_told(torch_with: Any) -> None:
+def test_a_launcher_that_keeps_less_is_reported(torch_with: Any) -> None:
     torch_with(Autotuner)
     compilation = compilation_of(calling(Autotuner({2: 1e-3}, n_regs=None)), again=True, recompiles=True)
     assert compilation.compiled == ()
     assert "keeps a kernel otherwise: TypeError" in compilation.blind
 
 
-def test_a_compiled_profile_that_launches_nothing_of_inductors_is_told(torch_with: Any) -> None:
+def test_a_compiled_profile_that_launches_nothing_of_inductors_is_reported(torch_with: Any) -> None:
     torch_with(Autotuner)
     assert (
         compilation_of(lambda: None, again=True, recompiles=True).blind

@@ -149,7 +149,7 @@ def test_arguments_without_a_floating_tensor_are_left_alone() -> None:
     assert torch.equal(pool.arguments(0)[0], torch.arange(6))
 
 
-def test_a_set_that_was_written_to_is_told_and_put_right() -> None:
+def test_a_set_that_was_written_to_is_reported_and_put_right() -> None:
     pool = ring_of((4, 4), (4, 4))
     before = pool.pristine(1)[0]
     assert not pool.mend((0, 1))

@@ -23,7 +23,7 @@ CHANGES: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_was_changed_is_told_once_and_is_as_it_was(name: str) -> None:
+def test_what_was_changed_is_reported_once_and_is_as_it_was(name: str) -> None:
     settings, read = ProcessSettings(), accesses()[name][0]
     before = read()
     assert settings.put_back() == []

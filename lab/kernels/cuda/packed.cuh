@@ -1,4 +1,4 @@
-// Packed vectors: what a thread reads and writes at once, up to 16 bytes, and its elements as float32.
+// Packed vectors: up to 16 bytes that a thread reads and writes at once, and their elements as float32.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 constexpr float LOG2_E = 1.4426950408889634f;
 
-// What the compiler made of a kernel, asked for when a launch is settled.
+// Registers, spills and shared memory of a compiled kernel, for the record of a launch.
 struct KernelFacts {
     int32_t registers;
     int32_t spilled_bytes;
@@ -83,10 +83,10 @@ __device__ __forceinline__ Packed<T, WIDTH> pack(const float (&values)[WIDTH]) {
     return packed;
 }
 
-// `packed` itself, for `never` is false whenever it comes to that. The compiler cannot know: else it would keep the
-// float32 values that it made of it before, twice the registers, rather than make them again, or make them too early.
+// `packed` unchanged, because `never` is always false. The compiler cannot know that: else it would keep the float32
+// values that it made of `packed` before, in twice the registers, instead of converting again, or convert too early.
 template <typename T, int WIDTH>
-__device__ __forceinline__ Packed<T, WIDTH> once_more(Packed<T, WIDTH> packed, bool never) {
+__device__ __forceinline__ Packed<T, WIDTH> opaque(Packed<T, WIDTH> packed, bool never) {
     if constexpr (sizeof(packed) == 16) {
         const uint32_t nothing = never;
         uint4& words = reinterpret_cast<uint4&>(packed);
@@ -104,7 +104,7 @@ __device__ __forceinline__ float power_of_two(float exponent) {
     return power;
 }
 
-// Loads the kernel, which a stream that is being captured may forbid later, and tells what it needs.
+// Loads the kernel, which is not allowed later while a stream is captured, and reports the resources that it uses.
 template <typename Kernel>
 int describe(Kernel kernel, KernelFacts* facts) {
     cudaFuncAttributes found;

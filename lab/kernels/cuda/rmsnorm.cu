@@ -1,15 +1,15 @@
 // RMSNorm of rows: y = x / sqrt(mean(x^2) + eps) * w, in float32, rounded once. Compiled with -DElement=... .
 #include "rows.cuh"
 
-// x stays packed in registers between the sum of squares and the result, so it crosses memory once. The weight is read
-// before the reduction, so that its latency passes meanwhile, where registers allow.
+// x stays packed in registers between the sum of squares and the result, so it is read once. If there are enough
+// registers, the weight is read before the reduction, which then hides its latency.
 template <typename T, typename W, int WIDTH, int VECTORS, Reach REACH>
-__global__ void __launch_bounds__(most_threads(held_bytes<T>(WIDTH, VECTORS), REACH),
-                                  least_blocks(WIDTH, held_bytes<T>(WIDTH, VECTORS), REACH))
+__global__ void __launch_bounds__(most_threads(register_bytes<T>(WIDTH, VECTORS), REACH),
+                                  least_blocks(WIDTH, register_bytes<T>(WIDTH, VECTORS), REACH))
     rmsnorm_cuda(const T* __restrict__ x, const W* __restrict__ weight, T* __restrict__ y, float eps, RowPlan plan) {
     __shared__ Exchange<REACH> exchange;
     if constexpr (REACH == WITHIN_CLUSTER) announce_start();
-    constexpr bool WEIGHT_FIRST = held_bytes<W>(WIDTH, VECTORS) <= 32;
+    constexpr bool WEIGHT_FIRST = register_bytes<W>(WIDTH, VECTORS) <= 32;
     constexpr bool HOLDS_PACKED = sizeof(T) == 2;
     const int64_t row = REACH == WITHIN_CLUSTER ? blockIdx.x / blocks_in_cluster()
                                                 : static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(most_threads(held_bytes<T>(WIDTH, VECTORS), RE
     const float total = row_sum<REACH>(squares, exchange);
     const float rstd = rsqrtf(total * plan.share + eps);
     const bool never = total < 0.0f;
-    if constexpr (!WEIGHT_FIRST) weight += never;  // not to be read before: the registers are still needed
+    if constexpr (!WEIGHT_FIRST) weight += never;  // prevents an earlier read, which would need registers
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
         const int index = first + v * lanes;
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(most_threads(held_bytes<T>(WIDTH, VECTORS), RE
             float scales[WIDTH];
             if constexpr (!WEIGHT_FIRST) weights[0] = read_packed<W, WIDTH>(weight + index * WIDTH);
             unpack(weights[WEIGHT_FIRST ? v : 0], scales);
-            unpack(HOLDS_PACKED ? once_more(held[v], never) : held[v], values);
+            unpack(HOLDS_PACKED ? opaque(held[v], never) : held[v], values);
 #pragma unroll
             for (int i = 0; i < WIDTH; i++) values[i] = values[i] * rstd * scales[i];
             write_packed(y + index * WIDTH, pack<T>(values));

@@ -6,23 +6,23 @@ struct Strides {
     int64_t batch, head, token;  // in elements
 };
 
-// As `cuda_heads.py` has it. Queries come first; k_heads is 0 where there are queries alone.
+// The same fields, in the same order, as `_RopePlan` in cuda_rope.py. Queries come first; k_heads is 0 without keys.
 struct RopePlan {
     Strides q, k, q_out, k_out;
     int64_t cos_batch, cos_token, sin_batch, sin_token;
     int32_t batches, q_heads, k_heads, tokens, features;
     int32_t half;    // pairs of a head that are turned: R/2
     int32_t width;   // elements a vector: 16 bytes of them, or 1
-    int32_t heads;   // a thread turns with the angles that it holds
+    int32_t heads;   // that a thread turns with the angles in its registers
     int32_t token_lanes;  // positions of a block
     int32_t group_lanes;  // groups of heads of a block
-    int32_t heads_are_near;  // heads, not positions, lie next to one another in memory
+    int32_t heads_are_near;  // heads are nearer to each other in memory than positions
     int32_t angles_are_float;
     int32_t inverse;
     int32_t in_place;
 };
 
-// Block: (vectors of half a head, token_lanes, group_lanes). Every pair is read and written by one thread, so in place is safe.
+// Block: (vectors of half a head, token_lanes, group_lanes). One thread reads and writes a pair, so in place is safe.
 template <typename T, typename A, int WIDTH, int HEADS>
 __global__ void __launch_bounds__(512)
     rope_cuda(const T* q, const T* k, T* q_out, T* k_out, const A* __restrict__ cos, const A* __restrict__ sin,

@@ -1,7 +1,7 @@
-// What the row-wise kernels share: reductions over the threads that hold a row.
+// Shared by the row-wise kernels: reductions over the threads of a row.
 //
-// A row is held by a part of a warp, by a block, or by the blocks of a cluster, which add up in one another's shared
-// memory. Thread t of `lanes` holds vectors t, t + lanes, t + 2 lanes, ... of its block's part of the row.
+// A row is in the registers of a part of a warp, of a block, or of the blocks of a cluster, which exchange sums through
+// each other's shared memory. Thread t of `lanes` has vectors t, t + lanes, t + 2 lanes, ... of its block's part.
 #pragma once
 
 #include "packed.cuh"
@@ -12,13 +12,13 @@ constexpr int WARP = 32;
 constexpr int MOST_WARPS = 32;
 constexpr int MOST_BLOCKS = 16;  // of a cluster
 
-// The plan of a launch on rows, as Python settles it; `cuda_rows.py` has the same fields in the same order.
+// The plan of a launch on rows: the same fields, in the same order, as `_RowPlan` in cuda_rows.py.
 struct RowPlan {
     int64_t rows;
     int64_t stride;  // of the input's rows, in elements
     int32_t columns;
     int32_t width;    // elements a vector: 16 bytes of them, or 1
-    int32_t vectors;  // a thread holds
+    int32_t vectors;  // in the registers of a thread
     int32_t threads;  // of a block that share a row
     int32_t rows_per_block;
     int32_t cluster;  // blocks that share a row
@@ -48,7 +48,7 @@ __device__ __forceinline__ uint32_t blocks_in_cluster() {
     return blocks;
 }
 
-// To be called first: no block may write into the shared memory of one that has not started.
+// Call first: no block may write into the shared memory of a block that has not started.
 __device__ __forceinline__ void announce_start() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 __device__ __forceinline__ void await_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 __device__ __forceinline__ void announce_writes() {
@@ -61,12 +61,12 @@ __device__ __forceinline__ void write_to_block(const float* mine, uint32_t rank,
     asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(remote), "f"(value) : "memory");
 }
 
-// Where warps leave their part of a row's result for the others that hold it.
+// Shared memory in which each warp writes its part of a row's result for the other warps of the row.
 template <Reach REACH>
 struct Exchange {
     float part[REACH == WITHIN_WARP ? 1 : REACH == WITHIN_BLOCK ? MOST_WARPS : MOST_WARPS * MOST_BLOCKS];
 
-    // Every warp's `value` to all warps that hold the row; call `meet` before reading.
+    // Writes this warp's `value` for all warps of the row; call `meet` before reading.
     __device__ __forceinline__ void leave(float value) {
         const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
         if constexpr (REACH == WITHIN_BLOCK) {
@@ -98,7 +98,7 @@ __device__ __forceinline__ void meet() {
     }
 }
 
-// The sum over all threads that hold the row.
+// The sum over all threads of the row.
 template <Reach REACH>
 __device__ __forceinline__ float row_sum(float value, Exchange<REACH>& exchange) {
     if constexpr (REACH == WITHIN_WARP) return lanes_sum(value, blockDim.x);
@@ -112,7 +112,7 @@ __device__ __forceinline__ float row_sum(float value, Exchange<REACH>& exchange)
     return lanes_sum(total, WARP);
 }
 
-// A launch of `kernel` by its plan: in clusters where several blocks share a row.
+// Launches `kernel` with its plan, in clusters if several blocks share a row.
 template <typename... Parameters, typename... Arguments>
 int launch_rows(void (*kernel)(Parameters...), const RowPlan& plan, void* stream, Arguments... arguments) {
     cudaLaunchConfig_t how = {};
@@ -135,7 +135,7 @@ int describe_rows(Kernel kernel, const RowPlan& plan, KernelFacts* facts) {
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
 }
 
-// Calls `USE(width, vectors, reach)` with the constants that a plan names, cudaErrorInvalidValue where none fits.
+// Calls `USE(width, vectors, reach)` with the values of the plan as constants; else cudaErrorInvalidValue.
 #define DISPATCH_ROWS(plan, USE)                                                        \
     do {                                                                                \
         const Reach reach = (plan).cluster > 1                       ? WITHIN_CLUSTER   \
@@ -167,16 +167,16 @@ int describe_rows(Kernel kernel, const RowPlan& plan, KernelFacts* facts) {
         return cudaErrorInvalidValue;                                                   \
     } while (0)
 
-// Registers of a thread that hold VECTORS vectors, as bytes: even a single 16-bit element takes a whole one.
+// Bytes of registers that VECTORS vectors take in a thread. A single 16-bit element takes a whole register.
 template <typename T>
-__host__ __device__ constexpr int held_bytes(int width, int vectors) {
+__host__ __device__ constexpr int register_bytes(int width, int vectors) {
     const int vector_bytes = width * static_cast<int>(sizeof(T));
     return vectors * (vector_bytes < 4 ? 4 : vector_bytes);
 }
 
-// The threads of a block that a kernel is compiled for, and the blocks that a multiprocessor shall have room for, which
-// bounds registers: what is on its way at once decides how fast memory answers. Of single elements nothing is asked.
-constexpr int most_threads(int held, Reach reach) { return reach == WITHIN_WARP ? 256 : held <= 32 ? 1024 : 512; }
-constexpr int least_blocks(int width, int held, Reach reach) {
-    return width == 1 ? 1 : reach == WITHIN_WARP ? 4 : held <= 32 ? 2 : held <= 64 ? 3 : 2;
+// The most threads of a block that a kernel is compiled for, and the least blocks that must fit into a multiprocessor.
+// The second limits registers, so that enough loads are in flight. There is no limit for single elements.
+constexpr int most_threads(int bytes, Reach reach) { return reach == WITHIN_WARP ? 256 : bytes <= 32 ? 1024 : 512; }
+constexpr int least_blocks(int width, int bytes, Reach reach) {
+    return width == 1 ? 1 : reach == WITHIN_WARP ? 4 : bytes <= 32 ? 2 : bytes <= 64 ? 3 : 2;
 }

@@ -1,16 +1,16 @@
 // Softmax of rows: y = exp(x - max(x)) / sum(exp(x - max(x))), in float32, rounded once. Compiled with -DElement=... .
 #include "rows.cuh"
 
-// Every thread takes powers relative to its own largest value, so that one exchange of (largest, sum) settles the row.
-// They stay in registers where these are few; else x does, packed, and the powers are taken again. A row of -inf
-// alone, or with +inf or NaN in it, gives NaN.
+// Every thread computes powers relative to its own largest value, so that one exchange of (largest, sum) is enough. If
+// there are few powers, they stay in registers; else x does, packed, and the powers are computed again. A row in which
+// all elements are -inf, or with +inf or NaN, gives NaN.
 template <typename T, int WIDTH, int VECTORS, Reach REACH>
-__global__ void __launch_bounds__(most_threads(held_bytes<T>(WIDTH, VECTORS), REACH),
-                                  least_blocks(WIDTH, held_bytes<T>(WIDTH, VECTORS), REACH))
+__global__ void __launch_bounds__(most_threads(register_bytes<T>(WIDTH, VECTORS), REACH),
+                                  least_blocks(WIDTH, register_bytes<T>(WIDTH, VECTORS), REACH))
     softmax_cuda(const T* __restrict__ x, T* __restrict__ y, RowPlan plan) {
     __shared__ Exchange<REACH> largest_of, sum_of;
     if constexpr (REACH == WITHIN_CLUSTER) announce_start();
-    constexpr bool KEEPS_POWERS = sizeof(T) == 4 || WIDTH == 1 || VECTORS == 1;  // as many as x takes itself, or few
+    constexpr bool KEEPS_POWERS = sizeof(T) == 4 || WIDTH == 1 || VECTORS == 1;  // in no more registers than x, or few
     const int64_t row = REACH == WITHIN_CLUSTER ? blockIdx.x / blocks_in_cluster()
                                                 : static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
     const bool present = row < plan.rows;
@@ -42,14 +42,14 @@ __global__ void __launch_bounds__(most_threads(held_bytes<T>(WIDTH, VECTORS), RE
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
         float(&values)[WIDTH] = powers[KEEPS_POWERS ? v : 0];
-        if constexpr (!KEEPS_POWERS) unpack(once_more(held[v], anchor != anchor), values);
+        if constexpr (!KEEPS_POWERS) unpack(opaque(held[v], anchor != anchor), values);
 #pragma unroll
         for (int i = 0; i < WIDTH; i++) {
             values[i] = power_of_two((values[i] - anchor) * LOG2_E);
             sum += values[i];
         }
     }
-    // Of the warp, or the part of one that holds a row.
+    // Over the warp, or the part of a warp that has the row.
     const int together = REACH == WITHIN_WARP ? lanes : WARP;
     float top = lanes_max(largest, together);
     float total = lanes_sum(largest == -INFINITY ? sum : sum * power_of_two((largest - top) * LOG2_E), together);
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(most_threads(held_bytes<T>(WIDTH, VECTORS), RE
         const int index = first + v * lanes;
         if (present && index < count) {
             float(&values)[WIDTH] = powers[KEEPS_POWERS ? v : 0];
-            if constexpr (!KEEPS_POWERS) unpack(once_more(held[v], total < 0.0f), values);
+            if constexpr (!KEEPS_POWERS) unpack(opaque(held[v], total < 0.0f), values);
 #pragma unroll
             for (int i = 0; i < WIDTH; i++) {
                 values[i] = KEEPS_POWERS ? values[i] * scale : power_of_two((values[i] - top) * LOG2_E) * whole;

@@ -1,18 +1,18 @@
 // SwiGLU, element by element: y = gate / (1 + exp(-gate)) * up, in float32, rounded once. Compiled with -DElement=... .
 #include "packed.cuh"
 
-// As `cuda_glu.py` has it.
+// The same fields, in the same order, as `_GluPlan` in cuda_glu.py.
 struct GluPlan {
     int64_t rows;
-    int64_t columns;      // where all rows lie behind one another: one row of all elements
+    int64_t columns;      // of a row; all elements if rows follow each other in memory without gaps
     int64_t gate_stride;  // in elements
     int64_t up_stride;
     int32_t width;    // elements a vector: 16 bytes of them, or 1
-    int32_t vectors;  // a thread takes
+    int32_t vectors;  // of a thread
     int32_t threads;
 };
 
-// VECTORS vectors a thread from either side, all on their way before the first is used.
+// VECTORS vectors of gate and of up a thread, all loaded before the first is used.
 template <typename T, int WIDTH, int VECTORS>
 __global__ void swiglu_cuda(const T* __restrict__ gate, const T* __restrict__ up, T* __restrict__ y, GluPlan plan) {
     const int64_t count = plan.columns / WIDTH;
@@ -48,7 +48,7 @@ __global__ void swiglu_cuda(const T* __restrict__ gate, const T* __restrict__ up
             write_packed(y + index * WIDTH, pack<T>(g));
         }
     }
-    // What is left of a row after its last vector, up to WIDTH - 1 elements.
+    // The rest of a row after its last vector, up to WIDTH - 1 elements.
     const int64_t last = count * WIDTH + threadIdx.x;
     if (WIDTH > 1 && last < plan.columns && tile == count / tile_vectors) {
         const float g_last = static_cast<float>(gate[last]);

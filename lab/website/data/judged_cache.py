@@ -43,7 +43,7 @@ PACKAGES = ("numpy", "scipy")  # which reckon for it
 DEFINING = (
     "experiments/*.py", "experiments/cheats", "lab/definition", "lab/kernels", "lab/evidence/codec.py",
     "lab/website/wording/prose.py",
-    "lab/website/wording/outside.py", "lab/website/wording/figures_said.py", "lab/website/wording/references.py",
+    "lab/website/wording/outside.py", "lab/website/wording/typed_figures.py", "lab/website/wording/references.py",
     "lab/website/addresses.py",
 )  # fmt: skip
 

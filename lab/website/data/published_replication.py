@@ -5,7 +5,7 @@ from typing import Any
 
 from lab.definition.publication import Publication
 from lab.verdict.audit.finding import Amount, Words
-from lab.verdict.replication import Measured, Printed, factors, measured, printed_speedups, reasons, told_by_itself
+from lab.verdict.replication import Measured, Printed, factors, inconsistencies, measured, printed_speedups, reasons
 from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.roofline import peak_bytes_per_second
 from lab.website.data.rounding import attributes
@@ -70,7 +70,7 @@ def _printed(printed: Printed, outcome: Measured | str) -> dict[str, Any]:
     return {
         **attributes(printed, "baseline_seconds subject_seconds ratio"),
         "factors": _factors(factors(printed.ratio, known)) if known else {},
-        "by_itself": _words(told_by_itself(printed)),
+        "by_itself": _words(inconsistencies(printed)),
         "reasons": _words(reasons(printed, known)) if known else [],
     }
 

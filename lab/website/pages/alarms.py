@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from lab.definition.asked import claim_sentence
+from lab.definition.claim_words import claim_sentence
 from lab.verdict.alarm import Alarm
 from lab.website.addresses import verdict_folder
 from lab.website.data.alarms import followed_cases

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from types import SimpleNamespace as View
 
-from lab.definition.asked import asked_over, can_run
+from lab.definition.claim_words import can_run, requirement_over
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import WEIGHED, Status
@@ -221,6 +221,6 @@ def _glance(item: Judged, claim: PlannedClaim, view: DataView) -> View:
     return View(
         claim=claim.name, subject=subject, baseline=baseline, operator=operator_of(item, claim),
         status=view.value("claims", claim.name, "status"), word=claim_word(view.value("claims", claim.name)),
-        mark=view.value("claims", claim.name, "mark"), claimed=asked_over(claim, baseline),
+        mark=view.value("claims", claim.name, "mark"), claimed=requirement_over(claim, baseline),
         tally=supported_at(claim.name, view), scope=scope_words(claim, item.on_cpu), ends=ends,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from types import SimpleNamespace as View
 
-from lab.definition.asked import claim_sentence
+from lab.definition.claim_words import claim_sentence
 from lab.definition.experiment import SLUG, USUAL_THRESHOLD
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.verdict.judge import Status

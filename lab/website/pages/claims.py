@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import SimpleNamespace as View
 from typing import Any
 
-from lab.definition.asked import claim_sentence
+from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import Status
 from lab.website import format

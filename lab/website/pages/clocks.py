@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lab.definition.asked import claim_sentence
+from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase
 from lab.website import format
 from lab.website.data.judged import Judged

@@ -5,7 +5,7 @@ from functools import partial
 from itertools import groupby
 from types import SimpleNamespace as View
 
-from lab.definition.asked import claim_sentence
+from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase
 from lab.verdict.cells import SCOPE
 from lab.website import format

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from types import SimpleNamespace as View
 from typing import Any
 
-from lab.definition.asked import can_run, claim_sentence
+from lab.definition.claim_words import can_run, claim_sentence
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.definition.publication import Publication
 from lab.verdict.cells import SCOPE

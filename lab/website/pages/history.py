@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace as View
 from typing import Any
 
-from lab.definition.asked import claim_sentence
+from lab.definition.claim_words import claim_sentence
 from lab.website import format
 from lab.website.addresses import pair_folder, run_folder, verdict_folder
 from lab.website.charts.lines import Line, RunPoint, timeline_chart

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import SimpleNamespace as View
 
-from lab.definition.asked import claim_sentence
+from lab.definition.claim_words import claim_sentence
 from lab.verdict.alarm import Alarm
 from lab.website.addresses import experiment_folder, short, verdict_folder
 from lab.website.data.alarms import followed_cases

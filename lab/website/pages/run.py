@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace as View
 
-from lab.definition.asked import claim_sentence
+from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedClaim
 from lab.project import project
 from lab.verdict.judge import Status

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace as View
 
-from lab.definition.asked import can_run
+from lab.definition.claim_words import can_run
 from lab.verdict.judge import READING_ORDER
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Sentence

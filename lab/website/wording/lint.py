@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import unescape
 
-from lab.definition.asked import claim_sentence
+from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedExperiment
 from lab.errors import DefinitionError
 from lab.website.data.judged import Judged
-from lab.website.wording.figures_said import DIGIT, FIGURE, RARE_DIGIT, SPACE, UNITS
 from lab.website.wording.hidden import plain
+from lab.website.wording.typed_figures import DIGIT, FIGURE, RARE_DIGIT, SPACE, UNITS
 
 # What a page may quote word for word: names and texts of a plan, and sentences that are data themselves.
 FOLDER = "experiments"

@@ -8,7 +8,7 @@ looked into: they say what was compared and not for what it holds.
 import re
 from collections.abc import Iterable, Iterator
 
-from lab.definition.asked import claim_sentence
+from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.errors import DefinitionError, EvidenceError
 from lab.website.addresses import DTYPES
@@ -58,10 +58,10 @@ def said(output: Output, experiment: str) -> Iterator[Said]:
     """What states a result in one page or file of an experiment."""
     if isinstance(output, Document):
         yield from output.view.get("said", ())
-    yield from said_in_badges([output], experiment)
+    yield from badge_texts([output], experiment)
 
 
-def said_in_badges(outputs: Iterable[Output], experiment: str) -> Iterator[Said]:
+def badge_texts(outputs: Iterable[Output], experiment: str) -> Iterator[Said]:
     """The texts of an experiment's badges."""
     for output in outputs:
         if isinstance(output, Attachment) and output.path.startswith(f"experiments/{experiment}/badges/"):

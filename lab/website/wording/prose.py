@@ -17,8 +17,8 @@ from lab.definition.plan import PlannedExperiment
 from lab.errors import DefinitionError
 from lab.website.data.judged import Judged
 from lab.website.decisions import Decision
-from lab.website.wording.figures_said import WHAT_TO_DO, argued, typed_figure
 from lab.website.wording.references import REFERENCE, References
+from lab.website.wording.typed_figures import WHAT_TO_DO, argued, typed_figure
 
 
 def check_prose(text: str, place: str) -> None:

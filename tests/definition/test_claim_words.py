@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 from factory import FAST_BEATS_PLAIN
 
-from lab.definition.asked import asked, asked_over, claim_sentence, in_graph
 from lab.definition.catalogue import load_experiments
+from lab.definition.claim_words import claim_sentence, in_graph, requirement, requirement_over
 from lab.definition.experiment import Claim
 
 
@@ -20,14 +20,14 @@ def claim(text: str = "Fast is faster than plain.", **changes: object) -> Claim:
      (1.5, "at least 1.5 times as fast"), (3, "at least 3 times as fast"), (1, "at least as fast"),
      (1 / 7.47, "the other is at most 7.47 times as fast")],
 )  # fmt: skip
-def test_a_threshold_is_told_in_words(threshold: float, words: str) -> None:
-    assert asked(claim(threshold=threshold)) == words
+def test_a_threshold_is_reported_in_words(threshold: float, words: str) -> None:
+    assert requirement(claim(threshold=threshold)) == words
 
 
 def test_what_a_claim_about_bytes_asks_for() -> None:
-    assert asked(claim(threshold=1.6, measure="traffic")) == "the other moves at least 1.6 times its bytes"
+    assert requirement(claim(threshold=1.6, measure="traffic")) == "the other moves at least 1.6 times its bytes"
     least = claim(threshold=1 / 1.1, measure="traffic", baseline=None)
-    assert asked(least) == "at most 1.1 times the bytes that must be moved"
+    assert requirement(least) == "at most 1.1 times the bytes that must be moved"
 
 
 def test_a_sentence_without_its_threshold_is_given_it() -> None:
@@ -44,7 +44,7 @@ def test_a_sentence_that_tells_its_threshold_stays_as_it_is(text: str, threshold
     assert claim_sentence(claim(text, threshold=threshold)) == text
 
 
-def test_another_scope_than_the_headlines_is_told_once() -> None:
+def test_another_scope_than_the_headlines_is_reported_once() -> None:
     assert claim_sentence(claim(scope="eager")).endswith("by 2 % or more, as an eager caller waits.")
     replayed = in_graph(claim("Fast is at least 2 % faster than plain."))
     assert (replayed.name, replayed.scope) == ("fast-beats-plain-in-graph", "graph")
@@ -74,5 +74,5 @@ def test_each_headline_in_gpu_time_is_asked_in_a_graph_too(experiment) -> None:
     [(1.02, "faster than Liger by 2 % or more"), (0.98, "at most 2 % slower than Liger"),
      (3, "at least 3 times as fast as Liger"), (1 / 7.47, "Liger is at most 7.47 times as fast")],
 )  # fmt: skip
-def test_a_threshold_is_told_with_its_rival(threshold: float, words: str) -> None:
-    assert asked_over(claim(threshold=threshold), "Liger") == words
+def test_a_threshold_is_reported_with_its_rival(threshold: float, words: str) -> None:
+    assert requirement_over(claim(threshold=threshold), "Liger") == words

@@ -1,6 +1,6 @@
 """What a claim asks for, in words: the threshold and the scope that it is held to, beside its own sentence.
 
-asked(claim) == "faster by 2 % or more"
+requirement(claim) == "faster by 2 % or more"
 claim_sentence(claim) == "Triton RMSNorm is faster than F.rms_norm, by 2 % or more."
 """
 
@@ -23,7 +23,7 @@ IN_SCOPE = {
 }
 
 
-class Asking(Protocol):
+class ClaimTerms(Protocol):
     """A claim as written or as planned."""
 
     @property
@@ -38,7 +38,7 @@ class Asking(Protocol):
     def baseline(self) -> object: ...
 
 
-def asked(claim: Asking) -> str:
+def requirement(claim: ClaimTerms) -> str:
     """'faster by 2 % or more', 'at most 2 % slower', 'at least 3 times as fast': what makes it supported."""
     threshold = claim.threshold
     if claim.measure == "traffic":
@@ -56,11 +56,11 @@ def asked(claim: Asking) -> str:
     return f"the other is at most {1 / threshold:.3g} times as fast"
 
 
-def asked_over(claim: Asking, other: str) -> str:
+def requirement_over(claim: ClaimTerms, other: str) -> str:
     """'faster than Liger by 2 % or more', 'at most 2 % slower than Liger': the same, with what it is compared with."""
     if claim.measure == "traffic":
-        return asked(claim).replace("the other", other, 1) if claim.baseline else asked(claim)
-    words = asked(claim)
+        return requirement(claim).replace("the other", other, 1) if claim.baseline else requirement(claim)
+    words = requirement(claim)
     if words.startswith("faster "):
         return f"faster than {other} {words.removeprefix('faster ')}"
     if words.startswith("the other"):
@@ -68,7 +68,7 @@ def asked_over(claim: Asking, other: str) -> str:
     return f"{words} {'than' if words.endswith('slower') else 'as'} {other}"
 
 
-def claim_sentence(claim: Asking) -> str:
+def claim_sentence(claim: ClaimTerms) -> str:
     """The sentence of a claim with its threshold, and with its scope where that is not the headline's."""
     text = claim.text.rstrip(".")
     if not _tells_threshold(claim):
@@ -92,20 +92,20 @@ def in_graph(claim: Claim) -> Claim:
     return replace(claim, name=f"{claim.name}-in-graph", text=text, scope="graph")
 
 
-def _ending(claim: Asking) -> str:
-    words = asked(claim)
+def _ending(claim: ClaimTerms) -> str:
+    words = requirement(claim)
     return words.removeprefix("faster ") if " faster than " in claim.text else words
 
 
-def _tells_threshold(claim: Asking) -> bool:
+def _tells_threshold(claim: ClaimTerms) -> bool:
     return any(words in claim.text for words in _numbers(claim))
 
 
-def _numbers(claim: Asking) -> Iterator[str]:
+def _numbers(claim: ClaimTerms) -> Iterator[str]:
     """The ways in which a sentence may say the number that it is held to."""
     threshold = claim.threshold
     if threshold == 1:
-        yield asked(claim)
+        yield requirement(claim)
     if claim.measure == "speedup":
         yield _per_cent(abs(threshold - 1))
     for value in (threshold, 1 / threshold):
