@@ -114,7 +114,7 @@ def _entries(path: Path, bundle: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]
         raise EvidenceError(f"{path}: has {len(entries)} entries; accepted are at most {MOST_ENTRIES}")
     folders: set[PurePosixPath] = set()
     seen: set[str] = set()
-    for entry in sorted(entries, key=lambda entry: _is_plain(entry.filename)):  # what is worst is told first
+    for entry in sorted(entries, key=lambda entry: _is_plain(entry.filename)):  # the worst problem is reported first
         if entry.is_dir():
             continue
         place = PurePosixPath(entry.filename)

@@ -2,7 +2,7 @@
 
 LabError
 ├── DefinitionError   an experiment, claim or decision contradicts itself
-├── PlanError         what was asked for cannot be planned
+├── PlanError         a run cannot be planned as ordered
 ├── RunError          a run directory is taken, finished, damaged or does not match
 ├── EvidenceError     a run may not be published, or published evidence was altered
 ├── StoreError        the tracking store is absent, unreachable, or not usable as it is

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """A judged run. Each frame is made when it is first asked for; the journal is never changed."""
+    """A judged run. Each frame is made at its first use; the journal is never changed."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -106,8 +106,8 @@ def measure(
 ) -> Run:  # fmt: skip
     """Measure an experiment from here, in fresh processes, and load what came out.
 
-    One that is defined in a notebook is handed to these processes as it is; it can be judged and compared, and not
-    published, for no commit has it. A Triton kernel must stand in a file, as Triton itself asks.
+    An experiment that is defined in a notebook is passed to these processes. It can be judged and compared, but not
+    published, because no commit has its source. Triton kernels must be defined in a file, as Triton requires.
     """
     from lab.definition.mistakes import refuse_mistakes
     from lab.definition.plan import make_plan

@@ -1,7 +1,7 @@
 """The project that the lab works for: a folder whose pyproject.toml has [tool.kernel-evidence-lab], and its places.
 
-It is found from the current directory upwards, or named by LAB_PROJECT. Where there is none, a checkout of the lab is
-its own project, and anywhere else the current directory is one with the usual places.
+It is searched in the current directory and upwards, or named by LAB_PROJECT. If there is none, a checkout of the lab is
+its own project; elsewhere the current directory is a project with default places.
 """
 
 import os
@@ -81,7 +81,7 @@ def project() -> Project:
 
 
 def is_checkout() -> bool:
-    """Whether this lab lies in its own repository, and not in an installed package."""
+    """Whether this lab runs from its own repository, and not from an installed package."""
     return _section(CODE) is not None
 
 

@@ -50,10 +50,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def kernel_evidence(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., "Run"]:
-    """Measures what it is called with and returns the run.
+    """Measures an experiment and returns the run.
 
-    Called with a draft, an experiment or the name of one of the project; or with a function, `against` its rival, and
-    what `lab.experiment` takes: shapes, reference, dtypes, and `by`, how many times as fast it is claimed to be.
+    Call it with a draft, an experiment or the name of an experiment of the project. Or call it with a function, its
+    rival `against`, the arguments of `lab.experiment` (shapes, reference, dtypes), and `by`, the claimed speed-up.
     """
 
     def measured(asked: Any, **options: Any) -> "Run":

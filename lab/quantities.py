@@ -25,7 +25,7 @@ class Unit:
     tag: str = ""
 
     def text(self, value: float) -> str:
-        """A datum as pages show it. Its symbol stands in a heading; only × stands beside the number."""
+        """A datum as pages show it. Its symbol appears in headings; only × appears after the number."""
         shown = value * self.factor
         text = significant(shown, self.digits) if self.places is None else f"{shown:.{self.places}f}"
         return text + "×" if self.symbol == "×" else text
@@ -109,7 +109,7 @@ COUNTERS: Mapping[str, Counter] = {
     # The clock of the profiler's pass, which is not that of any timing.
     "sm_hertz": Counter(label="SM clock", ncu="sm__cycles_elapsed.avg.per_second", shown=False),
 }  # fmt: skip
-# Everything else that stands in tables under a name of its own.
+# All other data that tables show under a name of their own.
 MEASURED: Mapping[str, Quantity] = {
     "p50_seconds": Quantity(label="Median", better="lower"),
     "p95_seconds": Quantity(label="95th percentile", better="lower"),

@@ -162,7 +162,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
 def _cases(options: argparse.Namespace, experiments: Sequence[Experiment]) -> Mapping[str, Collection[str]]:
     """Names of the cases that `--cases` chooses, by experiment; empty without it.
 
-    Ceilings that nobody asked for by name keep all of their cases. PlanError where flags choose cases too.
+    Ceilings that were added to the run keep all of their cases. PlanError if flags choose cases too.
     """
     if not options.cases:
         return {}

@@ -20,7 +20,7 @@ from lab.suggest import did_you_mean
 
 
 def load_experiments() -> tuple[Experiment, ...]:
-    """In the order of the package's own list, where it has one; else by file, and as they stand in it.
+    """The project's experiments: in the order of EXPERIMENTS if the package has it, else by file and order in the file.
 
     DefinitionError lists every mistake of every draft.
     """
@@ -44,7 +44,7 @@ def load_experiments() -> tuple[Experiment, ...]:
 
 
 def file_of(name: str) -> str:
-    """The file that defines an experiment, relative to the project; the folder where that cannot be told."""
+    """The file that defines an experiment, relative to the project; the folder if the file is unknown."""
     folder = project().experiments
     package, _ = load_folder(folder)
     prefix = f"{package.__name__}."
@@ -63,7 +63,7 @@ def load_tunables() -> Mapping[str, Tunable]:
 
 @dataclass(frozen=True, slots=True)
 class Zoo:
-    """What `lab zoo` asks of the author's zoo: experiments by name, their names, and whose standing is told."""
+    """What `lab zoo` needs of the author's zoo: experiments by name, their names, and the profile to rank."""
 
     operators: tuple[str, ...]
     experiment: Callable[[str], Experiment | None]
@@ -115,7 +115,7 @@ def choose_experiments(names: Sequence[str]) -> tuple[Experiment, ...]:
 
 
 def handed_over(names: Sequence[str]) -> Experiment | None:
-    """The experiment that a notebook has handed to this process, where that is the one asked for."""
+    """The experiment that a notebook passed to this process, if it has this name."""
     path = os.environ.get(HANDED_OVER)
     if not path:
         return None
@@ -130,13 +130,12 @@ def _first_look(device: str) -> str:
 
 
 def experiments_of_run(names: Sequence[str], device: str) -> tuple[Experiment, ...]:
-    """What a run measures that is asked for these: on a GPU its ceilings too, beside any that is no test of the lab.
+    """The experiments of a run with these names. On a GPU its ceilings are added, unless all are tests of the lab.
 
-    Asked for none it takes one, for a first look: on a GPU the lab's first, on a CPU the first of those for a CPU, for
-    most cases are of a size that keeps a GPU busy for microseconds and a CPU for minutes. 'all' leaves those for a CPU
-    out on a GPU.
+    Without names the run has one experiment: on a GPU the project's first, on a CPU the first of those for a CPU,
+    because most cases take microseconds on a GPU and minutes on a CPU. On a GPU, 'all' leaves out those for a CPU.
 
-    PlanError where the ceilings of a GPU are asked of a CPU; 'all' leaves them out there.
+    PlanError if the ceilings of a GPU are named on a CPU; 'all' leaves them out there.
     """
     chosen = choose_experiments(names or [_first_look(device)])
     if device == "cuda":

@@ -1,4 +1,4 @@
-"""What a claim asks for, in words: the threshold and the scope that it is held to, beside its own sentence.
+"""What a claim requires, in words: its threshold and its scope, added to its own sentence if that lacks them.
 
 requirement(claim) == "faster by 2 % or more"
 claim_sentence(claim) == "Triton RMSNorm is faster than F.rms_norm, by 2 % or more."
@@ -13,8 +13,8 @@ from lab.definition.plan import PlannedClaim, PlannedExperiment
 
 PER_CENT_BELOW = 1.5  # from here on "times as fast" reads better
 NUMBER_WORDS = {2.0: "two", 3.0: "three", 4.0: "four", 5.0: "five"}
-REVERSED_BELOW = 0.5  # below, it is the baseline that is claimed not to be faster by more
-# What tells a scope other than the headline's, and the words by which a sentence tells it already.
+REVERSED_BELOW = 0.5  # below, the words say how much faster the baseline may be
+# Words for each scope other than the headline's, and the words that show that a sentence names the scope already.
 IN_SCOPE = {
     "device_warm": ("with inputs cached", ("cached", "warm")),
     "device_dirty": ("after a flush that leaves dirty lines", ("dirty",)),
@@ -39,7 +39,7 @@ class ClaimTerms(Protocol):
 
 
 def requirement(claim: ClaimTerms) -> str:
-    """'faster by 2 % or more', 'at most 2 % slower', 'at least 3 times as fast': what makes it supported."""
+    """'faster by 2 % or more', 'at most 2 % slower', 'at least 3 times as fast': what the claim requires."""
     threshold = claim.threshold
     if claim.measure == "traffic":
         if claim.baseline:
@@ -57,7 +57,7 @@ def requirement(claim: ClaimTerms) -> str:
 
 
 def requirement_over(claim: ClaimTerms, other: str) -> str:
-    """'faster than Liger by 2 % or more', 'at most 2 % slower than Liger': the same, with what it is compared with."""
+    """'faster than Liger by 2 % or more', 'at most 2 % slower than Liger': the same, with the baseline's name."""
     if claim.measure == "traffic":
         return requirement(claim).replace("the other", other, 1) if claim.baseline else requirement(claim)
     words = requirement(claim)
@@ -69,7 +69,7 @@ def requirement_over(claim: ClaimTerms, other: str) -> str:
 
 
 def claim_sentence(claim: ClaimTerms) -> str:
-    """The sentence of a claim with its threshold, and with its scope where that is not the headline's."""
+    """The sentence of a claim with its threshold, and with its scope if that is not the headline's."""
     text = claim.text.rstrip(".")
     if not _tells_threshold(claim):
         text = f"{text}, {_ending(claim)}"
@@ -80,14 +80,14 @@ def claim_sentence(claim: ClaimTerms) -> str:
 
 
 def can_run(experiment: PlannedExperiment, claim: PlannedClaim, device: str) -> bool:
-    """Whether both sides of a claim run on such a device; else nothing on it can speak of the claim."""
+    """Whether both sides of a claim run on `device`; else no run on it gives evidence for the claim."""
     devices = {profile.name: profile.devices for profile in experiment.profiles}
     traffic = claim.measure == "traffic" and device != "cuda"  # only a GPU's memory has counters
     return not traffic and all(device in devices[side] for side in (claim.subject, claim.baseline) if side)
 
 
 def in_graph(claim: Claim) -> Claim:
-    """The same claim of calls that are replayed in a CUDA graph, where no launch is waited for."""
+    """The same claim for calls that are replayed in a CUDA graph, without the cost of launches."""
     text = f"{claim.text.rstrip('.')}, in a CUDA graph."
     return replace(claim, name=f"{claim.name}-in-graph", text=text, scope="graph")
 
@@ -102,7 +102,7 @@ def _tells_threshold(claim: ClaimTerms) -> bool:
 
 
 def _numbers(claim: ClaimTerms) -> Iterator[str]:
-    """The ways in which a sentence may say the number that it is held to."""
+    """The ways in which a sentence may write the claim's threshold."""
     threshold = claim.threshold
     if threshold == 1:
         yield requirement(claim)

@@ -5,7 +5,7 @@ SHORT_DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8":
 
 
 def dtype_named(name: str) -> str | None:
-    """The full name of a dtype that may be given by a short one; None where it is none."""
+    """The full name of a dtype, given by its full or short name; None if there is no such dtype."""
     name = str(name).removeprefix("torch.")
     full = SHORT_DTYPES.get(name, name)
     return full if full in ITEMSIZES else None

@@ -15,7 +15,7 @@ SLUG_RULE = "lower-case letters and digits in groups joined by single hyphens, s
 # flush that only writes: its lines are written back while the call is timed, as in do_bench and nvbench.
 SCOPES = ("device_cold", "device_warm", "graph", "eager", "device_dirty")
 MEASURES = ("speedup", "traffic")  # what a claim compares
-CEILINGS = "gpu-ceilings"  # the experiment that measures what a GPU allows; other results are held against it
+CEILINGS = "gpu-ceilings"  # the experiment that measures a GPU's limits; other results are compared with them
 USUAL_THRESHOLD = 1.02  # a gain below two per cent is rarely worth a rival's maintenance
 EDGES = ("zeros", "large-mean", "large-scale", "tiny-scale", "nan", "inf", "odd-sizes", "strided")
 
@@ -143,9 +143,9 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Experiment:
-    """One question, with the cells that answer it and the sentences that its answer is held to.
+    """One question, with the cells that are measured for it and the claims that are judged.
 
-    What is prose may be left out until the experiment is published: lab/definition/prose.py says what is needed then.
+    Prose may be left out until the experiment is published: lab/definition/prose.py says what is needed then.
     """
 
     name: str
@@ -161,8 +161,8 @@ class Experiment:
     metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     project: str = ""  # whose it is; else the title of the project
     scopes: tuple[str, ...] = SCOPES
-    self_test: bool = False  # a question about the lab itself: measured only when asked for by name
-    for_cpu: bool = False  # of sizes for a CPU: what a first look takes there, and on a GPU only when asked for by name
+    self_test: bool = False  # a test of the lab itself: measured only if named
+    for_cpu: bool = False  # of sizes for a CPU: the default there, and on a GPU measured only if named
 
     def __post_init__(self) -> None:
         self._check_names()

@@ -1,7 +1,7 @@
-"""An author's mistakes that only a call shows: told in one list when a run is planned, before anything is measured.
+"""Finds mistakes of an author that appear only in a call, and lists all of them when a run is planned.
 
-Each names the file, the field, what it is, and what is accepted. The contradictions that values show by themselves are
-refused where the values are made: lab/definition/experiment.py.
+Each names the file, the field, its value, and what is accepted. Contradictions between values are errors as soon as the
+values are made: lab/definition/experiment.py.
 """
 
 import inspect

@@ -210,7 +210,7 @@ def make_plan(
 
 
 def make_protocol(sweeps: int, device: str, *, recompiles: bool = False) -> Protocol:
-    """The protocol of today. Only runs of the usual number of sweeps get more of them where they lack precision.
+    """The current protocol. Only runs with the usual number of sweeps get extra ones for cases that lack precision.
 
     recompiles: whether a profile is compiled for its shapes at run time. On a GPU such a compiler chooses among its
     candidates by timing them, so that each sweep has to choose anew; on the CPU it chooses nothing.
@@ -285,7 +285,7 @@ def save_plan(plan: Plan, directory: Path) -> None:
 
 
 def load_plan(directory: Path) -> Plan:
-    """The plan of a run directory. RunError where there is none or it does not fit the schema."""
+    """The plan of a run directory. RunError if there is none or it does not fit the schema."""
     path = directory / NAME
     if not path.is_file():
         raise RunError(f"{directory}: no {NAME} there; a run directory is what `lab run` writes under runs/")

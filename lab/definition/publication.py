@@ -165,7 +165,7 @@ Statement = Aggregate | Headline | Selection | Tally | Stated | Bound
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replication:
-    """The cases of a publication that an experiment of this lab measures again, and which profile stands for which."""
+    """Which cases of a publication an experiment here measures again, and which profile corresponds to which."""
 
     experiment: str
     cases: Mapping[str, str]  # case of a row → name of the experiment's case

@@ -14,7 +14,7 @@ from lab.definition.experiment import SCOPES, Case, Claim, Experiment, Function,
 from lab.definition.plan import PlannedExperiment
 from lab.errors import PlanError
 
-RULE = "rule"  # the profile that all others are held against: the kernel as it launches itself
+RULE = "rule"  # the profile that all others are compared with: the kernel with its own rule
 USUAL_STAGES = 3
 SEARCHED_SCOPES = (SCOPES[0], "graph")
 FORM = "tune-OPERATOR-MxN-DTYPE"

@@ -8,8 +8,8 @@
     exp.profile("fused", F.gelu)
     exp.claim("fused", faster_than="composed", by=1.5)
 
-`exp.definition()` is the frozen Experiment of lab/definition/experiment.py. All mistakes that can be seen in the short
-form are told at once, when it is asked for.
+`exp.definition()` is the frozen Experiment of lab/definition/experiment.py. It lists all mistakes of the short form at
+once.
 """
 
 import inspect
@@ -35,7 +35,7 @@ def randn(shape: Shape, dtype: Any, device: str, seed: int, count: int = 1) -> t
     """So many tensors of normal data. Equal seeds give equal values."""
     import torch
 
-    if device == "meta":  # where only sizes are asked for
+    if device == "meta":  # only sizes are needed
         return tuple(torch.empty(shape, dtype=dtype, device=device) for _ in range(count))
     generator = torch.Generator(device).manual_seed(seed)
     return tuple(
@@ -45,7 +45,7 @@ def randn(shape: Shape, dtype: Any, device: str, seed: int, count: int = 1) -> t
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Claimed:
-    """A claim as it was asked for, before its profiles are looked up."""
+    """The arguments of a claim, before its profiles are looked up."""
 
     subject: str
     faster_than: str
@@ -85,9 +85,9 @@ class Draft:
     ) -> Any:  # fmt: skip
         """Add an implementation: a function, a loader that gives one, or, as a decorator, the function below it.
 
-        baseline: claims that name no rival are held against it. recompiles: it is compiled or tuned at run time for
-        each shape; a loader that speaks of `compile` is taken to. kernel: the Triton or CUDA kernel that every call
-        must launch. `more` are fields of lab.Profile, such as technique, hypothesis, package or devices.
+        baseline: claims that name no rival compare with it. recompiles: it is compiled or tuned at run time for each
+        shape; by default True if the loader's code mentions `compile`. kernel: the Triton or CUDA kernel that every
+        call must launch. more: fields of lab.Profile, such as technique, hypothesis, package or devices.
         """
         if callable(name):  # @exp.profile without brackets
             return self.profile()(name)

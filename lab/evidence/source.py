@@ -1,4 +1,4 @@
-"""Which code was measured: a digest of the source that a commit can be asked for, with or without .git."""
+"""Which code was measured: a digest of the source, by which the commit can be found later, with or without .git."""
 
 import hashlib
 import os
@@ -45,7 +45,7 @@ class NoRepository(EvidenceError):
 def source_digest(root: Path | None = None) -> str:
     """SHA-256 over the git blob ids and paths of the measuring source in the working tree.
 
-    In a project of somebody else these are the project's code and the measuring source of the lab that is installed.
+    In another project than the lab's own this covers the project's code and the measuring source of the installed lab.
     """
     root = root or project().root
     if _holds_the_lab(root):
@@ -117,9 +117,7 @@ def _is_measured(path: str) -> bool:
 
 
 def commit_of(digest: str, root: Path | None = None) -> str:
-    """The first commit whose source has this digest, which no later commit changes; EvidenceError where none has.
-
-    NoRepository where there is none."""
+    """The first commit whose source has this digest. EvidenceError if none has, NoRepository without a repository."""
     root = root or project().root
     for commit in _git(root, "rev-list", "--all", "--date-order", "--reverse").split():
         if commit_digest(commit, root) == digest:

@@ -90,5 +90,5 @@ def ending(status: os.waitid_result) -> str:
 
 
 def killed_from_outside(status: os.waitid_result) -> bool:
-    """Whether a signal ended it that somebody else is likely to have sent."""
+    """Whether it was ended by a signal that probably came from another process or the kernel."""
     return status.si_code != os.CLD_EXITED and status.si_status in FROM_OUTSIDE

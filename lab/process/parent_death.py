@@ -24,9 +24,9 @@ def mark_parent() -> dict[str, str]:
 
 
 def die_with_parent(by: signal.Signals = signal.SIGKILL) -> None:
-    """Have this process sent a signal when its parent ends, however that ends; at once where it has ended already.
+    """Let the kernel signal this process when its parent ends for any reason; at once if it has ended already.
 
-    SIGKILL for a worker, which may be deaf to every other: stuck in a driver, or by a library's handler.
+    Workers get SIGKILL, because they may not react to others: stuck in a driver, or because of a library's handler.
     """
     if sys.platform != "linux":
         return

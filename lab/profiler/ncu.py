@@ -1,6 +1,6 @@
-"""One run of Nsight Compute over a program of the lab: its report, read back as a table, or why there is none.
+"""Runs Nsight Compute on a program of the lab, and reads its report back as a table, or says why there is none.
 
-The clocks are left alone, and only launches are seen for which the program opens a range.
+It does not change the clocks, and captures only launches inside ranges that the program opens.
 """
 
 import hashlib
@@ -95,10 +95,10 @@ def _captured(ncu: str, request: CaptureRequest, folder: Path) -> CaptureReport:
 
 
 def _capture_known_metrics(ncu: str, request: CaptureRequest, path: Path) -> _Run:
-    """Ask again without the metrics that this ncu, or this chip, does not know: it refuses all for one of them."""
+    """Capture again without the metrics that this ncu or chip does not know, because one unknown metric fails all."""
     metrics = request.metrics
     while True:
-        path.unlink(missing_ok=True)  # one that was left by an earlier pass must not pass for this one's
+        path.unlink(missing_ok=True)  # a report of an earlier pass must not be taken for this one's
         command = _command(ncu, replace(request, metrics=metrics), path)
         run = _run(command, path.with_suffix(".log"), TIMEOUT_SECONDS[request.metric_set], request.environment)
         unknown = _unknown(run.output, metrics)
@@ -117,7 +117,7 @@ def _command(ncu: str, request: CaptureRequest, path: Path) -> list[str]:
 
 
 def _unknown(output: str, metrics: tuple[str, ...]) -> tuple[str, ...]:
-    """ncu names a metric as it was asked for, or as a pattern with the metric's name in it."""
+    """Those of the metrics that ncu's error names: by their name, or by a pattern that contains it."""
     complaints = [line for line in output.splitlines() if "Failed to find metric" in line]
     return tuple(metric for metric in metrics if any(metric.partition(".")[0] in line for line in complaints))
 

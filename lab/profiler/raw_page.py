@@ -1,10 +1,10 @@
 """Nsight Compute's table of launches → kernels by range, in SI units. Pure.
 
 The table is what `ncu --import … --csv --page raw` prints. NVIDIA's `ncu_report` package reads the same report in
-0.05 s and without rounding, and was tried: version 2026.3.1 on a report of ncu 2025.3.1, with the same values. The
-table is taken all the same, because whatever could write the report can print it: the package is 17 MB that a GPU box
-without an index would have to be given, in a version that knows the box's ncu. The table's two decimals are enough for
-shares, and bytes and nanoseconds come whole.
+0.05 s and without rounding, and was tried: version 2026.3.1 on a report of ncu 2025.3.1, with the same values. The lab
+uses the table, because every ncu that wrote a report can print it. The package is 17 MB, which a GPU box without a
+package index would need to get in a version that knows the box's ncu. The table's two decimals are enough for shares;
+bytes and nanoseconds are whole numbers.
 """
 
 import csv

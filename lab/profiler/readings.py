@@ -54,7 +54,7 @@ def read_instruments(
 
 
 class Attempt:
-    """One process that is asked for some readings."""
+    """One process that takes some readings."""
 
     def __init__(
         self,
@@ -84,11 +84,11 @@ class Attempt:
         self.ended = f"the process {ended}; see logs/{self._log.name}"
 
     def _taken(self, frame: Any) -> Reading | None:
-        """The reading in a frame, or none where it announces one; Garbled where nothing such was asked for."""
+        """The reading in a frame, or None if the frame announces one. Garbled if it was not ordered."""
         message = _decoded(frame)
         item = message.case, message.profile, message.instrument
         if message.experiment != self.experiment.name or item not in self.asked or item in self.delivered:
-            raise Garbled("sent a reading that it was not asked for")
+            raise Garbled("sent a reading that was not ordered")
         if isinstance(message, Reading):
             self.delivered.add(item)
             return message

@@ -1,8 +1,8 @@
 """Are the captured kernels those of the profile that was timed? Pure.
 
-An honest profile passes the checks whatever its compiler calls its kernels. A launch is compared with what Triton
-compiled by its registers and its threads, which ncu tells exactly; shared memory is left out, because ncu adds what
-the driver reserves, and that differs between GPUs.
+An honest profile passes the checks with any names of kernels. A launch is compared with what Triton compiled by its
+registers and threads, which ncu reports exactly. Shared memory is not compared, because ncu adds what the driver
+reserves, and that differs between GPUs.
 """
 
 import math
@@ -14,7 +14,7 @@ from lab.definition.plan import PlannedCase, PlannedExperiment, PlannedProfile
 from lab.evidence.record import Compiled, Kernel
 
 THREADS_PER_WARP = 32
-FEWEST_REGISTERS = 16  # that a GPU gives a thread: ncu tells no fewer, whatever the compiler asked for
+FEWEST_REGISTERS = 16  # that a GPU gives a thread: ncu never reports fewer, even if the compiler needs fewer
 Compilations = Mapping[tuple[str, str], Sequence[Compiled]]  # by case and profile: what Triton compiled, in any sweep
 
 

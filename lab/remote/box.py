@@ -8,7 +8,7 @@ from pathlib import Path
 from lab.errors import PlanError
 
 HOST = re.compile(r"(?P<host>(?:[\w.-]+@)?\w[\w.-]*)(?::(?P<folder>[^-\s].*))?", re.ASCII)
-# A connection that is dead is noticed within a minute; nobody is asked for a password in the middle of a run.
+# A dead connection is noticed within a minute; ssh never asks for a password in the middle of a run.
 SSH_OPTIONS = (
     "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3",
 )  # fmt: skip

@@ -68,7 +68,7 @@ class Journey:
 
 
 def measure_on_box(journey: Journey, say: Callable[[str], None]) -> None:
-    """Leaves the run in `runs`. `down` runs whatever happens. LabError where the run did not come to its end."""
+    """Measure there and bring the run to `runs`. `down` always runs. LabError if the run did not finish."""
     _refuse_finished(journey)
     with _rented(journey, say):
         session = Session(journey.box, journey.scripts, say)
@@ -146,7 +146,7 @@ def _bytes_of(path: Path) -> bytes:
 
 @contextmanager
 def _rented(journey: Journey, say: Callable[[str], None]) -> Iterator[None]:
-    """The box is up inside. `down` follows whatever happens, also a kill that can be noticed."""
+    """The box is up inside. `down` always follows, also after signals that can be caught."""
     if not journey.down:
         _locally(journey, journey.up, "--up", say)
         yield

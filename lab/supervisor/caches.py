@@ -1,9 +1,8 @@
-"""Compilers' caches for the workers of a run: a fresh one for each process, filled with binaries, never with choices.
+"""Compiler caches for the workers of a run: a fresh one for each process, with binaries but without autotuning choices.
 
-A Triton binary follows from its source, its constants and the compiler, so that one made earlier is the same. Which
-configuration is launched follows from timing the candidates, and every sweep has to time them anew: Inductor's folder,
-where it keeps its choices and the graphs made with them, is empty when a worker starts, and of Triton's folder only
-compiled code is handed on.
+Source, constants and compiler determine a Triton binary, so an earlier one can be used again. Which configuration is
+launched depends on timing the candidates, and every sweep must time them again. So Inductor's folder, which has its
+choices and the graphs made with them, is empty when a worker starts, and Triton's folder has only compiled code.
 """
 
 import json
@@ -114,7 +113,7 @@ def _is_binary(file: Path) -> bool:
 
 
 def _moved(group: Path, place: Path, names: set[str]) -> str:
-    """The list of a kernel's files, at their new place; intermediate code is not handed on."""
+    """The list of a kernel's files at their new place, without intermediate code."""
     try:
         listed = json.loads(group.read_text(encoding="utf-8"))["child_paths"]
         return json.dumps({"child_paths": {name: str(place / name) for name in listed if name in names}})

@@ -28,11 +28,11 @@ class _Mean:
 
 @dataclass(slots=True)
 class Estimate:
-    """Cells by what they cost: being checked, which differs between what is compiled for its shapes and what is not and
-    between sweep 0 and the others, and being timed, which is much the same in every sweep of a case.
+    """Cells, grouped by cost. Checking costs differently with and without compiling for the shapes, and in sweep 0 and
+    later sweeps; timing costs about the same in every sweep of a case.
 
-    recompiled: the cells whose profile is compiled for its shapes, `fresh` where every sweep compiles them anew. idle:
-    those known to be skipped. after_seconds: what comes after the sweeps.
+    recompiled: cells whose profile is compiled for its shapes. fresh: whether every sweep compiles them again. idle:
+    cells known to be skipped. after_seconds: the time after the sweeps.
     """
 
     ahead: set[tuple[int, Key]]
@@ -90,7 +90,7 @@ class Estimate:
 
 
 class CaseClock:
-    """Where the time of the case at hand goes, told by the stages that its worker announces."""
+    """Where the time of the current case goes, from the stages that its worker announces."""
 
     def __init__(self) -> None:
         self._at: tuple[str, str] | None = None  # profile and stage

@@ -1,4 +1,4 @@
-"""Which cells get extra sweeps: those that a compiler tunes anew each time, and those that are not yet precise."""
+"""Which cells get extra sweeps: those that a compiler tunes again in each sweep, and those that are not yet precise."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,10 +10,10 @@ from lab.verdict.precision import imprecise_cases
 
 
 def recompiled_cells(plan: Plan) -> list[Key]:
-    """The cells of all sweeps beyond the planned ones, known from the start: what the claims compare in which a profile
-    is compiled at run time. Its times differ between two compilations by more than between two processes of one.
+    """The cells that every extra sweep measures: both sides of claims in which a profile is compiled at run time, since
+    times differ more between two compilations than between two processes with the same one.
 
-    The lab's tests of itself are left as they are.
+    The lab's tests of itself get no extra sweeps.
     """
     if not plan.protocol.fresh_caches or plan.protocol.most_sweeps <= plan.protocol.sweeps:
         return []
@@ -27,8 +27,8 @@ def recompiled_cells(plan: Plan) -> list[Key]:
 
 
 def extra_cells(plan: Plan, before: Sequence[Record], sweep: int) -> list[Key]:
-    """The cells of a sweep beyond the planned ones: those that are drawn anew, and those that the claims compare at
-    cases that are not precise enough yet. Told from the records before it, so that a resumed run asks the same."""
+    """The cells of an extra sweep: the recompiled ones, and both sides of claims at cases that are not precise enough
+    yet. They depend only on the records before that sweep, so that a resumed run chooses the same."""
     imprecise = imprecise_cases(plan, before)
     wanted = set(recompiled_cells(plan))
     for experiment in plan.experiments:

@@ -90,7 +90,7 @@ def most_processes() -> int:
 
 
 def _available_bytes() -> int:
-    """Memory that a process may still take, without what Linux keeps of files; 0 where it is not told."""
+    """Bytes of memory that are available without Linux's file cache; 0 if unknown."""
     meminfo = Path("/proc/meminfo")
     text = meminfo.read_text(encoding="utf-8") if meminfo.is_file() else ""
     match = re.search(r"^MemAvailable:\s*(\d+) kB$", text, re.MULTILINE)

@@ -32,12 +32,12 @@ class ReportedTimes:
         if kind == "block":
             profile, scope, seconds, void = _block(content)
             if len(at) != 4 or profile.removesuffix(AGAIN) != at[2]:
-                raise Garbled("told the times of a profile that it had not announced")
+                raise Garbled("sent times of a profile that it had not announced")
             self._blocks.setdefault((at[0], at[1], profile, scope), []).append((seconds, void))
         return kind in ("note", "block")
 
     def as_reported(self, record: Record) -> Record:
-        """The record with the times that were told; in place of a cell that something is noted of, one that is wrong.
+        """The record with the times that were reported while measuring; a cell with a note becomes a wrong one.
 
         Code that changes samples may change those of other profiles, so no profile is blamed; the change has no effect.
         """
@@ -69,4 +69,4 @@ def _block(content: Any) -> tuple[str, str, tuple[float, ...], int]:
         profile, scope, seconds, void = content
         return str(profile), str(scope), tuple(float(second) for second in seconds), int(void)
     except (TypeError, ValueError):
-        raise Garbled("told a block's times in another form than ours") from None
+        raise Garbled("sent a block's times in an invalid form") from None

@@ -12,7 +12,7 @@ Key = tuple[str, str, str]  # experiment, case, profile
 
 
 class RunState:
-    """The records of one run directory, those that were there and those that are kept from now on."""
+    """The records of one run directory: those that it had, and those that are added."""
 
     def __init__(self, directory: Path, records: Sequence[Record]) -> None:
         self.directory = directory
@@ -32,7 +32,7 @@ class RunState:
             self._remember(record)
 
     def set_aside(self) -> Path:
-        """Rename the journal, so that its run can begin anew; where it is now."""
+        """Rename the journal, so that its run can begin again. Returns the new path."""
         return self._path.rename(self._path.with_name(ASIDE))
 
     @property
@@ -42,7 +42,7 @@ class RunState:
 
     @property
     def machine(self) -> Machine | None:
-        """The machine that the run began on, once a sweep has told."""
+        """The machine that the run began on, after the first sweep has started."""
         return next((record.machine for record in self.records if isinstance(record, SweepStart)), None)
 
     def lacking(self, sweep: int, wanted: Iterable[Key]) -> list[Key]:
@@ -50,8 +50,8 @@ class RunState:
         return [key for key in wanted if (sweep, key) not in self.cells]
 
     def edgeless(self, wanted: Iterable[Key]) -> list[Key]:
-        """Those of the wanted cells that have yet to be asked for edge inputs: no sweep has their answers on record,
-        nor that the cell is wrong without them."""
+        """The wanted cells whose edge inputs must still be checked: no sweep has recorded them, or that the cell is
+        wrong without them."""
         answered = {
             key
             for (_, key), cell in self.cells.items()

@@ -31,7 +31,7 @@ class Sweep:
     watcher: Watcher
     progress: RunProgress
     process: str = field(default="", init=False)
-    _repeated: set[Key] = field(default_factory=set, init=False)  # whose worker somebody else killed once
+    _repeated: set[Key] = field(default_factory=set, init=False)  # whose worker was once killed from outside
 
     def complete(self, following: Sequence[int]) -> None:
         """Measure what is missing. `following` are the sweeps that workers may be loaded for meanwhile."""
@@ -127,7 +127,7 @@ class Sweep:
         self.process = start.process
 
     def _refuse_other_code(self) -> None:
-        """RunError where the source was edited since the run began: each worker imports it anew."""
+        """RunError if the source was edited since the run began, because each worker imports it again."""
         if source_digest() != self.state.code:
             raise RunError(
                 f"{self.state.directory}: the source in lab/ or experiments/ was changed while the run went on; "

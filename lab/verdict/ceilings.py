@@ -14,7 +14,7 @@ from lab.verdict.datasheet import MATRIX_KINDS
 from lab.verdict.roofline import GRAPH, near_launch_floor
 
 COPY, READ, MATMUL, TF32_MATMUL = "copy", "read", "matmul", "matmul-tf32"
-READS_ALONE = 0.01  # share of written bytes up to which a cell is held against a read and not against a copy
+READS_ALONE = 0.01  # share of written bytes up to which a cell is compared with a read and not with a copy
 QUANTISED_BELOW = 0.9  # of the time at the rate of the case's dtype; a product of that dtype comes within 3 % of it
 
 

@@ -1,4 +1,4 @@
-"""Pairs what one process measured of two profiles, round by round, without the spoiled rounds. Pure."""
+"""Pairs the samples of two profiles in one process, round by round, without the excluded rounds. Pure."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What is printed of GPUs: peaks that no program reaches, to stand beside what was measured. Pure.
+"""Limits of GPUs from their datasheets: peaks that no program reaches, shown beside measured ceilings. Pure.
 
 Rates are of dense matrices with float32 accumulation; a datasheet that prints those of sparse ones is halved here.
 """

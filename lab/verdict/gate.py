@@ -1,12 +1,12 @@
 """Is something slower in a newer run than in an older one? The rule of `lab compare`. Pure.
 
-It compares speed-ups: each is a ratio within its run, and its interval, widened as policy 4 has
-it, holds on any board of the GPU model. A subject that lost two per cent against an unchanged baseline is two per cent
-slower. A baseline that changed too hides that, so a gate needs one that stays as it is.
+It compares speed-ups. Each is a ratio within its run, and its interval, widened as in policy 4, is valid for any board
+of the GPU model. A subject that lost two per cent against an unchanged baseline is two per cent slower. If the baseline
+changed too, that is hidden, so a gate needs a baseline that does not change.
 
-A test of "slower by the limit or more" would miss every second slowdown of just that size, and one of "slower at all"
-would fail for slowdowns that do not matter. So a regression is a slowdown that chance seldom shows, of more than half
-the limit; there is none where a slowdown of the limit is ruled out. Between the two the runs cannot tell.
+A test for "slower by the limit or more" would miss every second slowdown of exactly that size, and a test for "slower
+at all" would fail for slowdowns that do not matter. So a regression is a significant slowdown of more than half the
+limit, and there is none if a slowdown by the limit is ruled out. In between the runs cannot tell.
 """
 
 import math
@@ -24,7 +24,7 @@ from lab.verdict.statistics import CONFIDENCE, Speedup
 from lab.verdict.widening import NORMAL_QUANTILE
 
 USUAL_LIMIT = 0.03
-SHARE = 0.5  # of the limit, below which nothing is a regression
+SHARE = 0.5  # of the limit: a smaller slowdown is not a regression
 # Of chance alone, by whether both runs have all sweeps. `lab simulate --gate` counts what comes of both constants.
 ALL_SWEEPS, LEVEL, LEVEL_OF_FEWER = 9, 0.03, 0.025
 MOST_SWEEPS_TO_ADVISE = 60
@@ -110,7 +110,7 @@ def unweighed(run: RunResult) -> Iterator[tuple[str, str, str, str]]:
 
 
 def outcome_of(compared: Sequence[Compared]) -> Outcome:
-    """A regression anywhere is one; to say that there is none takes every comparison."""
+    """One regression is enough for REGRESSION; "no regression" needs every comparison."""
     outcomes = {each.outcome for each in compared}
     for outcome in (Outcome.REGRESSION, Outcome.CANNOT_TELL):
         if outcome in outcomes:

@@ -1,6 +1,6 @@
 """Claim + evidence → verdict. Pure: the same evidence gets the same verdict on any machine.
 
-The rules stand in `RULES`, in the order in which they are asked; the policy page prints them and their history.
+`RULES` has the rules in the order in which they are checked; the policy page prints them and their history.
 """
 
 import math
@@ -44,7 +44,7 @@ class Status(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
-# The order in which pages show verdicts; the rules below are asked in another order.
+# The order in which pages show verdicts; the rules below are checked in another order.
 READING_ORDER = (
     Status.SUPPORTED,
     Status.REFUTED,
@@ -123,7 +123,7 @@ class Verdict:
     speedup: Speedup | None = None
     mark: str = ""
     traffic: TrafficRatio | None = None  # instead of a speed-up, where the claim is about traffic
-    weighed: bool = False  # a speed-up that was held against its threshold: a member of the family
+    weighed: bool = False  # a speed-up that was compared with its threshold: a member of the family
 
     @property
     def ratio(self) -> float | None:
@@ -205,7 +205,7 @@ def _too_few(speedup: Speedup | None) -> str:
 
 
 def _dropped(subject: Side, baseline: Side, spoiled_share: float) -> str:
-    """Why too few samples are left to stand for the rest, or nothing."""
+    """Why too few valid samples are left for a verdict, or an empty string."""
     if spoiled_share > LARGEST_DROPPED_SHARE:
         return f"{per_cent(spoiled_share)} of the case's rounds were spoiled and left out"
     for name, side in (("subject", subject), ("baseline", baseline)):

@@ -1,8 +1,8 @@
 """A claim about DRAM traffic → its verdict. Pure.
 
-The profiler passes over a cell once, so there is no interval, and no family to be weighed in: a margin around the
-threshold stands for what another pass might say. Where a call has several kernels the instrument leaves open how much
-it moves, and the verdict must hold anywhere within those bounds.
+The profiler measures a cell once, so there is no interval and no correction for a family of claims. A margin around the
+threshold allows for the difference that another pass might show. If a call has several kernels, the profiler gives only
+bounds of the bytes, and the verdict must be the same for all values within them.
 """
 
 from dataclasses import dataclass

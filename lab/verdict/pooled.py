@@ -34,7 +34,7 @@ class RepeatKey:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
-    """A claim at a case, as one run saw it."""
+    """The verdict and speed-up of a claim at a case in one run."""
 
     run_id: str
     board: str

@@ -44,8 +44,8 @@ class Repeatability:
 
 
 def repeatability(runs: Sequence[RunResult], one_code: bool = False) -> tuple[Repeatability, ...]:
-    """By GPU model. Runs of different sources are not held against each other, unless the caller knows that they
-    measured one code."""
+    """By GPU model. Runs of different sources are not compared, unless the caller knows that they measured the same
+    code."""
     groups: dict[tuple[str, bool], list[tuple[Seen, Seen]]] = {}
     for place, seen in by_place(runs, one_code).items():
         for pair in itertools.combinations(seen, 2):

@@ -182,7 +182,7 @@ def factors(printed_ratio: float, measured: Measured) -> Mapping[str, float | No
 
 
 def inconsistencies(printed: Printed) -> Iterator[Words]:
-    """What the publication's own figures say of a printed speed-up, whatever was measured here."""
+    """Contradictions among the publication's own figures about a printed speed-up, without measurements of the lab."""
     subject, needed = printed.subject_seconds, printed.memory_seconds
     if subject < needed:
         yield (

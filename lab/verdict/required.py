@@ -14,7 +14,7 @@ REQUIRED = {
 
 
 def lacking_verdicts(run: RunResult, required: str) -> Iterator[str]:
-    """A line for each headline claim that has another verdict. RunError where `required` is none of REQUIRED."""
+    """A line for each headline claim that has another verdict. RunError if `required` is not in REQUIRED."""
     if required not in REQUIRED:
         raise RunError(f"required is {required!r}; accepted are {list(REQUIRED)}")
     for experiment in run.experiments:

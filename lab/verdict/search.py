@@ -12,7 +12,7 @@ from lab.verdict.results import ExperimentResult
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConfigurationTrial:
-    """One configuration, held against the rule's."""
+    """One configuration, compared with the rule's."""
 
     claim: str
     profile: PlannedProfile

@@ -50,7 +50,7 @@ def standings(experiment: ExperimentResult, profile: str, scope: str) -> tuple[S
 
 
 def unmeasured(experiment: ExperimentResult, profile: str, scope: str) -> tuple[str, ...]:
-    """The cases at which the profile has no time: they count against it, and are told apart."""
+    """The cases at which the profile has no time. They count against it, and are listed separately."""
     return tuple(
         case.name
         for case in experiment.plan.included_cases

@@ -219,7 +219,7 @@ def _round_logs(baseline: Rounds, subject: Rounds) -> list[float]:
 
 
 def _step_half_width(baseline: Sequence[Rounds], subject: Sequence[Rounds], step_seconds: float = 0.0) -> float:
-    """What the clock's step leaves open of a ratio, however often it is measured."""
+    """The half width of a ratio that the clock's step causes, which more samples do not reduce."""
     step_seconds = max(step_seconds, quantum(baseline), quantum(subject))
     return math.log1p(STEP_SHARE * step_seconds / min(_median(baseline), _median(subject)))
 

@@ -1,9 +1,8 @@
-"""What the profiler counted of a call's DRAM traffic, held against the least that any call must move. Pure.
+"""The DRAM traffic that the profiler counted of a call, compared with the least that any call must move. Pure.
 
-The instrument shapes the rules. Nsight Compute empties the caches before each kernel, so the inputs must be read from
-DRAM, whoever reads them; and what one kernel leaves in the cache for the next is read again, which an undisturbed
-call would be spared. It stops counting when a kernel ends: what the cache has not written back by then is not
-counted, though the DRAM will get it.
+The rules allow for the profiler. Nsight Compute empties the caches before each kernel. So every kernel must read its
+inputs from DRAM, and what one kernel leaves in the cache for the next is read again, unlike in an undisturbed call. It
+stops counting when a kernel ends, so data that the cache has not written back by then is not counted.
 """
 
 from dataclasses import dataclass

@@ -36,7 +36,7 @@ THROUGH = ("inspect", "traceback")  # they look on behalf of whoever called them
 
 
 def note(event: str, arguments: tuple[Any, ...]) -> str:
-    """What an audit event says of whoever caused it, in words; nothing where honest code may."""
+    """The tampering that an audit event shows, in words; empty if honest code causes such events."""
     if event == "object.__getattr__":
         return LOOKED if arguments[1] in FRAMES else ""
     if event == "ctypes.dlsym":
@@ -47,7 +47,7 @@ def note(event: str, arguments: tuple[Any, ...]) -> str:
 
 
 def install(descriptor: int) -> None:
-    """From here on, for as long as the process lives: a frame of kind "note" for whatever is to be noted."""
+    """From now until the process ends, send a frame of kind "note" for each suspicious event."""
     sys.addaudithook(_hook(descriptor, os.write, sys._getframe, sys.modules))
 
 

@@ -36,7 +36,7 @@ class _Snapshot:
 
 
 class Bindings:
-    """Remembers, of each owner, which functions, classes and modules its names stand for. Plain data may change."""
+    """Remembers to which functions, classes and modules the names of each owner are bound. Plain data may change."""
 
     def __init__(self) -> None:
         self._snapshots: dict[int, _Snapshot] = {}

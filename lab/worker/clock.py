@@ -30,7 +30,7 @@ class Block:
 
 
 class Replay(Protocol):
-    """Calls captured once and run again together, without the host: `outputs` are written anew each time."""
+    """Calls captured once and replayed together, without the host. Each replay overwrites `outputs`."""
 
     @property
     def outputs(self) -> Sequence[Any]: ...

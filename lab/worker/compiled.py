@@ -1,7 +1,7 @@
-"""What Triton or nvcc made of a profile: the kernels of one call as they were compiled, and what making them cost.
+"""What Triton or nvcc compiled for a profile: the kernels of one call, and the time that compiling took.
 
-Asked around a profile's first two calls, which nobody times. Triton tells its hooks little more than a kernel's name,
-so two of its methods are wrapped while these calls last, and are themselves again before anything is timed.
+Collected during a profile's first two calls, which are not timed. Triton gives its hooks little more than a kernel's
+name, so two of its methods are wrapped during these calls, and restored before anything is timed.
 """
 
 import time
@@ -105,7 +105,7 @@ def _total(seconds: list[float]) -> float | None:
 
 @contextmanager
 def _compilations(seconds: list[float]) -> Iterator[None]:
-    """Notes how long each kernel takes that Triton or nvcc compiles afresh."""
+    """Records the compile time of each kernel that Triton or nvcc compiles."""
     from triton import knobs
 
     def listen(*, times: Any, cache_hit: bool, **_: Any) -> None:

@@ -21,7 +21,7 @@ Change = Callable[[Tensor], Tensor]
 def edge_inputs(
     operator: Operator, shape: tuple[int, ...], dtype: torch.dtype, device: str, *, own_form: bool = False
 ) -> Iterator[tuple[str, Arguments]]:
-    """(name, arguments) of each edge that the operator names; each made when it is asked for.
+    """(name, arguments) of each edge that the operator names, made one at a time.
 
     own_form: only those of the shape and strides given.
     """

@@ -1,8 +1,8 @@
 """Looks for hooks, signal handlers and timers at the moment that the clock stops, before any of them can run code.
 
-A hook, a signal handler or a timer that a call leaves behind can finish the work when nobody measures, and remove
-itself. So a call, the clock around it and these looks are run by one C function: between the clock's stop and the last
-look no Python code runs, and so no hook, handler or other thread either.
+A hook, a signal handler or a timer that a call leaves behind can finish the work after the clock has stopped, and then
+remove itself. So one C function runs the call, the clock around it and these checks: between the clock's stop and the
+last check no Python code runs, and so no hook, handler or other thread.
 """
 
 import _signal  # type: ignore[import-not-found]

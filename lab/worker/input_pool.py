@@ -1,10 +1,10 @@
-"""The input sets that timed calls go round, each with a hidden shadow that tells what its contents must be.
+"""The input sets of timed calls, used in turn, each with a hidden shadow copy of what it must contain.
 
-Before every timed call one random stretch of the call's set gets fresh values, in the set and in its shadow. They are
-drawn from the inputs themselves, so the inputs stay what they are. A result that was remembered, under whatever key,
-is wrong from then on, as far as it depends on the values in the stretch; a true one costs nothing more.
+Before every timed call one random stretch of the call's set gets new values, in the set and in its shadow. They are
+drawn from the inputs themselves, so their distribution stays the same. A result that was remembered, under any key, is
+then wrong if it depends on the values in the stretch; an honest call costs no more.
 
-After a cold call nearly all values of its set change places, so that of a remembered result there is nothing to mend.
+After a cold call nearly all values of its set change places, so that a remembered result cannot be repaired.
 """
 
 import random

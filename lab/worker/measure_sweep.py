@@ -41,7 +41,7 @@ def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, L
                 emit("stage", [planned.name, case, profile.name, "load"])
                 try:
                     functions[planned.name, op, profile.name] = profile.implementations[op]()
-                except Exception as problem:  # a profile's fault is its own, and is told when its cell comes
+                except Exception as problem:  # costs only cells of this profile, and is reported when they come
                     functions[planned.name, op, profile.name] = problem
                 if violation := guard.broken_by_loading():
                     functions[planned.name, op, profile.name] = Tampering(f"{violation} when it was loaded")
@@ -52,9 +52,9 @@ def measure(
     plan: Plan, sweep: int, todo: set[Any], edges: set[Any], guard: Guard, functions: dict[Key, Loaded],
     stage_timer: StageTimer, emit: Emit,
 ) -> None:  # fmt: skip
-    """Measure the cells asked for, those in `edges` with edge inputs too.
+    """Measure the cells of the order, those in `edges` with edge inputs too.
 
-    What this process dies of is told before it does, and costs the announced cell.
+    Each cell is announced first, so that a crash of this process costs only the announced cell.
     """
     try:
         with stage_timer("start"):

@@ -1,7 +1,7 @@
 """Compiles while nothing is timed: `python -m lab.worker.precompile RUN_DIRECTORY`, see lab.supervisor.precompilation.
 
-Its order comes on stdin: cells to call once, edge inputs included, and what is not to be loaded. Nothing that it does
-is on record, and what its autotuners chose on a busy GPU is thrown away: only the binaries are handed on.
+Its order comes on stdin: cells to call once, edge inputs included, and profiles not to load. Nothing is recorded. Only
+the binaries are kept; what autotuners choose on a busy GPU is thrown away.
 """
 
 import json

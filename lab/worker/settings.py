@@ -104,7 +104,7 @@ def _set_deterministic(setting: tuple[bool, bool]) -> None:
 
 
 def _default_device() -> str:
-    """Empty where none was chosen. Not by torch's own function, which asks whatever mode is active."""
+    """Empty if none was chosen. Not by torch's own function, because active modes intercept that."""
     chosen = getattr(getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None)
     return str(chosen.device) if chosen else ""
 

@@ -25,5 +25,5 @@ class SweepContext:
     guard: Guard
     stage_timer: StageTimer
     emit: Emit
-    edges: Set[Key]  # the cells that have yet to be asked for edge inputs
+    edges: Set[Key]  # the cells whose edge inputs must still be checked
     background: BackgroundWork

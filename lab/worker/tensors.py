@@ -9,7 +9,7 @@ FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 def copied(value: Any) -> Any:
-    """Tensors anew, in the layout they have: a strided input stays strided. What is no tensor needs no copy."""
+    """Copies of the tensors with the same strides. Other arguments are not copied."""
     if isinstance(value, tuple):
         return tuple(copied(item) for item in value)
     return _copy(value) if isinstance(value, Tensor) else value

@@ -50,7 +50,7 @@ def forgiving(operator: Operator) -> Operator:
 
 
 def change_one(arguments: Arguments) -> None:
-    """Make one element large, where it stands: whoever remembers by address must have looked at every one."""
+    """Make one element large, in place: code that remembers results by address must have checked every element."""
     x = next(item for item in arguments if isinstance(item, Tensor) and item.is_floating_point())
     at = int.from_bytes(urandom(8), "little") % x.numel()
     x[tuple(torch.unravel_index(torch.tensor(at), x.shape))] = _deciding(x.shape[-1])

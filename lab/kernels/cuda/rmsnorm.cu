@@ -20,14 +20,14 @@ __global__ void __launch_bounds__(most_threads(register_bytes<T>(WIDTH, VECTORS)
     x += row * plan.stride;
     y += row * plan.columns;
 
-    Packed<T, WIDTH> held[VECTORS];
+    Packed<T, WIDTH> loaded[VECTORS];
     Packed<W, WIDTH> weights[WEIGHT_FIRST ? VECTORS : 1];
     float values[WIDTH];
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
         const int index = first + v * lanes;
-        held[v] = {};
-        if (present && index < count) held[v] = read_packed<T, WIDTH>(x + index * WIDTH);
+        loaded[v] = {};
+        if (present && index < count) loaded[v] = read_packed<T, WIDTH>(x + index * WIDTH);
     }
     if constexpr (WEIGHT_FIRST) {
 #pragma unroll
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(most_threads(register_bytes<T>(WIDTH, VECTORS)
     float squares = 0.0f;
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
-        unpack(held[v], values);
+        unpack(loaded[v], values);
 #pragma unroll
         for (int i = 0; i < WIDTH; i++) squares += values[i] * values[i];
     }
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(most_threads(register_bytes<T>(WIDTH, VECTORS)
             float scales[WIDTH];
             if constexpr (!WEIGHT_FIRST) weights[0] = read_packed<W, WIDTH>(weight + index * WIDTH);
             unpack(weights[WEIGHT_FIRST ? v : 0], scales);
-            unpack(HOLDS_PACKED ? opaque(held[v], never) : held[v], values);
+            unpack(HOLDS_PACKED ? opaque(loaded[v], never) : loaded[v], values);
 #pragma unroll
             for (int i = 0; i < WIDTH; i++) values[i] = values[i] * rstd * scales[i];
             write_packed(y + index * WIDTH, pack<T>(values));

@@ -20,20 +20,20 @@ __global__ void __launch_bounds__(most_threads(register_bytes<T>(WIDTH, VECTORS)
     x += row * plan.stride;
     y += row * plan.columns;
 
-    Packed<T, WIDTH> held[VECTORS];
+    Packed<T, WIDTH> loaded[VECTORS];
     float powers[KEEPS_POWERS ? VECTORS : 1][WIDTH];
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
         const int index = first + v * lanes;
 #pragma unroll
-        for (int i = 0; i < WIDTH; i++) held[v].at[i] = from_float<T>(-INFINITY);
-        if (present && index < count) held[v] = read_packed<T, WIDTH>(x + index * WIDTH);
+        for (int i = 0; i < WIDTH; i++) loaded[v].at[i] = from_float<T>(-INFINITY);
+        if (present && index < count) loaded[v] = read_packed<T, WIDTH>(x + index * WIDTH);
     }
     float largest = -INFINITY;
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
         float(&values)[WIDTH] = powers[KEEPS_POWERS ? v : 0];
-        unpack(held[v], values);
+        unpack(loaded[v], values);
 #pragma unroll
         for (int i = 0; i < WIDTH; i++) largest = fmaxf(largest, values[i]);
     }
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(most_threads(register_bytes<T>(WIDTH, VECTORS)
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
         float(&values)[WIDTH] = powers[KEEPS_POWERS ? v : 0];
-        if constexpr (!KEEPS_POWERS) unpack(opaque(held[v], anchor != anchor), values);
+        if constexpr (!KEEPS_POWERS) unpack(opaque(loaded[v], anchor != anchor), values);
 #pragma unroll
         for (int i = 0; i < WIDTH; i++) {
             values[i] = power_of_two((values[i] - anchor) * LOG2_E);
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(most_threads(register_bytes<T>(WIDTH, VECTORS)
         const int index = first + v * lanes;
         if (present && index < count) {
             float(&values)[WIDTH] = powers[KEEPS_POWERS ? v : 0];
-            if constexpr (!KEEPS_POWERS) unpack(opaque(held[v], total < 0.0f), values);
+            if constexpr (!KEEPS_POWERS) unpack(opaque(loaded[v], total < 0.0f), values);
 #pragma unroll
             for (int i = 0; i < WIDTH; i++) {
                 values[i] = KEEPS_POWERS ? values[i] * scale : power_of_two((values[i] - top) * LOG2_E) * whole;
