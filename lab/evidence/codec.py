@@ -8,10 +8,12 @@ import math
 import sys
 import types
 import typing
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 from lab.errors import RunError
+from lab.evidence.samples import PackedRounds
 
 SCHEMA = 8  # of the records, whose history lab/evidence/record.py tells
 T = TypeVar("T")
@@ -35,7 +37,7 @@ def to_data(value: Any, schema: int = SCHEMA) -> Any:
         }
     if isinstance(value, Mapping):
         return {key: to_data(item, schema) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | PackedRounds):
         return [to_data(item, schema) for item in value]
     return value
 
@@ -71,6 +73,8 @@ def _decoder(kind: Any) -> Decoder:
         return lambda data, place: None if data is None else some(data, place)
     if origin is tuple:
         return _tuple_decoder(arguments[0])
+    if origin is Sequence:
+        return _rounds
     if origin is not None:
         return _mapping_decoder(_decoder(arguments[1]))
     return _number if kind is float else _plain_decoder(kind)
@@ -82,11 +86,18 @@ def _tuple_decoder(kind: Any) -> Decoder:
     def decode(data: Any, place: str) -> Any:
         if not isinstance(data, list | tuple):
             _refuse(place, "a list", data)
-        if kind is float and all(type(item) is float and math.isfinite(item) for item in data):
-            return tuple(data)  # samples, by the million: found right at once
         return tuple([each(item, f"{place}[{i}]") for i, item in enumerate(data)])
 
     return decode
+
+
+def _rounds(data: Any, place: str) -> Any:
+    """Samples, by the million: packed where all of them are floats, as all but a few are."""
+    if isinstance(data, list | tuple) and all(isinstance(block, list | tuple) for block in data):
+        seconds = list(chain.from_iterable(data))
+        if set(map(type, seconds)) <= {float} and math.isfinite(sum(seconds)):
+            return PackedRounds(data)
+    return _decoder(tuple[tuple[float, ...], ...])(data, place)
 
 
 def _mapping_decoder(each: Decoder) -> Decoder:
