@@ -16,6 +16,7 @@ from lab.errors import RunError
 from lab.evidence.samples import PackedRounds
 
 SCHEMA = 8  # of the records, whose history lab/evidence/record.py tells
+SHARED = 1024  # values of a kind that are remembered, so that records which say the same share them
 T = TypeVar("T")
 
 
@@ -81,14 +82,20 @@ def _decoder(kind: Any) -> Decoder:
 
 
 def _tuple_decoder(kind: Any) -> Decoder:
-    each = _decoder(kind)
+    each, shared = _decoder(kind), _shared() if kind in (int, str) else None
 
     def decode(data: Any, place: str) -> Any:
         if not isinstance(data, list | tuple):
             _refuse(place, "a list", data)
-        return tuple([each(item, f"{place}[{i}]") for i, item in enumerate(data)])
+        decoded = tuple([each(item, f"{place}[{i}]") for i, item in enumerate(data)])
+        return shared(decoded) if shared else decoded
 
     return decode
+
+
+def _shared() -> Callable[[Any], Any]:
+    """Gives back the first of equal values: the million cells of a long run say the same again and again."""
+    return functools.lru_cache(maxsize=SHARED)(lambda value: value)
 
 
 def _rounds(data: Any, place: str) -> Any:
@@ -101,10 +108,13 @@ def _rounds(data: Any, place: str) -> Any:
 
 
 def _mapping_decoder(each: Decoder) -> Decoder:
+    known: dict[str, Any] = {}  # by what they say to the last digit: 0 and 0.0 are equal, and not written alike
+
     def decode(data: Any, place: str) -> Any:
         if not isinstance(data, Mapping):
             _refuse(place, "an object", data)
-        return {str(key): each(item, f"{place}.{key}") for key, item in data.items()}
+        decoded = {sys.intern(str(key)): each(item, f"{place}.{key}") for key, item in data.items()}
+        return known.setdefault(repr(decoded), decoded) if len(known) < SHARED else decoded
 
     return decode
 
@@ -120,7 +130,7 @@ def _plain_decoder(kind: type) -> Decoder:
     def decode(data: Any, place: str) -> Any:
         if type(data) is not kind:
             _refuse(place, f"of type {kind.__name__}", data)
-        return data
+        return sys.intern(data) if kind is str else data
 
     return decode
 

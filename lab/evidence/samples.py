@@ -13,7 +13,7 @@ class PackedRounds(Sequence[tuple[float, ...]]):
     __slots__ = ("_bounds", "_seconds")
 
     def __init__(self, rounds: Sequence[Sequence[float]]) -> None:
-        self._seconds = array("d", chain.from_iterable(rounds))
+        self._seconds = array("d", list(chain.from_iterable(rounds)))  # of a list it takes no more than it needs
         self._bounds = _bounds(tuple(map(len, rounds)))
 
     def __len__(self) -> int:
