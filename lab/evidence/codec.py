@@ -16,7 +16,7 @@ from lab.errors import RunError
 from lab.evidence.samples import PackedRounds
 
 SCHEMA = 8  # of the records, whose history lab/evidence/record.py tells
-SHARED = 1024  # values of a kind that are remembered, so that records which say the same share them
+SHARED = 1 << 15  # values of a kind that are remembered, so that records which say the same share them
 T = TypeVar("T")
 
 
@@ -113,7 +113,7 @@ def _mapping_decoder(each: Decoder) -> Decoder:
     def decode(data: Any, place: str) -> Any:
         if not isinstance(data, Mapping):
             _refuse(place, "an object", data)
-        decoded = {sys.intern(str(key)): each(item, f"{place}.{key}") for key, item in data.items()}
+        decoded = {str(key): each(item, f"{place}.{key}") for key, item in data.items()}
         return known.setdefault(repr(decoded), decoded) if len(known) < SHARED else decoded
 
     return decode
@@ -127,10 +127,12 @@ def _number(data: Any, place: str) -> Any:
 
 
 def _plain_decoder(kind: type) -> Decoder:
+    shared = _shared() if kind is str else None
+
     def decode(data: Any, place: str) -> Any:
         if type(data) is not kind:
             _refuse(place, f"of type {kind.__name__}", data)
-        return sys.intern(data) if kind is str else data
+        return shared(data) if shared else data
 
     return decode
 
