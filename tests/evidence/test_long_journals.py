@@ -11,7 +11,7 @@ from lab.evidence import journal
 from lab.evidence.journal import read, seal_of
 from lab.evidence.record import Record, Timing
 
-SHORT, LONG = 500, 2000  # records
+SHORT, LONG = 250, 1000  # records
 CASES = 50
 
 
