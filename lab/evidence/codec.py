@@ -58,7 +58,10 @@ def digest(data: Any) -> str:
     return hashlib.sha256(canonical(data).encode()).hexdigest()
 
 
-Decoder = Callable[[Any, str], Any]  # parsed JSON and its place → a value of the type
+# Where a value stands: the name of the whole, or the place of what holds it with its field or number. It is put into
+# words only where something is refused.
+Place = str | tuple[Any, str | int]
+Decoder = Callable[[Any, Place], Any]  # parsed JSON and its place → a value of the type
 
 
 @functools.cache
@@ -82,13 +85,14 @@ def _decoder(kind: Any) -> Decoder:
 
 
 def _tuple_decoder(kind: Any) -> Decoder:
-    each, shared = _decoder(kind), _shared() if kind in (int, str) else None
+    each, shared = _decoder(kind), _shared()
 
-    def decode(data: Any, place: str) -> Any:
+    def decode(data: Any, place: Place) -> Any:
         if not isinstance(data, list | tuple):
             _refuse(place, "a list", data)
-        decoded = tuple([each(item, f"{place}[{i}]") for i, item in enumerate(data)])
-        return shared(decoded) if shared else decoded
+        if kind in (int, str) and set(map(type, data)) <= {kind}:
+            return shared(tuple(data))
+        return tuple([each(item, (place, i)) for i, item in enumerate(data)])
 
     return decode
 
@@ -98,7 +102,7 @@ def _shared() -> Callable[[Any], Any]:
     return functools.lru_cache(maxsize=SHARED)(lambda value: value)
 
 
-def _rounds(data: Any, place: str) -> Any:
+def _rounds(data: Any, place: Place) -> Any:
     """Samples, by the million: packed where all of them are floats, as all but a few are."""
     if isinstance(data, list | tuple) and all(isinstance(block, list | tuple) for block in data):
         seconds = list(chain.from_iterable(data))
@@ -110,16 +114,16 @@ def _rounds(data: Any, place: str) -> Any:
 def _mapping_decoder(each: Decoder) -> Decoder:
     known: dict[str, Any] = {}  # by what they say to the last digit: 0 and 0.0 are equal, and not written alike
 
-    def decode(data: Any, place: str) -> Any:
+    def decode(data: Any, place: Place) -> Any:
         if not isinstance(data, Mapping):
             _refuse(place, "an object", data)
-        decoded = {str(key): each(item, f"{place}.{key}") for key, item in data.items()}
+        decoded = {str(key): each(item, (place, str(key))) for key, item in data.items()}
         return known.setdefault(repr(decoded), decoded) if len(known) < SHARED else decoded
 
     return decode
 
 
-def _number(data: Any, place: str) -> Any:
+def _number(data: Any, place: Place) -> Any:
     number = isinstance(data, int | float) and not isinstance(data, bool)
     if not (number and abs(data) <= sys.float_info.max):  # NaN is not, nor is a whole number beyond every float
         _refuse(place, "a finite number", data)
@@ -129,7 +133,7 @@ def _number(data: Any, place: str) -> Any:
 def _plain_decoder(kind: type) -> Decoder:
     shared = _shared() if kind is str else None
 
-    def decode(data: Any, place: str) -> Any:
+    def decode(data: Any, place: Place) -> Any:
         if type(data) is not kind:
             _refuse(place, f"of type {kind.__name__}", data)
         return shared(data) if shared else data
@@ -142,16 +146,16 @@ def _fields_decoder(kind: Any) -> Decoder:
     needed = {field.name for field in dataclasses.fields(kind) if "added" not in field.metadata}
     gathering = {f.name: f.metadata["gathers"] for f in dataclasses.fields(kind) if f.metadata.get("gathers")}
 
-    def decode(data: Any, place: str) -> Any:
+    def decode(data: Any, place: Place) -> Any:
         if not isinstance(data, Mapping):
             _refuse(place, "an object", data)
         for name, replaced in gathering.items():
             data = _gathered(data, name, replaced)
         if unknown := data.keys() - decoders.keys():
-            raise RunError(f"{place}: unknown field {min(unknown)!r}; accepted are {sorted(decoders)}")
+            raise RunError(f"{_in_words(place)}: unknown field {min(unknown)!r}; accepted are {sorted(decoders)}")
         if missing := needed - data.keys():
-            raise RunError(f"{place}: field {min(missing)!r} is missing")
-        return kind(**{name: decoders[name](item, f"{place}.{name}") for name, item in data.items()})
+            raise RunError(f"{_in_words(place)}: field {min(missing)!r} is missing")
+        return kind(**{name: decoders[name](item, (place, name)) for name, item in data.items()})
 
     return decode
 
@@ -164,5 +168,13 @@ def _gathered(data: Mapping[str, Any], name: str, replaced: Mapping[str, str]) -
     return {field: value for field, value in data.items() if field not in replaced} | {name: mapping}
 
 
-def _refuse(place: str, wanted: str, data: Any) -> typing.NoReturn:
-    raise RunError(f"{place} is {str(data)[:60]!r}; it must be {wanted}")
+def _in_words(place: Place) -> str:
+    """Such as 'Cell.timings[0].scope'."""
+    if isinstance(place, str):
+        return place
+    whole, part = place
+    return f"{_in_words(whole)}[{part}]" if isinstance(part, int) else f"{_in_words(whole)}.{part}"
+
+
+def _refuse(place: Place, wanted: str, data: Any) -> typing.NoReturn:
+    raise RunError(f"{_in_words(place)} is {str(data)[:60]!r}; it must be {wanted}")
