@@ -60,7 +60,7 @@ def _experiment(number: int, size: int) -> Experiment:
 
 
 def _sweep(plan: Plan, sweep: int) -> Iterator[list[Record]]:
-    """What one process leaves: a case of records at a time."""
+    """What one process leaves: the records of an experiment at a time."""
     dice, process = random.Random(sweep), f"{sweep}-{1000 + sweep}"
     start = SweepStart(
         sweep=sweep, process=process, machine=machine(), launch_floor_seconds=2e-6, empty_seconds=1.2e-6,
@@ -68,9 +68,10 @@ def _sweep(plan: Plan, sweep: int) -> Iterator[list[Record]]:
     )  # fmt: skip
     yield [start, canary(sweep, process, "")]
     for experiment in plan.experiments:
+        records: list[Record] = []
         for case in experiment.included_cases:
             place = experiment.name, case.name
-            records: list[Record] = [watch(*place, sweep, process, plan.protocol.rounds)]
+            records.append(watch(*place, sweep, process, plan.protocol.rounds))
             repeated = _timing(case, case.control, plan, dice)
             records.append(
                 Control(
@@ -81,7 +82,8 @@ def _sweep(plan: Plan, sweep: int) -> Iterator[list[Record]]:
             for measured in experiment.profiles_of(case):
                 timing = _timing(case, measured.name, plan, dice)
                 records.append(cell(*place, measured.name, sweep, process, timings=(timing,)))
-            yield [*records, canary(sweep, process, case.name, experiment=experiment.name)]
+            records.append(canary(sweep, process, case.name, experiment=experiment.name))
+        yield records
     yield [
         SweepFinish(
             sweep=sweep, process=process, stage_seconds={"load": 5.0, "check": 60.0, "time": 600.0},

@@ -17,6 +17,7 @@ from lab.evidence.samples import PackedRounds
 
 SCHEMA = 8  # of the records, whose history lab/evidence/record.py tells
 SHARED = 1 << 15  # values of a kind that are remembered, so that records which say the same share them
+PLAIN = frozenset({float, int, str, bool, type(None)})
 T = TypeVar("T")
 
 
@@ -30,6 +31,8 @@ def added(schema: int, unknown: Any, gathers: Mapping[str, str] | None = None) -
 
 def to_data(value: Any, schema: int = SCHEMA) -> Any:
     """A record, or a plan, as plain JSON types; as an older schema wrote it, where one is named."""
+    if type(value) in PLAIN:  # asked first, for nearly all values of a record are
+        return value
     if dataclasses.is_dataclass(value):
         return {
             field.name: to_data(getattr(value, field.name), schema)
