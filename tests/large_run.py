@@ -6,7 +6,7 @@ sweep is 17,503 records, and 60 sweeps are a million.
 
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from factory import DOUBLING, canary, cell, machine, plan_of, profile, small_experiment, watch
@@ -22,10 +22,33 @@ PROFILES = {"plain": 60e-6, "fused": 45e-6, "compiled": 42e-6, "fast": 40e-6}
 SCATTER = 0.003
 
 
-def write_large_run(run: Path, sweeps: int, cells: int, experiments: int) -> None:
+def experiments(count: int, cases: int, profiles: int = len(PROFILES)) -> list[Experiment]:
+    return [_experiment(number, cases, profiles) for number in range(count)]
+
+
+def _experiment(number: int, size: int, profile_count: int) -> Experiment:
+    cases = tuple(
+        Case(operator=DOUBLING, shape=(64 * (1 + n), 4096), dtype="float16", description="a shape")
+        for n in range(size)
+    )  # fmt: skip
+    profiles = {name: profile(f"{name}-{number}", title=name) for name in [*PROFILES][-profile_count:]}
+    claims = tuple(
+        Claim(
+            name=f"fast-beats-{name}-{number}", text=f"Fast is faster than {name}.", subject=profiles["fast"],
+            baseline=profiles[name], cases=cases,
+        )
+        for name in profiles
+        if name != "fast"
+    )  # fmt: skip
+    return small_experiment(
+        name=f"doubling-{number}", title=f"Doubling {number}", cases=cases, profiles=tuple(profiles.values()),
+        claims=claims, headlines=claims[:1],
+    )  # fmt: skip
+
+
+def write_large_run(run: Path, sweeps: int, chosen: Sequence[Experiment]) -> None:
     run.mkdir(parents=True)
-    per_experiment = cells // experiments // len(PROFILES)
-    plan = plan_of("load", sweeps=sweeps, experiments=[_experiment(n, per_experiment) for n in range(experiments)])
+    plan = plan_of(run.name, sweeps=sweeps, experiments=chosen)
     save_plan(plan, run)
     path = run / journal.NAME
     start = RunStart(
@@ -37,26 +60,6 @@ def write_large_run(run: Path, sweeps: int, cells: int, experiments: int) -> Non
         for records in _sweep(plan, sweep):
             journal.append(path, *records)
     journal.append(path, RunFinish(finished_utc="2026-01-03T03:04:05Z", wall_seconds=86400.0))
-
-
-def _experiment(number: int, size: int) -> Experiment:
-    cases = tuple(
-        Case(operator=DOUBLING, shape=(64 * (1 + n), 4096), dtype="float16", description="a shape")
-        for n in range(size)
-    )  # fmt: skip
-    profiles = {name: profile(f"{name}-{number}", title=name) for name in PROFILES}
-    claims = tuple(
-        Claim(
-            name=f"fast-beats-{name}-{number}", text=f"Fast is faster than {name}.", subject=profiles["fast"],
-            baseline=profiles[name], cases=cases,
-        )
-        for name in PROFILES
-        if name != "fast"
-    )  # fmt: skip
-    return small_experiment(
-        name=f"doubling-{number}", title=f"Doubling {number}", cases=cases, profiles=tuple(profiles.values()),
-        claims=claims, headlines=claims[:1],
-    )  # fmt: skip
 
 
 def _sweep(plan: Plan, sweep: int) -> Iterator[list[Record]]:
@@ -106,5 +109,10 @@ def _timing(case: PlannedCase, profile: str, plan: Plan, dice: random.Random) ->
     )
 
 
+def main() -> None:
+    path, sweeps, cells, count = sys.argv[1:]
+    write_large_run(Path(path), int(sweeps), experiments(int(count), int(cells) // int(count) // len(PROFILES)))
+
+
 if __name__ == "__main__":
-    write_large_run(Path(sys.argv[1]), *map(int, sys.argv[2:]))
+    main()
