@@ -99,7 +99,7 @@ def refuse_contradicted(directory: Path, runs: Path) -> None:
         return
     check_answers(store)
     registered = plan.load_plan(directory)
-    sealed = journal.read(journal.find(directory) or directory / journal.NAME).seal.sha256
+    sealed = journal.seal_of(journal.find(directory) or directory / journal.NAME).sha256
     with locked(runs), _explained(store):
         client = _open(store)
         for planned in registered.experiments:

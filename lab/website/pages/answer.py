@@ -33,8 +33,7 @@ def glances(item: Judged, view: DataView) -> tuple[View, ...]:
         return ()
     answered = {scope_words(claim, item.on_cpu) for claim in item.plan.claims if claim.name in item.plan.headlines}
     return tuple(
-        _glance(item, claim, view, with_scope={scope_words(claim, item.on_cpu)} != answered)
-        for claim in leading(item)
+        _glance(item, claim, view, with_scope={scope_words(claim, item.on_cpu)} != answered) for claim in leading(item)
     )
 
 
