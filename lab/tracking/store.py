@@ -5,10 +5,13 @@ The store can always be filled again from the journals, so it needs no backup.
 
 import contextlib
 import fcntl
+import hashlib
 import os
+import platform
 import re
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -92,13 +95,25 @@ def locked(runs: Path) -> Iterator[None]:
             runs.mkdir(parents=True, exist_ok=True)
         except OSError as refusal:
             raise StoreError(f"{runs}: no store can be made there ({refusal.strerror}); set LAB_RUNS") from None
-        with (runs / ".mlflow.lock").open("w") as file:
+        with _lock_file(runs).open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
     except OSError as problem:
-        if problem.filename != str(runs / ".mlflow.lock"):
+        if problem.filename != str(_lock_file(runs)):
             raise
         raise StoreError(f"{runs}: {problem.strerror}; the run store must be writable to track or browse") from None
+
+
+def name_of_this_place(runs: Path) -> str:
+    """The same for each process that may hold the lock of these runs on this host, and for no other. Call it locked."""
+    file = _lock_file(runs)
+    if not file.read_text():
+        file.write_text(uuid.uuid4().hex)
+    return hashlib.sha256(f"{file.read_text()} {platform.node()}".encode()).hexdigest()[:16]
+
+
+def _lock_file(runs: Path) -> Path:
+    return runs / ".mlflow.lock"
 
 
 def check_answers(store: Store) -> None:
