@@ -4,7 +4,6 @@ The digest of the evidence comes last, so a parent without one was interrupted; 
 filling that was interrupted goes on with the runs that have all of their values.
 """
 
-import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import TypeVar
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
 from mlflow.exceptions import MlflowException
-from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
 from lab.errors import StoreError
 from lab.tracking.attempts import delete, delete_children, is_deleted
@@ -94,19 +92,12 @@ def _fill(client: MlflowClient, run: Run, entry: Entry, files: Iterable[Path] = 
     )
     if entry.dataset:
         again(client.log_inputs, run_id, [_dataset_input(entry)])
-    _upload(client, run, entry, files)
+    for name, text in entry.artifacts.items():
+        client.log_text(run_id, text, name)
+    for path in files:
+        client.log_artifact(run_id, str(path))
     if entry.ended_utc:
         client.set_terminated(run_id, status=entry.status, end_time=milliseconds(entry.ended_utc))
-
-
-def _upload(client: MlflowClient, run: Run, entry: Entry, files: Iterable[Path]) -> None:
-    """Without asking for the run once more, as the client's own methods do for each run."""
-    place = get_artifact_repository(run.info.artifact_uri, tracking_uri=client.tracking_uri)
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in entry.artifacts.items():
-            Path(folder, name).write_text(text, encoding="utf-8")
-        for path in (*sorted(Path(folder).iterdir()), *files):
-            place.log_artifact(str(path))
 
 
 def _retire(client: MlflowClient, outdated: Outdated) -> None:

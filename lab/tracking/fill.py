@@ -35,6 +35,7 @@ from lab.tracking import client_writer, database_writer
 from lab.tracking.attempts import PARENTS, Attempt, attempts_of, begun, outdated, settle
 from lab.tracking.change import Begun, TreeReplacement
 from lab.tracking.measures import curve_keys, headline_baselines, p50_key, speedup_key
+from lab.tracking.quick_client import QuickClient
 from lab.tracking.saved_view import CURVES, FIRST_RUNS, TAG, WINNERS, Chart, curves_view, view_path, winners_view
 from lab.tracking.store import Store, check_answers, find_store, locked, name_of_this_place
 from lab.tracking.tree import SEALED, evidence_digest, tree, tried
@@ -42,7 +43,7 @@ from lab.verdict.results import ExperimentResult, RunResult
 
 OURS = "lab.experiment"  # tags the MLflow experiments that this room made
 DEFAULT_EXPERIMENT = "0"
-SIDE_BY_SIDE = 4  # runs that a server is given at once; it takes two connections to its database, of 15, for each
+SIDE_BY_SIDE = 8  # runs that a server is given at once; it takes two connections to its database, of 15, for each
 # Heights of charts: around all bars, of one bar, of all at most; of lines.
 FRAME_PIXELS, BAR_PIXELS, TALLEST_PIXELS, CURVES_PIXELS = 220, 14, 2400, 480
 
@@ -141,7 +142,7 @@ def _open(store: Store) -> MlflowClient:
     if store.database is not None and not store.database.is_file():
         _make(store.database)
     try:
-        return MlflowClient(tracking_uri=store.uri)
+        return QuickClient(store.uri) if store.address else MlflowClient(tracking_uri=store.uri)
     except MlflowException as problem:
         if store.database is None or "out-of-date database schema" not in str(problem):
             raise
