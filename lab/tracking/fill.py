@@ -37,7 +37,7 @@ from lab.tracking.change import Begun, TreeReplacement
 from lab.tracking.measures import curve_keys, headline_baselines, p50_key, speedup_key
 from lab.tracking.quick_client import QuickClient
 from lab.tracking.saved_view import CURVES, FIRST_RUNS, TAG, WINNERS, Chart, curves_view, view_path, winners_view
-from lab.tracking.store import Store, check_answers, find_store, locked, name_of_this_place
+from lab.tracking.store import LATER, Store, check_answers, find_store, locked, name_of_this_place
 from lab.tracking.tree import SEALED, evidence_digest, tree, tried
 from lab.verdict.results import ExperimentResult, RunResult
 
@@ -62,8 +62,9 @@ def track(run: RunResult, directory: Path, runs: Path) -> Iterator[str]:
     StoreError where the store cannot be used. Never touches the run's directory.
     """
     store = find_store(runs)
-    check_answers(store)
-    with locked(runs), _explained(store):
+    later = f"{directory} is whole: `lab track {directory.name}` fills the store later"
+    check_answers(store, later)
+    with locked(runs), _explained(store, later):
         client = _open(store)
         experiments = tried(run)
         if not experiments:
@@ -118,21 +119,18 @@ def views(runs: Path) -> list[View]:
 
 
 @contextlib.contextmanager
-def _explained(store: Store) -> Iterator[None]:
+def _explained(store: Store, later: str = LATER) -> Iterator[None]:
     """Turn MLflow's and the database's errors into one that says what to do."""
     try:
         yield
     except ModuleNotFoundError as missing:
         raise StoreError(
-            f"the tracking store {store.shown} needs the package {missing.name}, which is not installed here. The "
-            "journals are complete: `lab track RUN` fills the store later"
+            f"the tracking store {store.shown} needs the package {missing.name}, which is not installed here. {later}"
         ) from None
     except (MlflowException, SQLAlchemyError, subprocess.SubprocessError, OSError) as problem:
-        advice = "The journals are untouched: `lab track RUN` fills it again"
-        if store.database is not None:
-            advice = f"If it is damaged, delete {store.database} and its mlartifacts. {advice}"
+        damaged = f"If it is damaged, delete {store.database} and its mlartifacts. " if store.database else ""
         reason = next(iter(store.hides(str(problem)).strip().splitlines()), type(problem).__name__)[:300]
-        raise StoreError(f"the tracking store {store.shown} failed: {reason}. {advice}") from None
+        raise StoreError(f"the tracking store {store.shown} failed: {reason}. {damaged}{later}") from None
 
 
 def _open(store: Store) -> MlflowClient:

@@ -22,6 +22,7 @@ from lab.errors import StoreError
 
 VARIABLE = "MLFLOW_TRACKING_URI"
 ANSWER_SECONDS = 10.0
+LATER = "The journals are whole: `lab track RUN` fills the store later"
 # In an address: who asks, with which password. The last @ of the part before the path ends it.
 LOGIN = re.compile(r"(?<=//)[^/?#\s]*@|(?<![\w/])[^/?#\s:@]+:[^/?#\s]*@")
 PARAMETER = re.compile(r"(?i)([?&][^=&\s]*(?:pass|pwd|token|secret|key)[^=&\s]*=)[^&\s]*")
@@ -116,7 +117,7 @@ def _lock_file(runs: Path) -> Path:
     return runs / ".mlflow.lock"
 
 
-def check_answers(store: Store) -> None:
+def check_answers(store: Store, later: str = LATER) -> None:
     """StoreError where a tracking server does not answer; any answer will do, a refusal too."""
     if not store.address:
         return
@@ -128,6 +129,5 @@ def check_answers(store: Store) -> None:
     except (OSError, ValueError, HTTPException) as problem:
         raise StoreError(
             f"{VARIABLE} names {store.shown}, which does not answer ({store.hides(str(problem))}). Start that "
-            "server, or unset the variable to track in a local file. The journals are complete: `lab track RUN` fills "
-            "the store later"
+            f"server, or unset the variable to track in a local file. {later}"
         ) from None
