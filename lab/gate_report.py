@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from lab.verdict.gate import Compared, Outcome, outcome_of
+from lab.verdict.gate import Compared, Outcome, outcome_of, unweighed
 from lab.verdict.gate_simulation import GateRow
 from lab.verdict.results import RunResult
 from lab.verdict.statistics import per_cent
@@ -23,6 +23,8 @@ EXIT_STATUS = {Outcome.FINE: 0, Outcome.REGRESSION: 1, Outcome.CANNOT_TELL: 3}
 
 def describe_gate(older: RunResult, newer: RunResult, compared: Sequence[Compared], limit: float) -> Iterator[str]:
     yield f"{older.plan.run_id} → {newer.plan.run_id}: {ANSWERS[outcome_of(compared)]}, asked for {per_cent(limit, 1)}"
+    if not compared:
+        yield from (f"  {line}" for line in _nothing_compared(older))
     for each in compared:
         place = f"{each.case}  {each.subject} against {each.baseline}, {each.scope}"
         parts = (WORDS[each.outcome], _change(each), each.reason)
@@ -42,6 +44,8 @@ def markdown(older: RunResult, newer: RunResult, compared: Sequence[Compared], l
         "| case | subject | before | now | change | answer |",
         "|---|---|---|---|---|---|",
     ]
+    if not compared:
+        head = [*head[:4], *(f"- {line}" for line in _nothing_compared(older))]
     order = (Outcome.REGRESSION, Outcome.CANNOT_TELL, Outcome.FINE)
     rows = [
         f"| {each.case} | {each.subject} vs {each.baseline} ({each.scope}) | {_ratio(each.older)} "
@@ -60,6 +64,13 @@ def describe_gate_rows(rows: Sequence[GateRow]) -> Iterator[str]:
         )
         missed = "  goal missed" if row.missed_goal else ""
         yield f"  {row.process:38} {row.sweeps} sweeps  {truth:16} {'  '.join(said)}{missed}"
+
+
+def _nothing_compared(older: RunResult) -> Iterator[str]:
+    """Why the older run has no speed-up that a newer one could be compared with."""
+    yield f"{older.plan.run_id} has no speed-up to compare with: measure it again on a quiet machine"
+    for name, claim, case, reason in unweighed(older):
+        yield f"{name}, {claim}, {case}: {reason}"
 
 
 def _ratio(interval: object) -> str:

@@ -1,6 +1,8 @@
 """Triton without a GPU runs in its interpreter; tests marked `gpu` need `--gpu`; several processes share the rest."""
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,24 @@ def _turn(item: pytest.Item) -> int:
         return 0
     place = item.path.relative_to(HERE).as_posix()
     return next((turn for turn, start in enumerate(LONGEST, start=1) if place.startswith(start)), 1 + len(LONGEST))
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Any]:
+    from warm_workers import Forks
+
+    with Forks() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def warm_workers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Workers of this module need not import torch. On a GPU, whose driver dislikes forks, they are started as ever."""
+    if sys.platform != "linux" or _has_gpu():
+        yield
+        return
+    with request.getfixturevalue("forks").instead_of_starts():
+        yield
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -10,6 +10,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from factory import measured_run
 
 from lab.evidence.source import ROOT
 
@@ -28,7 +29,6 @@ exp.profile("fused", gelu, technique="One call.", hypothesis="Faster: the input 
 exp.claim("fused", faster_than="composed", by=1.05)
 """
 SOUND = f"import lab, torch\nfrom torch.nn.functional import gelu\n{WORDS}"
-SLOWED = f"import lab, torch\ndef gelu(x):\n    return [torch.nn.functional.gelu(x) for _ in range(40)][0]\n{WORDS}"
 
 
 class OwnProject:
@@ -111,8 +111,10 @@ def test_from_nothing_to_a_published_page_and_a_red_gate(place: OwnProject) -> N
     assert "Mine: kernel evidence</title>" in page
     assert "0 differences" in place.lab("verify").replace("no differences", "0 differences")
 
-    (below / "gelu.py").write_text(SLOWED)
-    place.lab("run", "--run-id", "second", "--device", "cpu")
-    output = place.lab("compare", "first", "second", "--fail-if-slower", "3%", "--markdown", "-", status=1)
+    # How a real run is judged depends on how busy this machine is; these two runs never happened.
+    for run_id, seconds in (("before", 20e-6), ("after", 22e-6)):
+        times = {"torch-baseline": 90e-6, "torch-fused": 30e-6, "triton-fused-rmsnorm": seconds}
+        measured_run(place.project / "runs", times, run_id=run_id, include=())
+    output = place.lab("compare", "before", "after", "--fail-if-slower", "3%", "--markdown", "-", status=1)
     assert "### Kernel evidence: a regression" in output
     assert place.files() == place.installed

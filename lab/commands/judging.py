@@ -1,10 +1,10 @@
-"""`lab judge`, `compare`, `validity` and `simulate`: verdicts, a gate, and how far both can be trusted."""
+"""`lab judge`, `compare`, `alarms`, `validity`, `simulate`: verdicts, a gate, alarms, and how far to trust them."""
 
 import argparse
 from pathlib import Path
 
 from lab.commands.adding import RUN, Add
-from lab.commands.runs import directory_of, say, tell
+from lab.commands.runs import all_runs, directory_of, say, tell
 from lab.errors import LabError, RunError
 from lab.project import is_checkout
 
@@ -26,6 +26,11 @@ def add_commands(add: Add) -> None:
     )
     gate.add_argument("--markdown", metavar="FILE", help="append a pull request's summary to this file; - prints it")
     gate.epilog = "Exit status: 0 no regression, 1 a regression, 3 the runs cannot tell, 2 they cannot be compared."
+    nightly = add("alarms", alarms, "say which cases became faster or slower, each against its own past on its board")
+    nightly.add_argument(
+        "runs", nargs="*", metavar="RUN", help=f"{RUN}; default: every published run and every finished one in runs/"
+    )
+    nightly.epilog = "Exit status: 1 where the newest run confirmed that something became slower, else 0."
     sub = add("validity", validity, "print the lab's own error rates, from runs that test it and from repeated runs")
     sub.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
     sub.add_argument("--one-code", action="store_true", help="take the runs for repeats although their sources differ")
@@ -33,6 +38,7 @@ def add_commands(add: Add) -> None:
     sub.add_argument("--runs", type=int, default=4000, help="simulated runs of each kind and truth (default 4000)")
     sub.add_argument("--seed", type=int, default=2026, help="the same seed gives the same table (default 2026)")
     sub.add_argument("--gate", action="store_true", help="simulate `lab compare` instead of verdicts")
+    sub.add_argument("--alarms", action="store_true", help="simulate `lab alarms` over months of nightly runs")
     sub.add_argument("--keep", action="store_true", help="write the table that the policy page shows")
 
 
@@ -101,6 +107,36 @@ def _simulate_gate(pairs: int, seed: int) -> int:
     return 1 if missed else 0
 
 
+def alarms(options: argparse.Namespace) -> int:
+    from lab.alarm_report import describe_alarms, newest_is_slower
+    from lab.verdict.alarm import Night, Series, follow, nights_of
+    from lab.verdict.results import load_run
+
+    directories = [directory_of(name) for name in options.runs] or all_runs()
+    measured: dict[tuple[str, str], list[tuple[Series, Night]]] = {}  # a published run may lie in runs/ too
+    for run in map(load_run, directories):  # one at a time, for months of samples do not fit into memory
+        if run.finished_utc:
+            measured[run.start.started_utc, run.plan.run_id] = list(nights_of(run))
+    if not measured:
+        raise RunError("none of these runs has ended, and alarms rest on whole runs; finish one first")
+    names = [run_id for _, run_id in sorted(measured)]
+    followed = follow(night for _, nights in sorted(measured.items(), key=lambda item: item[0]) for night in nights)
+    for line in describe_alarms(followed, names):
+        tell(line)
+    return 1 if newest_is_slower(followed, names[-1]) else 0
+
+
+def _simulate_alarms(series: int, seed: int) -> int:
+    from lab.alarm_report import describe_alarm_row
+    from lab.verdict.alarm_simulation import simulate_alarms
+
+    missed = 0
+    for row in simulate_alarms(series, seed):
+        missed += row.missed_goal
+        print(describe_alarm_row(row), flush=True)
+    return 1 if missed else 0
+
+
 def validity(options: argparse.Namespace) -> None:
     from lab.overview import describe_pooled, describe_repeats, describe_validity
     from lab.verdict.estimates import estimates
@@ -129,6 +165,8 @@ def simulate(options: argparse.Namespace) -> int:
 
     if options.gate:
         return _simulate_gate(options.runs, options.seed)
+    if options.alarms:
+        return _simulate_alarms(options.runs, options.seed)
     if options.keep and not is_checkout():
         raise LabError("--keep: the table belongs to the lab's own repository, and this lab is an installed package")
     table = simulated(options.runs, options.seed)

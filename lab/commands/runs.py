@@ -26,6 +26,14 @@ def directory_of(name: str) -> Path:
     raise RunError(f"no run {name!r} under {runs}, and no directory of that path; {listed}{did_you_mean(name, there)}")
 
 
+def all_runs() -> list[Path]:
+    """The directories of all published runs and of all runs under runs/. RunError where there is none."""
+    places = (project().evidence, project().runs)
+    if directories := sorted({path.parent for place in places for path in place.glob("*/journal.jsonl*")}):
+        return directories
+    raise RunError(f"no run under {places[1]}, and none is published in {places[0]}")
+
+
 def lacking(*packages: str) -> list[str]:
     return [package for package in packages if importlib.util.find_spec(package) is None]
 

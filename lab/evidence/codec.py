@@ -8,12 +8,16 @@ import math
 import sys
 import types
 import typing
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 from lab.errors import RunError
+from lab.evidence.samples import PackedRounds
 
 SCHEMA = 8  # of the records, whose history lab/evidence/record.py tells
+SHARED = 1 << 15  # values of a kind that are remembered, so that records which say the same share them
+PLAIN = frozenset({float, int, str, bool, type(None)})
 T = TypeVar("T")
 
 
@@ -27,6 +31,8 @@ def added(schema: int, unknown: Any, gathers: Mapping[str, str] | None = None) -
 
 def to_data(value: Any, schema: int = SCHEMA) -> Any:
     """A record, or a plan, as plain JSON types; as an older schema wrote it, where one is named."""
+    if type(value) in PLAIN:  # asked first, for nearly all values of a record are
+        return value
     if dataclasses.is_dataclass(value):
         return {
             field.name: to_data(getattr(value, field.name), schema)
@@ -35,7 +41,7 @@ def to_data(value: Any, schema: int = SCHEMA) -> Any:
         }
     if isinstance(value, Mapping):
         return {key: to_data(item, schema) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | PackedRounds):
         return [to_data(item, schema) for item in value]
     return value
 
@@ -55,7 +61,10 @@ def digest(data: Any) -> str:
     return hashlib.sha256(canonical(data).encode()).hexdigest()
 
 
-Decoder = Callable[[Any, str], Any]  # parsed JSON and its place → a value of the type
+# Where a value stands: the name of the whole, or the place of what holds it with its field or number. It is put into
+# words only where something is refused.
+Place = str | tuple[Any, str | int]
+Decoder = Callable[[Any, Place], Any]  # parsed JSON and its place → a value of the type
 
 
 @functools.cache
@@ -71,34 +80,53 @@ def _decoder(kind: Any) -> Decoder:
         return lambda data, place: None if data is None else some(data, place)
     if origin is tuple:
         return _tuple_decoder(arguments[0])
+    if origin is Sequence:
+        return _rounds
     if origin is not None:
         return _mapping_decoder(_decoder(arguments[1]))
     return _number if kind is float else _plain_decoder(kind)
 
 
 def _tuple_decoder(kind: Any) -> Decoder:
-    each = _decoder(kind)
+    each, shared = _decoder(kind), _shared()
 
-    def decode(data: Any, place: str) -> Any:
+    def decode(data: Any, place: Place) -> Any:
         if not isinstance(data, list | tuple):
             _refuse(place, "a list", data)
-        if kind is float and all(type(item) is float and math.isfinite(item) for item in data):
-            return tuple(data)  # samples, by the million: found right at once
-        return tuple([each(item, f"{place}[{i}]") for i, item in enumerate(data)])
+        if kind in (int, str) and set(map(type, data)) <= {kind}:
+            return shared(tuple(data))
+        return tuple([each(item, (place, i)) for i, item in enumerate(data)])
 
     return decode
+
+
+def _shared() -> Callable[[Any], Any]:
+    """Gives back the first of equal values: the million cells of a long run say the same again and again."""
+    return functools.lru_cache(maxsize=SHARED)(lambda value: value)
+
+
+def _rounds(data: Any, place: Place) -> Any:
+    """Samples, by the million: packed where all of them are floats, as all but a few are."""
+    if isinstance(data, list | tuple) and all(isinstance(block, list | tuple) for block in data):
+        seconds = list(chain.from_iterable(data))
+        if set(map(type, seconds)) <= {float} and math.isfinite(sum(seconds)):
+            return PackedRounds(data)
+    return _decoder(tuple[tuple[float, ...], ...])(data, place)
 
 
 def _mapping_decoder(each: Decoder) -> Decoder:
-    def decode(data: Any, place: str) -> Any:
+    known: dict[str, Any] = {}  # by what they say to the last digit: 0 and 0.0 are equal, and not written alike
+
+    def decode(data: Any, place: Place) -> Any:
         if not isinstance(data, Mapping):
             _refuse(place, "an object", data)
-        return {str(key): each(item, f"{place}.{key}") for key, item in data.items()}
+        decoded = {str(key): each(item, (place, str(key))) for key, item in data.items()}
+        return known.setdefault(repr(decoded), decoded) if len(known) < SHARED else decoded
 
     return decode
 
 
-def _number(data: Any, place: str) -> Any:
+def _number(data: Any, place: Place) -> Any:
     number = isinstance(data, int | float) and not isinstance(data, bool)
     if not (number and abs(data) <= sys.float_info.max):  # NaN is not, nor is a whole number beyond every float
         _refuse(place, "a finite number", data)
@@ -106,10 +134,12 @@ def _number(data: Any, place: str) -> Any:
 
 
 def _plain_decoder(kind: type) -> Decoder:
-    def decode(data: Any, place: str) -> Any:
+    shared = _shared() if kind is str else None
+
+    def decode(data: Any, place: Place) -> Any:
         if type(data) is not kind:
             _refuse(place, f"of type {kind.__name__}", data)
-        return data
+        return shared(data) if shared else data
 
     return decode
 
@@ -119,16 +149,16 @@ def _fields_decoder(kind: Any) -> Decoder:
     needed = {field.name for field in dataclasses.fields(kind) if "added" not in field.metadata}
     gathering = {f.name: f.metadata["gathers"] for f in dataclasses.fields(kind) if f.metadata.get("gathers")}
 
-    def decode(data: Any, place: str) -> Any:
+    def decode(data: Any, place: Place) -> Any:
         if not isinstance(data, Mapping):
             _refuse(place, "an object", data)
         for name, replaced in gathering.items():
             data = _gathered(data, name, replaced)
         if unknown := data.keys() - decoders.keys():
-            raise RunError(f"{place}: unknown field {min(unknown)!r}; accepted are {sorted(decoders)}")
+            raise RunError(f"{_in_words(place)}: unknown field {min(unknown)!r}; accepted are {sorted(decoders)}")
         if missing := needed - data.keys():
-            raise RunError(f"{place}: field {min(missing)!r} is missing")
-        return kind(**{name: decoders[name](item, f"{place}.{name}") for name, item in data.items()})
+            raise RunError(f"{_in_words(place)}: field {min(missing)!r} is missing")
+        return kind(**{name: decoders[name](item, (place, name)) for name, item in data.items()})
 
     return decode
 
@@ -141,5 +171,13 @@ def _gathered(data: Mapping[str, Any], name: str, replaced: Mapping[str, str]) -
     return {field: value for field, value in data.items() if field not in replaced} | {name: mapping}
 
 
-def _refuse(place: str, wanted: str, data: Any) -> typing.NoReturn:
-    raise RunError(f"{place} is {str(data)[:60]!r}; it must be {wanted}")
+def _in_words(place: Place) -> str:
+    """Such as 'Cell.timings[0].scope'."""
+    if isinstance(place, str):
+        return place
+    whole, part = place
+    return f"{_in_words(whole)}[{part}]" if isinstance(part, int) else f"{_in_words(whole)}.{part}"
+
+
+def _refuse(place: Place, wanted: str, data: Any) -> typing.NoReturn:
+    raise RunError(f"{_in_words(place)} is {str(data)[:60]!r}; it must be {wanted}")

@@ -12,7 +12,7 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -101,16 +101,7 @@ def find(directory: Path) -> Path | None:
 
 def content_of(path: Path) -> bytes:
     """The lines of a journal, compressed or not. RunError where it cannot be unpacked, or grows without end."""
-    if path.name != PACKED:
-        return path.read_bytes()
-    try:
-        with gzip.open(path) as file:
-            content = file.read(MOST_BYTES + 1)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
-        raise RunError(f"{path}: cannot be unpacked ({problem}); copy it here again") from None
-    if len(content) > MOST_BYTES:
-        raise RunError(f"{path}: unpacks to more than {MOST_BYTES:,} bytes, which no journal has")
-    return content
+    return b"".join(_lines_of(path)) if path.name == PACKED else path.read_bytes()
 
 
 def packed(content: bytes) -> bytes:
@@ -120,38 +111,98 @@ def packed(content: bytes) -> bytes:
 
 def read(path: Path) -> Journal:
     """All valid records, and every damaged or misplaced line with the reason."""
-    content = content_of(path) if path.is_file() else b""
-    by_line: dict[int, Record] = {}
-    chain = _Chain()
-    hashed = hashlib.sha256()
-    read_bytes = intact_bytes = intact_lines = 0
-    sha256 = hashed.hexdigest()
-    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
-        more = False
-        try:
-            checksum, data = _parse(line.decode("utf-8", errors="replace"))
-            more = data.get("more") is True
-            by_line[number] = _record(data)
-            chain.follow(number, checksum, data, by_line[number], hashed.hexdigest)
-        except (RunError, ValueError, RecursionError) as problem:
-            chain.damages[number] = str(problem)
-        read_bytes += len(line) + 1
-        hashed.update(line + b"\n")
-        if not more:
-            intact_bytes, intact_lines, sha256 = read_bytes, number, hashed.hexdigest()
+    scan = _Scan()
+    records = [scan.take(line) for line in _lines_of(path)]
+    damages = scan.damages
     return Journal(
-        records=tuple(r for number, r in by_line.items() if number <= intact_lines and number not in chain.damages),
-        damages=tuple(Damage(line_number=number, reason=chain.damages[number]) for number in sorted(chain.damages)),
-        intact_bytes=intact_bytes,
-        seal=Seal(lines=intact_lines, sha256=sha256, chained=bool(chain.chained)),
+        records=tuple(
+            record
+            for number, record in enumerate(records[: scan.intact_lines], start=1)
+            if record is not None and number not in damages
+        ),
+        damages=tuple(Damage(line_number=number, reason=damages[number]) for number in sorted(damages)),
+        intact_bytes=scan.intact_bytes,
+        seal=scan.seal,
     )
+
+
+def seal_of(path: Path) -> Seal:
+    """The seal of a journal, whose records are checked and not kept."""
+    return _scanned(path).seal
 
 
 def drop_torn_end(path: Path) -> None:
     """Truncate an append that a crash interrupted, so that the next one starts a new line."""
-    intact_bytes = read(path).intact_bytes
+    intact_bytes = _scanned(path).intact_bytes
     if path.is_file() and path.stat().st_size > intact_bytes:
         os.truncate(path, intact_bytes)
+
+
+def _scanned(path: Path) -> "_Scan":
+    scan = _Scan()
+    for line in _lines_of(path):
+        scan.take(line)
+    return scan
+
+
+def _lines_of(path: Path) -> Iterator[bytes]:
+    """One line after another, for a journal may be larger than the memory. RunError as in `content_of`."""
+    if not path.is_file():
+        return
+    if path.name != PACKED:
+        with path.open("rb") as file:
+            yield from file
+        return
+    left_bytes = MOST_BYTES
+    try:
+        with gzip.open(path) as unpacked:
+            while line := unpacked.readline(left_bytes + 1):
+                left_bytes -= len(line)
+                if left_bytes < 0:
+                    raise RunError(f"{path}: unpacks to more than {MOST_BYTES:,} bytes, which no journal has")
+                yield line
+    except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
+        raise RunError(f"{path}: cannot be unpacked ({problem}); copy it here again") from None
+
+
+class _Scan:
+    """Reads a journal line by line, and keeps only what is said of all its lines together."""
+
+    def __init__(self) -> None:
+        self.intact_bytes = self.intact_lines = 0
+        self._sha256 = hashlib.sha256().hexdigest()  # of the intact lines
+        self._chain = _Chain()
+        self._bytes = self._lines = 0  # those that were read
+        self._hashed = hashlib.sha256()
+
+    @property
+    def damages(self) -> Mapping[int, str]:
+        """Reasons by line; a line may be found to be damaged by a later one."""
+        return self._chain.damages
+
+    @property
+    def seal(self) -> Seal:
+        return Seal(lines=self.intact_lines, sha256=self._sha256, chained=bool(self._chain.chained))
+
+    def take(self, line: bytes) -> Record | None:
+        """The record in the next line; None where the line is torn or cannot be read."""
+        if not line.endswith(b"\n"):
+            return None
+        self._lines += 1
+        record, more = None, False
+        try:
+            checksum, data = _parse(line[:-1].decode("utf-8", errors="replace"))
+            more = data.get("more") is True
+            record = _record(data)
+            self._chain.follow(self._lines, checksum, data, record, self._hashed.hexdigest)
+        except (RunError, ValueError, RecursionError) as problem:
+            self._chain.damages[self._lines] = str(problem)
+        self._bytes += len(line)
+        self._hashed.update(line)
+        if not more:
+            self.intact_bytes, self.intact_lines = self._bytes, self._lines
+            self._sha256 = self._hashed.hexdigest()
+        return record
 
 
 @dataclass(slots=True)

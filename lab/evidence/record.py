@@ -11,7 +11,7 @@ that a call takes, settings that a profile left changed. 7 = lines of a journal 
 """
 
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,7 +124,7 @@ class Timing:
     """The samples of one cell in one sweep and scope."""
 
     scope: str
-    rounds: tuple[tuple[float, ...], ...]  # seconds a call; one tuple per round; void samples left out
+    rounds: Sequence[Sequence[float]]  # seconds a call; one tuple per round; void samples left out
     void: tuple[int, ...]  # samples per round that the GPU had begun before the host was done
     enqueue_seconds: float  # median time the host needs to enqueue one sample; 0 on the CPU
     spin_seconds: float

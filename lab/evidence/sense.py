@@ -2,10 +2,11 @@
 
 import dataclasses
 import re
+import typing
 from collections.abc import Callable, Hashable, Mapping
 from datetime import datetime
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from lab.evidence.record import OUTCOMES, Cell, Counters, Edge, Timing
 
@@ -24,7 +25,7 @@ Check = Callable[[Any], str]
 
 def impossible_value(record: Any) -> str:
     """The first impossible value of a record, with the field's name; empty where all are possible."""
-    for name, check in _checks(cast(Hashable, type(record))):
+    for name, check in _checks(typing.cast(Hashable, type(record))):
         if wrong := check(getattr(record, name)):
             return f"{type(record).__name__}.{name} is {wrong}"
     return ""
@@ -32,10 +33,12 @@ def impossible_value(record: Any) -> str:
 
 @cache
 def _checks(kind: Any) -> tuple[tuple[str, Check], ...]:
-    return tuple((field.name, _check(kind, field.name)) for field in dataclasses.fields(kind))
+    """Of each field that can hold what is impossible."""
+    checks = {name: _check(kind, name, hint) for name, hint in typing.get_type_hints(kind).items()}
+    return tuple((name, check) for name, check in checks.items() if check)
 
 
-def _check(kind: type[Any], name: str) -> Check:
+def _check(kind: type[Any], name: str, hint: Any) -> Check | None:
     if name.endswith("_utc"):
         return _time
     if name == "outcome" and kind in ACCEPTED:
@@ -44,7 +47,13 @@ def _check(kind: type[Any], name: str) -> Check:
         return _samples
     if kind is Timing and name == "calls_per_sample":
         return lambda value: "" if value > 0 else f"{value}; a sample holds at least one call"
-    return _not_negative if name.endswith(NEVER_NEGATIVE) and name not in MAY_BE else _inside
+    if name.endswith(NEVER_NEGATIVE) and name not in MAY_BE:
+        return _not_negative
+    return _inside if _holds_records(hint) else None
+
+
+def _holds_records(hint: Any) -> bool:
+    return dataclasses.is_dataclass(hint) or any(map(_holds_records, typing.get_args(hint)))
 
 
 def _time(value: str) -> str:
@@ -74,6 +83,4 @@ def _not_negative(value: Any) -> str:
 def _inside(value: Any) -> str:
     """Of a record in a record, or of several: the items of a tuple are all of one type."""
     records = value if isinstance(value, tuple) else (value,)
-    if not records or not dataclasses.is_dataclass(records[0]):
-        return ""
-    return next((wrong for each in records if (wrong := impossible_value(each))), "")
+    return next((wrong for each in records if each is not None and (wrong := impossible_value(each))), "")

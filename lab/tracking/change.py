@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.tracking.tree import Entry, Tree
 
 DIGEST = "lab.digest"  # the tag of a parent that says what it was filled from; written last
+FILLING = "lab.filling"  # the tag of a parent that says who fills it from what; written first
+PARENT = "mlflow.parentRunId"
 SUPERSEDED = "lab.superseded"
 RUN_NAME = "mlflow.runName"
 DATASET_CONTEXT = ("mlflow.data.context", "benchmark")
@@ -22,21 +24,35 @@ class Outdated:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Begun:
+    """An interrupted filling of the same tree by this lab, to go on with. All empty where there is none."""
+
+    parent_id: str = ""
+    children: Mapping[str, str] = field(default_factory=dict)  # ids, by key, of those that have all of their values
+
+    @property
+    def run_ids(self) -> set[str]:
+        return {self.parent_id, *self.children.values()}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TreeReplacement:
     """A tree that is added, and the runs that give way to it."""
 
     experiment_id: str
     number: int  # of this attempt
+    filling: str
     tree: Tree
+    begun: Begun
     files: tuple[Path, ...]  # that the parent carries beside its own artifacts
     deleted: tuple[str, ...]  # ids of runs of interrupted or unfinished attempts, parents last
     superseded: tuple[Outdated, ...]
 
 
-def tags_of(entry: Entry, number: int, parent_id: str) -> Mapping[str, str]:
+def tags_of(entry: Entry, change: TreeReplacement, parent_id: str) -> Mapping[str, str]:
     """All tags that a run is made with; `parent_id` is empty for a parent."""
-    tags = {**entry.tags, "lab.key": entry.key, "lab.attempt": str(number), SUPERSEDED: "false"}
-    tags["mlflow.parentRunId"] = parent_id
+    tags = {**entry.tags, "lab.key": entry.key, "lab.attempt": str(change.number), SUPERSEDED: "false"}
+    tags[PARENT if parent_id else FILLING] = parent_id or change.filling
     if entry.tables:  # the UI draws these as tables
         tags["mlflow.loggedArtifacts"] = json.dumps([{"path": path, "type": "table"} for path in entry.tables])
     return {key: value for key, value in tags.items() if value}

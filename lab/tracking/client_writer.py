@@ -1,53 +1,109 @@
 """A change written through MLflow's client, request by request: to a server, or a database that somebody named.
 
-The digest of the evidence comes last, so a parent without one was interrupted.
+The digest of the evidence comes last, so a parent without one was interrupted; so was a run that has no end yet. A
+filling that was interrupted goes on with the runs that have all of their values.
 """
 
-from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
 
-from lab.tracking.change import DATASET_CONTEXT, DIGEST, SUPERSEDED, TreeReplacement, tags_of
+from mlflow import MlflowClient
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
+from mlflow.exceptions import MlflowException
+
+from lab.errors import StoreError
+from lab.tracking.attempts import delete, delete_children, is_deleted
+from lab.tracking.change import DATASET_CONTEXT, DIGEST, SUPERSEDED, Outdated, TreeReplacement, tags_of
 from lab.tracking.measures import milliseconds
 from lab.tracking.tree import Entry
 
-
-def write(client: MlflowClient, change: TreeReplacement) -> None:
-    for run_id in change.deleted:
-        client.delete_run(run_id)
-    parent_id = _log(client, change, change.tree.parent)
-    for path in change.files:
-        client.log_artifact(parent_id, str(path))
-    for child in change.tree.children:
-        _log(client, change, child, parent_id)
-    for outdated in change.superseded:
-        client.set_tag(outdated.run_id, SUPERSEDED, "true")
-        if outdated.new_name:
-            client.update_run(outdated.run_id, name=outdated.new_name)
-    client.set_tag(parent_id, DIGEST, change.tree.evidence_digest)
+DELETED = "INVALID_PARAMETER_VALUE"  # what MLflow answers where a run may not be changed, for it was deleted
+Given = TypeVar("Given")
 
 
-def _log(client: MlflowClient, change: TreeReplacement, entry: Entry, parent_id: str = "") -> str:
-    """Write one entry as a new MLflow run; returns its id."""
+def write(client: MlflowClient, change: TreeReplacement, at_once: int) -> None:
+    """`at_once`: how many runs are filled side by side.
+
+    StoreError where another host took this filling away, because it fills the same run now.
+    """
+    with ThreadPoolExecutor(at_once) as pool:
+        _all(pool, lambda run_id: delete(client, [run_id]), change.deleted)
+    parent = _parent(client, change)
+    try:
+        with ThreadPoolExecutor(at_once) as pool:
+            _write(client, change, parent, pool)
+        client.set_tag(parent.info.run_id, DIGEST, change.tree.evidence_digest)
+    except MlflowException as refusal:
+        if refusal.error_code != DELETED or not is_deleted(client, parent.info.run_id):
+            raise
+        delete_children(client, change.experiment_id, change.tree.run_id, parent.info.run_id)
+        raise StoreError(
+            f"another `lab track` fills {change.tree.run_id} on this server, and took the place of this one. Once it "
+            f"has ended, `lab track {change.tree.run_id}` sees whether all is there"
+        ) from None
+
+
+def _write(client: MlflowClient, change: TreeReplacement, parent: Run, pool: ThreadPoolExecutor) -> None:
+    _fill(client, parent, change.tree.parent, change.files)
+    children = [child for child in change.tree.children if child.key not in change.begun.children]
+    _all(pool, lambda child: _fill(client, _make(client, change, child, parent), child), children)
+    _all(pool, lambda outdated: _retire(client, outdated), change.superseded)
+
+
+def again(request: Callable[..., object], *arguments: object) -> None:
+    """Send it once more where it is refused: somebody may have added the same row at the same moment."""
+    try:
+        request(*arguments)
+    except MlflowException:
+        request(*arguments)
+
+
+def _all(pool: ThreadPoolExecutor, do: Callable[[Given], None], items: Iterable[Given]) -> None:
+    """Do it for each item; after an error those that wait are not begun."""
+    for _ in pool.map(do, items):
+        pass
+
+
+def _parent(client: MlflowClient, change: TreeReplacement) -> Run:
+    if change.begun.parent_id:
+        return client.get_run(change.begun.parent_id)
+    return _make(client, change, change.tree.parent)
+
+
+def _make(client: MlflowClient, change: TreeReplacement, entry: Entry, parent: Run | None = None) -> Run:
     # Tags are set when the run is created: a run that a kill leaves incomplete is found by them.
-    made = client.create_run(
+    return client.create_run(
         change.experiment_id,
         start_time=milliseconds(entry.started_utc),
         run_name=entry.name,
-        tags=dict(tags_of(entry, change.number, parent_id)),
+        tags=dict(tags_of(entry, change, parent.info.run_id if parent else "")),
     )
-    run_id = str(made.info.run_id)
+
+
+def _fill(client: MlflowClient, run: Run, entry: Entry, files: Iterable[Path] = ()) -> None:
+    """Give a run its values; doing it twice changes nothing. What ends it comes last."""
+    run_id = run.info.run_id
     client.log_batch(
         run_id,
         metrics=[Metric(m.key, m.value, milliseconds(m.utc), m.step) for m in entry.measures],
         params=[Param(key, value) for key, value in entry.params.items() if value],
     )
     if entry.dataset:
-        client.log_inputs(run_id, [_dataset_input(entry)])
-    for path, text in entry.artifacts.items():
-        client.log_text(run_id, text, path)
+        again(client.log_inputs, run_id, [_dataset_input(entry)])
+    for name, text in entry.artifacts.items():
+        client.log_text(run_id, text, name)
+    for path in files:
+        client.log_artifact(run_id, str(path))
     if entry.ended_utc:
         client.set_terminated(run_id, status=entry.status, end_time=milliseconds(entry.ended_utc))
-    return run_id
+
+
+def _retire(client: MlflowClient, outdated: Outdated) -> None:
+    client.set_tag(outdated.run_id, SUPERSEDED, "true")
+    if outdated.new_name:
+        client.update_run(outdated.run_id, name=outdated.new_name)
 
 
 def _dataset_input(entry: Entry) -> DatasetInput:

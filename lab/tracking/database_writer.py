@@ -56,7 +56,7 @@ def _rows(connection: Connection, artifacts: Path, change: TreeReplacement) -> R
     for entry in (change.tree.parent, *change.tree.children):
         run_id = uuid.uuid4().hex
         folder = artifacts / run_id / "artifacts"
-        tags = {**tags_of(entry, change.number, parent_id), RUN_NAME: entry.name}
+        tags = {**tags_of(entry, change, parent_id), RUN_NAME: entry.name}
         if not parent_id:
             parent_id = run_id
             tags[DIGEST] = change.tree.evidence_digest

@@ -23,7 +23,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")  # seconds; its own default is 120, and is tried seven times
 
 from mlflow import MlflowClient
-from mlflow.entities import Experiment, Run, ViewType
+from mlflow.entities import Experiment
 from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -32,17 +32,18 @@ from lab.definition.plan import PlannedExperiment
 from lab.errors import EvidenceError, StoreError
 from lab.evidence import journal
 from lab.tracking import client_writer, database_writer
-from lab.tracking.change import DIGEST, SUPERSEDED, Outdated, TreeReplacement
+from lab.tracking.attempts import PARENTS, Attempt, attempts_of, begun, outdated, settle
+from lab.tracking.change import Begun, TreeReplacement
 from lab.tracking.measures import curve_keys, headline_baselines, p50_key, speedup_key
+from lab.tracking.quick_client import QuickClient
 from lab.tracking.saved_view import CURVES, FIRST_RUNS, TAG, WINNERS, Chart, curves_view, view_path, winners_view
-from lab.tracking.store import Store, check_answers, find_store, locked
+from lab.tracking.store import LATER, Store, check_answers, find_store, locked, name_of_this_place
 from lab.tracking.tree import SEALED, evidence_digest, tree, tried
 from lab.verdict.results import ExperimentResult, RunResult
 
 OURS = "lab.experiment"  # tags the MLflow experiments that this room made
 DEFAULT_EXPERIMENT = "0"
-PARENTS = " AND tags.`lab.role` = 'run'"
-PAGE = 500
+SIDE_BY_SIDE = 8  # runs that a server is given at once; it takes two connections to its database, of 15, for each
 # Heights of charts: around all bars, of one bar, of all at most; of lines.
 FRAME_PIXELS, BAR_PIXELS, TALLEST_PIXELS, CURVES_PIXELS = 220, 14, 2400, 480
 
@@ -55,37 +56,21 @@ class View:
     path: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Attempt:
-    """The MLflow runs of one filling, as they are now."""
-
-    number: int
-    digest: str  # empty where the filling was interrupted
-    sealed: str  # SHA-256 of the journal that it was filled from, where that is on record
-    provisional: bool
-    superseded: bool
-    runs: tuple[Run, ...]
-
-    @property
-    def parents_last(self) -> list[Run]:
-        """In the order of deleting: what is left of an attempt still has its parent."""
-        return sorted(self.runs, key=_is_parent)
-
-
 def track(run: RunResult, directory: Path, runs: Path) -> Iterator[str]:
     """Fill the store from a judged run; yields a line for each of its experiments.
 
     StoreError where the store cannot be used. Never touches the run's directory.
     """
     store = find_store(runs)
-    check_answers(store)
-    with locked(runs), _explained(store):
+    later = f"{directory} is whole: `lab track {directory.name}` fills the store later"
+    check_answers(store, later)
+    with locked(runs), _explained(store, later):
         client = _open(store)
         experiments = tried(run)
         if not experiments:
             yield f"tracked nothing of {run.plan.run_id}: none of its cells is measured yet"
         for experiment in experiments:
-            yield _fill(client, store, run, experiment, directory)
+            yield _fill(client, store, run, experiment, directory, name_of_this_place(runs))
         _analyze(store)
 
 
@@ -99,12 +84,12 @@ def refuse_contradicted(directory: Path, runs: Path) -> None:
         return
     check_answers(store)
     registered = plan.load_plan(directory)
-    sealed = journal.read(journal.find(directory) or directory / journal.NAME).seal.sha256
+    sealed = journal.seal_of(journal.find(directory) or directory / journal.NAME).sha256
     with locked(runs), _explained(store):
         client = _open(store)
         for planned in registered.experiments:
             known = client.get_experiment_by_name(planned.name)
-            attempts = _attempts(client, known.experiment_id, registered.run_id, PARENTS) if known else []
+            attempts = attempts_of(client, known.experiment_id, registered.run_id, PARENTS) if known else []
             for attempt in attempts:
                 if attempt.digest and not attempt.provisional and attempt.sealed not in ("", sealed):
                     raise EvidenceError(
@@ -134,21 +119,18 @@ def views(runs: Path) -> list[View]:
 
 
 @contextlib.contextmanager
-def _explained(store: Store) -> Iterator[None]:
+def _explained(store: Store, later: str = LATER) -> Iterator[None]:
     """Turn MLflow's and the database's errors into one that says what to do."""
     try:
         yield
     except ModuleNotFoundError as missing:
         raise StoreError(
-            f"the tracking store {store.shown} needs the package {missing.name}, which is not installed here. The "
-            "journals are complete: `lab track RUN` fills the store later"
+            f"the tracking store {store.shown} needs the package {missing.name}, which is not installed here. {later}"
         ) from None
     except (MlflowException, SQLAlchemyError, subprocess.SubprocessError, OSError) as problem:
-        advice = "The journals are untouched: `lab track RUN` fills it again"
-        if store.database is not None:
-            advice = f"If it is damaged, delete {store.database} and its mlartifacts. {advice}"
+        damaged = f"If it is damaged, delete {store.database} and its mlartifacts. " if store.database else ""
         reason = next(iter(store.hides(str(problem)).strip().splitlines()), type(problem).__name__)[:300]
-        raise StoreError(f"the tracking store {store.shown} failed: {reason}. {advice}") from None
+        raise StoreError(f"the tracking store {store.shown} failed: {reason}. {damaged}{later}") from None
 
 
 def _open(store: Store) -> MlflowClient:
@@ -158,7 +140,7 @@ def _open(store: Store) -> MlflowClient:
     if store.database is not None and not store.database.is_file():
         _make(store.database)
     try:
-        return MlflowClient(tracking_uri=store.uri)
+        return QuickClient(store.uri) if store.address else MlflowClient(tracking_uri=store.uri)
     except MlflowException as problem:
         if store.database is None or "out-of-date database schema" not in str(problem):
             raise
@@ -180,7 +162,7 @@ def _experiment(client: MlflowClient, store: Store, planned: PlannedExperiment) 
     home = f"{store.artifacts}/{planned.name}" if store.artifacts else None
     known = client.get_experiment_by_name(planned.name)
     if known is None:
-        known = client.get_experiment(client.create_experiment(planned.name, artifact_location=home))
+        known = _make_experiment(client, planned.name, home)
     elif store.database is not None and known.artifact_location != home:
         raise StoreError(
             f"{store.database} was filled at another place and cannot be moved: its artifacts are under "
@@ -190,6 +172,15 @@ def _experiment(client: MlflowClient, store: Store, planned: PlannedExperiment) 
         client.restore_experiment(known.experiment_id)
     _describe(client, known, planned)
     return str(known.experiment_id)
+
+
+def _make_experiment(client: MlflowClient, name: str, home: str | None) -> Experiment:
+    try:
+        return client.get_experiment(client.create_experiment(name, artifact_location=home))
+    except MlflowException:
+        if known := client.get_experiment_by_name(name):  # another host made it at the same moment
+            return known
+        raise
 
 
 def _describe(client: MlflowClient, known: Experiment, planned: PlannedExperiment) -> None:
@@ -212,7 +203,7 @@ def _describe(client: MlflowClient, known: Experiment, planned: PlannedExperimen
     }
     for key, value in wanted.items():
         if known.tags.get(key) != value:
-            client.set_experiment_tag(known.experiment_id, key, value)
+            client_writer.again(client.set_experiment_tag, known.experiment_id, key, value)
 
 
 def _charts_by_case(planned: PlannedExperiment) -> list[Chart]:
@@ -234,74 +225,46 @@ def _charts_by_size(planned: PlannedExperiment) -> list[Chart]:
     ]
 
 
-def _fill(client: MlflowClient, store: Store, run: RunResult, experiment: ExperimentResult, directory: Path) -> str:
+def _fill(
+    client: MlflowClient, store: Store, run: RunResult, experiment: ExperimentResult, directory: Path, place: str
+) -> str:
     """Make the store show this experiment of the run, and say what was done."""
     run_id, name = run.plan.run_id, experiment.plan.name
     experiment_id = _experiment(client, store, experiment.plan)
     subject, digest = f"tracked {run_id} in {name}", evidence_digest(run)
-    if any(a.digest == digest and not a.superseded for a in _attempts(client, experiment_id, run_id, PARENTS)):
+    if settle(client, experiment_id, run_id, digest):
         return f"{subject}: unchanged"
-    attempts = _attempts(client, experiment_id, run_id)
+    filling = "" if store.database else f"{digest} {place}"
+    attempts = attempts_of(client, experiment_id, run_id)
     kept = [attempt for attempt in attempts if attempt.digest and not attempt.provisional]
+    interrupted = [attempt for attempt in attempts if attempt not in kept]
+    ours = next((begun(attempt) for attempt in interrupted if filling and attempt.filling == filling), Begun())
     change = TreeReplacement(
         experiment_id=experiment_id,
         number=1 + max((attempt.number for attempt in kept), default=0),
+        filling=filling,
         tree=tree(run, experiment),
+        begun=ours,
         files=tuple(path for path in (directory / plan.NAME, journal.find(directory)) if path),
-        deleted=tuple(each.info.run_id for attempt in attempts if attempt not in kept for each in attempt.parents_last),
-        superseded=tuple(
-            outdated for attempt in kept if not attempt.superseded for outdated in _superseded(attempt)
+        deleted=tuple(
+            each for attempt in interrupted for each in attempt.run_ids_parents_last if each not in ours.run_ids
         ),
+        superseded=tuple(each for attempt in kept if not attempt.superseded for each in outdated(attempt)),
     )  # fmt: skip
     if store.database is None:
-        client_writer.write(client, change)
+        client_writer.write(client, change, SIDE_BY_SIDE if store.address else 1)
+        settle(client, experiment_id, run_id, digest)
     else:
         database_writer.write(store.database, store.artifacts_of(name), change)
     return f"{subject}: {_action_words(change, kept)}"
 
 
-def _action_words(change: TreeReplacement, kept: Sequence[_Attempt]) -> str:
+def _action_words(change: TreeReplacement, kept: Sequence[Attempt]) -> str:
     again = f", attempt {change.number}: the evidence changed, the attempt before is tagged superseded" if kept else ""
     sealed = change.tree.parent.tags.get(SEALED, "")
     if other := next((a.sealed for a in kept if a.sealed and sealed and a.sealed != sealed), ""):
         again += f"; its journal was changed after it was finished: SHA-256 was {other[:12]}…, is {sealed[:12]}…"
     return f"{len(change.tree.children)} cells{'' if change.tree.finished else ', unfinished'}{again}"
-
-
-def _attempts(client: MlflowClient, experiment_id: str, run_id: str, which: str = "") -> list[_Attempt]:
-    """Every attempt at a run, with all of its runs or only its parents."""
-    runs_by_number: dict[int, list[Run]] = {}
-    token: str | None = None
-    wanted = f"tags.`lab.run_id` = '{run_id}'{which}"
-    while True:
-        page = client.search_runs([experiment_id], wanted, ViewType.ACTIVE_ONLY, PAGE, page_token=token)
-        for run in page:
-            runs_by_number.setdefault(int(run.data.tags.get("lab.attempt", 0)), []).append(run)
-        token = page.token
-        if not token:
-            return [_attempt(number, runs) for number, runs in runs_by_number.items()]
-
-
-def _attempt(number: int, runs: Sequence[Run]) -> _Attempt:
-    parent = next((run for run in runs if _is_parent(run)), None)
-    return _Attempt(
-        number=number,
-        digest=parent.data.tags.get(DIGEST, "") if parent else "",
-        sealed=parent.data.tags.get(SEALED, "") if parent else "",
-        provisional=parent is None or parent.info.status == "RUNNING",
-        superseded=parent is not None and parent.data.tags.get(SUPERSEDED) == "true",
-        runs=tuple(runs),
-    )
-
-
-def _is_parent(run: Run) -> bool:
-    return bool(run.data.tags.get("lab.role") == "run")
-
-
-def _superseded(attempt: _Attempt) -> Iterator[Outdated]:
-    for run in attempt.runs:
-        marked = f"{run.info.run_name} (superseded {attempt.number})"
-        yield Outdated(run_id=run.info.run_id, new_name=marked if _is_parent(run) else "")
 
 
 def _analyze(store: Store) -> None:

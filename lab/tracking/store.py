@@ -5,10 +5,13 @@ The store can always be filled again from the journals, so it needs no backup.
 
 import contextlib
 import fcntl
+import hashlib
 import os
+import platform
 import re
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -19,6 +22,7 @@ from lab.errors import StoreError
 
 VARIABLE = "MLFLOW_TRACKING_URI"
 ANSWER_SECONDS = 10.0
+LATER = "The journals are whole: `lab track RUN` fills the store later"
 # In an address: who asks, with which password. The last @ of the part before the path ends it.
 LOGIN = re.compile(r"(?<=//)[^/?#\s]*@|(?<![\w/])[^/?#\s:@]+:[^/?#\s]*@")
 PARAMETER = re.compile(r"(?i)([?&][^=&\s]*(?:pass|pwd|token|secret|key)[^=&\s]*=)[^&\s]*")
@@ -92,16 +96,28 @@ def locked(runs: Path) -> Iterator[None]:
             runs.mkdir(parents=True, exist_ok=True)
         except OSError as refusal:
             raise StoreError(f"{runs}: no store can be made there ({refusal.strerror}); set LAB_RUNS") from None
-        with (runs / ".mlflow.lock").open("w") as file:
+        with _lock_file(runs).open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
     except OSError as problem:
-        if problem.filename != str(runs / ".mlflow.lock"):
+        if problem.filename != str(_lock_file(runs)):
             raise
         raise StoreError(f"{runs}: {problem.strerror}; the run store must be writable to track or browse") from None
 
 
-def check_answers(store: Store) -> None:
+def name_of_this_place(runs: Path) -> str:
+    """The same for each process that may hold the lock of these runs on this host, and for no other. Call it locked."""
+    file = _lock_file(runs)
+    if not file.read_text():
+        file.write_text(uuid.uuid4().hex)
+    return hashlib.sha256(f"{file.read_text()} {platform.node()}".encode()).hexdigest()[:16]
+
+
+def _lock_file(runs: Path) -> Path:
+    return runs / ".mlflow.lock"
+
+
+def check_answers(store: Store, later: str = LATER) -> None:
     """StoreError where a tracking server does not answer; any answer will do, a refusal too."""
     if not store.address:
         return
@@ -113,6 +129,5 @@ def check_answers(store: Store) -> None:
     except (OSError, ValueError, HTTPException) as problem:
         raise StoreError(
             f"{VARIABLE} names {store.shown}, which does not answer ({store.hides(str(problem))}). Start that "
-            "server, or unset the variable to track in a local file. The journals are complete: `lab track RUN` fills "
-            "the store later"
+            f"server, or unset the variable to track in a local file. {later}"
         ) from None

@@ -23,7 +23,7 @@ from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.statistics import Speedup
 from lab.website.addresses import case_name, machine_name, run_title
 
-LAYOUT = 5  # raise it when names, tags or artifacts change: tracked runs then get a new attempt
+LAYOUT = 6  # raise it when names, tags or artifacts change: tracked runs then get a new attempt
 PARENT_KEY = "run"
 SEALED = "lab.journal_sha256"  # the tag of a parent that holds the digest of its journal
 STATUSES = {
@@ -187,9 +187,6 @@ def _child(
     whole = bool(run.finished_utc) or len({record.sweep for record in cell.cells}) == run.plan.protocol.sweeps
     records = [to_data(record) for record in cell.cells]
     counters = [to_data(cell.counters)] if cell.counters else []
-    artifacts = {"samples.json": json.dumps(records)}
-    if counters:
-        artifacts["counters.json"] = json.dumps(counters[0], indent=1)
     processes = {record.process for record in cell.cells}
     tags = {"lab.place": place_tag, "lab.record_digest": digest(records + counters)}
     gpu = gpu_of_cell(experiment, case.name, cell.cells, run.machine) if cell.latency else ()
@@ -208,7 +205,7 @@ def _child(
             **{name: str(size) for name, size in sizes(case).items()},
         },
         measures=(*cell_measures(run, experiment, cell), *gpu),
-        artifacts=artifacts,
+        artifacts={"cell.json": json.dumps({"samples": records, "counters": counters})},
         dataset=dataset_of(case),
     )  # fmt: skip
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lab.definition.plan import PlannedCase, PlannedExperiment
-from lab.evidence.record import Cell, Correctness, Counters, Machine, Record, SweepStart
+from lab.evidence.record import Cell, Correctness, Counters, Machine, SweepStart
 from lab.verdict.compare import fewest_calls, rounds_of, timing_of, void_samples
 from lab.verdict.excluded_rounds import ExcludedRounds
 from lab.verdict.roofline import bytes_per_second, cache_resident_bytes, near_launch_floor, why_impossible
@@ -54,19 +54,18 @@ def cell_result(
     plan: PlannedExperiment,
     case: PlannedCase,
     profile: str,
-    records: Sequence[Record],
+    cells: tuple[Cell, ...],
+    counters: Counters | None,
     sweeps: Sequence[SweepStart],
     spoiled: ExcludedRounds,
 ) -> CellResult:
+    """`cells` and `counters`: what is on record of this case and profile."""
     if not case.included:
         return CellResult(case=case.name, profile=profile, outcome="not-planned", reason=f"needs {case.option}")
     if profile not in {p.name for p in plan.profiles_of(case)}:
         return CellResult(
             case=case.name, profile=profile, outcome="not-planned", reason=f"does not implement {case.op}"
         )
-    key = (plan.name, case.name, profile)
-    cells = tuple(r for r in records if isinstance(r, Cell) and (r.experiment, r.case, r.profile) == key)
-    counters = next((r for r in records if isinstance(r, Counters) and (r.experiment, r.case, r.profile) == key), None)
     outcome, reason = _outcome(cells, begun=bool(sweeps))
     if outcome != "measured":
         return CellResult(

@@ -1,6 +1,7 @@
 """Which rounds are left out, for all profiles alike. Decided without looking at any profile's times. Pure."""
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -25,18 +26,19 @@ class ExcludedRounds:
     """Reasons by round of a place: what one process measured of one case."""
 
     by_round: Mapping[Place, Mapping[int, str]] = field(default_factory=dict)
-    round_counts: Mapping[Place, int] = field(default_factory=dict)
+    shares: Mapping[tuple[str, str], float] = field(default_factory=dict)  # by experiment and case
     power_capped: frozenset[tuple[str, str]] = frozenset()  # (experiment, case): a label, and no fault
 
     def rounds(self, sweep: int, process: str, experiment: str, case: str) -> frozenset[int]:
         return frozenset(self.by_round.get((sweep, process, experiment, case), ()))
 
+    def reasons(self, watch: Watch) -> Mapping[int, str]:
+        """Of the rounds of a case in one process that are left out."""
+        return self.by_round.get(_place(watch), {})
+
     def share(self, experiment: str, case: str) -> float:
         """Share of a case's rounds that is left out, over all sweeps."""
-        places = [place for place in self.round_counts if place[2:] == (experiment, case)]
-        seen = sum(self.round_counts[place] for place in places)
-        lost = sum(len(self.by_round.get(place, ())) for place in places)
-        return lost / seen if seen else 0.0
+        return self.shares.get((experiment, case), 0.0)
 
 
 NOTHING = ExcludedRounds()
@@ -54,9 +56,21 @@ def excluded_rounds(watches: Sequence[Watch], canaries: Iterable[Canary]) -> Exc
                 by_round.setdefault(_place(watch), {})[number] = reason
     return ExcludedRounds(
         by_round=by_round,
-        round_counts={_place(watch): len(watch.rounds) for watch in watches},
+        shares=_shares({_place(watch): len(watch.rounds) for watch in watches}, by_round),
         power_capped=frozenset((w.experiment, w.case) for w in watches if any(_capped(seen) for seen in w.rounds)),
     )
+
+
+def _shares(
+    rounds_seen: Mapping[Place, int], by_round: Mapping[Place, Mapping[int, str]]
+) -> dict[tuple[str, str], float]:
+    """Share of the rounds left out, by experiment and case: of all places in one go, for a run may have very many."""
+    seen: Counter[tuple[str, str]] = Counter()
+    lost: Counter[tuple[str, str]] = Counter()
+    for place, rounds in rounds_seen.items():
+        seen[place[2:]] += rounds
+        lost[place[2:]] += len(by_round.get(place, ()))
+    return {case: lost[case] / rounds for case, rounds in seen.items() if rounds}
 
 
 def _reason(seen: Round, usual_hertz: float | None) -> str:

@@ -10,7 +10,7 @@ limit, and there is none if a slowdown by the limit is ruled out. In between the
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -98,6 +98,15 @@ def compare_runs(older: RunResult, newer: RunResult, limit: float) -> tuple[Comp
         for case, verdict in claim.verdicts.items()
         if verdict.weighed and verdict.speedup
     )
+
+
+def unweighed(run: RunResult) -> Iterator[tuple[str, str, str, str]]:
+    """Experiment, claim, case and reason of each claim of a speed-up that the run could not weigh."""
+    for experiment in run.experiments:
+        for result in experiment.claims:
+            for case, verdict in result.verdicts.items():
+                if result.claim.measure == "speedup" and not experiment.plan.self_test and not verdict.weighed:
+                    yield experiment.plan.name, result.claim.name, case, verdict.reason
 
 
 def outcome_of(compared: Sequence[Compared]) -> Outcome:

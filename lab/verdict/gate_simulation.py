@@ -54,7 +54,7 @@ def _row(process: Process, slowdown: float, sweeps: int, pairs: int, seed: int, 
     for number in range(pairs):
         dice = np.random.default_rng((seed, zlib.crc32(process.name.encode()), round(slowdown * 10_000), number))
         of_kernel = replace(process, spreads=(float(dice.choice(process.spreads)),))
-        older, newer = (_measured(of_kernel, truth, sweeps, dice) for truth in (SPEEDUP, SPEEDUP / (1 + slowdown)))
+        older, newer = (measured(of_kernel, truth, sweeps, dice) for truth in (SPEEDUP, SPEEDUP / (1 + slowdown)))
         said[change_between(older, newer, limit).outcome] += 1
     return GateRow(
         process=process.name, slowdown=slowdown, sweeps=sweeps, pairs=pairs, regressions=said[Outcome.REGRESSION],
@@ -62,7 +62,7 @@ def _row(process: Process, slowdown: float, sweeps: int, pairs: int, seed: int, 
     )  # fmt: skip
 
 
-def _measured(process: Process, truth: float, sweeps: int, dice: np.random.Generator) -> Speedup:
+def measured(process: Process, truth: float, sweeps: int, dice: np.random.Generator) -> Speedup:
     speedup, control = (
         over_sweeps(list(logs[:sweeps]), SMALLEST_HALF_WIDTH)
         for logs in (run_of(process, truth, dice), control_of(process, dice))

@@ -1,6 +1,6 @@
 """Plan + journal → what a reader needs: each cell summed up, each pair compared, each claim judged. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -11,7 +11,9 @@ from lab.errors import RunError
 from lab.evidence import journal
 from lab.evidence.record import (
     Canary,
+    Cell,
     Control,
+    Counters,
     FlushCheck,
     Machine,
     Reading,
@@ -35,7 +37,8 @@ from lab.verdict.widening import profiles_drawn_once, widened
 
 # What computing raises for records that cannot come from a measurement: unknown names, empty rounds.
 UNMEASURED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-Of = TypeVar("Of", bound=Control | Watch)
+Of = TypeVar("Of")
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +65,7 @@ class ExperimentResult:
     step_seconds: Mapping[str, float]  # the clock's step, by scope
     watches: Mapping[str, tuple[Watch, ...]]  # by case: the GPU while it was timed
     drawn_once: frozenset[str]  # profiles whose code an autotuner chose once for all sweeps
+    records: tuple[Record, ...]  # those of this experiment, in the order of the journal
     # Claims, ranks and tables ask for the same pair, and every pair of a case for its control.
     _compared_before: dict[tuple[str, ...], Speedup | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -184,13 +188,15 @@ def judge_run(plan: Plan, records: Sequence[Record], damages: tuple[journal.Dama
     finish = next((record for record in records if isinstance(record, RunFinish)), None)
     canaries = tuple(record for record in records if isinstance(record, Canary))
     spoiled = excluded_rounds([record for record in records if isinstance(record, Watch)], canaries)
+    of_experiment = _grouped(records, lambda record: getattr(record, "experiment", ""))
     result = RunResult(
         plan=plan,
         start=start,
         finished_utc=finish.finished_utc if finish else "",
         sweeps=sweeps,
         experiments=tuple(
-            _judge_experiment(e, records, sweeps, spoiled, profiles_drawn_once(plan, e)) for e in plan.experiments
+            _judge_experiment(e, of_experiment.get(e.name, ()), sweeps, spoiled, profiles_drawn_once(plan, e))
+            for e in plan.experiments
         ),
         damages=tuple(sorted((*damages, *invalid), key=lambda damage: damage.line_number)),
         records=tuple(records),
@@ -213,35 +219,40 @@ def unmeasured(plan: PlannedExperiment) -> ExperimentResult:
 
 def _judge_experiment(
     plan: PlannedExperiment,
-    records: Sequence[Record],
+    records: tuple[Record, ...],
     sweeps: Sequence[SweepStart],
     spoiled: ExcludedRounds,
     drawn_once: frozenset[str] = frozenset(),
 ) -> ExperimentResult:
+    """`records`: those of this experiment. They are grouped once: a run may have ten thousand cells."""
+    measured = _grouped((r for r in records if isinstance(r, Cell)), lambda cell: (cell.case, cell.profile))
+    counted = {(r.case, r.profile): r for r in records if isinstance(r, Counters)}
     cells = {
-        (case.name, profile.name): cell_result(plan, case, profile.name, records, sweeps, spoiled)
+        key: cell_result(plan, case, profile.name, measured.get(key, ()), counted.get(key), sweeps, spoiled)
         for case in plan.cases
         for profile in plan.profiles
+        for key in [(case.name, profile.name)]
     }
     timed = [cell for result in cells.values() for cell in result.cells]
     unjudged = ExperimentResult(
         plan=plan,
         cells=cells,
         claims=(),
-        controls=_by_case(r for r in records if isinstance(r, Control) and r.experiment == plan.name),
+        controls=_grouped((r for r in records if isinstance(r, Control)), lambda control: control.case),
         spoiled=spoiled,
         step_seconds={scope: clock_step_seconds(timed, scope) for scope in plan.scopes},
-        watches=_by_case(r for r in records if isinstance(r, Watch) and r.experiment == plan.name),
+        watches=_grouped((r for r in records if isinstance(r, Watch)), lambda watch: watch.case),
         drawn_once=drawn_once,
+        records=records,
     )
     return replace(unjudged, claims=_judge_claims(unjudged))
 
 
-def _by_case(records: Iterable[Of]) -> dict[str, tuple[Of, ...]]:
-    groups: dict[str, list[Of]] = {}
+def _grouped(records: Iterable[Of], key_of: Callable[[Of], Key]) -> dict[Key, tuple[Of, ...]]:
+    groups: dict[Key, list[Of]] = {}
     for record in records:
-        groups.setdefault(record.case, []).append(record)
-    return {case: tuple(group) for case, group in groups.items()}
+        groups.setdefault(key_of(record), []).append(record)
+    return {key: tuple(group) for key, group in groups.items()}
 
 
 def _judge_claims(experiment: ExperimentResult) -> tuple[ClaimResult, ...]:

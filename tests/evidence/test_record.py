@@ -65,6 +65,20 @@ def test_a_missing_field_is_named() -> None:
         from_data(Cell, data, "Cell")
 
 
+def test_a_whole_number_among_samples_is_written_as_it_was_read() -> None:
+    data = good()
+    data["timings"][0]["rounds"][2][1] = 1
+    assert canonical(to_data(from_data(Cell, data))) == canonical(data)
+
+
+@pytest.mark.parametrize("sample", [math.nan, math.inf, -math.inf, True, None, [1e-5]])
+def test_a_sample_that_is_no_number_is_named_with_its_place(sample: Any) -> None:
+    data = good()
+    data["timings"][0]["rounds"][2][1] = sample
+    with refused(f"Cell.timings[0].rounds[2][1] is {str(sample)!r}; it must be a finite number"):
+        from_data(Cell, data, "Cell")
+
+
 def test_a_field_far_inside_is_named_with_its_place() -> None:
     data = good()
     data["timings"][0]["rounds"][2][1] = "fast"

@@ -68,7 +68,9 @@ def test_a_server_that_falls_silent_is_given_up_with_what_to_do(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with server(answers) as place:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://ada:{PASSWORD}@{place}")
-        with pytest.raises(StoreError, match=r"(does not answer|failed).*`lab track RUN` fills") as refusal:
+        with pytest.raises(
+            StoreError, match=r"(does not answer|failed).*night-3 is whole: `lab track night-3` fills"
+        ) as refusal:
             list(track(load_run(directory), directory, tmp_path / "runs"))
     assert f"http://{place}" in str(refusal.value)
     assert PASSWORD not in str(refusal.value)

@@ -39,6 +39,7 @@ from lab.evidence.source import ROOT
 from lab.supervisor.run import run
 from lab.supervisor.worker_process import LOG_BYTES
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
 TOYS = Path(__file__).parents[1] / "toys"
 QUICK = Protocol(
     sweeps=1, rounds=2, fewest_rounds=2, block=3, warmup_seconds=0.01, deadline_seconds=600.0, crashes=2

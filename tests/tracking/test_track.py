@@ -132,7 +132,7 @@ def test_a_cell_shows_what_was_measured_in_microseconds_at_the_time_it_was_measu
     assert shown["throughput/gbps"] == pytest.approx(2 * 4096 * 4096 * 4 / cell.latency.p50_seconds / 1e9, rel=1e-4)
     (point,) = client(runs).get_metric_history(run.info.run_id, "latency/p50_us")
     assert point.timestamp == run.info.end_time == 1767323670000  # 2026-01-02T03:14:30Z, the last sweep's
-    samples = json.loads(artifact(runs, run, "samples.json"))
+    samples = json.loads(artifact(runs, run, "cell.json"))["samples"]
     assert [record["sweep"] for record in samples] == [0, 1, 2, 3, 4]
 
 
@@ -237,7 +237,8 @@ def test_counters_are_summed_and_weighted_by_duration_over_the_kernels_of_a_call
     # One of the kernels lacks what it wrote.
     assert "ncu/dram_written_mb" not in shown
     assert "ncu/traffic_ratio" not in shown
-    assert [kernel["name"] for kernel in json.loads(artifact(runs, run, "counters.json"))["kernels"]] == ["a", "b"]
+    (counters,) = json.loads(artifact(runs, run, "cell.json"))["counters"]
+    assert [kernel["name"] for kernel in counters["kernels"]] == ["a", "b"]
 
 
 def test_the_traffic_of_a_call_is_reported_as_a_multiple_of_the_least(runs: Path) -> None:

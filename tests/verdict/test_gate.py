@@ -7,6 +7,7 @@ from factory import machine, measured_run
 
 from lab.cli import main
 from lab.errors import RunError
+from lab.gate_report import describe_gate, markdown
 from lab.verdict.gate import Outcome, change_between, compare_runs, outcome_of
 from lab.verdict.gate_simulation import FALSE_ALARMS, FOUND, PUBLISHED, _row
 from lab.verdict.results import RunResult, load_run
@@ -78,6 +79,16 @@ def test_what_the_newer_run_left_out_is_undecided(tmp_path: Path) -> None:
     changes = compare_runs(run_of(tmp_path, "old"), newer, 0.03)
     assert outcome_of(changes) is Outcome.CANNOT_TELL
     assert "not installed" in next(each.reason for each in changes if each.subject == "triton-fused-rmsnorm")
+
+
+def test_a_run_without_a_speed_up_to_compare_with_says_why(tmp_path: Path) -> None:
+    older = run_of(tmp_path, "old", outcomes=dict.fromkeys(TIMES, ("skipped", "not installed")))
+    newer = run_of(tmp_path, "new")
+    changes = compare_runs(older, newer, 0.03)
+    assert outcome_of(changes) is Outcome.CANNOT_TELL
+    for lines in (list(describe_gate(older, newer, changes, 0.03)), markdown(older, newer, changes, 0.03).split("\n")):
+        assert any("old has no speed-up to compare with: measure it again" in line for line in lines)
+        assert any("skipped: not installed" in line for line in lines)
 
 
 def test_runs_of_different_machines_are_not_held_against_each_other(tmp_path: Path) -> None:

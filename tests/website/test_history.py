@@ -7,10 +7,12 @@ from typing import Any
 from factory import FAST_BEATS_PLAIN, SMALL, machine, plan_of, records_of, small_experiment
 from page_parts import figures
 
+from lab.verdict.alarm import FEWEST_RUNS
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.verdict_log import CARD, ONLY_DATA, changes
 from lab.website.pages.history import history_folds, other_models
+from lab.website.pages.outline import history_entries
 from lab.website.table import Fold, Link, plain
 
 FASTER = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}
@@ -71,6 +73,24 @@ def test_a_run_on_another_board_of_the_model_is_hollow_and_named() -> None:
     assert drawn(*runs).count("mark hollow") == 1
     assert [plain(row.cells[2]) for row in folds_of(*runs)["history"].tables[0].rows] == ["B", "B", "A"]
     assert "hollow" not in drawn(run_of("one"), run_of("two"))
+
+
+def test_a_change_that_the_next_run_confirms_stands_with_the_runs_around_it() -> None:
+    quiet = [run_of(f"q{number}", seed=number) for number in range(FEWEST_RUNS + 1)]
+    slower = {**FASTER, (SMALL.name, "fast"): 42e-6}
+    changed = [run_of(name, slower, seed=50 + number) for number, name in enumerate(("c1", "c2"))]
+    assert "alarms" not in folds_of(*quiet[:2])
+    assert not folds_of(*quiet)["alarms"].tables
+    assert not folds_of(*quiet, changed[0], run_of("back"))["alarms"].tables, "one run alone is no change"
+    (row,) = folds_of(*quiet, *changed)["alarms"].tables[0].rows
+    assert [plain(cell).split()[-1] for cell in row.cells[2:]] == ["slower", quiet[-1].evidence["run_id"], "c1", "c2"]
+    for cell, run in zip(row.cells[3:], (quiet[-1], *changed), strict=True):
+        file = f"../../runs/{run.digest[:12]}/doubling/data.json"
+        assert figures(cell)[0].source == f"{file}#/claims/fast-beats-plain/cases/{SMALL.name}/ratio"
+    entries = history_entries([*quiet, *changed], changes([*quiet, *changed]))
+    (entry,) = entries[changed[-1].digest]
+    assert entry.title.startswith("Doubling: slower than before at ")
+    assert "1.50× in the runs before, 1.43× since run c1; run c2 confirmed it." in entry.summary
 
 
 def test_parity_is_drawn_only_where_lines_come_near_it() -> None:

@@ -130,8 +130,8 @@ def experiment_data(
             }
             for case in plan.included_cases
         },
-        "measured": measured_data(plan.name, run) if run else {},
-        "clocks": clocks_data(result, run) if run else {},
+        "measured": measured_data(result),
+        "clocks": clocks_data(result),
         **({"replication": replication_data(again, result, run)} if again else {}),
     }
     whole: dict[str, Any] = rounded(data)
@@ -211,9 +211,8 @@ def _spoiled_because(result: ExperimentResult, case: str) -> list[str]:
     """The reasons for which rounds of a case were left out; figures in them are those of single rounds."""
     reasons = {
         reason.partition(" was off by")[0]
-        for place, rounds in result.spoiled.by_round.items()
-        if place[2:] == (result.plan.name, case)
-        for reason in rounds.values()
+        for watch in result.watches.get(case, ())
+        for reason in result.spoiled.reasons(watch).values()
     }
     return sorted(reasons)
 

@@ -174,10 +174,10 @@ def contest_data(result: ExperimentResult, case: str, scope: str) -> list[dict[s
     ]
 
 
-def measured_data(experiment: str, run: RunResult) -> dict[str, list[str]]:
-    """By case, every profile that any sweep of the run measured for this experiment."""
+def measured_data(result: ExperimentResult) -> dict[str, list[str]]:
+    """By case, every profile that any sweep measured."""
     by_case: dict[str, dict[str, None]] = {}
-    for record in run.records:
-        if isinstance(record, Cell) and record.experiment == experiment and record.outcome == "measured":
+    for record in result.records:
+        if isinstance(record, Cell) and record.outcome == "measured":
             by_case.setdefault(record.case, {})[record.profile] = None
     return {case: list(profiles) for case, profiles in by_case.items()}

@@ -20,7 +20,7 @@ APART = 0.01  # of a ratio: more than a page's digits hide
 INSTRUMENTS = {"dirty_flush": DIRTY_FLUSH, "do_bench": DO_BENCH, "nvbench": NVBENCH}
 
 
-def clocks_data(result: ExperimentResult, run: RunResult) -> dict[str, dict[str, Any]]:
+def clocks_data(result: ExperimentResult) -> dict[str, dict[str, Any]]:
     """By case and claim in device_cold, what each other clock says of the same pair; only what any of them has timed.
 
     `device_dirty` is a ratio with its interval, of the run's own samples; those of other instruments are of one pass.
@@ -28,8 +28,8 @@ def clocks_data(result: ExperimentResult, run: RunResult) -> dict[str, dict[str,
     """
     readings = {
         (each.case, each.profile, each.instrument): each.seconds
-        for each in run.records
-        if isinstance(each, Reading) and each.experiment == result.plan.name and each.seconds
+        for each in result.records
+        if isinstance(each, Reading) and each.seconds
     }
     by_case: dict[str, dict[str, Any]] = {}
     for judged in result.claims:

@@ -128,7 +128,7 @@ def _turned(runs: Sequence[RunResult]) -> dict[str, int]:
         other["turned"]
         for run in runs
         for result in run.experiments
-        for claims in clocks_data(result, run).values()
+        for claims in clocks_data(result).values()
         for other in claims.values()
     ]
     return {"claims": len(turned), "claims_turned": sum(map(bool, turned))}

@@ -31,7 +31,10 @@ def glances(item: Judged, view: DataView) -> tuple[View, ...]:
     """The headline claims; none where no run has been published."""
     if not item.evidence:
         return ()
-    return tuple(_glance(item, claim, view) for claim in leading(item))
+    answered = {scope_words(claim, item.on_cpu) for claim in item.plan.claims if claim.name in item.plan.headlines}
+    return tuple(
+        _glance(item, claim, view, with_scope={scope_words(claim, item.on_cpu)} != answered) for claim in leading(item)
+    )
 
 
 def leading(item: Judged) -> tuple[PlannedClaim, ...]:
@@ -40,7 +43,7 @@ def leading(item: Judged) -> tuple[PlannedClaim, ...]:
     headlines = tuple(claims[name] for name in item.plan.headlines)
     if not item.on_cpu:
         replayed = (claims.get(f"{name}-in-graph") for name in item.plan.headlines)
-        return (*headlines, *filter(None, replayed))
+        return tuple(dict.fromkeys((*headlines, *filter(None, replayed))))
     able = [claim for claim in (*headlines, *claims.values()) if can_run(item.plan, claim, "cpu")]
     return tuple(dict.fromkeys(claim for claim in able if claim in headlines) or dict.fromkeys(able))[:MOST_ON_CPU]
 
@@ -215,12 +218,15 @@ def _interval(claim: PlannedClaim, path: tuple[str, ...], view: DataView) -> Fig
     return view.figure(*path, "low", show=lambda low: format.brief_interval(low, high, claim.threshold))
 
 
-def _glance(item: Judged, claim: PlannedClaim, view: DataView) -> View:
+def _glance(item: Judged, claim: PlannedClaim, view: DataView, *, with_scope: bool) -> View:
+    """`with_scope`: the sentence above names other calls than the claim's, or more."""
     subject, baseline = _titles(item, claim)
     ends = _ends(item, claim, view)
+    scope = scope_words(claim, item.on_cpu)
+    claimed = requirement_over(claim, baseline)
     return View(
         claim=claim.name, subject=subject, baseline=baseline, operator=operator_of(item, claim),
         status=view.value("claims", claim.name, "status"), word=claim_word(view.value("claims", claim.name)),
-        mark=view.value("claims", claim.name, "mark"), claimed=requirement_over(claim, baseline),
-        tally=supported_at(claim.name, view), scope=scope_words(claim, item.on_cpu), ends=ends,
+        mark=view.value("claims", claim.name, "mark"), claimed=f"{claimed}, {scope}" if with_scope else claimed,
+        tally=supported_at(claim.name, view), scope=scope, ends=ends, ratios=_span(ends) if ends else (),
     )  # fmt: skip

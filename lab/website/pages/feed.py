@@ -1,4 +1,4 @@
-"""The Atom feed: verdicts that changed from one published run to the next, first evidence, and stale decisions.
+"""The Atom feed: verdicts and speeds that changed between published runs, first evidence, and stale decisions.
 
 Dates are those of the evidence (of an expired decision, the day after its review was due), so that the feed changes
 only when something was measured or decided. Ids are `tag:` URIs of the experiment, the claim and the evidence: they

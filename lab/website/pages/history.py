@@ -17,6 +17,7 @@ from lab.website.data.judged import Judged
 from lab.website.data.verdict_log import VerdictChange, changes
 from lab.website.figure import DataView
 from lab.website.format import interval, ratio
+from lab.website.pages.alarms import alarm_folds
 from lab.website.pages.labels import case_label
 from lab.website.pages.tallies import status_counts, verdict_counts
 from lab.website.table import Fold, Head, Link, PageTable, Soft, TableRow, VerdictChip, Words, words
@@ -94,9 +95,9 @@ FEWEST_RUNS = 2  # for a chart
 
 
 def history_folds(item: Judged, published: Sequence[Judged], root: str) -> Iterator[Fold]:
-    """The headlines over all runs, and the log of verdicts; `published`: every run of the experiment, oldest first.
+    """The headlines over all runs, what became faster or slower, and the log of verdicts.
 
-    `root` leads from the page to that of the site.
+    `published`: every run of the experiment, oldest first. `root` leads from the page to that of the site.
     """
     runs = comparable(item, published)
     if not runs:
@@ -120,6 +121,7 @@ def history_folds(item: Judged, published: Sequence[Judged], root: str) -> Itera
         tables=(PageTable(label="Published runs of this experiment", heads=heads, rows=tuple(reversed(rows))),),
         items=others,
     )  # fmt: skip
+    yield from alarm_folds(runs, root)
     turns = list(_turns(item, runs, root))
     if turns:
         heads = words("Claim", "Before", "After", "Run", "What else changed since the run before")

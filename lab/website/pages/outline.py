@@ -1,15 +1,18 @@
 """An experiment, and its published runs → their outlines: all that pages about several experiments show of it."""
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import SimpleNamespace as View
 
 from lab.definition.claim_words import claim_sentence
+from lab.verdict.alarm import Alarm
 from lab.website.addresses import experiment_folder, short, verdict_folder
+from lab.website.data.alarms import followed_cases
 from lab.website.data.judged import Judged
 from lab.website.data.verdict_log import VerdictChange, changes
 from lab.website.data.winners import winners
+from lab.website.format import times
 from lab.website.outputs import Outlines, SiteContext
 from lab.website.pages.labels import case_label
 from lab.website.pages.tallies import verdict_counts
@@ -29,7 +32,8 @@ class FeedEntry:
 
 
 def history_entries(history: Sequence[Judged], log: Sequence[VerdictChange]) -> dict[str, list[FeedEntry]]:
-    """By the digest of its run: first evidence on a kind of GPU, and each change of a claim's verdict after it."""
+    """By the digest of its run: first evidence on a kind of GPU, each change of a claim's verdict after it, and each
+    case that became faster or slower."""
     runs = {item.digest: item for item in history}
     entries: dict[str, list[FeedEntry]] = {digest: [] for digest in runs}
     first: dict[str, list[VerdictChange]] = {}
@@ -40,6 +44,8 @@ def history_entries(history: Sequence[Judged], log: Sequence[VerdictChange]) -> 
             first.setdefault(change.digest, []).append(change)
     for digest, first_changes in first.items():
         entries[digest].append(_first(runs[digest], first_changes))
+    for alarm in (alarm for each in followed_cases(history) for alarm in each.alarms):
+        entries[alarm.confirmed_by].append(_alarmed(alarm, runs))
     return entries
 
 
@@ -65,6 +71,24 @@ def _changed(change: VerdictChange, item: Judged, before: Judged) -> FeedEntry:
             f"{before.evidence['run_id']} before it. What else changed: {change.attribution}."
         ),
         link=f"{verdict_folder(item.digest, item.plan.name)}/index.html#claim-{change.claim}",
+    )
+
+
+def _alarmed(alarm: Alarm, runs: Mapping[str, Judged]) -> FeedEntry:
+    confirmed = runs[alarm.confirmed_by]
+    first_id, confirmed_id = (runs[digest].evidence["run_id"] for digest in (alarm.first_run, alarm.confirmed_by))
+    plan, claim, case = confirmed.plan, alarm.series.claim, alarm.series.case
+    text = next(claim_sentence(each) for each in plan.claims if each.name == claim)
+    label = next(case_label(each) for each in plan.cases if each.name == case)
+    return FeedEntry(
+        about=f"{experiment_folder(plan.name)}/{experiment_folder(claim)}/{case}/alarm/{short(confirmed.digest)}",
+        updated=moment(confirmed.finished_utc),
+        title=f"{plan.title}: {alarm.direction} than before at {label}",
+        summary=(
+            f"{text} On one board of {confirmed.machine_name}: {times(alarm.before)} in the runs before, "
+            f"{times(alarm.after)} since run {first_id}; run {confirmed_id} confirmed it."
+        ),
+        link=f"{verdict_folder(confirmed.digest, plan.name)}/index.html#claim-{claim}",
     )
 
 

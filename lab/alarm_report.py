@@ -1,0 +1,46 @@
+"""What `lab alarms` and its simulation say."""
+
+from collections.abc import Iterator, Sequence
+
+from lab.verdict.alarm import FEWEST_RUNS, Alarm, Followed, Series
+from lab.verdict.alarm_simulation import STEP, AlarmRow
+from lab.verdict.statistics import per_cent
+from lab.website.format import times
+
+
+def describe_alarms(followed: Sequence[Followed], runs: Sequence[str]) -> Iterator[str]:
+    """`runs`: their ids, oldest first."""
+    judged = [each for each in followed if each.past]
+    yield (
+        f"{len(runs)} runs, the newest {runs[-1]}: {len(followed)} claims at a case on a board, of which {len(judged)} "
+        f"have a past of {FEWEST_RUNS} runs"
+    )
+    for each in followed:
+        for alarm in each.alarms:
+            yield f"  {alarm.direction}  {_place(each.series)}: {_change(alarm)}"
+        if each.suspect:
+            yield f"  suspect  {_place(each.series)}: {each.nights[-1].run} deviates; run it once more to know"
+    if judged:
+        found = sum(each.past is not None and each.past.step_found <= STEP for each in judged)
+        yield f"two runs would show a change of {per_cent(STEP)} in {found} of these {len(judged)}"
+
+
+def newest_is_slower(followed: Sequence[Followed], newest: str) -> bool:
+    return any(alarm.confirmed_by == newest and alarm.change < 0 for each in followed for alarm in each.alarms)
+
+
+def describe_alarm_row(row: AlarmRow) -> str:
+    return (
+        f"  {row.process:38} {row.false_alarms} false alarms in {row.case_nights} case-nights, {per_cent(STEP)} found "
+        f"after two nights: {per_cent(row.steps_found / row.series, 1):>6}{'  goal missed' if row.missed_goal else ''}"
+    )
+
+
+def _change(alarm: Alarm) -> str:
+    step = f"{times(alarm.before)} → {times(alarm.after)} since {alarm.first_run}"
+    return f"{step}, confirmed by {alarm.confirmed_by}, against {alarm.past_runs} runs before"
+
+
+def _place(series: Series) -> str:
+    board = f", board {series.board[:6]}" if series.board else ""
+    return f"{series.experiment}, {series.claim}, {series.case}{board}"

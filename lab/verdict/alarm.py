@@ -1,0 +1,184 @@
+"""Did a case become faster or slower? Each case against its own past on its board, run after run. Pure.
+
+A run deviates from its past alone now and then, so a change counts only when the next run on the board shows it too.
+The past is the last runs since the last change. How much runs scatter is estimated from them and, while they are few,
+from their intervals, which say what runs of any board differ by.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lab.verdict.judge import WEIGHED
+from lab.verdict.results import RunResult
+from lab.verdict.widening import NORMAL_QUANTILE
+
+FEWEST_RUNS, MOST_RUNS = 6, 30  # of the past
+INTERVAL_WEIGHT = 8  # the intervals count as much as so many runs
+SMALLEST_STEP = 0.015  # less is no change worth an alarm
+# Standard errors by which each of the two runs, and their mean, deviate. `lab simulate --alarms` counts what comes of
+# them.
+EACH, BOTH = 1.2, 3.8
+LOUD, EACH_OF_LOUD = 0.015, 2.5  # where single runs scatter so much their tails are heavy, and no small step is found
+FOUND_QUANTILE = 1.645  # a step is found in 95 % of cases when it lies so many standard errors above what is asked
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class Series:
+    """What is followed: a claim's subject against its baseline at one case on one board."""
+
+    gpu: str
+    board: str
+    experiment: str
+    claim: str
+    case: str
+    subject: str
+    baseline: str
+    scope: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Night:
+    """The speed-up that one run measured, with its interval. `run` is its id or its digest."""
+
+    run: str
+    ratio: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Past:
+    """The runs that the next one is compared with: their mean speed-up, and the standard deviation of its logarithm."""
+
+    runs: int
+    ratio: float
+    deviation: float
+
+    @property
+    def step_found(self) -> float:
+        """The smallest change that two runs show in about 95 of 100 cases: 0.03 is three per cent."""
+        each = self._asked_of_each + NORMAL_QUANTILE * self.deviation
+        both = max(BOTH * self._error_of(2), math.log1p(SMALLEST_STEP)) + FOUND_QUANTILE * self.deviation / math.sqrt(2)
+        return math.expm1(max(each, both))
+
+    def deviates(self, night: Night) -> int:
+        """1 where the run is faster than its past alone explains, −1 where it is slower, else 0."""
+        distance = math.log(night.ratio / self.ratio)
+        return int(math.copysign(1, distance)) if abs(distance) > self._asked_of_each else 0
+
+    def changed(self, first: Night, second: Night) -> bool:
+        """Whether two runs in a row show a change."""
+        if not self.deviates(first) or self.deviates(first) != self.deviates(second):
+            return False
+        distance = abs(math.log(first.ratio * second.ratio) / 2 - math.log(self.ratio))
+        return distance > max(BOTH * self._error_of(2), math.log1p(SMALLEST_STEP))
+
+    @property
+    def _asked_of_each(self) -> float:
+        return (EACH if self.deviation < LOUD else EACH_OF_LOUD) * self._error_of(1)
+
+    def _error_of(self, runs: int) -> float:
+        """Standard error of the distance between so many new runs and the past."""
+        return self.deviation * math.sqrt(1 / runs + 1 / self.runs)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alarm:
+    """A change of a series: `change` of −0.03 says that the subject lost three per cent of its speed-up."""
+
+    series: Series
+    change: float
+    before: float
+    after: float
+    past_runs: int
+    first_run: str
+    confirmed_by: str
+
+    @property
+    def direction(self) -> str:
+        return "slower" if self.change < 0 else "faster"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Followed:
+    """A series with all its runs. `past`: what the next run will be compared with, None while it is too short.
+    `suspect`: the last run deviates, and no other has confirmed it yet."""
+
+    series: Series
+    nights: tuple[Night, ...]
+    alarms: tuple[Alarm, ...]
+    past: Past | None
+    suspect: bool
+
+
+def followed(series: Series, nights: Sequence[Night]) -> Followed:
+    """`nights`: every run of the series, oldest first."""
+    alarms, start = [], 0
+    for number in range(1, len(nights)):
+        past = past_of(nights[start : number - 1])
+        if past and past.changed(nights[number - 1], nights[number]):
+            alarms.append(_alarm(series, past, nights[number - 1], nights[number]))
+            start = number - 1
+    latest = past_of(nights[start:-1])
+    return Followed(
+        series=series, nights=tuple(nights), alarms=tuple(alarms), past=past_of(nights[start:]),
+        suspect=bool(latest and latest.deviates(nights[-1]) and _worth_a_rerun(latest, nights[-1])),
+    )  # fmt: skip
+
+
+def past_of(nights: Sequence[Night]) -> Past | None:
+    """None of fewer than six runs."""
+    nights = nights[-MOST_RUNS:]
+    if len(nights) < FEWEST_RUNS:
+        return None
+    logs = np.log([night.ratio for night in nights])
+    expected = np.mean([(math.log(night.high / night.low) / (2 * NORMAL_QUANTILE)) ** 2 for night in nights])
+    freedom = len(nights) - 1
+    variance = (INTERVAL_WEIGHT * expected + freedom * logs.var(ddof=1)) / (INTERVAL_WEIGHT + freedom)
+    return Past(runs=len(nights), ratio=math.exp(logs.mean()), deviation=math.sqrt(variance))
+
+
+def follow(nights: Iterable[tuple[Series, Night]]) -> tuple[Followed, ...]:
+    """Every series, in the order in which it first appears; `nights`: oldest first."""
+    by_series: dict[Series, list[Night]] = {}
+    for series, night in nights:
+        by_series.setdefault(series, []).append(night)
+    return tuple(followed(series, several) for series, several in by_series.items())
+
+
+def nights_of(run: RunResult) -> Iterator[tuple[Series, Night]]:
+    """Each claim at each case whose speed-up the run measured.
+
+    Where no board is on record, on a CPU say, all machines of the model are one.
+    """
+    machine = run.machine
+    for experiment in run.experiments:
+        for result in experiment.claims:
+            claim = result.claim
+            if claim.measure != "speedup" or experiment.plan.self_test:
+                continue
+            for case, verdict in result.verdicts.items():
+                if verdict.status in WEIGHED and (speedup := verdict.speedup):
+                    series = Series(
+                        gpu=machine.gpu or machine.cpu, board=machine.gpu_id, experiment=experiment.plan.name,
+                        claim=claim.name, case=case, subject=claim.subject, baseline=claim.baseline,
+                        scope=claim.scope,
+                    )  # fmt: skip
+                    night = Night(run=run.plan.run_id, ratio=speedup.ratio, low=speedup.low, high=speedup.high)
+                    yield series, night
+
+
+def _alarm(series: Series, past: Past, first: Night, second: Night) -> Alarm:
+    after = math.sqrt(first.ratio * second.ratio)
+    return Alarm(
+        series=series, change=after / past.ratio - 1, before=past.ratio, after=after, past_runs=past.runs,
+        first_run=first.run, confirmed_by=second.run,
+    )  # fmt: skip
+
+
+def _worth_a_rerun(past: Past, night: Night) -> bool:
+    """A second run like this one would raise an alarm."""
+    return past.changed(night, night)

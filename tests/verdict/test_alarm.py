@@ -1,0 +1,104 @@
+"""Alarms: each case against its own past on its board, through the command line; and how often they err."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from factory import FAST_BEATS_PLAIN, SMALL, machine, plan_of, records_of, small_experiment, write_run
+
+from lab.cli import main
+from lab.evidence.record import RunStart
+from lab.verdict.alarm import FEWEST_RUNS, Night, past_of
+from lab.verdict.alarm_simulation import FALSE_ALARMS, FOUND, PUBLISHED, simulate_alarms
+
+QUIET = [0] * (FEWEST_RUNS + 2)  # nights on which the subject takes no per cent longer
+
+
+@pytest.fixture
+def nightly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LAB_RUNS", str(tmp_path))
+    return tmp_path
+
+
+def measure(folder: Path, slower: Sequence[float], boards: str = "") -> list[str]:
+    """A run each night, with the subject slower by so many per cent; `boards`: a letter a night. Returns the paths."""
+    claim = dataclasses.replace(FAST_BEATS_PLAIN, cases=(SMALL,))
+    experiment = small_experiment(claims=(claim,), headlines=(claim,))
+    for number, per_cent in enumerate(slower):
+        plan = plan_of(f"night-{number}", experiments=[experiment], include=(), sweeps=5)
+        times = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6 * (1 + per_cent / 100)}
+        board = machine(gpu_id=12 * (boards[number] if boards else "a"))
+        records = [
+            dataclasses.replace(record, started_utc=f"2026-01-{number + 1:02}T03:00:00Z")
+            if isinstance(record, RunStart) else record
+            for record in records_of(plan, times, noise=0.002, seed=number, on=board)
+        ]  # fmt: skip
+        write_run(folder / plan.run_id, plan, records)
+    return [str(folder / f"night-{number}") for number in range(len(slower))]
+
+
+def alarms(capsys: pytest.CaptureFixture[str], names: list[str]) -> tuple[int, list[str]]:
+    """Exit status, and the lines about single cases."""
+    status = main(["alarms", *names])
+    return status, [line for line in capsys.readouterr().out.split("\n")[1:] if line.startswith("  ")]
+
+
+def test_a_slowdown_is_told_when_the_next_run_confirms_it(nightly: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = measure(nightly, [*QUIET, 4, 4])
+    status, lines = alarms(capsys, names)
+    assert status == 1
+    (line,) = lines
+    assert line.startswith("  slower  doubling, fast-beats-plain, ")
+    assert "1.50× → 1.44×" in line
+    assert line.endswith(" since night-8, confirmed by night-9, against 8 runs before")
+    status, lines = alarms(capsys, names[:-1])
+    assert status == 0
+    (line,) = lines
+    assert line.startswith("  suspect  doubling, fast-beats-plain, ")
+    assert line.endswith(": night-8 deviates; run it once more to know")
+
+
+def test_one_slow_night_is_none_and_after_a_change_the_past_begins_anew(
+    nightly: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert alarms(capsys, measure(nightly, [*QUIET, 4, 0])) == (0, [])
+    (nightly / "b").mkdir()
+    status, lines = alarms(capsys, measure(nightly / "b", [*QUIET, *[4] * 10, 0, 0]))
+    assert status == 0, "it became faster again"
+    assert [line.split()[0] for line in lines] == ["slower", "faster"]
+    assert "since night-18, confirmed by night-19, against 10 runs before" in lines[1]
+
+
+def test_a_board_is_compared_with_itself_alone(nightly: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slower_board = [4 if board == "b" else 0 for board in "aaaaaaabbaabbbbbb"]
+    assert alarms(capsys, measure(nightly, slower_board, "aaaaaaabbaabbbbbb")) == (0, [])
+
+
+def test_runs_are_taken_in_the_order_of_their_start_and_unfinished_ones_left_out(
+    nightly: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = measure(nightly, [0, 0])
+    lines = (Path(names[1]) / "journal.jsonl").read_text().splitlines(keepends=True)
+    (Path(names[1]) / "journal.jsonl").write_text("".join(lines[:-1]))
+    assert main(["alarms", *names]) == 0
+    assert capsys.readouterr().out.startswith("1 runs, the newest night-0: ")
+    assert main(["alarms", names[1]]) == 2
+    assert "none of these runs has ended" in capsys.readouterr().err
+
+
+def test_few_runs_are_no_past_and_more_of_them_find_smaller_steps() -> None:
+    nights = [Night(run=str(number), ratio=1.2 + 0.004 * (-1) ** number, low=1.19, high=1.21) for number in range(40)]
+    assert past_of(nights[: FEWEST_RUNS - 1]) is None
+    few, many = past_of(nights[:FEWEST_RUNS]), past_of(nights)
+    assert few
+    assert many
+    assert (few.runs, many.runs) == (FEWEST_RUNS, 30)
+    assert few.step_found > many.step_found > 0.015
+
+
+def test_the_published_noise_seldom_alarms_and_seldom_hides_a_step() -> None:
+    """The first series that `lab simulate --alarms` counts; its goals leave room for so few."""
+    row = next(row for row in simulate_alarms(60, 2026) if row.process == PUBLISHED)
+    assert row.false_alarms <= 1 + 10 * FALSE_ALARMS * row.case_nights
+    assert row.steps_found >= (FOUND - 0.05) * row.series
