@@ -74,10 +74,13 @@ def test_kernels_know_torch_triton_and_one_another_only() -> None:
         assert all(module.startswith("lab.kernels.") for module in rooms), f"{path.name} imports {rooms}"
 
 
+TRACKING = {f"lab.tracking.{name}" for name in ("attempts", "client_writer", "database_writer", "fill", "quick_client")}
+
+
 @pytest.mark.parametrize(
     ("package", "rooms"),
     [
-        ("mlflow", {"lab.tracking.fill", "lab.tracking.client_writer", "lab.tracking.database_writer"}),
+        ("mlflow", TRACKING),
         ("pynvml", {"lab.evidence.nvml"}),
         ("plotly", {"lab.website.charts.intervals", "lab.notebook"}),
         ("jinja2", {"lab.website.render"}),
