@@ -32,11 +32,12 @@ PAGE = 100  # runs that MLflow's page asks for at first
 LOOKS = 11
 OF_THE_FIRST = "run_uuid IN (SELECT run_uuid FROM tags WHERE key = 'lab.run_id' AND value = 'night-1')"
 COPIES = (
-    f"""INSERT INTO runs (run_uuid, name, source_type, source_name, entry_point_name, user_id, status, start_time, end_time,
-        source_version, lifecycle_stage, artifact_uri, experiment_id)
-        SELECT md5(run_uuid || :n), replace(name, 'night-1', 'night-' || :n), source_type, source_name, entry_point_name,
-        user_id, status, start_time + 1000 * CAST(:n AS bigint), end_time + 1000 * CAST(:n AS bigint), source_version,
-        lifecycle_stage, artifact_uri, experiment_id FROM runs WHERE {OF_THE_FIRST}""",
+    f"""INSERT INTO runs (run_uuid, name, source_type, source_name, entry_point_name, user_id, status, source_version,
+        lifecycle_stage, artifact_uri, experiment_id, start_time, end_time)
+        SELECT md5(run_uuid || :n), replace(name, 'night-1', 'night-' || :n), source_type, source_name,
+        entry_point_name, user_id, status, source_version, lifecycle_stage, artifact_uri, experiment_id,
+        start_time + 1000 * CAST(:n AS bigint), end_time + 1000 * CAST(:n AS bigint)
+        FROM runs WHERE {OF_THE_FIRST}""",
     f"""INSERT INTO tags (key, value, run_uuid) SELECT key,
         CASE key WHEN 'mlflow.parentRunId' THEN md5(value || :n) ELSE replace(value, 'night-1', 'night-' || :n) END,
         md5(run_uuid || :n) FROM tags WHERE {OF_THE_FIRST}""",
