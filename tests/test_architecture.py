@@ -77,7 +77,13 @@ def test_kernels_know_torch_triton_and_one_another_only() -> None:
 @pytest.mark.parametrize(
     ("package", "rooms"),
     [
-        ("mlflow", {"lab.tracking.fill", "lab.tracking.client_writer", "lab.tracking.database_writer"}),
+        (
+            "mlflow",
+            {
+                "lab.tracking.fill", "lab.tracking.attempts", "lab.tracking.client_writer", "lab.tracking.quick_client",
+                "lab.tracking.database_writer",
+            },
+        ),
         ("pynvml", {"lab.evidence.nvml"}),
         ("plotly", {"lab.website.charts.intervals", "lab.notebook"}),
         ("jinja2", {"lab.website.render"}),
