@@ -12,12 +12,16 @@ from mlflow import MlflowClient
 from mlflow.entities import LifecycleStage, Run, ViewType
 from mlflow.exceptions import MlflowException
 
+from lab.evidence.moment import now
 from lab.tracking.change import DIGEST, FILLING, PARENT, SUPERSEDED, Begun, Outdated
+from lab.tracking.measures import milliseconds
 from lab.tracking.tree import SEALED
 
 PARENTS = " AND tags.`lab.role` = 'run'"
 CELLS = " AND tags.`lab.role` = 'cell'"
+PARENT_TAG = f"tags.`{PARENT}`"
 PAGE = 500
+GIVEN_UP_MILLISECONDS = 3_600_000  # much more than the clocks of two hosts differ by, and than a filling takes
 UNFILLED = "RUNNING"  # the status of a run until it has all of its values
 
 
@@ -28,7 +32,7 @@ class Attempt:
     parent_id: str
     number: int
     digest: str  # empty where the filling was interrupted
-    filling: str  # who filled it with what
+    filling: str  # the digest of the evidence, the place that fills, and since when
     sealed: str  # SHA-256 of the journal that it was filled from, where that is on record
     provisional: bool
     superseded: bool
@@ -66,24 +70,38 @@ def outdated(attempt: Attempt) -> list[Outdated]:
     ]
 
 
-def settle(client: MlflowClient, experiment_id: str, run_id: str, digest: str) -> bool:
-    """Whether the store shows this evidence of the run; where it does, it is left there once, and nothing unfinished.
+def settle(client: MlflowClient, experiment_id: str, run_id: str, digest: str, place: str) -> bool:
+    """Whether the store shows this evidence of the run; where it does, it is left there once, and nothing broken.
 
-    Of two fillings of the same evidence the one with the smaller id stays, whichever host looks.
+    Of two fillings with the same evidence the one with the smaller id stays, whichever host looks. One that another
+    host may still be at is left alone: else it could be deleted just when it becomes whole and takes away this one.
     """
     parents = attempts_of(client, experiment_id, run_id, PARENTS)
     equal = [each for each in parents if each.digest == digest and not each.superseded]
     if not equal:
         return False
     kept = min(equal, key=lambda each: each.parent_id)
-    gone = [each for each in parents if not each.digest or (each in equal and each is not kept)]
-    counted = [each.parent_id for each in parents if each not in gone]
-    strays = "".join(f" AND tags.`{PARENT}` != '{parent_id}'" for parent_id in counted)
-    unfilled = f" AND tags.`{PARENT}` = '{kept.parent_id}' AND attributes.status = '{UNFILLED}'"
-    for which in (strays, *(() if kept.provisional else (unfilled,))):
-        delete(client, [run.info.run_id for run in _search(client, experiment_id, run_id, CELLS + which)])
+    gone = [each for each in parents if each is not kept and (each in equal or _is_given_up(each, place))]
     delete(client, [each.parent_id for each in gone])
+    counted = [each.parent_id for each in parents if each not in gone]
+    strays = _search(
+        client, experiment_id, run_id, CELLS + "".join(f" AND {PARENT_TAG} != '{each}'" for each in counted)
+    )
+    if strays:  # a filling that began since the parents were asked for is none
+        known = {each.parent_id for each in attempts_of(client, experiment_id, run_id, PARENTS)}
+        delete(client, [run.info.run_id for run in strays if run.data.tags.get(PARENT) not in known])
+    if not kept.provisional:
+        unfilled = f"{CELLS} AND {PARENT_TAG} = '{kept.parent_id}' AND attributes.status = '{UNFILLED}'"
+        delete(client, [run.info.run_id for run in _search(client, experiment_id, run_id, unfilled)])
     return True
+
+
+def _is_given_up(attempt: Attempt, place: str) -> bool:
+    """Whether nobody goes on with a filling: it was begun here, where one process at a time fills, or long ago."""
+    if attempt.digest:
+        return False
+    _, filler, began_utc = attempt.filling.split() if attempt.filling else ("", place, "")
+    return filler == place or milliseconds(now()) - milliseconds(began_utc) > GIVEN_UP_MILLISECONDS
 
 
 def delete(client: MlflowClient, run_ids: Iterable[str]) -> None:
@@ -97,7 +115,7 @@ def delete(client: MlflowClient, run_ids: Iterable[str]) -> None:
 
 
 def delete_children(client: MlflowClient, experiment_id: str, run_id: str, parent_id: str) -> None:
-    children = _search(client, experiment_id, run_id, f" AND tags.`{PARENT}` = '{parent_id}'")
+    children = _search(client, experiment_id, run_id, f" AND {PARENT_TAG} = '{parent_id}'")
     delete(client, [run.info.run_id for run in children])
 
 

@@ -31,6 +31,7 @@ from lab.definition import plan
 from lab.definition.plan import PlannedExperiment
 from lab.errors import EvidenceError, StoreError
 from lab.evidence import journal
+from lab.evidence.moment import now
 from lab.tracking import client_writer, database_writer
 from lab.tracking.attempts import PARENTS, Attempt, attempts_of, begun, outdated, settle
 from lab.tracking.change import Begun, TreeReplacement
@@ -232,13 +233,13 @@ def _fill(
     run_id, name = run.plan.run_id, experiment.plan.name
     experiment_id = _experiment(client, store, experiment.plan)
     subject, digest = f"tracked {run_id} in {name}", evidence_digest(run)
-    if settle(client, experiment_id, run_id, digest):
+    if settle(client, experiment_id, run_id, digest, place):
         return f"{subject}: unchanged"
-    filling = "" if store.database else f"{digest} {place}"
+    filling = "" if store.database else f"{digest} {place} {now()}"
     attempts = attempts_of(client, experiment_id, run_id)
     kept = [attempt for attempt in attempts if attempt.digest and not attempt.provisional]
     interrupted = [attempt for attempt in attempts if attempt not in kept]
-    ours = next((begun(attempt) for attempt in interrupted if filling and attempt.filling == filling), Begun())
+    ours = next((begun(each) for each in interrupted if each.filling.split()[:2] == [digest, place]), Begun())
     change = TreeReplacement(
         experiment_id=experiment_id,
         number=1 + max((attempt.number for attempt in kept), default=0),
@@ -253,7 +254,7 @@ def _fill(
     )  # fmt: skip
     if store.database is None:
         client_writer.write(client, change, SIDE_BY_SIDE if store.address else 1)
-        settle(client, experiment_id, run_id, digest)
+        settle(client, experiment_id, run_id, digest, place)
     else:
         database_writer.write(store.database, store.artifacts_of(name), change)
     return f"{subject}: {_action_words(change, kept)}"

@@ -30,6 +30,7 @@ STATUSES = {
     "measured": "FINISHED", "skipped": "FINISHED", "failed": "FAILED", "wrong": "FAILED", "crashed": "FAILED",
 }  # fmt: skip
 LONGEST_TAG = 500
+LONGEST_NOTE, REST = 8000, "\n\nThe rest is in report.md."
 DIGEST_LENGTH = 16  # of a dataset; MLflow takes up to 36 characters
 
 
@@ -135,9 +136,16 @@ def _parent_tags(run: RunResult, experiment: ExperimentResult) -> dict[str, str]
         "lab.policy_version": str(run.plan.policy_version),
         "lab.damaged_lines": str(len(run.damages)),
         **(_seal_tags(run.seal) if run.seal else {}),
-        "mlflow.note.content": describe_run(run, experiment),
+        "mlflow.note.content": _cut(describe_run(run, experiment)),
         "mlflow.source.git.commit": run.start.commit,
     }
+
+
+def _cut(note: str) -> str:
+    """As long as PostgreSQL takes it; it refuses the whole run for a longer one."""
+    if len(note) <= LONGEST_NOTE:
+        return note
+    return note[: LONGEST_NOTE - len(REST)].rpartition("\n")[0] + REST
 
 
 def _seal_tags(seal: Seal) -> dict[str, str]:

@@ -134,25 +134,38 @@ def test_several_hosts_track_at_once(server: Server, name: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("moment", "calls"),
+    ("moment", "calls", "refused"),
     [
-        pytest.param("create_experiment", 0, id="before its experiment is made"),
-        pytest.param("create_run", 0, id="before its parent is made"),
-        pytest.param("log_batch", 0, id="before its parent is filled"),
-        pytest.param("log_batch", 2, id="between its cells"),
-        pytest.param("set_terminated", 4, id="before its last cell ends"),
+        pytest.param("create_experiment", 0, False, id="before its experiment is made"),
+        pytest.param("create_run", 0, False, id="before its parent is made"),
+        pytest.param("log_batch", 0, True, id="before its parent is filled"),
+        pytest.param("log_batch", 2, True, id="between its cells"),
+        pytest.param("set_terminated", 4, True, id="before its last cell ends"),
     ],
 )
 def test_a_run_that_another_host_tracks_meanwhile_is_there_once(
-    server: Server, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, calls: int
+    server: Server, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, calls: int, refused: bool
 ) -> None:
     mine, theirs = (run_on(tmp_path / host, name) for host in ("one", "two"))
     at(monkeypatch, moment, calls, lambda: fill(theirs))
-    with contextlib.suppress(StoreError) if calls else contextlib.nullcontext():
+    refusal = pytest.raises(StoreError, match="another `lab track` fills night-3 on this server")
+    with refusal if refused else contextlib.nullcontext():
         fill(mine)
 
     assert_there_once(server, name, "night-3")
     assert fill(mine) == fill(theirs) == [f"tracked night-3 in {name}: unchanged"]
+
+
+def test_a_filling_that_another_host_is_at_is_left_alone_by_those_whose_own_is_whole(
+    server: Server, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else both could go: the one because it is not whole yet, the other because, once it is, one of two must go."""
+    mine, theirs = (run_on(tmp_path / host, name) for host in ("one", "two"))
+    at(monkeypatch, "create_run", 0, lambda: fill(theirs))
+    at(monkeypatch, "set_tag", 1, lambda: fill(theirs))  # theirs is whole, and mine is but for its digest
+    fill(mine)
+
+    assert_there_once(server, name, "night-3")
 
 
 def at(monkeypatch: pytest.MonkeyPatch, moment: str, calls: int, do: "object") -> None:

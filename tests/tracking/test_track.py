@@ -222,6 +222,18 @@ def test_the_parent_carries_report_table_figure_plan_and_journal(runs: Path) -> 
     assert len(figure.encode()) < 20_000
 
 
+def test_a_description_is_no_longer_than_a_database_takes(runs: Path) -> None:
+    """PostgreSQL has 8000 characters for a tag, and refuses the run for more; SQLite does not count."""
+    cases = tuple(Case(operator=DOUBLING, shape=(64, 128 * number), dtype="float32") for number in range(1, 80))
+    experiment = small_experiment(cases=cases, claims=(FAST_BEATS_PLAIN_AT_SMALL,), headlines=())
+    plan = plan_of("night-3", experiments=[experiment], include=[], sweeps=1)
+    fill(write_run(runs / "night-3", plan, records_of(plan, SECONDS)), runs)
+
+    (parent,) = parents(runs)
+    assert parent.data.tags["mlflow.note.content"].endswith("\n\nThe rest is in report.md.")
+    assert max(len(value) for run in tracked(runs) for value in run.data.tags.values()) <= 8000
+
+
 def test_counters_are_summed_and_weighted_by_duration_over_the_kernels_of_a_call(runs: Path) -> None:
     plan = dataclasses.replace(doubling_plan(), profiling=True)
     fill(write_run(runs / "night-3", plan, with_two_kernels(records_of(plan, SECONDS))), runs)
