@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -173,7 +173,7 @@ class Experiment:
         for claim in self.claims:
             self._check_claim(claim)
         for claim in self.headlines:
-            _check_member(f"{self.name}: headline", claim.name, (c.name for c in self.claims))
+            _check_member(f"{self.name}: headline", claim.name, [c.name for c in self.claims])
 
     def _check_names(self) -> None:
         _check_slug("experiment", self.name)
@@ -196,14 +196,15 @@ class Experiment:
             raise DefinitionError(f"{place}: baseline is None; only a claim with measure 'traffic' may lack one")
         sides = {"subject": claim.subject} | ({"baseline": claim.baseline} if claim.baseline else {})
         for side, profile in sides.items():
-            _check_member(f"{place}: {side}", profile.name, (p.name for p in self.profiles))
+            _check_member(f"{place}: {side}", profile.name, [p.name for p in self.profiles])
         _check_member(f"{place}: scope", claim.scope, self.scopes)
         if not claim.cases:
             raise DefinitionError(f"{place}: has no cases; a claim about nothing cannot be judged")
         if not claim.threshold > 0:
             raise DefinitionError(f"{place}: threshold is {claim.threshold}; accepted is a ratio above 0")
+        names = dict.fromkeys(case.name for case in self.cases)
         for case in claim.cases:
-            _check_member(f"{place}: case", case.name, (c.name for c in self.cases))
+            _check_member(f"{place}: case", case.name, names)
             for profile in sides.values():
                 operator = f"{place}: operator of {profile.name}"
                 _check_member(operator, case.operator.name, profile.implementations)
@@ -219,7 +220,6 @@ def _check_slug(place: str, name: str) -> None:
         raise DefinitionError(f"{place}: {name!r} is not a plain slug; accepted are {SLUG_RULE}")
 
 
-def _check_member(place: str, value: str, accepted: Iterable[str]) -> None:
-    accepted = list(accepted)
+def _check_member(place: str, value: str, accepted: Collection[str]) -> None:
     if value not in accepted:
-        raise DefinitionError(f"{place} is {value!r}; accepted are {accepted}")
+        raise DefinitionError(f"{place} is {value!r}; accepted are {list(accepted)}")

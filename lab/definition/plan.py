@@ -346,7 +346,7 @@ def _plain(prose: str) -> str:
 
 def _control(experiment: Experiment, case: Case) -> str:
     """The first profile that a claim of a speed-up takes as its baseline here; none where no claim compares times."""
-    speedups = [claim for claim in experiment.claims if case in claim.cases and claim.measure == "speedup"]
+    speedups = (claim for claim in experiment.claims if claim.measure == "speedup" and case in claim.cases)
     return next((claim.baseline.name for claim in speedups if claim.baseline), "")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from lab.definition.plan import Plan, PlannedCase, PlannedExperiment
 from lab.evidence.record import Cell, Record
-from lab.supervisor.quarantine import quarantined
+from lab.supervisor.quarantine import is_crash, quarantined
 from lab.supervisor.run_state import Key
 from lab.verdict.precision import imprecise_cases
 
@@ -36,8 +36,8 @@ def extra_cells(plan: Plan, before: Sequence[Record], sweep: int) -> list[Key]:
             if (experiment.name, case.name) in imprecise:
                 names = _compared(experiment, case, only_recompiled=False)
                 wanted |= {(experiment.name, case.name, name) for name in names}
-    cells = [record for record in before if isinstance(record, Cell)]
-    return [key for key in all_cells(plan) if key in wanted and not _is_quarantined(plan, cells, key)]
+    crashed = [record for record in before if isinstance(record, Cell) and is_crash(record)]
+    return [key for key in all_cells(plan) if key in wanted and not _is_quarantined(plan, crashed, key)]
 
 
 def all_cells(plan: Plan) -> list[Key]:
@@ -61,5 +61,5 @@ def _in_order(experiment: PlannedExperiment, case: PlannedCase, names: Iterable[
     return [profile.name for profile in experiment.profiles_of(case) if profile.name in wanted]
 
 
-def _is_quarantined(plan: Plan, cells: Sequence[Cell], key: Key) -> bool:
-    return bool(quarantined(cells, key[0], key[2], plan.protocol.crashes))
+def _is_quarantined(plan: Plan, crashed: Sequence[Cell], key: Key) -> bool:
+    return bool(quarantined(crashed, key[0], key[2], plan.protocol.crashes))

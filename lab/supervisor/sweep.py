@@ -10,7 +10,7 @@ from lab.evidence.record import Cell, Record, SweepStart
 from lab.evidence.source import source_digest
 from lab.process.channel import Garbled
 from lab.supervisor.progress import RunProgress
-from lab.supervisor.quarantine import LOAD, crash_reason, not_loadable, quarantined
+from lab.supervisor.quarantine import LOAD, crash_reason, is_crash, not_loadable, quarantined
 from lab.supervisor.resume import refuse_other_machine
 from lab.supervisor.run_state import Key, RunState
 from lab.supervisor.watch import Watcher
@@ -45,10 +45,10 @@ class Sweep:
     def _todo(self) -> list[Key]:
         """The cells that are to be run; those of profiles in quarantine get their record here."""
         todo = []
+        crashed = [cell for cell in self.state.cells.values() if is_crash(cell)]
         for key in self.state.lacking(self.number, self.wanted):
             experiment, _, profile = key
-            cells, allowed = self.state.cells.values(), self.plan.protocol.crashes
-            if reason := quarantined(cells, experiment, profile, allowed):
+            if reason := quarantined(crashed, experiment, profile, self.plan.protocol.crashes):
                 self._keep(self._lost(key, "crashed", reason, stage="", process=""))
             else:
                 todo.append(key)

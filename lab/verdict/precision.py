@@ -7,7 +7,7 @@ tests/verdict/test_simulation.py counts the errors.
 
 from collections.abc import Sequence
 
-from lab.definition.plan import Plan, PlannedClaim, PlannedExperiment
+from lab.definition.plan import Plan, PlannedCase, PlannedClaim, PlannedExperiment
 from lab.evidence.record import Canary, Cell, Control, Record, Watch
 from lab.verdict.compare import Timed, speedup_between
 from lab.verdict.excluded_rounds import ExcludedRounds, excluded_rounds
@@ -37,13 +37,14 @@ def imprecise_cases(plan: Plan, records: Sequence[Record]) -> set[tuple[str, str
         (experiment.name, case.name)
         for experiment in plan.experiments
         if not experiment.self_test
+        for family in [family_of(experiment)]
         for case in experiment.included_cases
         if any(
             _draws(plan, experiment, claim)
-            or wants_another(speedup, claim.threshold, family_of(experiment), plan.protocol.target_half_width)
+            or wants_another(speedup, claim.threshold, family, plan.protocol.target_half_width)
             for claim in experiment.claims
             if case.name in claim.cases and claim.measure == "speedup"
-            if (speedup := _speedup(experiment, claim, case.name, (cells, controls), spoiled))
+            if (speedup := _speedup(experiment.name, claim, case, (cells, controls), spoiled))
         )
     }
 
@@ -68,19 +69,18 @@ def _draws(plan: Plan, experiment: PlannedExperiment, claim: PlannedClaim) -> bo
 
 
 def _speedup(
-    experiment: PlannedExperiment,
+    experiment: str,
     claim: PlannedClaim,
-    case: str,
+    case: PlannedCase,
     measured: tuple[Places, Places],
     spoiled: ExcludedRounds,
 ) -> Speedup | None:
     """A claim's speed-up with its interval, leaving aside what no further sweep would mend: that one choice of an
     autotuner served all. None where there are not two sides to compare."""
     cells, controls = measured
-    baseline, subject = (cells.get((experiment.name, case, name), []) for name in (claim.baseline, claim.subject))
+    baseline, subject = (cells.get((experiment, case.name, name), []) for name in (claim.baseline, claim.subject))
     speedup = speedup_between(baseline, subject, claim.scope, spoiled)
     if speedup is None:
         return None
-    profile = next((planned.control for planned in experiment.cases if planned.name == case), "")
-    place = (experiment.name, case, profile)
+    place = (experiment, case.name, case.control)
     return widened(speedup, speedup_between(cells.get(place, []), controls.get(place, []), claim.scope, spoiled))

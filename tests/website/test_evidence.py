@@ -75,6 +75,14 @@ def test_an_unfinished_run_is_refused(tmp_path, repository):
         promote(directory, tmp_path / "evidence", repository)
 
 
+def test_a_journal_too_large_to_be_read_back_is_refused(tmp_path, repository, monkeypatch):
+    directory = measured_run(tmp_path, TIMES, source=source_digest(repository))
+    monkeypatch.setattr(journal, "MOST_BYTES", 10_000)
+    with pytest.raises(EvidenceError, match="at most 10,000 can be published; measure its experiments in several runs"):
+        promote(directory, tmp_path / "evidence", repository)
+    assert not (tmp_path / "evidence").exists()
+
+
 def test_a_damaged_journal_is_refused_with_its_line(tmp_path, repository):
     directory = measured_run(tmp_path, TIMES, source=source_digest(repository))
     journal = directory / "journal.jsonl"

@@ -166,6 +166,12 @@ def _refuse_unfit(run: RunResult, directory: Path) -> None:
             f"{directory}: the run is unfinished; the command that began it resumes it, "
             "and `lab finish` ends it where it cannot go on"
         )
+    path = journal.find(directory)
+    if path and path.stat().st_size > journal.MOST_BYTES:
+        raise EvidenceError(
+            f"{path}: has {path.stat().st_size:,} bytes, and a journal of at most {journal.MOST_BYTES:,} can be "
+            "published; measure its experiments in several runs"
+        )
     if lacking := [(e.plan.name, missing) for e in run.experiments for missing in missing_prose(e.plan)]:
         from lab.definition.catalogue import file_of  # which loads the definitions
 

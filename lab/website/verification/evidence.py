@@ -42,11 +42,12 @@ def load_published(
     folders = sorted(path.parent for path in (root / RUNS).glob(f"*/{NAME}"))
     if not folders:
         raise EvidenceError(f"{root}: no {RUNS}/*/{NAME}: without raw samples nothing can be computed again")
-    runs, elsewhere = [], {} if holds_samples(root) else _repository(root)
+    own_samples = holds_samples(root)
+    runs, elsewhere = [], {} if own_samples else _repository(root)
     for number, folder in enumerate(folders, start=1):
         say(f"judging run {number} of {len(folders)}: {folder.name}")
         name = folder.relative_to(root).as_posix()
-        source = folder if holds_samples(root) else elsewhere.get(folder.name)
+        source = folder if own_samples else elsewhere.get(folder.name)
         if source is None:
             unchecked.append(f"{name}: its samples are neither in the site nor in experiments/evidence/")
             continue
