@@ -47,10 +47,9 @@ class Forks:
     @contextmanager
     def instead_of_starts(self) -> Iterator[None]:
         """Let `lab.process.child` have forks where it would start workers."""
+        forking = SimpleNamespace(**vars(subprocess) | {"Popen": self._start})
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                "lab.process.child.subprocess", SimpleNamespace(**(vars(subprocess) | {"Popen": self._start}))
-            )
+            patch.setattr("lab.process.child.subprocess", forking)
             yield
 
     def _start(self, command: Sequence[str], **how: Any) -> Any:
