@@ -37,6 +37,8 @@ CASE = "rmsnorm-4096x4096-float16"
 BADGE = "experiments/normalization-fusion/badges/torch-fused-beats-decomposed.svg"
 CELL = ("cells", CASE, "torch-fused")
 
+pytestmark = pytest.mark.usefixtures("few_experiments")
+
 
 @pytest.fixture(scope="module")
 def decisions(tmp_path_factory):
@@ -217,7 +219,7 @@ def falsify(site):
         "a badge": (BADGE, ">supported", ">refuted"),
         "a table": ("experiments/normalization-fusion/cells.csv", ",3,", ",4,"),
         "the feed": ("feed.atom", "first verdicts", "verdicts"),
-        "what is searched": ("search/index.js", "Kernel", "kernel"),
+        "what is searched": ("search/index.js", "Normalization", "normalization"),
         "a rule": ("policy/index.html", "1.20", "1.50"),
         "a schema": ("schemas/experiment.json", "number", "string"),
         "a style": ("assets/style.css", "{", "{ "),
