@@ -80,7 +80,10 @@ def test_kernels_know_torch_triton_and_one_another_only() -> None:
         (
             "mlflow",
             {
-                "lab.tracking.fill", "lab.tracking.attempts", "lab.tracking.client_writer", "lab.tracking.quick_client",
+                "lab.tracking.fill",
+                "lab.tracking.attempts",
+                "lab.tracking.client_writer",
+                "lab.tracking.quick_client",
                 "lab.tracking.database_writer",
             },
         ),
