@@ -46,7 +46,7 @@ class QuickClient(MlflowClient):
         told = answer["run"]["info"]
         info = RunInfo(
             run_id=told["run_id"], experiment_id=experiment_id, user_id="", status=told["status"],
-            start_time=start_time, end_time=None, lifecycle_stage=told["lifecycle_stage"],
+            start_time=start_time or 0, end_time=None, lifecycle_stage=told["lifecycle_stage"],
             artifact_uri=told["artifact_uri"],
         )  # fmt: skip
         self._artifact_uris[info.run_id] = told["artifact_uri"]

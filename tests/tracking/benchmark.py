@@ -30,27 +30,25 @@ from lab.tracking.saved_view import CURVES, TAG, WINNERS
 PROFILES = 10
 PAGE = 100  # runs that MLflow's page asks for at first
 LOOKS = 11
-OF_THE_FIRST = "run_uuid IN (SELECT run_uuid FROM tags WHERE key = 'lab.run_id' AND value = 'night-1')"
+ID = "md5({} || n)"  # of the copy of number n
+RUN = f"{ID.format('run_uuid')}, "
 COPIES = (
     f"""INSERT INTO runs (run_uuid, name, source_type, source_name, entry_point_name, user_id, status, source_version,
         lifecycle_stage, artifact_uri, experiment_id, start_time, end_time)
-        SELECT md5(run_uuid || :n), replace(name, 'night-1', 'night-' || :n), source_type, source_name,
-        entry_point_name, user_id, status, source_version, lifecycle_stage, artifact_uri, experiment_id,
-        start_time + 1000 * CAST(:n AS bigint), end_time + 1000 * CAST(:n AS bigint)
-        FROM runs WHERE {OF_THE_FIRST}""",
-    f"""INSERT INTO tags (key, value, run_uuid) SELECT key,
-        CASE key WHEN 'mlflow.parentRunId' THEN md5(value || :n) ELSE replace(value, 'night-1', 'night-' || :n) END,
-        md5(run_uuid || :n) FROM tags WHERE {OF_THE_FIRST}""",
-    f"""INSERT INTO params (key, value, run_uuid)
-        SELECT key, value, md5(run_uuid || :n) FROM params WHERE {OF_THE_FIRST}""",
+        SELECT {RUN} replace(name, 'night-1', 'night-' || n), source_type, source_name, entry_point_name, user_id,
+        status, source_version, lifecycle_stage, artifact_uri, experiment_id, start_time + 1000 * n,
+        end_time + 1000 * n FROM runs""",
+    f"""INSERT INTO tags (run_uuid, key, value) SELECT {RUN} key, CASE key WHEN 'mlflow.parentRunId'
+        THEN {ID.format("value")} ELSE replace(value, 'night-1', 'night-' || n) END FROM tags""",
+    f"INSERT INTO params (run_uuid, key, value) SELECT {RUN} key, value FROM params",
     *(
-        f"""INSERT INTO {table} (key, value, timestamp, step, is_nan, run_uuid)
-        SELECT key, value * :slower, timestamp, step, is_nan, md5(run_uuid || :n) FROM {table} WHERE {OF_THE_FIRST}"""
+        f"""INSERT INTO {table} (run_uuid, key, value, timestamp, step, is_nan)
+        SELECT {RUN} key, value * (1 + n / 1000.0), timestamp, step, is_nan FROM {table}"""
         for table in ("metrics", "latest_metrics")
     ),
     f"""INSERT INTO inputs (input_uuid, source_type, source_id, destination_type, destination_id, step)
-        SELECT md5(input_uuid || :n), source_type, source_id, destination_type, md5(destination_id || :n), step
-        FROM inputs WHERE destination_id IN (SELECT run_uuid FROM tags WHERE {OF_THE_FIRST})""",
+        SELECT {ID.format("input_uuid")}, source_type, source_id, destination_type, {ID.format("destination_id")}, step
+        FROM inputs""",
 )
 
 
@@ -87,12 +85,27 @@ def _make_run(runs: Path, cells: int) -> None:
 
 def _track(server: Server, runs: Path, what: str) -> None:
     environment = os.environ | {"MLFLOW_TRACKING_URI": server.address, "LAB_RUNS": str(runs)}
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    before, began, others = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic(), _cpu_seconds()
     subprocess.run([sys.executable, "-m", "lab.cli", "track", "night-1"], env=environment, check=True)
-    wall_seconds = time.monotonic() - began
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    print(f"{what}: {wall_seconds:.1f} s, {cpu_seconds:.1f} CPU s of `lab track`", flush=True)
+    wall_seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    own = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    rest = ", ".join(f"{seconds - others[name]:.1f} of {name}" for name, seconds in _cpu_seconds().items())
+    print(f"{what}: {wall_seconds:.1f} s; CPU seconds: {own:.1f} of `lab track`, {rest}", flush=True)
+
+
+def _cpu_seconds() -> dict[str, float]:
+    """What this process's servers have used so far, by program."""
+    stats = [path.read_text() for path in Path("/proc").glob("[0-9]*/stat")]
+    rows = [(text.partition("(")[2].rpartition(")"), int(text.split()[0])) for text in stats]
+    parents = {number: int(rest.split()[1]) for (_, _, rest), number in rows}
+    sums: dict[str, float] = dict.fromkeys(("python", "postgres", "rclone"), 0.0)
+    for (name, _, rest), number in rows:
+        above = number
+        while above not in (0, os.getpid()):
+            above = parents.get(above, 0)
+        if above and number != above and name in sums:
+            sums[name] += sum(map(int, rest.split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    return sums
 
 
 def _copy(server: Server, last: int) -> None:
@@ -100,9 +113,8 @@ def _copy(server: Server, last: int) -> None:
     began = time.monotonic()
     engine = create_engine(server.database)
     with engine.begin() as connection:
-        for number in range(2, last + 1):
-            for statement in COPIES:
-                connection.execute(text(statement), {"n": str(number), "slower": 1 + number / 1000})
+        for statement in COPIES:
+            connection.execute(text(f"{statement} CROSS JOIN generate_series(2, {last}) AS n"))
     with engine.connect() as connection:
         runs = connection.execute(text("SELECT count(*) FROM runs")).scalar_one()
     engine.dispose()

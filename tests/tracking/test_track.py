@@ -224,7 +224,7 @@ def test_the_parent_carries_report_table_figure_plan_and_journal(runs: Path) -> 
 
 def test_a_description_is_no_longer_than_a_database_takes(runs: Path) -> None:
     """PostgreSQL has 8000 characters for a tag, and refuses the run for more; SQLite does not count."""
-    cases = tuple(Case(operator=DOUBLING, shape=(64, 128 * number), dtype="float32") for number in range(1, 80))
+    cases = tuple(Case(operator=DOUBLING, shape=(64, 128 * number), dtype="float32") for number in range(1, 110))
     experiment = small_experiment(cases=cases, claims=(FAST_BEATS_PLAIN_AT_SMALL,), headlines=())
     plan = plan_of("night-3", experiments=[experiment], include=[], sweeps=1)
     fill(write_run(runs / "night-3", plan, records_of(plan, SECONDS)), runs)
