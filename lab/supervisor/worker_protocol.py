@@ -4,6 +4,7 @@ The records of a case are released together, once the worker has gone on to some
 record, and of a record that comes twice neither is kept.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,6 +26,7 @@ class WorkerProtocol:
         self.at: list[str] = []  # experiment, case, profile and stage, as last announced
         self._sweep, self._todo, self._watcher = sweep, set(todo), watcher
         self._owed = set(self._todo)
+        self._owed_at = Counter((experiment, case) for experiment, case, _ in self._owed)
         self._process = ""
         self._place: Place = ("", "")
         self._pending: list[Record] = []  # of the case at hand
@@ -60,7 +62,7 @@ class WorkerProtocol:
         _expect(known and tuple(content[:3]) in self._todo, "a stage of no cell that it was asked for")
         place = content[0], content[1]
         goes_on = place == self._place
-        _expect(not self._is_timed() if goes_on else place in self._open_places(), "a stage of a case that is over")
+        _expect(not self._is_timed() if goes_on else self._owed_at[place] > 0, "a stage of a case that is over")
         complete = [] if goes_on else self._complete()
         self._place, self.at = place, content
         return complete
@@ -102,6 +104,7 @@ class WorkerProtocol:
             _expect(cell.outcome != "measured" and not cell.timings, "a time before the rounds were over")
             _expect(self.at[2:] == [cell.profile, "check"] or self.at[3] == "inputs", "a cell of another profile")
         self._owed.remove(key)
+        self._owed_at[self._place] -= 1
         self._pending.append(cell)
         return []
 
@@ -114,10 +117,7 @@ class WorkerProtocol:
         return pending
 
     def _is_open_here(self) -> bool:
-        return self._place in self._open_places()
-
-    def _open_places(self) -> set[Place]:
-        return {(experiment, case) for experiment, case, _ in self._owed}
+        return self._owed_at[self._place] > 0
 
     def _is_timed(self) -> bool:
         return any(isinstance(record, Watch) for record in self._pending)
