@@ -437,7 +437,7 @@ def test_the_same_command_resumes_with_what_is_missing(interrupted: Interrupted)
 
 def test_a_finished_run_is_refused_and_left_as_it_is(interrupted: Interrupted) -> None:
     with pytest.raises(RunError, match="run 'broken-off' is finished and will not be overwritten: choose another"):
-        run(toy_plan("gated"), interrupted.directory, lambda text: None)
+        run(toy_plan("gated", run_id="broken-off"), interrupted.directory, lambda text: None)
     assert (interrupted.directory / journal.NAME).read_bytes() == interrupted.bytes_at_last
 
 
