@@ -5,7 +5,7 @@ import shutil
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,13 +68,14 @@ def sshd(folder: Path) -> Iterator[Sshd]:
 
 @dataclass
 class Proxy:
-    """Passes bytes between ssh and sshd, and breaks connection number `breaks`, from 0, after so many bytes."""
+    """Passes bytes between ssh and sshd, and breaks connections: each after its number of bytes in `breaks`, None for
+    never, and of those that come later the first that passes `later_bytes`."""
 
     to_port: int
-    breaks: int = -1
-    after_bytes: int = 0
+    breaks: Sequence[int | None]
+    later_bytes: int
     connections: int = 0
-    broken: int = 0
+    broken: list[int] = field(default_factory=list)  # the numbers of these connections, from 0
     _listener: socket.socket = field(default_factory=lambda: socket.create_server(("127.0.0.1", 0)))
 
     @property
@@ -94,12 +95,19 @@ class Proxy:
                 client = self._listener.accept()[0]
                 number, self.connections = self.connections, self.connections + 1
                 server = socket.create_connection(("127.0.0.1", self.to_port))
-                _Pipe(self, client, server, self.after_bytes if number == self.breaks else None)
+                _Pipe(self, client, server, number)
+
+    def limit_bytes(self, number: int) -> int | None:
+        if number < len(self.breaks):
+            return self.breaks[number]
+        later = any(each >= len(self.breaks) and each != number for each in self.broken)
+        return None if later else self.later_bytes
 
 
 class _Pipe:
-    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket, limit_bytes: int | None) -> None:
-        self._proxy, self._sockets, self._left, self._lock = proxy, (client, server), limit_bytes, threading.Lock()
+    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket, number: int) -> None:
+        self._proxy, self._sockets, self._number, self._lock = proxy, (client, server), number, threading.Lock()
+        self._left = proxy.limit_bytes(number)
         for source, target in ((client, server), (server, client)):
             threading.Thread(target=self._pass, args=(source, target), daemon=True).start()
 
@@ -116,7 +124,8 @@ class _Pipe:
             target.shutdown(socket.SHUT_WR)
 
     def _break(self) -> None:
-        self._proxy.broken = 1
+        if self._number not in self._proxy.broken:
+            self._proxy.broken.append(self._number)
         for each in self._sockets:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)

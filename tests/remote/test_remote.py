@@ -52,17 +52,23 @@ def journey_of(server: Sshd, tree: Path, command: str = "sh measure", ssh: str =
     )
 
 
-# prepare, state, push, start, follow, state, holds, fetch: the connections of a run, in this order.
-@pytest.mark.parametrize(
-    ("connection", "after_bytes"),
-    [(0, 0), (0, 2500), (1, 5000), (2, 4000), (2, 90_000), (3, 4800), (3, 5900), (4, 6500), (5, 3000), (7, 90_000)],
-)
-def test_a_connection_that_breaks_costs_nothing(server: Sshd, tree: Path, connection: int, after_bytes: int) -> None:
+# The bytes after which each connection breaks, and None for one that does not, in the order of the steps of a run:
+# prepare, state, push, start, follow, state. What comes then is `holds`, and the fetch, which alone is so long.
+BREAKS = (0, 2500, None, 5000, None, 4000, 90_000, None, 4800, 5900, None, 6500, None, 3000)
+FETCH_BYTES = 90_000
+
+
+def test_connections_that_break_cost_nothing(server: Sshd, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("lab.remote.session.sleep", waits.append)
     said: list[str] = []
-    with Proxy(server.port, breaks=connection, after_bytes=after_bytes) as proxy:
+    with Proxy(server.port, BREAKS, FETCH_BYTES) as proxy:
         measure_on_box(journey_of(server, tree, ssh=server.through(proxy)), said.append)
-    assert proxy.broken
-    assert any("trying again in 1 s" in line for line in said)
+    assert proxy.broken == [*(number for number, limit in enumerate(BREAKS) if limit is not None), proxy.broken[-1]]
+    assert proxy.broken[-1] >= len(BREAKS)
+    again = [line.partition("trying again in ")[2] for line in said if "trying again" in line]
+    assert again == ["1 s", "2 s", "1 s", "1 s", "2 s", "1 s", "2 s", "1 s", "1 s", "1 s"]
+    assert [wait for wait in waits if wait >= 1] == [float(text.split()[0]) for text in again]
     assert [line for line in said if line.startswith("cell")] == [f"cell {n} is measured" for n in range(1, LINES + 1)]
     assert (tree.parent / "started").read_text() == "once\n"
     assert (tree / "runs" / "r" / "journal.jsonl").read_text().count("\n") == LINES
@@ -252,6 +258,6 @@ def test_a_run_is_left_joined_stopped_and_brought_to_its_end(server: Sshd, tmp_p
     assert sum(isinstance(record, Cell) for record in records) == 6
     assert isinstance(records[-1], RunFinish)
     assert (here.run / "preview" / "index.html").is_file()
-    again = here.start()
-    assert "run 'r' is finished and will not be overwritten" in again.communicate()[0]
-    assert again.returncode == 2
+    box = Box(host="127.0.0.1", folder=str(here.box), ssh=tuple(server.ssh.split()))
+    with pytest.raises(RunError, match="run 'r' is finished and will not be overwritten"):
+        measure_on_box(Journey(box=box, root=here.root, runs=here.root / "runs", run_id="r", command=""), print)

@@ -97,12 +97,8 @@ def mischief_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def mischief(mischief_directory: Path) -> Iterator[tuple[Record, ...]]:
-    """The journal of one sweep in which nearly every profile misbehaves in its own way.
-
-    Where it was started lies a stranger called `experiments`, which is not to be run.
-    """
+    """The journal of one sweep in which nearly every profile misbehaves in its own way."""
     folder = mischief_directory.parent
-    (folder / "experiments.py").write_text("raise ImportError('not the lab')\n")
     with pytest.MonkeyPatch.context() as patch:
         with_toys(patch, folder)
         patch.setattr("lab.process.channel.monotonic", clock_that_runs_while(folder / toys.HANGING_PROCESSES))
@@ -327,7 +323,7 @@ def test_a_sweep_that_takes_too_long_in_all_loses_the_case_it_was_at_and_blames_
     toyshop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "lab.process.channel.monotonic", clock_that_runs_while(toyshop / toys.HANGING_PROCESSES, 5000.0)
+        "lab.process.channel.monotonic", clock_that_runs_while(toyshop / toys.HANGING_PROCESSES, 1500.0)
     )
     protocol = dataclasses.replace(QUICK, sweeps=2, sweep_deadline_seconds=4000.0, deadline_seconds=1e6)
     cells = cells_of(measure(toy_plan("slow", protocol=protocol), toyshop / "r"))
@@ -356,10 +352,14 @@ def start_run(folder: Path, *options: str) -> "subprocess.Popen[str]":
 
 class Interrupted:
     """A run of three cases that is interrupted by Ctrl-C in its second case, goes on, is killed in its third, and goes
-    on to its end; what was seen on the way. A file `gate` holds it in the second case of each process."""
+    on to its end; what was seen on the way. A file `gate` holds it in the second case of each process.
+
+    Where it was started lies a stranger called `experiments`, which is not to be run.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        (folder / "experiments.py").write_text("raise ImportError('not the lab')\n")
         self.directory = folder / "runs" / "broken-off"
         self.plan = ["--run-id", "broken-off", "--experiment", "gated", "--device", "cpu", "--sweeps", "1"]
         gate = folder / "gate"
@@ -382,9 +382,6 @@ class Interrupted:
         self.code_at_last = last.returncode
         self.at_last = self._journal()
         self.bytes_at_last = (self.directory / journal.NAME).read_bytes()
-        repeated = self._start()
-        self.repeat_output = repeated.communicate()[1]
-        self.code_on_repeat = repeated.returncode
 
     def _start(self) -> "subprocess.Popen[str]":
         return start_run(self.folder, *self.plan)
@@ -439,8 +436,8 @@ def test_the_same_command_resumes_with_what_is_missing(interrupted: Interrupted)
 
 
 def test_a_finished_run_is_refused_and_left_as_it_is(interrupted: Interrupted) -> None:
-    assert interrupted.code_on_repeat == 2
-    assert "run 'broken-off' is finished and will not be overwritten: choose another" in interrupted.repeat_output
+    with pytest.raises(RunError, match="run 'broken-off' is finished and will not be overwritten: choose another"):
+        run(toy_plan("gated", run_id="broken-off"), interrupted.directory, lambda text: None)
     assert (interrupted.directory / journal.NAME).read_bytes() == interrupted.bytes_at_last
 
 
