@@ -16,6 +16,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import html5lib
 import jsonschema
+from plain_html import plain_tree
 
 from lab.website.files.inventory import MANIFEST
 from lab.website.verification.files import check_manifest
@@ -49,7 +50,7 @@ PARENTS = {"li": {"ul", "ol"}, "dt": {"dl", "div"}, "dd": {"dl", "div"}, "figcap
 INTERACTIVE = frozenset({
     "a", "button", "details", "input", "label", "select", "textarea",
 })  # fmt: skip
-REFERRING = ("aria-labelledby", "aria-describedby", "aria-controls", "for", "headers", "list")
+REFERRING = frozenset({"aria-labelledby", "aria-describedby", "aria-controls", "for", "headers", "list"})
 
 
 class Page:
@@ -58,11 +59,17 @@ class Page:
     def __init__(self, path: Path, site: Path) -> None:
         self.name = path.relative_to(site).as_posix()
         self.text = path.read_text(encoding="utf-8")
-        parser = html5lib.HTMLParser(namespaceHTMLElements=False)
-        self.tree: ET.Element = parser.parse(self.text)
-        self.errors = [f"line {at[0]}: {code} {data}" for at, code, data in parser.errors]
+        self.errors: list[str] = []
+        plain = plain_tree(self.text)
+        self.tree = self._parsed() if plain is None else plain
         self.elements = [element for element in self.tree.iter() if isinstance(element.tag, str)]
         self.ids = [element.get("id", "") for element in self.elements if element.get("id") is not None]
+
+    def _parsed(self) -> ET.Element:
+        parser = html5lib.HTMLParser(namespaceHTMLElements=False)
+        tree: ET.Element = parser.parse(self.text)
+        self.errors = [f"line {at[0]}: {code} {data}" for at, code, data in parser.errors]
+        return tree
 
     def each(self, tag: str) -> list[ET.Element]:
         return [element for element in self.elements if element.tag == tag]
@@ -86,17 +93,19 @@ class Page:
 
 
 class Whole:
-    """A built site, read once. Pages that are as those of a site `like` it are not read again."""
+    """A built site, read once. Pages that are files of a site `like` it too, by a hard link, are not read again."""
 
     def __init__(self, folder: Path, like: "Whole | None" = None) -> None:
         self.folder = folder
         self.files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-        known = like.pages if like else {}
         self.pages = {
-            name: known[name] if name in known and known[name].text == self.read(name) else Page(folder / name, folder)
+            name: like.pages[name] if like and self._shares(name, like) else Page(folder / name, folder)
             for name in self.files
             if name.endswith(".html")
         }
+
+    def _shares(self, name: str, like: "Whole") -> bool:
+        return name in like.pages and (self.folder / name).samefile(like.folder / name)
 
     def read(self, name: str) -> str:
         return (self.folder / name).read_text(encoding="utf-8")
@@ -137,9 +146,10 @@ def ids_that_are_not_one(site: Whole) -> Complaints:
         yield from (
             f"{name}: {count} elements are called {identifier!r}" for identifier, count in _more_than_one(page.ids)
         )
+        ids = set(page.ids)
         for element in page.elements:
-            for attribute in REFERRING:
-                missing = set(element.get(attribute, "").split()) - set(page.ids)
+            for attribute in REFERRING.intersection(element.keys()):
+                missing = set(element.get(attribute, "").split()) - ids
                 yield from (f"{name}: {attribute} names {other!r}, which is not there" for other in missing)
 
 

@@ -35,7 +35,8 @@ THIN_OUT = """() => {
   };
   document.querySelectorAll("body :not(title, desc)").forEach(element => {
     if (!element.isConnected) { return; }
-    const built = element.outerHTML.replace(/>[^<]+/g, ">").replace(/ (?!(?:class|checked|open|hidden|aria-current)=)[-\\w:]+="[^"]*"/g, "");
+    const built = element.outerHTML.replace(/>[^<]+/g, ">")
+      .replace(/ (?!(?:class|checked|open|hidden|aria-current)=)[-\\w:]+="[^"]*"/g, "");
     const shape = place(element.parentElement) + built;
     met.set(shape, (met.get(shape) || 0) + 1);
     if (met.get(shape) > 2) { element.remove(); }

@@ -1,14 +1,18 @@
 """Every question about a whole site, asked of a made-up site and of the committed one; and that each would complain."""
 
 import json
+import os
 import re
 import shutil
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import html5lib
 import pytest
 import whole_site
 from factory import machine, measured_run, plan_of, publish, records_of, take_stock, write_run
+from plain_html import plain_tree
 from whole_site import QUESTIONS, Whole
 
 from lab.definition.catalogue import choose_experiments
@@ -51,6 +55,8 @@ rests_on:
 ---
 We use it on that model.
 """
+
+pytestmark = pytest.mark.usefixtures("few_experiments")
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +110,35 @@ def test_pages_keep_gpu_models_apart_and_take_runs_of_one_model_together(made_up
 def test_nothing_is_to_be_said_against_a_site(whole: Whole, question: Callable[[Whole], Iterator[str]]) -> None:
     complaints = list(question(whole))
     assert not complaints, f"{len(complaints)}: " + "\n".join(complaints[:20])
+
+
+def test_what_is_read_as_plain_html_is_what_a_parser_of_html_reads(sound: Whole) -> None:
+    """Of the largest pages; of the others the C parser is taken at its word."""
+    largest = sorted(sound.pages.values(), key=lambda page: len(page.text))[-12:]
+    assert sum(plain_tree(page.text) is not None for page in largest) > 10
+    for page in largest:
+        parser = html5lib.HTMLParser(namespaceHTMLElements=False)
+        assert outline(parser.parse(page.text)) == outline(page.tree), page.name
+        assert not parser.errors
+
+
+def outline(tree: ET.Element) -> list[tuple[str, list[str], int]]:
+    return [(str(element.tag), sorted(set(element.keys()) - {"xmlns"}), len(element)) for element in tree.iter()]
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<p><ul><li>x</li></ul></p>", "<p><span><div>x</div></span></p>", "<ul><li>x<li>y</ul>", "<p>x", "<b>x</p></b>",
+        "<table><tr><td>x</td></tr></table>", "<table><tbody>x</tbody></table>", "<div/>",
+        '<a href="x"><b><a href="y">x</a></b></a>', "<h2><h3>x</h3></h2>", "<br></br>", "a & b", "a &nbsp; b", "a < b",
+        '<p id="a" id="b">x</p>', "<svg><p>x</p></svg>", "<!-- x -->", "<script>x</script>", "<P>x</P>", "<li>x</li>",
+    ],
+)  # fmt: skip
+def test_what_only_a_parser_of_html_can_read_is_left_to_it(inside: str) -> None:
+    page = "<!doctype html>\n<html><head></head><body>{}</body></html>"
+    assert plain_tree(page.format('<p id="a">x<br>y</p><input checked>')) is not None
+    assert plain_tree(page.format(inside)) is None
 
 
 def test_a_preview_holds_the_tables_and_schemas_and_nothing_to_be_embedded(tmp_path: Path) -> None:
@@ -167,9 +202,10 @@ BREAKS = {
 @pytest.mark.parametrize(("name", "old", "new", "question"), BREAKS.values(), ids=BREAKS)
 def test_what_is_broken_is_noticed(sound: Whole, tmp_path: Path, name: str, old: str, new: str, question: str) -> None:
     broken = tmp_path / "site"
-    shutil.copytree(sound.folder, broken, copy_function=shutil.copyfile)
+    shutil.copytree(sound.folder, broken, copy_function=os.link)
     text = (broken / name).read_bytes().decode()
     assert old in text, "nothing was broken"
+    (broken / name).unlink()
     (broken / name).write_bytes(text.replace(old, new, 1).encode())
     assert list(getattr(whole_site, question)(Whole(broken, like=sound)))
 
