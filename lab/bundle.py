@@ -1,6 +1,6 @@
 """A run in one zip, to be handed to a colleague: written by `lab export --bundle`, taken in by `lab import`.
 
-What comes in is not believed: only the files of a run are read, by their names, within limits of size; each has the
+A bundle is not trusted: only the files of a run are read, by their names, within limits of size; each has the
 digest that the bundle lists; plan and journal are read as data and judged; nothing of it is executed.
 """
 
@@ -33,7 +33,7 @@ class Imported:
 
     directory: Path
     run: RunResult
-    commit: str  # in this project, whose source is that which was measured; empty where none is
+    commit: str  # of this project, with the measured source; empty if there is none
     listed: bool  # whether the bundle said which digests its files have
 
 
@@ -136,7 +136,7 @@ def _entries(path: Path, bundle: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]
 
 
 def _is_plain(name: str) -> bool:
-    """Whether it is a known file, at most one folder down, and leads nowhere else."""
+    """Whether it is a known file, at most one folder down, and its path does not leave the bundle."""
     place = PurePosixPath(name)
     leads_out = place.is_absolute() or ".." in place.parts or "\\" in name
     return not leads_out and len(place.parts) <= 2 and place.name in KNOWN

@@ -1,4 +1,4 @@
-"""Runs for other programs and for colleagues: rows, and bundles that are not believed."""
+"""Runs for other programs and for colleagues: rows, and bundles that are not trusted."""
 
 import csv
 import importlib
@@ -23,7 +23,7 @@ TIMES = {"torch-baseline": 90e-6, "torch-fused": 30e-6, "triton-fused-rmsnorm": 
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run, in a project that git does not know: to look through all commits of the lab takes a while."""
+    """A run in a project outside git, because searching all commits of the lab is slow."""
     measured_run(tmp_path / "runs", TIMES, include=())
     monkeypatch.setenv("LAB_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("LAB_PROJECT", str(tmp_path))
@@ -120,7 +120,7 @@ def test_the_command_says_what_is_known_of_its_origin(
     assert "a run of this id is here already" in capsys.readouterr().err
     monkeypatch.setenv("LAB_RUNS", str(tmp_path / "elsewhere"))
     assert main(["import", str(bundle)]) == 0
-    assert "which no commit here has: it can be judged, and not published" in capsys.readouterr().err
+    assert "which matches no commit here: it can be judged but not published" in capsys.readouterr().err
 
 
 def cut(contents: dict[str, bytes]) -> None:

@@ -11,7 +11,17 @@ from experiments.audits.operators import (
     softmax,
     swiglu,
 )
-from lab.definition.publication import Captured, Headline, Limits, Publication, Row, Selection, Stated, Table, Tally
+from lab.definition.publication import (
+    Captured,
+    Headline,
+    Limits,
+    Publication,
+    Row,
+    Selection,
+    StatedQuantity,
+    Table,
+    Tally,
+)
 from lab.kernels.traffic import Traffic
 
 EVENTS = "CUDA events around one call"
@@ -246,7 +256,7 @@ CUDA_KERNEL_LAB = Publication(
             label="Decode step, 0.1375 ms", source=f"{DECISIONS}; {ROUND_12}", case="decode step",
             noise_ratio=1.222, noise_limit=NOISE_LIMIT,
         ),
-        Stated(
+        StatedQuantity(
             label="Width of the result of the case called llm-down, M×N×K of 512×11008×4096", source=H200_MAY,
             said=11008, follows=4096, unit="count",
             basis="a down projection, which leads from the wider layer back to the narrower",

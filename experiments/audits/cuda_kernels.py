@@ -4,13 +4,13 @@ from experiments.audits.gpus import RTX_5090
 from experiments.audits.operators import rmsnorm, rmsnorm_linear, rope, swiglu
 from lab.definition.publication import (
     Aggregate,
-    Bound,
     Headline,
     Publication,
     Replication,
     Row,
     Selection,
-    Stated,
+    StatedQuantity,
+    StatedRange,
     Table,
 )
 from lab.kernels.traffic import Traffic
@@ -254,36 +254,36 @@ CUDA_KERNELS = Publication(
             profile="Triton",
         ),
         Aggregate(label="Savings per layer", source=README, ratios=(9.4, 8.1, 1.7), said=9.4 + 8.1 + 1.7),
-        Stated(
+        StatedQuantity(
             label="RMSNorm 4096, printed as 1792+ GB/s", source=README, said=1792e9,
             follows=RMSNORM_SWEEP[4096][3] * 1e9, unit="bytes_per_second", basis="its own results file",
         ),
-        Stated(
+        StatedQuantity(
             label="Bytes of the naive projection", source=README, said=214e6, follows=_bytes_of(3), unit="bytes",
             basis="the formula beside it, (3·M·K + K + N·K + M·N) · 2 bytes",
         ),
-        Stated(
+        StatedQuantity(
             label="Bytes of the fused projection", source=README, said=199e6, follows=_bytes_of(2), unit="bytes",
             basis="the formula beside it, (2·M·K + K + N·K + M·N) · 2 bytes",
         ),
-        Stated(
+        StatedQuantity(
             label="Time of one token's projection at the memory's peak", source=README, said=28e-6,
             follows=rmsnorm_linear(1, 3584, K).total_bytes / RTX_5090.bytes_per_second, unit="seconds",
             basis="the bytes that it must move at 1792 GB/s",
         ),
-        Stated(
+        StatedQuantity(
             label="Time of the fused kernel at one token, said to be near the bandwidth limit of 28 µs", source=README,
             said=28e-6, follows=QUERY[1][1] * 1e-6, unit="seconds", basis="its own table",
         ),
-        Stated(
+        StatedQuantity(
             label="Layers of the model", source=README, said=32, follows=28, unit="count",
             basis="its own results file, which reads the model",
         ),
-        Stated(
+        StatedQuantity(
             label="RMSNorm calls of a forward pass", source=README, said=64, follows=57, unit="count",
             basis="the number that it patched",
         ),
-        Stated(
+        StatedQuantity(
             label="Time that the kernels save in the whole model at 2048 tokens", source=README,
             said=(END_TO_END[2048][0] - END_TO_END[2048][1]) * 1e-3, follows=_patched_saving(), unit="seconds",
             basis="57 RMSNorm and 28 SwiGLU by the table of Triton against CUDA C++",
@@ -293,15 +293,15 @@ CUDA_KERNELS = Publication(
             measured=(*(f"query, {m} tokens" for m in QUERY), *(f"FFN, {m} tokens" for m in (*FFN, *FFN_FILE_ONLY))),
             shown=(*(f"query, {m} tokens" for m in QUERY), *(f"FFN, {m} tokens" for m in FFN)),
         ),
-        Bound(
+        StatedRange(
             label="Triton and CUDA C++ within 10 to 20 % of each other", source=README, low=0.8, high=1.2,
             unit="ratio", values=_triton_over_cuda(),
         ),
-        Bound(
+        StatedRange(
             label="Triton at 550 to 1100 GB/s, 30 to 60 % of the peak", source=README, low=550e9, high=1100e9,
             unit="bytes_per_second", values=_triton_rates(),
         ),
-        Bound(
+        StatedRange(
             label="Fusion wins in decode, 1 to 64 tokens", source=README, low=1.0, unit="ratio",
             values=_decode_speedups(),
         ),

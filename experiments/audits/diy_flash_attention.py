@@ -2,7 +2,7 @@
 
 from experiments.audits.gpus import RTX_4090
 from experiments.audits.operators import attention, matmul
-from lab.definition.publication import Publication, Row, Stated, Table
+from lab.definition.publication import Publication, Row, StatedQuantity, Table
 
 GUIDE = "docs/performance.md at commit 2b552cd"
 BATCH, HEADS, HEAD = 4, 8, 64
@@ -47,18 +47,18 @@ def _attention() -> Table:
     return Table(title="Attention", source=GUIDE, limits=RTX_4090, scope="typical", rows=tuple(rows))
 
 
-def _saved(size: int) -> Stated:
+def _saved(size: int) -> StatedQuantity:
     here, there = SAVED[size]
-    return Stated(
+    return StatedQuantity(
         label=f"Memory saved at sequence {size}", source=GUIDE, said=here / 100, follows=there / 100, unit="share",
         basis="the table of memory on the same page",
     )  # fmt: skip
 
 
-def _memory(size: int, which: int) -> Stated:
+def _memory(size: int, which: int) -> StatedQuantity:
     """Memory of the S × S scores of every head, or of one output, in float16, for the table's batch and heads."""
     elements = BATCH * HEADS * size * (HEAD if which else size)
-    return Stated(
+    return StatedQuantity(
         label=f"Memory of {'this' if which else 'standard'} attention at sequence {size}", source=GUIDE,
         said=MEMORY[size][which] * 2**20, follows=2 * elements, unit="bytes",
         basis=f"{'one output' if which else 'the scores'} in float16 at batch {BATCH} with {HEADS} heads",

@@ -2,7 +2,7 @@
 
 from experiments.audits.gpus import A100
 from experiments.audits.operators import rmsnorm_rope
-from lab.definition.publication import Bound, Publication, Row, Table
+from lab.definition.publication import Publication, Row, StatedRange, Table
 from lab.kernels.traffic import Traffic
 
 HOST = "host clock over a loop of calls"
@@ -40,7 +40,7 @@ TRITON_FUSED_OPS = Publication(
     ),
     tables=(_latency(),),
     statements=(
-        Bound(
+        StatedRange(
             label="90 % of the memory's bandwidth and more", source=README, low=0.9, high=1.0, unit="share",
             values={
                 f"sequence {size}": work(size).total_bytes / (fused * 1e-6) / A100.bytes_per_second

@@ -19,7 +19,7 @@ def add_commands(add: Add) -> None:
     forms.add_argument("--bundle", dest="form", action="store_const", const="bundle", help="the run itself, as a zip")
     sub.add_argument("--table", choices=("cells", "claims", "samples"), default="cells", help="default: %(default)s")
     sub.add_argument("--out", metavar="FILE", help="default: what is printed; Parquet and bundles need a file")
-    sub = add("import", take_in, "check a bundle of somebody else's run and put it among one's own")
+    sub = add("import", import_run, "check a bundle of somebody else's run and put it among one's own")
     sub.add_argument("bundle", metavar="BUNDLE.zip", help="what `lab export --bundle` wrote")
 
 
@@ -51,7 +51,7 @@ def _write(path: Path, content: bytes) -> None:
         raise LabError(f"{path}: cannot be written: {refusal.strerror}") from None
 
 
-def take_in(options: argparse.Namespace) -> None:
+def import_run(options: argparse.Namespace) -> None:
     from lab.bundle import import_bundle
 
     imported = import_bundle(Path(options.bundle), project().runs)
@@ -64,4 +64,4 @@ def take_in(options: argparse.Namespace) -> None:
     else:
         said = imported.run.start.commit[:12]
         claimed = f"; its journal names commit {said}" if said else ""
-        say(f"provenance: {measured}, which no commit here has: it can be judged, and not published{claimed}")
+        say(f"provenance: {measured}, which matches no commit here: it can be judged but not published{claimed}")

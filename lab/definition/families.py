@@ -1,6 +1,6 @@
 """Whose implementation a profile is, by the name that readers know: of one library, the lab, or PyTorch.
 
-Told from what a plan registers, so that evidence of any age says it. A table that sets implementations side by side has
+Derived from the plan, so that it works for runs of any age. A table that sets implementations side by side has
 a column for each family, in this order.
 """
 

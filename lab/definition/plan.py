@@ -25,7 +25,7 @@ LONGEST_RUN_ID = 80
 RESERVED = {"con", "prn", "aux", "nul", "mlartifacts", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))}
 METRIC_SETS = ("chosen", "full")  # of the profiler: what the lab shows, or all that it knows
 MOST_SWEEPS = 9  # of a case, where five leave its intervals too wide
-MOST_SWEEPS_ASKED = 60  # a test of the lab's own error rate takes many sessions of five
+MOST_SWEEPS_ASKED = 60  # tests of the lab's own error rates need many
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +66,7 @@ class PlannedCase:
 
     @property
     def option(self) -> str:
-        """What a run is given to measure this case too."""
+        """The option that makes a run measure this case too."""
         return f"--include-{self.only_with}" if self.only_with else "--cases all"
 
     @property
@@ -103,7 +103,9 @@ class PlannedClaim:
     scope: str
     threshold: float
     expected: tuple[str, ...] = added(2, ())  # in a test of the lab itself: what a sound instrument may say
-    measure: str = added(4, "speedup")  # or "traffic": then an empty baseline is the least that must be moved
+    measure: str = added(
+        4, "speedup"
+    )  # or "traffic": then an empty baseline means the least traffic that the operator needs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -57,7 +57,7 @@ class Row:
     launches: int | None = None  # kernels that one call launches
     counters: Captured | None = None
     launch_bound: bool = False  # the publication itself says so
-    working_set_bytes: float | None = None  # shown beside the word that the cache has served some of it
+    working_set_bytes: float | None = None  # if the publication says that the cache served a part of it
 
     @property
     def case(self) -> str:
@@ -134,7 +134,7 @@ class Tally:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Stated:
+class StatedQuantity:
     """One quantity that the publication states, and what follows for it from its own formula or another of its figures.
 
     `unit` is one of those that lab.website.format.amount shows.
@@ -149,7 +149,7 @@ class Stated:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bound:
+class StatedRange:
     """A range that the publication states for several of its rows, and their values."""
 
     label: str
@@ -160,7 +160,7 @@ class Bound:
     high: float = float("inf")
 
 
-Statement = Aggregate | Headline | Selection | Tally | Stated | Bound
+Statement = Aggregate | Headline | Selection | Tally | StatedQuantity | StatedRange
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,7 +177,7 @@ class Replication:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Publication:
-    """A body of published results that stands or falls together."""
+    """Published results that are audited as one."""
 
     slug: str
     title: str

@@ -61,12 +61,12 @@ class Machine:
     libraries: Mapping[str, str] = added(8, {}, gathers={"liger": "liger-kernel", "quack": "quack-kernels"})
 
 
-def unlike(began: Machine, now: Machine, untold: Collection[str] = ()) -> list[str]:
-    """Why these are not one machine, as far as all but the `untold` facts show."""
+def unlike(began: Machine, now: Machine, unknown_fields: Collection[str] = ()) -> list[str]:
+    """Why these are not one machine; `unknown_fields` are not compared."""
     return [
         f"{name} was {getattr(began, name)!r}, is {getattr(now, name)!r}"
         for name in SAME_MACHINE
-        if name not in untold and getattr(began, name) != getattr(now, name)
+        if name not in unknown_fields and getattr(began, name) != getattr(now, name)
     ]
 
 

@@ -1,4 +1,4 @@
-"""The samples of a cell in one sweep, packed: eight bytes each, and not the forty of a float in a tuple."""
+"""The samples of a cell in one sweep, packed: 8 bytes each instead of about 40 in a tuple of floats."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,9 @@ class PackedRounds(Sequence[tuple[float, ...]]):
     __slots__ = ("_bounds", "_seconds")
 
     def __init__(self, rounds: Sequence[Sequence[float]]) -> None:
-        self._seconds = array("d", list(chain.from_iterable(rounds)))  # of a list it takes no more than it needs
+        self._seconds = array(
+            "d", list(chain.from_iterable(rounds))
+        )  # from a list, because array over-allocates for an iterator
         self._bounds = _bounds(tuple(map(len, rounds)))
 
     def __len__(self) -> int:

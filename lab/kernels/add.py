@@ -70,7 +70,7 @@ def add(x: Tensor, y: Tensor, *, configuration: Configuration | None = None) -> 
     return z
 
 
-def _settle(x: Tensor, y: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
+def _prepare(x: Tensor, y: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
     check_tensor("add", "x", x)
     check_tensor("add", "y", y)
     check_alike("add", "y", y, "x", x)
@@ -79,7 +79,7 @@ def _settle(x: Tensor, y: Tensor, configuration: Configuration | None) -> Callab
     return elements_launch(ADD_TUNING, _add_kernel, _add_strided_kernel, {"x": x, "y": y}, configuration)
 
 
-_LAUNCHES = Launches(_settle)
+_LAUNCHES = Launches(_prepare)
 
 
 def add_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:

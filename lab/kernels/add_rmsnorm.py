@@ -132,7 +132,7 @@ def _registered(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tupl
     return _add_rmsnorm(x, residual, weight, eps)
 
 
-def _settle(x: Tensor, residual: Tensor, weight: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
+def _prepare(x: Tensor, residual: Tensor, weight: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
     check_rows("add_rmsnorm", x, MAXIMUM_COLUMNS)
     check_tensor("add_rmsnorm", "residual", residual)
     check_alike("add_rmsnorm", "residual", residual, "x", x)
@@ -146,7 +146,7 @@ def _settle(x: Tensor, residual: Tensor, weight: Tensor, configuration: Configur
     return row_launch(_add_rmsnorm_kernel, _add_rmsnorm_wide_kernel, rows, chosen, r_stride)
 
 
-_LAUNCHES = Launches(_settle)
+_LAUNCHES = Launches(_prepare)
 
 
 def add_rmsnorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:

@@ -65,14 +65,14 @@ def copy(x: Tensor, *, configuration: Configuration | None = None) -> Tensor:
     return y
 
 
-def _settle(x: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
+def _prepare(x: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
     check_tensor("copy", "x", x)
     if x.numel() == 0:
         return nothing
     return elements_launch(COPY_TUNING, _copy_kernel, _copy_strided_kernel, {"x": x}, configuration)
 
 
-_LAUNCHES = Launches(_settle)
+_LAUNCHES = Launches(_prepare)
 
 
 def copy_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:

@@ -47,7 +47,7 @@ def swiglu_cuda(gate: Tensor, up: Tensor, *, shape: GluShape | None = None) -> T
     return y
 
 
-def _settle(gate: Tensor, up: Tensor, shape: GluShape | None) -> Callable[..., Any]:
+def _prepare(gate: Tensor, up: Tensor, shape: GluShape | None) -> Callable[..., Any]:
     check_on_gpu("swiglu_cuda", gate=gate, up=up)
     for name, tensor in (("gate", gate), ("up", up)):
         check_adjacent("swiglu_cuda", name, tensor)
@@ -67,4 +67,4 @@ def _settle(gate: Tensor, up: Tensor, shape: GluShape | None) -> Callable[..., A
     return CudaLaunch("swiglu", plan, chosen, chosen.threads, gate, tensors=3)
 
 
-_SWIGLU = Launches(_settle)
+_SWIGLU = Launches(_prepare)

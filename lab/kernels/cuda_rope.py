@@ -86,7 +86,7 @@ def _settle_one(
 ) -> Callable[..., Any]:
     check_heads(op, x=x)
     check_on_gpu(op, x=x)
-    return _settle(x, None, cos, sin, op, inverse, shape)
+    return _prepare(x, None, cos, sin, op, inverse, shape)
 
 
 def _settle_both(
@@ -96,10 +96,10 @@ def _settle_both(
     check_on_gpu(op, q=q, k=k)
     if op.endswith("_"):
         check_own_memory(op, q=q, k=k)
-    return _settle(q, k, cos, sin, op, inverse, shape)
+    return _prepare(q, k, cos, sin, op, inverse, shape)
 
 
-def _settle(
+def _prepare(
     q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, op: str, inverse: bool, shape: RopeShape | None
 ) -> Callable[..., Any]:
     B, q_heads, S, D = q.shape

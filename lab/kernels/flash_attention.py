@@ -297,7 +297,7 @@ def flash_attention_packed(
     return o, lse
 
 
-def _settle(
+def _prepare(
     q: Tensor, k: Tensor, v: Tensor, op: str, causal: bool, window: Window, configuration: Configuration | None
 ) -> Callable[..., Any]:
     left, right = _check(op, q, k, v, causal, window)
@@ -433,7 +433,7 @@ def _packed_by_way_of_copies(
     lse.copy_(whole_lse)
 
 
-_LAUNCHES = Launches(_settle)
+_LAUNCHES = Launches(_prepare)
 _PREFIXED = Launches(_settle_prefixed)
 _PACKED = Launches(_settle_packed)
 

@@ -239,7 +239,7 @@ def _registered(x: Tensor, granularity: str, dtype: torch.dtype, group: int) -> 
     return _quantize_fp8(x, granularity, dtype, group)
 
 
-def _settle(
+def _prepare(
     x: Tensor, granularity: str, dtype: torch.dtype, group: int, configuration: Configuration | None
 ) -> _Settled:
     check_rows("quantize_fp8", x, MAXIMUM_COLUMNS)
@@ -321,7 +321,7 @@ def _nothing(*_: Tensor) -> None:
     """Launches nothing, since a grid without programs would be an error."""
 
 
-_LAUNCHES = Launches(_settle)
+_LAUNCHES = Launches(_prepare)
 
 
 def quantize_fp8_rule(

@@ -130,7 +130,7 @@ def quantize_squares(x: Tensor) -> tuple[Tensor, Tensor]:
     return q, scale
 
 
-def _settle(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, *options: Any) -> Callable[..., Any]:
+def _prepare(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, *options: Any) -> Callable[..., Any]:
     return _settled(a, b, a_scale, b_scale, None, *options)
 
 
@@ -210,7 +210,7 @@ def _check_scales(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, granul
     return {"tensor": (0, 0), "row": (1, 1), "block": (groups, groups)}[granularity]
 
 
-_LAUNCHES = Launches(_settle)
+_LAUNCHES = Launches(_prepare)
 _BIASED = Launches(_settle_biased)
 
 

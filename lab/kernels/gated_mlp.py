@@ -44,7 +44,7 @@ def gated_mlp(
     return y
 
 
-def _settle(
+def _prepare(
     x: Tensor, gate: Tensor, up: Tensor, activation: str, configuration: Configuration | None
 ) -> Callable[..., Any]:
     if isinstance(gate, Tensor) and gate.dim() != 2:
@@ -65,7 +65,7 @@ def _settle(
     return settle_product(product, configuration or GATED_MLP_TUNING.choose(product.shape, x))
 
 
-_LAUNCHES = Launches(_settle)
+_LAUNCHES = Launches(_prepare)
 
 
 def gated_mlp_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:

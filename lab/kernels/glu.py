@@ -128,7 +128,7 @@ def _glu(launches: Launches, gate: Tensor, up: Tensor, configuration: Configurat
     return y
 
 
-def _settle(
+def _prepare(
     tuning: Tuning, activation: triton.JITFunction, gate: Tensor, up: Tensor, configuration: Configuration | None
 ) -> Callable[..., Any]:
     op = tuning.operator.replace("-", "_")
@@ -170,9 +170,9 @@ SWIGLU_TUNING = Tuning("swiglu", __name__, glu_rule, glu_choices, by_elements, f
 GEGLU_ERF_TUNING = Tuning("geglu-erf", __name__, glu_rule, glu_choices, by_elements, form="")
 GEGLU_TANH_TUNING = Tuning("geglu-tanh", __name__, glu_rule, glu_choices, by_elements, form="")
 
-_SWIGLU = Launches(partial(_settle, SWIGLU_TUNING, silu))
-_GEGLU_ERF = Launches(partial(_settle, GEGLU_ERF_TUNING, gelu_erf))
-_GEGLU_TANH = Launches(partial(_settle, GEGLU_TANH_TUNING, gelu_tanh))
+_SWIGLU = Launches(partial(_prepare, SWIGLU_TUNING, silu))
+_GEGLU_ERF = Launches(partial(_prepare, GEGLU_ERF_TUNING, gelu_erf))
+_GEGLU_TANH = Launches(partial(_prepare, GEGLU_TANH_TUNING, gelu_tanh))
 
 
 def swiglu_reference(gate: Tensor, up: Tensor) -> Tensor:

@@ -94,16 +94,16 @@ class Launch:
 
 
 class Launches:
-    """The results of `settle(*tensors, *options)`, kept by the tensors' shapes, strides, dtypes, devices and alignment.
+    """The results of `prepare(*tensors, *options)`, kept by the tensors' shapes, strides, dtypes, devices and alignment.
 
-    settle checks the arguments, raises an error if they are not accepted, and returns the launch. It must not depend on
+    prepare checks the arguments, raises an error if they are not accepted, and returns the launch. It must not depend on
     the tensors' values.
     """
 
-    __slots__ = ("_known", "_settle")
+    __slots__ = ("_known", "_prepare")
 
-    def __init__(self, settle: Callable[..., Any]) -> None:
-        self._settle = settle
+    def __init__(self, prepare: Callable[..., Any]) -> None:
+        self._prepare = prepare
         self._known: dict[Any, Any] = {}
 
     def __call__(self, *tensors: Tensor, options: tuple[Any, ...] = ()) -> Any:
@@ -112,18 +112,18 @@ class Launches:
         return self._of(tensors, options)
 
     def _of(self, tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> Any:
-        if forward_ad._current_level >= 0:  # settle refuses tangents, which are not part of the key
-            return self._settle(*tensors, *options)
+        if forward_ad._current_level >= 0:  # prepare refuses tangents, which are not part of the key
+            return self._prepare(*tensors, *options)
         try:
             key = (options, torch.is_grad_enabled(), *[_key(tensor) for tensor in tensors])
             known = self._known.get(key)
-        except (AttributeError, TypeError):  # not a tensor, or an unhashable option: settle raises the error for it
-            return self._settle(*tensors, *options)
-        except RuntimeError:  # a tensor without strides or memory: settle raises the error for it, else PyTorch's stays
-            self._settle(*tensors, *options)
+        except (AttributeError, TypeError):  # not a tensor, or an unhashable option: prepare raises the error for it
+            return self._prepare(*tensors, *options)
+        except RuntimeError:  # a tensor without strides or memory: prepare raises the error for it, else PyTorch's stays
+            self._prepare(*tensors, *options)
             raise
         if known is None:
-            known = self._settle(*tensors, *options)
+            known = self._prepare(*tensors, *options)
             if len(self._known) >= MOST_KEPT:
                 self._known.clear()
             self._known[key] = known

@@ -151,7 +151,7 @@ def _registered(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
     return _layernorm(x, weight, bias, eps)
 
 
-def _settle(x: Tensor, weight: Tensor, bias: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
+def _prepare(x: Tensor, weight: Tensor, bias: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
     check_rows("layernorm", x, MAXIMUM_COLUMNS)
     check_vector("layernorm", "weight", weight, x)
     check_vector("layernorm", "bias", bias, x)
@@ -162,7 +162,7 @@ def _settle(x: Tensor, weight: Tensor, bias: Tensor, configuration: Configuratio
     return row_launch(_layernorm_kernel, _layernorm_wide_kernel, rows, chosen)
 
 
-_LAUNCHES = Launches(_settle)
+_LAUNCHES = Launches(_prepare)
 
 
 def layernorm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:

@@ -48,7 +48,7 @@ def matmul(
     return y
 
 
-def _settle(a: Tensor, b: Tensor, activation: str, configuration: Configuration | None) -> Callable[..., Any]:
+def _prepare(a: Tensor, b: Tensor, activation: str, configuration: Configuration | None) -> Callable[..., Any]:
     return _settled(a, b, None, activation, configuration)
 
 
@@ -103,7 +103,7 @@ def check_columns(op: str, name: str, vector: Tensor, b: Tensor) -> None:
             raise ValueError(f"{op}: {name} has {what} {getattr(vector, what)}; accepted is that of b")
 
 
-_LAUNCHES = Launches(_settle)
+_LAUNCHES = Launches(_prepare)
 _BIASED = Launches(_settle_biased)
 
 

@@ -60,7 +60,7 @@ def reduction(x: Tensor, *, strategy: str = "tree", configuration: Configuration
     return run(x)
 
 
-def _settle(x: Tensor, strategy: str, configuration: Configuration | None) -> Callable[[Tensor], Tensor]:
+def _prepare(x: Tensor, strategy: str, configuration: Configuration | None) -> Callable[[Tensor], Tensor]:
     check_tensor("reduction", "x", x)
     if strategy not in STRATEGIES:
         raise ValueError(f"reduction: strategy is {strategy!r}; accepted are {' and '.join(map(repr, STRATEGIES))}")
@@ -77,7 +77,7 @@ def _settle(x: Tensor, strategy: str, configuration: Configuration | None) -> Ca
     return _by_tree(spread, programs, _launch(programs, 1, x.get_device(), join, ATOMIC=False), dense)
 
 
-_LAUNCHES = Launches(_settle)
+_LAUNCHES = Launches(_prepare)
 
 
 def _launch(elements: int, programs: int, device: int, chosen: Configuration, *, ATOMIC: bool) -> Launch:

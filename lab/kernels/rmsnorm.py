@@ -109,7 +109,7 @@ def _registered(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return _rmsnorm(x, weight, eps)
 
 
-def _settle(x: Tensor, weight: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
+def _prepare(x: Tensor, weight: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
     check_rows("rmsnorm", x, MAXIMUM_COLUMNS)
     check_vector("rmsnorm", "weight", weight, x)
     if x.numel() == 0:
@@ -119,7 +119,7 @@ def _settle(x: Tensor, weight: Tensor, configuration: Configuration | None) -> C
     return row_launch(_rmsnorm_kernel, _rmsnorm_wide_kernel, rows, chosen)
 
 
-_LAUNCHES = Launches(_settle)
+_LAUNCHES = Launches(_prepare)
 
 
 def rmsnorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:

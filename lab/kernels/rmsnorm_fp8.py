@@ -164,7 +164,7 @@ def _registered(x: Tensor, weight: Tensor, eps: float, dtype: torch.dtype) -> tu
     return _rmsnorm_fp8(x, weight, eps, dtype)
 
 
-def _settle(x: Tensor, weight: Tensor, dtype: torch.dtype, configuration: Configuration | None) -> Callable[..., Any]:
+def _prepare(x: Tensor, weight: Tensor, dtype: torch.dtype, configuration: Configuration | None) -> Callable[..., Any]:
     check_rows("rmsnorm_fp8", x, MAXIMUM_COLUMNS)
     check_vector("rmsnorm_fp8", "weight", weight, x)
     check_float8("rmsnorm_fp8", dtype)
@@ -192,7 +192,7 @@ def _settle(x: Tensor, weight: Tensor, dtype: torch.dtype, configuration: Config
     )  # fmt: skip
 
 
-_LAUNCHES = Launches(_settle)
+_LAUNCHES = Launches(_prepare)
 
 
 def rmsnorm_fp8_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:

@@ -157,10 +157,10 @@ def fold_norm_weight(norm_weight: Tensor, weight: Tensor) -> Tensor:
 
 
 def _settle_folded(x: Tensor, weight: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
-    return _settle(x, weight, None, configuration)
+    return _prepare(x, weight, None, configuration)
 
 
-def _settle(
+def _prepare(
     x: Tensor, weight: Tensor, norm_weight: Tensor | None, configuration: Configuration | None
 ) -> Callable[..., Any]:
     _check(x, weight, norm_weight)
@@ -260,7 +260,7 @@ def _many_rows(x: Tensor, weight: Tensor, norm_weight: Tensor | None, chosen: Co
     return folded
 
 
-_LAUNCHES = Launches(_settle)
+_LAUNCHES = Launches(_prepare)
 _FOLDED = Launches(_settle_folded)
 
 

@@ -182,7 +182,7 @@ def _settle_one(
     check_heads(op, x=x)
     if op == "rope_":
         check_own_memory(op, x=x)
-    return _settle(x, None, cos, sin, op, layout, inverse, configuration)
+    return _prepare(x, None, cos, sin, op, layout, inverse, configuration)
 
 
 def _settle_both(
@@ -192,7 +192,7 @@ def _settle_both(
     check_heads(op, q=q, k=k)
     if op == "rope_qk_":
         check_own_memory(op, q=q, k=k)
-    return _settle(q, k, cos, sin, op, layout, inverse, configuration)
+    return _prepare(q, k, cos, sin, op, layout, inverse, configuration)
 
 
 def check_own_memory(op: str, **heads: Tensor) -> None:
@@ -210,7 +210,7 @@ def check_own_memory(op: str, **heads: Tensor) -> None:
             )
 
 
-def _settle(
+def _prepare(
     q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor,
     op: str, layout: str, inverse: bool, configuration: Configuration | None,
 ) -> Callable[..., Any]:  # fmt: skip

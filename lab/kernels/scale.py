@@ -67,7 +67,7 @@ def scale(x: Tensor, factor: float, *, configuration: Configuration | None = Non
     return y
 
 
-def _settle(x: Tensor, number: type, configuration: Configuration | None) -> Callable[..., Any]:
+def _prepare(x: Tensor, number: type, configuration: Configuration | None) -> Callable[..., Any]:
     check_tensor("scale", "x", x)
     if not issubclass(number, (float, int)):
         raise TypeError(f"scale: factor is a {number.__name__}; accepted is a float or an int")
@@ -76,7 +76,7 @@ def _settle(x: Tensor, number: type, configuration: Configuration | None) -> Cal
     return elements_launch(SCALE_TUNING, _scale_kernel, _scale_strided_kernel, {"x": x}, configuration)
 
 
-_LAUNCHES = Launches(_settle)
+_LAUNCHES = Launches(_prepare)
 
 
 def scale_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:

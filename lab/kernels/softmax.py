@@ -190,7 +190,7 @@ def _registered(x: Tensor) -> Tensor:
     return _softmax(x)
 
 
-def _settle(x: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
+def _prepare(x: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
     check_rows("softmax", x, MAXIMUM_COLUMNS)
     if x.numel() == 0:
         return nothing
@@ -201,7 +201,7 @@ def _settle(x: Tensor, configuration: Configuration | None) -> Callable[..., Any
     return row_launch(_softmax_kernel, _softmax_wide_kernel, rows, chosen)
 
 
-_LAUNCHES = Launches(_settle)
+_LAUNCHES = Launches(_prepare)
 
 
 def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:

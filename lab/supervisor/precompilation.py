@@ -27,7 +27,7 @@ class Precompilation:
         self._directory = directory
         self._limit_seconds = limit_seconds
         self._say = say
-        self._started: list[tuple[Child, Callable[[], None]]] = []  # what to do once it has ended
+        self._started: list[tuple[Child, Callable[[], None]]] = []  # with what to do after it has ended
         self._began = 0.0
         self.seconds = 0.0  # that the compiling took, from its start to its end
 

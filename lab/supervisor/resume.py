@@ -37,9 +37,9 @@ def open_run(plan: Plan, directory: Path) -> RunState:
     return RunState(directory, contents.records)
 
 
-def refuse_other_machine(state: RunState, machine: Machine, untold: Collection[str] = ()) -> None:
-    """RunError where this is not the machine that the run began on, as far as all but the `untold` facts show."""
-    changes = unlike(state.machine, machine, untold) if state.machine else []
+def refuse_other_machine(state: RunState, machine: Machine, unknown_fields: Collection[str] = ()) -> None:
+    """RunError if this is not the machine on which the run began; `unknown_fields` are not compared."""
+    changes = unlike(state.machine, machine, unknown_fields) if state.machine else []
     if changes:
         raise RunError(
             f"{state.directory}: this is not the machine that the run began on: {'; '.join(changes)}. "

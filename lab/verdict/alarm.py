@@ -18,11 +18,11 @@ from lab.verdict.widening import NORMAL_QUANTILE
 FEWEST_RUNS, MOST_RUNS = 6, 30  # of the past
 INTERVAL_WEIGHT = 8  # the intervals count as much as so many runs
 SMALLEST_STEP = 0.015  # less is no change worth an alarm
-# Standard errors by which each of the two runs, and their mean, deviate. `lab simulate --alarms` counts what comes of
-# them.
-EACH, BOTH = 1.2, 3.8
-LOUD, EACH_OF_LOUD = 0.015, 2.5  # where single runs scatter so much their tails are heavy, and no small step is found
-FOUND_QUANTILE = 1.645  # a step is found in 95 % of cases when it lies so many standard errors above what is asked
+# How many standard errors each of the two runs, and their mean, must deviate. See `lab simulate --alarms`.
+SINGLE_RUN_ERRORS, MEAN_ERRORS = 1.2, 3.8
+# Runs that scatter so much have heavy tails, and no small step is found in them anyway.
+NOISY_DEVIATION, NOISY_SINGLE_RUN_ERRORS = 0.015, 2.5
+FOUND_QUANTILE = 1.645  # a step is found in 95 % of cases if it lies so many standard errors above the limit
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
@@ -61,7 +61,9 @@ class Past:
     def step_found(self) -> float:
         """The smallest change that two runs show in about 95 of 100 cases: 0.03 is three per cent."""
         each = self._asked_of_each + NORMAL_QUANTILE * self.deviation
-        both = max(BOTH * self._error_of(2), math.log1p(SMALLEST_STEP)) + FOUND_QUANTILE * self.deviation / math.sqrt(2)
+        both = max(
+            MEAN_ERRORS * self._error_of(2), math.log1p(SMALLEST_STEP)
+        ) + FOUND_QUANTILE * self.deviation / math.sqrt(2)
         return math.expm1(max(each, both))
 
     def deviates(self, night: Night) -> int:
@@ -74,11 +76,11 @@ class Past:
         if not self.deviates(first) or self.deviates(first) != self.deviates(second):
             return False
         distance = abs(math.log(first.ratio * second.ratio) / 2 - math.log(self.ratio))
-        return distance > max(BOTH * self._error_of(2), math.log1p(SMALLEST_STEP))
+        return distance > max(MEAN_ERRORS * self._error_of(2), math.log1p(SMALLEST_STEP))
 
     @property
     def _asked_of_each(self) -> float:
-        return (EACH if self.deviation < LOUD else EACH_OF_LOUD) * self._error_of(1)
+        return (SINGLE_RUN_ERRORS if self.deviation < NOISY_DEVIATION else NOISY_SINGLE_RUN_ERRORS) * self._error_of(1)
 
     def _error_of(self, runs: int) -> float:
         """Standard error of the distance between so many new runs and the past."""

@@ -165,7 +165,7 @@ def judge_case(
 
 
 def judge_family(verdicts: Mapping[Key, Verdict], thresholds: Mapping[Key, float]) -> dict[Key, Verdict]:
-    """The verdicts of one experiment, each also weighed among all others that could have come out so."""
+    """The verdicts of one experiment, corrected for the number of its comparisons (Holm)."""
     family = {key: verdict.speedup for key, verdict in verdicts.items() if verdict.weighed and verdict.speedup}
     lost = {
         (status, key)
@@ -234,7 +234,7 @@ def _weigh(speedup: Speedup, threshold: float) -> tuple[Status, str]:
 
 
 def _undecided(speedup: Speedup, threshold: float, reason: str) -> tuple[Status, str]:
-    """Noise, where the interval is wide by what sweeps and sessions differ in; no other draw would mend that."""
+    """Rerun-noise if the interval is too wide even without the differences between an autotuner's choices."""
     widths = _widths(speedup)
     width = math.expm1(widths.apart_from_draws)
     if width <= WIDEST_HALF_WIDTH or _left_open_by_draws(speedup, threshold):
@@ -245,13 +245,13 @@ def _undecided(speedup: Speedup, threshold: float, reason: str) -> tuple[Status,
 
 
 def _left_open_by_draws(speedup: Speedup, threshold: float) -> bool:
-    """Whether it would be clear of the threshold, were there no other choice for the autotuner."""
+    """Whether only the possible choices of the autotuner leave the threshold inside the interval."""
     widths = _widths(speedup)
     return widths.draws > 0 and abs(math.log(speedup.ratio / threshold)) > widths.apart_from_draws
 
 
 def _widths(speedup: Speedup) -> HalfWidths:
-    """Those of a speed-up that was not widened are its run's own."""
+    """The half-widths of the interval; without widening only the run's own."""
     run = math.log(speedup.high / speedup.low) / 2
     return speedup.widths or HalfWidths(run=run, sessions=0.0, draws=0.0, control=0.0)
 

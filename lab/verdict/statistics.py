@@ -64,7 +64,7 @@ class Speedup:
     low: float
     high: float
     sweep_ratios: tuple[float, ...]
-    floor: float = SMALLEST_HALF_WIDTH  # half-width of the run's own interval below which no number of sweeps brings it
+    floor: float = SMALLEST_HALF_WIDTH  # smallest half-width of the run's own interval, whatever the number of sweeps
     widths: HalfWidths | None = None
 
     @property

@@ -44,7 +44,7 @@ def profiles_drawn_once(plan: Plan, experiment: PlannedExperiment) -> frozenset[
 
 
 def widened(speedup: Speedup, control: Speedup | None = None, one_draw: bool = False) -> Speedup:
-    """`speedup`, as its run alone has it, with the interval that holds on any board of the GPU model.
+    """`speedup`, not widened yet, with the interval that holds on any board of the GPU model.
 
     `control`: a profile over itself at the same case, as its run has it. `one_draw`: a side is compiled or autotuned
     at run time, and all sweeps used what came out once.

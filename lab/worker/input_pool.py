@@ -58,7 +58,7 @@ class InputPool:
             self._touched = values, _flat(mine)[stretch]
 
     def _draw_stretch(self, elements: int) -> slice:
-        """Half of the elements at most, so that of what a call wrote something is left to be found."""
+        """At most half of the elements, so that what a call wrote to the others can still be detected."""
         width = min(STRETCH, (elements + 1) // 2)
         # From beyond both ends, so that the first and last elements have their share.
         start = self._shuffler.randrange(1 - width, elements)
@@ -74,8 +74,8 @@ class InputPool:
     def mix(self, index: int) -> None:
         """Have the two halves of a set, and of its shadow, change places, at a distance that is no number of rows.
 
-        In place, without memory of its own, for that which was poisoned is to go to the next result; and the same in
-        both, so that what a call wrote to its inputs still is found.
+        In place, because a new tensor would take the poisoned memory that is meant for the next output. The same in
+        both, so that a call's writes to its inputs can still be detected.
         """
         mine, shadow = _target(self._sets[index]), _target(self._shadows[index])
         if mine is not None and shadow is not None and mine.numel() >= FEWEST_MIXED:

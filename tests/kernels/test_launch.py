@@ -34,9 +34,9 @@ class Settling:
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
-        self.launches = Launches(self._settle)
+        self.launches = Launches(self._prepare)
 
-    def _settle(self, x: Any, *options: Any) -> Any:
+    def _prepare(self, x: Any, *options: Any) -> Any:
         if not isinstance(x, Tensor):
             raise TypeError(f"x is a {type(x).__name__}")
         if "refuse" in options:

@@ -6,14 +6,14 @@ import pytest
 
 from lab.definition.publication import (
     Aggregate,
-    Bound,
     Captured,
     Headline,
     Limits,
     Publication,
     Row,
     Selection,
-    Stated,
+    StatedQuantity,
+    StatedRange,
     Statement,
     Table,
     Tally,
@@ -310,14 +310,14 @@ class TestStatements:
 
     def test_a_figure_that_its_own_formula_contradicts(self) -> None:
         stated = {"unit": "bytes", "basis": "its formula"}
-        assert broken(said(Stated, said=214e6, follows=84e6, **stated)) == {"contradicts-itself": ["s"]}
-        assert broken(said(Stated, said=85e6, follows=84e6, **stated)) == {}
+        assert broken(said(StatedQuantity, said=214e6, follows=84e6, **stated)) == {"contradicts-itself": ["s"]}
+        assert broken(said(StatedQuantity, said=85e6, follows=84e6, **stated)) == {}
 
     def test_rows_outside_the_range_that_is_stated_for_them(self) -> None:
         bound = {"unit": "ratio", "low": 0.8, "high": 1.2}
-        assert broken(said(Bound, values={"a": 1.0, "b": 1.9}, **bound)) == {"outside-its-range": ["s"]}
-        assert broken(said(Bound, values={"a": 1.0, "b": 0.3}, **bound)) == {"outside-its-range": ["s"]}
-        assert broken(said(Bound, values={"a": 1.0, "b": 1.2}, **bound)) == {}
+        assert broken(said(StatedRange, values={"a": 1.0, "b": 1.9}, **bound)) == {"outside-its-range": ["s"]}
+        assert broken(said(StatedRange, values={"a": 1.0, "b": 0.3}, **bound)) == {"outside-its-range": ["s"]}
+        assert broken(said(StatedRange, values={"a": 1.0, "b": 1.2}, **bound)) == {}
 
 
 def test_a_finding_carries_its_figures() -> None:

@@ -1,4 +1,4 @@
-"""A newer run that says otherwise is told wherever the fuller one is shown, and challenges what rests on it."""
+"""A page that shows an older, fuller run mentions a newer one that contradicts it; decisions on it are challenged."""
 
 import csv
 import dataclasses

@@ -1,4 +1,4 @@
-"""How the samples of a case are taken, told from what is asked of a clock that only takes notes."""
+"""How the samples of a case are taken, seen by a clock that only records what it is asked."""
 
 import gc
 import time
@@ -106,7 +106,7 @@ def test_each_call_of_a_graph_goes_round_all_sets_and_its_time_is_that_of_one() 
 
 
 @pytest.mark.parametrize("scope", ["device_warm", "graph"])
-def test_a_block_whose_first_call_would_find_another_cache_begins_with_one_that_is_not_timed(scope: str) -> None:
+def test_the_first_call_after_a_change_of_the_cache_is_not_timed(scope: str) -> None:
     trial = Trial(["a", "b"])
     trial.run()
     pairs = [(before, block) for before, block in pairwise(trial.clock.asked) if block.timed and block.scope == scope]

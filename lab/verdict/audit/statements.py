@@ -3,7 +3,17 @@
 from collections.abc import Iterator
 from typing import TypeVar
 
-from lab.definition.publication import Aggregate, Bound, Headline, Publication, Row, Selection, Stated, Table, Tally
+from lab.definition.publication import (
+    Aggregate,
+    Headline,
+    Publication,
+    Row,
+    Selection,
+    StatedQuantity,
+    StatedRange,
+    Table,
+    Tally,
+)
 from lab.verdict.audit.finding import AGGREGATE, CONSISTENT, RIVALS, Amount, Finding, Rule
 from lab.verdict.statistics import geometric_mean, per_cent
 
@@ -134,7 +144,7 @@ def counted_more_than_once(publication: Publication) -> Iterator[Finding]:
 
 
 def contradicts_itself(publication: Publication) -> Iterator[Finding]:
-    for statement in _of(publication, Stated):
+    for statement in _of(publication, StatedQuantity):
         if not _close(statement.said, statement.follows, STATED):
             yield Finding(
                 table="", row=statement.label,
@@ -144,7 +154,7 @@ def contradicts_itself(publication: Publication) -> Iterator[Finding]:
 
 
 def outside_its_range(publication: Publication) -> Iterator[Finding]:
-    for bound in _of(publication, Bound):
+    for bound in _of(publication, StatedRange):
         low, high = bound.low * (1 - PRINTED), bound.high * (1 + PRINTED)
         outside = {name: value for name, value in bound.values.items() if not low <= value <= high}
         if outside:

@@ -112,12 +112,14 @@ def verify(
             unchecked.append("all pages and data: they follow from every run together")
         else:
             say("making every file afresh from what the samples give")
-            made = _made(lambda: rebuilt(root, evidence, decisions, Path(scratch), log), site, mismatches)
+            made = _rebuilt_or_reported(
+                lambda: rebuilt(root, evidence, decisions, Path(scratch), log), site, mismatches
+            )
             if made:
                 files = sum(path.is_file() for path in made.rglob("*"))
                 mismatches += unlike(root, made, evidence)
                 say("reckoning times and speed-ups a second time")
-                mismatches += _again(made, evidence)
+                mismatches += _recomputed(made, evidence)
         pages = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.html") if path.is_file())
         say(f"following the figures of {len(pages)} pages")
         data = Data(root)
@@ -136,7 +138,7 @@ def verify(
         )
 
 
-def _made(make: Callable[[], Path], site: Path, mismatches: list[Mismatch]) -> Path | None:
+def _rebuilt_or_reported(make: Callable[[], Path], site: Path, mismatches: list[Mismatch]) -> Path | None:
     """The site made afresh; None where that cannot be done, which is a difference."""
     try:
         return make()
@@ -146,7 +148,7 @@ def _made(make: Callable[[], Path], site: Path, mismatches: list[Mismatch]) -> P
         return None
 
 
-def _again(made: Path, evidence: Sequence[Evidence]) -> Iterator[Mismatch]:
+def _recomputed(made: Path, evidence: Sequence[Evidence]) -> Iterator[Mismatch]:
     """The second reckoning of every result of every run."""
     for item in evidence:
         for result in item.run.experiments:
