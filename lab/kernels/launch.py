@@ -94,10 +94,10 @@ class Launch:
 
 
 class Launches:
-    """The results of `prepare(*tensors, *options)`, kept by the tensors' shapes, strides, dtypes, devices and alignment.
+    """The results of `prepare(*tensors, *options)`, by the tensors' shapes, strides, dtypes, devices and alignment.
 
-    prepare checks the arguments, raises an error if they are not accepted, and returns the launch. It must not depend on
-    the tensors' values.
+    prepare checks the arguments, raises an error if they are not accepted, and returns the launch. It must not depend
+    on the tensors' values.
     """
 
     __slots__ = ("_known", "_prepare")
@@ -119,7 +119,7 @@ class Launches:
             known = self._known.get(key)
         except (AttributeError, TypeError):  # not a tensor, or an unhashable option: prepare raises the error for it
             return self._prepare(*tensors, *options)
-        except RuntimeError:  # a tensor without strides or memory: prepare raises the error for it, else PyTorch's stays
+        except RuntimeError:  # a tensor without strides or memory: prepare raises its own error, else PyTorch's stays
             self._prepare(*tensors, *options)
             raise
         if known is None:

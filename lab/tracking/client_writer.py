@@ -47,7 +47,7 @@ def write(client: MlflowClient, change: TreeReplacement, at_once: int) -> None:
 
 def _write(client: MlflowClient, change: TreeReplacement, parent: Run, pool: ThreadPoolExecutor) -> None:
     _fill(client, parent, change.tree.parent, change.files)
-    children = [child for child in change.tree.children if child.key not in change.begun.children]
+    children = (child for child in change.tree.children if child.key not in change.begun.children)
     _all(pool, lambda child: _fill(client, _make(client, change, child, parent), child), children)
     _all(pool, lambda outdated: _retire(client, outdated), change.superseded)
 

@@ -61,6 +61,24 @@ class Entry:
     dataset: Dataset | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Children:
+    """An entry for each cell that was tried; made when it is asked for, so that a server is filled meanwhile."""
+
+    run: RunResult
+    experiment: ExperimentResult
+
+    def __len__(self) -> int:
+        return sum(
+            bool(self.experiment.cells[case.name, profile.name].cells)
+            for case in self.experiment.plan.included_cases
+            for profile in self.experiment.plan.profiles_of(case)
+        )
+
+    def __iter__(self) -> Iterator[Entry]:
+        return _children(self.run, self.experiment)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tree:
     """One experiment of a run, without superseded entries."""
@@ -70,7 +88,7 @@ class Tree:
     evidence_digest: str
     finished: bool
     parent: Entry
-    children: tuple[Entry, ...]
+    children: Children
 
 
 def tried(run: RunResult) -> tuple[ExperimentResult, ...]:
@@ -86,7 +104,7 @@ def tree(run: RunResult, experiment: ExperimentResult) -> Tree:
         evidence_digest=evidence_digest(run),
         finished=bool(run.finished_utc),
         parent=_parent(run, experiment),
-        children=tuple(_children(run, experiment)),
+        children=Children(run, experiment),
     )
 
 
