@@ -1,1 +1,1 @@
-"""Judged runs → MLflow, an index for browsing; the journal stays the truth. Only `fill` imports mlflow."""
+"""Judged runs → MLflow, an index for browsing; the journal stays the truth."""

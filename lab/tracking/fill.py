@@ -1,4 +1,4 @@
-"""Judged runs → MLflow, any number of times with the same result. The only room that knows MLflow.
+"""Judged runs → MLflow, any number of times with the same result.
 
 Runs are found again by their tags, never by MLflow's ids. One filling of one run is an attempt; its parent
 gets the digest of the evidence last, so an attempt without one was interrupted and is made again. Changed
