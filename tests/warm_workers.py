@@ -3,6 +3,10 @@
 Importing takes most of the CPU time of a worker that measures toys. A test that starts many workers through
 `lab.process.child` asks for the fixture `warm_workers`; all else about its workers is real: an own process and session,
 the channel, the log, the environment, and how they end. Tests that start the command line have workers from scratch.
+
+Before a cold call these workers flush a cache of 1 MiB, and not of this machine's size: toys have a few KiB. In /proc,
+which shows the environment that a program was started with, a fork has no mark of its own (see
+`lab.process.leftovers`); the programs that it starts have it.
 """
 
 import json
