@@ -57,11 +57,17 @@ def check(q: Tensor, k: Tensor, v: Tensor, configuration: Configuration | None =
     torch.testing.assert_close(lse.double(), lse_truth, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", HALVES, ids=str)
-@pytest.mark.parametrize("mask", [{}, {"causal": True}], ids=str)
-@pytest.mark.parametrize("features", [*SIZES, 1, 7, 16, 33, 100, 192])
+# Each size with each dtype and each mask, and each dtype with each mask, though not all three with one another.
+SIZES_OF_TYPES = [
+    (features, dtype, {"causal": True} if (number + of_type) % 2 else {})
+    for number, features in enumerate([*SIZES, 1, 7, 16, 33, 100, 192])
+    for of_type, dtype in enumerate(HALVES)
+]
+
+
+@pytest.mark.parametrize(("features", "dtype", "mask"), SIZES_OF_TYPES, ids=str)
 def test_it_agrees_with_float64_at_any_head_size(
-    features: int, mask: dict[str, Any], dtype: torch.dtype, device: str
+    features: int, dtype: torch.dtype, mask: dict[str, Any], device: str
 ) -> None:
     check(*flash_attention_inputs((1, 2, 1, 70, features), dtype, device, seed=1), **mask)
 
@@ -71,7 +77,7 @@ def test_it_agrees_with_float64_at_any_head_size(
 def test_it_agrees_with_float64_at_any_lengths_under_any_mask(
     lengths: tuple[int, int], mask: dict[str, Any], device: str
 ) -> None:
-    check(*flash_attention_inputs((1, 2, 2, *lengths, 32), torch.float16, device, seed=2), **mask)
+    check(*flash_attention_inputs((1, 1, 1, *lengths, 32), torch.float16, device, seed=2), **mask)
 
 
 def test_the_share_of_a_key_that_decides_a_row_is_exact(device: str) -> None:
@@ -93,8 +99,9 @@ def test_the_share_of_a_key_that_decides_a_row_is_exact(device: str) -> None:
 )
 def test_parts_of_the_keys_add_up_to_the_whole(splits: int, mask: dict[str, Any], device: str) -> None:
     split = plain_configuration(32, 32, warps=4, stages=3, splits=splits)
+    heads = (2, 4, 2) if (splits, mask) == (2, {}) else (1, 2, 1)
     for lengths in ((1, 200), (40, 130), (70, 33)):
-        q, k, v = flash_attention_inputs((2, 4, 2, *lengths, 80), torch.bfloat16, device, seed=18)
+        q, k, v = flash_attention_inputs((*heads, *lengths, 80), torch.bfloat16, device, seed=18)
         check(q.transpose(1, 2).contiguous().transpose(1, 2), k, v, configuration=split, **mask)
 
 
@@ -104,7 +111,7 @@ def test_keys_are_split_where_queries_and_heads_are_too_few_for_the_gpu() -> Non
     assert split_rule((16, 32, 32, 128, 8192, 128), 2)["SPLITS"] == 1
 
 
-@pytest.mark.parametrize(("q_heads", "k_heads"), [(7, 1), (28, 4), (6, 6), (8, 2)])
+@pytest.mark.parametrize(("q_heads", "k_heads"), [(7, 1), (14, 2), (6, 6), (8, 2)])
 def test_groups_of_query_heads_share_the_heads_of_keys(q_heads: int, k_heads: int, device: str) -> None:
     q, k, v = flash_attention_inputs((2, q_heads, k_heads, 40, 16), torch.float16, device, seed=3)
     check(q, k, v, causal=True)

@@ -118,9 +118,15 @@ def test_a_row_is_held_whole_as_far_as_registers_go() -> None:
 
 
 # Of 16-bit columns eight are read at once: rows of 2047 and 2049 end just before and just after a tile's end.
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("columns", [1, 7, 255, 257, 1021, 1023, 1025, 1030, 2047, 2049])
-@pytest.mark.parametrize(("tiles", "block"), [(1, 256), (3, 256), (9, 256), (1, 1024)])
+# Every width with every way to hold it and with every dtype, and every way with every dtype.
+SHIFTED = [
+    (tiles, block, columns, DTYPES[(number + way) % len(DTYPES)])
+    for number, columns in enumerate([1, 7, 255, 257, 1021, 1023, 1025, 1030, 2047, 2049])
+    for way, (tiles, block) in enumerate([(1, 256), (3, 256), (9, 256), (1, 1024)])
+]
+
+
+@pytest.mark.parametrize(("tiles", "block", "columns", "dtype"), SHIFTED, ids=str)
 def test_rows_that_begin_at_any_address(tiles: int, block: int, columns: int, dtype: torch.dtype, device: str) -> None:
     (x,) = softmax_inputs((9, columns), dtype, device, seed=12)
     x[2, columns // 2 :] = -INFINITY

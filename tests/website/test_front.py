@@ -54,6 +54,8 @@ Use <b>it</b>.
 More.
 """
 
+pytestmark = pytest.mark.usefixtures("few_experiments")
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:

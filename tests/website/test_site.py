@@ -25,7 +25,10 @@ TIMES = {
     "triton-fused-rmsnorm": 22e-6, "triton-fused-layernorm": 23e-6,
 }  # fmt: skip
 
+PREVIEWED = ("normalization-fusion", "rope-fusion", "swiglu-fusion", "gated-mlp", CEILINGS)
 VOID = ("br", "img", "input", "link", "meta")
+
+pytestmark = pytest.mark.usefixtures("few_experiments")
 
 
 class Page(html.parser.HTMLParser):
@@ -76,7 +79,7 @@ def data_at(path: Path) -> object:
 @pytest.fixture(scope="module")
 def preview(tmp_path_factory) -> Path:
     """A profiled run with the ceilings of its GPU."""
-    plan = plan_of(experiments=choose_experiments(["all", CEILINGS]), profiling=True)
+    plan = plan_of(experiments=choose_experiments(PREVIEWED), profiling=True)
     records = records_of(plan, TIMES | ceiling_seconds())
     directory = write_run(tmp_path_factory.mktemp("runs") / "synthetic", plan, records)
     build_preview(directory)
