@@ -77,7 +77,10 @@ def warm_workers(request: pytest.FixtureRequest) -> Iterator[None]:
     if sys.platform != "linux" or _has_gpu():
         yield
         return
-    with request.getfixturevalue("forks").instead_of_starts():
+    from warm_workers import SMALL_CACHE_BYTES
+
+    whole = getattr(request.module, "WHOLE_CACHE", False)
+    with request.getfixturevalue("forks").instead_of_starts(0 if whole else SMALL_CACHE_BYTES):
         yield
 
 

@@ -9,7 +9,6 @@ import sys
 from typing import Any
 
 ORDER_BYTES = 1 << 20
-CACHE_BYTES = 1 << 20  # the inputs of toys have a few KiB
 FREE_DESCRIPTORS = 500  # no process of the tests has so many open
 
 
@@ -54,13 +53,13 @@ def become(order: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    import lab.worker.measure_sweep  # noqa: F401
-    from lab.worker import cpu
+    import lab.worker.cpu
+    import lab.worker.measure_sweep
 
-    # Flushing all of this machine's cache before each cold call costs more than all else that is done with a toy.
-    cpu.last_level_cache_bytes = lambda: CACHE_BYTES
     order = serve(socket.socket(fileno=int(sys.argv[1])))
     become(order)
+    if cache_bytes := order["cache_bytes"]:
+        lab.worker.cpu.last_level_cache_bytes = lambda: cache_bytes
     runpy.run_module(order["command"][3], run_name="__main__", alter_sys=True)
 
 
