@@ -21,8 +21,8 @@ def describe_alarms(followed: Sequence[Followed], runs: Sequence[str]) -> Iterat
         if each.suspect:
             yield f"  suspect  {_place(each.series)}: {each.nights[-1].run} deviates; run it once more to know"
     if judged:
-        found = sum(each.past is not None and each.past.step_found <= STEP for each in judged)
-        yield f"two runs would show a change of {per_cent(STEP)} in {found} of these {len(judged)}"
+        findable = sum(each.past is not None and each.past.step_found <= STEP for each in judged)
+        yield f"two runs would show a change of {per_cent(STEP)} in {findable} of these {len(judged)}"
 
 
 def newest_is_slower(followed: Sequence[Followed], newest: str) -> bool:

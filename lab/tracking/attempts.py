@@ -124,15 +124,15 @@ def is_deleted(client: MlflowClient, run_id: str) -> bool:
 
 
 def _search(client: MlflowClient, experiment_id: str, run_id: str, which: str) -> list[Run]:
-    found: list[Run] = []
+    runs: list[Run] = []
     token: str | None = None
     wanted = f"tags.`lab.run_id` = '{run_id}'{which}"
     while True:
         page = client.search_runs([experiment_id], wanted, ViewType.ACTIVE_ONLY, PAGE, page_token=token)
-        found += page
+        runs += page
         token = page.token
         if not token:
-            return found
+            return runs
 
 
 def _attempt(parent_id: str, runs: Sequence[Run]) -> Attempt:

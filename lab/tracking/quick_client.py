@@ -43,13 +43,13 @@ class QuickClient(MlflowClient):
                 "tags": _pairs(tags or {}),
             },
         )  # fmt: skip
-        told = answer["run"]["info"]
+        created = answer["run"]["info"]
         info = RunInfo(
-            run_id=told["run_id"], experiment_id=experiment_id, user_id="", status=told["status"],
-            start_time=start_time or 0, end_time=None, lifecycle_stage=told["lifecycle_stage"],
-            artifact_uri=told["artifact_uri"],
+            run_id=created["run_id"], experiment_id=experiment_id, user_id="", status=created["status"],
+            start_time=start_time or 0, end_time=None, lifecycle_stage=created["lifecycle_stage"],
+            artifact_uri=created["artifact_uri"],
         )  # fmt: skip
-        self._artifact_uris[info.run_id] = told["artifact_uri"]
+        self._artifact_uris[info.run_id] = created["artifact_uri"]
         return Run(info, RunData())
 
     def log_batch(

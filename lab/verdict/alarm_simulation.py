@@ -44,7 +44,7 @@ def simulate_alarms(series: int, seed: int) -> Iterator[AlarmRow]:
         rows = [_series(process, seed, number) for number in range(series)]
         yield AlarmRow(
             process=process.name, series=series, case_nights=series * (NIGHTS - MOST_RUNS),
-            false_alarms=sum(alarms for alarms, _ in rows), steps_found=sum(found for _, found in rows),
+            false_alarms=sum(alarms for alarms, _ in rows), steps_found=sum(step for _, step in rows),
         )  # fmt: skip
 
 

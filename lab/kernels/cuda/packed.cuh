@@ -107,11 +107,11 @@ __device__ __forceinline__ float power_of_two(float exponent) {
 // Loads the kernel, which is not allowed later while a stream is captured, and reports the resources that it uses.
 template <typename Kernel>
 int describe(Kernel kernel, KernelFacts* facts) {
-    cudaFuncAttributes found;
-    if (const cudaError_t error = cudaFuncGetAttributes(&found, kernel)) return error;
-    facts->registers = found.numRegs;
-    facts->spilled_bytes = static_cast<int32_t>(found.localSizeBytes);
-    facts->shared_bytes = static_cast<int32_t>(found.sharedSizeBytes);
+    cudaFuncAttributes attributes;
+    if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
+    facts->registers = attributes.numRegs;
+    facts->spilled_bytes = static_cast<int32_t>(attributes.localSizeBytes);
+    facts->shared_bytes = static_cast<int32_t>(attributes.sharedSizeBytes);
     return cudaSuccess;
 }
 
