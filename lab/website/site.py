@@ -70,6 +70,7 @@ def build_site(
 
     EvidenceError where a figure that is about to be published breaks a rule of the guard.
     """
+    _refuse_to_replace(out)  # before all of the evidence is judged
     log = read_log(promoted / publication_log.NAME)
     context = replace(gather(load_evidence(promoted), decisions, base_url, log=log), samples=samples)
     files = write_site(context, BUILDERS, out, remembered)
