@@ -25,8 +25,9 @@ def describe_alarms(followed: Sequence[Followed], runs: Sequence[str]) -> Iterat
         yield f"two runs would show a change of {per_cent(STEP)} in {findable} of these {len(judged)}"
 
 
-def newest_is_slower(followed: Sequence[Followed], newest: str) -> bool:
-    return any(alarm.confirmed_by == newest and alarm.change < 0 for each in followed for alarm in each.alarms)
+def newest_is_slower(followed: Sequence[Followed]) -> bool:
+    """Whether the newest run of any case on a board confirmed that it became slower."""
+    return any(alarm.is_new and alarm.change < 0 for each in followed for alarm in each.alarms[-1:])
 
 
 def describe_alarm_row(row: AlarmRow) -> str:

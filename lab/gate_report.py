@@ -68,9 +68,12 @@ def describe_gate_rows(rows: Sequence[GateRow]) -> Iterator[str]:
 
 def _nothing_compared(older: RunResult) -> Iterator[str]:
     """Why the older run has no speed-up that a newer one could be compared with."""
-    yield f"{older.plan.run_id} has no speed-up to compare with: measure it again on a quiet machine"
-    for name, claim, case, reason in unweighed(older):
-        yield f"{name}, {claim}, {case}: {reason}"
+    reasons = [f"{name}, {claim}, {case}: {reason}" for name, claim, case, reason in unweighed(older)]
+    if not reasons:
+        yield f"{older.plan.run_id} holds no claim of a speed-up"
+        return
+    yield f"no speed-up of {older.plan.run_id} can be compared with; why, case by case:"
+    yield from reasons
 
 
 def _ratio(interval: object) -> str:

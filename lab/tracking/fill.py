@@ -36,7 +36,7 @@ from lab.tracking import client_writer, database_writer
 from lab.tracking.attempts import PARENTS, Attempt, attempts_of, begun, outdated, settle
 from lab.tracking.change import Begun, TreeReplacement
 from lab.tracking.measures import curve_keys, headline_baselines, p50_key, speedup_key
-from lab.tracking.quick_client import QuickClient
+from lab.tracking.quick_client import client_of
 from lab.tracking.saved_view import CURVES, FIRST_RUNS, TAG, WINNERS, Chart, curves_view, view_path, winners_view
 from lab.tracking.store import LATER, Store, check_answers, find_store, locked, name_of_this_place
 from lab.tracking.tree import SEALED, evidence_digest, tree, tried
@@ -141,7 +141,7 @@ def _open(store: Store) -> MlflowClient:
     if store.database is not None and not store.database.is_file():
         _make(store.database)
     try:
-        return QuickClient(store.uri) if store.address else MlflowClient(tracking_uri=store.uri)
+        return client_of(store.uri) if store.address else MlflowClient(tracking_uri=store.uri)
     except MlflowException as problem:
         if store.database is None or "out-of-date database schema" not in str(problem):
             raise

@@ -4,6 +4,7 @@ Before each request MLflow asks plugins for headers, the environment for proxies
 is sent into protobuf and back: 4 ms of CPU time, which a thousand cells pay thousands of times.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,11 +12,12 @@ import requests
 from mlflow import MlflowClient
 from mlflow.entities import DatasetInput, Metric, Param, Run, RunData, RunInfo
 from mlflow.environment_variables import MLFLOW_HTTP_REQUEST_MAX_RETRIES, MLFLOW_HTTP_REQUEST_TIMEOUT
-from mlflow.tracking.request_auth.registry import fetch_auth
+from mlflow.exceptions import MlflowException
 from mlflow.tracking.request_header.registry import resolve_request_headers
 from mlflow.utils.credentials import get_default_host_creds
 from mlflow.utils.rest_utils import verify_rest_response
 from requests.adapters import HTTPAdapter
+from requests.utils import get_environ_proxies, get_netrc_auth
 from urllib3.util import Retry
 
 RUNS = "/api/2.0/mlflow/runs/"
@@ -25,7 +27,21 @@ LARGEST_BATCH, MOST_PARAMS = 1000, 100  # that a server takes at once
 TRANSIENT = (408, 429, 500, 502, 503, 504)
 
 
+# With one of these MLflow does more for a request than is done here.
+SPECIAL = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "MLFLOW_WORKSPACE")
+
+
+def client_of(address: str) -> MlflowClient:
+    """The quick client, or MLflow's own where certificates, login or workspace are given in another way."""
+    login = get_default_host_creds(address)
+    special = login.auth or login.aws_sigv4 or get_netrc_auth(address) or any(map(os.environ.get, SPECIAL))
+    plain = all((part or "").isascii() for part in (login.username, login.password))
+    return QuickClient(address) if plain and not special else MlflowClient(tracking_uri=address)
+
+
 class QuickClient(MlflowClient):
+    """Raises MlflowException, as MLflow's own client does."""
+
     def __init__(self, address: str) -> None:
         super().__init__(tracking_uri=address)
         self._address = address
@@ -77,18 +93,23 @@ class QuickClient(MlflowClient):
             super().log_text(run_id, text, artifact_file)  # to a place that is not this server
             return
         endpoint = f"{ARTIFACTS}{path}/{artifact_file}"
-        content, seconds = text.encode(), MLFLOW_HTTP_REQUEST_TIMEOUT.get()
-        verify_rest_response(self._session.put(f"{self._address}{endpoint}", content, timeout=seconds), endpoint)
+        self._send("PUT", endpoint, data=text.encode())
 
     def _post(self, what: str, content: Mapping[str, Any]) -> Any:
-        answer = self._session.post(
-            f"{self._address}{RUNS}{what}", json=content, timeout=MLFLOW_HTTP_REQUEST_TIMEOUT.get()
-        )  # fmt: skip
-        return verify_rest_response(answer, RUNS + what).json()
+        return self._send("POST", RUNS + what, json=content).json()
+
+    def _send(self, method: str, endpoint: str, **content: Any) -> requests.Response:
+        seconds = MLFLOW_HTTP_REQUEST_TIMEOUT.get()
+        try:
+            answer = self._session.request(method, f"{self._address}{endpoint}", timeout=seconds, **content)
+        except requests.RequestException as problem:
+            raise MlflowException(f"{method} {self._address}{endpoint} failed: {problem}") from problem
+        verify_rest_response(answer, endpoint)  # raises where it is refused
+        return answer
 
 
 def _session(address: str) -> requests.Session:
-    """With the login, headers, certificates and proxies that MLflow would use, asked for once."""
+    """With login, headers, certificates and proxies, which are looked up once."""
     login = get_default_host_creds(address)
     session = requests.Session()
     session.headers.update(resolve_request_headers())
@@ -96,9 +117,7 @@ def _session(address: str) -> requests.Session:
         session.auth = (login.username, login.password)
     elif login.token:
         session.headers["Authorization"] = f"Bearer {login.token}"
-    elif login.auth:
-        session.auth = fetch_auth(login.auth)
-    session.proxies = requests.utils.get_environ_proxies(address)
+    session.proxies = get_environ_proxies(address)
     session.verify, session.cert = login.verify, login.client_cert_path
     session.trust_env = False
     retries = Retry(

@@ -96,8 +96,10 @@ class Alarm:
     before: float
     after: float
     past_runs: int
+    before_run: str  # the last run of the past
     first_run: str
     confirmed_by: str
+    is_new: bool  # whether the newest run of the series confirmed it
 
     @property
     def direction(self) -> str:
@@ -122,7 +124,7 @@ def followed(series: Series, nights: Sequence[Night]) -> Followed:
     for number in range(1, len(nights)):
         past = past_of(nights[start : number - 1])
         if past and past.changed(nights[number - 1], nights[number]):
-            alarms.append(_alarm(series, past, nights[number - 1], nights[number]))
+            alarms.append(_alarm(series, past, nights, number))
             start = number - 1
     latest = past_of(nights[start:-1])
     return Followed(
@@ -173,11 +175,13 @@ def nights_of(run: RunResult) -> Iterator[tuple[Series, Night]]:
                     yield series, night
 
 
-def _alarm(series: Series, past: Past, first: Night, second: Night) -> Alarm:
+def _alarm(series: Series, past: Past, nights: Sequence[Night], number: int) -> Alarm:
+    """Of the change that the run of that number confirms."""
+    before, first, second = nights[number - 2 : number + 1]
     after = math.sqrt(first.ratio * second.ratio)
     return Alarm(
         series=series, change=after / past.ratio - 1, before=past.ratio, after=after, past_runs=past.runs,
-        first_run=first.run, confirmed_by=second.run,
+        before_run=before.run, first_run=first.run, confirmed_by=second.run, is_new=number == len(nights) - 1,
     )  # fmt: skip
 
 

@@ -347,7 +347,8 @@ def test_garbage_is_not_collected_while_samples_are_taken() -> None:
             return 1e-5
 
     Trial(["a"], Watching()).run(["device_cold"])
-    assert seen == [True] * 3 + [False] * QUICK.rounds
+    assert set(seen) == {True, False}
+    assert seen == sorted(seen, reverse=True), "collected while warming up, and not once after that"
     assert gc.isenabled()
 
 

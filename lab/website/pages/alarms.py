@@ -34,24 +34,15 @@ def alarm_folds(runs: Sequence[Judged], root: str) -> Iterator[Fold]:
 
 
 def _row(alarm: Alarm, runs: Mapping[str, Judged], root: str) -> TableRow:
-    order = list(runs)
-    first, confirmed = runs[alarm.first_run], runs[alarm.confirmed_by]
+    before, first, confirmed = (runs[digest] for digest in (alarm.before_run, alarm.first_run, alarm.confirmed_by))
     text = next(claim_sentence(claim) for claim in confirmed.plan.claims if claim.name == alarm.series.claim)
     case = next(case for case in confirmed.plan.cases if case.name == alarm.series.case)
-    before = next(
-        run for run in map(runs.__getitem__, reversed(order[: order.index(first.digest)])) if _on_record(run, alarm)
-    )
     return TableRow(
         cells=(
             (Link(text, f"#claim-{alarm.series.claim}"),), (case_label(case),), (alarm.direction,),
             *(_ratio_of(run, alarm, root) for run in (before, first, confirmed)),
         )
     )  # fmt: skip
-
-
-def _on_record(run: Judged, alarm: Alarm) -> bool:
-    cases = run.data["claims"].get(alarm.series.claim, {}).get("cases", {})
-    return run.machine["gpu_id"] == alarm.series.board and "ratio" in cases.get(alarm.series.case, {})
 
 
 def _ratio_of(run: Judged, alarm: Alarm, root: str) -> Words:
