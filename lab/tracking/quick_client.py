@@ -27,16 +27,17 @@ LARGEST_BATCH, MOST_PARAMS = 1000, 100  # that a server takes at once
 TRANSIENT = (408, 429, 500, 502, 503, 504)
 
 
-# With one of these MLflow does more for a request than is done here.
-SPECIAL = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "MLFLOW_WORKSPACE")
+CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+WORKSPACE = "MLFLOW_WORKSPACE"
 
 
 def client_of(address: str) -> MlflowClient:
     """The quick client, or MLflow's own where certificates, login or workspace are given in another way."""
     login = get_default_host_creds(address)
-    special = login.auth or login.aws_sigv4 or get_netrc_auth(address) or any(map(os.environ.get, SPECIAL))
+    special = login.auth or login.aws_sigv4 or get_netrc_auth(address) or os.environ.get(WORKSPACE)
+    certified = address.startswith("https:") and any(map(os.environ.get, CERTIFICATES))
     plain = all((part or "").isascii() for part in (login.username, login.password))
-    return QuickClient(address) if plain and not special else MlflowClient(tracking_uri=address)
+    return QuickClient(address) if plain and not special and not certified else MlflowClient(tracking_uri=address)
 
 
 class QuickClient(MlflowClient):
