@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from lab.errors import MissingPackage, RunError
+from lab.evidence import journal
 from lab.project import project
 from lab.suggest import did_you_mean
 from lab.terminal import printable
@@ -29,7 +30,8 @@ def directory_of(name: str) -> Path:
 def all_runs() -> list[Path]:
     """The directories of all published runs and of all runs under runs/. RunError where there is none."""
     places = (project().evidence, project().runs)
-    if directories := sorted({path.parent for place in places for path in place.glob("*/journal.jsonl*")}):
+    folders = (folder for place in places for folder in place.glob("*/"))
+    if directories := sorted(folder for folder in folders if journal.find(folder)):
         return directories
     raise RunError(f"no run under {places[1]}, and none is published in {places[0]}")
 

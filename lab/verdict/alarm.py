@@ -60,7 +60,7 @@ class Past:
     @property
     def step_found(self) -> float:
         """The smallest change that two runs show in about 95 of 100 cases: 0.03 is three per cent."""
-        each = self._asked_of_each + NORMAL_QUANTILE * self.deviation
+        each = self._single_run_limit + NORMAL_QUANTILE * self.deviation
         both = max(
             MEAN_ERRORS * self._error_of(2), math.log1p(SMALLEST_STEP)
         ) + FOUND_QUANTILE * self.deviation / math.sqrt(2)
@@ -69,7 +69,7 @@ class Past:
     def deviates(self, night: Night) -> int:
         """1 where the run is faster than its past alone explains, −1 where it is slower, else 0."""
         distance = math.log(night.ratio / self.ratio)
-        return int(math.copysign(1, distance)) if abs(distance) > self._asked_of_each else 0
+        return int(math.copysign(1, distance)) if abs(distance) > self._single_run_limit else 0
 
     def changed(self, first: Night, second: Night) -> bool:
         """Whether two runs in a row show a change."""
@@ -79,7 +79,7 @@ class Past:
         return distance > max(MEAN_ERRORS * self._error_of(2), math.log1p(SMALLEST_STEP))
 
     @property
-    def _asked_of_each(self) -> float:
+    def _single_run_limit(self) -> float:
         return (SINGLE_RUN_ERRORS if self.deviation < NOISY_DEVIATION else NOISY_SINGLE_RUN_ERRORS) * self._error_of(1)
 
     def _error_of(self, runs: int) -> float:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from factory import FAST_BEATS_PLAIN, SMALL, machine, plan_of, records_of, small_experiment, write_run
@@ -85,6 +86,21 @@ def test_runs_are_taken_in_the_order_of_their_start_and_unfinished_ones_left_out
     assert capsys.readouterr().out.startswith("1 runs, the newest night-0: ")
     assert main(["alarms", names[1]]) == 2
     assert "none of these runs has ended" in capsys.readouterr().err
+
+
+def test_of_all_runs_those_that_cannot_be_judged_are_left_out_with_the_reason(
+    nightly: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = SimpleNamespace(runs=nightly, evidence=nightly / "evidence")
+    monkeypatch.setattr("lab.commands.runs.project", lambda: places)
+    _, begun = map(Path, measure(nightly, [0, 0]))
+    first_line = (begun / "journal.jsonl").read_text().splitlines(keepends=True)[0]
+    (begun / "journal.jsonl").write_text(first_line)
+    assert main(["alarms"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("1 runs, the newest night-0: ")
+    assert printed.err == "left out: run 'night-1': its journal holds no sweep yet; measure it first\n"
+    assert main(["alarms", str(begun)]) == 2, "one that was named is not left out"
 
 
 def test_few_runs_are_no_past_and_more_of_them_find_smaller_steps() -> None:
