@@ -16,7 +16,7 @@ It needs the site and this checkout, nothing else, and believes neither pages no
              site's runs/*/, then in experiments/evidence/ beside the site, then in that of this checkout
   pages      each run is judged again, the whole site is made afresh with the definitions and decisions of this
              checkout, and every page, chart, table, badge and feed is compared byte by byte
-  statistics medians, percentiles and intervals are reckoned a second time, by other code
+  statistics medians, percentiles and intervals are computed a second time, by other code
   log        no run that runs/log.jsonl names is gone, and none is missing from it
   signatures where a run is signed, the signature is of its files
   figures    every number on every page has a datum, and says its value

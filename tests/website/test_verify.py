@@ -26,7 +26,7 @@ from lab.website.data.published import experiment_data
 from lab.website.site import build_site
 from lab.website.verification import files
 from lab.website.verification import verify as verification
-from lab.website.verification.again import interval, p50_and_p95, reckoned_again, student_quantile
+from lab.website.verification.again import interval, p50_and_p95, recomputed, student_quantile
 from lab.website.verification.evidence import load_published
 from lab.website.verification.figures import Data, check_page, misread
 from lab.website.verification.files import check_manifest
@@ -403,7 +403,7 @@ def test_help_teaches_what_is_compared(capsys):
     assert all(word in text for word in ("manifest.json", "journal.jsonl.gz", "Exit status", "site.zip"))
 
 
-# --- the second reckoning -------------------------------------------------------------------------------------------
+# --- the second computation -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -448,17 +448,17 @@ def test_percentiles_by_hand():
 
 @pytest.fixture(scope="module")
 def run_directory(tmp_path_factory):
-    return measured_run(tmp_path_factory.mktemp("reckoned"), TIMES)
+    return measured_run(tmp_path_factory.mktemp("recomputed"), TIMES)
 
 
-def reckoned(directory):
+def recomputed_lines(directory):
     run = load_run(directory)
     (result,) = run.experiments
-    return [str(mismatch) for mismatch in reckoned_again(result, experiment_data(result, run), DATA)]
+    return [str(mismatch) for mismatch in recomputed(result, experiment_data(result, run), DATA)]
 
 
-def test_both_reckonings_agree(run_directory):
-    assert reckoned(run_directory) == []
+def test_both_computations_agree(run_directory):
+    assert recomputed_lines(run_directory) == []
 
 
 @pytest.mark.parametrize(
@@ -473,7 +473,7 @@ def test_both_reckonings_agree(run_directory):
 def test_a_bug_in_the_central_statistics_does_not_verify_itself(run_directory, monkeypatch, name, bug, where):
     monkeypatch.setattr(statistics, name, bug)
     assert any(
-        f"/{where}: published is" in line and "a second reckoning gives" in line for line in reckoned(run_directory)
+        f"/{where}: published is" in line and "computed again it is" in line for line in recomputed_lines(run_directory)
     )
 
 
@@ -482,7 +482,7 @@ def test_a_bug_in_the_central_statistics_does_not_verify_itself(run_directory, m
 )
 def test_nor_does_one_in_what_widens_the_interval(run_directory, monkeypatch, name, value):
     monkeypatch.setattr(widening, name, value)
-    assert any("/high: published is" in line for line in reckoned(run_directory))
+    assert any("/high: published is" in line for line in recomputed_lines(run_directory))
 
 
 # --- texts ----------------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ JUDGING = (
     "lab/website/data/rounding.py", "lab/website/data/judged_cache.py", "lab/website/data/judged.py",
     "lab/website/wording/references.py", "lab/profiler/readings.py", "experiments/audits",
 )  # fmt: skip
-PACKAGES = ("numpy", "scipy")  # which reckon for it
+PACKAGES = ("numpy", "scipy")  # which compute for it
 DEFINING = (
     "experiments/*.py", "experiments/cheats", "lab/definition", "lab/kernels", "lab/evidence/codec.py",
     "lab/website/wording/prose.py",
@@ -182,5 +182,5 @@ def _keep(folder: Path, evidence: Evidence) -> None:
 
 @cache
 def _rules() -> str:
-    """A digest of the code that judges, and of what it reckons with."""
+    """A digest of the code that judges, and of what it computes with."""
     return digest([digest_of(*JUDGING), sys.version, *map(version, PACKAGES)])[:16]

@@ -1,4 +1,4 @@
-"""Published times and speed-ups against a second reckoning from the raw samples; see verification.statistics."""
+"""Published times and speed-ups, computed a second time from the raw samples and compared."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -150,11 +150,11 @@ def _samples(sweeps: Sequence[Sweep]) -> list[float]:
 
 FEWEST_ROUNDS = 4  # of a sweep that count; fewer tell nothing, unless fewer were planned
 Timed = Cell | Control
-ROUNDING = 2e-6  # seven digits are published, and the second reckoning rounds otherwise
+ROUNDING = 2e-6  # seven digits are published, and the second computation rounds otherwise
 
 
-def reckoned_again(result: ExperimentResult, data: Mapping[str, Any], place: str) -> Iterator[Mismatch]:
-    """Every p50, p95 and speed-up with its interval that differs from what is reckoned here."""
+def recomputed(result: ExperimentResult, data: Mapping[str, Any], place: str) -> Iterator[Mismatch]:
+    """Every p50, p95 and speed-up with its interval that differs from what is computed here."""
     for case, profile in result.plan.cells():
         cells = result.cells[case.name, profile.name].cells
         for scope, said in data["cells"][case.name][profile.name].get("scopes", {}).items():
@@ -239,7 +239,7 @@ def _compare(
         near = published is None if value is None else published and math.isclose(published, value, rel_tol=ROUNDING)
         if not near:
             where = f"{place}#{pointer(*at, name)}"
-            yield Mismatch(where, f"published is {published}, a second reckoning gives {value}")
+            yield Mismatch(where, f"published is {published}, computed again it is {value}")
 
 
 def _at_odds(said: Mapping[str, Any], claim: PlannedClaim, place: str, at: Iterable[str]) -> Iterator[Mismatch]:

@@ -21,7 +21,7 @@ UNMEASURED = (ArithmeticError, AttributeError, LookupError, RecursionError, Type
 MOST_UNPACKED_BYTES = 8 << 30  # a site of ten thousand experiments has less
 # What Python's zipfile raises of files that are none, or are of kinds that it does not know.
 UNPACKING = (
-    zipfile.BadZipFile, zlib.error, EOFError, struct.error, NotImplementedError, RuntimeError, ValueError, OverflowError
+    zipfile.BadZipFile, zlib.error, EOFError, struct.error, RuntimeError, ValueError, OverflowError
 )  # fmt: skip
 PACKED, ENCRYPTED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), 1  # what every reader of zips unpacks
 

@@ -1,7 +1,7 @@
 """A published site, computed again from its own raw samples: what anyone can do who has the site and this code.
 
 Nothing that the site says is believed: runs are judged again from their journals, every file is made afresh and
-compared byte by byte, the central statistics are reckoned a second time by other code, and every figure on every page
+compared byte by byte, the central statistics are computed a second time by other code, and every figure on every page
 has to say what its datum holds.
 """
 
@@ -18,7 +18,7 @@ from lab.website.data.promoted import EVIDENCE, Evidence
 from lab.website.data.publication_log import LOG, Log, gone, read_log
 from lab.website.data.signature import NAME, known_signer, signer
 from lab.website.site import DECISIONS
-from lab.website.verification.again import reckoned_again
+from lab.website.verification.again import recomputed
 from lab.website.verification.evidence import load_published, stated_digests
 from lab.website.verification.figures import Data, check_page, count_figures
 from lab.website.verification.files import UNMEASURED, Mismatch, check_manifest, opened
@@ -118,7 +118,7 @@ def verify(
             if made:
                 files = sum(path.is_file() for path in made.rglob("*"))
                 mismatches += unlike(root, made, evidence)
-                say("reckoning times and speed-ups a second time")
+                say("computing times and speed-ups a second time")
                 mismatches += _recomputed(made, evidence)
         pages = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.html") if path.is_file())
         say(f"following the figures of {len(pages)} pages")
@@ -149,8 +149,8 @@ def _rebuilt_or_reported(make: Callable[[], Path], site: Path, mismatches: list[
 
 
 def _recomputed(made: Path, evidence: Sequence[Evidence]) -> Iterator[Mismatch]:
-    """The second reckoning of every result of every run."""
+    """Every result of every run, computed a second time."""
     for item in evidence:
         for result in item.run.experiments:
             name = f"{verdict_folder(item.digest, result.plan.name)}/data.json"
-            yield from reckoned_again(result, json.loads((made / name).read_text(encoding="utf-8")), name)
+            yield from recomputed(result, json.loads((made / name).read_text(encoding="utf-8")), name)
