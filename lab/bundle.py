@@ -99,7 +99,8 @@ def _read(path: Path) -> dict[str, bytes]:
             contents = dict(_entries(path, bundle))
     except FileNotFoundError:
         raise EvidenceError(f"{path}: no such file; accepted is a zip that `lab export --bundle` wrote") from None
-    except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError) as problem:
+    # RuntimeError: the zip is encrypted, or packed in a way that Python does not know.
+    except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError) as problem:
         raise EvidenceError(f"{path}: is no zip that can be read: {problem}") from None
     if journal.PACKED in contents and journal.NAME not in contents:
         contents[journal.NAME] = _unpacked(path, contents[journal.PACKED])

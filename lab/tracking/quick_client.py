@@ -25,8 +25,6 @@ ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts"
 SERVED = "mlflow-artifacts"  # the scheme of artifacts that the tracking server takes and passes on
 LARGEST_BATCH, MOST_PARAMS = 1000, 100  # that a server takes at once
 TRANSIENT = (408, 429, 500, 502, 503, 504)
-
-
 CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 WORKSPACE = "MLFLOW_WORKSPACE"
 
