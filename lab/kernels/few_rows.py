@@ -1,0 +1,336 @@
+"""Linear layers of few rows, as in decoding, with what surrounds them: norm before, bias, gate and residual sum after.
+
+    joined_linear:      y = [residual +] norm(x) @ [W₁ᵀ W₂ᵀ W₃ᵀ] [+ biases]
+    normed_gated_mlp:   y = silu(norm(x) @ gateᵀ) · (norm(x) @ upᵀ)
+
+x: (M, K), up to 64 rows   W: (N, K) each   y: (M, N₁ + N₂ + N₃); float16 or bfloat16, sums in float32, rounded once.
+Reading the weights takes nearly all of the time, so each is read once, and everything else is done on the way: every
+program sums the squares of x itself, because a kernel of its own for the norm would take longer than that. Several
+layers on the same x, such as those of queries, keys and values, are one launch. One row is multiplied without the
+matrix unit; more rows are padded to 16, 32 or 64.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from lab.kernels.activations import silu
+from lab.kernels.checks import check_alike, check_tensor, check_vector, checked_eps
+from lab.kernels.gemm import multiplied
+from lab.kernels.launch import Configuration, Launch, Launches
+from lab.kernels.matmul import check_factors
+
+MOST_ROWS = 64
+MOST_PARTS = 3
+WIDE = 8192  # outputs from which each program takes more of them: then there are enough programs
+
+
+@triton.jit
+def _part(
+    first_row, w0_ptr, w1_ptr, w2_ptr, b0_ptr, b1_ptr, b2_ptr, SECOND: tl.constexpr, THIRD: tl.constexpr,
+    BIASED0: tl.constexpr, BIASED1: tl.constexpr, BIASED2: tl.constexpr,
+):  # fmt: skip
+    """(weight, bias, whether it has one, its first output) of the layer that output `first_row` belongs to."""
+    weight = w0_ptr
+    bias = b0_ptr
+    biased = BIASED0
+    start = 0
+    if SECOND > 0:
+        biased = first_row * 0 + BIASED0 > 0
+        start = first_row * 0
+        if first_row >= SECOND:
+            weight = w1_ptr
+            bias = b1_ptr
+            biased = first_row * 0 + BIASED1 > 0
+            start = first_row * 0 + SECOND
+    if THIRD > 0:
+        if first_row >= THIRD:
+            weight = w2_ptr
+            bias = b2_ptr
+            biased = first_row * 0 + BIASED2 > 0
+            start = first_row * 0 + THIRD
+    return weight, bias, biased, start
+
+
+@triton.jit
+def _one_row_kernel(
+    x_ptr, norm_ptr, w0_ptr, w1_ptr, w2_ptr, b0_ptr, b1_ptr, b2_ptr, residual_ptr, y_ptr, eps,
+    M, N, x_stride, residual_stride,
+    K: tl.constexpr, SECOND: tl.constexpr, THIRD: tl.constexpr,
+    BIASED0: tl.constexpr, BIASED1: tl.constexpr, BIASED2: tl.constexpr,
+    NORM: tl.constexpr, RESIDUAL: tl.constexpr, PAIRED: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """BLOCK_N outputs a program. PAIRED: w0 is the gate's weight, w1 the other's."""
+    WHOLE: tl.constexpr = K % BLOCK_K == 0
+    first = tl.program_id(0) * BLOCK_N
+    outputs = first + tl.arange(0, BLOCK_N)
+    inside = outputs < N
+    inner = tl.arange(0, BLOCK_K)
+    weight_ptr, bias_ptr, biased, start = _part(
+        first, w0_ptr, w1_ptr, w2_ptr, b0_ptr, b1_ptr, b2_ptr, SECOND, THIRD, BIASED0, BIASED1, BIASED2
+    )
+    places = (tl.where(inside, outputs, 0) - start).to(tl.int64)[:, None] * K + inner[None, :]
+    sums = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)
+    others = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)
+    squares = tl.zeros((BLOCK_K,), tl.float32)
+    for step in tl.static_range((K + BLOCK_K - 1) // BLOCK_K):
+        at = step * BLOCK_K
+        mask = None if WHOLE else at + inner < K
+        across = None if WHOLE else (at + inner < K)[None, :]
+        zero = None if WHOLE else 0.0
+        weight = tl.load(weight_ptr + at + places, mask=across, other=zero, eviction_policy="evict_first")
+        if PAIRED:
+            other = tl.load(w1_ptr + at + places, mask=across, other=zero, eviction_policy="evict_first")
+        x = tl.load(x_ptr + at + inner, mask=mask, other=zero).to(tl.float32)
+        if NORM:
+            squares += x * x
+            x *= tl.load(norm_ptr + at + inner, mask=mask, other=zero).to(tl.float32)
+        sums += weight.to(tl.float32) * x[None, :]
+        if PAIRED:
+            others += other.to(tl.float32) * x[None, :]
+    y = tl.sum(sums, axis=1)
+    if NORM:
+        rstd = tl.rsqrt(tl.sum(squares, axis=0) / K + eps)
+        y *= rstd
+    if PAIRED:
+        up = tl.sum(others, axis=1)
+        if NORM:
+            up *= rstd
+        y = silu(y) * up
+    if BIASED0 or BIASED1 or BIASED2:
+        y += tl.load(bias_ptr + outputs - start, mask=inside & biased, other=0.0).to(tl.float32)
+    if RESIDUAL:
+        y += tl.load(residual_ptr + outputs, mask=inside, other=0.0).to(tl.float32)
+    tl.store(y_ptr + outputs, y.to(y_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _few_rows_kernel(
+    x_ptr, norm_ptr, w0_ptr, w1_ptr, w2_ptr, b0_ptr, b1_ptr, b2_ptr, residual_ptr, y_ptr, eps,
+    M, N, x_stride, residual_stride,
+    K: tl.constexpr, SECOND: tl.constexpr, THIRD: tl.constexpr,
+    BIASED0: tl.constexpr, BIASED1: tl.constexpr, BIASED2: tl.constexpr,
+    NORM: tl.constexpr, RESIDUAL: tl.constexpr, PAIRED: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """All rows of x times BLOCK_N rows of a weight a program. x · norm is rounded for the matrix unit; the factor of a
+    row is applied to the finished sums. PAIRED as in `_one_row_kernel`."""
+    WHOLE: tl.constexpr = K % BLOCK_K == 0
+    first = tl.program_id(0) * BLOCK_N
+    outputs = first + tl.arange(0, BLOCK_N)
+    rows = tl.arange(0, BLOCK_M)
+    inner = tl.arange(0, BLOCK_K)
+    weight_ptr, bias_ptr, biased, start = _part(
+        first, w0_ptr, w1_ptr, w2_ptr, b0_ptr, b1_ptr, b2_ptr, SECOND, THIRD, BIASED0, BIASED1, BIASED2
+    )
+    places = (tl.where(outputs < N, outputs, 0) - start).to(tl.int64)[:, None] * K + inner[None, :]
+    x_places = tl.where(rows < M, rows, 0).to(tl.int64)[:, None] * x_stride + inner[None, :]
+    sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    others = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    squares = tl.zeros((BLOCK_M,), tl.float32)
+    for at in range(0, K, BLOCK_K):
+        mask = None if WHOLE else at + inner < K
+        across = None if WHOLE else (at + inner < K)[None, :]
+        zero = None if WHOLE else 0.0
+        x = tl.load(x_ptr + at + x_places, mask=across, other=zero)
+        weight = tl.load(weight_ptr + at + places, mask=across, other=zero, eviction_policy="evict_first")
+        if NORM:
+            exact = x.to(tl.float32)
+            squares += tl.sum(exact * exact, axis=1)
+            exact *= tl.load(norm_ptr + at + inner, mask=mask, other=zero).to(tl.float32)[None, :]
+            x = exact.to(x.dtype)
+        sums = multiplied(x, weight.T, sums)
+        if PAIRED:
+            other = tl.load(w1_ptr + at + places, mask=across, other=zero, eviction_policy="evict_first")
+            others = multiplied(x, other.T, others)
+    if NORM:
+        rstd = tl.rsqrt(squares / K + eps)[:, None]
+        sums *= rstd
+        if PAIRED:
+            others *= rstd
+    if PAIRED:
+        sums = silu(sums) * others
+    columns = outputs < N
+    if BIASED0 or BIASED1 or BIASED2:
+        sums += tl.load(bias_ptr + outputs - start, mask=columns & biased, other=0.0).to(tl.float32)[None, :]
+    inside = (rows < M)[:, None] & columns[None, :]
+    if RESIDUAL:
+        residual = residual_ptr + rows.to(tl.int64)[:, None] * residual_stride + outputs[None, :]
+        sums += tl.load(residual, mask=inside, other=0.0).to(tl.float32)
+    place = rows.to(tl.int64)[:, None] * N + outputs[None, :]
+    tl.store(y_ptr + place, sums.to(y_ptr.dtype.element_ty), mask=inside)
+
+
+def joined_linear(
+    x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor | None] = (), *,
+    norm_weight: Tensor | None = None, eps: float = 1e-6, residual: Tensor | None = None,
+    configuration: Configuration | None = None,
+) -> Tensor:  # fmt: skip
+    """Up to three linear layers on the same few rows, in one launch: their outputs side by side.
+
+    x: (M, K), M from 1 to 64, adjacent columns. weights: (N, K) each, contiguous; of several, each N but the last a
+    multiple of 64. biases: for each weight (N,) or None; by default none. norm_weight: (K,); x is then first normalised
+    as by `rmsnorm`. residual: (M, sum of all N), added to the result. All float16 or all bfloat16. configuration: how
+    to launch; by default by rule. Returns a new tensor (M, sum of all N). Raises TypeError or ValueError naming the
+    argument, what it was and what is accepted, and NotImplementedError where a gradient would be needed.
+    """
+    given = (*biases, *(None,) * (len(weights) - len(biases)))
+    return _run("joined_linear", x, tuple(weights), given, norm_weight, eps, residual, False, configuration)
+
+
+def normed_gated_mlp(
+    x: Tensor, norm_weight: Tensor | None, gate: Tensor, up: Tensor, eps: float = 1e-6, *,
+    configuration: Configuration | None = None,
+) -> Tensor:  # fmt: skip
+    """silu(n @ gate.T) * (n @ up.T) in one launch, where n is the RMSNorm of few rows x, or x if `norm_weight` is None.
+
+    gate, up: (F, K), contiguous. Returns a new tensor (M, F). Else as `joined_linear`.
+    """
+    return _run("normed_gated_mlp", x, (gate, up), (None, None), norm_weight, eps, None, True, configuration)
+
+
+def _run(
+    op: str, x: Tensor, weights: tuple[Tensor, ...], biases: tuple[Tensor | None, ...], norm_weight: Tensor | None,
+    eps: float, residual: Tensor | None, paired: bool, configuration: Configuration | None,
+) -> Tensor:  # fmt: skip
+    present = tuple(bias is not None for bias in biases)
+    options = (op, len(weights), present, norm_weight is not None, residual is not None, paired, configuration)
+    optional = [tensor for tensor in (*biases, norm_weight, residual) if tensor is not None]
+    launch = _LAUNCHES(x, *weights, *optional, options=options)
+    outputs = len(weights[0]) if paired else sum(map(len, weights))
+    y = torch.empty((x.shape[0], outputs), dtype=x.dtype, device=x.device)
+    w = (*weights, *(weights[0],) * (MOST_PARTS - len(weights)))
+    b = [x if bias is None else bias for bias in (*biases, *(None,) * (MOST_PARTS - len(biases)))]
+    launch(
+        x, x if norm_weight is None else norm_weight, *w, *b, x if residual is None else residual, y,
+        checked_eps(op, eps),
+    )  # fmt: skip
+    return y
+
+
+def _settle(x: Tensor, *tensors_and_options: Any) -> Callable[..., Any]:
+    *tensors, op, parts, biased, normed, added, paired, configuration = tensors_and_options
+    weights = tensors[:parts]
+    optional = iter(tensors[parts:])
+    biases = [next(optional) if each else None for each in biased]
+    norm_weight, residual = (next(optional) if each else None for each in (normed, added))
+    _check(op, x, weights, biases, norm_weight, residual, paired)
+    M, K = x.shape
+    sizes = [len(weight) for weight in weights]
+    N = sizes[0] if paired else sum(sizes)
+    chosen = configuration or few_rows_rule((M, N, K), x.itemsize, paired=paired)
+    ends = [0, 0]
+    if not paired:
+        ends = [sum(sizes[: number + 1]) if number + 1 < parts else 0 for number in range(MOST_PARTS - 1)]
+    if any(end % chosen["BLOCK_N"] for end in ends):
+        raise ValueError(f"{op}: weights have {sizes} outputs; accepted are multiples of 64 for all but the last")
+    rows = chosen["BLOCK_M"]
+    if M > rows:
+        raise ValueError(f"{op}: configuration is {chosen}, for {rows} rows; x has {M}")
+    constants = {
+        "K": K, "SECOND": ends[0], "THIRD": ends[1],
+        **{f"BIASED{number}": bias is not None for number, bias in enumerate([*biases, None, None][:MOST_PARTS])},
+        "NORM": normed, "RESIDUAL": added, "PAIRED": paired,
+        **({} if rows == 1 else {"BLOCK_M": rows}), "BLOCK_N": chosen["BLOCK_N"], "BLOCK_K": chosen["BLOCK_K"],
+    }  # fmt: skip
+    return Launch(
+        _one_row_kernel if rows == 1 else _few_rows_kernel, triton.cdiv(N, chosen["BLOCK_N"]), x.get_device(),
+        M, N, x.stride(0), x.stride(0) if residual is None else residual.stride(0),
+        num_warps=chosen.num_warps, num_stages=chosen.num_stages, **constants,
+    )  # fmt: skip
+
+
+_LAUNCHES = Launches(_settle)
+
+
+def _check(
+    op: str, x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor | None], norm_weight: Tensor | None,
+    residual: Tensor | None, paired: bool,
+) -> None:  # fmt: skip
+    if not 1 <= len(weights) <= MOST_PARTS:
+        raise ValueError(f"{op}: weights are {len(weights)}; accepted are 1 to {MOST_PARTS}")
+    if len(biases) != len(weights):
+        raise ValueError(f"{op}: biases are {len(biases)}; accepted is one, or None, for each of {len(weights)} weights")
+    check_tensor(op, "x", x)
+    if x.dtype == torch.float32:
+        raise TypeError(f"{op}: x has dtype torch.float32; accepted are torch.float16, torch.bfloat16")
+    if x.dim() != 2 or not 1 <= x.shape[0] <= MOST_ROWS or not x.shape[1] or (x.shape[1] > 1 and x.stride(1) != 1):
+        raise ValueError(
+            f"{op}: x has shape {tuple(x.shape)} and strides {x.stride()}; accepted is (M, K) of adjacent columns, "
+            f"M from 1 to {MOST_ROWS}"
+        )
+    names = ("gate", "up") if paired else tuple(f"weights[{number}]" for number in range(len(weights)))
+    for name, weight in zip(names, weights, strict=True):
+        if isinstance(weight, Tensor) and weight.dim() != 2:
+            raise ValueError(f"{op}: {name} has shape {tuple(weight.shape)}; accepted is (N, {x.shape[1]})")
+        check_factors(op, x, weight.t() if isinstance(weight, Tensor) else weight, names=("x", f"{name}.t()"))
+        if not weight.is_contiguous() or not len(weight):
+            raise ValueError(f"{op}: {name} has shape {tuple(weight.shape)} and strides {weight.stride()}; accepted is "
+                             "a contiguous tensor of at least one row")  # fmt: skip
+    if paired:
+        check_alike(op, "up", weights[1], "gate", weights[0])
+    for name, weight, bias in zip(names, weights, biases, strict=True):
+        if bias is not None:
+            check_vector(op, f"the bias of {name}", bias, weight.t())
+    if norm_weight is not None:
+        check_vector(op, "norm_weight", norm_weight, x)
+    if residual is not None:
+        check_tensor(op, "residual", residual)
+        wanted = (x.shape[0], sum(map(len, weights)))
+        if residual.shape != wanted or residual.dtype != x.dtype or residual.stride(1) != 1:
+            raise ValueError(
+                f"{op}: residual is {residual.dtype} of shape {tuple(residual.shape)}; accepted is {x.dtype} of "
+                f"shape {wanted} with adjacent columns"
+            )
+
+
+def few_rows_configuration(rows: int, outputs: int, depth: int, *, warps: int, stages: int = 1) -> Configuration:
+    """A configuration: the rows that x is padded to, outputs of a program, elements of each that it loads at a time."""
+    return Configuration.of(BLOCK_M=rows, BLOCK_N=outputs, BLOCK_K=depth, num_warps=warps, num_stages=stages)
+
+
+def few_rows_rule(shape: tuple[int, ...], itemsize: int, *, paired: bool = False) -> Configuration:
+    """For (M, N, K); N is the number of outputs of all layers together."""
+    M, N, K = shape
+    if M == 1:
+        depth = min(512, triton.next_power_of_2(K))
+        return few_rows_configuration(1, 2 if paired else 4, depth, warps=1)
+    rows = max(16, triton.next_power_of_2(M))
+    if N < WIDE and rows == 16:
+        return few_rows_configuration(rows, 16, min(256, max(16, triton.next_power_of_2(K))), warps=2, stages=4)
+    return few_rows_configuration(rows, 64, min(64 if paired else 128, max(16, triton.next_power_of_2(K))), warps=4, stages=4)
+
+
+def joined_linear_reference(
+    x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor | None] = (), *,
+    norm_weight: Tensor | None = None, eps: float = 1e-6, residual: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The float64 result of `joined_linear`, on the device of `x`."""
+    given = (*biases, *(None,) * (len(weights) - len(biases)))
+    normed = _normed_reference(x, norm_weight, eps)
+    parts = [
+        normed @ weight.double().t() + (0.0 if bias is None else bias.double())
+        for weight, bias in zip(weights, given, strict=True)
+    ]
+    joined = torch.cat(parts, -1)
+    return joined if residual is None else joined + residual.double()
+
+
+def normed_gated_mlp_reference(
+    x: Tensor, norm_weight: Tensor | None, gate: Tensor, up: Tensor, eps: float = 1e-6
+) -> Tensor:
+    """The float64 result of `normed_gated_mlp`, on the device of `x`."""
+    normed = _normed_reference(x, norm_weight, eps)
+    return torch.nn.functional.silu(normed @ gate.double().t()) * (normed @ up.double().t())
+
+
+def _normed_reference(x: Tensor, norm_weight: Tensor | None, eps: float) -> Tensor:
+    exact = x.double()
+    if norm_weight is None:
+        return exact
+    return exact * torch.rsqrt(exact.square().mean(-1, keepdim=True) + eps) * norm_weight.double()
