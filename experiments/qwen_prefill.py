@@ -1,56 +1,22 @@
 """How much faster do the lab's kernels make a whole model: a prompt through Qwen2.5-7B as implemented in transformers?
 
-The model has its own code and configuration, but random weights: nothing is downloaded, and no time depends on the
-values. A call takes the prompt's embeddings, (B, T, 3584), and returns the logits of the last position, (B, 152064), as
-in serving. All profiles of a process share one copy of the weights.
+A call takes the prompt's embeddings, (B, T, 3584), and returns the logits of the last position, (B, 152064), as in
+serving. The model itself is in `experiments/qwen.py`.
 """
 
 import copy
 from collections.abc import Callable, Collection
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from experiments.qwen import SIZES, another, on_first_call, the_model, weights_of_layer
 from lab import Case, Claim, Experiment, Operator, Profile
 from lab.kernels.patching import KERNELS, patch
 from lab.kernels.traffic import Traffic
-
-SIZES: dict[str, Any] = {
-    "hidden_size": 3584, "intermediate_size": 18_944, "num_hidden_layers": 28, "num_attention_heads": 28,
-    "num_key_value_heads": 4, "vocab_size": 152_064, "max_position_embeddings": 32_768,
-}  # fmt: skip
-ROPE_BASE = 1_000_000.0
-EPS = 1e-6
-SEED = 7
-
-
-@cache
-def the_model(device: str, dtype: torch.dtype) -> Any:
-    """Qwen2.5-7B with random weights, made once in each process."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    config = Qwen2Config(**SIZES, rms_norm_eps=EPS, rope_parameters={"rope_type": "default", "rope_theta": ROPE_BASE})
-    config.dtype = dtype
-    torch.manual_seed(SEED)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        with torch.device(device):
-            return Qwen2ForCausalLM(config).eval()
-    finally:
-        torch.set_default_dtype(before)
-
-
-def another(model: Any, attention: str) -> Any:
-    """A model that shares the weights of `model` and uses another attention implementation."""
-    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    other = copy.deepcopy(model, shared)
-    other.set_attn_implementation(attention)
-    return other
-
 
 def prefilled(model: Any) -> Callable[[Tensor], Tensor]:
     """Embeddings (B, T, hidden) → logits of the last position (B, vocabulary)."""
@@ -93,10 +59,7 @@ def prefill_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
     two operations for each weight of the layers at each position, two for each weight of the head for each prompt, and
     causal attention."""
     B, T = shape
-    hidden, inner, layers = SIZES["hidden_size"], SIZES["intermediate_size"], SIZES["num_hidden_layers"]
-    head_dim = hidden // SIZES["num_attention_heads"]
-    keys = SIZES["num_key_value_heads"] * head_dim
-    of_layer = 2 * hidden * hidden + 2 * hidden * keys + 3 * hidden * inner
+    hidden, layers, of_layer = SIZES["hidden_size"], SIZES["num_hidden_layers"], weights_of_layer()
     head = hidden * SIZES["vocab_size"]
     attention = 2 * hidden * T * (T + 1)  # two products over the keys up to each position
     return Traffic(
@@ -127,27 +90,36 @@ CASES = tuple(
 PROMPT = next(case for case in CASES if not case.only_with)
 
 
-def _with_attention(attention: str, backend: SDPBackend | None = None) -> Callable[..., Any]:
-    call = prefilled(another(the_model("cuda", torch.bfloat16), attention))
-    if backend is None:
-        return call
+def _variant(change: Callable[[Any], Callable[..., Any]], attention: str = "sdpa") -> Callable[..., Any]:
+    """What `change` makes of a model with this attention. transformers is imported now, the model made later."""
+    import transformers  # noqa: F401
 
-    def pinned(embeddings: Tensor) -> Tensor:
-        with sdpa_kernel(backend):
-            return call(embeddings)
+    return on_first_call(lambda embeddings: change(another(the_model(embeddings.device.type, embeddings.dtype), attention)))
 
-    return pinned
+
+def _with_backend(backend: SDPBackend) -> Callable[..., Any]:
+    def change(model: Any) -> Callable[..., Any]:
+        call = prefilled(model)
+
+        def pinned(embeddings: Tensor) -> Tensor:
+            with sdpa_kernel(backend):
+                return call(embeddings)
+
+        return pinned
+
+    return _variant(change)
 
 
 def _patched(kernels: Collection[str]) -> Callable[..., Any]:
-    model = another(the_model("cuda", torch.bfloat16), "sdpa")
-    patch(model, kernels)
-    return prefilled(model)
+    def change(model: Any) -> Callable[..., Any]:
+        patch(model, kernels)
+        return prefilled(model)
+
+    return _variant(change)
 
 
 def _compiled() -> Callable[..., Any]:
-    model = another(the_model("cuda", torch.bfloat16), "sdpa")
-    return torch.compile(prefilled(model), dynamic=False)
+    return _variant(lambda model: torch.compile(prefilled(model), dynamic=False))
 
 
 def _profile(name: str, title: str, technique: str, hypothesis: str, loader: Callable[[], Any], **more: Any) -> Profile:
@@ -162,32 +134,45 @@ EAGER = _profile(
     "eager-attention", "eager attention",
     "The model as transformers has it, with attention written out in PyTorch operators.",
     "Slowest: the scores of every head are written to memory and read again.",
-    lambda: _with_attention("eager"),
+    lambda: _variant(prefilled, "eager"),
 )  # fmt: skip
 SDPA = _profile(
     "sdpa", "SDPA",
     "The model as transformers has it by default: scaled_dot_product_attention, eager operators for the rest.",
     "What a user has without effort; norms, rotation and gates are several launches each.",
-    lambda: _with_attention("sdpa"),
+    lambda: _variant(prefilled),
 )  # fmt: skip
-CUDNN = _profile(
-    "sdpa-cudnn", "SDPA by cuDNN", "The same, with PyTorch's attention told to take cuDNN's kernel.",
-    "A little ahead: attention is a small part of the time at this length.",
-    lambda: _with_attention("sdpa", SDPBackend.CUDNN_ATTENTION),
-)  # fmt: skip
+BACKENDS = {
+    backend.name.removesuffix("_ATTENTION").lower(): _profile(
+        f"sdpa-{name}", f"SDPA by {what}", f"The same, with PyTorch's attention told to take {what}.", hypothesis,
+        partial(_with_backend, backend),
+    )
+    for backend, name, what, hypothesis in (
+        (SDPBackend.FLASH_ATTENTION, "flash", "FlashAttention 2", "What PyTorch itself chooses, or close behind it."),
+        (SDPBackend.CUDNN_ATTENTION, "cudnn", "cuDNN's kernel",
+         "A little ahead: attention is a small part of the time at this length."),
+        (SDPBackend.EFFICIENT_ATTENTION, "efficient", "the memory-efficient kernel",
+         "Behind: it was not written for this GPU."),
+        (SDPBackend.MATH, "math", "plain operators", "Behind, like eager attention."),
+    )
+}  # fmt: skip
 COMPILED = _profile(
     "torch-compile", "torch.compile", "torch.compile of the whole model, dynamic=False, in its default mode.",
     "The strongest rival: it fuses norms, rotation, gates and residual sums.", _compiled, recompiles=True,
 )  # fmt: skip
 SINGLE = {
     kernel: _profile(
-        f"patched-{kernel}", f"patched: {what}", f"The model of SDPA, patched with the lab's kernel for {what} alone.",
+        f"patched-{kernel.replace('_', '-')}", f"patched: {what}", f"The model of SDPA, patched with the lab's kernel for {what} alone.",
         "Ahead by what this operator loses in eager operators, and no more.", partial(_patched, (kernel,)),
     )
-    for kernel, what in (("rmsnorm", "RMSNorm"), ("rope", "RoPE"), ("glu", "SwiGLU"))
+    for kernel, what in (
+        ("rmsnorm", "RMSNorm"), ("rope", "RoPE"), ("glu", "SwiGLU"), ("attention", "attention"),
+        ("rmsnorm_linear", "RMSNorm + Linear"),
+    )
 }  # fmt: skip
 PATCHED = _profile(
-    "patched", "patched", "The model of SDPA, patched with the lab's RMSNorm, RoPE and SwiGLU.",
+    "patched", "patched",
+    "The model of SDPA, patched with the lab's RMSNorm, RoPE, attention, and norms joined to products and residual sums.",
     "Ahead by the sum of the single gains: the operators do not overlap.", lambda: _patched(KERNELS),
 )  # fmt: skip
 
@@ -216,15 +201,15 @@ CLAIMS = (
     Claim(
         name="cudnn-attention-beats-sdpa",
         text="With cuDNN's attention Qwen2.5-7B is faster than with PyTorch's choice, at 2048 tokens.",
-        subject=CUDNN, baseline=SDPA, cases=(PROMPT,),
+        subject=BACKENDS["cudnn"], baseline=SDPA, cases=(PROMPT,),
     ),
     *(
         Claim(
-            name=f"patched-{kernel}-beats-sdpa",
+            name=f"{profile.name}-beats-sdpa",
             text=f"Qwen2.5-7B with the kernel for {profile.title.removeprefix('patched: ')} alone is no slower.",
             subject=profile, baseline=SDPA, cases=(PROMPT,), threshold=1.0,
         )
-        for kernel, profile in SINGLE.items()
+        for profile in SINGLE.values()
     ),
 )  # fmt: skip
 
@@ -239,13 +224,13 @@ QWEN_PREFILL = Experiment(
     ),
     focus="End to end",
     cases=CASES,
-    profiles=(EAGER, SDPA, CUDNN, COMPILED, *SINGLE.values(), PATCHED),
+    profiles=(EAGER, SDPA, *BACKENDS.values(), COMPILED, *SINGLE.values(), PATCHED),
     claims=CLAIMS,
     headlines=(PATCHED_BEATS_SDPA,),
     does_not_show=(
         "The trained model: its weights are random, which changes no time but may change how rounding errors grow.",
         "A gain in generating tokens, where weights are read for one position at a time.",
-        "Attention, residual sums and matrix products by kernels of the lab.",
+        "Matrix products by kernels of the lab, except those of the gated unit.",
         "Serving: batches, caches of keys and values, and what a server adds.",
     ),
     metrics={

@@ -6,16 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from experiments import qwen_prefill
-from experiments.qwen_prefill import (
-    CASES,
-    another,
-    prefill_inputs,
-    prefill_reference,
-    prefill_traffic,
-    prefilled,
-    the_model,
-)
+from experiments import qwen
+from experiments.qwen import another, the_model
+from experiments.qwen_prefill import CASES, prefill_inputs, prefill_reference, prefill_traffic, prefilled
 from lab.kernels.patching import patch
 
 SMALL = {
@@ -28,7 +21,7 @@ SMALL = {
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     pytest.importorskip("transformers", reason="transformers is not installed; the extra 'models' brings it")
     for name, size in SMALL.items():
-        monkeypatch.setitem(qwen_prefill.SIZES, name, size)
+        monkeypatch.setitem(qwen.SIZES, name, size)
     the_model.cache_clear()
     yield the_model("cpu", torch.float32)
     the_model.cache_clear()

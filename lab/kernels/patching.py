@@ -25,9 +25,16 @@ from lab.kernels.hugging_face import (
     norm_forward,
     turns_half_split,
 )
+from lab.kernels.attention import MOST_FEATURES
+from lab.kernels.hugging_face_attention import NAME, register
+from lab.kernels.hugging_face_layer import few_rows_forward, layer_forward
 from lab.kernels.rmsnorm import rmsnorm_reference
 
-KERNELS = ("rmsnorm", "rope", "glu")
+USUAL = ("rmsnorm", "rope", "glu")  # each replaces modules one by one
+KERNELS = (*USUAL, "attention", "rmsnorm_linear")
+ATTENTION = "attention"
+LAYER_PARTS = {"input_layernorm", "self_attn", "post_attention_layernorm", "mlp"}
+HEAD = "lm_head"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,11 @@ class Patch:
         self, model: nn.Module, forwards: dict[str, Forward], replaced: tuple[Replaced, ...], left: tuple[Left, ...]
     ) -> None:
         self.replaced, self.left = replaced, left
+        self._model: Any = model
+        self._attention_before = ""  # the name of the attention implementation, if it was changed
+        if any(each.kernel == ATTENTION for each in replaced):
+            self._attention_before = self._model.config._attn_implementation
+            self._model.set_attn_implementation(NAME)
         self._installed: list[tuple[str, nn.Module, MethodType]] = []
         for path, forward in forwards.items():
             module = model.get_submodule(path)
@@ -95,6 +107,14 @@ class Patch:
             raise RuntimeError(
                 f"restore: {', '.join(strange[:3])}: its forward was replaced after the patch; put that back first"
             )
+        if self._attention_before:
+            if (now := self._model.config._attn_implementation) != NAME:
+                raise RuntimeError(
+                    f"restore: the model's attention implementation was changed after the patch, to {now!r}; "
+                    f"set {NAME!r} again first"
+                )
+            self._model.set_attn_implementation(self._attention_before)
+            self._attention_before = ""
         for _, module, _ in self._installed:
             del vars(module)["forward"]
         self._installed.clear()
@@ -114,7 +134,7 @@ class Patch:
         return "\n".join([*lines, *(f"left {count} × {what}" for what, count in left.items())])
 
 
-def patch(model: nn.Module, kernels: Collection[str] = KERNELS) -> Patch:
+def patch(model: nn.Module, kernels: Collection[str] = USUAL) -> Patch:
     """Put kernels into `model`, in place, and say what was replaced and what was left, and why.
 
         with patch(model) as patched, torch.no_grad():
@@ -122,9 +142,12 @@ def patch(model: nn.Module, kernels: Collection[str] = KERNELS) -> Patch:
             model(tokens)
 
     model: of the Llama, Mistral, Qwen2, Qwen3, Gemma, Gemma 2 or Gemma 3 family of transformers 5, with its weights
-    loaded. kernels: of "rmsnorm" (norms, also of queries and keys), "rope" (the rotation of both) and "glu" (the gated
-    unit of an MLP). Weights, names and state dict stay as they are; hooks still run. TypeError if `model` is not a
-    module, ValueError for an unknown kernel and for a model in which nothing could be replaced.
+    loaded. kernels: of "rmsnorm" (norms, also of queries and keys), "rope" (the rotation of both), "glu" (the gated unit
+    of an MLP), "attention" (as an implementation of its own in transformers) and "rmsnorm_linear" (norms joined with the
+    products and residual sums beside them, for float16 and bfloat16); by default the first three. With the last two, one
+    new token with a static cache takes seven launches a layer. Weights, names and state dict stay as they are. Hooks
+    still run, except those of modules inside a layer that "rmsnorm_linear" joined. TypeError if `model` is not a module,
+    ValueError for an unknown kernel and for a model in which nothing could be replaced.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"patch: model is a {type(model).__name__}; accepted is a torch.nn.Module")
@@ -136,10 +159,18 @@ def patch(model: nn.Module, kernels: Collection[str] = KERNELS) -> Patch:
     left: list[Left] = []
     for path, module in model.named_modules():
         kind = type(module).__name__
+        if "rmsnorm_linear" in kernels and path == HEAD and type(module) is nn.Linear and "forward" not in vars(module):
+            forwards[path] = few_rows_forward(nn.Linear.forward)
+            replaced.append(Replaced(path, kind, "joined_linear", "for few rows"))
         for kernel in (name for name in KERNELS if name in kernels and _might_have(name, kind)):
             try:
                 forwards[path], name, about = _fitted(kernel, model, module)
                 replaced.append(Replaced(path, kind, name, about))
+            except _Unfit as unfit:
+                left.append(Left(path, kind, str(unfit)))
+        if "attention" in kernels and kind.endswith("Attention"):
+            try:
+                replaced.append(Replaced(path, kind, ATTENTION, _attending(model, module)))
             except _Unfit as unfit:
                 left.append(Left(path, kind, str(unfit)))
     if not replaced:
@@ -154,14 +185,17 @@ def patch(model: nn.Module, kernels: Collection[str] = KERNELS) -> Patch:
 
 def _might_have(kernel: str, kind: str) -> bool:
     """Whether a class of this name should be listed if it is not replaced."""
-    endings = {"rmsnorm": ("Norm",), "rope": ("Attention",), "glu": ("MLP", "Experts")}
+    endings = {
+        "rmsnorm": ("Norm",), "rope": ("Attention",), "glu": ("MLP", "Experts"), "attention": (),
+        "rmsnorm_linear": ("DecoderLayer",),
+    }  # fmt: skip
     return kind.endswith(endings[kernel])
 
 
 def _fitted(kernel: str, model: nn.Module, module: nn.Module) -> tuple[Forward, str, str]:
     """(forward with the kernel, name of the kernel, its settings in words). Raises _Unfit if it cannot be replaced."""
     family = FAMILIES.get(type(module).__module__)
-    expected = {"rmsnorm": "RMSNorm", "rope": "Attention", "glu": "MLP"}[kernel]
+    expected = {"rmsnorm": "RMSNorm", "rope": "Attention", "glu": "MLP", "rmsnorm_linear": "DecoderLayer"}[kernel]
     if family is None or type(module).__qualname__ != family.prefix + expected:
         raise _Unfit(f"a class of {type(module).__module__} that is not known")
     if "forward" in vars(module):
@@ -171,6 +205,8 @@ def _fitted(kernel: str, model: nn.Module, module: nn.Module) -> tuple[Forward, 
         raise _Unfit("its forward is wrapped in another function")
     if kernel == "rmsnorm":
         return _norm(module, own, family)
+    if kernel == "rmsnorm_linear":
+        return _joined(module, own, family)
     return _gated(module, own) if kernel == "glu" else _rotating(model, own, family)
 
 
@@ -203,6 +239,44 @@ def _gated(module: Any, own: FunctionType) -> tuple[Forward, str, str]:
         raise _Unfit(f"its activation, {type(module.act_fn).__name__}, is neither SiLU nor a GELU")
     biases = [name for name in ("gate_proj", "up_proj", "down_proj") if getattr(module, name).bias is not None]
     return gated_forward(kernel), kernel.__name__, f"biases in {', '.join(biases)}" if biases else "no biases"
+
+
+def _joined(module: Any, own: FunctionType, family: Family) -> tuple[Forward, str, str]:
+    names = set(own.__code__.co_names)
+    if names != LAYER_PARTS or family.offset:
+        raise _Unfit("it is not a layer of two plain norms, an attention and a gated unit")
+    norms = (module.input_layernorm, module.post_attention_layernorm)
+    known = ((norms[0], "RMSNorm"), (norms[1], "RMSNorm"), (module.self_attn, "Attention"), (module.mlp, "MLP"))
+    if any(type(part).__qualname__ != family.prefix + ending for part, ending in known):
+        raise _Unfit("one of its parts is of a class that is not known")
+    for norm in norms:
+        _norm(norm, type(norm).forward, family)
+    _, kernel, about = _gated(module.mlp, type(module.mlp).forward)
+    if kernel != "swiglu" or about != "no biases":
+        raise _Unfit(f"its gated unit is {kernel} with {about}; the kernel is for SiLU without biases")
+    with torch.no_grad():
+        if not turns_half_split(type(module.self_attn).forward.__globals__[ROTATE]):
+            raise _Unfit(f"{ROTATE} is not the half-split rotation that its class is known for")
+    return layer_forward(own, family.eps_name), "rmsnorm_linear", "norms joined with products and residual sums"
+
+
+def _attending(model: Any, module: Any) -> str:
+    """What is replaced, in words. Raises _Unfit if the attention of `module` cannot be the lab's."""
+    own = inspect.unwrap(type(module).forward)
+    family = FAMILIES.get(type(module).__module__)
+    masks = own.__globals__.get("create_causal_mask")
+    if family is None or type(module).__qualname__ != f"{family.prefix}Attention" or masks is None:
+        raise _Unfit(f"a class of {type(module).__module__} that is not known")
+    if not hasattr(model, "set_attn_implementation"):
+        raise _Unfit("it is not in a model of transformers, which chooses the implementation")
+    if model.config._attn_implementation == NAME:
+        raise _Unfit("its attention has been replaced already")
+    if getattr(module, "attn_logit_softcapping", None) is not None:
+        raise _Unfit("its scores have a soft cap")
+    if module.head_dim > MOST_FEATURES:
+        raise _Unfit(f"its heads have {module.head_dim} features; the kernel takes {MOST_FEATURES}")
+    register(own, inspect.unwrap(masks))
+    return f"heads of {module.head_dim}, for float16 and bfloat16 without padding"
 
 
 def _rotating(model: nn.Module, own: FunctionType, family: Family) -> tuple[Forward, str, str]:

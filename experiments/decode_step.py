@@ -1,0 +1,318 @@
+"""How near does one decoding step of a whole model come to the time that reading its weights takes?
+
+A call takes the embedding of one new token for each of B sequences, (B, 1, 3584), and returns the logits, (B, 152064).
+The sequences have C tokens with the new one; keys and values of the others are in a static cache of transformers, which
+the process makes once, with random content. A step writes the new token's keys and values to the last place, always
+the same, so that each call does the same work. The model itself is in `experiments/qwen.py`.
+"""
+
+import copy
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from experiments.qwen import SEED, SIZES, another, key_columns, on_first_call, the_model, weights_of_layer
+from lab import Case, Claim, Experiment, Operator, Profile
+from lab.kernels.patching import patch
+from lab.kernels.traffic import Traffic
+
+KERNELS = ("rmsnorm", "attention", "rmsnorm_linear")
+WARM_UPS = 3  # before a capture: what is compiled or allocated at first must not be part of it
+
+
+class Cache:
+    """A static cache of C places for B sequences, of which all but the last are filled with normal data."""
+
+    def __init__(self, model: Any, batch: int, context: int) -> None:
+        from transformers import StaticCache
+
+        weight = model.lm_head.weight
+        heads = SIZES["num_key_value_heads"]
+        self.static = StaticCache(config=model.config, max_cache_len=context)
+        # This also tells torch.compile that the addresses stay: else it would not put the step into a CUDA graph.
+        self.static.early_initialization(batch, heads, key_columns() // heads, weight.dtype, weight.device)
+        generator = torch.Generator(weight.device).manual_seed(SEED)
+        for layer in self.static.layers:
+            for tensor in (layer.keys, layer.values):
+                tensor[:, :, :-1].normal_(generator=generator)
+        self._counters = [layer.cumulative_length for layer in self.static.layers]
+        self._before = [torch.full_like(counter, context - 1) for counter in self._counters]
+
+    def rewind(self) -> None:
+        """Forget the last token, in one launch for all layers."""
+        torch._foreach_copy_(self._counters, self._before)
+
+
+@cache
+def the_cache(device: str, dtype: torch.dtype, batch: int, context: int) -> Cache:
+    return Cache(the_model(device, dtype), batch, context)
+
+
+def decode_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, int]:
+    """(embeddings, C) for (B, C)."""
+    batch, context = shape
+    generator = torch.Generator(device).manual_seed(seed)
+    size = (batch, 1, SIZES["hidden_size"])
+    return torch.randn(size, dtype=dtype, device=device, generator=generator), context
+
+
+Step = Callable[[Tensor], Tensor]
+Change = Callable[[Any, Cache], Step]
+
+
+def stepped(model: Any, cached: Cache) -> Step:
+    """Embeddings (B, 1, hidden) → logits (B, vocabulary), as transformers computes them from a static cache."""
+
+    def step(embeddings: Tensor) -> Tensor:
+        output = model(inputs_embeds=embeddings, past_key_values=cached.static, use_cache=True)
+        logits: Tensor = output.logits
+        return logits[:, 0]
+
+    return step
+
+
+def rewound(step: Step, cached: Cache) -> Step:
+    def call(embeddings: Tensor) -> Tensor:
+        cached.rewind()
+        return step(embeddings)
+
+    return call
+
+
+def graphed(step: Step, example: Tensor) -> Step:
+    """`step` in a CUDA graph, with a copy of the input before and of the result after each replay."""
+    held = example.clone()
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UPS):
+            step(held)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        logits = step(held)
+
+    def call(embeddings: Tensor) -> Tensor:
+        held.copy_(embeddings)
+        graph.replay()
+        return logits.clone()
+
+    return call
+
+
+class _Truth:
+    """The cache of one layer in float64, with the new token's keys and values after the others'."""
+
+    def __init__(self, kept: Any) -> None:
+        self._kept = kept
+
+    def update(self, keys: Tensor, values: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+        pairs = ((self._kept.keys, keys), (self._kept.values, values))
+        first, second = (torch.cat((old[:, :, :-1].double(), new), 2) for old, new in pairs)
+        return first, second
+
+
+@torch.no_grad()
+def decode_reference(embeddings: Tensor, context: int) -> Tensor:
+    """The same step in float64, one layer at a time, so that it fits into memory beside the model."""
+    whole = the_model(embeddings.device.type, embeddings.dtype)
+    cached = the_cache(embeddings.device.type, embeddings.dtype, len(embeddings), context)
+    hidden = embeddings.double()
+    positions = torch.full((1, 1), context - 1, device=embeddings.device)
+    angles = whole.model.rotary_emb(hidden, positions)
+    for layer, kept in zip(whole.model.layers, cached.static.layers, strict=True):
+        exact = copy.deepcopy(layer).double()
+        hidden = exact(hidden, attention_mask=None, position_embeddings=angles, past_key_values=_Truth(kept))
+    last = copy.deepcopy(whole.model.norm).double()(hidden[:, 0])
+    truth: Tensor = last.double() @ whole.lm_head.weight.double().T
+    return truth
+
+
+def decode_standard(embeddings: Tensor, context: int) -> Tensor:
+    device, dtype = embeddings.device.type, embeddings.dtype
+    cached = the_cache(device, dtype, len(embeddings), context)
+    return rewound(stepped(the_model(device, dtype), cached), cached)(embeddings)
+
+
+def decode_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    """Least work: read every weight except the embeddings, and every cached key and value, once; write the new ones and
+    the logits; two operations for each weight and sequence, four for each feature of a query and key."""
+    batch, context = shape
+    hidden, layers, vocabulary = SIZES["hidden_size"], SIZES["num_hidden_layers"], SIZES["vocab_size"]
+    weights = layers * weights_of_layer() + hidden * vocabulary
+    of_token = 2 * layers * key_columns()
+    return Traffic(
+        read_bytes=(weights + batch * ((context - 1) * of_token + hidden)) * itemsize,
+        written_bytes=batch * (of_token + vocabulary) * itemsize,
+        flops=batch * (2 * weights + 4 * layers * hidden * context),
+    )
+
+
+DECODE = Operator(
+    name="qwen-decode",
+    inputs=decode_inputs,
+    reference=decode_reference,
+    traffic=decode_traffic,
+    # 28 layers each round a dozen times to bfloat16. Otherwise twice the error of the model without the lab's kernels.
+    tolerance=8,
+    standard=decode_standard,
+)
+
+ALL_SHAPES = "all-shapes"
+FIRST = (1, 1024)
+SHAPES = (FIRST, (1, 32_768), (16, 1024), (4, 4096), (64, 1024))
+CASES = tuple(
+    Case(
+        operator=DECODE, shape=shape, dtype="bfloat16", only_with="" if shape == FIRST else ALL_SHAPES,
+        description=(
+            f"one token for {shape[0]} sequence{'s' if shape[0] > 1 else ''} of {shape[1]} tokens, by Qwen2.5-7B"
+        ),
+    )
+    for shape in SHAPES
+)  # fmt: skip
+STEP = CASES[0]
+OTHERS = CASES[1:]
+
+
+def _variant(change: Callable[[Any, Cache, Tensor], Step]) -> Callable[..., Any]:
+    """For each shape what `change` makes of a model, its cache and an input. transformers is imported now, the model
+    made later."""
+    import transformers  # noqa: F401
+
+    steps: dict[tuple[int, int], Callable[..., Tensor]] = {}
+
+    def make(embeddings: Tensor, context: int) -> Callable[..., Tensor]:
+        device, dtype = embeddings.device.type, embeddings.dtype
+        cached = the_cache(device, dtype, len(embeddings), context)
+        step = change(another(the_model(device, dtype), "sdpa"), cached, embeddings)
+        return lambda embeddings, _: step(embeddings)
+
+    def call(embeddings: Tensor, context: int) -> Tensor:
+        shape = len(embeddings), context
+        if shape not in steps:
+            steps.clear()  # cases follow one another; what a graph holds would take memory from the next
+            steps[shape] = on_first_call(make)
+        return steps[shape](embeddings, context)
+
+    return call
+
+
+def _eager(model: Any, cached: Cache, _: Tensor) -> Step:
+    return rewound(stepped(model, cached), cached)
+
+
+def _graph(model: Any, cached: Cache, example: Tensor) -> Step:
+    return graphed(rewound(stepped(model, cached), cached), example)
+
+
+def _compiled(model: Any, cached: Cache, _: Tensor) -> Step:
+    compiled = torch.compile(stepped(model, cached), mode="reduce-overhead", fullgraph=True, dynamic=False)
+
+    def step(embeddings: Tensor) -> Tensor:
+        torch.compiler.cudagraph_mark_step_begin()
+        return compiled(embeddings).clone()  # the next replay overwrites it
+
+    return rewound(step, cached)
+
+
+def _patched(model: Any, cached: Cache, _: Tensor) -> Step:
+    patch(model, KERNELS)
+    return rewound(stepped(model, cached), cached)
+
+
+def _patched_graph(model: Any, cached: Cache, example: Tensor) -> Step:
+    return graphed(_patched(model, cached, example), example)
+
+
+def _profile(
+    name: str, title: str, technique: str, hypothesis: str, change: Callable[[Any, Cache, Tensor], Step], **more: Any
+) -> Profile:
+    return Profile(
+        name=name, title=title, technique=technique, hypothesis=hypothesis,
+        signal="Time beyond that of reading the weights: gaps between launches, and kernels that read other things.",
+        implementations={DECODE.name: lambda: _variant(change)}, devices=("cuda",), package="transformers", **more,
+    )  # fmt: skip
+
+
+EAGER = _profile(
+    "eager", "eager", "The model as transformers has it, with a static cache: one launch after another.",
+    "Slowest: the GPU waits for Python.", _eager,
+)  # fmt: skip
+GRAPH = _profile(
+    "cuda-graph", "CUDA graph", "The same step, captured once in a CUDA graph and replayed.",
+    "Without the gaps; what is left above the limit are small kernels, and a mask over the whole cache.", _graph,
+)  # fmt: skip
+COMPILED = _profile(
+    "torch-compile", "torch.compile (reduce-overhead)",
+    "torch.compile of the same step with mode='reduce-overhead', which fuses and puts the step into a CUDA graph.",
+    "The strongest rival: no gaps and few small kernels; products stay those of cuBLAS.", _compiled, recompiles=True,
+)  # fmt: skip
+PATCHED = _profile(
+    "patched", "patched",
+    "The model with the lab's kernels: seven launches a layer, each of which reads its weights once, without a graph.",
+    "Launches take longer than the kernels, so that only a graph shows what they gain.", _patched,
+)  # fmt: skip
+PATCHED_GRAPH = _profile(
+    "patched-graph", "patched, in a CUDA graph", "The same, captured once in a CUDA graph and replayed.",
+    "Nearest to the limit.", _patched_graph,
+)  # fmt: skip
+
+PATCHED_BEATS_GRAPH = Claim(
+    name="patched-graph-beats-graph",
+    text="In a CUDA graph, a step of the patched Qwen2.5-7B is at least 1.3 times as fast as one of the model as it is.",
+    subject=PATCHED_GRAPH, baseline=GRAPH, cases=(STEP,), threshold=1.3,
+)  # fmt: skip
+CLAIMS = (
+    PATCHED_BEATS_GRAPH,
+    Claim(
+        name="patched-graph-beats-compile",
+        text="A step of the patched Qwen2.5-7B in a CUDA graph is faster than one of torch.compile.",
+        subject=PATCHED_GRAPH, baseline=COMPILED, cases=(STEP,),
+    ),
+    Claim(
+        name="graph-beats-eager",
+        text="For its caller, a step of Qwen2.5-7B in a CUDA graph is at least twice as fast as one without.",
+        subject=GRAPH, baseline=EAGER, cases=(STEP,), scope="eager", threshold=2.0,
+    ),
+    Claim(
+        name="patched-graph-beats-graph-at-other-shapes",
+        text="In a CUDA graph, a step of the patched model is faster at longer contexts and larger batches too.",
+        subject=PATCHED_GRAPH, baseline=GRAPH, cases=OTHERS,
+    ),
+    Claim(
+        name="patched-graph-beats-compile-at-other-shapes",
+        text="A step of the patched model in a CUDA graph is faster than torch.compile at these shapes too.",
+        subject=PATCHED_GRAPH, baseline=COMPILED, cases=OTHERS,
+    ),
+)  # fmt: skip
+
+DECODE_STEP = Experiment(
+    name="decode-step",
+    title="One Token Through Qwen2.5-7B",
+    question="How near does a decoding step come to the time that reading the weights takes?",
+    importance=(
+        "To generate a token, a model reads all of its weights and the keys and values of the context, and computes "
+        "little. So the memory's rate is a limit, and everything above it is launches, small kernels and detours. The "
+        "throughput of a step, as a share of what the GPU's memory reaches, says how much is left."
+    ),
+    focus="End to end",
+    cases=CASES,
+    profiles=(EAGER, GRAPH, COMPILED, PATCHED, PATCHED_GRAPH),
+    claims=CLAIMS,
+    headlines=(PATCHED_BEATS_GRAPH,),
+    does_not_show=(
+        "The trained model: its weights and its cache are random, which changes no time.",
+        "Sequences of different lengths, paged caches, sampling, and what a server adds.",
+        "Weights of fewer bits, which would be read sooner.",
+    ),
+    metrics={
+        "Latency": ("p50 of a step: B tokens take so long", "speed-up over a CUDA graph and torch.compile, with interval"),
+        "Throughput": ("bytes of weights and cache a second, as a share of what a copy reaches",),
+        "Memory": ("peak memory",),
+        "Validation": ("error of the logits against float64", "noise ratio (p95 / p50)"),
+    },
+    scopes=("device_cold", "eager"),
+)
