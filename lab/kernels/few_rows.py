@@ -17,11 +17,12 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from lab.kernels.activations import silu
 from lab.kernels.checks import check_alike, check_tensor, check_vector, checked_eps
 from lab.kernels.gemm import multiplied
-from lab.kernels.launch import Configuration, Launch, Launches
+from lab.kernels.launch import Configuration, Launch, Launches, starts_early
 from lab.kernels.matmul import check_factors
 
 MOST_ROWS = 64
@@ -57,16 +58,28 @@ def _part(
 
 
 @triton.jit
+def _weights(pointer, places, at, inner, K: tl.constexpr, WHOLE: tl.constexpr):
+    """A tile of a weight, `at` columns from its first, read once and not kept in the cache."""
+    across = None if WHOLE else (at + inner < K)[None, :]
+    zero = None if WHOLE else 0.0
+    return tl.load(pointer + at + places, mask=across, other=zero, eviction_policy="evict_first")
+
+
+@triton.jit
 def _one_row_kernel(
     x_ptr, norm_ptr, w0_ptr, w1_ptr, w2_ptr, b0_ptr, b1_ptr, b2_ptr, residual_ptr, y_ptr, eps,
     M, N, x_stride, residual_stride,
     K: tl.constexpr, SECOND: tl.constexpr, THIRD: tl.constexpr,
     BIASED0: tl.constexpr, BIASED1: tl.constexpr, BIASED2: tl.constexpr,
-    NORM: tl.constexpr, RESIDUAL: tl.constexpr, PAIRED: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    NORM: tl.constexpr, RESIDUAL: tl.constexpr, PAIRED: tl.constexpr, EARLY: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
-    """BLOCK_N outputs a program. PAIRED: w0 is the gate's weight, w1 the other's."""
+    """BLOCK_N outputs a program. PAIRED: w0 is the gate's weight, w1 the other's. EARLY: the weights of the first AHEAD
+    steps are read before the kernel before this one has finished."""
+    if EARLY:
+        gdc_launch_dependents()
     WHOLE: tl.constexpr = K % BLOCK_K == 0
+    STEPS: tl.constexpr = (K + BLOCK_K - 1) // BLOCK_K
     first = tl.program_id(0) * BLOCK_N
     outputs = first + tl.arange(0, BLOCK_N)
     inside = outputs < N
@@ -78,14 +91,26 @@ def _one_row_kernel(
     sums = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)
     others = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)
     squares = tl.zeros((BLOCK_K,), tl.float32)
-    for step in tl.static_range((K + BLOCK_K - 1) // BLOCK_K):
+    first_weights = ()
+    first_others = ()
+    if EARLY:
+        for step in tl.static_range(AHEAD):
+            first_weights = first_weights + (_weights(weight_ptr, places, step * BLOCK_K, inner, K, WHOLE),)  # type: ignore[assignment]  # noqa: RUF005
+            if PAIRED:
+                first_others = first_others + (_weights(w1_ptr, places, step * BLOCK_K, inner, K, WHOLE),)  # type: ignore[assignment]  # noqa: RUF005
+        gdc_wait()
+    for step in tl.static_range(STEPS):
         at = step * BLOCK_K
         mask = None if WHOLE else at + inner < K
-        across = None if WHOLE else (at + inner < K)[None, :]
         zero = None if WHOLE else 0.0
-        weight = tl.load(weight_ptr + at + places, mask=across, other=zero, eviction_policy="evict_first")
-        if PAIRED:
-            other = tl.load(w1_ptr + at + places, mask=across, other=zero, eviction_policy="evict_first")
+        if EARLY and step < AHEAD:
+            weight = first_weights[step]
+            if PAIRED:
+                other = first_others[step]
+        else:
+            weight = _weights(weight_ptr, places, at, inner, K, WHOLE)
+            if PAIRED:
+                other = _weights(w1_ptr, places, at, inner, K, WHOLE)
         x = tl.load(x_ptr + at + inner, mask=mask, other=zero).to(tl.float32)
         if NORM:
             squares += x * x
@@ -115,11 +140,15 @@ def _few_rows_kernel(
     M, N, x_stride, residual_stride,
     K: tl.constexpr, SECOND: tl.constexpr, THIRD: tl.constexpr,
     BIASED0: tl.constexpr, BIASED1: tl.constexpr, BIASED2: tl.constexpr,
-    NORM: tl.constexpr, RESIDUAL: tl.constexpr, PAIRED: tl.constexpr,
+    NORM: tl.constexpr, RESIDUAL: tl.constexpr, PAIRED: tl.constexpr, EARLY: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """All rows of x times BLOCK_N rows of a weight a program. x · norm is rounded for the matrix unit; the factor of a
-    row is applied to the finished sums. PAIRED as in `_one_row_kernel`."""
+    row is applied to the finished sums. PAIRED as in `_one_row_kernel`. EARLY: only the launch comes before the end of
+    the kernel before this one."""
+    if EARLY:
+        gdc_launch_dependents()
+        gdc_wait()
     WHOLE: tl.constexpr = K % BLOCK_K == 0
     first = tl.program_id(0) * BLOCK_N
     outputs = first + tl.arange(0, BLOCK_N)
@@ -138,7 +167,7 @@ def _few_rows_kernel(
         across = None if WHOLE else (at + inner < K)[None, :]
         zero = None if WHOLE else 0.0
         x = tl.load(x_ptr + at + x_places, mask=across, other=zero)
-        weight = tl.load(weight_ptr + at + places, mask=across, other=zero, eviction_policy="evict_first")
+        weight = _weights(weight_ptr, places, at, inner, K, WHOLE)
         if NORM:
             exact = x.to(tl.float32)
             squares += tl.sum(exact * exact, axis=1)
@@ -146,7 +175,7 @@ def _few_rows_kernel(
             x = exact.to(x.dtype)
         sums = multiplied(x, weight.T, sums)
         if PAIRED:
-            other = tl.load(w1_ptr + at + places, mask=across, other=zero, eviction_policy="evict_first")
+            other = _weights(w1_ptr, places, at, inner, K, WHOLE)
             others = multiplied(x, other.T, others)
     if NORM:
         rstd = tl.rsqrt(squares / K + eps)[:, None]
@@ -232,16 +261,18 @@ def _settle(x: Tensor, *tensors_and_options: Any) -> Callable[..., Any]:
     rows = chosen["BLOCK_M"]
     if M > rows:
         raise ValueError(f"{op}: configuration is {chosen}, for {rows} rows; x has {M}")
+    early = chosen["AHEAD"] >= 0 and starts_early(x.get_device())
     constants = {
         "K": K, "SECOND": ends[0], "THIRD": ends[1],
         **{f"BIASED{number}": bias is not None for number, bias in enumerate([*biases, None, None][:MOST_PARTS])},
-        "NORM": normed, "RESIDUAL": added, "PAIRED": paired,
+        "NORM": normed, "RESIDUAL": added, "PAIRED": paired, "EARLY": early,
         **({} if rows == 1 else {"BLOCK_M": rows}), "BLOCK_N": chosen["BLOCK_N"], "BLOCK_K": chosen["BLOCK_K"],
+        **({"AHEAD": min(chosen["AHEAD"], triton.cdiv(K, chosen["BLOCK_K"]))} if rows == 1 else {}),
     }  # fmt: skip
     return Launch(
         _one_row_kernel if rows == 1 else _few_rows_kernel, triton.cdiv(N, chosen["BLOCK_N"]), x.get_device(),
         M, N, x.stride(0), x.stride(0) if residual is None else residual.stride(0),
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages, **constants,
+        num_warps=chosen.num_warps, num_stages=chosen.num_stages, early=early, **constants,
     )  # fmt: skip
 
 
@@ -289,9 +320,14 @@ def _check(
             )
 
 
-def few_rows_configuration(rows: int, outputs: int, depth: int, *, warps: int, stages: int = 1) -> Configuration:
-    """A configuration: the rows that x is padded to, outputs of a program, elements of each that it loads at a time."""
-    return Configuration.of(BLOCK_M=rows, BLOCK_N=outputs, BLOCK_K=depth, num_warps=warps, num_stages=stages)
+def few_rows_configuration(
+    rows: int, outputs: int, depth: int, *, warps: int, stages: int = 1, ahead: int = 2
+) -> Configuration:
+    """A configuration: the rows that x is padded to, outputs of a program, elements of each that it loads at a time, and
+    how many such steps it loads before the kernel before it has finished; with -1 it is not launched before that."""
+    return Configuration.of(
+        BLOCK_M=rows, BLOCK_N=outputs, BLOCK_K=depth, AHEAD=ahead, num_warps=warps, num_stages=stages
+    )
 
 
 def few_rows_rule(shape: tuple[int, ...], itemsize: int, *, paired: bool = False) -> Configuration:

@@ -50,14 +50,15 @@ class Launch:
     device: the GPU's index, -1 for the CPU. settled: the arguments that depend only on the tensors' shapes and strides.
     constants: the compile-time ones, which come last in the kernel's signature, in its order. All calls must pass
     arguments that Triton specialises in the same way: tensors of the same dtypes and alignment on the same device, and
-    floats where the first call passed floats.
+    floats where the first call passed floats. early: the kernel may begin while the one before it on the stream still
+    runs, and itself waits for that one, by `gdc_wait`, before it reads or writes what that may read or write.
     """
 
     __slots__ = ("_compiled", "_constants", "_device", "_grid", "_kernel", "_options", "_run", "_settled", "_tail")
 
     def __init__(
         self, kernel: Any, programs: int, device: int, *settled: int,
-        num_warps: int, num_stages: int = 3, **constants: Any,
+        num_warps: int, num_stages: int = 3, early: bool = False, **constants: Any,
     ) -> None:  # fmt: skip
         if (last := kernel.arg_names[-len(constants) :]) != list(constants):
             raise TypeError(f"the last parameters of {kernel} are {last}; the constants given are {list(constants)}")
@@ -66,7 +67,7 @@ class Launch:
         self._device = device
         self._settled = settled
         self._constants = constants
-        self._options = {"num_warps": num_warps, "num_stages": num_stages}
+        self._options = {"num_warps": num_warps, "num_stages": num_stages} | ({"launch_pdl": True} if early else {})
         self._tail = (*settled, *constants.values())
         self._run: Callable[..., Any] | None = None  # the launcher of the compiled kernel, after the first call
         self._compiled: tuple[Any, ...] = ()
@@ -186,6 +187,11 @@ def on_device_of(x: Tensor) -> AbstractContextManager[Any]:
 def multiprocessors(device: int) -> int:
     """The number of multiprocessors of the GPU with this index; 1 for the CPU, index -1."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device >= 0 else 1
+
+
+def starts_early(device: int) -> bool:
+    """Whether the GPU with this index can begin a kernel before the one before it has finished, as a Hopper can."""
+    return capability(device) >= (9, 0)
 
 
 @cache
