@@ -4,6 +4,7 @@ from experiments.cheating_kernels import CHEATING_KERNELS
 from experiments.configuration_search import CONFIGURATION_SEARCH
 from experiments.cpu_fused_calls import CPU_FUSED_CALLS
 from experiments.decode_attention import DECODE_ATTENTION
+from experiments.decode_step import DECODE_STEP
 from experiments.flash_attention import FLASH_ATTENTION
 from experiments.fp8_gemm import FP8_GEMM
 from experiments.fp8_quantization import FP8_QUANTIZATION
@@ -15,6 +16,7 @@ from experiments.measurement_validity import MEASUREMENT_VALIDITY
 from experiments.memory_primitives import MEMORY_PRIMITIVES
 from experiments.normalization_fusion import NORMALIZATION_FUSION
 from experiments.profiler_validation import PROFILER_VALIDATION
+from experiments.qwen_prefill import QWEN_PREFILL
 from experiments.rmsnorm_linear import RMSNORM_LINEAR_FUSION
 from experiments.rmsnorm_rope_fusion import RMSNORM_ROPE_FUSION
 from experiments.rope_fusion import ROPE_FUSION
@@ -35,6 +37,8 @@ EXPERIMENTS = (
     FP8_GEMM,
     FLASH_ATTENTION,
     DECODE_ATTENTION,
+    QWEN_PREFILL,
+    DECODE_STEP,
     MEMORY_PRIMITIVES,
     HEADLINE_TABLES,
     TRITON_VS_CUDA,

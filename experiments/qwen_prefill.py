@@ -18,6 +18,7 @@ from lab import Case, Claim, Experiment, Operator, Profile
 from lab.kernels.patching import KERNELS, patch
 from lab.kernels.traffic import Traffic
 
+
 def prefilled(model: Any) -> Callable[[Tensor], Tensor]:
     """Embeddings (B, T, hidden) → logits of the last position (B, vocabulary)."""
 
@@ -94,7 +95,9 @@ def _variant(change: Callable[[Any], Callable[..., Any]], attention: str = "sdpa
     """What `change` makes of a model with this attention. transformers is imported now, the model made later."""
     import transformers  # noqa: F401
 
-    return on_first_call(lambda embeddings: change(another(the_model(embeddings.device.type, embeddings.dtype), attention)))
+    return on_first_call(
+        lambda embeddings: change(another(the_model(embeddings.device.type, embeddings.dtype), attention))
+    )
 
 
 def _with_backend(backend: SDPBackend) -> Callable[..., Any]:
@@ -162,7 +165,7 @@ COMPILED = _profile(
 )  # fmt: skip
 SINGLE = {
     kernel: _profile(
-        f"patched-{kernel.replace('_', '-')}", f"patched: {what}", f"The model of SDPA, patched with the lab's kernel for {what} alone.",
+        f"patched-{kernel.replace('_', '-')}", f"patched: {what}", f"The model of SDPA, patched for {what} alone.",
         "Ahead by what this operator loses in eager operators, and no more.", partial(_patched, (kernel,)),
     )
     for kernel, what in (
@@ -172,7 +175,7 @@ SINGLE = {
 }  # fmt: skip
 PATCHED = _profile(
     "patched", "patched",
-    "The model of SDPA, patched with the lab's RMSNorm, RoPE, attention, and norms joined to products and residual sums.",
+    "The model of SDPA, patched with the lab's RMSNorm, RoPE, attention, and norms joined to products and sums.",
     "Ahead by the sum of the single gains: the operators do not overlap.", lambda: _patched(KERNELS),
 )  # fmt: skip
 

@@ -1,7 +1,6 @@
 """The decoding step on a tiny model, on the CPU: what it computes, and that the kernels' short way is taken."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch

@@ -48,7 +48,7 @@ def _part(
             bias = b1_ptr
             biased = first_row * 0 + BIASED1 > 0
             start = first_row * 0 + SECOND
-    if THIRD > 0:
+    if THIRD > 0:  # noqa: SIM102  # a constant: with `and`, Triton would make it a condition at run time
         if first_row >= THIRD:
             weight = w2_ptr
             bias = b2_ptr
@@ -93,24 +93,26 @@ def _one_row_kernel(
     squares = tl.zeros((BLOCK_K,), tl.float32)
     first_weights = ()
     first_others = ()
+    for step in tl.static_range(AHEAD):
+        tile = _weights(weight_ptr, places, step * BLOCK_K, inner, K, WHOLE)
+        first_weights = first_weights + (tile,)  # type: ignore[assignment]  # noqa: RUF005
+        if PAIRED:
+            tile = _weights(w1_ptr, places, step * BLOCK_K, inner, K, WHOLE)
+            first_others = first_others + (tile,)  # type: ignore[assignment]  # noqa: RUF005
     if EARLY:
-        for step in tl.static_range(AHEAD):
-            first_weights = first_weights + (_weights(weight_ptr, places, step * BLOCK_K, inner, K, WHOLE),)  # type: ignore[assignment]  # noqa: RUF005
-            if PAIRED:
-                first_others = first_others + (_weights(w1_ptr, places, step * BLOCK_K, inner, K, WHOLE),)  # type: ignore[assignment]  # noqa: RUF005
         gdc_wait()
     for step in tl.static_range(STEPS):
         at = step * BLOCK_K
         mask = None if WHOLE else at + inner < K
         zero = None if WHOLE else 0.0
-        if EARLY and step < AHEAD:
-            weight = first_weights[step]
-            if PAIRED:
-                other = first_others[step]
-        else:
+        if step >= AHEAD:
             weight = _weights(weight_ptr, places, at, inner, K, WHOLE)
             if PAIRED:
                 other = _weights(w1_ptr, places, at, inner, K, WHOLE)
+        else:
+            weight = first_weights[step]
+            if PAIRED:
+                other = first_others[step]
         x = tl.load(x_ptr + at + inner, mask=mask, other=zero).to(tl.float32)
         if NORM:
             squares += x * x
@@ -259,7 +261,7 @@ def _settle(x: Tensor, *tensors_and_options: Any) -> Callable[..., Any]:
     if any(end % chosen["BLOCK_N"] for end in ends):
         raise ValueError(f"{op}: weights have {sizes} outputs; accepted are multiples of 64 for all but the last")
     rows = chosen["BLOCK_M"]
-    if M > rows:
+    if rows < M:
         raise ValueError(f"{op}: configuration is {chosen}, for {rows} rows; x has {M}")
     early = chosen["AHEAD"] >= 0 and starts_early(x.get_device())
     constants = {
@@ -267,7 +269,7 @@ def _settle(x: Tensor, *tensors_and_options: Any) -> Callable[..., Any]:
         **{f"BIASED{number}": bias is not None for number, bias in enumerate([*biases, None, None][:MOST_PARTS])},
         "NORM": normed, "RESIDUAL": added, "PAIRED": paired, "EARLY": early,
         **({} if rows == 1 else {"BLOCK_M": rows}), "BLOCK_N": chosen["BLOCK_N"], "BLOCK_K": chosen["BLOCK_K"],
-        **({"AHEAD": min(chosen["AHEAD"], triton.cdiv(K, chosen["BLOCK_K"]))} if rows == 1 else {}),
+        **({"AHEAD": min(chosen["AHEAD"], triton.cdiv(K, chosen["BLOCK_K"])) if early else 0} if rows == 1 else {}),
     }  # fmt: skip
     return Launch(
         _one_row_kernel if rows == 1 else _few_rows_kernel, triton.cdiv(N, chosen["BLOCK_N"]), x.get_device(),
@@ -286,7 +288,9 @@ def _check(
     if not 1 <= len(weights) <= MOST_PARTS:
         raise ValueError(f"{op}: weights are {len(weights)}; accepted are 1 to {MOST_PARTS}")
     if len(biases) != len(weights):
-        raise ValueError(f"{op}: biases are {len(biases)}; accepted is one, or None, for each of {len(weights)} weights")
+        raise ValueError(
+            f"{op}: biases are {len(biases)}; accepted is one, or None, for each of {len(weights)} weights"
+        )
     check_tensor(op, "x", x)
     if x.dtype == torch.float32:
         raise TypeError(f"{op}: x has dtype torch.float32; accepted are torch.float16, torch.bfloat16")
@@ -323,8 +327,9 @@ def _check(
 def few_rows_configuration(
     rows: int, outputs: int, depth: int, *, warps: int, stages: int = 1, ahead: int = 2
 ) -> Configuration:
-    """A configuration: the rows that x is padded to, outputs of a program, elements of each that it loads at a time, and
-    how many such steps it loads before the kernel before it has finished; with -1 it is not launched before that."""
+    """A configuration: the rows that x is padded to, outputs of a program, elements of each that it loads at a time,
+    and how many such steps it loads before the kernel before it has finished; with -1 it is not launched before that.
+    """
     return Configuration.of(
         BLOCK_M=rows, BLOCK_N=outputs, BLOCK_K=depth, AHEAD=ahead, num_warps=warps, num_stages=stages
     )
@@ -339,7 +344,9 @@ def few_rows_rule(shape: tuple[int, ...], itemsize: int, *, paired: bool = False
     rows = max(16, triton.next_power_of_2(M))
     if N < WIDE and rows == 16:
         return few_rows_configuration(rows, 16, min(256, max(16, triton.next_power_of_2(K))), warps=2, stages=4)
-    return few_rows_configuration(rows, 64, min(64 if paired else 128, max(16, triton.next_power_of_2(K))), warps=4, stages=4)
+    return few_rows_configuration(
+        rows, 64, min(64 if paired else 128, max(16, triton.next_power_of_2(K))), warps=4, stages=4
+    )
 
 
 def joined_linear_reference(

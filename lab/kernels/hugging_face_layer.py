@@ -8,7 +8,6 @@ before it, the two products of the gated unit are one kernel, and the last produ
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from lab.kernels.add_rmsnorm import add_rmsnorm

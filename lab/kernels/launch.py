@@ -58,7 +58,7 @@ class Launch:
 
     def __init__(
         self, kernel: Any, programs: int, device: int, *settled: int,
-        num_warps: int, num_stages: int = 3, early: bool = False, **constants: Any,
+        num_warps: int, num_stages: int = 3, early: int = False, **constants: Any,
     ) -> None:  # fmt: skip
         if (last := kernel.arg_names[-len(constants) :]) != list(constants):
             raise TypeError(f"the last parameters of {kernel} are {last}; the constants given are {list(constants)}")

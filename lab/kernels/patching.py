@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lab.kernels.attention import MOST_FEATURES
 from lab.kernels.checks import FLOATS
 from lab.kernels.hugging_face import (
     ROTATE,
@@ -25,7 +26,6 @@ from lab.kernels.hugging_face import (
     norm_forward,
     turns_half_split,
 )
-from lab.kernels.attention import MOST_FEATURES
 from lab.kernels.hugging_face_attention import NAME, register
 from lab.kernels.hugging_face_layer import few_rows_forward, layer_forward
 from lab.kernels.rmsnorm import rmsnorm_reference
@@ -84,14 +84,14 @@ class Patch:
     """The modules that `patch` replaced and left. `restore()`, or the end of a `with` block, undoes the patch."""
 
     def __init__(
-        self, model: nn.Module, forwards: dict[str, Forward], replaced: tuple[Replaced, ...], left: tuple[Left, ...]
+        self, model: Any, forwards: dict[str, Forward], replaced: tuple[Replaced, ...], left: tuple[Left, ...]
     ) -> None:
         self.replaced, self.left = replaced, left
-        self._model: Any = model
-        self._attention_before = ""  # the name of the attention implementation, if it was changed
-        if any(each.kernel == ATTENTION for each in replaced):
-            self._attention_before = self._model.config._attn_implementation
-            self._model.set_attn_implementation(NAME)
+        self._attending = model if any(each.kernel == ATTENTION for each in replaced) else None
+        self._attention_before = ""
+        if self._attending is not None:
+            self._attention_before = self._attending.config._attn_implementation
+            self._attending.set_attn_implementation(NAME)
         self._installed: list[tuple[str, nn.Module, MethodType]] = []
         for path, forward in forwards.items():
             module = model.get_submodule(path)
@@ -107,14 +107,14 @@ class Patch:
             raise RuntimeError(
                 f"restore: {', '.join(strange[:3])}: its forward was replaced after the patch; put that back first"
             )
-        if self._attention_before:
-            if (now := self._model.config._attn_implementation) != NAME:
+        if self._attending is not None:
+            if (now := self._attending.config._attn_implementation) != NAME:
                 raise RuntimeError(
                     f"restore: the model's attention implementation was changed after the patch, to {now!r}; "
                     f"set {NAME!r} again first"
                 )
-            self._model.set_attn_implementation(self._attention_before)
-            self._attention_before = ""
+            self._attending.set_attn_implementation(self._attention_before)
+            self._attending = None
         for _, module, _ in self._installed:
             del vars(module)["forward"]
         self._installed.clear()
@@ -142,12 +142,12 @@ def patch(model: nn.Module, kernels: Collection[str] = USUAL) -> Patch:
             model(tokens)
 
     model: of the Llama, Mistral, Qwen2, Qwen3, Gemma, Gemma 2 or Gemma 3 family of transformers 5, with its weights
-    loaded. kernels: of "rmsnorm" (norms, also of queries and keys), "rope" (the rotation of both), "glu" (the gated unit
-    of an MLP), "attention" (as an implementation of its own in transformers) and "rmsnorm_linear" (norms joined with the
-    products and residual sums beside them, for float16 and bfloat16); by default the first three. With the last two, one
-    new token with a static cache takes seven launches a layer. Weights, names and state dict stay as they are. Hooks
-    still run, except those of modules inside a layer that "rmsnorm_linear" joined. TypeError if `model` is not a module,
-    ValueError for an unknown kernel and for a model in which nothing could be replaced.
+    loaded. kernels: of "rmsnorm" (norms, also of queries and keys), "rope" (the rotation of both), "glu" (the gated
+    unit of an MLP), "attention" (as an implementation of its own in transformers) and "rmsnorm_linear" (norms joined
+    with the products and residual sums beside them, for float16 and bfloat16); by default the first three. With the
+    last two, one new token with a static cache takes seven launches a layer. Weights, names and state dict stay as they
+    are. Hooks still run, except those of modules inside a layer that "rmsnorm_linear" joined. TypeError if `model` is
+    not a module, ValueError for an unknown kernel and for a model in which nothing could be replaced.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"patch: model is a {type(model).__name__}; accepted is a torch.nn.Module")

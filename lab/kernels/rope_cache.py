@@ -1,6 +1,7 @@
 """Turns the queries and keys of one new token a sequence, and writes its keys and values into a cache, in one launch.
 
-qkv: (B, (Hq + 2·Hk) · D), what the layers of queries, keys and values give   q: (B, Hq, D)   keys, values: (B, Hk, S, D)
+qkv: (B, (Hq + 2·Hk) · D), what the layers of queries, keys and values give   q: (B, Hq, D)
+keys, values: (B, Hk, S, D)
 lengths: (B,), int32, how many keys each sequence has with the new one, which is written at its last place. The rotation
 is the half-split one of `rope`, in float32, rounded once. No length is read by the host, so a CUDA graph can hold it.
 """
@@ -54,7 +55,7 @@ def _rope_cache_kernel(
             z = keys_ptr + batch * k_batch + (head - q_heads) * k_head + slot * k_token + pairs
         tl.store(z, first.to(a.dtype), mask=inside)
         tl.store(z + HALF, second.to(a.dtype), mask=inside)
-    if COUNTED:
+    if COUNTED:  # noqa: SIM102  # a constant, unlike the other
         if program == 0:
             tl.store(counter_ptr, length.to(counter_ptr.dtype.element_ty))
 

@@ -14,7 +14,9 @@ from lab.kernels.few_rows import (
 from lab.kernels.rope_cache import rope_into_cache, rope_into_cache_reference
 
 
-def numbers(*shape: int, seed: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu", by: float = 1.0) -> Tensor:
+def numbers(
+    *shape: int, seed: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu", by: float = 1.0
+) -> Tensor:
     generator = torch.Generator(device).manual_seed(seed)
     return torch.randn(shape, dtype=dtype, device=device, generator=generator) * by
 
@@ -72,7 +74,10 @@ def test_a_gated_unit(rows: int, normed: bool, device: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_accepted(change: dict[str, object], complaint: str) -> None:
-    given = {"x": torch.zeros(1, 8, dtype=torch.bfloat16), "weights": [torch.zeros(4, 8, dtype=torch.bfloat16)]} | change
+    given = {
+        "x": torch.zeros(1, 8, dtype=torch.bfloat16),
+        "weights": [torch.zeros(4, 8, dtype=torch.bfloat16)],
+    } | change
     with pytest.raises((ValueError, TypeError), match=complaint):
         joined_linear(given.pop("x"), given.pop("weights"), **given)  # type: ignore[arg-type]
 
