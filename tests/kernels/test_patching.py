@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lab.kernels.patching import KERNELS, Patch, patch
+from lab.kernels.patching import USUAL, Patch, patch
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed; the extra 'models' brings it")
 
@@ -87,7 +87,7 @@ def test_it_says_what_it_replaced(family: str, device: str) -> None:
 
 
 @every_family
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", USUAL)
 def test_each_kernel_alone_answers_as_before(family: str, kernel: str, device: str, tokens: Tensor) -> None:
     model = made(family, device)
     before = logits(model, tokens)
