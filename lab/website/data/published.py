@@ -287,8 +287,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         run_low, run_high = verdict.speedup.of_run_alone
         data |= attributes(verdict.speedup, "ratio low high") | {"run_low": run_low, "run_high": run_high}
         data["sweep_ratios"] = verdict.speedup.sweep_ratios
-    if verdict.traffic:
-        data |= attributes(verdict.traffic, "ratio low high subject_bytes baseline_bytes")
+    if verdict.compared_bytes:
+        data |= attributes(verdict.compared_bytes, "ratio low high subject_bytes baseline_bytes")
     return data
 
 
