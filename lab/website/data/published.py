@@ -17,7 +17,7 @@ from lab.verdict.statistics import Speedup, geometric_mean
 from lab.verdict.validity import can_fail
 from lab.website.data.published_cells import cell_data, contest_data, measured_data, places_data
 from lab.website.data.published_limits import ceilings_data, clocks_data, limits_data, quotient
-from lab.website.data.published_replication import publication_of, replication_data
+from lab.website.data.published_replication import replication_data, replication_of
 from lab.website.data.rounding import attributes, rounded
 
 
@@ -61,7 +61,7 @@ def experiment_data(
     `publications`: those whose cases an experiment may measure again.
     """
     plan = result.plan
-    again = publication_of(publications, plan.name)
+    again = replication_of(publications, plan.name)
     data = {
         "schema": SCHEMA,
         "policy_version": POLICY_VERSION,
@@ -132,7 +132,7 @@ def experiment_data(
         },
         "measured": measured_data(result),
         "clocks": clocks_data(result),
-        **({"replication": replication_data(again, result, run)} if again else {}),
+        **({"replication": replication_data(*again, result, run)} if again else {}),
     }
     whole: dict[str, Any] = rounded(data)
     return whole
