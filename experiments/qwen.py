@@ -19,6 +19,7 @@ SIZES: dict[str, Any] = {
 ROPE_BASE = 1_000_000.0
 EPS = 1e-6
 SEED = 7
+WARM_UPS = 3  # before a capture: what is compiled or allocated at first must not be part of it
 
 
 @cache
@@ -46,14 +47,38 @@ def another(model: Any, attention: str) -> Any:
     return other
 
 
-def on_first_call(make: Callable[..., Callable[..., Tensor]]) -> Callable[..., Tensor]:
-    """A function that calls `make` with its first arguments for what it then calls, now and from then on."""
-    made: list[Callable[..., Tensor]] = []
+def for_each_shape(make: Callable[..., Callable[..., Tensor]]) -> Callable[..., Tensor]:
+    """A function that calls `make` with the first arguments of a shape for what it then calls, as long as the shape
+    stays: cases follow one another, and what a CUDA graph keeps would take memory from the next."""
+    made: dict[Any, Callable[..., Tensor]] = {}
 
-    def call(*arguments: Any) -> Tensor:
-        if not made:
-            made.append(make(*arguments))
-        return made[0](*arguments)
+    def call(embeddings: Tensor, *sizes: int) -> Tensor:
+        shape = (embeddings.shape, sizes)
+        if shape not in made:
+            made.clear()
+            made[shape] = make(embeddings, *sizes)
+        return made[shape](embeddings, *sizes)
+
+    return call
+
+
+def graphed(run: Callable[[Tensor], Tensor], example: Tensor) -> Callable[[Tensor], Tensor]:
+    """`run` in a CUDA graph, with a copy of the input before and of the result after each replay."""
+    embeddings = example.clone()
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UPS):
+            run(embeddings)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        logits = run(embeddings)
+
+    def call(given: Tensor) -> Tensor:
+        embeddings.copy_(given)
+        graph.replay()
+        return logits.clone()
 
     return call
 

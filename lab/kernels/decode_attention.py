@@ -36,6 +36,7 @@ from lab.kernels.traffic import Traffic
 
 MOST_SPLITS = 256
 SHORTEST_SPLIT = 64  # keys
+LONG_SPLIT = 512  # keys, from which a multiprocessor gains by a second program
 NEARLY_ALL = 0.85  # of the multiprocessors: with so many busy, keys are not split
 SEQUENCE = ("B", "H", "S", "D")
 PAGES = ("pages", "P", "H", "D")
@@ -292,13 +293,17 @@ def decode_attention_rule(
 
     A multiprocessor holds two programs. If sequences and heads give nearly every multiprocessor a program, splits gain
     nothing and cost a second kernel. Otherwise there are as many splits as fill the GPU once, each of at least
-    SHORTEST_SPLIT keys.
+    SHORTEST_SPLIT keys; where these would be shorter than LONG_SPLIT, half as many, which read in wider tiles.
     """
     B, _, k_heads, S, D = shape[:5]
     programs = B * k_heads
     keys = 64 // triton.cdiv(D, 128)
     if programs < NEARLY_ALL * processors:
-        splits = max(1, min(2 * processors // programs, triton.cdiv(S, SHORTEST_SPLIT), MOST_SPLITS))
+        most = triton.cdiv(S, SHORTEST_SPLIT)
+        splits = max(1, min(2 * processors // programs, most, MOST_SPLITS))
+        half = min(processors // programs, MOST_SPLITS)
+        if 2 <= half < most and S < LONG_SPLIT * (2 * processors // programs):
+            return Configuration.of(KEYS=keys if paged else 2 * keys, SPLITS=half, num_warps=4, num_stages=3)
         return Configuration.of(KEYS=keys, SPLITS=splits, num_warps=4, num_stages=3)
     if programs <= processors:
         return Configuration.of(KEYS=keys, SPLITS=1, num_warps=4, num_stages=4)

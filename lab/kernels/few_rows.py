@@ -27,7 +27,8 @@ from lab.kernels.matmul import check_factors
 
 MOST_ROWS = 64
 MOST_PARTS = 3
-WIDE = 8192  # outputs from which each program takes more of them: then there are enough programs
+WIDE = 8192  # outputs from which there are programs enough to fill a GPU several times
+AHEAD_ELEMENTS = 2048  # of a weight's row, loaded before the kernel before has finished
 
 
 @triton.jit
@@ -254,7 +255,7 @@ def _settle(x: Tensor, *tensors_and_options: Any) -> Callable[..., Any]:
     M, K = x.shape
     sizes = [len(weight) for weight in weights]
     N = sizes[0] if paired else sum(sizes)
-    chosen = configuration or few_rows_rule((M, N, K), x.itemsize, paired=paired)
+    chosen = configuration or few_rows_rule((M, N, K), x.itemsize, paired=paired, normed=normed)
     ends = [0, 0]
     if not paired:
         ends = [sum(sizes[: number + 1]) if number + 1 < parts else 0 for number in range(MOST_PARTS - 1)]
@@ -335,18 +336,31 @@ def few_rows_configuration(
     )
 
 
-def few_rows_rule(shape: tuple[int, ...], itemsize: int, *, paired: bool = False) -> Configuration:
-    """For (M, N, K); N is the number of outputs of all layers together."""
+def few_rows_rule(
+    shape: tuple[int, ...], itemsize: int, *, paired: bool = False, normed: bool = False
+) -> Configuration:
+    """For (M, N, K); N is the number of outputs of all layers together, `normed` whether x is normalised.
+
+    One row: a program loads the same length of each weight ahead whatever its step. Of few outputs there are few
+    programs, so that each takes longer steps by more warps. More rows: every program reads all of x, and normalises it,
+    so that with a norm each takes more outputs; without one, many small programs are fastest, launched late.
+    """
     M, N, K = shape
+    narrow = N < WIDE
+    whole = max(16, triton.next_power_of_2(K))
     if M == 1:
-        depth = min(512, triton.next_power_of_2(K))
-        return few_rows_configuration(1, 2 if paired else 4, depth, warps=1)
+        step = min(1024 if narrow else 512, whole)
+        return few_rows_configuration(
+            1, 2 if paired else 4, step, warps=2 if narrow else 1, ahead=AHEAD_ELEMENTS // step
+        )
     rows = max(16, triton.next_power_of_2(M))
-    if N < WIDE and rows == 16:
-        return few_rows_configuration(rows, 16, min(256, max(16, triton.next_power_of_2(K))), warps=2, stages=4)
-    return few_rows_configuration(
-        rows, 64, min(64 if paired else 128, max(16, triton.next_power_of_2(K))), warps=4, stages=4
-    )
+    if rows > 16:
+        return few_rows_configuration(rows, 64, min(64 if paired else 128, whole), warps=4, stages=4)
+    if not narrow:
+        return few_rows_configuration(rows, 32 if paired else 64, min(128, whole), warps=2, stages=4)
+    if normed:
+        return few_rows_configuration(rows, 32 if paired else 64, min(256, whole), warps=2, stages=4)
+    return few_rows_configuration(rows, 16, min(256, whole), warps=2, stages=4, ahead=-1)
 
 
 def joined_linear_reference(

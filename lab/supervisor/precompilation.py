@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -37,10 +37,13 @@ class Precompilation:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def start(self, caches: Caches, cells: Sequence[Key], left_out: Sequence[tuple[str, str]]) -> None:
-        """Begin to compile; `cells` in the order in which they are dealt to the processes."""
+    def start(
+        self, caches: Caches, cells: Sequence[Key], left_out: Sequence[tuple[str, str]], large: Collection[Key] = ()
+    ) -> None:
+        """Begin to compile; `cells` in the order in which they are dealt to the processes, `large` those of them that
+        need too much memory to be called in several processes."""
         self._began = time.monotonic()
-        dealt = deal(cells, most_processes())
+        dealt = deal(cells, most_processes(), large)
         self._say(f"compiling {len(cells)} cells ahead, in {len(dealt)} processes")
         log = self._directory / "logs" / "ahead.log"
         log.parent.mkdir(exist_ok=True)
@@ -77,10 +80,15 @@ def _hand_over(caches: Caches, cache: Cache) -> None:
     caches.discard(cache)
 
 
-def deal(cells: Sequence[Key], processes: int) -> list[list[Key]]:
-    """The cells in as many shares, as equal as can be; none is empty."""
-    shares = [list(cells[number::processes]) for number in range(processes)]
-    return [share for share in shares if share]
+def deal(cells: Sequence[Key], processes: int, large: Collection[Key] = ()) -> list[list[Key]]:
+    """The cells in as many shares, as equal as can be, but all `large` ones in one; none is empty."""
+    together = [key for key in cells if key in large]
+    others = [key for key in cells if key not in large]
+    left = max(1, processes - 1) if together else processes
+    shares = [others[number::left] for number in range(left)]
+    if together and processes == 1:
+        return [shares[0] + together]
+    return [share for share in (together, *shares) if share]
 
 
 def most_processes() -> int:

@@ -8,7 +8,7 @@ from lab.definition.plan import Plan
 from lab.supervisor.caches import Caches
 from lab.supervisor.estimate import Estimate
 from lab.supervisor.extra_sweeps import all_cells, extra_cells, recompiled_cells
-from lab.supervisor.precompilation import Precompilation
+from lab.supervisor.precompilation import PROCESS_BYTES, Precompilation
 from lab.supervisor.progress import RunProgress
 from lab.supervisor.quarantine import is_crash, not_loadable
 from lab.supervisor.run_state import Key, RunState, key_of
@@ -80,7 +80,7 @@ def _compiling_ahead(
             cells = [key for key in all_cells(plan) if key in lacking and key not in left_out]
             recompiled = _recompiled(plan)  # first, because they take longest
             cells.sort(key=lambda key: key not in recompiled)
-            ahead.start(caches, cells, not_loadable(state.cells.values()))
+            ahead.start(caches, cells, not_loadable(state.cells.values()), _large(plan))
         yield ahead
 
 
@@ -94,6 +94,16 @@ def _estimate(plan: Plan, lacking: Collection[tuple[int, Key]]) -> Estimate:
         fresh=plan.protocol.fresh_caches,
         after_seconds=COUNTERS_SECONDS * counted,
     )
+
+
+def _large(plan: Plan) -> set[Key]:
+    """The cells whose call reads more than a process that compiles ahead may take, such as a whole model."""
+    return {
+        (experiment.name, case.name, profile.name)
+        for experiment in plan.experiments
+        for case, profile in experiment.cells()
+        if case.read_bytes > PROCESS_BYTES
+    }
 
 
 def _recompiled(plan: Plan) -> set[Key]:

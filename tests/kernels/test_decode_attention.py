@@ -174,7 +174,9 @@ def test_what_it_refuses_of_pages(device: str) -> None:
         ((64, 28, 4, 4096, 128), 1),
         ((1, 32, 8, 64, 128), 1),
         ((1, 32, 8, 1024, 128), 16),
-        ((1, 8, 1, 131_072, 128), 256),
+        ((1, 28, 4, 32_768, 128), 33),  # 66 splits would have fewer than 512 keys each
+        ((16, 28, 4, 1024, 128), 2),
+        ((1, 8, 1, 262_144, 128), 256),
     ],
 )
 def test_the_rule_splits_as_far_as_the_gpu_is_filled(shape: tuple[int, ...], splits: int) -> None:

@@ -18,6 +18,14 @@ def test_cells_are_dealt_in_turn_and_no_process_is_started_for_none() -> None:
     assert deal([], 4) == []
 
 
+def test_cells_that_need_much_memory_share_one_process() -> None:
+    large = {CELLS[1], CELLS[4], CELLS[6]}
+    shares = deal(CELLS, 3, large)
+    assert shares == [[CELLS[1], CELLS[4], CELLS[6]], [CELLS[0], CELLS[3]], [CELLS[2], CELLS[5]]]
+    assert deal(CELLS, 1, large) == [[*(CELLS[i] for i in (0, 2, 3, 5)), *(CELLS[i] for i in (1, 4, 6))]]
+    assert deal(CELLS[:1], 4, CELLS) == [CELLS[:1]]
+
+
 @pytest.mark.parametrize(("cores", "gigabytes", "processes"), [(16, 100, 8), (64, 100, 12), (16, 9, 2), (2, 1, 1)])
 def test_processes_are_as_many_as_cores_and_memory_allow(
     monkeypatch: pytest.MonkeyPatch, cores: int, gigabytes: int, processes: int
