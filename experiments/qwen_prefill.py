@@ -21,7 +21,6 @@ from lab import Case, Claim, Experiment, Operator, Profile
 from lab.kernels.patching import KERNELS, patch
 from lab.kernels.traffic import Traffic
 
-
 Prefill = Callable[[Tensor], Tensor]
 
 

@@ -7,8 +7,16 @@ import pytest
 import torch
 
 from experiments import qwen
-from experiments.qwen import another, the_model
-from experiments.qwen_prefill import CASES, prefill_inputs, prefill_reference, prefill_traffic, prefilled
+from experiments.qwen import another, for_each_shape, the_model
+from experiments.qwen_prefill import (
+    CASES,
+    QWEN_PREFILL,
+    masks_of,
+    prefill_inputs,
+    prefill_reference,
+    prefill_traffic,
+    prefilled,
+)
 from lab.kernels.patching import patch
 
 SMALL = {
@@ -36,8 +44,37 @@ def test_every_way_gives_the_logits_of_the_last_position(small: Any, attention: 
         assert len(patch(model).replaced) == 9
     with torch.no_grad():
         logits = prefilled(model)(embeddings)
+        with_masks = prefilled(model, masks_of(model, embeddings))(embeddings)
     assert logits.shape == (2, SMALL["vocab_size"])
     torch.testing.assert_close(logits.double(), prefill_reference(embeddings), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(with_masks, logits, rtol=1e-5, atol=1e-6)
+
+
+def test_only_eager_attention_needs_a_mask_of_every_position(small: Any) -> None:
+    (embeddings,) = prefill_inputs((1, 9), torch.float32, "cpu", seed=1)
+    masks = {name: masks_of(another(small, name), embeddings)["full_attention"] for name in ("eager", "sdpa")}
+    assert masks["sdpa"] is None
+    assert masks["eager"] is not None
+    assert masks["eager"].shape == (1, 1, 9, 9)
+
+
+def test_what_is_made_for_a_shape_stays_as_long_as_the_shape() -> None:
+    made: list[tuple[int, int]] = []
+
+    def make(embeddings: torch.Tensor, context: int) -> Any:
+        made.append((len(embeddings), context))
+        return lambda embeddings, context: embeddings + context
+
+    call = for_each_shape(make)
+    for batch, context in ((1, 5), (1, 5), (2, 5), (2, 6), (2, 6), (1, 5)):
+        assert torch.equal(call(torch.zeros(batch), context), torch.full((batch,), float(context)))
+    assert made == [(1, 5), (2, 5), (2, 6), (1, 5)]
+
+
+def test_a_usual_run_compares_two_models_and_compiles_none() -> None:
+    (usual,) = (case.operator.name for case in CASES if not case.only_with)
+    names = [profile.name for profile in QWEN_PREFILL.profiles if usual in profile.implementations]
+    assert names == ["sdpa", "patched"]
 
 
 def test_the_truth_is_that_of_the_model_itself_in_float64(small: Any) -> None:

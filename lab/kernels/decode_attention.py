@@ -302,7 +302,7 @@ def decode_attention_rule(
         most = triton.cdiv(S, SHORTEST_SPLIT)
         splits = max(1, min(2 * processors // programs, most, MOST_SPLITS))
         half = min(processors // programs, MOST_SPLITS)
-        if 2 <= half < most and S < LONG_SPLIT * (2 * processors // programs):
+        if 2 <= half < most and LONG_SPLIT * (2 * processors // programs) > S:
             return Configuration.of(KEYS=keys if paged else 2 * keys, SPLITS=half, num_warps=4, num_stages=3)
         return Configuration.of(KEYS=keys, SPLITS=splits, num_warps=4, num_stages=3)
     if programs <= processors:

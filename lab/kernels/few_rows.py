@@ -88,7 +88,7 @@ def _one_row_kernel(
     weight_ptr, bias_ptr, biased, start = _part(
         first, w0_ptr, w1_ptr, w2_ptr, b0_ptr, b1_ptr, b2_ptr, SECOND, THIRD, BIASED0, BIASED1, BIASED2
     )
-    places = (tl.where(inside, outputs, 0) - start).to(tl.int64)[:, None] * K + inner[None, :]
+    places = (tl.where(inside, outputs, first) - start).to(tl.int64)[:, None] * K + inner[None, :]
     sums = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)
     others = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)
     squares = tl.zeros((BLOCK_K,), tl.float32)
@@ -160,7 +160,7 @@ def _few_rows_kernel(
     weight_ptr, bias_ptr, biased, start = _part(
         first, w0_ptr, w1_ptr, w2_ptr, b0_ptr, b1_ptr, b2_ptr, SECOND, THIRD, BIASED0, BIASED1, BIASED2
     )
-    places = (tl.where(outputs < N, outputs, 0) - start).to(tl.int64)[:, None] * K + inner[None, :]
+    places = (tl.where(outputs < N, outputs, first) - start).to(tl.int64)[:, None] * K + inner[None, :]
     x_places = tl.where(rows < M, rows, 0).to(tl.int64)[:, None] * x_stride + inner[None, :]
     sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     others = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)

@@ -1,11 +1,15 @@
 """Linear layers of few rows with norm, bias, gate and residual sum, and the token that is written into a cache."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from lab.kernels.few_rows import (
+    AHEAD_ELEMENTS,
+    WIDE,
     few_rows_configuration,
+    few_rows_rule,
     joined_linear,
     joined_linear_reference,
     normed_gated_mlp,
@@ -38,6 +42,32 @@ def test_three_layers_with_norm_and_some_biases(rows: int, depth: int, dtype: to
     norm = 1 + numbers(depth, seed=7, dtype=dtype, device=device, by=0.3)
     y = joined_linear(x, weights, biases, norm_weight=norm, eps=1e-3)
     assert_near(y, joined_linear_reference(x, weights, biases, norm_weight=norm, eps=1e-3))
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+def test_outputs_beyond_the_last_read_nothing_before_a_weight(rows: int, device: str) -> None:
+    """The last program reaches beyond the outputs. Infinities in front of the last weight would make invalid sums."""
+    x = numbers(rows, 32, seed=1, device=device)
+    memory = torch.full((8 * 1024, 32), float("inf"), dtype=torch.bfloat16, device=device)
+    memory[-3:] = numbers(3, 32, seed=2, device=device)
+    weights = (numbers(64, 32, seed=3, device=device), memory[-3:])
+    with np.errstate(invalid="raise"):
+        y = joined_linear(x, weights)
+    assert_near(y, joined_linear_reference(x, weights))
+
+
+@pytest.mark.parametrize("outputs", [64, WIDE - 1, WIDE])
+@pytest.mark.parametrize("depth", [40, 3584, 20_000])
+@pytest.mark.parametrize("rows", [1, 2, 16, 17, 64])
+@pytest.mark.parametrize(("paired", "normed"), [(False, False), (False, True), (True, True)])
+def test_the_rule_fits_any_size(outputs: int, depth: int, rows: int, paired: bool, normed: bool) -> None:
+    chosen = few_rows_rule((rows, outputs, depth), 2, paired=paired, normed=normed)
+    tiles = chosen["BLOCK_M"] + chosen["BLOCK_N"] * (2 if paired else 1)
+    assert chosen["BLOCK_M"] >= rows
+    assert 64 % chosen["BLOCK_N"] == 0
+    assert chosen.num_stages * tiles * chosen["BLOCK_K"] * 2 <= 227 * 1024
+    if rows == 1 and depth >= AHEAD_ELEMENTS:
+        assert chosen["AHEAD"] * chosen["BLOCK_K"] == AHEAD_ELEMENTS
 
 
 @pytest.mark.parametrize("rows", [1, 3, 40])
