@@ -99,8 +99,8 @@ class PageTable:
     """The first cell of a row is its heading. `label` is what it is called where it is not seen."""
 
     label: str
-    heads: tuple[Head, ...]
-    rows: tuple[TableRow, ...]
+    heads: Sequence[Head]
+    rows: Sequence[TableRow]
     caption: Words = ()
     kind: str = ""
     authored: bool = False  # its caption is prose about the method, with figures of its own
@@ -148,10 +148,15 @@ def named(key: str, text: str) -> Head:
     return Head(text=text, key=key, numbers=False)
 
 
-def row(view: DataView, heads: Sequence[Head], **given: Words | str) -> TableRow:
-    """The figures below the place of `view`. Of a column that `given` names, that instead."""
-    cells = (given[head.key] if head.key in given else (view.figure(head.key, show=head.show),) for head in heads)
-    return TableRow(cells=tuple((cell,) if isinstance(cell, str) else cell for cell in cells))
+def table_row(*cells: Any, kind: str = "", id: str = "") -> TableRow:
+    """Each cell is a tuple of its parts, or its only part."""
+    return TableRow(cells=tuple(cell if isinstance(cell, tuple) else (cell,) for cell in cells), kind=kind, id=id)
+
+
+def row(view: DataView, heads: Sequence[Head], kind: str = "", **given: Any) -> TableRow:
+    """The figures below the place of `view`. Of a column that `given` names, that cell instead."""
+    cells = (given[head.key] if head.key in given else view.figure(head.key, show=head.show) for head in heads)
+    return table_row(*cells, kind=kind)
 
 
 def csv_file(table: PageTable, path: str) -> Attachment:
