@@ -153,10 +153,10 @@ def table_row(*cells: Any, kind: str = "", id: str = "") -> TableRow:
     return TableRow(cells=tuple(cell if isinstance(cell, tuple) else (cell,) for cell in cells), kind=kind, id=id)
 
 
-def row(view: DataView, heads: Sequence[Head], kind: str = "", **given: Any) -> TableRow:
+def row(view: DataView, heads: Sequence[Head], **given: Any) -> TableRow:
     """The figures below the place of `view`. Of a column that `given` names, that cell instead."""
     cells = (given[head.key] if head.key in given else view.figure(head.key, show=head.show) for head in heads)
-    return table_row(*cells, kind=kind)
+    return table_row(*cells)
 
 
 def csv_file(table: PageTable, path: str) -> Attachment:

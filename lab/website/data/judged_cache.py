@@ -28,23 +28,20 @@ from lab.website.data.promoted import Evidence, refuse_marked
 from lab.website.data.published_trust import trust_data
 from lab.website.sources import digest_of
 from lab.website.wording.outside import check_claims
-from lab.website.wording.prose import check_typed
-from lab.website.wording.references import refuse_marks
+from lab.website.wording.references import check_typed, refuse_marks
 
 CACHE = project().cache / "judged"
 EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
 LIST = "experiments.json"
 JUDGING = (
     "lab/verdict", "lab/evidence", "lab/definition", "lab/quantities.py", "lab/website/data/published*.py",
-    "lab/website/data/rounding.py", "lab/website/data/judged_cache.py", "lab/website/data/judged.py",
-    "lab/website/wording/references.py", "lab/profiler/readings.py", "experiments/audits",
+    "lab/website/data/judged_cache.py", "lab/website/data/judged.py", "lab/website/wording/references.py",
+    "lab/profiler/readings.py", "experiments/audits",
 )  # fmt: skip
 PACKAGES = ("numpy", "scipy")  # which compute for it
 DEFINING = (
     "experiments/*.py", "experiments/cheats", "lab/definition", "lab/kernels", "lab/evidence/codec.py",
-    "lab/website/wording/prose.py",
-    "lab/website/wording/outside.py", "lab/website/wording/typed_figures.py", "lab/website/wording/references.py",
-    "lab/website/addresses.py",
+    "lab/website/wording/outside.py", "lab/website/wording/references.py", "lab/website/addresses.py",
 )  # fmt: skip
 
 

@@ -21,8 +21,7 @@ from lab.website.pages.labels import (
     scope_told,
     shape_label,
 )
-from lab.website.pages.tallies import supported_at
-from lab.website.verdict_words import claim_word
+from lab.website.verdict_words import claim_word, supported_at
 
 MOST_ON_CPU = 3  # claims, where no headline can run there
 

@@ -1,6 +1,7 @@
 """The sections of a case's page: on its face times, claims, limits; behind folds what explains and bears them out."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lab.definition.claim_words import claim_sentence
@@ -119,13 +120,14 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, view: DataVi
     first = place is not None and place.rank == 1
     rate = at.figure("bytes_per_second")
     host = at.figure("enqueue_seconds") if cell.get("enqueue_seconds") else None
-    return row(
-        at, CELLS, kind="best" if first else "",
+    cells = row(
+        at, CELLS,
         profile=(link, *((Soft((f"fastest{place.doubt}",)),) if first and place else ())),
         p50_seconds=(at.figure("p50_seconds"), *map(Soft, clock_notes(item, case.name, profile.name, view))),
         bytes_per_second=Soft(("launch-bound",)) if rate is None and cell.get("launch_bound") else rate,
         enqueue_seconds=(host, *((Soft(("host-bound",)),) if cell.get("host_bound") else ())),
     )  # fmt: skip
+    return replace(cells, kind="best" if first else "")
 
 
 def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str, Any]) -> Fold | None:

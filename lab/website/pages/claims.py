@@ -10,11 +10,10 @@ from lab.verdict.judge import Status
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.pages.every_cell import case_address
+from lab.website.pages.contest import case_address
 from lab.website.pages.labels import shape_label
-from lab.website.pages.tallies import supported_at
 from lab.website.table import Code, Link, PageTable, Soft, TableRow, VerdictChip, numbers, words
-from lab.website.verdict_words import case_word, claim_word
+from lab.website.verdict_words import case_word, claim_word, supported_at
 
 # All runs of unchanged code taken together, beside the verdict of the newest, in words.
 DATA = "trust/data.json"  # from the root of the site

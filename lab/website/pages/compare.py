@@ -26,8 +26,7 @@ from lab.website.files.csv_tables import shown, shown_table
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext
 from lab.website.pages.clocks import clocks_of
-from lab.website.pages.labels import case_label
-from lab.website.pages.machine import field_figure
+from lab.website.pages.labels import case_label, field_figure
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
 from lab.website.verdict_words import claim_word

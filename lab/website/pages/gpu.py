@@ -12,9 +12,9 @@ from lab.website.figure import DataView, Figure
 from lab.website.files.csv_tables import shown_table
 from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
 from lab.website.pages.ceilings import KINDS
-from lab.website.pages.machine import field_figure
+from lab.website.pages.labels import field_figure
 from lab.website.pages.outline import outlines
-from lab.website.pages.tallies import status_counts
+from lab.website.verdict_words import status_counts
 
 ASIDE = ("device", "gpu", "gpu_id")  # told by the page itself, or different from card to card
 MOST_LISTED = 100  # experiments; all are on the front page

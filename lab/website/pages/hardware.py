@@ -18,11 +18,10 @@ from lab.website.charts.roofline import Roof, Spot, roofline, roofline_chart
 from lab.website.charts.rows import Bar, bars
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
-from lab.website.data.published_limits import LIMIT_SCOPES
+from lab.website.data.published_cells import LIMIT_SCOPES
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.ceilings import KINDS, ceilings_sentence
-from lab.website.pages.contest import serious_rivals
-from lab.website.pages.every_cell import case_address
+from lab.website.pages.contest import case_address, serious_rivals
 from lab.website.pages.labels import TITLES, case_label, profile_title
 from lab.website.table import Fold, Link, PageTable, Soft, TableRow, Words, numbers, words
 

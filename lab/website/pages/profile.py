@@ -16,9 +16,8 @@ from lab.website.outputs import Document, Output, PageGroup, SiteContext
 from lab.website.pages.clocks import clocks_of
 from lab.website.pages.labels import TITLES, baseline_title, case_label, profile_title, scope_told
 from lab.website.pages.outline import outlines
-from lab.website.pages.tallies import supported_at
 from lab.website.table import Link, PageTable, Soft, Strong, TableRow, numbers, words
-from lab.website.verdict_words import claim_word
+from lab.website.verdict_words import claim_word, supported_at
 
 ROOT = "../../"  # from a profile's page to the site's root
 COLUMNS = ("experiment", "case", "standing", "p50_seconds", "ratio", "interval", "against", "why_not")

@@ -18,11 +18,10 @@ from lab.website.files.csv_tables import shown_table
 from lab.website.outputs import Document, Output, PageGroup, Published, SiteContext
 from lab.website.pages.boundary import boundary, run_command
 from lab.website.pages.compare import pairs_of, runs_of
-from lab.website.pages.machine import environment, evidence_facts
+from lab.website.pages.labels import environment, evidence_facts
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
-from lab.website.pages.tallies import status_counts, verdict_counts
-from lab.website.verdict_words import claim_word
+from lab.website.verdict_words import claim_word, status_counts, verdict_counts
 
 MOST_IN_FULL = 50  # experiments of a run whose claims its page lists
 FILES = (

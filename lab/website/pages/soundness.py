@@ -9,8 +9,7 @@ from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
-from lab.website.pages.contest import best
-from lab.website.pages.every_cell import case_address
+from lab.website.pages.contest import best, case_address
 from lab.website.pages.kernels import essentials
 from lab.website.pages.labels import case_label, profile_title
 from lab.website.table import Fold, Link, PageTable, Soft, Strong, TableRow, Words, numbers, words

@@ -19,12 +19,10 @@ from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.answer import answer
 from lab.website.pages.boundary import boundary, live_command
 from lab.website.pages.history import compare_link, verdict_link
-from lab.website.pages.labels import baseline_title, case_label, profile_title
-from lab.website.pages.machine import evidence_facts
-from lab.website.pages.tallies import samples_taken, status_counts, supported_at, verdict_counts
+from lab.website.pages.labels import baseline_title, case_label, evidence_facts, profile_title
 from lab.website.pages.tuning import search_answer
 from lab.website.table import Link, PageTable, Soft, TableRow, VerdictChip, numbers, words
-from lab.website.verdict_words import case_word, claim_word
+from lab.website.verdict_words import case_word, claim_word, samples_taken, status_counts, supported_at, verdict_counts
 
 ROOT = "../../../"  # of the site, from such a page
 
