@@ -8,7 +8,7 @@ from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Sentence
 from lab.website.pages.labels import listed
-from lab.website.table import PageTable, Strong, TableRow, Words, numbers, words
+from lab.website.table import PageTable, Strong, Words, numbers, table_row, words
 
 # What a reader must know of a time beside the time: what its clock leaves out, and what else a clock would say.
 SHORT_SECONDS = 7e-6  # below it, what two events cost by themselves is a large part of a time
@@ -72,9 +72,9 @@ def other_clocks(item: Judged, case: PlannedCase, view: DataView) -> PageTable |
             ratios = ((name, view.figure(*path, name, "ratio", show=show)) for name in names)
             cells: list[Words] = [(Strong((each,)),) if name in others["turned"] else (each,) for name, each in ratios]
             ours = view.ratio("claims", claim.name, "cases", case.name)
-            rows.append(TableRow(cells=((claim_sentence(claim),), (ours,), *cells)))
+            rows.append(table_row(claim_sentence(claim), ours, *cells))
     heads = (*words("Claim"), *numbers("device_cold", *(OTHERS[name] for name in names)))
-    return PageTable(label="Claims by other clocks", kind="claims", heads=heads, rows=tuple(rows)) if rows else None
+    return PageTable(label="Claims by other clocks", kind="claims", heads=heads, rows=rows) if rows else None
 
 
 ON_GPU = {

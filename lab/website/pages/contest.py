@@ -19,7 +19,7 @@ from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.labels import case_label
-from lab.website.table import Fold, Head, Link, PageTable, Soft, Strong, TableRow, Words, words
+from lab.website.table import Fold, Head, Link, PageTable, Soft, Strong, Words, table_row, words
 
 SERIOUS = 2.0  # times the fastest's time, at some case: who never comes so near is no rival
 BAND = (1.0, 1 + EQUIVALENCE_MARGIN)
@@ -241,19 +241,15 @@ def every_cell(item: Judged, view: DataView) -> PageTable:
     }  # fmt: skip
     if upright:
         heads = tuple(Head(text=case_label(c), link=case_address(c.name), id=f"case-{c.name}") for c in cases)
-        rows = tuple(
-            TableRow(cells=((profile.title,), *(cells[case.name, profile.name] for case in cases)))
-            for profile in profiles
-        )
+        rows = [table_row(each.title, *(cells[case.name, each.name] for case in cases)) for each in profiles]
         first = Head(text="Implementation", numbers=False)
     else:
         heads = tuple(
             Head(text=p.title, link=f"../../profiles/{experiment_folder(p.name)}/index.html") for p in profiles
         )
-        rows = tuple(
-            TableRow(id=f"case-{c.name}", cells=((_named(c),), *(cells[c.name, p.name] for p in profiles)))
-            for c in cases
-        )
+        rows = [
+            table_row(_named(c), *(cells[c.name, p.name] for p in profiles), id=f"case-{c.name}") for c in cases
+        ]  # fmt: skip
         first = Head(text="Case", numbers=False)
     return PageTable(label="Every cell", kind="cells", heads=(first, *heads), rows=rows)
 
@@ -327,13 +323,11 @@ def memory_fold(item: Judged, view: DataView) -> Fold | None:
         title = f"{case_label(case)}: peak memory of one call"
         panels.append((case_label(case), bars(f"memory-{case.name}", title, drawn, longest)))
     heads = (Head(text=case_label(case), link=case_address(case.name)) for case in cases)
-    rows = tuple(
-        TableRow(
-            cells=((each.title,), *((figures.get((case.name, each.name)) or "",) for case in cases), (each.signal,))
-        )
+    rows = [
+        table_row(each.title, *(figures.get((case.name, each.name)) or "" for case in cases), each.signal)
         for each in item.plan.profiles
         if any(name == each.name for _, name in figures)
-    )
+    ]
     table = PageTable(
         label="Peak memory",
         kind="cells memory",

@@ -19,7 +19,7 @@ from lab.website.data.verdict_log import VerdictChange, changes, followed_cases
 from lab.website.figure import DataView
 from lab.website.format import interval, ratio
 from lab.website.pages.labels import case_label
-from lab.website.table import Fold, Head, Link, PageTable, Soft, TableRow, VerdictChip, Words, words
+from lab.website.table import Fold, Head, Link, PageTable, Soft, TableRow, VerdictChip, Words, table_row, words
 from lab.website.verdict_words import case_word, status_counts, verdict_counts
 
 # Published runs as an earlier or later page names them: which may be compared, when they were, where their data is.
@@ -192,7 +192,7 @@ def _row(
             *((Soft((_call(run, each.claim, judged),)),) if judged else ()),
         )
         cells.append((view.ratio(*path), *below))
-    return TableRow(cells=(name, (finished(run),), (board,), *cells))
+    return table_row(name, finished(run), board, *cells)
 
 
 def _call(run: Judged, claim: str, judged: Mapping[str, Any]) -> VerdictChip:
@@ -222,7 +222,7 @@ def _turns(item: Judged, runs: Sequence[Judged], root: str) -> Iterator[TableRow
             text = next(claim_sentence(claim) for claim in run.plan.claims if claim.name == change.claim)
             claim = Link(text, f"#claim-{change.claim}") if change.claim in asked else text
             where: Words = (Link(run.evidence["run_id"], verdict_link(run, root)), _soft(finished(run)))
-            yield TableRow(cells=((claim,), (was,), (now,), where, why))
+            yield table_row(claim, was, now, where, why)
 
 
 def alarm_folds(runs: Sequence[Judged], root: str) -> Iterator[Fold]:
@@ -250,12 +250,8 @@ def _alarm_row(alarm: Alarm, runs: Mapping[str, Judged], root: str) -> TableRow:
     before, first, confirmed = (runs[digest] for digest in (alarm.before_run, alarm.first_run, alarm.confirmed_by))
     text = next(claim_sentence(claim) for claim in confirmed.plan.claims if claim.name == alarm.series.claim)
     case = next(case for case in confirmed.plan.cases if case.name == alarm.series.case)
-    return TableRow(
-        cells=(
-            (Link(text, f"#claim-{alarm.series.claim}"),), (case_label(case),), (alarm.direction,),
-            *(_ratio_of(run, alarm, root) for run in (before, first, confirmed)),
-        )
-    )  # fmt: skip
+    speeds = (_ratio_of(run, alarm, root) for run in (before, first, confirmed))
+    return table_row(Link(text, f"#claim-{alarm.series.claim}"), case_label(case), alarm.direction, *speeds)
 
 
 def _ratio_of(run: Judged, alarm: Alarm, root: str) -> Words:

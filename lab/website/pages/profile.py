@@ -16,7 +16,7 @@ from lab.website.outputs import Document, Output, PageGroup, SiteContext
 from lab.website.pages.clocks import clocks_of
 from lab.website.pages.labels import TITLES, baseline_title, case_label, profile_title, scope_told
 from lab.website.pages.outline import outlines
-from lab.website.table import Link, PageTable, Soft, Strong, TableRow, numbers, words
+from lab.website.table import Link, PageTable, Soft, Strong, TableRow, numbers, table_row, words
 from lab.website.verdict_words import claim_word, supported_at
 
 ROOT = "../../"  # from a profile's page to the site's root
@@ -88,7 +88,7 @@ def _appearance(item: Judged, profile: PlannedProfile) -> View:
         technique=profile.technique, hypothesis=profile.hypothesis, signal=profile.signal,
         operators=tuple(TITLES.get(op, op) for op in profile.ops), package=profile.package, in_place=profile.in_place,
         machine=item.machine_name, date=format.day(item.measured_utc), on_cpu=item.on_cpu, tally=_counts(standings),
-        standings=standings, table=PageTable(label=label, heads=HEADS, rows=cells) if cells else None,
+        standings=standings, table=PageTable(label=label, kind="stacks", heads=HEADS, rows=cells) if cells else None,
         csv=tuple(
             (item.plan.name, case.name, standing, p50, ratio, shown(interval), against, why_not)
             for case, (standing, p50, ratio, interval, against, why_not) in zip(cases, rows, strict=True)
@@ -104,9 +104,7 @@ def _cells(
     address = f"{ROOT}experiments/{experiment}/cases/{experiment_folder(case.name)}/index.html"
     stands = Strong((standing,)) if standing == STANDINGS[0] else standing
     doubt = (Soft((why_not,)),) if why_not else ()
-    return TableRow(
-        cells=((Link(case_label(case), address),), (stands, *doubt), (p50,), (ratio,), (interval,), (against or "–",))
-    )
+    return table_row(Link(case_label(case), address), (stands, *doubt), p50, ratio, interval, against or "–")
 
 
 def _standing(
