@@ -11,7 +11,7 @@
 A template writes `{{ table_html(table) }}`, and the page's module yields `csv_file(table, "trust/flush.csv")`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,17 +160,37 @@ def row(view: DataView, heads: Sequence[Head], **given: Any) -> TableRow:
 
 
 def csv_file(table: PageTable, path: str) -> Attachment:
-    """The values behind a table whose heads have keys, without the headings of groups."""
-    rows = ([_value(cell) for cell in row.cells] for row in table.rows if row.kind != "group")
-    return Attachment(path=path, content=csv_text([head.key for head in table.heads], rows))
+    """The values behind the columns of a table that have keys, without the headings of groups."""
+    keyed = [number for number, head in enumerate(table.heads) if head.key]
+    rows = ([row.cells[number] for number in keyed] for row in table.rows if row.kind != "group")
+    return csv_table(path, [table.heads[number].key for number in keyed], rows)
 
 
-def _value(cell: Words) -> Any:
-    """The datum of an only figure, else the words; what stands below in small letters is left out."""
-    figures = [part for part in cell if isinstance(part, Figure)]
+def csv_table(path: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Attachment:
+    """Cells as a page has them, by their values: the datum of an only figure, else the words."""
+    return Attachment(path=path, content=csv_text(columns, (map(_value, row) for row in rows)))
+
+
+def shown(figure: Figure | None) -> str:
+    """As on the page: of an interval both ends, of which a figure holds but the lower."""
+    return figure.text if figure else ""
+
+
+def _value(cell: Any) -> Any:
+    """What stands below in small letters is left out, and of a dash nothing is left."""
+    if isinstance(cell, int | str):
+        return cell
+    parts = cell if isinstance(cell, tuple) else (cell,)
+    figures = [part for part in parts if isinstance(part, Figure)]
     if len(figures) == 1:
         return figures[0].value
-    return plain([part for part in cell if part is not None and not isinstance(part, Soft)]) or None
+    text = plain([part for part in parts if part is not None and not isinstance(part, Soft)])
+    return None if text == "–" else text
+
+
+def tally(counts: Iterable[Any]) -> Words:
+    """How many claims have which verdict: of lab.website.verdict_words.status_counts."""
+    return tuple(part for count in counts for part in (VerdictChip(count.status), f" {count.claims} "))
 
 
 def plain(parts: Sequence[Any]) -> str:

@@ -12,7 +12,6 @@ from lab.website import format
 from lab.website.addresses import experiment_folder, gpu_folder, run_folder, verdict_folder
 from lab.website.data.winners import MODES, grid
 from lab.website.figure import DataView
-from lab.website.files.csv_tables import shown_table
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.decisions import decision_rows
@@ -20,6 +19,7 @@ from lab.website.pages.labels import DTYPES, operator_title
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
 from lab.website.pages.snippet import snippet
+from lab.website.table import csv_table
 from lab.website.verdict_words import status_counts
 
 Row = Mapping[str, Any]
@@ -236,7 +236,7 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
             template="experiments.html" if leaf.previous else "index.html",
             view={"leaf": leaf} if leaf.previous else {"leaf": leaf, "front": front},
         )
-    yield shown_table("winners.csv", HEADINGS, rows_table(shapes))
+    yield csv_table("winners.csv", HEADINGS, rows_table(shapes))
     yield Attachment(path="assets/winners.js", content=answers_script(shapes, shown))
     yield Attachment(path=DATA, content=data_text(data, DATA, "overview", indent=None))
 

@@ -19,7 +19,7 @@ from lab.website.data.verdict_log import VerdictChange, changes, followed_cases
 from lab.website.figure import DataView
 from lab.website.format import interval, ratio
 from lab.website.pages.labels import case_label
-from lab.website.table import Fold, Head, Link, PageTable, Soft, TableRow, VerdictChip, Words, table_row, words
+from lab.website.table import Fold, Head, Link, PageTable, Soft, TableRow, VerdictChip, Words, table_row, tally, words
 from lab.website.verdict_words import case_word, status_counts, verdict_counts
 
 # Published runs as an earlier or later page names them: which may be compared, when they were, where their data is.
@@ -107,7 +107,7 @@ def history_folds(item: Judged, published: Sequence[Judged], root: str) -> Itera
     heads = (*words("Run", "Date", "Board"), *(Head(text=f"{each.heading} at {each.case_label}") for each in followed))
     rows = [_row(number, runs, item, followed, boards[number], root) for number in range(len(runs))]
     others: tuple[Words, ...] = tuple(
-        (f"{run.machine}: ", Link(run.run_id, run.link), f" of {run.date} ", *_tally(run.counts))
+        (f"{run.machine}: ", Link(run.run_id, run.link), f" of {run.date} ", *tally(run.counts))
         for run in elsewhere(item, published, root)
     )
     yield Fold(
@@ -201,12 +201,6 @@ def _call(run: Judged, claim: str, judged: Mapping[str, Any]) -> VerdictChip:
 
 def _soft(note: str) -> Soft:
     return Soft((note,))
-
-
-def _tally(counts: Sequence[View]) -> Iterator[VerdictChip | str]:
-    for count in counts:
-        yield VerdictChip(count.status)
-        yield f" {count.claims} "
 
 
 def _turns(item: Judged, runs: Sequence[Judged], root: str) -> Iterator[TableRow]:

@@ -1,5 +1,6 @@
 """What the lab's guard asks of published figures, and what it finds in public ones: the page and its data."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace as View
@@ -12,9 +13,9 @@ from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.data.judged_cache import audits
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.files.csv_tables import shown_table
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
+from lab.website.table import csv_table
 
 # One operator as two profilers saw it: the counters that an audited project printed, beside this site's own.
 # (publication, row): theirs.
@@ -175,7 +176,7 @@ def _pages(guarded: Sequence[Mapping[str, Any]], shown: Sequence[Judged]) -> Ite
 
 def _tables(page: View) -> Iterator[Attachment]:
     rules = [(principle, rule) for principle, rules in page.principles.items() for rule in rules]
-    yield shown_table(
+    yield csv_table(
         "methods/rules.csv", ("rule", "principle", "statement", "binding", "findings"),
         [(rule.name, principle, rule.statement, rule.binding, _told(rule.count)) for principle, rule in rules],
     )  # fmt: skip
@@ -185,11 +186,11 @@ def _tables(page: View) -> Iterator[Attachment]:
         for rule in publication.rules
         for each in rule.findings
     ]
-    yield shown_table("methods/findings.csv", ("publication", "rule", "where", "printed", "allowed", "why"), findings)
+    yield csv_table("methods/findings.csv", ("publication", "rule", "where", "printed", "allowed", "why"), findings)
     if same := page.same_kernel:
-        columns = ("rmsnorm", *(f"{shape} {gpu}" for shape, gpu in same.columns))
+        columns = ("rmsnorm", *(re.sub(r"[^a-z0-9]+", "_", f"{shape} {gpu}".lower()) for shape, gpu in same.columns))
         rows = [(label, *map(_told, figures)) for label, figures in same.rows]
-        yield shown_table("methods/same-kernel.csv", columns, rows)
+        yield csv_table("methods/same-kernel.csv", columns, rows)
 
 
 def _told(*words: Figure | str | None) -> str:

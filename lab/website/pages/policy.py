@@ -24,14 +24,17 @@ from lab.verdict.plain_words import in_words
 from lab.verdict.simulation import COMPARISONS, JUST_ABOVE, JUST_BELOW, TRUTHS
 from lab.verdict.statistics import Latency, per_cent
 from lab.website.figure import DataView
-from lab.website.files.csv_tables import shown_table
 from lab.website.format import ratio_interval
 from lab.website.outputs import Document, Output, SiteContext
 from lab.website.pages.trust import self_comparison_errors
+from lab.website.table import csv_table
 
 PROTOCOL = make_protocol(5, "cuda")
 FURTHER = tuple(truth for truth in TRUTHS if truth not in (JUST_BELOW, JUST_ABOVE))
-SIMULATED = ("process", "false supported", "false refuted", *(f"decided at a true {truth:g}×" for truth in FURTHER))
+SIMULATED = (
+    "process", "false_supported", "false_refuted",
+    *(f"decided_at_a_true_{truth:g}".replace(".", "_") for truth in FURTHER),
+)  # fmt: skip
 SHOWN = ("Kind of timing", "Wrongly “holds”", "Wrongly “does not hold”", *(f"Decided at {t:g}×" for t in FURTHER))
 TIE = per_cent(judge.EQUIVALENCE_MARGIN)
 # What a decided verdict is called, by where its interval lies.
@@ -51,8 +54,8 @@ def policy_pages(context: SiteContext) -> Iterator[Output]:
     page = policy_page()
     errors = self_comparison_errors(DataView(context.trust)) if context.trust else ()
     yield Document(path="policy/index.html", template="policy.html", view={**page, "errors": errors})
-    yield shown_table("policy/constants.csv", ("constant", "value"), page["constants"])
-    yield shown_table("policy/simulation.csv", SIMULATED, page["simulated"])
+    yield csv_table("policy/constants.csv", ("constant", "value"), page["constants"])
+    yield csv_table("policy/simulation.csv", SIMULATED, page["simulated"])
 
 
 def policy_page() -> dict[str, Any]:

@@ -11,12 +11,11 @@ from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
-from lab.website.files.csv_tables import shown, shown_table
 from lab.website.outputs import Document, Output, PageGroup, SiteContext
 from lab.website.pages.clocks import clocks_of
 from lab.website.pages.labels import TITLES, baseline_title, case_label, profile_title, scope_told
 from lab.website.pages.outline import outlines
-from lab.website.table import Link, PageTable, Soft, Strong, TableRow, numbers, table_row, words
+from lab.website.table import Link, PageTable, Soft, Strong, TableRow, csv_table, numbers, shown, table_row, words
 from lab.website.verdict_words import claim_word, supported_at
 
 ROOT = "../../"  # from a profile's page to the site's root
@@ -53,7 +52,7 @@ def _page(name: str, items: Iterable[Judged]) -> Iterator[Output]:
     yield Document(path=f"{folder}/index.html", template="profile.html", view={"page": page})
     if page.measured:
         rows = (row for each in page.appearances for row in each.csv)
-        yield shown_table(f"{folder}/cases.csv", COLUMNS, rows)
+        yield csv_table(f"{folder}/cases.csv", COLUMNS, rows)
 
 
 def _lede(appearances: Sequence[View]) -> str:
