@@ -178,7 +178,7 @@ def shown(figure: Figure | None) -> str:
 
 def _value(cell: Any) -> Any:
     """What stands below in small letters is left out, and of a dash nothing is left."""
-    if isinstance(cell, int | str):
+    if isinstance(cell, int | float | str):
         return cell
     parts = cell if isinstance(cell, tuple) else (cell,)
     figures = [part for part in parts if isinstance(part, Figure)]

@@ -10,6 +10,7 @@ from lab.verdict.judge import WEIGHED, Status
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
+from lab.website.pages import labels
 from lab.website.pages.ceilings import reached
 from lab.website.pages.labels import (
     TITLES,
@@ -18,7 +19,6 @@ from lab.website.pages.labels import (
     listed,
     named,
     profile_title,
-    scope_told,
     shape_label,
 )
 from lab.website.verdict_words import claim_word, supported_at
@@ -116,7 +116,7 @@ def where(item: Judged, scopes: tuple[str, ...]) -> str:
 
 def scope_words(claim: PlannedClaim, on_cpu: bool) -> str:
     """What of the machine a claim speaks of."""
-    return "in DRAM traffic" if claim.measure == "traffic" else scope_told(claim.scope, on_cpu)
+    return "in DRAM traffic" if claim.measure == "traffic" else labels.scope_words(claim.scope, on_cpu).told
 
 
 def operator_of(item: Judged, claim: PlannedClaim) -> str:

@@ -22,7 +22,7 @@ from lab.website.data.judged import Judged
 from lab.website.data.verdict_log import contradicting
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.outputs import Attachment, Document, SiteContext
-from lab.website.pages.labels import TITLES
+from lab.website.pages.labels import TITLES, scope_words
 from lab.website.verdict_words import mark_words
 from lab.website.wording.hidden import plain
 
@@ -44,11 +44,6 @@ SHAPES = {
     Status.NO_EVIDENCE: RING,
     Status.REJECTED: '<path d="M2 2 14 14M14 2 2 14" stroke="#fff" stroke-width="3"/>',
 }
-SCOPES = {
-    "device_cold": "GPU time, nothing cached", "device_warm": "GPU time, inputs cached", "graph": "CUDA graphs",
-    "eager": "eager calls", "device_dirty": "GPU time, dirty cache",
-}  # fmt: skip
-CPU_SCOPES = {"device_cold": "CPU time, nothing cached", "device_warm": "CPU time, inputs cached"}
 # Widths of characters at 11 px in Verdana, which is as wide as any that may take its place.
 NARROW, WIDE = frozenset("fijlrtI.,:;'!|()[]- "), frozenset("mwMWGOQ@%×")
 
@@ -144,7 +139,14 @@ def _value(item: Judged, claim: PlannedClaim, status: Status, cases: list[Planne
     """'supported 1.18–1.53×, H100 80GB HBM3, f16': the verdict, how much, and where."""
     if not item.machine or status is Status.NO_EVIDENCE:
         return (str(status),)
-    where = ", ".join(("", *(() if claim.scope == "device_cold" else (_scope(item, claim),)), *_where(item, cases)))
+    scope = () if claim.scope == "device_cold" else (scope_words(claim.scope, item.on_cpu).title,)
+    where = ", ".join(("", *scope, *_where(item, cases)))
+        (
+            "",
+            *(() if claim.scope == "device_cold" else (scope_words(claim.scope, item.on_cpu).title,)),
+            *_where(item, cases),
+        )
+    )
     mark = mark_words(item.data["claims"][claim.name]["mark"])
     amount, as_due = _how_much(item, claim, status), str(status) in claim.expected
     marks = f"{', as it should be' * as_due}{', ' * bool(mark)}{mark}"
@@ -180,17 +182,13 @@ def _where(item: Judged, cases: list[PlannedCase]) -> tuple[str, ...]:
     return (_short(f"CPU evidence: {machine}" if item.on_cpu else machine), *((dtypes,) if dtypes else ()))
 
 
-def _scope(item: Judged, claim: PlannedClaim) -> str:
-    return (CPU_SCOPES if item.on_cpu else {}).get(claim.scope) or SCOPES[claim.scope]
-
-
 def _description(item: Judged, claim: PlannedClaim, status: Status, cases: list[PlannedCase]) -> str:
     """The claim, and all that its verdict is bound to."""
     text = _short(claim_sentence(claim), 200)
     if not item.machine or status is Status.NO_EVIDENCE:
         return f"{text} No published evidence speaks of it."
     more = f" and {len(cases) - MOST_SHAPES} more" if len(cases) > MOST_SHAPES else ""
-    scope = "DRAM traffic as counted" if claim.measure == "traffic" else _scope(item, claim)
+    scope = "DRAM traffic as counted" if claim.measure == "traffic" else scope_words(claim.scope, item.on_cpu).title
     machine = plain(item.machine["cpu" if item.on_cpu else "gpu"])
     return (
         f"{text} Measured on {'the CPU ' if item.on_cpu else ''}{machine}: {scope}, "

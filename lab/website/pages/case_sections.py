@@ -16,11 +16,11 @@ from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
 from lab.website.pages.claims import pooled_sentence
-from lab.website.pages.clocks import clock_notes, clock_words, faster_cold, legend, other_clocks
+from lab.website.pages.clocks import clock_notes, faster_cold, legend, other_clocks
 from lab.website.pages.hardware import limits_table, traffic_table
 from lab.website.pages.history import comparable, elsewhere, finished, software, verdict_data_file, verdict_link
 from lab.website.pages.kernels import HASH_DIGITS, kernels_fold
-from lab.website.pages.labels import profile_title
+from lab.website.pages.labels import profile_title, scope_words
 from lab.website.pages.replication import printed_reasons
 from lab.website.pages.soundness import correctness_table
 from lab.website.table import (
@@ -92,8 +92,9 @@ def sections(
 
 def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
     rows = [_cell(item, case, profile, view) for profile in item.plan.profiles_of(case)]
+    clock = scope_words(SCOPE, item.on_cpu).clock
     caption = (
-        f"{clock_words(SCOPE, item.on_cpu).capitalize() if item.on_cpu else clock_words(SCOPE, item.on_cpu)}. Noise "
+        f"{clock[:1].upper()}{clock[1:]}. Noise "
         "is p95 / p50; spread is the slowest over the fastest sweep, less one. GB/s divides the least traffic by p50. "
         "Host is what Python needs to enqueue a call; memory the most that a call allocates beyond its inputs."
     )

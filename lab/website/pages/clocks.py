@@ -7,7 +7,7 @@ from lab.definition.plan import PlannedCase
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Sentence
-from lab.website.pages.labels import listed
+from lab.website.pages.labels import CPU_SCOPES, SCOPES, listed
 from lab.website.table import PageTable, Strong, Words, numbers, table_row, words
 
 # What a reader must know of a time beside the time: what its clock leaves out, and what else a clock would say.
@@ -77,33 +77,7 @@ def other_clocks(item: Judged, case: PlannedCase, view: DataView) -> PageTable |
     return PageTable(label="Claims by other clocks", kind="claims", heads=heads, rows=rows) if rows else None
 
 
-ON_GPU = {
-    "device_cold": "GPU time of one call with nothing cached",
-    "device_warm": "GPU time of one call with inputs cached",
-    "device_dirty": "GPU time of one call after a flush that leaves dirty lines, as in do_bench and nvbench",
-    "graph": "GPU time of one call in a replayed CUDA graph",
-    "eager": "what a caller of Python waits, launch included",
-}
-ON_CPU = {
-    "device_cold": "wall time of one call on the CPU, its last-level cache flushed before",
-    "device_warm": "wall time of one call on the CPU with inputs cached",
-}
-
-
-def clock_words(scope: str, on_cpu: bool) -> str:
-    """'GPU time of one call with nothing cached', and 'wall time of one call on the CPU, …' of the same scope."""
-    return (ON_CPU if on_cpu else ON_GPU).get(scope, f"scope {scope}")
-
-
-def clocks_of(scope: str, on_cpu: Sequence[bool]) -> str:
-    """The same of several runs, of which some may have measured a CPU."""
-    kinds = sorted(set(on_cpu))
-    if len(kinds) < 2:
-        return clock_words(scope, bool(kinds and kinds[0]))
-    return f"{clock_words(scope, False)}; of CPU evidence {clock_words(scope, True)}"
-
-
 def legend(scopes: Sequence[str], on_cpu: bool) -> tuple[tuple[str, str], ...]:
     """Each scope that was measured, and what its clock covers."""
-    known = ON_CPU if on_cpu else ON_GPU
-    return tuple((scope, known[scope]) for scope in scopes if scope in known)
+    known = CPU_SCOPES if on_cpu else SCOPES
+    return tuple((scope, known[scope].clock) for scope in scopes if scope in known)

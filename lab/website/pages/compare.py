@@ -24,8 +24,7 @@ from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Sentence
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext
-from lab.website.pages.clocks import clocks_of
-from lab.website.pages.labels import case_label, field_figure
+from lab.website.pages.labels import case_label, clocks_of, field_figure
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
 from lab.website.table import csv_table, shown

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace as View
-from typing import Any
+from typing import Any, NamedTuple
 
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.website import format
@@ -34,24 +34,40 @@ TITLES = {
 DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8_e4m3fn": "fp8"}  # as people type them
 COMMON_WORD = re.compile(r"[a-z]+(?: |$)")  # and no name of code
 COMMON = re.compile(r"[a-z]+'s ")  # of a title that is no name of its own
-# What a claim's times are of, after "on one GPU".
+
+
+class ScopeWords(NamedTuple):
+    title: str  # on a badge
+    told: str  # what a claim's times are of, after "on one GPU"
+    clock: str  # what the clock covers, in a caption
+
+
 SCOPES = {
-    "device_cold": "in GPU time with nothing cached",
-    "device_warm": "in GPU time with inputs cached",
-    "graph": "in replayed CUDA graphs",
-    "eager": "as an eager caller waits",
-    "device_dirty": "in GPU time after a flush that leaves dirty lines",
-}
-
+    "device_cold": ScopeWords("GPU time, nothing cached", "in GPU time with nothing cached",
+                              "GPU time of one call with nothing cached"),
+    "device_warm": ScopeWords("GPU time, inputs cached", "in GPU time with inputs cached",
+                              "GPU time of one call with inputs cached"),
+    "graph": ScopeWords("CUDA graphs", "in replayed CUDA graphs", "GPU time of one call in a replayed CUDA graph"),
+    "eager": ScopeWords("eager calls", "as an eager caller waits", "what a caller of Python waits, launch included"),
+    "device_dirty": ScopeWords("GPU time, dirty cache", "in GPU time after a flush that leaves dirty lines", "GPU time "
+                               "of one call after a flush that leaves dirty lines, as in do_bench and nvbench"),
+}  # fmt: skip
 CPU_SCOPES = {
-    "device_cold": "in wall time of the CPU with its cache flushed",
-    "device_warm": "in wall time of the CPU with inputs cached",
-}
+    "device_cold": ScopeWords("CPU time, nothing cached", "in wall time of the CPU with its cache flushed",
+                              "wall time of one call on the CPU, its last-level cache flushed before"),
+    "device_warm": ScopeWords("CPU time, inputs cached", "in wall time of the CPU with inputs cached",
+                              "wall time of one call on the CPU with inputs cached"),
+}  # fmt: skip
 
 
-def scope_told(scope: str, on_cpu: bool) -> str:
-    """What a claim's times are of: of a CPU's run never the GPU's."""
+def scope_words(scope: str, on_cpu: bool) -> ScopeWords:
+    """Of a CPU's run never the GPU's."""
     return (CPU_SCOPES if on_cpu else SCOPES).get(scope) or SCOPES[scope]
+
+
+def clocks_of(scope: str, on_cpu: Sequence[bool]) -> str:
+    """What the clock of several runs covers, of which some may have measured a CPU."""
+    return "; of CPU evidence ".join(scope_words(scope, each).clock for each in sorted(set(on_cpu)) or [False])
 
 
 def listed(names: Sequence[str]) -> str:

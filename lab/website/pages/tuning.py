@@ -11,7 +11,7 @@ from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.answer import where
-from lab.website.pages.labels import begun, case_label, scope_told
+from lab.website.pages.labels import begun, case_label, scope_words
 from lab.website.table import PageTable, Soft, TableRow, VerdictChip, numbers, table_row, words
 
 Trial = tuple[str, PlannedProfile]  # claim, configuration
@@ -26,7 +26,7 @@ def search_cases(shown: Judged, view: DataView) -> tuple[View, ...]:
 
 def search_answer(shown: Judged, view: DataView) -> Sentence:
     """One sentence: what won where, and where nothing did how near the nearest came."""
-    scopes = tuple(dict.fromkeys(scope_told(claim.scope, shown.on_cpu) for claim in shown.plan.claims))
+    scopes = tuple(dict.fromkeys(scope_words(claim.scope, shown.on_cpu).told for claim in shown.plan.claims))
     won: list[Sentence] = []
     stayed: list[Sentence] = []
     for case in shown.plan.included_cases:
