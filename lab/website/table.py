@@ -241,7 +241,8 @@ def verdict(status: str, mark: str = "", reason: str = "", word: str = "") -> Ma
     """The word of a verdict with its sign, so that nobody needs the colour; under it what else marks it."""
     word, more = word or verdict_word(status, mark, reason), mark_words(mark)
     kind = look(word, status)
-    chip = f'<span class="verdict {kind}">{_icon(kind)}{escape(word)}</span>'
+    drawn = f'<svg viewBox="0 0 16 16" aria-hidden="true" focusable="false">{icon(kind)}</svg>'
+    chip = f'<span class="verdict {kind}">{drawn}{escape(word)}</span>'
     return Markup(chip + (f'<br><span class="small soft">{escape(more)}</span>' if more else ""))
 
 
@@ -327,6 +328,6 @@ def _plain(part: Any) -> str:
     return str(part.text)
 
 
-def _icon(kind: str) -> str:
-    inside = next((drawn for kinds, drawn in ICONS if kind in kinds), CIRCLE)
-    return f'<svg viewBox="0 0 16 16" aria-hidden="true" focusable="false">{inside}</svg>'
+def icon(kind: str) -> str:
+    """The sign of a verdict, 16 by 16, in the colour around it."""
+    return next((drawn for kinds, drawn in ICONS if kind in kinds), CIRCLE)

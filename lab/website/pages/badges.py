@@ -23,6 +23,7 @@ from lab.website.data.verdict_log import contradicting
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.outputs import Attachment, Document, SiteContext
 from lab.website.pages.labels import TITLES, scope_words
+from lab.website.table import icon
 from lab.website.verdict_words import mark_words
 from lab.website.wording.hidden import plain
 
@@ -34,16 +35,6 @@ COLOURS = {
     Status.SUPPORTED: "#1a3b65", Status.REFUTED: "#7c3527", Status.INCONCLUSIVE: "#6f6020",
     Status.RERUN_NOISE: "#8c00a0", Status.NO_EVIDENCE: "#5d6475", Status.REJECTED: "#7c3527",
 }  # fmt: skip
-DISC = '<circle cx="8" cy="8" r="7" fill="#fff"/>'
-RING = '<circle cx="8" cy="8" r="6" fill="none" stroke="#fff" stroke-width="2"/>'
-SHAPES = {
-    Status.SUPPORTED: DISC,
-    Status.REFUTED: '<path d="M2 2 14 14M14 2 2 14" stroke="#fff" stroke-width="3"/>',
-    Status.INCONCLUSIVE: RING + '<path d="M8 2A6 6 0 0 1 8 14Z" fill="#fff"/>',
-    Status.RERUN_NOISE: '<path d="M1 8 4 3 7 13 10 3 13 13 15 8" stroke="#fff" stroke-width="2" fill="none"/>',
-    Status.NO_EVIDENCE: RING,
-    Status.REJECTED: '<path d="M2 2 14 14M14 2 2 14" stroke="#fff" stroke-width="3"/>',
-}
 # Widths of characters at 11 px in Verdana, which is as wide as any that may take its place.
 NARROW, WIDE = frozenset("fijlrtI.,:;'!|()[]- "), frozenset("mwMWGOQ@%×")
 
@@ -119,7 +110,7 @@ def svg(badge: Badge) -> str:
         f"<desc>{escape(badge.description)}</desc>"
         f'<rect width="{left}" height="{HEIGHT}" fill="#33373f"/>'
         f'<rect x="{left}" width="{right}" height="{HEIGHT}" fill="{COLOURS[badge.status]}"/>'
-        f'<g transform="translate({left + 6} 4) scale(.75)">{SHAPES[badge.status]}</g>'
+        f'<g transform="translate({left + 6} 4) scale(.75)" color="#fff">{icon(badge.status)}</g>'
         '<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">'
         f'<text x="8" y="14" textLength="{left - 16}">{escape(badge.label)}</text>'
         f'<text x="{left + 24}" y="14" textLength="{right - 34}">{parts}</text></g></svg>\n'
@@ -141,12 +132,6 @@ def _value(item: Judged, claim: PlannedClaim, status: Status, cases: list[Planne
         return (str(status),)
     scope = () if claim.scope == "device_cold" else (scope_words(claim.scope, item.on_cpu).title,)
     where = ", ".join(("", *scope, *_where(item, cases)))
-        (
-            "",
-            *(() if claim.scope == "device_cold" else (scope_words(claim.scope, item.on_cpu).title,)),
-            *_where(item, cases),
-        )
-    )
     mark = mark_words(item.data["claims"][claim.name]["mark"])
     amount, as_due = _how_much(item, claim, status), str(status) in claim.expected
     marks = f"{', as it should be' * as_due}{', ' * bool(mark)}{mark}"

@@ -13,7 +13,7 @@ from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.verdict.ranking import Place
 from lab.website import format
 from lab.website.addresses import experiment_folder
-from lab.website.charts.lines import SizePoint, Track, crossover_chart
+from lab.website.charts.lines import Line, Point, crossover_chart
 from lab.website.charts.rows import Bar, Dot, axis_of, bars, panel
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
@@ -178,7 +178,7 @@ def _crossovers(
     """A picture for every family of cases that differ along one dimension: who wins at which size."""
     for number, (axis, cases) in enumerate(families(item)):
         tracks = [
-            Track(label=profile.title, series=series(profile.name), points=points)
+            Line(label=profile.title, series=series(profile.name), points=points)
             for profile in item.plan.profiles
             if len(points := _points(item, profile, cases, axis, serious, view)) > 1
         ]
@@ -205,7 +205,7 @@ def families(item: Judged) -> list[tuple[int, list[PlannedCase]]]:
 def _points(
     item: Judged, profile: PlannedProfile, cases: Sequence[PlannedCase], axis: int, serious: set[tuple[str, str]],
     view: DataView,
-) -> tuple[SizePoint, ...]:  # fmt: skip
+) -> tuple[Point, ...]:  # fmt: skip
     """One implementation at every size where it is a serious rival."""
     points = []
     for case in cases:
@@ -213,7 +213,7 @@ def _points(
         if rival and (case.op, profile.name) in serious:
             title = f"{profile.title}, {case_label(case)}: {format.times(rival.value)} the fastest's time"
             size = float(case.shape[axis])
-            points.append(SizePoint(size=size, value=rival.value, low=rival.low, high=rival.high, title=title))
+            points.append(Point(at=size, value=rival.value, low=rival.low, high=rival.high, title=title))
     return tuple(points)
 
 

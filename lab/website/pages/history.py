@@ -11,7 +11,7 @@ from lab.definition.claim_words import claim_sentence
 from lab.verdict.alarm import Alarm
 from lab.website import format
 from lab.website.addresses import pair_folder, run_folder, verdict_folder
-from lab.website.charts.lines import Line, RunPoint, timeline_chart
+from lab.website.charts.lines import Line, Point, timeline_chart
 from lab.website.charts.svg import series
 from lab.website.data.comparison import RUNS_BEFORE
 from lab.website.data.judged import Judged
@@ -170,7 +170,7 @@ def _lines(item: Judged, followed: Sequence[View], runs: Sequence[Judged]) -> It
                 low, high, asked = verdict["low"], verdict["high"], run.data["claims"][each.claim]["threshold"]
                 text = f"{ratio(verdict['ratio'], low, high, asked)} {interval(low, high, asked)}"
                 title = f"{run.evidence['run_id']}, {each.heading}: {text}"
-                points.append(RunPoint(run=number, ratio=verdict["ratio"], low=low, high=high, title=title))
+                points.append(Point(at=number, value=verdict["ratio"], low=low, high=high, title=title))
         if len(points) >= FEWEST_RUNS:
             yield Line(label=each.heading, series=series(subjects[each.claim]), points=tuple(points))
 
