@@ -137,7 +137,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
     from lab.definition.mistakes import refuse_mistakes
     from lab.definition.plan import make_plan
     from lab.verdict.judge import POLICY_VERSION
-    from lab.website.wording.typed_figures import typed_figures
+    from lab.website.wording.references import typed_figures
     from lab.worker.device import choose_device
 
     device = choose_device(options.device)
