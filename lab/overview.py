@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from lab.definition.claim_words import can_run, claim_sentence
 from lab.definition.experiment import Experiment
 from lab.definition.plan import Plan, PlannedCase
+from lab.verdict.between_boards import BoardSpread
 from lab.verdict.ceilings import Ceilings, ceiling_gap
 from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.estimates import Estimates
@@ -208,6 +209,16 @@ def describe_pooled(pools: Sequence[Pooled]) -> Iterator[str]:
             place = f"{each.place.claim} at {each.place.case}"
             said = f"{ratio(each.ratio, each.low, each.high)} {interval(each.low, each.high)}"
             yield f"  {place}: {said} over {len(each.runs)} runs on {each.boards} boards"
+
+
+def describe_boards(spreads: Sequence[BoardSpread]) -> Iterator[str]:
+    """What runs on several boards say of the difference between boards."""
+    for each in spreads:
+        yield (
+            f"{each.gpu}, {each.boards} boards beside one another in runs, {each.comparisons} claims at cases: "
+            f"standard deviation {per_cent(each.between, 2)} between boards, {per_cent(each.within, 2)} between sweeps "
+            f"of one board"
+        )
 
 
 def describe_simulation(table: SimulationTable) -> Iterator[str]:

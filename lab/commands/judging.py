@@ -143,7 +143,8 @@ def _simulate_alarms(series: int, seed: int) -> int:
 
 
 def validity(options: argparse.Namespace) -> None:
-    from lab.overview import describe_pooled, describe_repeats, describe_validity
+    from lab.overview import describe_boards, describe_pooled, describe_repeats, describe_validity
+    from lab.verdict.between_boards import board_spreads
     from lab.verdict.estimates import estimates
     from lab.verdict.pooled import pooled
     from lab.verdict.repeatability import repeatability
@@ -161,6 +162,8 @@ def validity(options: argparse.Namespace) -> None:
     for line in describe_repeats(repeatability(runs, options.one_code), estimates(runs, options.one_code)):
         tell(line)
     for line in describe_pooled(pooled(runs)):
+        tell(line)
+    for line in describe_boards(board_spreads(runs)):
         tell(line)
 
 
