@@ -39,6 +39,7 @@ class Gpu:
     prepared: bool = False
     working: bool = False  # it has an order, and has not answered it
     doing: Any = None  # the task of that order
+    given: int = 0  # how many it was given
 
     @property
     def name(self) -> str:

@@ -164,7 +164,7 @@ class _Several:
     def _work_off(self) -> None:
         """Hand out all that waits, and hear until it is done."""
         while self._waiting or any(gpu.doing for gpu in self.fleet.gpus):
-            for gpu in self.fleet.gpus:
+            for gpu in sorted(self.fleet.gpus, key=lambda gpu: gpu.given):
                 free = gpu.prepared and not gpu.doing
                 alone = not any(other.doing for other in self.fleet.gpus)
                 if free and self._waiting and (alone or not self.in_turn):
@@ -177,6 +177,7 @@ class _Several:
         task: Task = next_part(parts, measured) if parts else self._waiting[0]
         self._waiting.remove(task)
         gpu.doing = task
+        gpu.given += 1
         if isinstance(task, Part):
             measured.update(task.places)
             following = sweeps_after(task, parts)

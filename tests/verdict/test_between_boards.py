@@ -28,12 +28,10 @@ def spread_records(
 ) -> list[Record]:
     """A journal whose sweeps boards took in turn, each with a ratio of its own."""
     boards = list(ratios)
-    of_board = {
-        board: records_of(
-            PLAN, {(SMALL.name, "fast"): 20e-6, (SMALL.name, "plain"): 20e-6 * ratio}, noise=noise, on=on(board, **changes)
-        )
-        for board, ratio in ratios.items()
-    }  # fmt: skip
+    times = {
+        board: {(SMALL.name, "fast"): 20e-6, (SMALL.name, "plain"): 20e-6 * ratio} for board, ratio in ratios.items()
+    }
+    of_board = {board: records_of(PLAN, times[board], noise=noise, on=on(board, **changes)) for board in boards}
     first = of_board[boards[0]]
     start = dataclasses.replace(first[0], several_gpus=allowed)
     return [
@@ -70,7 +68,8 @@ def test_sweeps_of_another_board_do_not_count_in_a_run_on_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"gpu": "NVIDIA A100"}, {"driver": "1"}, {"power_limit_watts": 300.0}, {"cpu": "Another"}, {"ecc": "off"}]
+    "changes",
+    [{"gpu": "NVIDIA A100"}, {"driver": "1"}, {"power_limit_watts": 300.0}, {"cpu": "Another"}, {"ecc": "off"}],
 )
 def test_boards_of_a_run_differ_in_nothing_but_which_they_are(changes: dict[str, object]) -> None:
     assert unlike(on("a"), on("b"), several_gpus=True) == []
