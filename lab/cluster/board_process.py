@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from lab.cluster.link import LAST, GpuGone
@@ -16,16 +17,17 @@ from lab.process.channel import Garbled, Reader
 
 
 class BoardProcess:
-    """`environment` is all that the process is given. It is nobody's child, and ends when this one does."""
+    """`environment` is all that the process is given; it works in `folder`. It is nobody's child, and ends when this
+    one does."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], folder: Path | None = None) -> None:
         self._frames, writer = os.pipe()
         self._reader = Reader(self._frames)
         try:
             starter = subprocess.Popen(
                 [sys.executable, *OWN_MODULE, "lab.supervisor.board", str(writer)],
                 stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[writer],
-                env=dict(environment),
+                env=dict(environment), cwd=folder,
             )  # fmt: skip
         finally:
             os.close(writer)

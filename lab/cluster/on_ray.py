@@ -8,6 +8,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
@@ -41,7 +42,7 @@ class RayCrew:
     def start(self, slot: int) -> "RayLink":
         import ray
 
-        link = RayLink(ray.remote(_actor_class()).options(num_gpus=1).remote(_sources(), _variables()))
+        link = RayLink(ray.remote(_actor_class()).options(num_gpus=1).remote(_sources(), _variables(), os.getcwd()))
         self._actors.append(link)
         return link
 
@@ -107,7 +108,7 @@ def _actor_class() -> type[Any]:
     """A class that Ray sends as code, for a node's Python does not know the lab before its path is set."""
 
     class Actor:
-        def __init__(self, sources: list[str], variables: dict[str, str | None]) -> None:
+        def __init__(self, sources: list[str], variables: dict[str, str | None], folder: str) -> None:
             missing = [place for place in sources if not os.path.isdir(place)]
             self._problem = f"{os.uname().nodename}: {missing[0]} is not there; {SAME_TREE}" if missing else ""
             if missing:
@@ -116,7 +117,7 @@ def _actor_class() -> type[Any]:
             from lab.cluster.board_process import BoardProcess
 
             changed = {name: text for name, text in {**os.environ, **variables}.items() if text is not None}
-            self._board = BoardProcess(changed)
+            self._board = BoardProcess(changed, Path(folder) if os.path.isdir(folder) else None)
 
         def ask(self, order: dict[str, Any]) -> Iterator[Any]:
             if self._problem:

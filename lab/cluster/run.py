@@ -280,10 +280,10 @@ class _Several:
 
     def _lose(self, gpu: Gpu, reason: str) -> None:
         """Put it on record, let others do what is left of its part, and reach for one in its place."""
-        self.say(f"{gpu.full_name} is lost: {reason}")
         if gpu.hello:
             during = gpu.doing.name if gpu.doing else "loading"
             self.state.keep(LostGpu(gpu_id=gpu.gpu_id, during=during, reason=reason, lost_utc=now()))
+        self.say(f"{gpu.full_name} is lost: {reason}")
         self.fleet.drop(gpu, again=self._like is not None)
         if gpu.doing:
             self._again(gpu.doing, reason)
