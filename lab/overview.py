@@ -9,6 +9,7 @@ from lab.verdict.between_boards import BoardSpread
 from lab.verdict.ceilings import Ceilings, ceiling_gap
 from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.estimates import Estimates
+from lab.verdict.neighbours import Neighbours
 from lab.verdict.plain_words import in_words
 from lab.verdict.pooled import Pooled
 from lab.verdict.repeatability import CHANGED, HOLDING, ZERO, Repeatability
@@ -218,6 +219,17 @@ def describe_boards(spreads: Sequence[BoardSpread]) -> Iterator[str]:
             f"{each.gpu}, {each.boards} boards beside one another in runs, {each.comparisons} claims at cases: "
             f"standard deviation {per_cent(each.between, 2)} between boards, {per_cent(each.within, 2)} between sweeps "
             f"of one board"
+        )
+
+
+def describe_neighbours(compared: Sequence[Neighbours]) -> Iterator[str]:
+    """Whether GPUs that measure at the same time disturb one another."""
+    for each in compared:
+        interval = "" if each.low is None or each.high is None else f" [{100 * each.low:+.2f}, {100 * each.high:+.2f}]"
+        yield (
+            f"{each.gpu}, {each.scope}: beside neighbours times are {100 * each.shift:+.2f} %{interval} longer, over "
+            f"{each.cells} cells of {each.boards} boards; sweeps scatter by {per_cent(each.scatter_beside, 2)}, "
+            f"alone by {per_cent(each.scatter_alone, 2)}"
         )
 
 
