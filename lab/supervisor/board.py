@@ -12,7 +12,6 @@ import platform
 import queue
 import signal
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -38,6 +37,7 @@ from lab.supervisor.lock import gpu_lock
 from lab.supervisor.passes import explain
 from lab.supervisor.quarantine import not_loadable
 from lab.supervisor.run_state import Key, RunState
+from lab.supervisor.scratch import scratch_folder
 from lab.supervisor.sweep import Sweep
 from lab.supervisor.sweeps import ONE_THREAD, compiling_ahead
 from lab.supervisor.watch import Watcher
@@ -174,8 +174,7 @@ def _detach() -> None:
 
 def _serve(link: Link) -> None:
     order = link.order()
-    with tempfile.TemporaryDirectory(prefix="lab-gpu-", ignore_cleanup_errors=True) as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         (folder / PLAN_NAME).write_text(order["plan"], encoding="utf-8")
         plan = load_plan(folder)
         with (
