@@ -77,7 +77,7 @@ def experiment_data(
         "experiment": plan.name,
         **attributes(plan, "title question"),
         "evidence": _evidence(result, run, digest, commit) if run else None,
-        "machine": to_data(run.machine) if run else None,
+        "machine": {**to_data(run.machine), "gpu_id": run.board} if run else None,
         "ceilings": ceilings_data(run) if run else None,
         "limits": limits_data(result, run) if run else None,
         "clock_step_seconds": result.step_seconds,
