@@ -38,12 +38,13 @@ class Precompilation:
         self._end()
 
     def start(
-        self, caches: Caches, cells: Sequence[Key], left_out: Sequence[tuple[str, str]], large: Collection[Key] = ()
-    ) -> None:
-        """Begin to compile; `cells` in the order in which they are dealt to the processes, `large` those of them that
-        need too much memory to be called in several processes."""
+        self, caches: Caches, cells: Sequence[Key], left_out: Sequence[tuple[str, str]], sharing: int = 1,
+        large: Collection[Key] = (),
+    ) -> None:  # fmt: skip
+        """Begin to compile; `cells` in the order in which they are dealt to the processes. `sharing`: how many do this
+        on the same host at once. `large`: those cells that need too much memory to be called in several processes."""
         self._began = time.monotonic()
-        dealt = deal(cells, most_processes(), large)
+        dealt = deal(cells, max(1, most_processes() // sharing), large)
         self._say(f"compiling {len(cells)} cells ahead, in {len(dealt)} processes")
         log = self._directory / "logs" / "ahead.log"
         log.parent.mkdir(exist_ok=True)
