@@ -31,7 +31,7 @@ class Cache:
 
         weight = model.lm_head.weight
         heads = SIZES["num_key_value_heads"]
-        self.static = StaticCache(config=model.config, max_cache_len=context)
+        self.static: Any = StaticCache(config=model.config, max_cache_len=context)
         # This also tells torch.compile that the addresses stay: else it would not put the step into a CUDA graph.
         self.static.early_initialization(batch, heads, key_columns() // heads, weight.dtype, weight.device)
         generator = torch.Generator(weight.device).manual_seed(SEED)
