@@ -36,7 +36,7 @@ def prefilled(model: Any, masks: Any = None) -> Prefill:
     return call
 
 
-def masks_of(model: Any, embeddings: Tensor) -> dict[str, Tensor | None]:
+def masks_of(model: Any, embeddings: Tensor) -> dict[str, Any]:
     """The masks that the model's attention uses for a prompt of this shape, by kind of layer.
 
     In a capture, transformers would make a mask of every position, which the faster kernels of attention do not take.
