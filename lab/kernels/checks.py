@@ -20,15 +20,15 @@ def runs_here(x: Tensor) -> bool:
     return x.is_cuda or (x.is_cpu and interpreting())
 
 
-def check_rows(op: str, x: Tensor, maximum_columns: int) -> None:
+def check_rows(op: str, x: Tensor, maximum_columns: int, name: str = "x") -> None:
     """Raise unless `x` is (..., columns) of floats on a GPU, with adjacent columns, at most `maximum_columns`."""
-    check_tensor(op, "x", x)
+    check_tensor(op, name, x)
     if x.dim() < 1:
-        raise ValueError(f"{op}: x has shape (); at least one dimension (..., columns) is needed")
+        raise ValueError(f"{op}: {name} has shape (); at least one dimension (..., columns) is needed")
     columns = x.shape[-1]
     if not 1 <= columns <= maximum_columns:
-        raise ValueError(f"{op}: x has {columns} columns; accepted are 1 to {maximum_columns}")
-    check_adjacent(op, "x", x)
+        raise ValueError(f"{op}: {name} has {columns} columns; accepted are 1 to {maximum_columns}")
+    check_adjacent(op, name, x)
 
 
 def check_adjacent(op: str, name: str, tensor: Tensor) -> None:
