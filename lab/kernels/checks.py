@@ -7,6 +7,10 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+class GradientNeeded(NotImplementedError):
+    """A tensor requires grad and gradients are on, but the kernel that would be launched has no backward."""
+
+
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -80,7 +84,7 @@ def check_tensor(op: str, name: str, tensor: Tensor) -> None:
     if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
         raise NotImplementedError(f"{op}: {name} has a tangent, and this kernel has no derivative; take its primal")
     if tensor.requires_grad and torch.is_grad_enabled():
-        raise NotImplementedError(
+        raise GradientNeeded(
             f"{op}: {name} requires grad, and this kernel has no backward; "
             "call it under torch.no_grad() or detach the tensor"
         )

@@ -18,9 +18,10 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.activations import gelu_erf, gelu_tanh, silu
-from lab.kernels.checks import check_adjacent, check_alike, check_tensor
+from lab.kernels.checks import GradientNeeded, check_adjacent, check_alike, check_tensor
+from lab.kernels.glu_backward import geglu_erf_backward, geglu_tanh_backward, swiglu_backward
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
-from lab.kernels.library import registered, row_result, traced
+from lab.kernels.library import adjacent, registered, row_result, traced, with_gradient
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements
 
@@ -64,13 +65,17 @@ def swiglu(gate: Tensor, up: Tensor, *, configuration: Configuration | None = No
     gate, up: (..., N) of one shape and dtype, adjacent columns, any distance between rows.
     configuration: how to launch, one of `glu_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor of their shape and dtype; no elements give an empty result.
-    Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
-    NotImplementedError where a gradient would be needed.
+    Raises TypeError or ValueError naming the argument, what it was and what is accepted. Gradients
+    of both are those of `swiglu_backward`; NotImplementedError if one is needed and a configuration given.
     """
     if configuration is None and traced(gate):
         y: Tensor = _registered_swiglu(gate, up)
         return y
-    return _glu(_SWIGLU, gate, up, configuration)
+    try:
+        return _glu(_SWIGLU, gate, up, configuration)
+    except GradientNeeded:
+        y = with_gradient(_registered_swiglu, configuration, gate, up)
+        return y
 
 
 def geglu_erf(gate: Tensor, up: Tensor, *, configuration: Configuration | None = None) -> Tensor:
@@ -78,7 +83,11 @@ def geglu_erf(gate: Tensor, up: Tensor, *, configuration: Configuration | None =
     if configuration is None and traced(gate):
         y: Tensor = _registered_geglu_erf(gate, up)
         return y
-    return _glu(_GEGLU_ERF, gate, up, configuration)
+    try:
+        return _glu(_GEGLU_ERF, gate, up, configuration)
+    except GradientNeeded:
+        y = with_gradient(_registered_geglu_erf, configuration, gate, up)
+        return y
 
 
 def geglu_tanh(gate: Tensor, up: Tensor, *, configuration: Configuration | None = None) -> Tensor:
@@ -86,7 +95,11 @@ def geglu_tanh(gate: Tensor, up: Tensor, *, configuration: Configuration | None 
     if configuration is None and traced(gate):
         y: Tensor = _registered_geglu_tanh(gate, up)
         return y
-    return _glu(_GEGLU_TANH, gate, up, configuration)
+    try:
+        return _glu(_GEGLU_TANH, gate, up, configuration)
+    except GradientNeeded:
+        y = with_gradient(_registered_geglu_tanh, configuration, gate, up)
+        return y
 
 
 def halves(packed: Tensor) -> tuple[Tensor, Tensor]:
@@ -119,6 +132,22 @@ def _registered_geglu_erf(gate: Tensor, up: Tensor) -> Tensor:
 @registered("geglu_tanh", _empty_as_gate)
 def _registered_geglu_tanh(gate: Tensor, up: Tensor) -> Tensor:
     return _glu(_GEGLU_TANH, gate, up)
+
+
+def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _with_backward(operator: Any, gradients: Callable[..., tuple[Tensor, Tensor]]) -> None:
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor]:
+        return gradients(adjacent(dy), *ctx.saved_tensors)
+
+    operator.register_autograd(backward, setup_context=_save)
+
+
+_with_backward(_registered_swiglu, swiglu_backward)
+_with_backward(_registered_geglu_erf, geglu_erf_backward)
+_with_backward(_registered_geglu_tanh, geglu_tanh_backward)
 
 
 def _glu(launches: Launches, gate: Tensor, up: Tensor, configuration: Configuration | None = None) -> Tensor:

@@ -17,6 +17,7 @@ from torch import Tensor
 from lab.kernels.activations import gelu_erf_slope, gelu_tanh_slope, silu_slope
 from lab.kernels.checks import check_adjacent, check_alike, check_tensor
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
+from lab.kernels.library import registered, row_result, traced
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements
 
@@ -70,6 +71,9 @@ def swiglu_backward(
     their shape and dtype; no elements give empty results. Raises TypeError or ValueError naming the argument, what it
     was and what is accepted, and NotImplementedError where a gradient would be needed.
     """
+    if configuration is None and traced(gate):
+        both: tuple[Tensor, Tensor] = _registered_swiglu(dy, gate, up)
+        return both
     return _gradients(_SWIGLU, dy, gate, up, configuration)
 
 
@@ -77,6 +81,9 @@ def geglu_erf_backward(
     dy: Tensor, gate: Tensor, up: Tensor, *, configuration: Configuration | None = None
 ) -> tuple[Tensor, Tensor]:
     """(dgate, dup) of `geglu_erf(gate, up)`; otherwise as `swiglu_backward`."""
+    if configuration is None and traced(gate):
+        both: tuple[Tensor, Tensor] = _registered_geglu_erf(dy, gate, up)
+        return both
     return _gradients(_GEGLU_ERF, dy, gate, up, configuration)
 
 
@@ -84,11 +91,33 @@ def geglu_tanh_backward(
     dy: Tensor, gate: Tensor, up: Tensor, *, configuration: Configuration | None = None
 ) -> tuple[Tensor, Tensor]:
     """(dgate, dup) of `geglu_tanh(gate, up)`; otherwise as `swiglu_backward`."""
+    if configuration is None and traced(gate):
+        both: tuple[Tensor, Tensor] = _registered_geglu_tanh(dy, gate, up)
+        return both
     return _gradients(_GEGLU_TANH, dy, gate, up, configuration)
 
 
+def _empty(dy: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
+    return row_result(gate), row_result(gate)
+
+
+@registered("swiglu_backward", _empty)
+def _registered_swiglu(dy: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
+    return _gradients(_SWIGLU, dy, gate, up)
+
+
+@registered("geglu_erf_backward", _empty)
+def _registered_geglu_erf(dy: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
+    return _gradients(_GEGLU_ERF, dy, gate, up)
+
+
+@registered("geglu_tanh_backward", _empty)
+def _registered_geglu_tanh(dy: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
+    return _gradients(_GEGLU_TANH, dy, gate, up)
+
+
 def _gradients(
-    launches: Launches, dy: Tensor, gate: Tensor, up: Tensor, configuration: Configuration | None
+    launches: Launches, dy: Tensor, gate: Tensor, up: Tensor, configuration: Configuration | None = None
 ) -> tuple[Tensor, Tensor]:
     launch = launches(dy, gate, up, options=(configuration,))
     dgate, dup = result_like(gate), result_like(gate)

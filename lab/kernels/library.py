@@ -1,8 +1,10 @@
 """Registers the operators as `torch.ops.kernel_evidence_lab`, for torch.compile, torch.export and meta tensors.
 
 A call in eager mode goes straight to the kernel. A call that is traced, or whose tensors have no values, uses the
-registered operator, which costs more but tells a compiler the shapes of the results without a launch. The operators
-have no derivative: PyTorch raises an error if a backward pass reaches one.
+registered operator, which costs more but tells a compiler the shapes of the results without a launch. So does a call
+whose gradient is needed, if the operator has a backward pass: the check of the arguments, which is made once for each
+kind of tensors, refuses those and so finds them at no cost to other calls. An operator without a backward pass, such as
+a backward pass itself, raises an error if a gradient is needed.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,6 +42,24 @@ def traced(x: Any) -> bool:
     if kind is Tensor:
         return bool(x.is_meta)
     return isinstance(x, Tensor) and (x.is_meta or kind.__torch_dispatch__ is not Tensor.__torch_dispatch__)
+
+
+def with_gradient(operator: Callable[..., Any], configuration: Any, *arguments: Any) -> Any:
+    """The results of a registered operator with a backward pass, after its kernel has raised GradientNeeded.
+
+    NotImplementedError if a configuration is given: the backward pass is launched by a rule of its own.
+    """
+    if configuration is not None:
+        raise NotImplementedError(
+            "a tensor requires grad, and with a configuration the kernel has no backward; call it without one, or under "
+            "torch.no_grad()"
+        )
+    return operator(*arguments)
+
+
+def adjacent(gradient: Tensor) -> Tensor:
+    """A gradient from autograd, in which one element may stand for many, with adjacent elements in its rows."""
+    return gradient if gradient.shape[-1] == 1 or gradient.stride(-1) == 1 else gradient.contiguous()
 
 
 def row_result(x: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from lab.kernels.checks import check_adjacent, check_alike, check_rows, check_tensor, check_vector, checked_eps
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, multiprocessors, nothing, result_like
+from lab.kernels.library import registered, row_result, traced
 from lab.kernels.pieces import read_piece, read_pieces, within, write_piece
 from lab.kernels.rows import LOAD_BYTES, MAXIMUM_COLUMNS
 from lab.kernels.traffic import Traffic
@@ -218,6 +219,9 @@ def rmsnorm_backward(
     launches (three for N above 8192). Zero rows give an empty dx and a dw of zeros. Raises TypeError or ValueError
     naming the argument, what it was and what is accepted, and NotImplementedError where a gradient would be needed.
     """
+    if configuration is None and traced(x):
+        both: tuple[Tensor, Tensor] = _registered_rmsnorm(dy, x, weight, checked_eps("rmsnorm_backward", eps))
+        return both
     dx, dw, _ = _gradients("rmsnorm_backward", dy, x, weight, dy, eps, configuration)
     return dx, dw
 
@@ -230,6 +234,9 @@ def add_rmsnorm_backward(
 
     x: the sum s. dx: the gradient of both of its terms. Otherwise as `rmsnorm_backward`.
     """
+    if configuration is None and traced(x):
+        both: tuple[Tensor, Tensor] = _registered_add(dy, ds, x, weight, checked_eps("add_rmsnorm_backward", eps))
+        return both
     dx, dw, _ = _gradients("add_rmsnorm_backward", dy, x, weight, ds, eps, configuration)
     return dx, dw
 
@@ -239,7 +246,30 @@ def layernorm_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(dx, dw, db) of `layernorm(x, weight, bias, eps)` for the gradient dy of its result; db has the dtype of
     `weight`. Otherwise as `rmsnorm_backward`."""
+    if configuration is None and traced(x):
+        all_three: tuple[Tensor, Tensor, Tensor]
+        all_three = _registered_layernorm(dy, x, weight, checked_eps("layernorm_backward", eps))
+        return all_three
     return _gradients("layernorm_backward", dy, x, weight, dy, eps, configuration)
+
+
+def _empty(dy: Tensor, x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    return row_result(x), torch.empty_like(weight)
+
+
+@registered("rmsnorm_backward", _empty)
+def _registered_rmsnorm(dy: Tensor, x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    return _gradients("rmsnorm_backward", dy, x, weight, dy, eps, None)[:2]
+
+
+@registered("add_rmsnorm_backward", lambda dy, ds, *rest: _empty(dy, *rest))
+def _registered_add(dy: Tensor, ds: Tensor, x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    return _gradients("add_rmsnorm_backward", dy, x, weight, ds, eps, None)[:2]
+
+
+@registered("layernorm_backward", lambda *inputs: (*_empty(*inputs), torch.empty_like(inputs[2])))
+def _registered_layernorm(dy: Tensor, x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    return _gradients("layernorm_backward", dy, x, weight, dy, eps, None)
 
 
 def _gradients(

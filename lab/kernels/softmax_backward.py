@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lab.kernels.checks import check_adjacent, check_alike, check_rows, check_tensor
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
+from lab.kernels.library import registered, row_result, traced
 from lab.kernels.pieces import read_pieces, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, WIDEST_REGISTER_ROW, norm_choices, row_launch, row_rule
 from lab.kernels.traffic import Traffic
@@ -85,6 +86,18 @@ def softmax_backward(dy: Tensor, y: Tensor, *, configuration: Configuration | No
     dtype of `y`. Zero rows give an empty result. Raises TypeError or ValueError naming the argument, what it was and
     what is accepted, and NotImplementedError where a gradient would be needed.
     """
+    if configuration is None and traced(y):
+        dx: Tensor = _registered(dy, y)
+        return dx
+    return _softmax_backward(dy, y, configuration)
+
+
+@registered("softmax_backward", lambda dy, y: row_result(y))
+def _registered(dy: Tensor, y: Tensor) -> Tensor:
+    return _softmax_backward(dy, y)
+
+
+def _softmax_backward(dy: Tensor, y: Tensor, configuration: Configuration | None = None) -> Tensor:
     launch = _LAUNCHES(dy, y, options=(configuration,))
     dx = result_like(y)
     launch(as_rows(dy), as_rows(y), dx)
