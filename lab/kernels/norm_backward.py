@@ -76,7 +76,10 @@ def _norm_backward_kernel(
                 gradients += g
             squares += centred * centred
             products += g * centred
-        square, product, gradient = tl.reduce((squares, products, gradients), 1, _added, keep_dims=True)
+        if CENTRED:
+            square, product, gradient = tl.reduce((squares, products, gradients), 1, _three_added, keep_dims=True)
+        else:
+            square, product = tl.reduce((squares, products), 1, _two_added, keep_dims=True)
         rstd = tl.rsqrt(square / N + eps)
         along = product / N * rstd * rstd  # mean(g · x̂), of which x − mean has the share rstd
         new_dw = ()
@@ -107,7 +110,12 @@ def _norm_backward_kernel(
 
 
 @triton.jit
-def _added(a, b, c, a_more, b_more, c_more):
+def _two_added(a, b, a_more, b_more):
+    return a + a_more, b + b_more
+
+
+@triton.jit
+def _three_added(a, b, c, a_more, b_more, c_more):
     return a + a_more, b + b_more, c + c_more
 
 
@@ -138,7 +146,7 @@ def _norm_sums_kernel(
         squares += centred * centred
         products += g * centred
         gradients += g
-    square, product, gradient = tl.reduce((squares, products, gradients), 0, _added)
+    square, product, gradient = tl.reduce((squares, products, gradients), 0, _three_added)
     rstd = tl.rsqrt(square / N + eps)
     tl.store(row_ptr + row, mean)
     tl.store(row_ptr + M + row, rstd)
@@ -150,7 +158,8 @@ def _norm_sums_kernel(
 def _norm_columns_kernel(
     dy_ptr, x_ptr, w_ptr, row_ptr, ds_ptr, dx_ptr, sums_ptr, M,
     dy_stride: tl.constexpr, x_stride: tl.constexpr, ds_stride: tl.constexpr,
-    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, CENTRED: tl.constexpr, ADDED: tl.constexpr,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
+    CENTRED: tl.constexpr, ADDED: tl.constexpr,
 ):  # fmt: skip
     """BLOCK columns of every n-th ROWS rows a program, for rows whose numbers `_norm_sums_kernel` has computed."""
     TILES: tl.constexpr = (N + BLOCK - 1) // BLOCK
@@ -164,7 +173,7 @@ def _norm_columns_kernel(
     for tile in range(part, tl.cdiv(M, ROWS), parts):
         rows = (tile * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
         inside = rows < M
-        mask = inside & (columns < N)
+        mask = inside & (columns < N) if MASKED else inside
         rstd = tl.load(row_ptr + M + rows, mask=inside, other=0.0)
         along = tl.load(row_ptr + 3 * M + rows, mask=inside, other=0.0)
         dy = tl.load(dy_ptr + rows * dy_stride + columns, mask=mask, other=0.0).to(tl.float32)
@@ -343,7 +352,8 @@ def _by_columns(
     gradients = Launch(
         _norm_columns_kernel, parts * tiles, device, M, *steps,
         num_warps=chosen.num_warps, num_stages=chosen.num_stages,
-        N=N, ROWS=chosen["ROWS"], BLOCK=chosen["COLUMNS"], CENTRED=centred, ADDED=added,
+        N=N, ROWS=chosen["ROWS"], BLOCK=chosen["COLUMNS"], MASKED=N % chosen["COLUMNS"] != 0,
+        CENTRED=centred, ADDED=added,
     )  # fmt: skip
     sums_of = _column_sums(x, parts, centred)
 
