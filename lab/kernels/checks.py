@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+
 class GradientNeeded(NotImplementedError):
     """A tensor requires grad and gradients are on, but the kernel that would be launched has no backward."""
 

@@ -191,9 +191,7 @@ def geglu_tanh_backward_reference(dy: Tensor, gate: Tensor, up: Tensor) -> tuple
     return _by_autograd(partial(torch.nn.functional.gelu, approximate="tanh"), dy, gate, up)
 
 
-def _by_autograd(
-    activation: Callable[[Tensor], Tensor], dy: Tensor, gate: Tensor, up: Tensor
-) -> tuple[Tensor, Tensor]:
+def _by_autograd(activation: Callable[[Tensor], Tensor], dy: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
     with torch.enable_grad():
         leaves = tuple(tensor.detach().double().requires_grad_() for tensor in (gate, up))
         dgate, dup = torch.autograd.grad(activation(leaves[0]) * leaves[1], leaves, dy.double())

@@ -171,17 +171,17 @@ def _norm_columns_kernel(
     dw = tl.zeros((ROWS, BLOCK), tl.float32)
     db = tl.zeros((ROWS, BLOCK), tl.float32)
     for tile in range(part, tl.cdiv(M, ROWS), parts):
-        rows = (tile * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
-        inside = rows < M
-        mask = inside & (columns < N) if MASKED else inside
-        rstd = tl.load(row_ptr + M + rows, mask=inside, other=0.0)
-        along = tl.load(row_ptr + 3 * M + rows, mask=inside, other=0.0)
+        row = (tile * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+        rstd = tl.load(row_ptr + M + row, mask=row < M, other=0.0)[:, None]
+        along = tl.load(row_ptr + 3 * M + row, mask=row < M, other=0.0)[:, None]
+        rows = row[:, None]
+        mask = (rows < M) & (columns < N) if MASKED else rows < M
         dy = tl.load(dy_ptr + rows * dy_stride + columns, mask=mask, other=0.0).to(tl.float32)
         centred = tl.load(x_ptr + rows * x_stride + columns, mask=mask, other=0.0).to(tl.float32)
         g = dy * w
         if CENTRED:
-            centred -= tl.load(row_ptr + rows, mask=inside, other=0.0)
-            g -= tl.load(row_ptr + 2 * M + rows, mask=inside, other=0.0)
+            centred -= tl.load(row_ptr + row, mask=row < M, other=0.0)[:, None]
+            g -= tl.load(row_ptr + 2 * M + row, mask=row < M, other=0.0)[:, None]
             db += dy
         dx = (g - centred * along) * rstd
         if ADDED:
@@ -328,9 +328,7 @@ def _by_rows(
     )  # fmt: skip
     sums_of = _column_sums(x, parts, centred)
 
-    def launch(
-        dy: Tensor, x: Tensor, w: Tensor, ds: Tensor, dx: Tensor, dw: Tensor, db: Tensor, eps: float
-    ) -> None:
+    def launch(dy: Tensor, x: Tensor, w: Tensor, ds: Tensor, dx: Tensor, dw: Tensor, db: Tensor, eps: float) -> None:
         sums = torch.empty(parts * (1 + centred) * N, dtype=torch.float32, device=x.device)
         gradients(dy, x, w, ds, dx, sums, eps)
         sums_of(sums, dw, db)
@@ -357,9 +355,7 @@ def _by_columns(
     )  # fmt: skip
     sums_of = _column_sums(x, parts, centred)
 
-    def launch(
-        dy: Tensor, x: Tensor, w: Tensor, ds: Tensor, dx: Tensor, dw: Tensor, db: Tensor, eps: float
-    ) -> None:
+    def launch(dy: Tensor, x: Tensor, w: Tensor, ds: Tensor, dx: Tensor, dw: Tensor, db: Tensor, eps: float) -> None:
         numbers = torch.empty(4 * M, dtype=torch.float32, device=x.device)
         sums = torch.empty(parts * (1 + centred) * N, dtype=torch.float32, device=x.device)
         of_rows(dy, x, w, numbers, eps)

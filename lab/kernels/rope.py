@@ -188,7 +188,9 @@ def _registered_qk_in_place(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layo
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     *heads, cos, sin, ctx.layout, ctx.inverse = inputs
     if any(ctx.needs_input_grad[len(heads) : len(heads) + 2]):
-        raise NotImplementedError("rope: cos or sin requires grad, and only the heads have gradients; detach the tables")
+        raise NotImplementedError(
+            "rope: cos or sin requires grad, and only the heads have gradients; detach the tables"
+        )
     ctx.save_for_backward(cos, sin)
 
 
