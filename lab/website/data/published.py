@@ -17,7 +17,7 @@ from lab.verdict.statistics import Speedup, geometric_mean
 from lab.verdict.validity import can_fail
 from lab.website.data.published_cells import cell_data, contest_data, measured_data, places_data
 from lab.website.data.published_limits import ceilings_data, clocks_data, limits_data, quotient
-from lab.website.data.published_replication import publication_of, replication_data
+from lab.website.data.published_replication import replication_data, replication_of
 from lab.website.data.rounding import attributes, rounded
 
 
@@ -61,7 +61,7 @@ def experiment_data(
     `publications`: those whose cases an experiment may measure again.
     """
     plan = result.plan
-    again = publication_of(publications, plan.name)
+    again = replication_of(publications, plan.name)
     data = {
         "schema": SCHEMA,
         "policy_version": POLICY_VERSION,
@@ -132,7 +132,7 @@ def experiment_data(
         },
         "measured": measured_data(result),
         "clocks": clocks_data(result),
-        **({"replication": replication_data(again, result, run)} if again else {}),
+        **({"replication": replication_data(*again, result, run)} if again else {}),
     }
     whole: dict[str, Any] = rounded(data)
     return whole
@@ -287,8 +287,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         run_low, run_high = verdict.speedup.of_run_alone
         data |= attributes(verdict.speedup, "ratio low high") | {"run_low": run_low, "run_high": run_high}
         data["sweep_ratios"] = verdict.speedup.sweep_ratios
-    if verdict.traffic:
-        data |= attributes(verdict.traffic, "ratio low high subject_bytes baseline_bytes")
+    if verdict.compared_bytes:
+        data |= attributes(verdict.compared_bytes, "ratio low high subject_bytes baseline_bytes")
     return data
 
 

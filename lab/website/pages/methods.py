@@ -304,7 +304,7 @@ def _publication(publication: Publication, view: DataView, kind: str) -> View:
         title=publication.title,
         source=publication.source,
         about=publication.about,
-        replication=publication.replication.experiment if publication.replication else "",
+        replications=tuple(each.experiment for each in publication.replications),
         summary=_summary(view, path),
         sources=tuple(dict.fromkeys(each.source for each in (*publication.tables, *publication.statements))),
         rules=_broken(view, path),

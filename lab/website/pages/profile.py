@@ -13,8 +13,9 @@ from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
 from lab.website.files.csv_tables import shown, shown_table
 from lab.website.outputs import Document, Output, PageGroup, SiteContext
+from lab.website.pages.answer import scope_words
 from lab.website.pages.clocks import clocks_of
-from lab.website.pages.labels import TITLES, baseline_title, case_label, profile_title, scope_told
+from lab.website.pages.labels import TITLES, baseline_title, case_label, profile_title
 from lab.website.pages.outline import outlines
 from lab.website.pages.tallies import supported_at
 from lab.website.table import Link, PageTable, Soft, Strong, TableRow, numbers, words
@@ -142,6 +143,6 @@ def _claims(item: Judged, profile: PlannedProfile, view: DataView) -> Iterator[V
             yield View(
                 name=claim.name, text=claim_sentence(claim), status=view.value(*path, "status"),
                 word=claim_word(view.value(*path)), mark=view.value(*path, "mark"), role=other,
-                scope=scope_told(claim.scope, item.on_cpu) if claim.measure == "speedup" else "in DRAM traffic",
+                scope=scope_words(claim, item.on_cpu),
                 tally=supported_at(claim.name, view),
             )  # fmt: skip
