@@ -23,7 +23,7 @@ from lab.kernels.checks import (
     checked_eps,
 )
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
-from lab.kernels.library import adjacent, registered, row_result, traced, with_gradient
+from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.norm_backward import add_rmsnorm_backward
 from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
@@ -128,7 +128,7 @@ def add_rmsnorm(
     try:
         return _add_rmsnorm(x, residual, weight, eps, configuration)
     except GradientNeeded:
-        both = with_gradient(_registered, configuration, x, residual, weight, checked_eps("add_rmsnorm", eps))
+        both = _TRAINABLE(configuration, x, residual, weight, checked_eps("add_rmsnorm", eps))
         return both
 
 
@@ -156,7 +156,7 @@ def _backward(ctx: Any, dy: Tensor, ds: Tensor) -> tuple[Tensor, Tensor, Tensor,
     return dx, dx, dw, None
 
 
-_registered.register_autograd(_backward, setup_context=_save)
+_TRAINABLE = Trainable(_registered, _add_rmsnorm, _save, _backward)
 
 
 def _prepare(x: Tensor, residual: Tensor, weight: Tensor, configuration: Configuration | None) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ from lab.kernels.activations import gelu_erf, gelu_tanh, silu
 from lab.kernels.checks import GradientNeeded, check_adjacent, check_alike, check_tensor
 from lab.kernels.glu_backward import geglu_erf_backward, geglu_tanh_backward, swiglu_backward
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
-from lab.kernels.library import adjacent, registered, row_result, traced, with_gradient
+from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements
 
@@ -74,7 +74,7 @@ def swiglu(gate: Tensor, up: Tensor, *, configuration: Configuration | None = No
     try:
         return _glu(_SWIGLU, gate, up, configuration)
     except GradientNeeded:
-        y = with_gradient(_registered_swiglu, configuration, gate, up)
+        y = _TRAINABLE_SWIGLU(configuration, gate, up)
         return y
 
 
@@ -86,7 +86,7 @@ def geglu_erf(gate: Tensor, up: Tensor, *, configuration: Configuration | None =
     try:
         return _glu(_GEGLU_ERF, gate, up, configuration)
     except GradientNeeded:
-        y = with_gradient(_registered_geglu_erf, configuration, gate, up)
+        y = _TRAINABLE_GEGLU_ERF(configuration, gate, up)
         return y
 
 
@@ -98,7 +98,7 @@ def geglu_tanh(gate: Tensor, up: Tensor, *, configuration: Configuration | None 
     try:
         return _glu(_GEGLU_TANH, gate, up, configuration)
     except GradientNeeded:
-        y = with_gradient(_registered_geglu_tanh, configuration, gate, up)
+        y = _TRAINABLE_GEGLU_TANH(configuration, gate, up)
         return y
 
 
@@ -138,16 +138,11 @@ def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
     ctx.save_for_backward(*inputs)
 
 
-def _with_backward(operator: Any, gradients: Callable[..., tuple[Tensor, Tensor]]) -> None:
+def _trainable(launches: Launches, operator: Any, gradients: Callable[..., tuple[Tensor, Tensor]]) -> Trainable:
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor]:
         return gradients(adjacent(dy), *ctx.saved_tensors)
 
-    operator.register_autograd(backward, setup_context=_save)
-
-
-_with_backward(_registered_swiglu, swiglu_backward)
-_with_backward(_registered_geglu_erf, geglu_erf_backward)
-_with_backward(_registered_geglu_tanh, geglu_tanh_backward)
+    return Trainable(operator, partial(_glu, launches), _save, backward)
 
 
 def _glu(launches: Launches, gate: Tensor, up: Tensor, configuration: Configuration | None = None) -> Tensor:
@@ -202,6 +197,10 @@ GEGLU_TANH_TUNING = Tuning("geglu-tanh", __name__, glu_rule, glu_choices, by_ele
 _SWIGLU = Launches(partial(_prepare, SWIGLU_TUNING, silu))
 _GEGLU_ERF = Launches(partial(_prepare, GEGLU_ERF_TUNING, gelu_erf))
 _GEGLU_TANH = Launches(partial(_prepare, GEGLU_TANH_TUNING, gelu_tanh))
+
+_TRAINABLE_SWIGLU = _trainable(_SWIGLU, _registered_swiglu, swiglu_backward)
+_TRAINABLE_GEGLU_ERF = _trainable(_GEGLU_ERF, _registered_geglu_erf, geglu_erf_backward)
+_TRAINABLE_GEGLU_TANH = _trainable(_GEGLU_TANH, _registered_geglu_tanh, geglu_tanh_backward)
 
 
 def swiglu_reference(gate: Tensor, up: Tensor) -> Tensor:

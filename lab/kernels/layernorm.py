@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lab.kernels.checks import GradientNeeded, check_rows, check_vector, checked_eps
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
-from lab.kernels.library import adjacent, registered, row_result, traced, with_gradient
+from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.norm_backward import layernorm_backward
 from lab.kernels.pieces import read_piece, read_pieces, within, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
@@ -138,7 +138,7 @@ def layernorm(
     try:
         return _layernorm(x, weight, bias, eps, configuration)
     except GradientNeeded:
-        y = with_gradient(_registered, configuration, x, weight, bias, checked_eps("layernorm", eps))
+        y = _TRAINABLE(configuration, x, weight, bias, checked_eps("layernorm", eps))
         return y
 
 
@@ -167,7 +167,7 @@ def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
     return dx, dw, db.to(ctx.bias_dtype), None
 
 
-_registered.register_autograd(_backward, setup_context=_save)
+_TRAINABLE = Trainable(_registered, _layernorm, _save, _backward)
 
 
 def _prepare(x: Tensor, weight: Tensor, bias: Tensor, configuration: Configuration | None) -> Callable[..., Any]:

@@ -1,10 +1,11 @@
 """Registers the operators as `torch.ops.kernel_evidence_lab`, for torch.compile, torch.export and meta tensors.
 
 A call in eager mode goes straight to the kernel. A call that is traced, or whose tensors have no values, uses the
-registered operator, which costs more but tells a compiler the shapes of the results without a launch. So does a call
-whose gradient is needed, if the operator has a backward pass: the check of the arguments, which is made once for each
-kind of tensors, refuses those and so finds them at no cost to other calls. An operator without a backward pass, such as
-a backward pass itself, raises an error if a gradient is needed.
+registered operator, which costs more but tells a compiler the shapes of the results without a launch.
+
+An eager call whose gradient is needed is found by the check of the arguments, at no cost to other calls. It goes through
+a plain `torch.autograd.Function`, which costs less than the registered operator. An operator without a backward pass,
+such as a backward pass itself, raises an error if a gradient is needed.
 """
 
 from collections.abc import Callable, Iterable
@@ -44,17 +45,37 @@ def traced(x: Any) -> bool:
     return isinstance(x, Tensor) and (x.is_meta or kind.__torch_dispatch__ is not Tensor.__torch_dispatch__)
 
 
-def with_gradient(operator: Callable[..., Any], configuration: Any, *arguments: Any) -> Any:
-    """The results of a registered operator with a backward pass, after its kernel has raised GradientNeeded.
+class Trainable:
+    """An operator with a backward pass. Called after its kernel has raised GradientNeeded, with the configuration that
+    the caller gave and then the arguments of `function`, it gives results that autograd can follow.
 
-    NotImplementedError if a configuration is given: the backward pass is launched by a rule of its own.
+    operator: the registered form of `function`, to which the backward pass is given too. save(ctx, inputs, output) keeps
+    what backward(ctx, *gradients) needs, as `torch.library.register_autograd` describes them.
     """
-    if configuration is not None:
-        raise NotImplementedError(
-            "a tensor requires grad, and with a configuration the kernel has no backward; call it without one, or under "
-            "torch.no_grad()"
-        )
-    return operator(*arguments)
+
+    __slots__ = ("_apply",)
+
+    def __init__(
+        self, operator: Any, function: Callable[..., Any], save: Callable[..., None], backward: Callable[..., Any]
+    ) -> None:
+        operator.register_autograd(backward, setup_context=save)
+
+        def forward(ctx: Any, *inputs: Any) -> Any:
+            output = function(*inputs)
+            save(ctx, inputs, output)
+            return output
+
+        members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+        self._apply = type("Trained", (torch.autograd.Function,), members).apply
+
+    def __call__(self, configuration: Any, *arguments: Any) -> Any:
+        """NotImplementedError if a configuration is given: the backward pass is launched by a rule of its own."""
+        if configuration is not None:
+            raise NotImplementedError(
+                "a tensor requires grad, and with a configuration the kernel has no backward; call it without one, or "
+                "under torch.no_grad()"
+            )
+        return self._apply(*arguments)
 
 
 def adjacent(gradient: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lab.kernels.checks import GradientNeeded, check_rows, check_vector, checked_eps
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
-from lab.kernels.library import adjacent, registered, row_result, traced, with_gradient
+from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.norm_backward import rmsnorm_backward
 from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
@@ -98,7 +98,7 @@ def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Conf
     try:
         return _rmsnorm(x, weight, eps, configuration)
     except GradientNeeded:
-        y = with_gradient(_registered, configuration, x, weight, checked_eps("rmsnorm", eps))
+        y = _TRAINABLE(configuration, x, weight, checked_eps("rmsnorm", eps))
         return y
 
 
@@ -123,7 +123,7 @@ def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, None]:
     return *rmsnorm_backward(adjacent(dy), *ctx.saved_tensors, ctx.eps), None
 
 
-_registered.register_autograd(_backward, setup_context=_save)
+_TRAINABLE = Trainable(_registered, _rmsnorm, _save, _backward)
 
 
 def _prepare(x: Tensor, weight: Tensor, configuration: Configuration | None) -> Callable[..., Any]:

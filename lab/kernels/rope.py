@@ -31,7 +31,7 @@ from lab.kernels.heads import (
     tile_of_heads,
 )
 from lab.kernels.launch import Configuration, Launch, Launches, nothing
-from lab.kernels.library import adjacent, registered, traced, with_gradient
+from lab.kernels.library import Trainable, adjacent, registered, traced
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_heads
 
@@ -85,7 +85,7 @@ def rope(
     try:
         return _rope(x, cos, sin, layout, inverse, configuration)
     except GradientNeeded:
-        y = with_gradient(_registered_rope, configuration, x, cos, sin, layout, inverse)
+        y = _TRAINABLE(configuration, x, cos, sin, layout, inverse)
         return y
 
 
@@ -131,7 +131,7 @@ def rope_qk(
     try:
         return _rope_qk(q, k, cos, sin, layout, inverse, configuration)
     except GradientNeeded:
-        both = with_gradient(_registered_qk, configuration, q, k, cos, sin, layout, inverse)
+        both = _TRAINABLE_QK(configuration, q, k, cos, sin, layout, inverse)
         return both
 
 
@@ -204,8 +204,8 @@ def _backward_qk(ctx: Any, dq: Tensor, dk: Tensor) -> tuple[Tensor | None, ...]:
     return *both, None, None, None, None
 
 
-_registered_rope.register_autograd(_backward, setup_context=_save)
-_registered_qk.register_autograd(_backward_qk, setup_context=_save)
+_TRAINABLE = Trainable(_registered_rope, _rope, _save, _backward)
+_TRAINABLE_QK = Trainable(_registered_qk, _rope_qk, _save, _backward_qk)
 
 
 def _settle_one(

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lab.kernels.checks import GradientNeeded, check_rows
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
-from lab.kernels.library import adjacent, registered, row_result, traced, with_gradient
+from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.pieces import read_pieces, write_piece
 from lab.kernels.rows import (
     MAXIMUM_COLUMNS,
@@ -179,7 +179,7 @@ def softmax(x: Tensor, *, configuration: Configuration | None = None) -> Tensor:
     try:
         return _softmax(x, configuration)
     except GradientNeeded:
-        y = with_gradient(_registered, configuration, x)
+        y = _TRAINABLE(configuration, x)
         return y
 
 
@@ -203,7 +203,7 @@ def _backward(ctx: Any, dy: Tensor) -> Tensor:
     return softmax_backward(adjacent(dy), *ctx.saved_tensors)
 
 
-_registered.register_autograd(_backward, setup_context=_save)
+_TRAINABLE = Trainable(_registered, _softmax, _save, _backward)
 
 
 def _prepare(x: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
