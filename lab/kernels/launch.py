@@ -202,6 +202,12 @@ def multiprocessors(device: int) -> int:
 
 
 @cache
+def shared_memory(device: int) -> int:
+    """The bytes of shared memory that one program may have on the GPU with this index; 0 for the CPU, index -1."""
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin if device >= 0 else 0
+
+
+@cache
 def capability(device: int) -> tuple[int, int]:
     """The compute capability of the GPU with this index, (9, 0) for a Hopper; (0, 0) for the CPU, index -1."""
     return torch.cuda.get_device_capability(device) if device >= 0 else (0, 0)

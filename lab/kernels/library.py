@@ -3,9 +3,9 @@
 A call in eager mode goes straight to the kernel. A call that is traced, or whose tensors have no values, uses the
 registered operator, which costs more but tells a compiler the shapes of the results without a launch.
 
-An eager call whose gradient is needed is found by the check of the arguments, at no cost to other calls. It goes through
-a plain `torch.autograd.Function`, which costs less than the registered operator. An operator without a backward pass,
-such as a backward pass itself, raises an error if a gradient is needed.
+An eager call whose gradient is needed is found by the check of the arguments, at no cost to other calls. It goes
+through a plain `torch.autograd.Function`, which costs less than the registered operator. An operator without a backward
+pass, such as a backward pass itself, raises an error if a gradient is needed.
 """
 
 from collections.abc import Callable, Iterable
@@ -49,8 +49,8 @@ class Trainable:
     """An operator with a backward pass. Called after its kernel has raised GradientNeeded, with the configuration that
     the caller gave and then the arguments of `function`, it gives results that autograd can follow.
 
-    operator: the registered form of `function`, to which the backward pass is given too. save(ctx, inputs, output) keeps
-    what backward(ctx, *gradients) needs, as `torch.library.register_autograd` describes them.
+    operator: the registered form of `function`, to which the backward pass is given too. save(ctx, inputs, output)
+    keeps what backward(ctx, *gradients) needs, as `torch.library.register_autograd` describes them.
     """
 
     __slots__ = ("_apply",)

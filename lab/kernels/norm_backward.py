@@ -19,7 +19,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_adjacent, check_alike, check_rows, check_tensor, check_vector, checked_eps
-from lab.kernels.launch import Configuration, Launch, Launches, as_rows, multiprocessors, nothing, result_like
+from lab.kernels.launch import Configuration, Launch, Launches, as_rows, multiprocessors, result_like, shared_memory
 from lab.kernels.library import registered, row_result, traced
 from lab.kernels.pieces import read_piece, read_pieces, within, write_piece
 from lab.kernels.rows import LOAD_BYTES, MAXIMUM_COLUMNS
@@ -346,10 +346,7 @@ def _by_rows(
 
 def _most_stages(x: Tensor, rows: int, inputs: int) -> int:
     """How many steps of a program's loads fit into the shared memory of this GPU: that many rows of each input."""
-    device = x.get_device()
-    if device < 0:
-        return 1
-    free = torch.cuda.get_device_properties(device).shared_memory_per_block_optin - SCRATCH_BYTES
+    free = shared_memory(x.get_device()) - SCRATCH_BYTES
     return max(1, free // (inputs * rows * x.shape[1] * x.itemsize))
 
 
@@ -444,3 +441,80 @@ TUNINGS = {
     f"{op}_backward": Tuning(f"{op.replace('_', '-')}-backward", __name__, norm_backward_rule, norm_backward_choices)
     for op in ("rmsnorm", "add_rmsnorm", "layernorm")
 }
+
+
+def norm_backward_traffic(
+    shape: tuple[int, ...], itemsize: int, *, biased: bool = False, added: bool = False
+) -> Traffic:
+    """Least work for (M, N): read dy, x, w, and with `added` ds; write dx, dw, and with `biased` db; ten operations an
+    element, one more with `biased` or `added`."""
+    M, N = shape
+    return Traffic(
+        read_bytes=((2 + added) * M * N + N) * itemsize,
+        written_bytes=(M * N + (1 + biased) * N) * itemsize,
+        flops=(10 + biased + added) * M * N,
+    )
+
+
+def rmsnorm_backward_inputs(
+    shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(dy, x, weight, rstd) for shape (M, N): normal data, and what a forward pass with an eps of 1e-6 may save of x,
+    1 / sqrt(mean(x²) + eps) in float32, (M, 1)."""
+    dy, x, weight = _drawn(2, shape, dtype, device, seed)
+    return dy, x, weight, torch.rsqrt(x.float().square().mean(-1, keepdim=True) + 1e-6)
+
+
+def add_rmsnorm_backward_inputs(
+    shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """(dy, ds, x, weight, rstd): as `rmsnorm_backward_inputs`, with the gradient ds of the sum x."""
+    dy, ds, x, weight = _drawn(3, shape, dtype, device, seed)
+    return dy, ds, x, weight, torch.rsqrt(x.float().square().mean(-1, keepdim=True) + 1e-6)
+
+
+def layernorm_backward_inputs(
+    shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """(dy, x, weight, bias, mean, rstd): as `rmsnorm_backward_inputs`, of a forward pass with an eps of 1e-5."""
+    dy, x, weight = _drawn(2, shape, dtype, device, seed)
+    mean = x.float().mean(-1, keepdim=True)
+    rstd = torch.rsqrt((x.float() - mean).square().mean(-1, keepdim=True) + 1e-5)
+    return dy, x, weight, torch.zeros_like(weight), mean, rstd
+
+
+def _drawn(count: int, shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, ...]:
+    generator = torch.Generator(device).manual_seed(seed)
+    rows = [torch.randn(shape, dtype=dtype, device=device, generator=generator) for _ in range(count)]
+    return *rows, 1 + 0.5 * torch.randn(shape[-1:], dtype=dtype, device=device, generator=generator)
+
+
+def rmsnorm_backward_reference(dy: Tensor, x: Tensor, weight: Tensor, eps: float = 1e-6) -> tuple[Tensor, Tensor]:
+    """(dx, dw) in float64, on the device of `x`, by autograd."""
+    dx, dw = _by_autograd(lambda x, w: torch.nn.functional.rms_norm(x, w.shape, w, eps), dy, x, weight)
+    return dx, dw
+
+
+def add_rmsnorm_backward_reference(
+    dy: Tensor, ds: Tensor, x: Tensor, weight: Tensor, eps: float = 1e-6
+) -> tuple[Tensor, Tensor]:
+    """(dx, dw) in float64, on the device of `x`, by autograd."""
+    dx, dw = rmsnorm_backward_reference(dy, x, weight, eps)
+    return dx + ds.double(), dw
+
+
+def layernorm_backward_reference(
+    dy: Tensor, x: Tensor, weight: Tensor, eps: float = 1e-5
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(dx, dw, db) in float64, on the device of `x`, by autograd."""
+    bias = torch.zeros_like(weight)
+    dx, dw, db = _by_autograd(
+        lambda x, w, b: torch.nn.functional.layer_norm(x, w.shape, w, b, eps), dy, x, weight, bias
+    )
+    return dx, dw, db
+
+
+def _by_autograd(norm: Callable[..., Tensor], dy: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+    with torch.enable_grad():
+        leaves = tuple(tensor.detach().double().requires_grad_() for tensor in inputs)
+        return torch.autograd.grad(norm(*leaves), leaves, dy.double())

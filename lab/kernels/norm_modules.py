@@ -1,7 +1,8 @@
 """RMSNorm and LayerNorm modules that replace those of torch.nn in a model.
 
 They take the same arguments and load the same state dicts: parameters have the same names and shapes. They can be
-trained: gradients come from kernels too. Where no kernel runs, as on a CPU or a meta device, they compute PyTorch's own norms.
+trained: gradients come from kernels too. Where no kernel runs, as on a CPU or a meta device, they compute PyTorch's own
+norms.
 """
 
 from collections.abc import Sequence

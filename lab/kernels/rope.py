@@ -388,6 +388,11 @@ def _turned(x: Tensor, c: Tensor, s: Tensor, layout: str) -> Tensor:
     return torch.cat((y, passed), dim=-1)
 
 
+def rope_backward_reference(dy: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """The float64 gradient of x, on the device of `dy`: dy turned back."""
+    return rope_reference(dy, cos, -sin)
+
+
 def rope_qk_reference(
     q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str = "half-split"
 ) -> tuple[Tensor, Tensor]:
