@@ -309,7 +309,7 @@ def _prepare(
     check_vector(op, "weight", weight, x)
     if x.numel() == 0:
         return _zeros
-    dy, x, ds = as_rows(dy), as_rows(x), as_rows(ds)
+    dy, x, ds = (each.reshape(-1, each.shape[-1]) for each in (dy, x, ds))
     chosen = configuration or TUNINGS[op].choose(tuple(x.shape), x)
     centred, added = op == "layernorm_backward", op == "add_rmsnorm_backward"
     steps = dy.stride(0), x.stride(0), ds.stride(0)
@@ -355,9 +355,10 @@ def _by_columns(
 ) -> Callable[..., None]:
     M, N = x.shape
     device = x.get_device()
+    tile = min(WIDE_SUMS_TILE, triton.next_power_of_2(N))
     of_rows = Launch(
         _norm_sums_kernel, M, device, M, *steps[:2], num_warps=WIDE_SUMS_WARPS,
-        N=N, BLOCK=WIDE_SUMS_TILE, MASKED=N % WIDE_SUMS_TILE != 0, CENTRED=centred,
+        N=N, BLOCK=tile, MASKED=N % tile != 0, CENTRED=centred,
     )  # fmt: skip
     tiles = triton.cdiv(N, chosen["COLUMNS"])
     parts = min(triton.cdiv(M, chosen["ROWS"]), triton.cdiv(chosen["SHARE"] * multiprocessors(device), tiles))

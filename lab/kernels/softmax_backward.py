@@ -112,9 +112,11 @@ def _prepare(dy: Tensor, y: Tensor, configuration: Configuration | None) -> Call
     check_adjacent("softmax_backward", "dy", dy)
     if y.numel() == 0:
         return nothing
-    rows = as_rows(y)
+    rows = y.reshape(-1, y.shape[-1])
     chosen = configuration or SOFTMAX_BACKWARD_TUNING.choose(tuple(rows.shape), y)
-    return row_launch(_softmax_backward_kernel, _softmax_backward_wide_kernel, rows, chosen, as_rows(dy).stride(0))
+    return row_launch(
+        _softmax_backward_kernel, _softmax_backward_wide_kernel, rows, chosen, dy.reshape(-1, dy.shape[-1]).stride(0)
+    )
 
 
 _LAUNCHES = Launches(_prepare)
