@@ -150,6 +150,16 @@ class RunResult:
         return self.sweeps[0].machine
 
     @property
+    def boards(self) -> tuple[str, ...]:
+        """The boards that it was measured on, as `Machine.gpu_id` names them."""
+        return tuple(sorted({start.machine.gpu_id for start in self.sweeps}))
+
+    @property
+    def board(self) -> str:
+        """All of them as one name: only runs on the same boards are runs on one machine."""
+        return "+".join(self.boards)
+
+    @property
     def launch_floor_seconds(self) -> float:
         return launch_floor_seconds(self.sweeps)
 

@@ -12,6 +12,7 @@ an entry to `reviewed`, a list of {date, evidence: digest, says: a sentence}, th
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from lab.definition.experiment import SLUG
 from lab.errors import DefinitionError
 from lab.verdict.judge import Status
 from lab.website.decisions import SOFTWARE, Decision, Freshness, Review, Support
-from lab.website.wording.references import refuse_marks
+from lab.website.wording.references import REFERENCE, References, check_prose, refuse_marks
 
 STATUSES = ("proposed", "accepted", "rejected", "superseded")
 REQUIRED = ("title", "status", "date", "review_by", "rests_on")
@@ -50,6 +51,19 @@ def check_records(decisions: Sequence[Decision], published: Sequence[str]) -> No
                 )
         if decision.supersedes:
             _check_supersedes(decision, {other.slug: other for other in decisions})
+
+
+def cited(decision: Decision, references: References) -> Decision:
+    """A decision whose references are resolved. DefinitionError where it types in a figure."""
+    for field, text in (("title", decision.title), ("acknowledged", decision.acknowledged), ("text", decision.body)):
+        check_prose(text, f"decision {decision.slug}, {field}")
+    if REFERENCE.search(decision.title):
+        raise DefinitionError(f"decision {decision.slug}: its title refers to a figure; a title stands in links too")
+    return replace(
+        decision,
+        acknowledged=references.resolve(decision.acknowledged, f"decision {decision.slug}, acknowledged"),
+        body=references.resolve(decision.body, f"decision {decision.slug}"),
+    )
 
 
 def pins(decision: Decision) -> Iterator[str]:

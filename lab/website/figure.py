@@ -74,6 +74,16 @@ class DataView:
             Figure(show(value), value, f"{at}/{number}") for number, value in enumerate(self.value(*path) or ())
         )
 
+    def amount(self, *path: str) -> Figure | None:
+        """The value at `path`, which has its unit beside it; None where there is none."""
+        amount = self.value(*path) or {}
+        return self.figure(*path, "value", show=lambda value: format.amount(value, amount["unit"]))
+
+    def sentence(self, *path: str) -> Sentence:
+        """The list at `path`, of texts and amounts."""
+        words = enumerate(self.value(*path))
+        return tuple(each if isinstance(each, str) else self.amount(*path, str(place)) or "–" for place, each in words)
+
     def _within(self, path: tuple[str, ...]) -> Any:
         """The value at a path that leads through a list."""
         node: Any = self._data

@@ -16,7 +16,7 @@ from lab.website.data.judged import Judged, judged_run, not_measured
 from lab.website.data.judged_cache import CACHE, audits, definitions, judged, trust
 from lab.website.data.promoted import EVIDENCE, Evidence, load_evidence, refuse_marked
 from lab.website.data.publication_log import Log, read_log
-from lab.website.decision_records import check_records, load_decisions
+from lab.website.decision_records import check_records, cited, load_decisions
 from lab.website.decisions import Decision, SupportStanding, refuse_unacknowledged, standings, today_of
 from lab.website.files.csv_tables import experiment_csv_files
 from lab.website.files.inventory import checked_base_url
@@ -30,17 +30,15 @@ from lab.website.pages.decisions import decision_pages
 from lab.website.pages.experiment import experiment_pages
 from lab.website.pages.feed import feed_file
 from lab.website.pages.front import front_pages
-from lab.website.pages.glossary import glossary_pages
 from lab.website.pages.gpu import gpu_pages
 from lab.website.pages.methods import methods_pages
-from lab.website.pages.policy import policy_pages
+from lab.website.pages.policy import glossary_pages, policy_pages
 from lab.website.pages.profile import profile_pages
 from lab.website.pages.run import run_list, run_pages
 from lab.website.pages.search import search_pages
 from lab.website.pages.trust import trust_pages
 from lab.website.pages.verdicts import verdict_pages
-from lab.website.wording.prose import check_references, cited, cited_plan
-from lab.website.wording.references import References
+from lab.website.wording.references import References, check_references
 
 DECISIONS = project().decisions
 A_SITE = ("index.html", "policy/index.html", "assets/style.css")  # what every site that was built holds
@@ -93,7 +91,7 @@ def gather(
     current = [_shown(definition, histories.get(definition.name, ())) for definition in defined]
     references = References(_DataByName(current))
     check_references(defined, references)
-    current = [_cited(item, references) for item in current]
+    current = [cited_plan(item, references) for item in current]
     records = [cited(decision, references) for decision in load_decisions(decisions)]
     check_records(records, [item.digest for item in evidence])
     supports = _standings(records, current, published)
@@ -167,9 +165,14 @@ def _shown(definition: PlannedExperiment, history: Sequence[Judged]) -> Judged:
     return max(history, key=lambda item: item.fullness) if history else not_measured(definition, audits())
 
 
-def _cited(item: Judged, references: References) -> Judged:
+def cited_plan(item: Judged, references: References) -> Judged:
     """An experiment whose registered prose shows what it refers to as it is today."""
-    return cited_plan(item, references) if item.cites else item
+    if not item.cites:
+        return item
+    plan = item.plan
+    limits = tuple(references.resolve(text, plan.name, lenient=True) for text in plan.does_not_show)
+    importance = references.resolve(plan.importance, plan.name, lenient=True)
+    return Judged(plan=replace(plan, importance=importance, does_not_show=limits), data=item.data, text=item.text)
 
 
 def _standings(

@@ -11,7 +11,7 @@
 A template writes `{{ table_html(table) }}`, and the page's module yields `csv_file(table, "trust/flush.csv")`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,8 +99,8 @@ class PageTable:
     """The first cell of a row is its heading. `label` is what it is called where it is not seen."""
 
     label: str
-    heads: tuple[Head, ...]
-    rows: tuple[TableRow, ...]
+    heads: Sequence[Head]
+    rows: Sequence[TableRow]
     caption: Words = ()
     kind: str = ""
     authored: bool = False  # its caption is prose about the method, with figures of its own
@@ -148,24 +148,49 @@ def named(key: str, text: str) -> Head:
     return Head(text=text, key=key, numbers=False)
 
 
-def row(view: DataView, heads: Sequence[Head], **given: Words | str) -> TableRow:
-    """The figures below the place of `view`. Of a column that `given` names, that instead."""
-    cells = (given[head.key] if head.key in given else (view.figure(head.key, show=head.show),) for head in heads)
-    return TableRow(cells=tuple((cell,) if isinstance(cell, str) else cell for cell in cells))
+def table_row(*cells: Any, kind: str = "", id: str = "") -> TableRow:
+    """Each cell is a tuple of its parts, or its only part."""
+    return TableRow(cells=tuple(cell if isinstance(cell, tuple) else (cell,) for cell in cells), kind=kind, id=id)
+
+
+def row(view: DataView, heads: Sequence[Head], **given: Any) -> TableRow:
+    """The figures below the place of `view`. Of a column that `given` names, that cell instead."""
+    cells = (given[head.key] if head.key in given else view.figure(head.key, show=head.show) for head in heads)
+    return table_row(*cells)
 
 
 def csv_file(table: PageTable, path: str) -> Attachment:
-    """The values behind a table whose heads have keys, without the headings of groups."""
-    rows = ([_value(cell) for cell in row.cells] for row in table.rows if row.kind != "group")
-    return Attachment(path=path, content=csv_text([head.key for head in table.heads], rows))
+    """The values behind the columns of a table that have keys, without the headings of groups."""
+    keyed = [number for number, head in enumerate(table.heads) if head.key]
+    rows = ([row.cells[number] for number in keyed] for row in table.rows if row.kind != "group")
+    return csv_table(path, [table.heads[number].key for number in keyed], rows)
 
 
-def _value(cell: Words) -> Any:
-    """The datum of an only figure, else the words; what stands below in small letters is left out."""
-    figures = [part for part in cell if isinstance(part, Figure)]
+def csv_table(path: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Attachment:
+    """Cells as a page has them, by their values: the datum of an only figure, else the words."""
+    return Attachment(path=path, content=csv_text(columns, (map(_value, row) for row in rows)))
+
+
+def shown(figure: Figure | None) -> str:
+    """As on the page: of an interval both ends, of which a figure holds but the lower."""
+    return figure.text if figure else ""
+
+
+def _value(cell: Any) -> Any:
+    """What stands below in small letters is left out, and of a dash nothing is left."""
+    if isinstance(cell, int | float | str):
+        return cell
+    parts = cell if isinstance(cell, tuple) else (cell,)
+    figures = [part for part in parts if isinstance(part, Figure)]
     if len(figures) == 1:
         return figures[0].value
-    return plain([part for part in cell if part is not None and not isinstance(part, Soft)]) or None
+    text = plain([part for part in parts if part is not None and not isinstance(part, Soft)])
+    return None if text == "–" else text
+
+
+def tally(counts: Iterable[Any]) -> Words:
+    """How many claims have which verdict: of lab.website.verdict_words.status_counts."""
+    return tuple(part for count in counts for part in (VerdictChip(count.status), f" {count.claims} "))
 
 
 def plain(parts: Sequence[Any]) -> str:
@@ -216,7 +241,8 @@ def verdict(status: str, mark: str = "", reason: str = "", word: str = "") -> Ma
     """The word of a verdict with its sign, so that nobody needs the colour; under it what else marks it."""
     word, more = word or verdict_word(status, mark, reason), mark_words(mark)
     kind = look(word, status)
-    chip = f'<span class="verdict {kind}">{_icon(kind)}{escape(word)}</span>'
+    drawn = f'<svg viewBox="0 0 16 16" aria-hidden="true" focusable="false">{icon(kind)}</svg>'
+    chip = f'<span class="verdict {kind}">{drawn}{escape(word)}</span>'
     return Markup(chip + (f'<br><span class="small soft">{escape(more)}</span>' if more else ""))
 
 
@@ -302,6 +328,6 @@ def _plain(part: Any) -> str:
     return str(part.text)
 
 
-def _icon(kind: str) -> str:
-    inside = next((drawn for kinds, drawn in ICONS if kind in kinds), CIRCLE)
-    return f'<svg viewBox="0 0 16 16" aria-hidden="true" focusable="false">{inside}</svg>'
+def icon(kind: str) -> str:
+    """The sign of a verdict, 16 by 16, in the colour around it."""
+    return next((drawn for kinds, drawn in ICONS if kind in kinds), CIRCLE)

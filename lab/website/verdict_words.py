@@ -1,11 +1,16 @@
-"""Verdicts, their marks and the freshness of decisions in plain words; data and CSV files keep the rules' own."""
+"""Verdicts, their marks and counts, and the freshness of decisions in plain words; data keep the rules' own."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace as View
 from typing import Any
 
+from lab.definition.claim_words import can_run
 from lab.verdict import plain_words
-from lab.verdict.judge import Status
+from lab.verdict.judge import READING_ORDER, Status
 from lab.verdict.plain_words import FAILS, INSTEAD, MIXED, SLOWER, TIE
+from lab.website.data.judged import Judged
+from lab.website.figure import DataView, Sentence
 
 MARKS = {
     "one draw": "one draw of the compiler",
@@ -49,3 +54,35 @@ def look(word: str, status: str) -> str:
 def mark_words(mark: str) -> str:
     """The marks beside a verdict, without those that its word tells already."""
     return ", ".join(MARKS.get(each, each) for each in mark.split(", ") if each and each not in INSTEAD)
+
+
+def verdict_counts(item: Judged) -> dict[str, int]:
+    """How many claims of an experiment have which verdict; of a CPU's run, of those that a CPU can run."""
+    able = (each for each in item.plan.claims if not item.on_cpu or can_run(item.plan, each, "cpu"))
+    return Counter(item.data["claims"][claim.name]["status"] for claim in able)
+
+
+def status_counts(items: Iterable[Mapping[str, int]]) -> tuple[View, ...]:
+    """All these counts together, in the reading order; verdicts that no claim has are left out."""
+    total: Counter[str] = Counter()
+    for counts in items:
+        total.update(counts)
+    return tuple(View(status=status, claims=total[status]) for status in READING_ORDER if total[status])
+
+
+def supported_at(claim: str, view: DataView) -> Sentence:
+    """'holds at 3 of 5 cases', and where there are any 'a tie at 1'."""
+    supported, judged, ties = (view.figure("claims", claim, name) for name in ("supported", "judged", "ties"))
+    noun = " case" if judged and judged.value == 1 else " cases"
+    words: Sentence = ("holds at ", supported or "none", " of ", judged or "no", noun)
+    return (*words, ", a tie at ", ties) if ties and ties.value else words
+
+
+def samples_taken(view: DataView) -> Sentence:
+    """'5 to 8 sweeps × 10 rounds × up to 20 samples'."""
+    fewest, most = view.figure("evidence", "fewest_sweeps"), view.figure("evidence", "most_sweeps")
+    rounds, block = view.figure("evidence", "rounds"), view.figure("evidence", "block")
+    if fewest is None or most is None or rounds is None or block is None:
+        return ("none",)
+    sweeps: Sentence = (fewest,) if fewest.value == most.value else (fewest, " to ", most)
+    return (*sweeps, " sweeps × ", rounds, " rounds × up to ", block, " samples")

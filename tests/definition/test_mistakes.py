@@ -12,7 +12,7 @@ from lab.definition.catalogue import load_experiments
 from lab.definition.experiment import Experiment
 from lab.definition.mistakes import mistakes, refuse_mistakes
 from lab.errors import DefinitionError
-from lab.website.wording.typed_figures import typed_figures
+from lab.website.wording.references import typed_figures
 
 
 def with_case(**changes: object) -> Experiment:

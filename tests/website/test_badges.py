@@ -12,7 +12,8 @@ from lab.verdict.judge import Status
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run, not_measured
 from lab.website.outputs import Attachment, Document, SiteContext
-from lab.website.pages.badges import COLOURS, LONGEST_WORDS, SHAPES, badge, badge_pages, svg
+from lab.website.pages.badges import COLOURS, LONGEST_WORDS, badge, badge_pages, svg
+from lab.website.table import icon
 
 TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6,
          (LARGE.name, "plain"): 600e-6, (LARGE.name, "fast"): 300e-6}  # fmt: skip
@@ -93,7 +94,7 @@ def test_a_test_of_the_lab_itself_that_came_out_as_it_should_says_so() -> None:
 
 def test_verdicts_differ_by_shape_and_their_words_can_be_read() -> None:
     """Refuted and rejected share the cross, as on the pages: the word tells them apart."""
-    shapes = {SHAPES[status] for status in Status}
+    shapes = {icon(status) for status in Status}
     assert len(shapes) == len(Status) - 1
     for colour in (*COLOURS.values(), "#33373f"):
         assert 1.05 / (luminance(colour) + 0.05) >= 4.5, colour

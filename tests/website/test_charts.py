@@ -8,7 +8,7 @@ import re
 import pytest
 
 from lab.website.charts.lines import Rungs, ladder_chart
-from lab.website.charts.roofline import Roof, RooflineChart, Spot, roofline_chart
+from lab.website.charts.roofline import FRAME, Roof, RooflineChart, Spot, roofline_chart
 from lab.website.charts.rows import Bar, Dot, axis_of, bars, panel
 from lab.website.charts.svg import Area, Scale, box_of, si, spread
 
@@ -56,16 +56,16 @@ def test_no_two_texts_of_a_roofline_overlap_and_none_lies_on_a_mark(seed: int) -
 def test_all_of_a_roofline_lies_inside_its_picture(seed: int) -> None:
     chart = crowd(seed)
     for mark in chart.marks:
-        assert chart.left <= mark.x <= chart.right
-        assert chart.top <= mark.y <= chart.bottom
+        assert FRAME.left <= mark.x <= FRAME.right
+        assert FRAME.top <= mark.y <= FRAME.bottom
     for box in (box_of(text) for text in [label.text for label in chart.labels] + [r.label for r in chart.roofs]):
         assert box.left >= 0
-        assert box.right <= chart.width
+        assert box.right <= FRAME.width
 
 
 def test_most_groups_of_a_roofline_are_labelled() -> None:
     """Where there is no room a label is left out, which must stay the exception."""
-    wanted = [len({mark.title for mark in chart.marks}) for chart in map(crowd, range(20))]
+    wanted = [len({mark.spot.text for mark in chart.marks}) for chart in map(crowd, range(20))]
     assert sum(len(crowd(seed).labels) for seed in range(20)) > 0.8 * sum(wanted)
 
 

@@ -6,9 +6,10 @@ from lab.definition.experiment import SCOPES
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.outputs import Document, SiteContext
+from lab.website.pages import labels
 from lab.website.pages.case import case_pages
-from lab.website.pages.clocks import ON_GPU, clocks_of
 from lab.website.pages.experiment import experiment_pages
+from lab.website.pages.labels import clocks_of
 from lab.website.pages.profile import profile_pages
 from lab.website.render import Renderer, SiteInfo
 from lab.website.wording.lint import Quotable
@@ -49,7 +50,7 @@ def test_pages_of_a_gpu_run_say_gpu_time() -> None:
 
 
 def test_every_scope_that_can_be_measured_has_words() -> None:
-    assert set(SCOPES) <= set(ON_GPU)
+    assert set(SCOPES) <= set(labels.SCOPES)
 
 
 def test_times_of_both_kinds_of_machine_are_reported_apart() -> None:

@@ -19,7 +19,7 @@ from lab.website.data.judged import Judged, judged_run
 from lab.website.data.winners import call_of, grid, winners
 from lab.website.outputs import SiteContext
 from lab.website.pages.decisions import decision_rows
-from lab.website.pages.glossary import CHAPTERS
+from lab.website.pages.policy import CHAPTERS
 from lab.website.site import build_site
 from lab.website.verdict_words import FRESHNESS
 

@@ -14,7 +14,7 @@ from lab.website import render
 from lab.website.data.judged import judged_run
 from lab.website.site import build_preview, build_site
 from lab.website.wording.lint import Quotable, Quoted, quoted, refuse_untraced, untraced
-from lab.website.wording.typed_figures import FIGURE
+from lab.website.wording.references import FIGURE
 
 NOTHING = Quotable(())
 PAGE = "experiments/doubling/index.html"

@@ -66,7 +66,7 @@ def test_every_figure_equals_the_datum_that_it_points_at(site) -> None:
     for value, source in page.figures:
         node = data
         for name in source.partition("#")[2].split("/")[1:]:
-            node = node[name.replace("~1", "/").replace("~0", "~")]
+            node = node[int(name) if isinstance(node, list) else name.replace("~1", "/").replace("~0", "~")]
         assert str(node) == value, source
 
 

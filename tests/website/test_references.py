@@ -10,11 +10,19 @@ from lab.definition.catalogue import load_experiments
 from lab.definition.plan import planned
 from lab.errors import DefinitionError, EvidenceError
 from lab.website.data.judged import Judged, not_measured
-from lab.website.decision_records import load_decisions
+from lab.website.decision_records import cited, load_decisions
 from lab.website.decisions import Decision
-from lab.website.site import DECISIONS
-from lab.website.wording.prose import check_prose, check_references, check_typed, cited, cited_plan
-from lab.website.wording.references import References, refuse_marks, value_text, words, written
+from lab.website.site import DECISIONS, cited_plan
+from lab.website.wording.references import (
+    References,
+    check_prose,
+    check_references,
+    check_typed,
+    refuse_marks,
+    value_text,
+    words,
+    written,
+)
 
 DATA = {
     "doubling": {

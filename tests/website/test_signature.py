@@ -8,7 +8,7 @@ from factory import plan_of, records_of, small_experiment, write_run
 from lab.errors import EvidenceError
 from lab.website.data import promoted
 from lab.website.data.publication_log import NAME as LOG
-from lab.website.data.signature import NAME, known_signer, sign, signer
+from lab.website.data.signature import SIGNATURE, known_signer, sign, signer
 from lab.website.verification.verify import check_signatures
 
 CONTENT = b'{"digest": "abc"}\n'
@@ -24,7 +24,7 @@ def key(tmp_path_factory):
 
 @pytest.fixture
 def signed(key, tmp_path):
-    path = tmp_path / NAME
+    path = tmp_path / SIGNATURE
     path.write_bytes(sign(CONTENT, key))
     return path
 
@@ -51,9 +51,9 @@ def test_a_signature_of_other_content_is_none(signed, signers):
 
 
 def test_what_is_no_signature_is_refused(tmp_path):
-    (tmp_path / NAME).write_bytes(b"trust me")
+    (tmp_path / SIGNATURE).write_bytes(b"trust me")
     with pytest.raises(EvidenceError, match="is no signature of this manifest"):
-        signer(CONTENT, tmp_path / NAME)
+        signer(CONTENT, tmp_path / SIGNATURE)
 
 
 def test_who_signed_is_looked_up_among_those_who_may(signed, signers, tmp_path):
@@ -76,8 +76,8 @@ def test_a_site_is_held_against_its_signatures(key, signers, tmp_path):
     root = tmp_path / "site"
     assert list(check_signatures(root, None, messages.append)) == []
     (missing,) = check_signatures(root, signers, messages.append)
-    assert str(missing).startswith(f"runs/0123456789ab/{NAME}: is missing: the run is signed by nobody in")
-    (folder / NAME).write_bytes(sign(CONTENT, key))
+    assert str(missing).startswith(f"runs/0123456789ab/{SIGNATURE}: is missing: the run is signed by nobody in")
+    (folder / SIGNATURE).write_bytes(sign(CONTENT, key))
     assert list(check_signatures(root, signers, messages.append)) == []
     assert messages == ["runs/0123456789ab is signed by ada@example.org"]
     (folder / promoted.NAME).write_bytes(b"{}")
@@ -94,7 +94,7 @@ def test_a_promotion_is_signed_and_withdrawn_with_its_signature(key, tmp_path, m
         promoted.promote(directory, evidence, tmp_path, tmp_path / "nothing")
     assert not list(evidence.glob("*/*"))
     done = promoted.promote(directory, evidence, tmp_path, key)
-    assert signer((done.directory / promoted.NAME).read_bytes(), done.directory / NAME)
+    assert signer((done.directory / promoted.NAME).read_bytes(), done.directory / SIGNATURE)
     assert (evidence / LOG).read_text().count("\n") == 1
     done.withdraw()
     assert not done.directory.exists()

@@ -27,9 +27,8 @@ from lab.website.site import build_site
 from lab.website.verification import files
 from lab.website.verification import verify as verification
 from lab.website.verification.again import interval, p50_and_p95, recomputed, student_quantile
-from lab.website.verification.evidence import load_published
 from lab.website.verification.figures import Data, check_page, misread
-from lab.website.verification.files import check_manifest
+from lab.website.verification.files import check_manifest, load_published
 from lab.website.verification.verify import verify
 
 DATA = "experiments/normalization-fusion/data.json"

@@ -32,10 +32,10 @@ NEAR_PARITY = 1.3  # lines farther from it are drawn without it, or they would b
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SizePoint:
-    """One implementation at one size: times the fastest's time, with its interval."""
+class Point:
+    """A ratio with its interval, at a size or at the place of a run."""
 
-    size: float
+    at: float
     value: float
     low: float
     high: float
@@ -43,13 +43,13 @@ class SizePoint:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Track:
+class Line:
     label: str
     series: str
-    points: tuple[SizePoint, ...]
+    points: tuple[Point, ...]
 
 
-def crossover_chart(name: str, about: str, sizes: Sequence[int], tracks: Sequence[Track], most: float) -> Markup:
+def crossover_chart(name: str, about: str, sizes: Sequence[int], tracks: Sequence[Line], most: float) -> Markup:
     """Which implementation wins at which size: its time over the fastest's, against one dimension of the shape.
 
     Sizes on a logarithmic axis; on the other, linear, lower is faster. Beyond `most` a line leaves the picture.
@@ -77,7 +77,7 @@ def crossover_chart(name: str, about: str, sizes: Sequence[int], tracks: Sequenc
     ends = spread([y(track.points[-1].value) + 4 for track in tracks], 15.0, frame.top + 8, frame.bottom)
     for number, (track, end) in enumerate(zip(tracks, ends, strict=True)):
         shift = 3 * (number - (len(tracks) - 1) / 2)
-        places = [(x.at(point.size) + shift, y(point.value)) for point in track.points]
+        places = [(x.at(point.at) + shift, y(point.value)) for point in track.points]
         marked = list(zip(places, track.points, strict=True))
         marks = [
             *(line(at[0], y(p.high), at[0], y(p.low), "mark whisker") for at, p in marked),
@@ -138,24 +138,6 @@ def ladder_chart(lines: Sequence[Rungs], cache_bytes: float, peak_bytes_per_seco
     return picture(frame.width, frame.height, "ladder", "Bandwidth against bytes moved, by scope", about, *parts)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunPoint:
-    """What one run says of a line: a ratio with its interval."""
-
-    run: int  # its place among the runs
-    ratio: float
-    low: float
-    high: float
-    title: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
-    label: str
-    series: str
-    points: tuple[RunPoint, ...]
-
-
 def timeline_chart(lines: Sequence[Line], boards: Sequence[str]) -> Markup:
     """Ratios over published runs; `boards` names the board of each run, oldest first, empty where it is not known.
 
@@ -177,15 +159,15 @@ def timeline_chart(lines: Sequence[Line], boards: Sequence[str]) -> Markup:
     parts.append(text(frame.left, frame.bottom + 47, "run, oldest first, and its board", "tick"))
     if low < 1.0 < high:
         parts.append(line(frame.left, y.at(1.0), frame.right, y.at(1.0), "parity"))
-    ends = spread([y.at(each.points[-1].ratio) + 4 for each in lines], 16.0, frame.top + 8, frame.bottom)
+    ends = spread([y.at(each.points[-1].value) + 4 for each in lines], 16.0, frame.top + 8, frame.bottom)
     for number, (each, end) in enumerate(zip(lines, ends, strict=True)):
         # Lines stand a little apart, so that no interval hides another.
         start = frame.left + INSET + 7 * (number - (len(lines) - 1) / 2)
-        places = [(start + pace * point.run, y.at(point.ratio)) for point in each.points]
+        places = [(start + pace * point.at, y.at(point.value)) for point in each.points]
         marks = []
         for place, point in zip(places, each.points, strict=True):
             marks.append(line(place[0], y.at(point.high), place[0], y.at(point.low), "mark whisker"))
-            marks.append(marker(each.series, *place, point.title, boards[point.run] != boards[-1]))
+            marks.append(marker(each.series, *place, point.title, boards[int(point.at)] != boards[-1]))
         parts.append(_track(each.series, places, marks, (frame.right + 12, end, short_label(each.label, 30))))
     about = "Times as fast on a logarithmic axis, with intervals. Hollow: on another board than the newest run."
     return picture(frame.width, frame.height, "timeline", "Headline ratios by published run", about, *parts)

@@ -5,12 +5,13 @@ Both axes are logarithmic: operations per byte of least traffic, and operations 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-from lab.website.charts.svg import Area, Scale, Text, Tick, box_of, element, line, marker, picture, si, spread, text
+from lab.website.charts.svg import Area, Frame, Scale, Text, box_of, element, line, marker, picture, si, spread, text
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760.0, 430.0, 84.0, 228.0, 16.0, 52.0
+FRAME = Frame(760.0, 430.0, 84.0, 228.0, 16.0, 52.0)
 LINE = 15.0  # between two lines of text
 CLEAR = 8.0  # around a marker
 
@@ -49,70 +50,43 @@ class RoofLine:
     leader: tuple[float, float, float, float] | None  # from the line to a label that had to move
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SpotMark:
+class SpotMark(NamedTuple):
     x: float
     y: float
-    series: str
-    hollow: bool
-    title: str
+    spot: Spot
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GroupLabel:
+class GroupLabel(NamedTuple):
     text: Text
     leader: tuple[float, float, float, float] | None  # from its mark, where it could not stand beside it
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RooflineChart:
-    width: float
-    height: float
-    left: float
-    right: float
-    top: float
-    bottom: float
-    x_ticks: tuple[Tick, ...]
-    y_ticks: tuple[Tick, ...]
-    roofs: tuple[RoofLine, ...]
-    marks: tuple[SpotMark, ...]
-    labels: tuple[GroupLabel, ...]
+class RooflineChart(NamedTuple):
+    """Where everything is drawn within FRAME."""
+
+    x: Scale
+    y: Scale
+    roofs: Sequence[RoofLine]
+    marks: Sequence[SpotMark]
+    labels: Sequence[GroupLabel]
 
 
 def roofline_chart(spots: Sequence[Spot], bandwidths: Sequence[Roof], rates: Sequence[Roof]) -> RooflineChart:
     """Lay out the spots under their roofs; each of `bandwidths` is a slope, each of `rates` a level line."""
     x, y = _scales(spots, bandwidths, rates)
     roofs = (*_slopes(bandwidths, rates, x, y), *_levels(bandwidths, rates, x, y))
-    marks = tuple(
-        SpotMark(
-            x=x.at(spot.flops_per_byte), y=y.at(spot.flops_per_second), series=spot.series, hollow=spot.hollow,
-            title=spot.text,
-        )
-        for spot in spots
-    )  # fmt: skip
-    return RooflineChart(
-        width=WIDTH,
-        height=HEIGHT,
-        left=LEFT,
-        right=WIDTH - RIGHT,
-        top=TOP,
-        bottom=HEIGHT - BOTTOM,
-        x_ticks=tuple(Tick(at=x.at(value), text=f"{value:g}") for value in x.decades()),
-        y_ticks=tuple(Tick(at=y.at(value), text=si(value, "FLOP/s")) for value in y.decades()),
-        roofs=roofs,
-        marks=marks,
-        labels=_group_labels(spots, marks, roofs),
-    )
+    marks = [SpotMark(x.at(spot.flops_per_byte), y.at(spot.flops_per_second), spot) for spot in spots]
+    return RooflineChart(x, y, roofs, marks, _group_labels(marks, roofs))
 
 
 def _scales(spots: Sequence[Spot], bandwidths: Sequence[Roof], rates: Sequence[Roof]) -> tuple[Scale, Scale]:
-    """PageBuilder for every spot and for the ridge, where the last slope meets the highest level."""
+    """Room for every spot and for the ridge, where the last slope meets the highest level."""
     intensities = [spot.flops_per_byte for spot in spots]
     ridges = [rate.per_second / bandwidth.per_second for rate in rates for bandwidth in bandwidths]
-    x = Scale(low=min(intensities) / 16, high=4 * max(intensities + ridges), start=LEFT, end=WIDTH - RIGHT)
+    x = Scale(low=min(intensities) / 16, high=4 * max(intensities + ridges), start=FRAME.left, end=FRAME.right)
     speeds = [spot.flops_per_second for spot in spots]
     roofs = [rate.per_second for rate in rates] or [bandwidths[0].per_second * x.high]
-    return x, Scale(low=min(speeds) / 4, high=3 * max(roofs + speeds), start=HEIGHT - BOTTOM, end=TOP)
+    return x, Scale(low=min(speeds) / 4, high=3 * max(roofs + speeds), start=FRAME.bottom, end=FRAME.top)
 
 
 def _slopes(bandwidths: Sequence[Roof], rates: Sequence[Roof], x: Scale, y: Scale) -> list[RoofLine]:
@@ -136,12 +110,12 @@ def _slopes(bandwidths: Sequence[Roof], rates: Sequence[Roof], x: Scale, y: Scal
 def _levels(bandwidths: Sequence[Roof], rates: Sequence[Roof], x: Scale, y: Scale) -> list[RoofLine]:
     """Each rate, from the slope of its kind to the right, with its label in the margin there."""
     levels = [y.at(rate.per_second) for rate in rates]
-    labels = spread([level + 4 for level in levels], LINE, TOP + 4, HEIGHT - BOTTOM)
+    labels = spread([level + 4 for level in levels], LINE, FRAME.top + 4, FRAME.bottom)
     lines = []
     for rate, level, label_y in zip(rates, levels, labels, strict=True):
         slope = next((roof for roof in bandwidths if roof.measured == rate.measured), bandwidths[0])
         start = max(x.low, rate.per_second / slope.per_second)
-        end = WIDTH - RIGHT
+        end = FRAME.right
         lines.append(
             RoofLine(
                 x1=x.at(start), y1=level, x2=end, y2=level, dashed=not rate.measured,
@@ -151,21 +125,19 @@ def _levels(bandwidths: Sequence[Roof], rates: Sequence[Roof], x: Scale, y: Scal
     return lines
 
 
-def _group_labels(
-    spots: Sequence[Spot], marks: Sequence[SpotMark], roofs: Sequence[RoofLine]
-) -> tuple[GroupLabel, ...]:
+def _group_labels(marks: Sequence[SpotMark], roofs: Sequence[RoofLine]) -> list[GroupLabel]:
     """A label beside the slowest spot of each group, or the fastest, or lower; none where there is no room."""
     taken = [Area(left=m.x - CLEAR, top=m.y - CLEAR, right=m.x + CLEAR, bottom=m.y + CLEAR) for m in marks]
     taken += [box for roof in roofs for box in (*_along(roof), box_of(roof.label))]
-    labels = []
-    for group in dict.fromkeys(spot.group for spot in spots):
-        own = sorted((m for s, m in zip(spots, marks, strict=True) if s.group == group), key=lambda mark: -mark.y)
+    labels: list[GroupLabel] = []
+    for group in dict.fromkeys(mark.spot.group for mark in marks):
+        own = sorted((mark for mark in marks if mark.spot.group == group), key=lambda mark: -mark.y)
         places = [(own[0], 0), (own[-1], 0), *((own[0], line) for line in (1, 2, 3))]
         beside = [_beside(group, mark, side, line) for mark, line in places for side in (1, -1)]
         if label := next((label for label in beside if _free(box_of(label.text), taken)), None):
             labels.append(label)
             taken.append(box_of(label.text))
-    return tuple(labels)
+    return labels
 
 
 def _beside(group: str, mark: SpotMark, side: int, line: int) -> GroupLabel:
@@ -187,35 +159,30 @@ def _along(roof: RoofLine) -> list[Area]:
 
 def _free(box: Area, taken: Sequence[Area]) -> bool:
     """Whether there is room inside the plot."""
-    inside = box.left > LEFT and box.right < WIDTH - RIGHT and box.top > TOP and box.bottom < HEIGHT - BOTTOM
+    inside = box.left > FRAME.left and box.right < FRAME.right and box.top > FRAME.top and box.bottom < FRAME.bottom
     return inside and not any(box.meets(other) for other in taken)
 
 
 def roofline(chart: RooflineChart) -> Markup:
     """The drawing."""
     parts = []
-    for tick in chart.x_ticks:
-        parts += [line(tick.at, chart.top, tick.at, chart.bottom, "axis"),
-                  text(tick.at, chart.bottom + 17, tick.text, "tick", "middle")]  # fmt: skip
-    for tick in chart.y_ticks:
-        parts += [line(chart.left, tick.at, chart.right, tick.at, "axis"),
-                  text(chart.left - 6, tick.at + 4, tick.text, "tick", "end")]  # fmt: skip
-    middle = (chart.left + chart.right) / 2
-    parts.append(text(middle, chart.bottom + 38, "FLOP per byte of least traffic", "tick", "middle"))
+    for value in chart.x.decades():
+        parts += FRAME.upright(chart.x.at(value), f"{value:g}")
+    for value in chart.y.decades():
+        parts += FRAME.across(chart.y.at(value), si(value, "FLOP/s"))
+    parts.append(text(FRAME.middle, FRAME.bottom + 38, "FLOP per byte of least traffic", "tick", "middle"))
     for roof in chart.roofs:
         parts.append(line(roof.x1, roof.y1, roof.x2, roof.y2, "roof dashed" if roof.dashed else "roof"))
         parts += [line(*roof.leader, "leader")] if roof.leader else []
         parts.append(text(roof.label.x, roof.label.y, roof.label.text, "", roof.label.anchor))
     parts += [line(*label.leader, "leader") for label in chart.labels if label.leader]
-    for mark in chart.marks:
-        parts.append(
-            element("g", marker(mark.series, mark.x, mark.y, mark.title, mark.hollow), class_name=f"s-{mark.series}")
-        )
+    for x, y, spot in chart.marks:
+        drawn = marker(spot.series, x, y, spot.text, spot.hollow)
+        parts.append(element("g", drawn, class_name=f"s-{spot.series}"))
     parts += [text(each.text.x, each.text.y, each.text.text, "tick", each.text.anchor) for each in chart.labels]
     about = (
         "Both axes are logarithmic. Solid lines are ceilings of this run, dashed lines those of the datasheet. "
         "A hollow mark is a cell whose data the cache held in part."
     )
-    return picture(
-        chart.width, chart.height, "roofline", "Operations per second against operations per byte", about, *parts
-    )
+    title = "Operations per second against operations per byte"
+    return picture(FRAME.width, FRAME.height, "roofline", title, about, *parts)

@@ -98,12 +98,6 @@ CHARACTER = 6.6  # width of a character of 12 units, at most on average
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tick:
-    at: float
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Text:
     x: float
     y: float

@@ -13,7 +13,7 @@ from lab.definition.plan import PlannedClaim, PlannedExperiment
 from lab.verdict.between_runs import shift
 from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.website.data.judged import Judged
-from lab.website.data.rounding import rounded
+from lab.website.data.published_cells import rounded
 from lab.website.figure import DataView
 
 # What differs between two runs besides their samples: machine, software, source and protocol. Pure.

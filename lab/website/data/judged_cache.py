@@ -9,7 +9,7 @@ import pickle
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -28,23 +28,20 @@ from lab.website.data.promoted import Evidence, refuse_marked
 from lab.website.data.published_trust import trust_data
 from lab.website.sources import digest_of
 from lab.website.wording.outside import check_claims
-from lab.website.wording.prose import check_typed
-from lab.website.wording.references import refuse_marks
+from lab.website.wording.references import check_typed, refuse_marks
 
 CACHE = project().cache / "judged"
 EVERYTHING = frozenset({"rmsnorm-shape-sweep", "full-validity"})
 LIST = "experiments.json"
 JUDGING = (
     "lab/verdict", "lab/evidence", "lab/definition", "lab/quantities.py", "lab/website/data/published*.py",
-    "lab/website/data/rounding.py", "lab/website/data/judged_cache.py", "lab/website/data/judged.py",
-    "lab/website/wording/references.py", "lab/profiler/readings.py", "experiments/audits",
+    "lab/website/data/judged_cache.py", "lab/website/data/judged.py", "lab/website/wording/references.py",
+    "lab/profiler/readings.py", "experiments/audits",
 )  # fmt: skip
 PACKAGES = ("numpy", "scipy")  # which compute for it
 DEFINING = (
     "experiments/*.py", "experiments/cheats", "lab/definition", "lab/kernels", "lab/evidence/codec.py",
-    "lab/website/wording/prose.py",
-    "lab/website/wording/outside.py", "lab/website/wording/typed_figures.py", "lab/website/wording/references.py",
-    "lab/website/addresses.py",
+    "lab/website/wording/outside.py", "lab/website/wording/references.py", "lab/website/addresses.py",
 )  # fmt: skip
 
 
@@ -109,8 +106,8 @@ def definitions(kept: Path = CACHE) -> tuple[PlannedExperiment, ...]:
     To read the definitions themselves PyTorch and Triton must be loaded, which takes longer than to build a site of
     which nothing has changed.
     """
-    path = kept / f"definitions-{digest_of(*DEFINING)[:16]}.json"
-    if not path.is_file():
+
+    def made() -> bytes:
         experiments = load_experiments()
         check_typed(experiments)
         plans = {each.name: planned(each, EVERYTHING) for each in experiments}
@@ -118,27 +115,40 @@ def definitions(kept: Path = CACHE) -> tuple[PlannedExperiment, ...]:
         texts = {name: json.dumps(to_data(plan)) for name, plan in plans.items()}
         for name, text in texts.items():
             refuse_marks(text, f"experiment {name}", DefinitionError)
-        _replace(path, f"[{', '.join(texts.values())}]".encode())
-    return tuple(from_data(PlannedExperiment, item) for item in json.loads(path.read_text(encoding="utf-8")))
+        return f"[{', '.join(texts.values())}]".encode()
+
+    plans = json.loads(of_definitions("definitions", made, kept=kept))
+    return tuple(from_data(PlannedExperiment, item) for item in plans)
 
 
 def audits(kept: Path = CACHE) -> tuple[Publication, ...]:
     """The publications that the lab audits; kept because to read them the definitions are loaded too."""
-    path = kept / f"audits-{digest_of(*DEFINING, 'experiments/audits')[:16]}.pickle"
-    if not path.is_file():
-        _replace(path, pickle.dumps(load_audits()))
-    publications: tuple[Publication, ...] = pickle.loads(path.read_bytes())
+    pickled = of_definitions("audits", lambda: pickle.dumps(load_audits()), "experiments/audits", kept=kept)
+    publications: tuple[Publication, ...] = pickle.loads(pickled)
     return publications
 
 
 def trust(evidence: Sequence[Evidence], kept: Path = CACHE) -> dict[str, Any]:
     """What published runs, oldest first, say of the lab itself: lab.website.data.published_trust."""
-    path = kept / _rules() / f"trust-{digest([item.digest for item in evidence])}.json"
-    if not path.is_file():
+
+    def made() -> bytes:
         runs = [item.run for item in evidence]
-        _replace(path, json.dumps(trust_data(study(runs), runs)).encode())
-    data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return json.dumps(trust_data(study(runs), runs)).encode()
+
+    path = kept / _rules() / f"trust-{digest([item.digest for item in evidence])}.json"
+    data: dict[str, Any] = json.loads(_kept(path, made))
     return data
+
+
+def of_definitions(name: str, make: Callable[[], bytes], *more: str, kept: Path = CACHE) -> bytes:
+    """What follows from what the lab defines and, where files are named, from those: made where it is not kept."""
+    return _kept(kept / f"{name}-{digest_of(*DEFINING, *more)[:16]}", make)
+
+
+def _kept(path: Path, make: Callable[[], bytes]) -> bytes:
+    if not path.is_file():
+        _replace(path, make())
+    return path.read_bytes()
 
 
 def _unreadable(folder: Path, problem: Exception) -> LabError:

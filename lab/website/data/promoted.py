@@ -36,12 +36,12 @@ def run_files(run: Published, samples: bool) -> Iterator[Attachment]:
     for name in (NAME, *(SAMPLES if samples else ())):
         yield Attachment(path=f"{folder}/{name}", content=(run.directory / name).read_bytes())
     if signed := signature_of(run):
-        yield Attachment(path=f"{folder}/{signature.NAME}", content=signed)
+        yield Attachment(path=f"{folder}/{signature.SIGNATURE}", content=signed)
 
 
 def signature_of(run: Published) -> bytes:
     """Empty where nobody signed it."""
-    path = run.directory / signature.NAME
+    path = run.directory / signature.SIGNATURE
     return path.read_bytes() if path.is_file() else b""
 
 
@@ -82,7 +82,7 @@ class Promotion:
         if self.noted:
             publication_log.take_back(self.directory.parent / publication_log.NAME, self.digest)
         if self.signed:
-            (self.directory / signature.NAME).unlink()
+            (self.directory / signature.SIGNATURE).unlink()
         if self.fresh:
             shutil.rmtree(self.directory)
 
@@ -125,7 +125,7 @@ def _noted(done: Promotion, run: RunResult, key: Path | None) -> Promotion:
     try:
         if key:
             signed = signature.sign((done.directory / NAME).read_bytes(), key)
-            (done.directory / signature.NAME).write_bytes(signed)
+            (done.directory / signature.SIGNATURE).write_bytes(signed)
         added = publication_log.add(
             done.directory.parent / publication_log.NAME,
             published_utc=now(), run_id=run.plan.run_id, digest=done.digest, commit=done.commit,

@@ -15,10 +15,19 @@ from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.search import searches
 from lab.verdict.statistics import Speedup, geometric_mean
 from lab.verdict.validity import can_fail
-from lab.website.data.published_cells import cell_data, contest_data, measured_data, places_data
-from lab.website.data.published_limits import ceilings_data, clocks_data, limits_data, quotient
+from lab.website.data.published_cells import (
+    attributes,
+    ceilings_data,
+    cell_data,
+    clocks_data,
+    contest_data,
+    limits_data,
+    measured_data,
+    places_data,
+    quotient,
+    rounded,
+)
 from lab.website.data.published_replication import replication_data, replication_of
-from lab.website.data.rounding import attributes, rounded
 
 
 # What a run was asked for beside times, and what it cost, as data: the same in each of its experiments.
@@ -68,7 +77,7 @@ def experiment_data(
         "experiment": plan.name,
         **attributes(plan, "title question"),
         "evidence": _evidence(result, run, digest, commit) if run else None,
-        "machine": to_data(run.machine) if run else None,
+        "machine": {**to_data(run.machine), "gpu_id": run.board} if run else None,
         "ceilings": ceilings_data(run) if run else None,
         "limits": limits_data(result, run) if run else None,
         "clock_step_seconds": result.step_seconds,

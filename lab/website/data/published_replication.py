@@ -8,7 +8,7 @@ from lab.verdict.audit.finding import Amount, Words
 from lab.verdict.replication import Measured, Printed, factors, inconsistencies, measured, printed_speedups, reasons
 from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.roofline import peak_bytes_per_second
-from lab.website.data.rounding import attributes
+from lab.website.data.published_cells import attributes
 
 
 def replication_of(publications: Sequence[Publication], experiment: str) -> tuple[Publication, Replication] | None:

@@ -16,8 +16,7 @@ from lab.verdict.results import RunResult
 from lab.verdict.statistics import largest_rate
 from lab.verdict.validity import Repeat, SelfComparison, Study
 from lab.website.data.published import stage_seconds
-from lab.website.data.published_limits import INSTRUMENTS, clocks_data
-from lab.website.data.rounding import attributes, rounded
+from lab.website.data.published_cells import INSTRUMENTS, attributes, clocks_data, rounded
 
 OTHERS = ("do_bench", "nvbench")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lab.errors import EvidenceError, MissingPackage
 
-NAME = "evidence.json.sig"
+SIGNATURE = "evidence.json.sig"
 NAMESPACE = "kernel-evidence-lab"  # a signature made for something else is none here
 FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/=]+")
 SECONDS = 60.0

@@ -1,4 +1,4 @@
-"""Published runs of an experiment, oldest first → each time a claim got a verdict that it did not have. Pure.
+"""Published runs of an experiment, oldest first → what changed: verdicts of claims, and speeds on one board. Pure.
 
 A verdict holds for one kind of GPU, so a run is held against the run before it on a GPU of the same model. All runs
 are judged by the rules of today: a change of the rules never shows as a change of a verdict.
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from lab.verdict.judge import Status
+from lab.verdict.alarm import Followed, Night, Series, follow
+from lab.verdict.judge import WEIGHED, Status
 from lab.website.addresses import short
 from lab.website.data.comparison import Difference, device_name, differences, redefined
 from lab.website.data.judged import Judged
@@ -161,3 +162,21 @@ def _diff(older: Judged, newer: Judged) -> str:
     """What shows the difference, where both commits are known."""
     before, after = (short(each.evidence["commit"])[:7] for each in (older, newer))
     return f"git diff {before} {after}" if before and after else f"{before or 'no commit'} → {after or 'no commit'}"
+
+
+def followed_cases(history: Sequence[Judged]) -> tuple[Followed, ...]:
+    """`history`: the published runs, oldest first; a night's run is named by its digest. None of a self-test."""
+    return follow(night for item in history if not item.plan.self_test for night in _nights(item))
+
+
+def _nights(item: Judged) -> Iterator[tuple[Series, Night]]:
+    for claim in item.plan.claims:
+        if claim.measure != "speedup":
+            continue
+        for case, verdict in item.data["claims"][claim.name]["cases"].items():
+            if verdict["status"] in WEIGHED and "ratio" in verdict:
+                series = Series(
+                    gpu=device_name(item), board=item.machine["gpu_id"], experiment=item.plan.name, claim=claim.name,
+                    case=case, subject=claim.subject, baseline=claim.baseline, scope=claim.scope,
+                )  # fmt: skip
+                yield series, Night(run=item.digest, ratio=verdict["ratio"], low=verdict["low"], high=verdict["high"])

@@ -13,59 +13,8 @@ from typing import Any
 
 from lab.quantities import COUNTERS
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.figure import DataView
 from lab.website.outputs import Attachment, SiteContext
-
-# A table of a page that several runs or publications share, as CSV: the values behind its figures.
-Cell = Figure | Sentence | str | int | bool | None
-UNITLESS = re.compile(r"[^a-z0-9]+")
-NAME = re.compile(r"[a-z0-9_]+")
-
-
-def shown_table(path: str, headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Attachment:
-    """`path` ends in .csv; a heading that ends in ':' stands before the name of the datum.
-
-    One that is a name with a '_' is the column's as it is; any other is that of a column without figures, for what a
-    heading says of units ('do_bench, µs') is true of the page and not of the values, which are in SI units.
-    """
-    cells = [tuple(row) for row in rows]
-    columns = [_column(heading, [row[number] for row in cells]) for number, heading in enumerate(headings)]
-    return Attachment(path=path, content=csv_text(columns, ([_value(cell) for cell in row] for row in cells)))
-
-
-def shown(figure: Figure | None) -> str:
-    """As on the page: of an interval both ends, of which a figure holds but the lower."""
-    return figure.text if figure else ""
-
-
-def _column(heading: str, cells: Sequence[Cell]) -> str:
-    if "_" in heading and NAME.fullmatch(heading):
-        return heading
-    name = UNITLESS.sub("_", heading.lower()).strip("_")
-    datum = next((_datum(figure) for cell in cells if (figure := _figure(cell))), "")
-    return "_".join(filter(None, (name, datum))) if heading.endswith(":") else datum or name
-
-
-def _datum(figure: Figure) -> str:
-    """The last name of its pointer, and the one before where that holds the unit: 'load_stage_seconds'."""
-    *_, before, last = ("", *figure.source.split("/"))
-    return f"{last}_{before}" if before.endswith("_seconds") else last
-
-
-def _figure(cell: Cell) -> Figure | None:
-    """The only figure of a cell."""
-    figures = [part for part in (cell if isinstance(cell, tuple) else (cell,)) if isinstance(part, Figure)]
-    return figures[0] if len(figures) == 1 else None
-
-
-def _value(cell: Cell) -> Any:
-    if figure := _figure(cell):
-        return figure.value
-    if isinstance(cell, tuple):
-        text = "".join(part.text if isinstance(part, Figure) else part for part in cell)
-        return "" if text == "–" else text
-    return "" if cell is None else cell
-
 
 Keys = Mapping[str, Any]  # what tells a row from others, and what its plan says of it
 Column = tuple[str, tuple[str, ...]]  # its name, and the path of its datum; no path where the keys hold it
@@ -219,7 +168,7 @@ def _values(item: Judged, keys: Keys, columns: Sequence[Column]) -> Iterator[Any
         yield view.value(*filter(None, parts)) if path else keys[name]
 
 
-def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def csv_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(columns)

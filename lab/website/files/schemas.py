@@ -362,8 +362,7 @@ PUBLICATION = {
     "source": str, "rows statements sound_rows findings rules_broken": int,
     "rules": By("rule", {"count": int, "findings": By("number", {
         "table row": str, "printed allowed": Maybe(Ref("amount")),
-        "words": By("number", Ref("amount"), "The amounts of its sentence, in their order."),
-        "text": [str | None, "Its sentence, in parts; null is the next of its amounts."],
+        "text": [Either((str, Ref("amount"))), "Its sentence, as texts and amounts."],
     })}),
 }  # fmt: skip
 METHODS = {

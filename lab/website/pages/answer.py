@@ -10,6 +10,7 @@ from lab.verdict.judge import WEIGHED, Status
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
+from lab.website.pages import labels
 from lab.website.pages.ceilings import reached
 from lab.website.pages.labels import (
     TITLES,
@@ -18,11 +19,9 @@ from lab.website.pages.labels import (
     listed,
     named,
     profile_title,
-    scope_told,
     shape_label,
 )
-from lab.website.pages.tallies import supported_at
-from lab.website.verdict_words import claim_word
+from lab.website.verdict_words import claim_word, supported_at
 
 MOST_ON_CPU = 3  # claims, where no headline can run there
 
@@ -118,7 +117,7 @@ def where(item: Judged, scopes: tuple[str, ...]) -> str:
 def scope_words(claim: PlannedClaim, on_cpu: bool) -> str:
     """What of the machine a claim speaks of."""
     of = BYTES_WORDS.get(claim.measure)
-    return of.about if of else scope_told(claim.scope, on_cpu)
+    return of.about if of else labels.scope_words(claim.scope, on_cpu).told
 
 
 def operator_of(item: Judged, claim: PlannedClaim) -> str:

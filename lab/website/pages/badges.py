@@ -22,7 +22,8 @@ from lab.website.data.judged import Judged
 from lab.website.data.verdict_log import contradicting
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.outputs import Attachment, Document, SiteContext
-from lab.website.pages.labels import TITLES
+from lab.website.pages.labels import TITLES, scope_words
+from lab.website.table import icon
 from lab.website.verdict_words import mark_words
 from lab.website.wording.hidden import plain
 
@@ -34,21 +35,6 @@ COLOURS = {
     Status.SUPPORTED: "#1a3b65", Status.REFUTED: "#7c3527", Status.INCONCLUSIVE: "#6f6020",
     Status.RERUN_NOISE: "#8c00a0", Status.NO_EVIDENCE: "#5d6475", Status.REJECTED: "#7c3527",
 }  # fmt: skip
-DISC = '<circle cx="8" cy="8" r="7" fill="#fff"/>'
-RING = '<circle cx="8" cy="8" r="6" fill="none" stroke="#fff" stroke-width="2"/>'
-SHAPES = {
-    Status.SUPPORTED: DISC,
-    Status.REFUTED: '<path d="M2 2 14 14M14 2 2 14" stroke="#fff" stroke-width="3"/>',
-    Status.INCONCLUSIVE: RING + '<path d="M8 2A6 6 0 0 1 8 14Z" fill="#fff"/>',
-    Status.RERUN_NOISE: '<path d="M1 8 4 3 7 13 10 3 13 13 15 8" stroke="#fff" stroke-width="2" fill="none"/>',
-    Status.NO_EVIDENCE: RING,
-    Status.REJECTED: '<path d="M2 2 14 14M14 2 2 14" stroke="#fff" stroke-width="3"/>',
-}
-SCOPES = {
-    "device_cold": "GPU time, nothing cached", "device_warm": "GPU time, inputs cached", "graph": "CUDA graphs",
-    "eager": "eager calls", "device_dirty": "GPU time, dirty cache",
-}  # fmt: skip
-CPU_SCOPES = {"device_cold": "CPU time, nothing cached", "device_warm": "CPU time, inputs cached"}
 # Widths of characters at 11 px in Verdana, which is as wide as any that may take its place.
 NARROW, WIDE = frozenset("fijlrtI.,:;'!|()[]- "), frozenset("mwMWGOQ@%×")
 
@@ -124,7 +110,7 @@ def svg(badge: Badge) -> str:
         f"<desc>{escape(badge.description)}</desc>"
         f'<rect width="{left}" height="{HEIGHT}" fill="#33373f"/>'
         f'<rect x="{left}" width="{right}" height="{HEIGHT}" fill="{COLOURS[badge.status]}"/>'
-        f'<g transform="translate({left + 6} 4) scale(.75)">{SHAPES[badge.status]}</g>'
+        f'<g transform="translate({left + 6} 4) scale(.75)" color="#fff">{icon(badge.status)}</g>'
         '<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">'
         f'<text x="8" y="14" textLength="{left - 16}">{escape(badge.label)}</text>'
         f'<text x="{left + 24}" y="14" textLength="{right - 34}">{parts}</text></g></svg>\n'
@@ -144,7 +130,8 @@ def _value(item: Judged, claim: PlannedClaim, status: Status, cases: list[Planne
     """'supported 1.18–1.53×, H100 80GB HBM3, f16': the verdict, how much, and where."""
     if not item.machine or status is Status.NO_EVIDENCE:
         return (str(status),)
-    where = ", ".join(("", *(() if claim.scope == "device_cold" else (_scope(item, claim),)), *_where(item, cases)))
+    scope = () if claim.scope == "device_cold" else (scope_words(claim.scope, item.on_cpu).title,)
+    where = ", ".join(("", *scope, *_where(item, cases)))
     mark = mark_words(item.data["claims"][claim.name]["mark"])
     amount, as_due = _how_much(item, claim, status), str(status) in claim.expected
     marks = f"{', as it should be' * as_due}{', ' * bool(mark)}{mark}"
@@ -180,17 +167,14 @@ def _where(item: Judged, cases: list[PlannedCase]) -> tuple[str, ...]:
     return (_short(f"CPU evidence: {machine}" if item.on_cpu else machine), *((dtypes,) if dtypes else ()))
 
 
-def _scope(item: Judged, claim: PlannedClaim) -> str:
-    return (CPU_SCOPES if item.on_cpu else {}).get(claim.scope) or SCOPES[claim.scope]
-
-
 def _description(item: Judged, claim: PlannedClaim, status: Status, cases: list[PlannedCase]) -> str:
     """The claim, and all that its verdict is bound to."""
     text = _short(claim_sentence(claim), 200)
     if not item.machine or status is Status.NO_EVIDENCE:
         return f"{text} No published evidence speaks of it."
     more = f" and {len(cases) - MOST_SHAPES} more" if len(cases) > MOST_SHAPES else ""
-    scope = of.counted if (of := BYTES_WORDS.get(claim.measure)) else _scope(item, claim)
+    of = BYTES_WORDS.get(claim.measure)
+    scope = of.counted if of else scope_words(claim.scope, item.on_cpu).title
     machine = plain(item.machine["cpu" if item.on_cpu else "gpu"])
     return (
         f"{text} Measured on {'the CPU ' if item.on_cpu else ''}{machine}: {scope}, "

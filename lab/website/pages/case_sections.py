@@ -1,11 +1,13 @@
 """The sections of a case's page: on its face times, claims, limits; behind folds what explains and bears them out."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lab.definition.claim_words import BYTES_WORDS, claim_sentence
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedCase, PlannedProfile
+from lab.quantities import QUANTITIES, unit_of
 from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.addresses import experiment_folder
@@ -14,11 +16,11 @@ from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
 from lab.website.pages.claims import pooled_sentence
-from lab.website.pages.clocks import clock_notes, clock_words, faster_cold, legend, other_clocks
+from lab.website.pages.clocks import clock_notes, faster_cold, legend, other_clocks
 from lab.website.pages.hardware import limits_table, traffic_table
 from lab.website.pages.history import comparable, elsewhere, finished, software, verdict_data_file, verdict_link
 from lab.website.pages.kernels import HASH_DIGITS, kernels_fold
-from lab.website.pages.labels import profile_title
+from lab.website.pages.labels import profile_title, scope_words
 from lab.website.pages.replication import printed_reasons
 from lab.website.pages.soundness import correctness_table
 from lab.website.table import (
@@ -31,7 +33,11 @@ from lab.website.table import (
     TableRow,
     VerdictChip,
     Words,
+    column,
+    named,
     numbers,
+    row,
+    table_row,
     words,
 )
 from lab.website.verdict_words import case_word
@@ -48,14 +54,23 @@ MEDIANS = (
     "A ratio is the mean over all sweeps of rounds that were timed one after the other. The median leaves out sweeps "
     "that were slower or faster than most: where the quotient of two medians is another, it stands beside the ratio."
 )
-# Of the GPU while it was timed: in the data, as a heading, its unit, how it is shown.
+# Of the GPU while it was timed.
 GPU = (
-    ("lowest_spin_hertz", "Lowest SM clock, by spins", "MHz", format.megahertz),
-    ("lowest_sm_hertz", "Lowest SM clock, by NVML", "MHz", format.megahertz),
-    ("largest_power_watts", "Largest power", "W", format.count),
-    ("largest_temperature_celsius", "Highest temperature", "°C", format.count),
-    ("energy_joules_per_sweep", "Energy of a sweep", "J", format.count),
-)
+    "lowest_spin_hertz", "lowest_sm_hertz", "largest_power_watts", "largest_temperature_celsius",
+    "energy_joules_per_sweep",
+)  # fmt: skip
+CELLS = (
+    named("profile", "Implementation"), column("p50_seconds", "p50, µs"), column("p95_seconds", "p95, µs"),
+    column("noise_ratio", "Noise"), column("between_sweep_spread", "Spread, %", show=format.share),
+    column("bytes_per_second", "GB/s"), column("enqueue_seconds", "Host, µs"),
+    column("prepare_seconds", "Prepared in, s"), column("peak_memory_bytes", "Memory, MB"),
+    column("samples", "Samples"),
+)  # fmt: skip
+DRAWS = (
+    named("sweep", "Sweep"), named("code", "Code"), named("configuration", "Configuration"),
+    column("p50_seconds", "p50, µs"),
+    column("compile_seconds", "Compiled in, s"), column("autotune_seconds", "Tuned in, s"),
+)  # fmt: skip
 
 
 def sections(
@@ -76,46 +91,10 @@ def sections(
 
 
 def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
-    places = item.places(case.name, SCOPE)
-    rows = []
-    for profile in item.plan.profiles_of(case):
-        cell, figure = item.cell(case.name, profile.name), view.at("cells", case.name, profile.name).figure
-        link = Link(profile.title, f"../../../../profiles/{experiment_folder(profile.name)}/index.html")
-        if cell["outcome"] != "measured":
-            why: Words = (Strong((cell["outcome"],)), Soft((cell["reason"],)) if cell["reason"] else "")
-            rows.append(TableRow(cells=((link,), why, *[()] * 8)))
-            continue
-        place = places.get(profile.name)
-        first = place is not None and place.rank == 1
-        p50 = figure("p50_seconds")
-        rate: Words = (figure("bytes_per_second"),)
-        if rate == (None,) and cell.get("launch_bound"):
-            rate = (Soft(("launch-bound",)),)
-        host = figure("enqueue_seconds") if cell.get("enqueue_seconds") else None
-        bound = (Soft(("host-bound",)),) if cell.get("host_bound") else ()
-        notes = (Soft(note) for note in clock_notes(item, case.name, profile.name, view))
-        rows.append(
-            TableRow(
-                kind="best" if first else "",
-                cells=(
-                    (link, *((Soft((f"fastest{place.doubt}",)),) if first and place else ())),
-                    (p50, *notes),
-                    (figure("p95_seconds"),),
-                    (figure("noise_ratio"),),
-                    (figure("between_sweep_spread", show=format.share),),
-                    rate,
-                    (host, *bound),
-                    (figure("prepare_seconds"),),
-                    (figure("peak_memory_bytes"),),
-                    (figure("samples"),),
-                ),
-            )
-        )
-    heads = numbers(
-        "p50, µs", "p95, µs", "Noise", "Spread, %", "GB/s", "Host, µs", "Prepared in, s", "Memory, MB", "Samples"
-    )
+    rows = [_cell(item, case, profile, view) for profile in item.plan.profiles_of(case)]
+    clock = scope_words(SCOPE, item.on_cpu).clock
     caption = (
-        f"{clock_words(SCOPE, item.on_cpu).capitalize() if item.on_cpu else clock_words(SCOPE, item.on_cpu)}. Noise "
+        f"{clock[:1].upper()}{clock[1:]}. Noise "
         "is p95 / p50; spread is the slowest over the fastest sweep, less one. GB/s divides the least traffic by p50. "
         "Host is what Python needs to enqueue a call; memory the most that a call allocates beyond its inputs."
     )
@@ -128,10 +107,28 @@ def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
         remarks.append(
             ("The GPU was at its power limit for part of the time, which may slow the longest kernels most.",)
         )
-    table = PageTable(
-        label="Every implementation", heads=(*words("Implementation"), *heads), rows=tuple(rows), caption=(caption,)
-    )
+    table = PageTable(label="Every implementation", heads=CELLS, rows=rows, caption=(caption,))
     return Fold(id="cells", title="Every implementation", tables=(table,), items=tuple(remarks))
+
+
+def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, view: DataView) -> TableRow:
+    cell, at = item.cell(case.name, profile.name), view.at("cells", case.name, profile.name)
+    link = Link(profile.title, f"../../../../profiles/{experiment_folder(profile.name)}/index.html")
+    if cell["outcome"] != "measured":
+        why: Words = (Strong((cell["outcome"],)), Soft((cell["reason"],)) if cell["reason"] else "")
+        return table_row(link, why, *[()] * (len(CELLS) - 2))
+    place = item.places(case.name, SCOPE).get(profile.name)
+    first = place is not None and place.rank == 1
+    rate = at.figure("bytes_per_second")
+    host = at.figure("enqueue_seconds") if cell.get("enqueue_seconds") else None
+    cells = row(
+        at, CELLS,
+        profile=(link, *((Soft((f"fastest{place.doubt}",)),) if first and place else ())),
+        p50_seconds=(at.figure("p50_seconds"), *map(Soft, clock_notes(item, case.name, profile.name, view))),
+        bytes_per_second=Soft(("launch-bound",)) if rate is None and cell.get("launch_bound") else rate,
+        enqueue_seconds=(host, *((Soft(("host-bound",)),) if cell.get("host_bound") else ())),
+    )  # fmt: skip
+    return replace(cells, kind="best" if first else "")
 
 
 def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str, Any]) -> Fold | None:
@@ -144,19 +141,15 @@ def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str,
         pooled = pooled_sentence(trust, item, claim, case.name, ROOT)
         reason = (Soft((verdict["reason"],)),) if verdict["reason"] else ()
         rows.append(
-            TableRow(
-                cells=(
-                    (Link(claim_sentence(claim), f"{EXPERIMENT}#claim-{claim.name}"),),
-                    (_verdict(verdict, claim.measure), *reason),
-                    (view.figure(*path, "ratio") if of_bytes else view.ratio(*path),
-                     *_medians(_quotient(view, *path))),
-                    (None if of_bytes else view.interval(*path),
-                     *((Soft(pooled),) if pooled else ())),
-                )
+            table_row(
+                Link(claim_sentence(claim), f"{EXPERIMENT}#claim-{claim.name}"),
+                (_verdict(verdict, claim.measure), *reason),
+                (view.figure(*path, "ratio") if of_bytes else view.ratio(*path), *_medians(_quotient(view, *path))),
+                (None if of_bytes else view.interval(*path), *((Soft(pooled),) if pooled else ())),
             )
-        )  # fmt: skip
+        )
     heads = (*words("Claim", "Verdict here"), *numbers("Ratio", "Interval"))
-    table = PageTable(label="Claims about this case", kind="claims", heads=heads, rows=tuple(rows))
+    table = PageTable(label="Claims about this case", kind="claims", heads=heads, rows=rows)
     return Fold(id="claims", title="What is claimed of this case", tables=(table,)) if rows else None
 
 
@@ -177,10 +170,10 @@ def _scopes(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
             p50, p95 = (figure(f"{name}_seconds") for name in ("p50", "p95"))
             why_not = view.value("cells", case.name, profile.name, "unmeasured", scope) or "not measured"
             cells.append((p50, *((Soft((p95,)),) if p95 else ())) if p50 else (Soft((why_not,)),))
-        rows.append(TableRow(cells=((profile.title,), *cells)))
+        rows.append(table_row(profile.title, *cells))
     covers = "; ".join(f"{scope} is {says}" for scope, says in legend(scopes, item.on_cpu))
     table = PageTable(
-        label="Times by scope", heads=(*words("Implementation"), *numbers(*scopes)), rows=tuple(rows),
+        label="Times by scope", heads=(*words("Implementation"), *numbers(*scopes)), rows=rows,
         caption=("p50 and, under it, p95, in µs.",),
     )  # fmt: skip
     lead: Words = (f"{covers[:1].upper()}{covers[1:]}. No comparison mixes them.",)
@@ -220,11 +213,11 @@ def _pairs(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
             return ()
         return view.ratio(*path), Soft((view.interval(*path),)), *_medians(_quotient(view, *path))
 
-    rows = (TableRow(cells=((subject.title,), *(cell(subject, other) for other in profiles))) for subject in profiles)
+    rows = [table_row(subject.title, *(cell(subject, other) for other in profiles)) for subject in profiles]
     table = PageTable(
         label="Speed-ups of all pairs",
         heads=(*words("Implementation"), *numbers(*(f"over {profile.title}" for profile in profiles))),
-        rows=tuple(rows),
+        rows=rows,
         caption=("How many times as fast the row is as the column, with the interval over sweeps.",),
     )
     return Fold(id="pairs", title="Every implementation against every other", tables=(table,))
@@ -239,9 +232,9 @@ def _splits(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
             parts = ("end_to_end", "device", "launch")
             pair = f"{profile_title(item, claim.subject)} over {profile_title(item, claim.baseline)}"
             cells = ((view.ratio(*path, part), Soft((view.interval(*path, part),))) for part in parts)
-            rows.append(TableRow(cells=((pair,), *cells)))
+            rows.append(table_row(pair, *cells))
     heads = (*words("Pair"), *numbers("End to end", "Device", "Launch"))
-    table = PageTable(label="Parts of eager speed-ups", heads=heads, rows=tuple(rows))
+    table = PageTable(label="Parts of eager speed-ups", heads=heads, rows=rows)
     lead = ("An eager caller waits for the host as well as for the GPU. The end-to-end speed-up is the product of the "
             "device's part, taken from CUDA graphs, and the launch's part. Below 1 a part costs time.",)  # fmt: skip
     return Fold(id="splits", title="Where an eager speed-up comes from", lead=lead, tables=(table,)) if rows else None
@@ -289,9 +282,9 @@ def _distribution(item: Judged, case: PlannedCase, view: DataView) -> Fold | Non
     rows = []
     for profile, _ in swept:
         times = view.figures("cells", case.name, profile.name, "sweep_p50_seconds")
-        rows.append(TableRow(cells=((profile.title,), *((time,) for time in times), *[(None,)] * (most - len(times)))))
+        rows.append(table_row(profile.title, *times, *[None] * (most - len(times))))
     heads = (*words("Implementation"), *numbers(*(f"sweep {number + 1}" for number in range(most))))
-    table = PageTable(label="p50 of each sweep", heads=heads, rows=tuple(rows), caption=("p50 of each sweep, µs.",))
+    table = PageTable(label="p50 of each sweep", heads=heads, rows=rows, caption=("p50 of each sweep, µs.",))
     lead = ("Each sweep is a process of its own, with the cells in another random order. A dot is the p50 of one: "
             "how far apart they lie is what another process changes.",)  # fmt: skip
     return Fold(id="distribution", title="Sweep by sweep", lead=lead, picture=chart, tables=(table,))
@@ -306,27 +299,18 @@ def _draws(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
             continue
         fresh: Words = ("every sweep compiled and chose anew: ", view.figure(*path, "codes"), " different codes")
         once = ("one draw: the choice was made once for all sweeps, so their spread says nothing of another choice",)
-        rows.append(TableRow(kind="group", cells=((profile.title, ": ", *(fresh if draws["fresh"] else once)),)))
-        rows += [_draw(view, (*path, "sweeps", str(number))) for number in range(len(draws["sweeps"]))]
-    heads = (*words("Sweep", "Code", "Configuration"), *numbers("p50, µs", "Compiled in, s", "Tuned in, s"))
-    table = PageTable(label="Code by sweep", heads=heads, rows=tuple(rows))
+        rows.append(table_row((profile.title, ": ", *(fresh if draws["fresh"] else once)), kind="group"))
+        rows += [_draw(view.at(*path, "sweeps", str(number))) for number in range(len(draws["sweeps"]))]
+    table = PageTable(label="Code by sweep", heads=DRAWS, rows=rows)
     return Fold(id="draws", title="Which code each sweep drew", tables=(table,)) if rows else None
 
 
-def _draw(view: DataView, path: tuple[str, ...]) -> TableRow:
-    codes = [code[:HASH_DIGITS] for code in view.value(*path, "code").split()]
+def _draw(view: DataView) -> TableRow:
+    codes = [code[:HASH_DIGITS] for code in view.value("code").split()]
     more = [f"and {len(codes) - MOST_CODES} more"] if len(codes) > MOST_CODES else []
-    code = " ".join([*codes[:MOST_CODES], *more]) or view.value(*path, "blind") or "not on record"
-    return TableRow(
-        cells=(
-            (str(view.value(*path, "sweep") + 1),),
-            (Code(code),),
-            (Code(view.value(*path, "configuration") or "–"),),
-            (view.figure(*path, "p50_seconds"),),
-            (view.figure(*path, "compile_seconds"),),
-            (view.figure(*path, "autotune_seconds"),),
-        )
-    )
+    code = " ".join([*codes[:MOST_CODES], *more]) or view.value("blind") or "not on record"
+    configuration = Code(view.value("configuration") or "–")
+    return row(view, DRAWS, sweep=str(view.value("sweep") + 1), code=Code(code), configuration=configuration)
 
 
 def _controls(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
@@ -340,9 +324,9 @@ def _controls(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
             left = (spoiled, " % of the rounds were left out, for all alike.")
         items.append((f"{profile_title(item, twin)} was timed twice, under two names: it ran ", ratio, " ", interval,
                      " as fast as itself, which is the lab's own error here. ", *left))  # fmt: skip
-    for key, name, unit, show in GPU:
-        if figure := view.figure("gpu", case.name, key, show=show):
-            items.append((f"{name}: ", figure, f" {unit}"))
+    for key in GPU:
+        if figure := view.figure("gpu", case.name, key):
+            items.append((f"{QUANTITIES[key].label}: ", figure, f" {unit_of(key).symbol}"))
     return Fold(id="controls", title="Controls, and the GPU meanwhile", items=tuple(items)) if items else None
 
 
@@ -359,11 +343,10 @@ def _history(item: Judged, published: Sequence[Judged], case: PlannedCase) -> Fo
         if number == 0 or software(run) != software(runs[number - 1]):
             notes.append(software(run))
         name: Words = (Link(run.evidence["run_id"], verdict_link(run, ROOT)), *(Soft((note,)) for note in notes))
-        times = ((_time(run, case, profile),) for profile in profiles)
-        rows.append(TableRow(cells=(name, (finished(run),), *times)))
+        rows.append(table_row(name, finished(run), *(_time(run, case, profile) for profile in profiles)))
     heads = (*words("Run", "Date"), *numbers(*(profile.title for profile in profiles)))
     caption = ("p50 in µs. Software is named where it is not that of the run before.",)
-    table = PageTable(label="p50 by published run", heads=heads, rows=tuple(reversed(rows)), caption=caption)
+    table = PageTable(label="p50 by published run", heads=heads, rows=rows[::-1], caption=caption)
     others: list[Any] = []
     for other in elsewhere(item, measured, ROOT):
         others += [", " if others else "", Link(other.run_id, other.link), f" ({other.machine}, {other.date})"]

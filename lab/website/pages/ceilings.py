@@ -1,6 +1,7 @@
 """What the GPU itself reaches: the ladder of copies and reads, and each ceiling beside the datasheet's peak."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from lab.definition.experiment import CEILINGS
@@ -10,7 +11,7 @@ from lab.website.charts.lines import Rungs, ladder_chart
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.labels import profile_title
-from lab.website.table import Fold, PageTable, TableRow, Words, numbers, words
+from lab.website.table import Fold, PageTable, TableRow, Words, numbers, table_row, words
 
 KINDS = {"float8_e4m3fn": "float8", "tf32": "TF32"}
 EXACT = {"tf32": "TF32"}  # in full, where a sentence is held to the types that were measured
@@ -64,7 +65,7 @@ def ceilings_section(shown: Judged, view: DataView) -> Fold | None:
     if shown.plan.name != CEILINGS or view.value("ceilings") is None:
         return None
     lines, peak = _lines(view), view.value("ceilings", "datasheet", "bytes_per_second")
-    rows = (*_memory_rows(shown, view), *_matrix_rows(shown, view), *_other_rows(view))
+    rows = tuple(_rows(shown, view))
     heads = (*words("Ceiling", "Unit"), *numbers("Measured", "Datasheet", "Of it, %"), *words("By"))
     caption = (
         "Ceilings of this GPU as this run measured them, beside the peaks that the datasheet prints for dense "
@@ -124,48 +125,35 @@ def _ladder(view: DataView) -> PageTable:
     return PageTable(
         label="Bandwidth by bytes moved",
         heads=numbers("MB moved", *(line.label for line in _lines(view))),
-        rows=tuple(TableRow(cells=tuple(rows[size])) for size in sorted(rows, key=float)),
+        rows=[table_row(*rows[size]) for size in sorted(rows, key=float)],
         caption=("Bandwidth, TB/s, by bytes read and written.",),
     )
 
 
-def _memory_rows(shown: Judged, view: DataView) -> Iterator[TableRow]:
-    """The largest copy and read of each scope."""
+def _rows(shown: Judged, view: DataView) -> Iterator[TableRow]:
+    """The largest copy and read of each scope, the matrix rates, the cache and the launch."""
+    terabytes_of = partial(view.figure, show=format.terabytes_per_second)
+    printed = ("ceilings", "datasheet")
     for work, scope, rungs in _places(view):
         path = ("ceilings", work, scope, str(len(rungs) - 1))
-        size = view.figure(*path, "bytes")
-        yield TableRow(
-            cells=(
-                (f"{WORK[work].capitalize()} of ", size, f" MB, {scope}"),
-                ("TB/s",),
-                (view.figure(*path, "bytes_per_second", show=format.terabytes_per_second),),
-                (view.figure("ceilings", "datasheet", "bytes_per_second", show=format.terabytes_per_second),),
-                (view.figure(*path, "peak_share"),),
-                (profile_title(shown, rungs[-1]["profile"]),),
-            )
+        yield table_row(
+            (f"{WORK[work].capitalize()} of ", view.figure(*path, "bytes"), f" MB, {scope}"),
+            "TB/s",
+            terabytes_of(*path, "bytes_per_second"),
+            terabytes_of(*printed, "bytes_per_second"),
+            view.figure(*path, "peak_share"),
+            profile_title(shown, rungs[-1]["profile"]),
         )
-
-
-def _matrix_rows(shown: Judged, view: DataView) -> Iterator[TableRow]:
     for kind, rate in view.value("ceilings", "matrix").items():
-        path, sheet = ("ceilings", "matrix", kind), ("ceilings", "datasheet", "flops_per_second", kind)
-        yield TableRow(
-            cells=(
-                (f"Dense {KINDS.get(kind, kind)} products",),
-                ("TFLOP/s",),
-                (view.figure(*path, "flops_per_second"),),
-                (view.figure(*sheet, show=format.teraflops_per_second),),
-                (view.figure(*path, "peak_share"),),
-                (profile_title(shown, rate["profile"]),),
-            )
+        at = view.at("ceilings", "matrix", kind)
+        yield table_row(
+            f"Dense {KINDS.get(kind, kind)} products",
+            "TFLOP/s",
+            at.figure("flops_per_second"),
+            view.figure(*printed, "flops_per_second", kind, show=format.teraflops_per_second),
+            at.figure("peak_share"),
+            profile_title(shown, rate["profile"]),
         )
-
-
-def _other_rows(view: DataView) -> tuple[TableRow, TableRow]:
-    cache = view.figure("ceilings", "l2_bytes")
-    printed = view.figure("ceilings", "datasheet", "l2_bytes")
-    floor = view.figure("ceilings", "launch_floor_seconds")
-    return (
-        TableRow(cells=(("L2 cache",), ("MB",), (cache,), (printed,), (None,), ("the driver",))),
-        TableRow(cells=(("Empty kernel",), ("µs",), (floor,), (None,), (None,), ("the lab",))),
-    )
+    cache, sheet = view.figure("ceilings", "l2_bytes"), view.figure(*printed, "l2_bytes")
+    yield table_row("L2 cache", "MB", cache, sheet, None, "the driver")
+    yield table_row("Empty kernel", "µs", view.figure("ceilings", "launch_floor_seconds"), None, None, "the lab")

@@ -10,11 +10,10 @@ from lab.verdict.judge import Status
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.pages.every_cell import case_address
+from lab.website.pages.contest import case_address
 from lab.website.pages.labels import shape_label
-from lab.website.pages.tallies import supported_at
-from lab.website.table import Code, Link, PageTable, Soft, TableRow, VerdictChip, numbers, words
-from lab.website.verdict_words import case_word, claim_word
+from lab.website.table import Code, Link, PageTable, Soft, TableRow, VerdictChip, numbers, table_row, words
+from lab.website.verdict_words import case_word, claim_word, supported_at
 
 # All runs of unchanged code taken together, beside the verdict of the newest, in words.
 DATA = "trust/data.json"  # from the root of the site
@@ -96,18 +95,16 @@ def claims_table(claims: tuple[View, ...], label: str) -> PageTable:
         label=label,
         kind="claims stacks",
         heads=words("Claim", "Verdict", "Where"),
-        rows=tuple(
-            TableRow(
+        rows=[
+            table_row(
+                (claim.text, Soft((f"A sound instrument says: {claim.expected}.",)) if claim.expected else ""),
+                VerdictChip(claim.status, claim.mark, word=claim.word),
+                claim.tally,
                 id=f"claim-{claim.name}",
-                cells=(
-                    (claim.text, Soft((f"A sound instrument says: {claim.expected}.",)) if claim.expected else ""),
-                    (VerdictChip(claim.status, claim.mark, word=claim.word),),
-                    claim.tally,
-                ),
             )
             for claim in claims
-        ),
-    )  # fmt: skip
+        ],
+    )
 
 
 def case_by_case(claims: tuple[View, ...], measure: str) -> PageTable | None:
@@ -117,8 +114,8 @@ def case_by_case(claims: tuple[View, ...], measure: str) -> PageTable | None:
     for claim in claims:
         if claim.measure == measure:
             scope = (" ", Code(claim.scope)) if measure == "speedup" else ()
-            rows += [TableRow(kind="group", cells=((claim.text, *scope, " "),)), *claim.rows]
-    return PageTable(label="Case by case", heads=heads, rows=tuple(rows), caption=(caption,)) if rows else None
+            rows += [table_row((claim.text, *scope, " "), kind="group"), *claim.rows]
+    return PageTable(label="Case by case", heads=heads, rows=rows, caption=(caption,)) if rows else None
 
 
 def _mean(claim: PlannedClaim, view: DataView) -> Sentence:
@@ -147,44 +144,34 @@ def _times_row(
         (claim.subject, claim.baseline), key=lambda profile: view.value(*timed(profile), "noise_ratio") or 0.0
     )
     pooled = pooled_sentence(trust, shown, claim, case_name, ROOT)
-    return TableRow(
-        cells=(
-            (_case(shown, case_name),),
-            (view.figure(*timed(claim.subject), "p50_seconds"),),
-            (view.figure(*timed(claim.baseline), "p50_seconds"),),
-            (view.ratio(*path),),
-            (view.interval(*path), *((Soft(pooled),) if pooled else ())),
-            (view.figure(*timed(noisier), "noise_ratio"),),
-            _call(view, path, shown.on_cpu, claim.measure),
-        )
+    return table_row(
+        _case(shown, case_name),
+        view.figure(*timed(claim.subject), "p50_seconds"),
+        view.figure(*timed(claim.baseline), "p50_seconds"),
+        view.ratio(*path),
+        (view.interval(*path), *((Soft(pooled),) if pooled else ())),
+        view.figure(*timed(noisier), "noise_ratio"),
+        _call(view, path, shown.on_cpu, claim.measure),
     )
 
 
 def _traffic_row(shown: Judged, claim: PlannedClaim, case_name: str, view: DataView, _: Mapping[str, Any]) -> TableRow:
     path = ("claims", claim.name, "cases", case_name)
-    return TableRow(
-        cells=(
-            (_case(shown, case_name),),
-            (view.figure("cells", case_name, claim.subject, "counters", "dram_bytes"),),
-            (view.figure(*path, "subject_bytes"),),
-            (view.figure(*path, "baseline_bytes"),),
-            (view.figure(*path, "ratio"),),
-            (_bounds(view, *path),),
-            _call(view, path, shown.on_cpu, claim.measure),
-        )
+    return table_row(
+        _case(shown, case_name),
+        view.figure("cells", case_name, claim.subject, "counters", "dram_bytes"),
+        *(view.figure(*path, name) for name in ("subject_bytes", "baseline_bytes", "ratio")),
+        _bounds(view, *path),
+        _call(view, path, shown.on_cpu, claim.measure),
     )
 
 
 def _memory_row(shown: Judged, claim: PlannedClaim, case_name: str, view: DataView, _: Mapping[str, Any]) -> TableRow:
     path = ("claims", claim.name, "cases", case_name)
-    return TableRow(
-        cells=(
-            (_case(shown, case_name),),
-            (view.figure(*path, "subject_bytes"),),
-            (view.figure(*path, "baseline_bytes"),),
-            (view.figure(*path, "ratio"),),
-            _call(view, path, shown.on_cpu, claim.measure),
-        )
+    return table_row(
+        _case(shown, case_name),
+        *(view.figure(*path, name) for name in ("subject_bytes", "baseline_bytes", "ratio")),
+        _call(view, path, shown.on_cpu, claim.measure),
     )
 
 

@@ -7,8 +7,8 @@ from lab.definition.plan import PlannedCase
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Sentence
-from lab.website.pages.labels import listed
-from lab.website.table import PageTable, Strong, TableRow, Words, numbers, words
+from lab.website.pages.labels import CPU_SCOPES, SCOPES, listed
+from lab.website.table import PageTable, Strong, Words, numbers, table_row, words
 
 # What a reader must know of a time beside the time: what its clock leaves out, and what else a clock would say.
 SHORT_SECONDS = 7e-6  # below it, what two events cost by themselves is a large part of a time
@@ -72,38 +72,12 @@ def other_clocks(item: Judged, case: PlannedCase, view: DataView) -> PageTable |
             ratios = ((name, view.figure(*path, name, "ratio", show=show)) for name in names)
             cells: list[Words] = [(Strong((each,)),) if name in others["turned"] else (each,) for name, each in ratios]
             ours = view.ratio("claims", claim.name, "cases", case.name)
-            rows.append(TableRow(cells=((claim_sentence(claim),), (ours,), *cells)))
+            rows.append(table_row(claim_sentence(claim), ours, *cells))
     heads = (*words("Claim"), *numbers("device_cold", *(OTHERS[name] for name in names)))
-    return PageTable(label="Claims by other clocks", kind="claims", heads=heads, rows=tuple(rows)) if rows else None
-
-
-ON_GPU = {
-    "device_cold": "GPU time of one call with nothing cached",
-    "device_warm": "GPU time of one call with inputs cached",
-    "device_dirty": "GPU time of one call after a flush that leaves dirty lines, as in do_bench and nvbench",
-    "graph": "GPU time of one call in a replayed CUDA graph",
-    "eager": "what a caller of Python waits, launch included",
-}
-ON_CPU = {
-    "device_cold": "wall time of one call on the CPU, its last-level cache flushed before",
-    "device_warm": "wall time of one call on the CPU with inputs cached",
-}
-
-
-def clock_words(scope: str, on_cpu: bool) -> str:
-    """'GPU time of one call with nothing cached', and 'wall time of one call on the CPU, …' of the same scope."""
-    return (ON_CPU if on_cpu else ON_GPU).get(scope, f"scope {scope}")
-
-
-def clocks_of(scope: str, on_cpu: Sequence[bool]) -> str:
-    """The same of several runs, of which some may have measured a CPU."""
-    kinds = sorted(set(on_cpu))
-    if len(kinds) < 2:
-        return clock_words(scope, bool(kinds and kinds[0]))
-    return f"{clock_words(scope, False)}; of CPU evidence {clock_words(scope, True)}"
+    return PageTable(label="Claims by other clocks", kind="claims", heads=heads, rows=rows) if rows else None
 
 
 def legend(scopes: Sequence[str], on_cpu: bool) -> tuple[tuple[str, str], ...]:
     """Each scope that was measured, and what its clock covers."""
-    known = ON_CPU if on_cpu else ON_GPU
-    return tuple((scope, known[scope]) for scope in scopes if scope in known)
+    known = CPU_SCOPES if on_cpu else SCOPES
+    return tuple((scope, known[scope].clock) for scope in scopes if scope in known)

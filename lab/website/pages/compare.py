@@ -22,14 +22,12 @@ from lab.website.data.comparison import (
 )
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Sentence
-from lab.website.files.csv_tables import shown, shown_table
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext
-from lab.website.pages.clocks import clocks_of
-from lab.website.pages.labels import case_label
-from lab.website.pages.machine import field_figure
+from lab.website.pages.labels import case_label, clocks_of, field_figure
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
+from lab.website.table import csv_table, shown
 from lab.website.verdict_words import claim_word
 
 # Which runs are held against one another, and the list of these pairs; the page of each is made in compare.py.
@@ -129,7 +127,7 @@ def _pages(pair: View, older: Sequence[Judged], newer: Sequence[Judged]) -> Iter
 
 
 def _tables(page: View) -> Iterator[Attachment]:
-    yield shown_table(
+    yield csv_table(
         f"{page.pair.folder}/verdicts.csv",
         ("experiment", "claim", "changed", "older_status", "older_smallest_ratio", "older_largest_ratio",
          "newer_status", "newer_smallest_ratio", "newer_largest_ratio"),
@@ -143,7 +141,7 @@ def _tables(page: View) -> Iterator[Attachment]:
             for claim in experiment.claims
         ],
     )  # fmt: skip
-    yield shown_table(
+    yield csv_table(
         f"{page.pair.folder}/times.csv",
         ("experiment", "case", "profile", "older_outcome", "older_p50_seconds", "newer_outcome", "newer_p50_seconds",
          "newer_over_older_ratio", "newer_over_older_interval"),

@@ -23,9 +23,9 @@ from lab.website.decisions import (
     shared_cases,
 )
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.files.csv_tables import Cell, shown, shown_table
 from lab.website.outputs import Document, Output, SiteContext
 from lab.website.pages.labels import case_label
+from lab.website.table import csv_table, shown
 from lab.website.verdict_words import FRESHNESS, case_word, claim_word
 
 # Markdown that somebody wrote → HTML that can be read and followed, and does nothing else.
@@ -72,7 +72,7 @@ def decision_pages(context: SiteContext) -> Iterator[Output]:
     """decisions/index.html and its table, and a page for each record."""
     rows = decision_rows(context)
     yield Document(path="decisions/index.html", template="decisions.html", view={"rows": rows, "states": STATES})
-    yield shown_table(
+    yield csv_table(
         "decisions/decisions.csv",
         ("decision", "title", "status", "freshness", "date", "review_by", "claims", "why"),
         ((r.slug, r.title, r.status, r.freshness, r.date, r.review_by, r.claims, "; ".join(r.why)) for r in rows),
@@ -93,7 +93,7 @@ def decision_pages(context: SiteContext) -> Iterator[Output]:
         }
         yield Document(path=f"decisions/{decision.slug}/index.html", template="decision.html", view=view)
         cells = (_cells(support, row) for support in supports for row in support.cases)
-        yield shown_table(f"decisions/{decision.slug}/cases.csv", COLUMNS, cells)
+        yield csv_table(f"decisions/{decision.slug}/cases.csv", COLUMNS, cells)
 
 
 def _review(review: Review, supports: Sequence[SupportStanding], preview: bool) -> View:
@@ -109,7 +109,7 @@ def _review(review: Review, supports: Sequence[SupportStanding], preview: bool) 
     )
 
 
-def _cells(support: View, row: View) -> tuple[Cell, ...]:
+def _cells(support: View, row: View) -> tuple[Any, ...]:
     claim = support.experiment, support.claim, support.expects, support.freshness, row.case
     (ratio_then, then), (ratio_now, now) = row.then, row.now
     return *claim, row.then_status, ratio_then, shown(then), row.now_status, ratio_now, shown(now)

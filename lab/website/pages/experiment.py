@@ -25,19 +25,16 @@ from lab.website.pages.answer import answer, glances, leading
 from lab.website.pages.boundary import boundary, boundary_line, live_command
 from lab.website.pages.ceilings import ceilings_section, ladder_fold
 from lab.website.pages.claims import case_by_case, claim_view, claims_table
-from lab.website.pages.clocks import cells_note, clock_words
-from lab.website.pages.contest import contest
-from lab.website.pages.every_cell import every_cell, memory_fold
+from lab.website.pages.clocks import cells_note
+from lab.website.pages.contest import contest, every_cell, memory_fold
 from lab.website.pages.hardware import limits_fold, traffic_fold
 from lab.website.pages.history import finished, history_folds, other_models, run_link, verdict_link
-from lab.website.pages.labels import case_label
-from lab.website.pages.machine import environment, evidence_facts
+from lab.website.pages.labels import case_label, environment, evidence_facts, scope_words
 from lab.website.pages.replication import replication_section
 from lab.website.pages.soundness import correctness_fold, expectations_fold, noise_fold
-from lab.website.pages.tallies import samples_taken
 from lab.website.pages.tuning import search_answer, search_cases
 from lab.website.table import Fold, Link, VerdictChip, Words, plain
-from lab.website.verdict_words import claim_word, verdict_word
+from lab.website.verdict_words import claim_word, samples_taken, verdict_word
 
 ROOT = "../../"  # from an experiment's page to the site's root
 MOST_CLAIMS = 14  # on the face; of more, those that nobody need look at twice go behind a fold
@@ -94,7 +91,7 @@ def experiment_page(
         contradictions=tuple(_contradictions(shown, history)),
         other_models=other_models(shown, history, ROOT) if shown.digest else (), boundary_line=boundary_line(shown),
         facts=tuple(_facts(shown, resting, view)), date=format.day(shown.measured_utc), machine=shown.machine_name,
-        on_cpu=shown.on_cpu, clock=clock_words(SCOPE, shown.on_cpu),
+        on_cpu=shown.on_cpu, clock=scope_words(SCOPE, shown.on_cpu).clock,
         contest=None if searches else contest(shown, view), every_cell=every_cell(shown, view),
         cells_note=cells_note(shown, view),
         planned=() if shown.evidence else tuple((case.name, case_label(case)) for case in plan.cases),

@@ -9,16 +9,20 @@ from lab.website.addresses import experiment_folder, gpu_folder, run_folder
 from lab.website.data.comparison import GPU
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
-from lab.website.files.csv_tables import shown_table
-from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
+from lab.website.outputs import Document, Output, PageGroup, SiteContext
 from lab.website.pages.ceilings import KINDS
-from lab.website.pages.machine import field_figure
+from lab.website.pages.labels import field_figure
 from lab.website.pages.outline import outlines
-from lab.website.pages.tallies import status_counts
+from lab.website.table import Link, PageTable, column, csv_file, named, row, table_row, tally, words
+from lab.website.verdict_words import status_counts
 
 ASIDE = ("device", "gpu", "gpu_id")  # told by the page itself, or different from card to card
 MOST_LISTED = 100  # experiments; all are on the front page
 WORKS = (("copies", "copy"), ("reads", "read"))
+RUNS = (
+    named("run", "Run"), named("date", "Date"), named("gpu_id", "Card"), named("driver", "Driver"),
+    named("torch", "torch"), named("triton", "triton"), column("median_launch_floor_seconds", "Empty kernel, µs"),
+)  # fmt: skip
 
 
 def gpu_pages(context: SiteContext) -> Iterator[PageGroup]:
@@ -33,49 +37,33 @@ def gpu_pages(context: SiteContext) -> Iterator[PageGroup]:
         newest_first = list(reversed(runs.values()))
         first = [run[0][0] for run in newest_first]
         counts = [status_counts(past.counts for _, past in run) for run in newest_first]
-        sizes = [len(run) for run in newest_first]
         name = newest_first[0][0][1].machine["gpu"]
         current = [_current(item) for item in outlined.current if item.gpu == name]
         listed, more = current[:MOST_LISTED], max(0, len(current) - MOST_LISTED)
         yield PageGroup(
             name=folder,
-            shows=[[each.key for each in first], repr(counts), sizes, repr(listed), more],
-            make=partial(_pages, folder, first, counts, sizes, listed, more),
+            shows=[[each.key for each in first], repr(counts), repr(listed), more],
+            make=partial(_pages, folder, first, counts, listed, more),
         )
-
-
-def _tables(page: View, folder: str) -> Iterator[Attachment]:
-    if ceilings := page.ceilings:
-        rows = [(run.run_id, *run.figures) for run in ceilings.runs] + [("datasheet", *ceilings.printed)]
-        headings = ("run", *(f"{column.partition(',')[0]}:" for column in ceilings.columns))
-        yield shown_table(f"{folder}/ceilings.csv", headings, rows if ceilings.source else rows[:-1])
-    yield shown_table(
-        f"{folder}/runs.csv", ("run", "date", "card", "driver", "torch", "triton", "floor"),
-        [(run.run_id, run.date, run.card, run.driver, run.torch, run.triton, run.floor) for run in page.runs],
-    )  # fmt: skip
 
 
 def _pages(
     folder: str,
     first: Sequence[Judged],
     counts: Sequence[tuple[View, ...]],
-    sizes: Sequence[int],
     current: Sequence[View],
     more: int,
 ) -> Iterator[Output]:
     """`first`: the first experiment of each run, newest run first, with what is counted of all of the run."""
-    runs = tuple(_run(item, size, claims) for item, size, claims in zip(first, sizes, counts, strict=True))
-    page = _page(first, runs, current, more)
-    yield Document(path=f"{folder}/index.html", template="gpu.html", view={"gpu": page})
-    yield from _tables(page, folder)
-
-
-def _page(first: Sequence[Judged], runs: tuple[View, ...], current: Sequence[View], more: int) -> View:
-    newest = first[0]
-    return View(
-        name=newest.machine["gpu"], data=_data(newest), facts=_facts(newest), ceilings=_ceilings(first), runs=runs,
-        current=tuple(current), more=more,
+    newest, ceilings, table = first[0], _ceilings(first), _runs(first, counts)
+    page = View(
+        name=newest.machine["gpu"], data=_data(newest), facts=_facts(newest), ceilings=ceilings, runs=table,
+        current=current, more=more,
     )  # fmt: skip
+    yield Document(path=f"{folder}/index.html", template="gpu.html", view={"gpu": page})
+    yield csv_file(table, f"{folder}/runs.csv")
+    if ceilings:
+        yield csv_file(ceilings.table, f"{folder}/ceilings.csv")
 
 
 def _current(item: View) -> View:
@@ -98,35 +86,37 @@ def _facts(newest: Judged) -> tuple[View, ...]:
     return tuple(View(name=name, value=value) for name, value in facts if value)
 
 
+def _run_link(item: Judged) -> Link:
+    return Link(item.evidence["run_id"], f"../../{run_folder(item.digest)}/index.html")
+
+
+def _view(item: Judged) -> DataView:
+    return DataView(item.data, f"{_data(item)}#")
+
+
 def _ceilings(first: Sequence[Judged]) -> View | None:
     """None where no run on this GPU measured them."""
     measured = [item for item in first if item.data["ceilings"]]
     if not measured:
         return None
-    newest = DataView(measured[0].data)
+    newest = _view(measured[0])
     kinds = list(dict.fromkeys(kind for item in measured for kind in item.data["ceilings"]["matrix"]))
-    return View(
-        columns=tuple(_columns(kinds)),
-        runs=tuple(
-            View(
-                run_id=item.evidence["run_id"],
-                folder=f"../../{run_folder(item.digest)}",
-                data=_data(item),
-                figures=_row(DataView(item.data), kinds),
-            )
-            for item in measured
-        ),
-        printed=_printed(newest, kinds),
-        shares=_shares(newest, kinds),
-        source=newest.value("ceilings", "datasheet", "source") or "",
-        data=_data(measured[0]),
+    names = [KINDS.get(kind, kind) for kind in kinds]
+    heads = (
+        named("run", "Run"),
+        *(column(f"{work}_bytes_per_second", f"{work.capitalize()}, TB/s") for _, work in WORKS),
+        *(column(f"{name.lower()}_flops_per_second", f"{name}, TFLOP/s") for name in names),
+        column("empty_kernel_launch_floor_seconds", "Empty kernel, µs"),
     )
-
-
-def _columns(kinds: Sequence[str]) -> Iterator[str]:
-    yield from (f"{work.capitalize()}, TB/s" for _, work in WORKS)
-    yield from (f"{KINDS.get(kind, kind)}, TFLOP/s" for kind in kinds)
-    yield "Empty kernel, µs"
+    rows = [table_row(_run_link(item), *_row(_view(item), kinds)) for item in measured]
+    source = newest.value("ceilings", "datasheet", "source") or ""
+    if source:
+        rows.append(table_row("Datasheet", *_printed(newest, kinds), kind="total"))
+    return View(
+        table=PageTable(label="Measured ceilings by run", kind="reaches", heads=heads, rows=rows),
+        shares=_shares(newest, kinds),
+        source=source,
+    )
 
 
 def _largest(view: DataView, work: str) -> tuple[str, ...]:
@@ -166,13 +156,13 @@ def _percent(share: float) -> str:
     return f"{format.share(share)} %"
 
 
-def _run(first: Judged, size: int, counts: tuple[View, ...]) -> View:
-    view = DataView(first.data)
-    card, driver, torch, triton = (
-        field_figure(view, ("machine", field)) for field in ("gpu_id", "driver", "torch", "triton")
-    )
-    return View(
-        run_id=first.evidence["run_id"], folder=f"../../{run_folder(first.digest)}", data=_data(first),
-        date=format.minute(first.evidence["finished_utc"]), card=card, driver=driver, torch=torch, triton=triton,
-        floor=view.figure("evidence", "median_launch_floor_seconds"), experiments=size, counts=counts,
-    )  # fmt: skip
+def _runs(first: Sequence[Judged], counts: Sequence[tuple[View, ...]]) -> PageTable:
+    rows = []
+    for item, claims in zip(first, counts, strict=True):
+        view = _view(item)
+        fields = {head.key: field_figure(view, ("machine", head.key)) for head in RUNS if head.key in item.machine}
+        date = format.minute(item.evidence["finished_utc"])
+        cells = row(view.at("evidence"), RUNS, run=_run_link(item), date=date, **fields).cells
+        rows.append(table_row(*cells, tally(claims)))
+    heads = (*RUNS, *words("Claims, as judged today"))
+    return PageTable(label="Runs made on this GPU", kind="runs", heads=heads, rows=rows)

@@ -18,13 +18,25 @@ from lab.website.charts.roofline import Roof, Spot, roofline, roofline_chart
 from lab.website.charts.rows import Bar, bars
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
-from lab.website.data.published_limits import LIMIT_SCOPES
+from lab.website.data.published_cells import LIMIT_SCOPES
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.ceilings import KINDS, ceilings_sentence
-from lab.website.pages.contest import serious_rivals
-from lab.website.pages.every_cell import case_address
+from lab.website.pages.contest import case_address, serious_rivals
 from lab.website.pages.labels import TITLES, case_label, profile_title
-from lab.website.table import Fold, Link, PageTable, Soft, TableRow, Words, numbers, words
+from lab.website.table import (
+    Fold,
+    Link,
+    PageTable,
+    Soft,
+    TableRow,
+    Words,
+    column,
+    named,
+    numbers,
+    row,
+    table_row,
+    words,
+)
 
 SPREAD = 4.0  # the largest intensity over the smallest, from which on a roofline shows more than a blob
 UNDRAWN = "Not drawn, and in the table only: {}."
@@ -32,6 +44,18 @@ NO_FLOPS = "cells without operations to count"
 LAUNCH_BOUND = "launch-bound cells"
 SAME_MARKER = "implementations that would share the marker of another at their case"
 IMPOSSIBLE = "cells that were rejected for their time"
+LIMITS = (
+    named("case", "Case"), named("limit", "Limited by"), column("seconds", "Limit, µs"),
+    column("flops_per_byte", "FLOP per byte"),
+)  # fmt: skip
+EXPLAINED = (
+    named("profile", "Implementation"), column("time_ratio", "Time"), column("bytes_ratio", "Bytes"),
+    named("why", "Explained by traffic?"),
+)  # fmt: skip
+TRAFFIC = (
+    named("profile", "Implementation"), column("read_bytes", "Read, MB"), column("written_bytes", "Written, MB"),
+    column("ratio", "÷ least"), named("state", "State, and why"),
+)  # fmt: skip
 
 
 def limits_fold(shown: Judged, view: DataView) -> Fold | None:
@@ -40,22 +64,16 @@ def limits_fold(shown: Judged, view: DataView) -> Fold | None:
         return None
     cases = [case for case in shown.plan.included_cases if shown.measured_profiles(case.name)]
     drawn, undrawn = roofline_of(shown, view)
-    table = PageTable(
-        label="Limits",
-        kind="cells",
-        heads=(*words("Case", "Limited by"), *numbers("Limit, µs", "FLOP per byte")),
-        rows=tuple(
-            TableRow(
-                cells=(
-                    (Link(case_label(case), f"{case_address(case.name)}#limits"),),
-                    (view.value("limits", case.name, "scopes", SCOPE, "limit") or "–",),
-                    (view.figure("limits", case.name, "scopes", SCOPE, "seconds"),),
-                    (_intensity(case, view),),
-                )
-            )
-            for case in cases
-        ),
-    )
+    rows = [
+        row(
+            view.at("limits", case.name, "scopes", SCOPE), LIMITS,
+            case=Link(case_label(case), f"{case_address(case.name)}#limits"),
+            limit=view.value("limits", case.name, "scopes", SCOPE, "limit") or "–",
+            flops_per_byte=view.figure("limits", case.name, "flops_per_byte") if case.flops else None,
+        )
+        for case in cases
+    ]  # fmt: skip
+    table = PageTable(label="Limits", kind="cells", heads=LIMITS, rows=rows)
     return Fold(
         id="limits",
         title="How far from the hardware's limit",
@@ -70,10 +88,6 @@ def limits_fold(shown: Judged, view: DataView) -> Fold | None:
         caption=undrawn,
         tables=(table,),
     )  # fmt: skip
-
-
-def _intensity(case: PlannedCase, view: DataView) -> Figure | None:
-    return view.figure("limits", case.name, "flops_per_byte") if case.flops else None
 
 
 def _bars(shown: Judged, cases: Sequence[PlannedCase], view: DataView) -> tuple[tuple[str, Markup], ...]:
@@ -119,16 +133,12 @@ def limits_table(shown: Judged, case: PlannedCase, view: DataView) -> PageTable 
         path = ("limits", case.name, "scopes", scope)
         seconds = view.figure(*path, "seconds")
         limit += [(view.value(*path, "limit") or "–",), (seconds, " µs in all") if seconds else (None,)]
-    rows = [TableRow(kind="total", cells=(("The limit",), *limit))]
+    rows = [table_row("The limit", *limit, kind="total")]
     for profile in shown.measured_profiles(case.name):
         cells = [cell for scope in scopes for cell in _attained(shown, case, profile, scope, view)]
-        rows.append(TableRow(cells=((profile.title,), *cells)))
-    return PageTable(
-        label="How far from the limit",
-        kind="limits",
-        heads=(*words("Implementation"), *numbers(*heads)),
-        rows=tuple(rows),
-    )
+        rows.append(table_row(profile.title, *cells))
+    columns = (*words("Implementation"), *numbers(*heads))
+    return PageTable(label="How far from the limit", kind="limits", heads=columns, rows=rows)
 
 
 def _attained(
@@ -257,17 +267,15 @@ def traffic_fold(shown: Judged, view: DataView) -> Fold | None:
         label="DRAM traffic against the least",
         kind="cells",
         heads=(*words("Case"), *numbers("Least, MB", *(profile.title for profile in profiles))),
-        rows=tuple(
-            TableRow(
-                cells=(
-                    (Link(case_label(case), f"{case_address(case.name)}#traffic"),),
-                    (view.figure("cases", case.name, "least_bytes"),),
-                    *(cell(case.name, profile.name) for profile in profiles),
-                )
+        rows=[
+            table_row(
+                Link(case_label(case), f"{case_address(case.name)}#traffic"),
+                view.figure("cases", case.name, "least_bytes"),
+                *(cell(case.name, profile.name) for profile in profiles),
             )
             for case in shown.plan.included_cases
             if any(name == case.name for name, _ in counted)
-        ),
+        ],
     )
     return Fold(
         id="traffic",
@@ -284,22 +292,13 @@ def _explained(shown: Judged, view: DataView) -> tuple[PageTable, ...]:
     rows: list[TableRow] = []
     for case in shown.plan.included_cases:
         by_profile = view.value("explained", case.name) or {}
-        for number, profile in enumerate(by_profile):
-            path = ("explained", case.name, profile)
+        for number, (profile, data) in enumerate(by_profile.items()):
             if not number:
-                fastest = profile_title(shown, view.value(*path, "fastest"))
-                rows.append(TableRow(kind="group", cells=((case_label(case), Soft(("fastest: ", fastest))),)))
-            why = "yes" if view.value(*path, "explained") else f"no: {'; '.join(view.value(*path, 'others'))}"
-            rows.append(
-                TableRow(
-                    cells=(
-                        (profile_title(shown, profile),),
-                        (view.figure(*path, "time_ratio"),),
-                        (view.figure(*path, "bytes_ratio"),),
-                        (why,),
-                    )
-                )
-            )
+                fastest = profile_title(shown, data["fastest"])
+                rows.append(table_row((case_label(case), Soft(("fastest: ", fastest))), kind="group"))
+            why = "yes" if data["explained"] else f"no: {'; '.join(data['others'])}"
+            at = view.at("explained", case.name, profile)
+            rows.append(row(at, EXPLAINED, profile=profile_title(shown, profile), why=why))
     if not rows:
         return ()
     caption = (
@@ -307,10 +306,8 @@ def _explained(shown: Judged, view: DataView) -> tuple[PageTable, ...]:
         f"the two differ by at most {per_cent(EXPLAINED_WITHIN - 1)}; elsewhere the last column names other counters "
         "that differ, which need not be the cause."
     )
-    heads = (*words("Implementation"), *numbers("Time", "Bytes"), *words("Explained by traffic?"))
-    return (
-        PageTable(label="What the traffic explains", heads=heads, rows=tuple(rows), caption=(caption,), authored=True),
-    )
+    label = "What the traffic explains"
+    return (PageTable(label=label, heads=EXPLAINED, rows=rows, caption=(caption,), authored=True),)
 
 
 def traffic_table(shown: Judged, case: PlannedCase, view: DataView) -> PageTable | None:
@@ -320,24 +317,9 @@ def traffic_table(shown: Judged, case: PlannedCase, view: DataView) -> PageTable
         path = ("cells", case.name, profile.name, "traffic")
         if traffic := view.value(*path):
             why: Words = (traffic["state"], *((Soft((traffic["reason"],)),) if traffic["reason"] else ()))
-            read, written = (view.figure(*path, f"{name}_bytes") for name in ("read", "written"))
-            rows.append(
-                TableRow(
-                    cells=(
-                        (profile.title,),
-                        (read,),
-                        (written,),
-                        (view.figure(*path, "ratio"),),
-                        why,
-                    )
-                )
-            )
+            rows.append(row(view.at(*path), TRAFFIC, profile=profile.title, state=why))
     if not rows:
         return None
     least: Sentence = (view.figure("cases", case.name, "least_bytes") or "–", " MB")
-    return PageTable(
-        label="DRAM traffic against the least",
-        heads=(*words("Implementation"), *numbers("Read, MB", "Written, MB", "÷ least"), *words("State, and why")),
-        rows=tuple(rows),
-        caption=("DRAM bytes of one call, counted over all its kernels; at least ", *least, " must be moved."),
-    )
+    caption = ("DRAM bytes of one call, counted over all its kernels; at least ", *least, " must be moved.")
+    return PageTable(label="DRAM traffic against the least", heads=TRAFFIC, rows=rows, caption=caption)

@@ -1,4 +1,4 @@
-"""An experiment across published runs: its headline ratios, and each change of a verdict with what else had changed.
+"""An experiment across published runs: its headline ratios, and each change of a verdict or a speed.
 
 Only runs on the GPU model of the run shown stand in one line; all are judged by today's rules.
 """
@@ -8,20 +8,19 @@ from types import SimpleNamespace as View
 from typing import Any
 
 from lab.definition.claim_words import claim_sentence
+from lab.verdict.alarm import Alarm
 from lab.website import format
 from lab.website.addresses import pair_folder, run_folder, verdict_folder
-from lab.website.charts.lines import Line, RunPoint, timeline_chart
+from lab.website.charts.lines import Line, Point, timeline_chart
 from lab.website.charts.svg import series
 from lab.website.data.comparison import RUNS_BEFORE
 from lab.website.data.judged import Judged
-from lab.website.data.verdict_log import VerdictChange, changes
+from lab.website.data.verdict_log import VerdictChange, changes, followed_cases
 from lab.website.figure import DataView
 from lab.website.format import interval, ratio
-from lab.website.pages.alarms import alarm_folds
 from lab.website.pages.labels import case_label
-from lab.website.pages.tallies import status_counts, verdict_counts
-from lab.website.table import Fold, Head, Link, PageTable, Soft, TableRow, VerdictChip, Words, words
-from lab.website.verdict_words import case_word
+from lab.website.table import Fold, Head, Link, PageTable, Soft, TableRow, VerdictChip, Words, table_row, tally, words
+from lab.website.verdict_words import case_word, status_counts, verdict_counts
 
 # Published runs as an earlier or later page names them: which may be compared, when they were, where their data is.
 
@@ -108,7 +107,7 @@ def history_folds(item: Judged, published: Sequence[Judged], root: str) -> Itera
     heads = (*words("Run", "Date", "Board"), *(Head(text=f"{each.heading} at {each.case_label}") for each in followed))
     rows = [_row(number, runs, item, followed, boards[number], root) for number in range(len(runs))]
     others: tuple[Words, ...] = tuple(
-        (f"{run.machine}: ", Link(run.run_id, run.link), f" of {run.date} ", *_tally(run.counts))
+        (f"{run.machine}: ", Link(run.run_id, run.link), f" of {run.date} ", *tally(run.counts))
         for run in elsewhere(item, published, root)
     )
     yield Fold(
@@ -171,7 +170,7 @@ def _lines(item: Judged, followed: Sequence[View], runs: Sequence[Judged]) -> It
                 low, high, asked = verdict["low"], verdict["high"], run.data["claims"][each.claim]["threshold"]
                 text = f"{ratio(verdict['ratio'], low, high, asked)} {interval(low, high, asked)}"
                 title = f"{run.evidence['run_id']}, {each.heading}: {text}"
-                points.append(RunPoint(run=number, ratio=verdict["ratio"], low=low, high=high, title=title))
+                points.append(Point(at=number, value=verdict["ratio"], low=low, high=high, title=title))
         if len(points) >= FEWEST_RUNS:
             yield Line(label=each.heading, series=series(subjects[each.claim]), points=tuple(points))
 
@@ -193,7 +192,7 @@ def _row(
             *((Soft((_call(run, each.claim, judged),)),) if judged else ()),
         )
         cells.append((view.ratio(*path), *below))
-    return TableRow(cells=(name, (finished(run),), (board,), *cells))
+    return table_row(name, finished(run), board, *cells)
 
 
 def _call(run: Judged, claim: str, judged: Mapping[str, Any]) -> VerdictChip:
@@ -202,12 +201,6 @@ def _call(run: Judged, claim: str, judged: Mapping[str, Any]) -> VerdictChip:
 
 def _soft(note: str) -> Soft:
     return Soft((note,))
-
-
-def _tally(counts: Sequence[View]) -> Iterator[VerdictChip | str]:
-    for count in counts:
-        yield VerdictChip(count.status)
-        yield f" {count.claims} "
 
 
 def _turns(item: Judged, runs: Sequence[Judged], root: str) -> Iterator[TableRow]:
@@ -223,4 +216,45 @@ def _turns(item: Judged, runs: Sequence[Judged], root: str) -> Iterator[TableRow
             text = next(claim_sentence(claim) for claim in run.plan.claims if claim.name == change.claim)
             claim = Link(text, f"#claim-{change.claim}") if change.claim in asked else text
             where: Words = (Link(run.evidence["run_id"], verdict_link(run, root)), _soft(finished(run)))
-            yield TableRow(cells=((claim,), (was,), (now,), where, why))
+            yield table_row(claim, was, now, where, why)
+
+
+def alarm_folds(runs: Sequence[Judged], root: str) -> Iterator[Fold]:
+    """None before a board has a past. `runs`: those of the experiment on one GPU model, oldest first."""
+    followed = followed_cases(runs)
+    if not any(each.past or each.alarms for each in followed):
+        return
+    by_digest = {run.digest: run for run in runs}
+    order = list(by_digest)
+    alarms = sorted((alarm for each in followed for alarm in each.alarms), key=lambda each: order.index(each.first_run))
+    heads = words("Claim", "Case", "Change", "Last run before", "First run after", "Confirmed by")
+    rows = tuple(_alarm_row(alarm, by_digest, root) for alarm in reversed(alarms))
+    table = PageTable(label="Changes of speed", kind="claims", heads=heads, rows=rows)
+    lead = (
+        "The speed-up left the scatter of the runs before on the same board, and the next run there confirmed it."
+        if alarms
+        else "No case has left the scatter of its own past in two runs in a row on one board."
+    )
+    yield Fold(
+        id="alarms", title="Faster or slower than before", lead=(lead,), tables=(table,) if alarms else (),
+    )  # fmt: skip
+
+
+def _alarm_row(alarm: Alarm, runs: Mapping[str, Judged], root: str) -> TableRow:
+    before, first, confirmed = (runs[digest] for digest in (alarm.before_run, alarm.first_run, alarm.confirmed_by))
+    text = next(claim_sentence(claim) for claim in confirmed.plan.claims if claim.name == alarm.series.claim)
+    case = next(case for case in confirmed.plan.cases if case.name == alarm.series.case)
+    speeds = (_ratio_of(run, alarm, root) for run in (before, first, confirmed))
+    return table_row(Link(text, f"#claim-{alarm.series.claim}"), case_label(case), alarm.direction, *speeds)
+
+
+def _ratio_of(run: Judged, alarm: Alarm, root: str) -> Words:
+    """The speed-up with its interval, and the run that measured it."""
+    folder = f"{root}{verdict_folder(run.digest, run.plan.name)}"
+    view = DataView(run.data, f"{folder}/data.json#")
+    path = ("claims", alarm.series.claim, "cases", alarm.series.case)
+    figures = (figure for figure in (view.ratio(*path), view.interval(*path)) if figure)
+    return (
+        *(part for figure in figures for part in (figure, " ")),
+        Link(run.evidence["run_id"], f"{folder}/index.html"),
+    )

@@ -8,7 +8,21 @@ from lab.quantities import COUNTERS, heading_of
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.table import Code, Fold, PageTable, Soft, Strong, TableRow, Words, numbers, words
+from lab.website.table import (
+    Code,
+    Fold,
+    PageTable,
+    Soft,
+    Strong,
+    TableRow,
+    Words,
+    column,
+    named,
+    numbers,
+    row,
+    table_row,
+    words,
+)
 
 # What Nsight Compute's names of stalls and limits mean.
 STALLS = {
@@ -36,22 +50,23 @@ LIMITS = {"shared_mem": "shared memory"}
 HASH_DIGITS = 12
 NO_DETAILS = "Not measured in this run: allowed occupancy, L2 hits, throughput of SMs and tensor pipe, and stalls."
 COUNTED = tuple(name for name, counter in COUNTERS.items() if counter.shown)
-SHOWN = {"shared_bytes": format.kilobytes}
-COMPILED = ("registers_per_thread", "spills", "shared_bytes", "warps", "stages")
+COMPILED = (
+    named("profile", "Implementation"), named("name", "Kernel"), column("registers_per_thread", "Registers", show=str),
+    column("spills", show=str), column("shared_bytes", "Shared, kB", show=format.kilobytes),
+    column("warps", show=str), column("stages", show=str), named("configuration", "Configuration"),
+    named("code", "Code"), column("compile_seconds", "Compiling, s"), column("autotune_seconds", "Tuning, s"),
+)  # fmt: skip
 
 
 def kernels_fold(shown: Judged, case: PlannedCase, view: DataView) -> Fold | None:
     """None where the profiler counted nothing of the case and Triton compiled nothing for it."""
     counted = _counted(shown, case, view)
-    compiled = tuple(row for profile in shown.plan.profiles_of(case) for row in _compiled(case, profile, view))
+    compiled = [kernel for profile in shown.plan.profiles_of(case) for kernel in _compiled(case, profile, view)]
     tables = [counted] if counted else []
     if compiled:
-        heads = (*words("Implementation", "Kernel"), *numbers("Registers", "Spills", "Shared, kB", "Warps", "Stages"),
-                 *words("Configuration", "Code"), *numbers("Compiling, s", "Tuning, s"))  # fmt: skip
         caption = ("What Triton compiled, by its own metadata. Code is the beginning of a hash of what it generated.",)
-        tables.append(
-            PageTable(label="What Triton compiled", heads=heads, rows=compiled, caption=caption, kind="kernels")
-        )
+        label = "What Triton compiled"
+        tables.append(PageTable(label=label, heads=COMPILED, rows=compiled, caption=caption, kind="kernels"))
     if not tables:
         return None
     detailed = shown.evidence.get("schema_of_run", 0) >= DETAILED_SINCE
@@ -72,22 +87,22 @@ def _counted(shown: Judged, case: PlannedCase, view: DataView) -> PageTable | No
         if not counters["kernels"]:
             kind = f" ({counters['blocker']})" if counters["blocker"] else ""
             why = f"{counters['outcome']}{kind}: {counters['reason']}"
-            rows.append(TableRow(kind="group", cells=((profile.title, ": ", Strong((why,))),)))
+            rows.append(table_row((profile.title, ": ", Strong((why,))), kind="group"))
             continue
-        rows.append(TableRow(kind="group", cells=((profile.title, Soft(essentials(case, profile, view))),)))
+        rows.append(table_row((profile.title, Soft(essentials(case, profile, view))), kind="group"))
         rows += [_kernel(view, (*path, "kernels", str(number))) for number in range(len(counters["kernels"]))]
         if len(counters["kernels"]) > 1:
             name: Words = (f"all {len(counters['kernels'])} kernels", Soft(("sums, and means of percentages",)))
-            rows.append(TableRow(kind="total", cells=(name, *_figures(view, path), ())))
+            rows.append(table_row(name, *_figures(view, path), (), kind="total"))
     heads = (*words("Kernel"), *numbers(*map(heading_of, COUNTED)), *words("Warps mostly"))
-    return PageTable(label="Kernels", kind="kernels", heads=heads, rows=tuple(rows)) if rows else None
+    return PageTable(label="Kernels", kind="kernels", heads=heads, rows=rows) if rows else None
 
 
 def _kernel(view: DataView, path: tuple[str, ...]) -> TableRow:
     kernel: Mapping[str, Any] = view.value(*path)
     name: Words = (Code(kernel["name"]), Soft((f"{_size(kernel['grid'])} blocks of {_size(kernel['block'])}",)))
     limiters = " and ".join(_told(LIMITS, limit) for limit in kernel["limiters"])
-    return TableRow(cells=(name, *_figures(view, path, limiters), (_told(STALLS, kernel["top_stall"]) or "–",)))
+    return table_row(name, *_figures(view, path, limiters), _told(STALLS, kernel["top_stall"]) or "–")
 
 
 def _figures(view: DataView, path: tuple[str, ...], limiters: str = "") -> Iterator[Words]:
@@ -134,21 +149,15 @@ def _compiled(case: PlannedCase, profile: PlannedProfile, view: DataView) -> Ite
     path = ("cells", case.name, profile.name, "compiled")
     compiled = view.value(*path)
     for number, kernel in enumerate(compiled["kernels"] if compiled else ()):
-        place = (*path, "kernels", str(number))
         code: Words = (Code(kernel["code_sha256"][:HASH_DIGITS]),)
         if compiled["variants"] > 1:
             code = (*code, Soft(("one of ", view.figure(*path, "variants"), " over the sweeps")))
-        yield TableRow(
-            cells=(
-                (profile.title,),
-                (Code(kernel["name"]),),
-                *((view.figure(*place, key, show=SHOWN.get(key, str)),) for key in COMPILED),
-                (", ".join(f"{name}={value}" for name, value in kernel["configuration"].items()),),
-                code,
-                (view.figure(*path, "compile_seconds"),),
-                (view.figure(*path, "autotune_seconds"),),
-            )
-        )
+        yield row(
+            view.at(*path, "kernels", str(number)), COMPILED, profile=profile.title, name=Code(kernel["name"]),
+            code=code, configuration=", ".join(f"{name}={value}" for name, value in kernel["configuration"].items()),
+            compile_seconds=view.figure(*path, "compile_seconds"),
+            autotune_seconds=view.figure(*path, "autotune_seconds"),
+        )  # fmt: skip
 
 
 def _size(dimensions: str) -> str:

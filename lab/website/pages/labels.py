@@ -1,10 +1,15 @@
-"""Names of cases, profiles and machines as a reader sees them."""
+"""Names of cases, profiles, machines and their fields as a reader sees them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace as View
+from typing import Any, NamedTuple
 
 from lab.definition.plan import PlannedCase, PlannedClaim
+from lab.website import format
+from lab.website.data.comparison import OF_MACHINE, VARIABLES, fields_of, is_known
 from lab.website.data.judged import Judged
+from lab.website.figure import DataView, Figure
 
 TITLES = {
     "rmsnorm": "RMSNorm", "rmsnorm-wide": "RMSNorm of wide rows", "layernorm": "LayerNorm",
@@ -29,24 +34,40 @@ TITLES = {
 DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8_e4m3fn": "fp8"}  # as people type them
 COMMON_WORD = re.compile(r"[a-z]+(?: |$)")  # and no name of code
 COMMON = re.compile(r"[a-z]+'s ")  # of a title that is no name of its own
-# What a claim's times are of, after "on one GPU".
+
+
+class ScopeWords(NamedTuple):
+    title: str  # on a badge
+    told: str  # what a claim's times are of, after "on one GPU"
+    clock: str  # what the clock covers, in a caption
+
+
 SCOPES = {
-    "device_cold": "in GPU time with nothing cached",
-    "device_warm": "in GPU time with inputs cached",
-    "graph": "in replayed CUDA graphs",
-    "eager": "as an eager caller waits",
-    "device_dirty": "in GPU time after a flush that leaves dirty lines",
-}
-
+    "device_cold": ScopeWords("GPU time, nothing cached", "in GPU time with nothing cached",
+                              "GPU time of one call with nothing cached"),
+    "device_warm": ScopeWords("GPU time, inputs cached", "in GPU time with inputs cached",
+                              "GPU time of one call with inputs cached"),
+    "graph": ScopeWords("CUDA graphs", "in replayed CUDA graphs", "GPU time of one call in a replayed CUDA graph"),
+    "eager": ScopeWords("eager calls", "as an eager caller waits", "what a caller of Python waits, launch included"),
+    "device_dirty": ScopeWords("GPU time, dirty cache", "in GPU time after a flush that leaves dirty lines", "GPU time "
+                               "of one call after a flush that leaves dirty lines, as in do_bench and nvbench"),
+}  # fmt: skip
 CPU_SCOPES = {
-    "device_cold": "in wall time of the CPU with its cache flushed",
-    "device_warm": "in wall time of the CPU with inputs cached",
-}
+    "device_cold": ScopeWords("CPU time, nothing cached", "in wall time of the CPU with its cache flushed",
+                              "wall time of one call on the CPU, its last-level cache flushed before"),
+    "device_warm": ScopeWords("CPU time, inputs cached", "in wall time of the CPU with inputs cached",
+                              "wall time of one call on the CPU with inputs cached"),
+}  # fmt: skip
 
 
-def scope_told(scope: str, on_cpu: bool) -> str:
-    """What a claim's times are of: of a CPU's run never the GPU's."""
+def scope_words(scope: str, on_cpu: bool) -> ScopeWords:
+    """Of a CPU's run never the GPU's."""
     return (CPU_SCOPES if on_cpu else SCOPES).get(scope) or SCOPES[scope]
+
+
+def clocks_of(scope: str, on_cpu: Sequence[bool]) -> str:
+    """What the clock of several runs covers, of which some may have measured a CPU."""
+    return "; of CPU evidence ".join(scope_words(scope, each).clock for each in sorted(set(on_cpu)) or [False])
 
 
 def listed(names: Sequence[str]) -> str:
@@ -86,3 +107,53 @@ def profile_title(shown: Judged, profile: str) -> str:
 def baseline_title(shown: Judged, claim: PlannedClaim) -> str:
     """What a claim compares with: a profile, or the least that must be moved."""
     return profile_title(shown, claim.baseline) if claim.baseline else "the least"
+
+
+NOT_KNOWN = "not known"
+# What the clock reads at least, as the median of the processes.
+FLOORS = {"median_launch_floor_seconds": "An empty kernel", "median_empty_seconds": "Two events alone"}
+SHOWS: Mapping[str, Callable[[Any], str]] = {
+    "profiling": lambda v: "yes" if v else "no",
+    "instruments": lambda v: "yes" if v else "no",
+    "device": lambda v: "a CPU" if v == "cpu" else "a GPU",
+    "memory_bytes": lambda v: f"{format.gigabytes(v)} GB",
+    "l2_bytes": lambda v: f"{format.megabytes(v)} MB",
+    "peak_bytes_per_second": lambda v: f"{format.terabytes_per_second(v)} TB/s",
+    "power_limit_watts": lambda v: f"{v:.0f} W",
+    "sm_clock_hertz": lambda v: f"{format.megahertz(v)} MHz",
+    "memory_clock_hertz": lambda v: f"{format.megahertz(v)} MHz",
+}
+
+
+def environment(item: Judged, view: DataView) -> tuple[View, ...]:
+    """What is known of the machine and its software, and what the clock reads at least."""
+    fields = [(name, field_figure(view, path)) for kind, name, path in fields_of(item) if kind in OF_MACHINE]
+    floors = ((name, view.figure("evidence", field, show=_microseconds)) for field, name in FLOORS.items())
+    fields += [(name, value) for name, value in floors if value and value.value]
+    return tuple(View(name=name, value=value) for name, value in fields if value and value.text != NOT_KNOWN)
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{format.microseconds(seconds)} µs"
+
+
+def evidence_facts(view: DataView, fields: Mapping[str, str]) -> tuple[View, ...]:
+    """Fields of the run's evidence, by what a reader calls them."""
+    values = ((name, field_figure(view, ("evidence", field))) for field, name in fields.items())
+    return tuple(View(name=name, value=value) for name, value in values if value)
+
+
+def field_figure(view: DataView, path: tuple[str, ...]) -> Figure | None:
+    """A field of the machine or of the evidence, with its unit; None where the data lack it."""
+    variable = path[:-1] == VARIABLES
+    show = _variable if variable else _shown(path[-1])
+    return view.figure(*path, show=show)
+
+
+def _shown(field: str) -> Callable[[Any], str]:
+    show = SHOWS.get(field, str)
+    return lambda value: show(value) if is_known(value) else NOT_KNOWN
+
+
+def _variable(value: str) -> str:
+    return value or "set to nothing"

@@ -1,5 +1,6 @@
 """What the lab's guard asks of published figures, and what it finds in public ones: the page and its data."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace as View
@@ -12,9 +13,9 @@ from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.data.judged_cache import audits
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.files.csv_tables import shown_table
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
+from lab.website.table import csv_table
 
 # One operator as two profilers saw it: the counters that an audited project printed, beside this site's own.
 # (publication, row): theirs.
@@ -22,16 +23,15 @@ PRINTED = ("cuda-kernel-lab", "rmsnorm 4096×4096 float16, Triton")
 # (experiment, case, profile): the same shape here, and one that no cache holds.
 SAME = ("normalization-fusion", "rmsnorm-4096x4096-float16", "triton-fused-rmsnorm")
 BEYOND = ("profiler-validation", "rmsnorm-16384x4096-float16", "triton-fused-rmsnorm")
-LABELS = {
-    "least_bytes": "Least that must be moved", "read_bytes": "Read from DRAM", "written_bytes": "Written to DRAM",
-    "l2_bytes": "L2 cache of the GPU", "seconds": "Time of the kernel, under the profiler",
-    "dram_share": "DRAM throughput, of its peak", "occupancy_share": "Occupancy",
-    "occupancy_limit_share": "Occupancy that the launch allows", "registers_per_thread": "Registers a thread",
-}  # fmt: skip
-UNITS = {
-    "least_bytes": "bytes", "read_bytes": "bytes", "written_bytes": "bytes", "l2_bytes": "bytes", "seconds": "seconds",
-    "dram_share": "share", "occupancy_share": "share", "occupancy_limit_share": "share",
-    "registers_per_thread": "count", "launch_floor_seconds": "seconds", "sm_hertz": "hertz",
+# What is shown of each: its label, empty where it stands in a sentence alone, and its unit.
+SAID = {
+    "least_bytes": ("Least that must be moved", "bytes"), "read_bytes": ("Read from DRAM", "bytes"),
+    "written_bytes": ("Written to DRAM", "bytes"), "l2_bytes": ("L2 cache of the GPU", "bytes"),
+    "seconds": ("Time of the kernel, under the profiler", "seconds"),
+    "dram_share": ("DRAM throughput, of its peak", "share"), "occupancy_share": ("Occupancy", "share"),
+    "occupancy_limit_share": ("Occupancy that the launch allows", "share"),
+    "registers_per_thread": ("Registers a thread", "count"), "launch_floor_seconds": ("", "seconds"),
+    "sm_hertz": ("", "hertz"),
 }  # fmt: skip
 
 
@@ -52,11 +52,13 @@ def same_kernel(view: DataView, *path: str) -> View | None:
         return None
 
     def figure(column: str, name: str) -> Figure | None:
-        return view.figure(*path, column, name, show=lambda value: format.amount(value, UNITS[name]))
+        return view.figure(*path, column, name, show=lambda value: format.amount(value, SAID[name][1]))
 
     return View(
         columns=tuple((column["shape"], column["gpu"]) for column in columns.values()),
-        rows=tuple((label, tuple(figure(column, name) for column in columns)) for name, label in LABELS.items()),
+        rows=tuple(
+            (label, tuple(figure(column, name) for column in columns)) for name, (label, _) in SAID.items() if label
+        ),
         reasons=tuple(_reasons(figure)),
     )
 
@@ -134,8 +136,6 @@ def _reasons(figure: Callable[[str, str], Figure | None]) -> Iterator[Sentence]:
 SHOWN = (SAME[0], BEYOND[0])  # experiments whose figures the page shows
 OPEN = 8  # lists of so many findings or fewer are unfolded at once
 
-Path = tuple[str, ...]
-
 
 def methods_page(
     publications: Sequence[Publication], own: Sequence[Mapping[str, Any]], shown: Sequence[Judged]
@@ -151,7 +151,7 @@ def methods_page(
     return View(
         lede=_lede(view), own=_own(view),
         own_pages=tuple(_own_page(each, view) for each in own if each["found"]["findings"]), principles=by_principle,
-        publications=tuple(_publication(each, view, "publications") for each in publications),
+        publications=[_publication(each, view) for each in publications],
         same_kernel=same_kernel(view, "same_kernel"), limits=_limits(publications), data=data,
     )  # fmt: skip
 
@@ -174,22 +174,23 @@ def _pages(guarded: Sequence[Mapping[str, Any]], shown: Sequence[Judged]) -> Ite
 
 
 def _tables(page: View) -> Iterator[Attachment]:
-    rules = [(principle, rule) for principle, rules in page.principles.items() for rule in rules]
-    yield shown_table(
-        "methods/rules.csv", ("rule", "principle", "statement", "binding", "findings"),
-        [(rule.name, principle, rule.statement, rule.binding, _told(rule.count)) for principle, rule in rules],
-    )  # fmt: skip
+    rules = [
+        (each.rule.name, principle, each.rule.statement, each.rule.binding, _told(each.count))
+        for principle, rules in page.principles.items()
+        for each in rules
+    ]
+    yield csv_table("methods/rules.csv", ("rule", "principle", "statement", "binding", "findings"), rules)
     findings = [
-        (publication.slug, rule.name, each.place, _told(each.printed), _told(each.allowed), _told(*each.words))
+        (publication.slug, rule.rule.name, each.place, _told(each.printed), _told(each.allowed), _told(*each.words))
         for publication in (*page.publications, *page.own_pages)
         for rule in publication.rules
         for each in rule.findings
     ]
-    yield shown_table("methods/findings.csv", ("publication", "rule", "where", "printed", "allowed", "why"), findings)
+    yield csv_table("methods/findings.csv", ("publication", "rule", "where", "printed", "allowed", "why"), findings)
     if same := page.same_kernel:
-        columns = ("rmsnorm", *(f"{shape} {gpu}" for shape, gpu in same.columns))
+        columns = ("rmsnorm", *(re.sub(r"[^a-z0-9]+", "_", f"{shape} {gpu}".lower()) for shape, gpu in same.columns))
         rows = [(label, *map(_told, figures)) for label, figures in same.rows]
-        yield shown_table("methods/same-kernel.csv", columns, rows)
+        yield csv_table("methods/same-kernel.csv", columns, rows)
 
 
 def _told(*words: Figure | str | None) -> str:
@@ -249,14 +250,13 @@ def _found(publication: Publication, by_rule: Mapping[str, tuple[Finding, ...]])
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    amounts = [word for word in finding.words if isinstance(word, Amount)]
+    """`text`: its sentence, as texts and amounts."""
     return {
         "table": finding.table,
         "row": finding.row,
         "printed": _amount(finding.printed),
         "allowed": _amount(finding.allowed),
-        "words": {str(number): _amount(amount) for number, amount in enumerate(amounts)},
-        "text": [None if isinstance(word, Amount) else word for word in finding.words],
+        "text": [_amount(word) if isinstance(word, Amount) else word for word in finding.words],
     }
 
 
@@ -290,75 +290,46 @@ def _number(view: DataView, *path: str) -> Figure | str:
     return view.figure(*path, show=lambda value: f"{value:,}") or "no"
 
 
-def _rule(rule: Rule, count: Figure | None, findings: tuple[View, ...] = ()) -> View:
-    return View(
-        name=rule.name, statement=rule.statement, count=count, binding=rule.binding, findings=findings,
-        unfolded=len(findings) <= OPEN,
-    )  # fmt: skip
+def _rule(rule: Rule, count: Figure | None, findings: Sequence[View] = ()) -> View:
+    return View(rule=rule, count=count, findings=findings, unfolded=len(findings) <= OPEN)
 
 
-def _publication(publication: Publication, view: DataView, kind: str) -> View:
-    path = (kind, publication.slug)
-    return View(
-        slug=publication.slug,
-        title=publication.title,
-        source=publication.source,
-        about=publication.about,
-        replications=tuple(each.experiment for each in publication.replications),
-        summary=_summary(view, path),
-        sources=tuple(dict.fromkeys(each.source for each in (*publication.tables, *publication.statements))),
-        rules=_broken(view, path),
-    )
+def _publication(publication: Publication, view: DataView) -> View:
+    at = view.at("publications", publication.slug)
+    sources = dict.fromkeys(each.source for each in (*publication.tables, *publication.statements))
+    return View(publication=publication, title=publication.title, slug=publication.slug, summary=_summary(at),
+                sources=sources, rules=_broken(at))  # fmt: skip
 
 
 def _own_page(page: Mapping[str, Any], view: DataView) -> View:
     """A page of this site of which a rule that is not binding says something."""
-    path = ("own_pages", page["slug"])
-    return View(
-        slug=page["slug"], title=page["title"], source=page["found"]["source"], about="",
-        summary=_summary(view, path), sources=(), rules=_broken(view, path),
-    )  # fmt: skip
+    at = view.at("own_pages", page["slug"])
+    return View(slug=page["slug"], title=page["title"], summary=_summary(at), rules=_broken(at))
 
 
-def _summary(view: DataView, path: Path) -> Sentence:
+def _summary(view: DataView) -> Sentence:
     return (
-        _number(view, *path, "findings"), " findings by ", _number(view, *path, "rules_broken"), " rules; ",
-        _number(view, *path, "sound_rows"), " of ", _number(view, *path, "rows"), " rows have none.",
+        _number(view, "findings"), " findings by ", _number(view, "rules_broken"), " rules; ",
+        _number(view, "sound_rows"), " of ", _number(view, "rows"), " rows have none.",
     )  # fmt: skip
 
 
-def _broken(view: DataView, path: Path) -> tuple[View, ...]:
+def _broken(view: DataView) -> list[View]:
     """The rules that found something, with what they found."""
     views = []
     for rule in RULES:
-        place = (*path, "rules", rule.name)
-        if numbered := view.value(*place, "findings"):
-            findings = tuple(_finding_view(view, (*place, "findings", number)) for number in numbered)
-            views.append(_rule(rule, view.figure(*place, "count"), findings))
-    return tuple(views)
+        if numbered := view.value("rules", rule.name, "findings"):
+            findings = [_finding_view(view.at("rules", rule.name, "findings", number)) for number in numbered]
+            views.append(_rule(rule, view.figure("rules", rule.name, "count"), findings))
+    return views
 
 
-def _finding_view(view: DataView, path: Path) -> View:
-    table, row = view.value(*path, "table"), view.value(*path, "row")
-    words: list[Figure | str] = []
-    number = 0
-    for word in view.value(*path, "text"):
-        if word is None:
-            words.append(_figure(view, *path, "words", str(number)) or "–")
-            number += 1
-        else:
-            words.append(word)
+def _finding_view(view: DataView) -> View:
+    table, row = view.value("table"), view.value("row")
+    place = f"{table}: {row}" if table else row
     return View(
-        place=f"{table}: {row}" if table else row,
-        printed=_figure(view, *path, "printed"),
-        allowed=_figure(view, *path, "allowed"),
-        words=tuple(words),
+        place=place, printed=view.amount("printed"), allowed=view.amount("allowed"), words=view.sentence("text")
     )
-
-
-def _figure(view: DataView, *path: str) -> Figure | None:
-    unit = view.value(*path, "unit")
-    return view.figure(*path, "value", show=lambda value: format.amount(value, unit))
 
 
 def _limits(publications: Sequence[Publication]) -> tuple[tuple[str, ...], ...]:

@@ -8,14 +8,13 @@ from types import SimpleNamespace as View
 from lab.definition.claim_words import claim_sentence
 from lab.verdict.alarm import Alarm
 from lab.website.addresses import experiment_folder, short, verdict_folder
-from lab.website.data.alarms import followed_cases
 from lab.website.data.judged import Judged
-from lab.website.data.verdict_log import VerdictChange, changes
+from lab.website.data.verdict_log import VerdictChange, changes, followed_cases
 from lab.website.data.winners import winners
 from lab.website.format import times
 from lab.website.outputs import Outlines, SiteContext
 from lab.website.pages.labels import case_label
-from lab.website.pages.tallies import verdict_counts
+from lab.website.verdict_words import verdict_counts
 from lab.website.wording.lint import quoted
 
 # What the feed says of the published runs of one experiment.

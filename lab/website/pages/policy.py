@@ -1,7 +1,8 @@
-"""The page "How verdicts are made": rules in order, constants, error rates, and what changed between policies."""
+"""The pages "How verdicts are made" and "Words": rules, terms and constants, out of the code that uses them."""
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from lab.definition.experiment import USUAL_THRESHOLD
@@ -13,6 +14,7 @@ from lab.verdict import (
     judge_memory,
     judge_traffic,
     precision,
+    roofline,
     simulated,
     statistics,
     traffic,
@@ -23,14 +25,17 @@ from lab.verdict.plain_words import in_words
 from lab.verdict.simulation import COMPARISONS, JUST_ABOVE, JUST_BELOW, TRUTHS
 from lab.verdict.statistics import Latency, per_cent
 from lab.website.figure import DataView
-from lab.website.files.csv_tables import shown_table
 from lab.website.format import ratio_interval
 from lab.website.outputs import Document, Output, SiteContext
 from lab.website.pages.trust import self_comparison_errors
+from lab.website.table import csv_table
 
 PROTOCOL = make_protocol(5, "cuda")
 FURTHER = tuple(truth for truth in TRUTHS if truth not in (JUST_BELOW, JUST_ABOVE))
-SIMULATED = ("process", "false supported", "false refuted", *(f"decided at a true {truth:g}×" for truth in FURTHER))
+SIMULATED = (
+    "process", "false_supported", "false_refuted",
+    *(f"decided_at_a_true_{truth:g}".replace(".", "_") for truth in FURTHER),
+)  # fmt: skip
 SHOWN = ("Kind of timing", "Wrongly “holds”", "Wrongly “does not hold”", *(f"Decided at {t:g}×" for t in FURTHER))
 TIE = per_cent(judge.EQUIVALENCE_MARGIN)
 # What a decided verdict is called, by where its interval lies.
@@ -50,8 +55,8 @@ def policy_pages(context: SiteContext) -> Iterator[Output]:
     page = policy_page()
     errors = self_comparison_errors(DataView(context.trust)) if context.trust else ()
     yield Document(path="policy/index.html", template="policy.html", view={**page, "errors": errors})
-    yield shown_table("policy/constants.csv", ("constant", "value"), page["constants"])
-    yield shown_table("policy/simulation.csv", SIMULATED, page["simulated"])
+    yield csv_table("policy/constants.csv", ("constant", "value"), page["constants"])
+    yield csv_table("policy/simulation.csv", SIMULATED, page["simulated"])
 
 
 def policy_page() -> dict[str, Any]:
@@ -148,3 +153,71 @@ def _made_up(ratios: tuple[float, ...]) -> statistics.Speedup:
     speedup = statistics.over_sweeps([[math.log(ratio)] for ratio in ratios], floor=0.0)
     assert speedup is not None, "five sweeps have an interval"
     return speedup
+
+
+PROTOCOL = make_protocol(judge.FULL_SWEEPS, "cuda")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    anchor: str
+    name: str
+    text: str
+
+
+CHAPTERS = {
+    "What is asked": (
+        Term("experiment", "experiment", "One question about GPU kernels, with the cases, implementations and claims "
+             "that answer it."),
+        Term("case", "case", "One problem: an operator, a shape, a data type and flags. It says what to compute, "
+             "never how."),
+        Term("profile", "implementation", "One way to compute a case: PyTorch, torch.compile, a library, or a kernel "
+             "of the lab. Data files and the command line call it a profile."),
+        Term("cell", "cell", "One implementation at one case, the smallest thing that is measured."),
+        Term("claim", "claim", "A sentence that is written down before measuring: A is at least so many times as fast "
+             f"as B at these cases. Where nothing else is said, {USUAL_THRESHOLD:.2f}×."),
+    ),
+    "What the clock covers": (
+        Term("device_cold", "device_cold", "GPU time of one call with nothing in the cache. Most claims are about it."),
+        Term("device_warm", "device_warm", "GPU time of one call with the inputs in the cache, as far as they fit."),
+        Term("graph", "graph", "One call's share of a replayed CUDA graph, where no launch waits for Python."),
+        Term("eager", "eager", "How long a Python caller waits for the result of one call."),
+        Term("device_dirty", "device_dirty", "GPU time after a flush that only writes, so that its write-back falls "
+             "into the timed window, as with do_bench and nvbench. Shown for comparison."),
+    ),
+    "How it is measured": (
+        Term("sweep", "sweep", "A fresh process that measures every cell once, in random order. Results are repeated "
+             "over sweeps, because calls within one process are not independent."),
+        Term("run", "run", f"Several sweeps on one machine, usually {PROTOCOL.sweeps}. A published run never changes; "
+             "its address is its digest."),
+        Term("control", "control", "One implementation timed twice under two names. Any difference is the lab's own "
+             "error."),
+        Term("p50", "p50 and p95", "The time that 50 or 95 of 100 calls do not exceed. When p95 is "
+             f"{judge.NOISY_RATIO:.2f} times p50 or more, the verdict is marked noisy."),
+    ),
+    "What the numbers say": (
+        Term("speed-up", "speed-up", "How many times as fast A is as B. Above 1, A is faster."),
+        Term("interval", "interval", f"The range that should hold the speed-up on {per_cent(statistics.CONFIDENCE)} of "
+             "other boards of the same GPU model. How often it did is measured."),
+        Term("floor", "launch floor", "The time of a kernel that does nothing. No launch takes less; a cell below "
+             f"{roofline.NEAR_FLOOR:g} times that is launch-bound, and its bandwidth says little."),
+        Term("ceiling", "ceiling", "The most this GPU was measured to do, in copying and in matrix products."),
+        Term("least-traffic", "least traffic", "The bytes that any implementation of a case must read and write."),
+    ),
+    "What is concluded": (
+        Term("verdict", "verdict", "What the rules say of a claim at a case. Code decides it, not a person."),
+        Term("tie", "tie", f"The whole interval is within {per_cent(judge.EQUIVALENCE_MARGIN)} of 1."),
+        Term("too-noisy", "too noisy to call", "Undecided, and the interval is wider than "
+             f"±{per_cent(judge.WIDEST_HALF_WIDTH)} or too many samples were lost."),
+        Term("one-draw", "one draw", "torch.compile chose its kernels once for the whole run. Another compilation may "
+             f"be {per_cent(widening.DRAW_SPREAD)} faster or slower."),
+        Term("boundary", "evidence boundary", "What the evidence holds for, what it does not show, and what was left "
+             "out."),
+        Term("freshness", "freshness", "Whether the claims under a decision still say what it was based on. Computed "
+             "from newer evidence of the same GPU model."),
+    ),
+}  # fmt: skip
+
+
+def glossary_pages(context: SiteContext) -> Iterator[Document]:
+    yield Document(path="glossary/index.html", template="glossary.html", view={"chapters": CHAPTERS})

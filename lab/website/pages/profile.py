@@ -11,15 +11,12 @@ from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
-from lab.website.files.csv_tables import shown, shown_table
 from lab.website.outputs import Document, Output, PageGroup, SiteContext
 from lab.website.pages.answer import scope_words
-from lab.website.pages.clocks import clocks_of
-from lab.website.pages.labels import TITLES, baseline_title, case_label, profile_title
+from lab.website.pages.labels import TITLES, baseline_title, case_label, clocks_of, profile_title
 from lab.website.pages.outline import outlines
-from lab.website.pages.tallies import supported_at
-from lab.website.table import Link, PageTable, Soft, Strong, TableRow, numbers, words
-from lab.website.verdict_words import claim_word
+from lab.website.table import Link, PageTable, Soft, Strong, TableRow, csv_table, numbers, shown, table_row, words
+from lab.website.verdict_words import claim_word, supported_at
 
 ROOT = "../../"  # from a profile's page to the site's root
 COLUMNS = ("experiment", "case", "standing", "p50_seconds", "ratio", "interval", "against", "why_not")
@@ -55,7 +52,7 @@ def _page(name: str, items: Iterable[Judged]) -> Iterator[Output]:
     yield Document(path=f"{folder}/index.html", template="profile.html", view={"page": page})
     if page.measured:
         rows = (row for each in page.appearances for row in each.csv)
-        yield shown_table(f"{folder}/cases.csv", COLUMNS, rows)
+        yield csv_table(f"{folder}/cases.csv", COLUMNS, rows)
 
 
 def _lede(appearances: Sequence[View]) -> str:
@@ -90,7 +87,7 @@ def _appearance(item: Judged, profile: PlannedProfile) -> View:
         technique=profile.technique, hypothesis=profile.hypothesis, signal=profile.signal,
         operators=tuple(TITLES.get(op, op) for op in profile.ops), package=profile.package, in_place=profile.in_place,
         machine=item.machine_name, date=format.day(item.measured_utc), on_cpu=item.on_cpu, tally=_counts(standings),
-        standings=standings, table=PageTable(label=label, heads=HEADS, rows=cells) if cells else None,
+        standings=standings, table=PageTable(label=label, kind="stacks", heads=HEADS, rows=cells) if cells else None,
         csv=tuple(
             (item.plan.name, case.name, standing, p50, ratio, shown(interval), against, why_not)
             for case, (standing, p50, ratio, interval, against, why_not) in zip(cases, rows, strict=True)
@@ -106,9 +103,7 @@ def _cells(
     address = f"{ROOT}experiments/{experiment}/cases/{experiment_folder(case.name)}/index.html"
     stands = Strong((standing,)) if standing == STANDINGS[0] else standing
     doubt = (Soft((why_not,)),) if why_not else ()
-    return TableRow(
-        cells=((Link(case_label(case), address),), (stands, *doubt), (p50,), (ratio,), (interval,), (against or "–",))
-    )
+    return table_row(Link(case_label(case), address), (stands, *doubt), p50, ratio, interval, against or "–")
 
 
 def _standing(

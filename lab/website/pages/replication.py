@@ -1,8 +1,7 @@
 """Published speed-ups beside the same cases measured here, and why they differ: a section of an experiment's page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace as View
-from typing import Any
 
 from markupsafe import Markup
 
@@ -49,13 +48,15 @@ def replication_section(publications: Sequence[Publication], shown: Judged, view
 
 def printed_reasons(case: PlannedCase, view: DataView) -> tuple[View, ...]:
     """Of every published table that has the case; for the case's own page, as they are many words."""
-    tables = view.value(ROOT, "tables") or {}
-    return tuple(
-        View(table=table, product=_product(view, path), why=why)
-        for table in tables
-        for path in [(ROOT, "tables", table, case.name)]
-        if (why := tuple(sentence for kind in REASONS for sentence in _sentences(view, (*path, kind))))
-    )
+    places = [(table, (ROOT, "tables", table, case.name)) for table in view.value(ROOT, "tables") or {}]
+    reasons = [(table, _product(view, path), list(_reasons(view, path))) for table, path in places]
+    return tuple(View(table=table, product=product, why=why) for table, product, why in reasons if why)
+
+
+def _reasons(view: DataView, path: tuple[str, ...]) -> Iterator[Sentence]:
+    for kind in REASONS:
+        for number in range(len(view.value(*path, kind) or ())):
+            yield view.sentence(*path, kind, str(number))
 
 
 def _row(shown: Judged, table: str, case: PlannedCase, first: str, view: DataView) -> View:
@@ -92,21 +93,6 @@ def _product(view: DataView, path: Sequence[str]) -> Sentence:
             parts += [" · " if parts else "", factor, SIGNS[name]]
     whole = view.figure(*path, "ratio", show=lambda value: format.amount(value, "ratio"))
     return (whole, " = ", *parts) if parts and whole else ()
-
-
-def _sentences(view: DataView, path: tuple[str, ...]) -> tuple[Sentence, ...]:
-    sentences = view.value(*path) or []
-    return tuple(
-        tuple(
-            word if isinstance(word, str) else _amount(view, word, (*path, str(row), str(place)))
-            for place, word in enumerate(words)
-        )
-        for row, words in enumerate(sentences)
-    )
-
-
-def _amount(view: DataView, word: Mapping[str, Any], path: tuple[str, ...]) -> Figure | str:
-    return view.figure(*path, "value", show=lambda value: format.amount(value, word["unit"])) or "–"
 
 
 def _machines(view: DataView) -> Sentence:

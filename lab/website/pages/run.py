@@ -14,15 +14,14 @@ from lab.website.data.comparison import PROTOCOL, PROVENANCE
 from lab.website.data.judged import Judged
 from lab.website.data.promoted import run_files, signature_of
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.files.csv_tables import shown_table
 from lab.website.outputs import Document, Output, PageGroup, Published, SiteContext
 from lab.website.pages.boundary import boundary, run_command
 from lab.website.pages.compare import pairs_of, runs_of
-from lab.website.pages.machine import environment, evidence_facts
+from lab.website.pages.labels import environment, evidence_facts
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
-from lab.website.pages.tallies import status_counts, verdict_counts
-from lab.website.verdict_words import claim_word
+from lab.website.table import csv_table
+from lab.website.verdict_words import claim_word, status_counts, verdict_counts
 
 MOST_IN_FULL = 50  # experiments of a run whose claims its page lists
 FILES = (
@@ -37,8 +36,10 @@ def run_list(context: SiteContext) -> Iterator[Output]:
     rows = [_row(run) for run in reversed(tuple(runs_of(outlines(context).published).values()))]
     for leaf in leaves(rows, "runs"):
         yield Document(path=leaf.path, template="runs.html", view={"leaf": leaf})
-    yield shown_table(
-        "runs/runs.csv", ("run_id", "digest", "date", "measured_on", "experiments", *Status), map(_cells, rows)
+    yield csv_table(
+        "runs/runs.csv",
+        ("run_id", "digest", "date", "measured_on", "experiments", *(s.replace("-", "_") for s in Status)),
+        map(_cells, rows),
     )
 
 

@@ -9,8 +9,8 @@ from typing import TypeVar
 from lab.website.addresses import experiment_folder
 from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.decisions import decision_rows
-from lab.website.pages.glossary import CHAPTERS
 from lab.website.pages.outline import outlines
+from lab.website.pages.policy import CHAPTERS
 from lab.website.wording.references import words
 
 # Long lists in pages, so that the first one stays light however many there are.

@@ -8,6 +8,7 @@ is shown whole.
 import ast
 import dis
 import inspect
+import pickle
 import re
 import textwrap
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from typing import Any
 from lab.definition.catalogue import load_experiments
 from lab.definition.experiment import Profile
 from lab.project import project
+from lab.website.data.judged_cache import of_definitions
 
 # The name that is imported → what pip installs.
 DISTRIBUTIONS = {"liger_kernel": "liger-kernel", "quack": "quack-kernels", "flash_attn": "flash-attn-4"}
@@ -44,15 +46,26 @@ class Snippet:
         return next((line for line in reversed(self.code.splitlines()) if re.match("(from .* )?import ", line)), "")
 
 
-@cache
 def snippet(experiment: str, profile: str, op: str) -> Snippet | None:
     """Of a profile at an operator, as today's definitions have it; None where they do not say."""
-    definition = next((each for each in load_experiments() if each.name == experiment), None)
-    for each in definition.profiles if definition else ():
-        if each.name == profile and op in each.implementations:
-            code = _code(each, op)
-            return Snippet(_install(each, code), code) if code else None
-    return None
+    return _snippets().get((experiment, profile, op))
+
+
+@cache
+def _snippets() -> dict[tuple[str, str, str], Snippet]:
+    """Kept, because to read the definitions PyTorch is loaded."""
+    made: dict[tuple[str, str, str], Snippet] = pickle.loads(
+        of_definitions("snippets", lambda: pickle.dumps(dict(_made_now())), "lab/website/pages/snippet.py")
+    )
+    return made
+
+
+def _made_now() -> Iterator[tuple[tuple[str, str, str], Snippet]]:
+    for experiment in load_experiments():
+        for profile in experiment.profiles:
+            for op in profile.implementations:
+                if code := _code(profile, op):
+                    yield (experiment.name, profile.name, op), Snippet(_install(profile, code), code)
 
 
 def _install(profile: Profile, code: str) -> str:

@@ -9,50 +9,55 @@ from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
-from lab.website.pages.contest import best
-from lab.website.pages.every_cell import case_address
+from lab.website.pages.contest import best, case_address
 from lab.website.pages.kernels import essentials
 from lab.website.pages.labels import case_label, profile_title
-from lab.website.table import Fold, Link, PageTable, Soft, Strong, TableRow, Words, numbers, words
+from lab.website.table import (
+    Fold,
+    Link,
+    PageTable,
+    Soft,
+    Strong,
+    TableRow,
+    Words,
+    column,
+    named,
+    numbers,
+    row,
+    table_row,
+    words,
+)
 
 # How right each implementation was, before anything was timed: against float64, over seeds and edge inputs.
 PASSED = "passed"
 MOST_CASES = 3  # that are named one by one
+CHECKED = (
+    named("profile", "Implementation"), column("worst_absolute_error", "Largest error", show=format.error),
+    column("worst_tolerance_share", "Share of tolerance", show=format.noise), column("correctness_checks", "Checks"),
+)  # fmt: skip
 
 
 def worst_table(item: Judged, view: DataView) -> PageTable | None:
     """By implementation, the worst over all cases; None where nothing was checked."""
-    rows = tuple(row for profile in item.plan.profiles if (row := _worst(item, profile, view)))
-    return PageTable(
-        label="Correctness",
-        heads=(*words("Implementation"), *numbers("Largest error", "Share of tolerance", "Checks, at least"),
-               *words("Edge inputs")),
-        rows=rows,
-    ) if rows else None  # fmt: skip
+    rows = [checked for profile in item.plan.profiles if (checked := _worst(item, profile, view))]
+    heads = (*words("Implementation"), *numbers("Largest error", "Share of tolerance", "Checks, at least"),
+             *words("Edge inputs"))  # fmt: skip
+    return PageTable(label="Correctness", heads=heads, rows=rows) if rows else None
 
 
 def correctness_table(item: Judged, case: PlannedCase, view: DataView) -> PageTable | None:
     """A row for each implementation that was checked at a case."""
     checked = [(profile, cell) for profile in item.plan.profiles_of(case) if (cell := _cell(case, profile, view))]
     edges = tuple(dict.fromkeys(name for _, cell in checked for name in cell["edges"]))
+    heads = (*CHECKED, *words(*edges))
     rows = []
     for profile, cell in checked:
-        path = ("cells", case.name, profile.name)
         wrong = (Soft((Strong(("wrong",)), f": {cell['reason']}")),) if cell["outcome"] == "wrong" else ()
         outcomes = (cell["edges"].get(name, "–") for name in edges)
-        rows.append(
-            TableRow(
-                cells=(
-                    (profile.title, *wrong),
-                    (view.figure(*path, "worst_absolute_error", show=format.error),),
-                    (view.figure(*path, "worst_tolerance_share", show=format.noise),),
-                    (view.figure(*path, "correctness_checks"),),
-                    *((outcome,) if outcome in (PASSED, "–") else (Strong((outcome,)),) for outcome in outcomes),
-                )
-            )
-        )
-    heads = (*words("Implementation"), *numbers("Largest error", "Share of tolerance", "Checks"), *words(*edges))
-    return PageTable(label="Correctness", heads=heads, rows=tuple(rows)) if rows else None
+        marked = (each if each in (PASSED, "–") else Strong((each,)) for each in outcomes)
+        counted = row(view.at("cells", case.name, profile.name), CHECKED, profile=(profile.title, *wrong))
+        rows.append(table_row(*counted.cells, *marked))
+    return PageTable(label="Correctness", heads=heads, rows=rows) if rows else None
 
 
 def _worst(item: Judged, profile: PlannedProfile, view: DataView) -> TableRow | None:
@@ -67,16 +72,14 @@ def _worst(item: Judged, profile: PlannedProfile, view: DataView) -> TableRow | 
     least = min(checked_cells, key=lambda pair: pair[1]["correctness_checks"])[0]
     wrong = [case_label(case) for case, cell in checked_cells if cell["outcome"] == "wrong"]
     failed: Words = (Soft((Strong(("wrong result",)), f" at {', '.join(wrong)}")),) if wrong else ()
-    return TableRow(
-        cells=(
-            (profile.title, *failed),
-            (view.figure("cells", worst.name, profile.name, "worst_absolute_error", show=format.error),
-             Soft((case_label(worst),))),
-            (view.figure("cells", share.name, profile.name, "worst_tolerance_share", show=format.noise),
-             Soft((case_label(share),))),
-            (view.figure("cells", least.name, profile.name, "correctness_checks"),),
-            _edges(checked_cells),
-        )
+    return table_row(
+        (profile.title, *failed),
+        (view.figure("cells", worst.name, profile.name, "worst_absolute_error", show=format.error),
+         Soft((case_label(worst),))),
+        (view.figure("cells", share.name, profile.name, "worst_tolerance_share", show=format.noise),
+         Soft((case_label(share),))),
+        view.figure("cells", least.name, profile.name, "correctness_checks"),
+        _edges(checked_cells),
     )  # fmt: skip
 
 
@@ -186,16 +189,14 @@ def _noise(item: Judged, case: PlannedCase, view: DataView) -> TableRow:
     def of(profile: str, figure: Figure | None) -> Words:
         return (figure, Soft((profile_title(item, profile),))) if profile and figure else (None,)
 
-    return TableRow(
-        cells=(
-            (Link(case_label(case), f"{case_address(case.name)}#distribution"), *capped),
-            best(item, case, view) if item.places(case.name, SCOPE) else ("–",),
-            of(noisiest, view.figure("cells", case.name, noisiest, "noise_ratio")),
-            of(widest, view.figure("cells", case.name, widest, "between_sweep_spread", show=format.share)),
-            of(twin or "", view.ratio(*control, "scopes", SCOPE)),
-            (view.interval(*control, "scopes", SCOPE),),
-            (view.figure(*control, "spoiled_share", show=format.whole_percent),),
-        )
+    return table_row(
+        (Link(case_label(case), f"{case_address(case.name)}#distribution"), *capped),
+        best(item, case, view) if item.places(case.name, SCOPE) else "–",
+        of(noisiest, view.figure("cells", case.name, noisiest, "noise_ratio")),
+        of(widest, view.figure("cells", case.name, widest, "between_sweep_spread", show=format.share)),
+        of(twin or "", view.ratio(*control, "scopes", SCOPE)),
+        view.interval(*control, "scopes", SCOPE),
+        view.figure(*control, "spoiled_share", show=format.whole_percent),
     )
 
 

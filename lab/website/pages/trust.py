@@ -10,12 +10,12 @@ from lab.verdict.validity import AGREES_WITHIN, AGREES_WITHIN_SECONDS, REPEATED_
 from lab.verdict.widening import DRAW_SPREAD
 from lab.website import format
 from lab.website.data.publication_log import LOG, gone, head, text_of
-from lab.website.data.published_limits import INSTRUMENTS
+from lab.website.data.published_cells import INSTRUMENTS
 from lab.website.data.published_trust import OTHERS
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, SiteContext
-from lab.website.table import Head, PageTable, TableRow, Words, column, csv_file, named, row
+from lab.website.table import Head, PageTable, TableRow, column, csv_file, named, row
 
 Part = dict[str, Any]  # of the page: anchor, title, about, table, summary
 
@@ -330,7 +330,7 @@ def _cost(view: DataView) -> Part:
             view.at("cost", run),
             columns,
             run=run,
-            **{key: _spent(view, run, stage) for key, stage in stages.items()},
+            **{key: view.figure("cost", run, "stage_seconds", stage, show=_seconds) for key, stage in stages.items()},
         )
         for run in view.value("cost") or {}
     )
@@ -341,11 +341,6 @@ def _cost(view: DataView) -> Part:
         "normalization-fusion with profiling in 240 s, and 1 s of GPU time a cell in five sweeps.",
         columns, rows,
     )  # fmt: skip
-
-
-def _spent(view: DataView, run: str, stage: str) -> Words:
-    figure = view.figure("cost", run, "stage_seconds", stage, show=_seconds)
-    return (figure,)
 
 
 def _part(

@@ -11,8 +11,8 @@ from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.answer import where
-from lab.website.pages.labels import begun, case_label, scope_told
-from lab.website.table import PageTable, Soft, TableRow, VerdictChip, numbers, words
+from lab.website.pages.labels import begun, case_label, scope_words
+from lab.website.table import PageTable, Soft, TableRow, VerdictChip, numbers, table_row, words
 
 Trial = tuple[str, PlannedProfile]  # claim, configuration
 
@@ -26,7 +26,7 @@ def search_cases(shown: Judged, view: DataView) -> tuple[View, ...]:
 
 def search_answer(shown: Judged, view: DataView) -> Sentence:
     """One sentence: what won where, and where nothing did how near the nearest came."""
-    scopes = tuple(dict.fromkeys(scope_told(claim.scope, shown.on_cpu) for claim in shown.plan.claims))
+    scopes = tuple(dict.fromkeys(scope_words(claim.scope, shown.on_cpu).told for claim in shown.plan.claims))
     won: list[Sentence] = []
     stayed: list[Sentence] = []
     for case in shown.plan.included_cases:
@@ -94,7 +94,7 @@ def _dot(case: PlannedCase, trial: Trial, view: DataView) -> Dot | None:
 
 def _rule(case: PlannedCase, view: DataView) -> TableRow:
     registers, spills = (_compiled(case, RULE, what, view) for what in ("registers_per_thread", "spills"))
-    return TableRow(cells=(("the rule",), (_p50(case, RULE, view),), (), (), (), (registers,), (spills,), ()))
+    return table_row("the rule", _p50(case, RULE, view), (), (), (), registers, spills, ())
 
 
 def _row(case: PlannedCase, trial: Trial, view: DataView) -> TableRow:
@@ -103,17 +103,14 @@ def _row(case: PlannedCase, trial: Trial, view: DataView) -> TableRow:
     ahead, sweeps = view.figure(*counts, "sweeps_ahead"), view.figure(*counts, "sweeps")
     reason = view.value(*path, "reason")
     call = VerdictChip(view.value(*path, "status"), view.value(*path, "mark"))
-    return TableRow(
-        cells=(
-            (profile.title,),
-            (_p50(case, profile.name, view),),
-            (view.ratio(*path),),
-            (view.interval(*path),),
-            (ahead, " of ", sweeps) if ahead and sweeps else (None,),
-            (_compiled(case, profile.name, "registers_per_thread", view),),
-            (_compiled(case, profile.name, "spills", view),),
-            (call, Soft((reason,))) if reason else (call,),
-        )
+    return table_row(
+        profile.title,
+        _p50(case, profile.name, view),
+        view.ratio(*path),
+        view.interval(*path),
+        (ahead, " of ", sweeps) if ahead and sweeps else None,
+        *(_compiled(case, profile.name, what, view) for what in ("registers_per_thread", "spills")),
+        (call, Soft((reason,))) if reason else call,
     )
 
 

@@ -19,12 +19,10 @@ from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.answer import answer
 from lab.website.pages.boundary import boundary, live_command
 from lab.website.pages.history import compare_link, verdict_link
-from lab.website.pages.labels import baseline_title, case_label, profile_title
-from lab.website.pages.machine import evidence_facts
-from lab.website.pages.tallies import samples_taken, status_counts, supported_at, verdict_counts
+from lab.website.pages.labels import baseline_title, case_label, evidence_facts, profile_title
 from lab.website.pages.tuning import search_answer
-from lab.website.table import Link, PageTable, Soft, TableRow, VerdictChip, numbers, words
-from lab.website.verdict_words import case_word, claim_word
+from lab.website.table import Link, PageTable, Soft, TableRow, VerdictChip, numbers, table_row, words
+from lab.website.verdict_words import case_word, claim_word, samples_taken, status_counts, supported_at, verdict_counts
 
 ROOT = "../../../"  # of the site, from such a page
 
@@ -118,15 +116,13 @@ def _verdict(item: Judged, claim: PlannedClaim, case: str, view: DataView) -> Ta
     path, of_bytes = ("claims", claim.name, "cases", case), claim.measure in BYTES_WORDS
     result: dict[str, Any] = view.value(*path)
     chip = VerdictChip(result["status"], result["mark"], word=case_word(result, claim.measure))
-    return TableRow(
-        cells=(
-            (next(case_label(each) for each in item.plan.cases if each.name == case),),
-            (_side(claim, case, "subject", view),),
-            (_side(claim, case, "baseline", view),),
-            (view.figure(*path, "ratio") if of_bytes else view.ratio(*path),),
-            (None if of_bytes else view.interval(*path),),
-            (chip, Soft((result["reason"],))) if result["reason"] else (chip,),
-        )
+    return table_row(
+        next(case_label(each) for each in item.plan.cases if each.name == case),
+        _side(claim, case, "subject", view),
+        _side(claim, case, "baseline", view),
+        view.figure(*path, "ratio") if of_bytes else view.ratio(*path),
+        None if of_bytes else view.interval(*path),
+        (chip, Soft((result["reason"],))) if result["reason"] else chip,
     )
 
 

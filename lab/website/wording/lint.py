@@ -9,7 +9,7 @@ Every text of every page is looked at, as it was rendered, just before it is wri
 - an element with `data-constant`: what the code that judges prints of its own constants, and what makers print;
 - an element with `data-authored`: prose of a template or a page's module about how something is measured;
 - what is quoted, word for word, from the plan of a run or from its data: names of GPUs, titles, descriptions and
-  claims as they were registered (authors' figures are another room's business, wording.prose), and the reasons
+  claims as they were registered (authors' figures are another room's business, wording.references), and the reasons
   that the judge gave, which are data that `lab verify` computes again.
 
 A marked element holds no element of its own kind. Attributes are not looked at: they repeat what the text says.
@@ -26,7 +26,7 @@ from lab.definition.plan import PlannedExperiment
 from lab.errors import DefinitionError
 from lab.website.data.judged import Judged
 from lab.website.wording.hidden import plain
-from lab.website.wording.typed_figures import DIGIT, FIGURE, RARE_DIGIT, SPACE, UNITS
+from lab.website.wording.references import DIGIT, FIGURE, RARE_DIGIT, SPACE, UNITS
 
 # What a page may quote word for word: names and texts of a plan, and sentences that are data themselves.
 FOLDER = "experiments"

@@ -76,7 +76,7 @@ def _outside(item: Judged, text: str) -> Iterator[tuple[str, str]]:
     gpu = str(item.machine.get("gpu", "")) if item.machine.get("device") == "cuda" else ""
     yield from _beyond(text, cases, gpu)
     for scope, words in labels.SCOPES.items():
-        if scope not in item.plan.scopes and (words in text or ("_" in scope and scope in text)):
+        if scope not in item.plan.scopes and (words.told in text or ("_" in scope and scope in text)):
             yield "scope", scope
 
 

@@ -1,15 +1,23 @@
-"""Figures in authored prose, by reference: `{{softmax-fusion/claims/near-quack/smallest_ratio}}`.
+"""Figures in authored prose, by reference: `{{softmax-fusion/claims/near-quack/smallest_ratio}}`; none is typed in.
 
 A reference names an experiment and, after it, a JSON pointer into the data of its page. When the site is built it
 becomes the figure that stands there today, with its pointer, so that no sentence can go stale. Until a page is
 written it travels through Markdown and templates as one word between characters that no text holds.
+
+In decision records, and in what an experiment's definition says of its importance, focus, hypotheses and limits, a
+digit with a unit is refused unless it stands in backticks, which say that it is a definition: a size, a threshold.
+Titles, claims, profiles and descriptions of cases define; they are registered before anything is measured and cannot
+quote a result. Plans of runs that are published are shown as they were registered, whatever today's rule: a plan's
+digest is its runs' address, and its text can no longer be mended.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any
 
+from lab.definition.experiment import Experiment
+from lab.definition.plan import PlannedExperiment
 from lab.errors import DefinitionError, LabError
 from lab.website import format
 from lab.website.figure import DataView, pointer
@@ -125,3 +133,68 @@ def refuse_marks(text: str, place: str, error: type[LabError]) -> None:
 def words(text: str) -> str:
     """A text with its references as plain words, for files that are no pages."""
     return TRAVELLING.sub(lambda match: match[3], text)
+
+
+# A measured figure that is typed into authored prose, and so would go stale.
+DEFINITION = re.compile(r"(`+).+?\1", re.DOTALL)  # what stands in backticks is a size or a threshold
+WHAT_TO_DO = (
+    "A measured figure must be a reference, {{experiment/pointer/into/data}}, which cannot go stale; a size or "
+    "threshold that is a definition goes in backticks"
+)
+
+
+def typed_figure(text: str) -> str:
+    """The first such figure, or nothing."""
+    figure = FIGURE.search(REFERENCE.sub("", DEFINITION.sub("", text)))
+    return figure[0] if figure else ""
+
+
+def argued(experiment: Experiment | PlannedExperiment) -> Iterator[tuple[str, str]]:
+    """(place, text) of what an experiment argues, and so may not type a figure into."""
+    yield f"{experiment.name}: importance", experiment.importance
+    yield f"{experiment.name}: focus", experiment.focus
+    yield from ((f"{experiment.name}: does_not_show", text) for text in experiment.does_not_show)
+    yield from ((f"{experiment.name}: hypothesis of {p.name}", p.hypothesis) for p in experiment.profiles)
+
+
+def typed_figures(experiments: Iterable[Experiment]) -> Iterator[tuple[str, str]]:
+    """(the experiment's name, what is wrong) of every figure that is typed in."""
+    for experiment in experiments:
+        for place, text in argued(experiment):
+            if figure := typed_figure(text):
+                yield experiment.name, f"{place}: says {figure!r}. {WHAT_TO_DO}"
+
+
+def check_prose(text: str, place: str) -> None:
+    """DefinitionError where authored prose types in a figure."""
+    if figure := typed_figure(text):
+        raise DefinitionError(f"{place}: says {figure!r}. {WHAT_TO_DO}")
+
+
+def check_typed(experiments: Iterable[Experiment]) -> None:
+    """DefinitionError where one types in a figure. Plans are without the backticks that mark a definition."""
+    for _, wrong in typed_figures(experiments):
+        raise DefinitionError(wrong)
+
+
+def check_references(experiments: Iterable[Experiment | PlannedExperiment], references: References) -> None:
+    """DefinitionError where one refers to what is not there, or where it must not."""
+    for experiment in experiments:
+        for place, text in argued(experiment):
+            references.resolve(text, place)
+        for profile in experiment.profiles:
+            if REFERENCE.search(profile.hypothesis):
+                raise DefinitionError(
+                    f"{experiment.name}: hypothesis of {profile.name} refers to a result; it is registered before any"
+                )
+
+
+UNITS = (
+    r"(?:[µμmnu]?s|seconds?|minutes?|hours?|per ?cent|%|×|x(?!\w)|fold|times (?:as|the|its|faster|slower|longer)\b"
+    r"|[kMGTP]?B(?:/s)?|[KMGT]iB(?:/s)?|[kMGTP]?FLOPs?(?:/s)?|[kMGTP]?FLOPS|[kMG]?Hz|[km]?W|m?J|°C)"
+)
+DIGIT = r"[\d½¼¾⅓⅔]"  # of any script
+RARE_DIGIT = re.compile(r"(?![0-9])[\d½¼¾⅓⅔]")
+SPACE = r"(?:\s|&(?:nbsp|[a-z]*sp|#\w+);)*-?"  # as HTML may write it too
+# 4096×8192 is a shape and no factor: there a digit follows.
+FIGURE = re.compile(rf"(?:\d[\d.,]*)?{DIGIT}{SPACE}{UNITS}(?![\w/])")
