@@ -54,7 +54,8 @@ def layernorm_eager(
 
 
 def softmax_eager(dy: Tensor, y: Tensor) -> Tensor:
-    return torch.ops.aten._softmax_backward_data(dy, y, -1, y.dtype)
+    dx: Tensor = torch.ops.aten._softmax_backward_data(dy, y, -1, y.dtype)
+    return dx
 
 
 def swiglu_eager(dy: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:

@@ -152,7 +152,8 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 
 
 def _backward(ctx: Any, dy: Tensor, ds: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-    dx, dw = add_rmsnorm_backward(adjacent(dy), adjacent(ds), *ctx.saved_tensors, ctx.eps)
+    s, weight = ctx.saved_tensors
+    dx, dw = add_rmsnorm_backward(adjacent(dy), adjacent(ds), s, weight, ctx.eps)
     return dx, dx, dw, None
 
 

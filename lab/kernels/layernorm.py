@@ -163,7 +163,8 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-    dx, dw, db = layernorm_backward(adjacent(dy), *ctx.saved_tensors, ctx.eps)
+    x, weight = ctx.saved_tensors
+    dx, dw, db = layernorm_backward(adjacent(dy), x, weight, ctx.eps)
     return dx, dw, db.to(ctx.bias_dtype), None
 
 

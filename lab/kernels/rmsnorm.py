@@ -120,7 +120,8 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, None]:
-    return *rmsnorm_backward(adjacent(dy), *ctx.saved_tensors, ctx.eps), None
+    x, weight = ctx.saved_tensors
+    return *rmsnorm_backward(adjacent(dy), x, weight, ctx.eps), None
 
 
 _TRAINABLE = Trainable(_registered, _rmsnorm, _save, _backward)
