@@ -204,7 +204,10 @@ def multiprocessors(device: int) -> int:
 @cache
 def shared_memory(device: int) -> int:
     """The bytes of shared memory that one program may have on the GPU with this index; 0 for the CPU, index -1."""
-    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin if device >= 0 else 0
+    if device < 0:
+        return 0
+    most: int = driver.active.utils.get_device_properties(device)["max_shared_mem"]
+    return most
 
 
 @cache

@@ -66,7 +66,8 @@ class Trainable:
             return output
 
         members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-        self._apply = type("Trained", (torch.autograd.Function,), members).apply
+        trained: Any = type("Trained", (torch.autograd.Function,), members)
+        self._apply = trained.apply
 
     def __call__(self, configuration: Any, *arguments: Any) -> Any:
         """NotImplementedError if a configuration is given: the backward pass is launched by a rule of its own."""

@@ -141,7 +141,8 @@ SOFTMAX_BACKWARD_TUNING = Tuning("softmax-backward", __name__, softmax_backward_
 def softmax_backward_reference(dy: Tensor, y: Tensor) -> Tensor:
     """The float64 result, on the device of `y`, by PyTorch's own derivative of softmax for the result `y`."""
     truth = y.double()
-    return torch.ops.aten._softmax_backward_data(dy.double(), truth, -1, torch.float64)
+    dx: Tensor = torch.ops.aten._softmax_backward_data(dy.double(), truth, -1, torch.float64)
+    return dx
 
 
 def softmax_backward_inputs(
