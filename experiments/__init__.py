@@ -24,6 +24,7 @@ from experiments.rmsnorm_rope_fusion import RMSNORM_ROPE_FUSION
 from experiments.rope_fusion import ROPE_FUSION
 from experiments.softmax_fusion import SOFTMAX_FUSION
 from experiments.swiglu_fusion import SWIGLU_FUSION
+from experiments.training_backward import TRAINING_BACKWARD
 from experiments.triton_vs_cuda import TRITON_VS_CUDA
 
 EXPERIMENTS = (
@@ -32,6 +33,7 @@ EXPERIMENTS = (
     ROPE_FUSION,
     RMSNORM_ROPE_FUSION,
     SWIGLU_FUSION,
+    TRAINING_BACKWARD,
     FP8_QUANTIZATION,
     MATMUL_TILING,
     GATED_MLP_FUSION,

@@ -10,6 +10,8 @@ import triton.language as tl
 SIGMOID_POWER = tl.constexpr(-math.log2(math.e))
 TANH_POWER = tl.constexpr(-2 * math.sqrt(2 / math.pi) * math.log2(math.e))
 TANH_CUBIC = tl.constexpr(0.044715)
+TANH_SLOPE = tl.constexpr(2 * math.sqrt(2 / math.pi))
+DENSITY_AT_ZERO = tl.constexpr(1 / math.sqrt(2 * math.pi))
 ROOT_HALF = tl.constexpr(math.sqrt(0.5))
 
 
@@ -31,6 +33,30 @@ def gelu_erf(z):
 @triton.jit
 def gelu_tanh(z):
     return z / (1 + tl.exp2((z + z * z * z * TANH_CUBIC) * TANH_POWER))
+
+
+@triton.jit
+def silu_slope(z):
+    """(silu, its derivative) at z."""
+    sigmoid = 1 / (1 + tl.exp2(z * SIGMOID_POWER))
+    return z * sigmoid, sigmoid * (1 + z * (1 - sigmoid))
+
+
+@triton.jit
+def gelu_erf_slope(z):
+    """(gelu_erf, its derivative) at z."""
+    below = 0.5 * (1 + tl.erf(z * ROOT_HALF))
+    return z * below, below + z * (tl.exp2(z * z * (0.5 * SIGMOID_POWER)) * DENSITY_AT_ZERO)
+
+
+@triton.jit
+def gelu_tanh_slope(z):
+    """(gelu_tanh, its derivative) at z."""
+    below = 1 / (1 + tl.exp2((z + z * z * z * TANH_CUBIC) * TANH_POWER))
+    inner = (1 + 3 * TANH_CUBIC * z * z) * TANH_SLOPE
+    # Where z³ exceeds the range of float32, below is 0 or 1, and infinity times zero would be NaN.
+    bend = below * (1 - below)
+    return z * below, below + tl.where(bend == 0, 0.0, z * bend * inner)
 
 
 ACTIVATIONS = {"none": None, "relu": relu, "silu": silu, "gelu-erf": gelu_erf, "gelu-tanh": gelu_tanh}

@@ -13,9 +13,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lab.kernels.checks import check_adjacent, check_alike, check_rows, check_tensor, check_vector, checked_eps
+from lab.kernels.checks import (
+    GradientNeeded,
+    check_adjacent,
+    check_alike,
+    check_rows,
+    check_tensor,
+    check_vector,
+    checked_eps,
+)
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
-from lab.kernels.library import registered, row_result, traced
+from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
+from lab.kernels.norm_backward import add_rmsnorm_backward
 from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
@@ -109,13 +118,18 @@ def add_rmsnorm(
     x, residual: (..., N) of one dtype, any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of any
     accepted dtype. configuration: how to launch, one of `add_rmsnorm_choices`; by default as tuned here, else by rule.
     Returns new contiguous tensors of the shape and dtype of `x`; the inputs stay as they were. Zero rows give empty
-    results. Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
-    NotImplementedError where a gradient would be needed.
+    results. Raises TypeError or ValueError naming the argument, what it was and what is accepted.
+    Gradients of all three are those of `add_rmsnorm_backward`; NotImplementedError if one is needed and a configuration
+    given.
     """
     if configuration is None and traced(x):
         both: tuple[Tensor, Tensor] = _registered(x, residual, weight, checked_eps("add_rmsnorm", eps))
         return both
-    return _add_rmsnorm(x, residual, weight, eps, configuration)
+    try:
+        return _add_rmsnorm(x, residual, weight, eps, configuration)
+    except GradientNeeded:
+        both = _TRAINABLE(configuration, x, residual, weight, checked_eps("add_rmsnorm", eps))
+        return both
 
 
 def _add_rmsnorm(
@@ -130,6 +144,20 @@ def _add_rmsnorm(
 @registered("add_rmsnorm", lambda x, residual, weight, eps: (row_result(x), row_result(x)))
 def _registered(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     return _add_rmsnorm(x, residual, weight, eps)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    _, _, weight, ctx.eps = inputs
+    ctx.save_for_backward(output[1], weight)
+
+
+def _backward(ctx: Any, dy: Tensor, ds: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+    s, weight = ctx.saved_tensors
+    dx, dw = add_rmsnorm_backward(adjacent(dy), adjacent(ds), s, weight, ctx.eps)
+    return dx, dx, dw, None
+
+
+_TRAINABLE = Trainable(_registered, _add_rmsnorm, _save, _backward)
 
 
 def _prepare(x: Tensor, residual: Tensor, weight: Tensor, configuration: Configuration | None) -> Callable[..., Any]:

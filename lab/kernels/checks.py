@@ -7,6 +7,11 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+
+class GradientNeeded(NotImplementedError):
+    """A tensor requires grad and gradients are on, but the kernel that would be launched has no backward."""
+
+
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -20,15 +25,15 @@ def runs_here(x: Tensor) -> bool:
     return x.is_cuda or (x.is_cpu and interpreting())
 
 
-def check_rows(op: str, x: Tensor, maximum_columns: int) -> None:
+def check_rows(op: str, x: Tensor, maximum_columns: int, name: str = "x") -> None:
     """Raise unless `x` is (..., columns) of floats on a GPU, with adjacent columns, at most `maximum_columns`."""
-    check_tensor(op, "x", x)
+    check_tensor(op, name, x)
     if x.dim() < 1:
-        raise ValueError(f"{op}: x has shape (); at least one dimension (..., columns) is needed")
+        raise ValueError(f"{op}: {name} has shape (); at least one dimension (..., columns) is needed")
     columns = x.shape[-1]
     if not 1 <= columns <= maximum_columns:
-        raise ValueError(f"{op}: x has {columns} columns; accepted are 1 to {maximum_columns}")
-    check_adjacent(op, "x", x)
+        raise ValueError(f"{op}: {name} has {columns} columns; accepted are 1 to {maximum_columns}")
+    check_adjacent(op, name, x)
 
 
 def check_adjacent(op: str, name: str, tensor: Tensor) -> None:
@@ -80,7 +85,7 @@ def check_tensor(op: str, name: str, tensor: Tensor) -> None:
     if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
         raise NotImplementedError(f"{op}: {name} has a tangent, and this kernel has no derivative; take its primal")
     if tensor.requires_grad and torch.is_grad_enabled():
-        raise NotImplementedError(
+        raise GradientNeeded(
             f"{op}: {name} requires grad, and this kernel has no backward; "
             "call it under torch.no_grad() or detach the tensor"
         )

@@ -18,9 +18,10 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.activations import gelu_erf, gelu_tanh, silu
-from lab.kernels.checks import check_adjacent, check_alike, check_tensor
+from lab.kernels.checks import GradientNeeded, check_adjacent, check_alike, check_tensor
+from lab.kernels.glu_backward import geglu_erf_backward, geglu_tanh_backward, swiglu_backward
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
-from lab.kernels.library import registered, row_result, traced
+from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements
 
@@ -64,13 +65,17 @@ def swiglu(gate: Tensor, up: Tensor, *, configuration: Configuration | None = No
     gate, up: (..., N) of one shape and dtype, adjacent columns, any distance between rows.
     configuration: how to launch, one of `glu_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor of their shape and dtype; no elements give an empty result.
-    Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
-    NotImplementedError where a gradient would be needed.
+    Raises TypeError or ValueError naming the argument, what it was and what is accepted. Gradients
+    of both are those of `swiglu_backward`; NotImplementedError if one is needed and a configuration given.
     """
     if configuration is None and traced(gate):
         y: Tensor = _registered_swiglu(gate, up)
         return y
-    return _glu(_SWIGLU, gate, up, configuration)
+    try:
+        return _glu(_SWIGLU, gate, up, configuration)
+    except GradientNeeded:
+        y = _TRAINABLE_SWIGLU(configuration, gate, up)
+        return y
 
 
 def geglu_erf(gate: Tensor, up: Tensor, *, configuration: Configuration | None = None) -> Tensor:
@@ -78,7 +83,11 @@ def geglu_erf(gate: Tensor, up: Tensor, *, configuration: Configuration | None =
     if configuration is None and traced(gate):
         y: Tensor = _registered_geglu_erf(gate, up)
         return y
-    return _glu(_GEGLU_ERF, gate, up, configuration)
+    try:
+        return _glu(_GEGLU_ERF, gate, up, configuration)
+    except GradientNeeded:
+        y = _TRAINABLE_GEGLU_ERF(configuration, gate, up)
+        return y
 
 
 def geglu_tanh(gate: Tensor, up: Tensor, *, configuration: Configuration | None = None) -> Tensor:
@@ -86,7 +95,11 @@ def geglu_tanh(gate: Tensor, up: Tensor, *, configuration: Configuration | None 
     if configuration is None and traced(gate):
         y: Tensor = _registered_geglu_tanh(gate, up)
         return y
-    return _glu(_GEGLU_TANH, gate, up, configuration)
+    try:
+        return _glu(_GEGLU_TANH, gate, up, configuration)
+    except GradientNeeded:
+        y = _TRAINABLE_GEGLU_TANH(configuration, gate, up)
+        return y
 
 
 def halves(packed: Tensor) -> tuple[Tensor, Tensor]:
@@ -119,6 +132,17 @@ def _registered_geglu_erf(gate: Tensor, up: Tensor) -> Tensor:
 @registered("geglu_tanh", _empty_as_gate)
 def _registered_geglu_tanh(gate: Tensor, up: Tensor) -> Tensor:
     return _glu(_GEGLU_TANH, gate, up)
+
+
+def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _trainable(launches: Launches, operator: Any, gradients: Callable[..., tuple[Tensor, Tensor]]) -> Trainable:
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor]:
+        return gradients(adjacent(dy), *ctx.saved_tensors)
+
+    return Trainable(operator, partial(_glu, launches), _save, backward)
 
 
 def _glu(launches: Launches, gate: Tensor, up: Tensor, configuration: Configuration | None = None) -> Tensor:
@@ -173,6 +197,10 @@ GEGLU_TANH_TUNING = Tuning("geglu-tanh", __name__, glu_rule, glu_choices, by_ele
 _SWIGLU = Launches(partial(_prepare, SWIGLU_TUNING, silu))
 _GEGLU_ERF = Launches(partial(_prepare, GEGLU_ERF_TUNING, gelu_erf))
 _GEGLU_TANH = Launches(partial(_prepare, GEGLU_TANH_TUNING, gelu_tanh))
+
+_TRAINABLE_SWIGLU = _trainable(_SWIGLU, _registered_swiglu, swiglu_backward)
+_TRAINABLE_GEGLU_ERF = _trainable(_GEGLU_ERF, _registered_geglu_erf, geglu_erf_backward)
+_TRAINABLE_GEGLU_TANH = _trainable(_GEGLU_TANH, _registered_geglu_tanh, geglu_tanh_backward)
 
 
 def swiglu_reference(gate: Tensor, up: Tensor) -> Tensor:

@@ -15,8 +15,8 @@ class SwiGLU(nn.Module):
     """x: (..., hidden_size) to (..., hidden_size).
 
     Its parameters have the names of Hugging Face's LlamaMLP, so that each loads the state dict of the other, and
-    `layer.mlp` of a loaded model can be replaced by it. The kernel has no backward: call it under `torch.no_grad()`,
-    or it raises NotImplementedError. Where no kernel runs, as on a CPU, it uses PyTorch's own operators.
+    `layer.mlp` of a loaded model can be replaced by it. It can be trained. Where no kernel runs, as on a CPU, it
+    uses PyTorch's own operators.
     """
 
     def __init__(

@@ -25,6 +25,8 @@ from torch.compiler import is_compiling
 from triton.knobs import runtime
 from triton.runtime import driver
 
+from lab.kernels.checks import GradientNeeded
+
 MOST_KEPT = 1024  # launches that an operator keeps; with more, it drops them all and prepares them again when needed
 
 
@@ -101,11 +103,12 @@ class Launches:
     on the tensors' values.
     """
 
-    __slots__ = ("_known", "_prepare")
+    __slots__ = ("_known", "_prepare", "_refused")
 
     def __init__(self, prepare: Callable[..., Any]) -> None:
         self._prepare = prepare
         self._known: dict[Any, Any] = {}
+        self._refused: dict[Any, str] = {}  # calls that need a gradient, which an operator may answer in another way
 
     def __call__(self, *tensors: Tensor, options: tuple[Any, ...] = ()) -> Any:
         if is_compiling():
@@ -124,11 +127,21 @@ class Launches:
             self._prepare(*tensors, *options)
             raise
         if known is None:
-            known = self._prepare(*tensors, *options)
-            if len(self._known) >= MOST_KEPT:
-                self._known.clear()
-            self._known[key] = known
+            if key in self._refused:
+                raise GradientNeeded(self._refused[key])
+            try:
+                known = self._prepare(*tensors, *options)
+            except GradientNeeded as needed:
+                _keep(self._refused, key, str(needed))
+                raise
+            _keep(self._known, key, known)
         return known
+
+
+def _keep(known: dict[Any, Any], key: Any, value: Any) -> None:
+    if len(known) >= MOST_KEPT:
+        known.clear()
+    known[key] = value
 
 
 def _key(tensor: Tensor) -> tuple[Any, ...]:
@@ -192,6 +205,15 @@ def multiprocessors(device: int) -> int:
 def starts_early(device: int) -> bool:
     """Whether the GPU with this index can begin a kernel before the one before it has finished, as a Hopper can."""
     return capability(device) >= (9, 0)
+
+
+@cache
+def shared_memory(device: int) -> int:
+    """The bytes of shared memory that one program may have on the GPU with this index; 0 for the CPU, index -1."""
+    if device < 0:
+        return 0
+    most: int = driver.active.utils.get_device_properties(device)["max_shared_mem"]
+    return most
 
 
 @cache

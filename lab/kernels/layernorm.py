@@ -12,9 +12,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lab.kernels.checks import check_rows, check_vector, checked_eps
+from lab.kernels.checks import GradientNeeded, check_rows, check_vector, checked_eps
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
-from lab.kernels.library import registered, row_result, traced
+from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
+from lab.kernels.norm_backward import layernorm_backward
 from lab.kernels.pieces import read_piece, read_pieces, within, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
@@ -128,13 +129,17 @@ def layernorm(
     x: (..., N), any distance between rows, N from 1 to 262,144. weight, bias: (N,), contiguous.
     configuration: how to launch, one of `layernorm_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor of the shape and dtype of `x`. Zero rows give an empty result.
-    Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
-    NotImplementedError where a gradient would be needed.
+    Raises TypeError or ValueError naming the argument, what it was and what is accepted. Gradients
+    of all three are those of `layernorm_backward`; NotImplementedError if one is needed and a configuration given.
     """
     if configuration is None and traced(x):
         y: Tensor = _registered(x, weight, bias, checked_eps("layernorm", eps))
         return y
-    return _layernorm(x, weight, bias, eps, configuration)
+    try:
+        return _layernorm(x, weight, bias, eps, configuration)
+    except GradientNeeded:
+        y = _TRAINABLE(configuration, x, weight, bias, checked_eps("layernorm", eps))
+        return y
 
 
 def _layernorm(
@@ -149,6 +154,21 @@ def _layernorm(
 @registered("layernorm", lambda x, weight, bias, eps: row_result(x))
 def _registered(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
     return _layernorm(x, weight, bias, eps)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, weight, bias, ctx.eps = inputs
+    ctx.bias_dtype = bias.dtype
+    ctx.save_for_backward(x, weight)
+
+
+def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+    x, weight = ctx.saved_tensors
+    dx, dw, db = layernorm_backward(adjacent(dy), x, weight, ctx.eps)
+    return dx, dw, db.to(ctx.bias_dtype), None
+
+
+_TRAINABLE = Trainable(_registered, _layernorm, _save, _backward)
 
 
 def _prepare(x: Tensor, weight: Tensor, bias: Tensor, configuration: Configuration | None) -> Callable[..., Any]:

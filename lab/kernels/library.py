@@ -1,8 +1,11 @@
 """Registers the operators as `torch.ops.kernel_evidence_lab`, for torch.compile, torch.export and meta tensors.
 
 A call in eager mode goes straight to the kernel. A call that is traced, or whose tensors have no values, uses the
-registered operator, which costs more but tells a compiler the shapes of the results without a launch. The operators
-have no derivative: PyTorch raises an error if a backward pass reaches one.
+registered operator, which costs more but tells a compiler the shapes of the results without a launch.
+
+An eager call whose gradient is needed is found by the check of the arguments, at no cost to other calls. It goes
+through a plain `torch.autograd.Function`, which costs less than the registered operator. An operator without a backward
+pass, such as a backward pass itself, raises an error if a gradient is needed.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,6 +43,45 @@ def traced(x: Any) -> bool:
     if kind is Tensor:
         return bool(x.is_meta)
     return isinstance(x, Tensor) and (x.is_meta or kind.__torch_dispatch__ is not Tensor.__torch_dispatch__)
+
+
+class Trainable:
+    """An operator with a backward pass. Called after its kernel has raised GradientNeeded, with the configuration that
+    the caller gave and then the arguments of `function`, it gives results that autograd can follow.
+
+    operator: the registered form of `function`, to which the backward pass is given too. save(ctx, inputs, output)
+    keeps what backward(ctx, *gradients) needs, as `torch.library.register_autograd` describes them.
+    """
+
+    __slots__ = ("_apply",)
+
+    def __init__(
+        self, operator: Any, function: Callable[..., Any], save: Callable[..., None], backward: Callable[..., Any]
+    ) -> None:
+        operator.register_autograd(backward, setup_context=save)
+
+        def forward(ctx: Any, *inputs: Any) -> Any:
+            output = function(*inputs)
+            save(ctx, inputs, output)
+            return output
+
+        members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+        trained: Any = type("Trained", (torch.autograd.Function,), members)
+        self._apply = trained.apply
+
+    def __call__(self, configuration: Any, *arguments: Any) -> Any:
+        """NotImplementedError if a configuration is given: the backward pass is launched by a rule of its own."""
+        if configuration is not None:
+            raise NotImplementedError(
+                "a tensor requires grad, and with a configuration the kernel has no backward; call it without one, or "
+                "under torch.no_grad()"
+            )
+        return self._apply(*arguments)
+
+
+def adjacent(gradient: Tensor) -> Tensor:
+    """A gradient from autograd, in which one element may stand for many, with adjacent elements in its rows."""
+    return gradient if gradient.shape[-1] == 1 or gradient.stride(-1) == 1 else gradient.contiguous()
 
 
 def row_result(x: Tensor) -> Tensor:

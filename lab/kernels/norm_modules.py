@@ -1,8 +1,8 @@
-"""RMSNorm and LayerNorm modules that replace those of torch.nn in a model, for inference.
+"""RMSNorm and LayerNorm modules that replace those of torch.nn in a model.
 
-They take the same arguments and load the same state dicts: parameters have the same names and shapes. The kernels have
-no backward, so the parameters have requires_grad=False. If an input or a parameter requires a gradient, calls raise
-NotImplementedError. Where no kernel runs, as on a CPU or a meta device, they compute PyTorch's own norms.
+They take the same arguments and load the same state dicts: parameters have the same names and shapes. They can be
+trained: gradients come from kernels too. Where no kernel runs, as on a CPU or a meta device, they compute PyTorch's own
+norms.
 """
 
 from collections.abc import Sequence
@@ -140,7 +140,7 @@ def _add_vector(
     """Add a parameter or, if there is none, a constant for the kernels that moves with the module and is not saved."""
     vector = torch.empty(module.normalized_shape, device=device, dtype=dtype)
     if loaded:
-        module.register_parameter(name, nn.Parameter(vector, requires_grad=False))
+        module.register_parameter(name, nn.Parameter(vector))
     else:
         module.register_buffer(name, vector, persistent=False)
 
@@ -156,7 +156,7 @@ def _beside(x: Tensor, module: nn.Module, name: str) -> Tensor:
 
 
 def _take_over(norm: nn.Module, module: nn.Module) -> None:
-    """Give `norm` the parameters of `module`, without their gradients, and its mode."""
+    """Give `norm` the parameters of `module`, and its mode."""
     for name, parameter in module.named_parameters():
-        norm.register_parameter(name, nn.Parameter(parameter.detach(), requires_grad=False))
+        norm.register_parameter(name, parameter)
     norm.train(module.training)

@@ -12,9 +12,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lab.kernels.checks import check_rows, check_vector, checked_eps
+from lab.kernels.checks import GradientNeeded, check_rows, check_vector, checked_eps
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
-from lab.kernels.library import registered, row_result, traced
+from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
+from lab.kernels.norm_backward import rmsnorm_backward
 from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
@@ -88,13 +89,17 @@ def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Conf
     x: (..., N), any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of any accepted dtype.
     configuration: how to launch, one of `rmsnorm_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor of the shape and dtype of `x`. Zero rows give an empty result.
-    Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
-    NotImplementedError where a gradient would be needed.
+    Raises TypeError or ValueError naming the argument, what it was and what is accepted. Gradients
+    of `x` and `weight` are those of `rmsnorm_backward`; NotImplementedError if one is needed and a configuration given.
     """
     if configuration is None and traced(x):
         y: Tensor = _registered(x, weight, checked_eps("rmsnorm", eps))
         return y
-    return _rmsnorm(x, weight, eps, configuration)
+    try:
+        return _rmsnorm(x, weight, eps, configuration)
+    except GradientNeeded:
+        y = _TRAINABLE(configuration, x, weight, checked_eps("rmsnorm", eps))
+        return y
 
 
 def _rmsnorm(x: Tensor, weight: Tensor, eps: float, configuration: Configuration | None = None) -> Tensor:
@@ -107,6 +112,19 @@ def _rmsnorm(x: Tensor, weight: Tensor, eps: float, configuration: Configuration
 @registered("rmsnorm", lambda x, weight, eps: row_result(x))
 def _registered(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return _rmsnorm(x, weight, eps)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, weight, ctx.eps = inputs
+    ctx.save_for_backward(x, weight)
+
+
+def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, None]:
+    x, weight = ctx.saved_tensors
+    return *rmsnorm_backward(adjacent(dy), x, weight, ctx.eps), None
+
+
+_TRAINABLE = Trainable(_registered, _rmsnorm, _save, _backward)
 
 
 def _prepare(x: Tensor, weight: Tensor, configuration: Configuration | None) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
-from lab.kernels.checks import runs_here
+from lab.kernels.checks import GradientNeeded, runs_here
 from lab.kernels.heads import (
     angle_strides,
     check_angles,
@@ -31,7 +31,7 @@ from lab.kernels.heads import (
     tile_of_heads,
 )
 from lab.kernels.launch import Configuration, Launch, Launches, nothing
-from lab.kernels.library import registered, traced
+from lab.kernels.library import Trainable, adjacent, registered, traced
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_heads
 
@@ -76,12 +76,17 @@ def rope(
     as Hugging Face has them. layout: "half-split" or "interleaved". inverse: turn back. configuration: how to
     launch, one of `rope_choices`; by default as tuned here, else by rule. Returns a new tensor of the shape, dtype and
     order in memory of `x`; no elements give an empty result. Raises TypeError or ValueError naming the argument, what
-    it was and what is accepted, and NotImplementedError where a gradient would be needed.
+    it was and what is accepted. The gradient of `x` is dy turned back; NotImplementedError if it is needed and a
+    configuration given, or if one of `cos` or `sin` is needed, or in place.
     """
     if configuration is None and traced(x):
         y: Tensor = _registered_rope(x, cos, sin, layout, inverse)
         return y
-    return _rope(x, cos, sin, layout, inverse, configuration)
+    try:
+        return _rope(x, cos, sin, layout, inverse, configuration)
+    except GradientNeeded:
+        y = _TRAINABLE(configuration, x, cos, sin, layout, inverse)
+        return y
 
 
 def _rope(
@@ -123,7 +128,11 @@ def rope_qk(
     if configuration is None and traced(q):
         both: tuple[Tensor, Tensor] = _registered_qk(q, k, cos, sin, layout, inverse)
         return both
-    return _rope_qk(q, k, cos, sin, layout, inverse, configuration)
+    try:
+        return _rope_qk(q, k, cos, sin, layout, inverse, configuration)
+    except GradientNeeded:
+        both = _TRAINABLE_QK(configuration, q, k, cos, sin, layout, inverse)
+        return both
 
 
 def _rope_qk(
@@ -174,6 +183,29 @@ def _registered_qk(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str, 
 @registered("rope_qk_", lambda *_: None, mutates=("q", "k"))
 def _registered_qk_in_place(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str, inverse: bool) -> None:
     _rope_qk_in_place(q, k, cos, sin, layout, inverse)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    *heads, cos, sin, ctx.layout, ctx.inverse = inputs
+    if any(ctx.needs_input_grad[len(heads) : len(heads) + 2]):
+        raise NotImplementedError(
+            "rope: cos or sin requires grad, and only the heads have gradients; detach the tables"
+        )
+    ctx.save_for_backward(cos, sin)
+
+
+def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+    dx = rope(adjacent(dy), *ctx.saved_tensors, layout=ctx.layout, inverse=not ctx.inverse)
+    return dx, None, None, None, None
+
+
+def _backward_qk(ctx: Any, dq: Tensor, dk: Tensor) -> tuple[Tensor | None, ...]:
+    both = rope_qk(adjacent(dq), adjacent(dk), *ctx.saved_tensors, layout=ctx.layout, inverse=not ctx.inverse)
+    return *both, None, None, None, None
+
+
+_TRAINABLE = Trainable(_registered_rope, _rope, _save, _backward)
+_TRAINABLE_QK = Trainable(_registered_qk, _rope_qk, _save, _backward_qk)
 
 
 def _settle_one(
@@ -354,6 +386,11 @@ def _turned(x: Tensor, c: Tensor, s: Tensor, layout: str) -> Tensor:
     pair = (a * c - b * s, a * s + b * c)
     y = torch.stack(pair, dim=-1).flatten(-2) if layout == "interleaved" else torch.cat(pair, dim=-1)
     return torch.cat((y, passed), dim=-1)
+
+
+def rope_backward_reference(dy: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """The float64 gradient of x, on the device of `dy`: dy turned back."""
+    return rope_reference(dy, cos, -sin)
 
 
 def rope_qk_reference(

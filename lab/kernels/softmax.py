@@ -13,9 +13,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lab.kernels.checks import check_rows
+from lab.kernels.checks import GradientNeeded, check_rows
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
-from lab.kernels.library import registered, row_result, traced
+from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.pieces import read_pieces, write_piece
 from lab.kernels.rows import (
     MAXIMUM_COLUMNS,
@@ -29,6 +29,7 @@ from lab.kernels.rows import (
     shifted_launch,
 )
 from lab.kernels.shifted import aligned_row, read_shifted, write_shifted
+from lab.kernels.softmax_backward import softmax_backward
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
 from lab.kernels.wide_row import opaque, opaque_one, read_tile, read_tiles, write_tile
@@ -170,12 +171,16 @@ def softmax(x: Tensor, *, configuration: Configuration | None = None) -> Tensor:
     x: (..., N), any distance between rows, N from 1 to 262,144. configuration: how to launch, one of
     `softmax_choices`; by default as tuned here, else by rule. Returns a new contiguous tensor of the shape and dtype
     of `x`. Zero rows give an empty result. Raises TypeError or ValueError naming the argument, what it was and what is
-    accepted, and NotImplementedError where a gradient would be needed.
+    accepted. The gradient is that of `softmax_backward`; NotImplementedError if it is needed and a configuration given.
     """
     if configuration is None and traced(x):
         y: Tensor = _registered(x)
         return y
-    return _softmax(x, configuration)
+    try:
+        return _softmax(x, configuration)
+    except GradientNeeded:
+        y = _TRAINABLE(configuration, x)
+        return y
 
 
 def _softmax(x: Tensor, configuration: Configuration | None = None) -> Tensor:
@@ -188,6 +193,17 @@ def _softmax(x: Tensor, configuration: Configuration | None = None) -> Tensor:
 @registered("softmax", row_result)
 def _registered(x: Tensor) -> Tensor:
     return _softmax(x)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(output)
+
+
+def _backward(ctx: Any, dy: Tensor) -> Tensor:
+    return softmax_backward(adjacent(dy), *ctx.saved_tensors)
+
+
+_TRAINABLE = Trainable(_registered, _softmax, _save, _backward)
 
 
 def _prepare(x: Tensor, configuration: Configuration | None) -> Callable[..., Any]:

@@ -238,8 +238,21 @@ def test_what_is_no_tensor_and_other_dtypes(device: str) -> None:
 
 def test_a_gradient_that_would_be_lost(device: str) -> None:
     x, cos, sin = rope_inputs((1, 3, 5, 8), torch.float32, device, seed=23)
-    with refused("rope: x requires grad, and this kernel has no backward", NotImplementedError):
-        rope(x.requires_grad_(), cos, sin)
+    with refused("rope_: x requires grad, and this kernel has no backward", NotImplementedError):
+        rope_(x.clone().requires_grad_(), cos, sin)
+    with refused("rope: cos or sin requires grad", NotImplementedError):
+        rope(x, cos.clone().requires_grad_(), sin)
+
+
+def test_the_gradient_is_turned_back(device: str) -> None:
+    x, cos, sin = rope_inputs((1, 2, 3, 8), torch.float32, device, seed=24)
+    dy = torch.randn_like(x)
+    (dx,) = torch.autograd.grad(rope(x.requires_grad_(), cos, sin), x, dy)
+    torch.testing.assert_close(dx, rope_reference(dy, cos, -sin).float())
+    q, k = x.detach().clone().requires_grad_(), x.detach()[:, :1].clone().requires_grad_()
+    dq, dk = torch.autograd.grad(rope_qk(q, k, cos, sin), (q, k), (dy, dy[:, :1]))
+    torch.testing.assert_close(dq, dx)
+    torch.testing.assert_close(dk, dx[:, :1])
 
 
 @every_layout
