@@ -16,13 +16,12 @@ from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
 from lab.website.pages.claims import pooled_sentence
-from lab.website.pages.clocks import clock_notes, faster_cold, legend, other_clocks
 from lab.website.pages.hardware import limits_table, traffic_table
 from lab.website.pages.history import comparable, elsewhere, finished, software, verdict_data_file, verdict_link
 from lab.website.pages.kernels import HASH_DIGITS, kernels_fold
 from lab.website.pages.labels import profile_title, scope_words
 from lab.website.pages.replication import printed_reasons
-from lab.website.pages.soundness import correctness_table
+from lab.website.pages.soundness import clock_notes, correctness_table, faster_cold, legend, other_clocks
 from lab.website.table import (
     Code,
     Fold,
