@@ -9,6 +9,8 @@ from experiments.fp8_gemm import FP8_GEMM
 from experiments.fp8_quantization import FP8_QUANTIZATION
 from experiments.gated_mlp import GATED_MLP_FUSION
 from experiments.gpu_ceilings import GPU_CEILINGS
+from experiments.headline_attention import HEADLINE_ATTENTION
+from experiments.headline_linear import HEADLINE_LINEAR
 from experiments.headline_tables import HEADLINE_TABLES
 from experiments.matmul_tiling import MATMUL_TILING
 from experiments.measurement_validity import MEASUREMENT_VALIDITY
@@ -37,6 +39,8 @@ EXPERIMENTS = (
     DECODE_ATTENTION,
     MEMORY_PRIMITIVES,
     HEADLINE_TABLES,
+    HEADLINE_LINEAR,
+    HEADLINE_ATTENTION,
     TRITON_VS_CUDA,
     CONFIGURATION_SEARCH,
     CPU_FUSED_CALLS,

@@ -274,6 +274,17 @@ CLAIMS = (
         subject=TRITON, baseline=MATH, cases=NARROW_HEADS, threshold=5.0,
     ),
     Claim(
+        name="triton-attention-needs-little-but-its-result",
+        text="The Triton flash attention allocates at most 1.05 times the bytes of its results.",
+        subject=TRITON, baseline=None, cases=(*WIDE_HEADS, *NARROW_HEADS), measure="memory", threshold=1 / 1.05,
+    ),
+    Claim(
+        name="math-attention-stores-the-scores",
+        # The scores once are S / D times the result: 4096 / 64.
+        text="Over 4096 tokens PyTorch's math backend allocates at least 64 times the bytes of the Triton one.",
+        subject=TRITON, baseline=MATH, cases=NARROW_HEADS, measure="memory", threshold=64.0,
+    ),
+    Claim(
         name="cudnn-attention-beats-sdpa-flash",
         text="PyTorch's cuDNN backend is at least 1.5 times as fast as its flash backend, which it takes by default.",
         subject=CUDNN, baseline=FLASH, cases=WIDE_HEADS, threshold=1.5,
@@ -301,7 +312,6 @@ FLASH_ATTENTION = Experiment(
         "Sliding windows, prefixes and packed sequences: they are tested, but no rival of the list takes all of them.",
         "Float8, which the libraries' kernels take too.",
         "Automatic warp specialisation by Triton itself: in Triton 3.6 such a kernel compiles, and hangs.",
-        "A claim about memory: peak memory is measured and shown beside each implementation.",
     ),
     metrics={
         "Latency": ("p50 latency", "p95 latency", "speed-up vs each baseline, with interval"),

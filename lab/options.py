@@ -83,6 +83,31 @@ def add_plan_options(sub: argparse.ArgumentParser, run_id: str | None = None) ->
     )
 
 
+def add_gpu_options(sub: argparse.ArgumentParser) -> None:
+    """Of a run on several GPUs."""
+    sub.add_argument(
+        "--gpus", type=int, metavar="K",
+        help="measure on K GPUs at once: each sweep is dealt to them in parts, whole cases each (default: one GPU of "
+        "this host; with --executor ray every GPU of the cluster that is free)",
+    )  # fmt: skip
+    sub.add_argument(
+        "--executor", choices=("local", "ray"), default="local",
+        help="whose GPUs: of this host, or of a Ray cluster, for which the extra 'ray' is needed (default: local)",
+    )  # fmt: skip
+    sub.add_argument(
+        "--ray-address", default="", metavar="ADDRESS",
+        help="the cluster to join, as in HOST:6379, or auto (default: Ray is started on this host for this run)",
+    )  # fmt: skip
+    sub.add_argument(
+        "--gpu-model", default="", metavar="NAME",
+        help="use the GPUs with this in their name, as in H100: a run has GPUs of one model",
+    )  # fmt: skip
+    sub.add_argument(
+        "--in-turn", action="store_true",
+        help="let one GPU measure at a time, to see whether neighbours disturb one another",
+    )  # fmt: skip
+
+
 def add_host_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--host", metavar="[USER@]HOST[:FOLDER]",

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from lab.definition.claim_words import can_run, claim_sentence
 from lab.definition.experiment import Experiment
 from lab.definition.plan import Plan, PlannedCase
+from lab.verdict.between_boards import BoardSpread
 from lab.verdict.ceilings import Ceilings, ceiling_gap
 from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.estimates import Estimates
+from lab.verdict.neighbours import Neighbours
 from lab.verdict.plain_words import in_words
 from lab.verdict.pooled import Pooled
 from lab.verdict.repeatability import CHANGED, HOLDING, ZERO, Repeatability
@@ -208,6 +210,27 @@ def describe_pooled(pools: Sequence[Pooled]) -> Iterator[str]:
             place = f"{each.place.claim} at {each.place.case}"
             said = f"{ratio(each.ratio, each.low, each.high)} {interval(each.low, each.high)}"
             yield f"  {place}: {said} over {len(each.runs)} runs on {each.boards} boards"
+
+
+def describe_boards(spreads: Sequence[BoardSpread]) -> Iterator[str]:
+    """What runs on several boards say of the difference between boards."""
+    for each in spreads:
+        yield (
+            f"{each.gpu}, {each.boards} boards beside one another in runs, {each.comparisons} claims at cases: "
+            f"standard deviation {per_cent(each.between, 2)} between boards, {per_cent(each.within, 2)} between sweeps "
+            f"of one board"
+        )
+
+
+def describe_neighbours(compared: Sequence[Neighbours]) -> Iterator[str]:
+    """Whether GPUs that measure at the same time disturb one another."""
+    for each in compared:
+        interval = "" if each.low is None or each.high is None else f" [{100 * each.low:+.2f}, {100 * each.high:+.2f}]"
+        yield (
+            f"{each.gpu}, {each.scope}: beside neighbours times are {100 * each.shift:+.2f} %{interval} longer, over "
+            f"{each.cells} cells of {each.boards} boards; sweeps scatter by {per_cent(each.scatter_beside, 2)}, "
+            f"alone by {per_cent(each.scatter_alone, 2)}"
+        )
 
 
 def describe_simulation(table: SimulationTable) -> Iterator[str]:

@@ -8,7 +8,7 @@ from factory import FAST, LARGE, PLAIN, machine, plan_of, records_of, small_expe
 
 from lab.definition.experiment import Claim
 from lab.definition.plan import Plan
-from lab.evidence.record import Counters, Kernel, Record
+from lab.evidence.record import Cell, Counters, Kernel, Record
 from lab.verdict.results import RunResult, judge_run
 
 MB = 1e6
@@ -22,6 +22,15 @@ FAST_MOVES_THE_LEAST = Claim(
 PLAIN_MOVES_TWICE = Claim(
     name="plain-moves-twice", text="Plain moves at least twice the bytes of fast.", subject=FAST, baseline=PLAIN,
     cases=(LARGE,), threshold=2.0, measure="traffic",
+)  # fmt: skip
+
+RESULT_ALONE = Claim(
+    name="fast-allocates-its-result", text="Fast needs little but its result.", subject=FAST, baseline=None,
+    cases=(LARGE,), threshold=1 / 1.05, measure="memory",
+)  # fmt: skip
+PLAIN_TAKES_TWICE = Claim(
+    name="plain-allocates-twice", text="Plain needs more than fast.", subject=FAST, baseline=PLAIN, cases=(LARGE,),
+    threshold=2.0, measure="memory",
 )  # fmt: skip
 
 
@@ -70,3 +79,19 @@ def counted_run(
     plan = traffic_plan(*claims, profiling=profiling)
     counts = {"fast": fast or once(), "plain": plain or once(3.0, 3.0)}
     return judge_run(plan, recounted(records_of(plan, TIMES, noise=0.001, **how), counts))
+
+
+def allocating(fast: int | None, plain: int | None) -> RunResult:
+    """A run whose two profiles allocate so many times the result of the large case."""
+    plan = traffic_plan(RESULT_ALONE, PLAIN_TAKES_TWICE, profiling=False)
+    times = {"fast": fast, "plain": plain}
+    return judge_run(
+        plan,
+        [
+            dataclasses.replace(record, peak_memory_bytes=None if (share := times[record.profile]) is None else
+                                share * LARGE_BYTES)
+            if isinstance(record, Cell) and record.profile in times
+            else record
+            for record in records_of(plan, TIMES, noise=0.001)
+        ],
+    )  # fmt: skip

@@ -14,7 +14,7 @@ from lab.evidence.source import ROOT
 
 ROOMS = sorted((ROOT / "lab").rglob("*.py"))
 # What a GPU box may lack.
-ABSENT = {"mlflow", "plotly", "jinja2", "pandas", "yaml", "markdown_it"}
+ABSENT = {"mlflow", "plotly", "jinja2", "pandas", "yaml", "markdown_it", "ray"}
 # Imported by an experiment in short form when its author has it measured from a notebook, and never in a run.
 NOTEBOOK = {"lab.notebook", "lab.notebook.measure"}
 # The packages that a run needs on the box.
@@ -86,6 +86,7 @@ TRACKING = {f"lab.tracking.{name}" for name in ("attempts", "client_writer", "da
         ("jinja2", {"lab.website.render"}),
         ("experiments", {"lab.definition.catalogue"}),
         ("cuda", {"lab.profiler.nvbench"}),
+        ("ray", {"lab.cluster.on_ray"}),
     ],
 )
 def test_a_package_has_its_own_room(package: str, rooms: set[str]) -> None:
@@ -134,6 +135,7 @@ KNOWS = {
     "worker": {"definition", "evidence", "kernels", "process"},
     "profiler": {"definition", "evidence", "worker", "process"},
     "supervisor": {"definition", "evidence", "process", "verdict", "profiler"},
+    "cluster": {"definition", "evidence", "process", "supervisor"},
     "remote": {"evidence"},
     "website": {"definition", "evidence", "verdict", "profiler"},
     "tracking": {"definition", "evidence", "process", "verdict", "website"},

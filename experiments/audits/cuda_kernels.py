@@ -235,6 +235,19 @@ def _replication() -> Replication:
     )  # fmt: skip
 
 
+def _replication_of_linear() -> Replication:
+    """Every case of the table of fused projections."""
+    return Replication(
+        experiment="headline-linear",
+        cases={
+            f"RMSNorm + {name} {tokens}×{n}×{K} float16": f"rmsnorm-linear-{tokens}x{n}x{K}-float16"
+            for name, n, table in (("query", 3584, QUERY), ("FFN", 18944, FFN))
+            for tokens in table
+        },
+        subject="triton", baseline="torch-baseline", printed_subject="fused", printed_baseline="naive",
+    )  # fmt: skip
+
+
 CUDA_KERNELS = Publication(
     slug="cuda-kernels",
     title="cuda-kernels (MemoryWorld)",
@@ -306,5 +319,5 @@ CUDA_KERNELS = Publication(
             values=_decode_speedups(),
         ),
     ),
-    replication=_replication(),
+    replications=(_replication(), _replication_of_linear()),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from experiments.audits.gpus import RTX_4090
 from experiments.audits.operators import attention, matmul
-from lab.definition.publication import Publication, Row, StatedQuantity, Table
+from lab.definition.publication import Publication, Replication, Row, StatedQuantity, Table
 
 GUIDE = "docs/performance.md at commit 2b552cd"
 BATCH, HEADS, HEAD = 4, 8, 64
@@ -42,7 +42,7 @@ def _attention() -> Table:
             speedup=speedup if profile == "Triton" else None,
         )
         for size, (torch, triton, speedup) in ATTENTION.items()
-        for profile, milliseconds in (("PyTorch SDPA", torch), ("Triton", triton))
+        for profile, milliseconds in (("PyTorch", torch), ("Triton", triton))
     ]  # fmt: skip
     return Table(title="Attention", source=GUIDE, limits=RTX_4090, scope="typical", rows=tuple(rows))
 
@@ -65,6 +65,18 @@ def _memory(size: int, which: int) -> StatedQuantity:
     )  # fmt: skip
 
 
+def _replication() -> Replication:
+    """Every case of both tables."""
+    cases = {f"matmul {size} float16": f"gemm-{size}x{size}x{size}-float16" for size in MATMUL}
+    cases |= {
+        f"attention {size} float16": f"attention-{BATCH}x{HEADS}x{HEADS}x{size}x{HEAD}-float16" for size in ATTENTION
+    }
+    return Replication(
+        experiment="headline-attention", cases=cases, subject="triton", baseline="torch-baseline",
+        printed_subject="Triton", printed_baseline="PyTorch",
+    )  # fmt: skip
+
+
 DIY_FLASH_ATTENTION = Publication(
     slug="diy-flash-attention",
     title="diy-flash-attention (AICL-Lab)",
@@ -75,4 +87,5 @@ DIY_FLASH_ATTENTION = Publication(
     ),
     tables=(_matmul(), _attention()),
     statements=(*(_saved(size) for size in SAVED), _memory(512, 0), _memory(512, 1)),
+    replications=(_replication(),),
 )

@@ -143,8 +143,10 @@ def _simulate_alarms(series: int, seed: int) -> int:
 
 
 def validity(options: argparse.Namespace) -> None:
-    from lab.overview import describe_pooled, describe_repeats, describe_validity
+    from lab.overview import describe_boards, describe_neighbours, describe_pooled, describe_repeats, describe_validity
+    from lab.verdict.between_boards import board_spreads
     from lab.verdict.estimates import estimates
+    from lab.verdict.neighbours import neighbours
     from lab.verdict.pooled import pooled
     from lab.verdict.repeatability import repeatability
     from lab.verdict.results import load_run
@@ -161,6 +163,8 @@ def validity(options: argparse.Namespace) -> None:
     for line in describe_repeats(repeatability(runs, options.one_code), estimates(runs, options.one_code)):
         tell(line)
     for line in describe_pooled(pooled(runs)):
+        tell(line)
+    for line in (*describe_boards(board_spreads(runs)), *describe_neighbours(neighbours(runs))):
         tell(line)
 
 

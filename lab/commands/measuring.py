@@ -13,7 +13,7 @@ from lab.definition.chosen_cases import ALL, chosen_cases
 from lab.definition.experiment import CEILINGS, Experiment
 from lab.definition.plan import METRIC_SETS, Plan
 from lab.errors import LabError, MissingPackage, PlanError
-from lab.options import add_host_options, add_plan_options, without_host_options
+from lab.options import add_gpu_options, add_host_options, add_plan_options, without_host_options
 from lab.project import project
 from lab.suggest import did_you_mean
 
@@ -21,10 +21,15 @@ from lab.suggest import did_you_mean
 def add_commands(add: Add) -> None:
     sub = add("benchmark", benchmark, "plan, measure, journal, track, judge and preview: the main job")
     add_plan_options(sub)
+    add_gpu_options(sub)
     add_host_options(sub)
     sub.add_argument("--dry-run", action="store_true", help="show the plan, or with --host every command, and stop")
-    add_plan_options(add("plan", plan, "show what a run would measure, and measure nothing"), run_id="plan")
-    add_plan_options(add("run", run, "measure and journal only: needs neither network nor MLflow"))
+    showing = add("plan", plan, "show what a run would measure, and measure nothing")
+    add_plan_options(showing, run_id="plan")
+    add_gpu_options(showing)
+    measuring = add("run", run, "measure and journal only: needs neither network nor MLflow")
+    add_plan_options(measuring)
+    add_gpu_options(measuring)
     ending = add("finish", finish, "end a run that cannot go on, such as one whose box is gone; what it lacks is shown")
     ending.add_argument("run", metavar="RUN", help=RUN)
     ending.add_argument("--because", required=True, metavar="WHY", help="one line, which the run's pages show")
@@ -116,12 +121,18 @@ def plan(options: argparse.Namespace) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    from lab.cluster.choice import crew_of
+    from lab.cluster.run import run_on_several
     from lab.supervisor.run import run as measure
     from lab.tune import launch_as_tuned, launch_by_rules
 
     launch_as_tuned() if options.with_tuned else launch_by_rules()
     directory = project().runs / options.run_id
-    measure(plan_of(options), directory, say)
+    planned = plan_of(options)
+    if crew := crew_of(options, planned.device):
+        run_on_several(planned, directory, crew, say, model=options.gpu_model, in_turn=options.in_turn)
+    else:
+        measure(planned, directory, say)
     say(f"measured: {directory}")
 
 

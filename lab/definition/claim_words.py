@@ -5,7 +5,7 @@ claim_sentence(claim) == "Triton RMSNorm is faster than F.rms_norm, by 2 % or mo
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from lab.definition.experiment import SCOPES, Claim
@@ -21,6 +21,31 @@ IN_SCOPE = {
     "graph": ("in a CUDA graph", ("graph",)),
     "eager": ("as an eager caller waits", ("eager", "Python caller")),
 }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BytesWords:
+    """How sentences speak of a measure that counts bytes."""
+
+    verb: str
+    past: str
+    least: str  # the bytes of a baseline of None
+    unit: str
+    about: str  # what an answer speaks of
+    counted: str  # in a line of facts
+
+
+# By the measure of a claim; all others are about time.
+BYTES_WORDS = {
+    "traffic": BytesWords(
+        verb="moves", past="moved", least="that must be moved", unit="MB of DRAM traffic",
+        about="in DRAM traffic", counted="DRAM traffic as counted",
+    ),
+    "memory": BytesWords(
+        verb="allocates", past="allocated", least="of its results", unit="MB of memory",
+        about="in peak memory", counted="peak memory of one call",
+    ),
+}  # fmt: skip
 
 
 class ClaimTerms(Protocol):
@@ -41,10 +66,10 @@ class ClaimTerms(Protocol):
 def requirement(claim: ClaimTerms) -> str:
     """'faster by 2 % or more', 'at most 2 % slower', 'at least 3 times as fast': what the claim requires."""
     threshold = claim.threshold
-    if claim.measure == "traffic":
+    if of := BYTES_WORDS.get(claim.measure):
         if claim.baseline:
-            return f"the other moves at least {threshold:.3g} times its bytes"
-        return f"at most {1 / threshold:.3g} times the bytes that must be moved"
+            return f"the other {of.verb} at least {threshold:.3g} times its bytes"
+        return f"at most {1 / threshold:.3g} times the bytes {of.least}"
     if threshold >= PER_CENT_BELOW:
         return f"at least {threshold:.3g} times as fast"
     if threshold > 1:
@@ -58,7 +83,7 @@ def requirement(claim: ClaimTerms) -> str:
 
 def requirement_over(claim: ClaimTerms, other: str) -> str:
     """'faster than Liger by 2 % or more', 'at most 2 % slower than Liger': the same, with the baseline's name."""
-    if claim.measure == "traffic":
+    if claim.measure in BYTES_WORDS:
         return requirement(claim).replace("the other", other, 1) if claim.baseline else requirement(claim)
     words = requirement(claim)
     if words.startswith("faster "):
@@ -82,8 +107,8 @@ def claim_sentence(claim: ClaimTerms) -> str:
 def can_run(experiment: PlannedExperiment, claim: PlannedClaim, device: str) -> bool:
     """Whether both sides of a claim run on `device`; else no run on it gives evidence for the claim."""
     devices = {profile.name: profile.devices for profile in experiment.profiles}
-    traffic = claim.measure == "traffic" and device != "cuda"  # only a GPU's memory has counters
-    return not traffic and all(device in devices[side] for side in (claim.subject, claim.baseline) if side)
+    counted = claim.measure not in BYTES_WORDS or device == "cuda"  # nothing counts the bytes of a CPU
+    return counted and all(device in devices[side] for side in (claim.subject, claim.baseline) if side)
 
 
 def in_graph(claim: Claim) -> Claim:

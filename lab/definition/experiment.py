@@ -14,7 +14,7 @@ SLUG_RULE = "lower-case letters and digits in groups joined by single hyphens, s
 # What the clock covers. The first is the headline: GPU time, with nothing in the cache. The last is GPU time after a
 # flush that only writes: its lines are written back while the call is timed, as in do_bench and nvbench.
 SCOPES = ("device_cold", "device_warm", "graph", "eager", "device_dirty")
-MEASURES = ("speedup", "traffic")  # what a claim compares
+MEASURES = ("speedup", "traffic", "memory")  # what a claim compares
 CEILINGS = "gpu-ceilings"  # the experiment that measures a GPU's limits; other results are compared with them
 USUAL_THRESHOLD = 1.02  # a gain below two per cent is rarely worth a rival's maintenance
 EDGES = ("zeros", "large-mean", "large-scale", "tiny-scale", "nan", "inf", "odd-sizes", "strided")
@@ -127,6 +127,9 @@ class Claim:
     and those of the result that are still in the cache when it stops counting. The baseline moves at least `threshold`
     times as many as the subject. A baseline of None is then the least that any implementation must move.
 
+    With `measure` "memory" it is about the most memory that one call allocates beyond its inputs, results included. A
+    baseline of None is then the size of the results.
+
     `expected` is for tests of the lab itself: the verdicts that a sound instrument may give.
     """
 
@@ -192,8 +195,8 @@ class Experiment:
     def _check_claim(self, claim: Claim) -> None:
         place = f"{self.name}: claim {claim.name!r}"
         _check_member(f"{place}: measure", claim.measure, MEASURES)
-        if claim.baseline is None and claim.measure != "traffic":
-            raise DefinitionError(f"{place}: baseline is None; only a claim with measure 'traffic' may lack one")
+        if claim.baseline is None and claim.measure == "speedup":
+            raise DefinitionError(f"{place}: baseline is None; a claim with measure 'speedup' needs one")
         sides = {"subject": claim.subject} | ({"baseline": claim.baseline} if claim.baseline else {})
         for side, profile in sides.items():
             _check_member(f"{place}: {side}", profile.name, [p.name for p in self.profiles])

@@ -103,9 +103,7 @@ class PlannedClaim:
     scope: str
     threshold: float
     expected: tuple[str, ...] = added(2, ())  # in a test of the lab itself: what a sound instrument may say
-    measure: str = added(
-        4, "speedup"
-    )  # or "traffic": then an empty baseline means the least traffic that the operator needs
+    measure: str = added(4, "speedup")  # of "traffic" and "memory" an empty baseline is the least that any call needs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

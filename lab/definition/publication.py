@@ -185,4 +185,4 @@ class Publication:
     about: str  # in a sentence or two, what it is and what it does well
     tables: tuple[Table, ...]
     statements: tuple[Statement, ...] = ()
-    replication: Replication | None = None
+    replications: tuple[Replication, ...] = ()

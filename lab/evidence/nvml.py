@@ -40,6 +40,10 @@ class Gpu:
         self.uuid = str(self._ask("DeviceGetUUID", unknown=""))
         self.identity = self.uuid or identity
 
+    @property
+    def model(self) -> str:
+        return str(self._ask("DeviceGetName", unknown=""))
+
     def facts(self) -> dict[str, Any]:
         """Fields of a `Machine`; a question that NVML does not answer stays unknown."""
         memory_clock = self._ask("DeviceGetMaxClockInfo", pynvml.NVML_CLOCK_MEM, unknown=0) * 1e6

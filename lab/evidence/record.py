@@ -7,12 +7,13 @@ blind, the GPU's own word on its clock, energy of the rounds alone. 4 = what Tri
 what Nsight Compute says of a launch and of its own pass. 5 = why a run was cut short, quack's version, which profiles
 are compiled for one shape. 6 = a fresh cache in every sweep, what Inductor generated and how it chose, the memory
 that a call takes, settings that a profile left changed. 7 = lines of a journal that name the one before, hits in L1.
-8 = versions of libraries as a mapping, any number of them. A field `added` later reads as its default in older records.
+8 = versions of libraries as a mapping, any number of them. 9 = runs on several GPUs, and
+GPUs that they lost. A field `added` later reads as its default in older records.
 """
 
 import typing
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lab.evidence.codec import added
@@ -22,6 +23,8 @@ SAME_MACHINE = (
     "device", "gpu", "gpu_id", "driver", "cuda", "torch", "triton", "libraries", "python", "cpu", "cpu_count",
     "power_limit_watts", "ecc", "mig", "persistence", "environment",
 )  # fmt: skip
+# What may differ between the GPUs of a run that has several: which board it is, and how CUDA was led to it.
+BOARD, CHOSEN_BY = "gpu_id", "CUDA_VISIBLE_DEVICES"
 OUTCOMES = ("measured", "wrong", "crashed", "failed", "skipped")
 # Why there are no counters.
 BLOCKERS = (
@@ -61,8 +64,17 @@ class Machine:
     libraries: Mapping[str, str] = added(8, {}, gathers={"liger": "liger-kernel", "quack": "quack-kernels"})
 
 
-def unlike(began: Machine, now: Machine, unknown_fields: Collection[str] = ()) -> list[str]:
-    """Why these are not one machine; `unknown_fields` are not compared."""
+def unlike(began: Machine, now: Machine, unknown_fields: Collection[str] = (), several_gpus: bool = False) -> list[str]:
+    """Why these are not one machine; `unknown_fields` are not compared.
+
+    `several_gpus`: they may be two boards of one GPU model in hosts that are alike.
+    """
+    if several_gpus:
+        unknown_fields = {*unknown_fields, BOARD}
+        began, now = (
+            replace(each, environment={name: text for name, text in each.environment.items() if name != CHOSEN_BY})
+            for each in (began, now)
+        )
     return [
         f"{name} was {getattr(began, name)!r}, is {getattr(now, name)!r}"
         for name in SAME_MACHINE
@@ -81,6 +93,7 @@ class RunStart:
     commit: str  # empty where the tree has no .git
     dirty: bool
     started_utc: str
+    several_gpus: bool = added(9, False)  # whether its sweeps may be measured on different boards of one GPU model
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -322,6 +335,16 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LostGpu:
+    """A run on several GPUs lost one. What it had not measured yet is measured on another, or there once more."""
+
+    gpu_id: str  # as in Machine
+    during: str  # what it was doing, such as "sweep 2"
+    reason: str
+    lost_utc: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunFinish:
     """Last line of a journal."""
 
@@ -333,6 +356,7 @@ class RunFinish:
 
 
 Record = (
-    RunStart | SweepStart | Cell | Control | Canary | Watch | SweepFinish | Counters | FlushCheck | Reading | RunFinish
-)
+    RunStart | SweepStart | Cell | Control | Canary | Watch | SweepFinish | Counters | FlushCheck | Reading | LostGpu
+    | RunFinish
+)  # fmt: skip
 KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in typing.get_args(Record)}

@@ -37,10 +37,13 @@ class Precompilation:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def start(self, caches: Caches, cells: Sequence[Key], left_out: Sequence[tuple[str, str]]) -> None:
-        """Begin to compile; `cells` in the order in which they are dealt to the processes."""
+    def start(
+        self, caches: Caches, cells: Sequence[Key], left_out: Sequence[tuple[str, str]], sharing: int = 1
+    ) -> None:
+        """Begin to compile; `cells` in the order in which they are dealt to the processes. `sharing`: how many do this
+        on the same host at once."""
         self._began = time.monotonic()
-        dealt = deal(cells, most_processes())
+        dealt = deal(cells, max(1, most_processes() // sharing))
         self._say(f"compiling {len(cells)} cells ahead, in {len(dealt)} processes")
         log = self._directory / "logs" / "ahead.log"
         log.parent.mkdir(exist_ok=True)

@@ -18,7 +18,7 @@ from lab.supervisor.run_state import RunState
 TOLD_BY_WORKERS = ("gpu", "cuda", "environment")
 
 
-def open_run(plan: Plan, directory: Path) -> RunState:
+def open_run(plan: Plan, directory: Path, several_gpus: bool = False) -> RunState:
     """What is on record in `directory`, at least the run's start. RunError where it may not be continued."""
     path = directory / journal.NAME
     journal.drop_torn_end(path)
@@ -27,19 +27,19 @@ def open_run(plan: Plan, directory: Path) -> RunState:
         bad = contents.damages[0]
         raise RunError(f"{path}: line {bad.line_number}: {bad.reason}. Use another run id, or restore the file")
     if not contents.records:
-        return _begin(plan, directory)
+        return _begin(plan, directory, several_gpus)
     if any(isinstance(record, RunFinish) for record in contents.records):
         raise RunError(
             f"run {plan.run_id!r} is finished and will not be overwritten: choose another --run-id, "
             f"or look at it in {directory}"
         )
-    _refuse_changes(plan, load_plan(directory), contents.records[0], directory)
+    _refuse_changes(plan, load_plan(directory), contents.records[0], directory, several_gpus)
     return RunState(directory, contents.records)
 
 
 def refuse_other_machine(state: RunState, machine: Machine, unknown_fields: Collection[str] = ()) -> None:
     """RunError if this is not the machine on which the run began; `unknown_fields` are not compared."""
-    changes = unlike(state.machine, machine, unknown_fields) if state.machine else []
+    changes = unlike(state.machine, machine, unknown_fields, state.several_gpus) if state.machine else []
     if changes:
         raise RunError(
             f"{state.directory}: this is not the machine that the run began on: {'; '.join(changes)}. "
@@ -47,20 +47,20 @@ def refuse_other_machine(state: RunState, machine: Machine, unknown_fields: Coll
         )
 
 
-def _begin(plan: Plan, directory: Path) -> RunState:
+def _begin(plan: Plan, directory: Path, several_gpus: bool) -> RunState:
     save_plan(plan, directory)
     commit, dirty = head()
     state = RunState(directory, ())
     state.keep(
         RunStart(
             schema=SCHEMA, run_id=plan.run_id, plan_digest=plan.digest, source_digest=source_digest(),
-            commit=commit, dirty=dirty, started_utc=now(),
+            commit=commit, dirty=dirty, started_utc=now(), several_gpus=several_gpus,
         )
     )  # fmt: skip
     return state
 
 
-def _refuse_changes(plan: Plan, old: Plan, start: Record, directory: Path) -> None:
+def _refuse_changes(plan: Plan, old: Plan, start: Record, directory: Path, several_gpus: bool) -> None:
     if not isinstance(start, RunStart) or start.plan_digest != old.digest:
         raise RunError(f"{directory}: {PLAN_NAME} is not the plan that the journal began with; use another run id")
     if start.schema != SCHEMA:
@@ -68,6 +68,12 @@ def _refuse_changes(plan: Plan, old: Plan, start: Record, directory: Path) -> No
             f"{directory}: this unfinished run was begun by an older version of the lab, with records of schema "
             f"{start.schema}; this one writes schema {SCHEMA} and can read them, but not go on with them. "
             "Use another run id"
+        )
+    if start.several_gpus is not several_gpus:
+        on, asked = ("several GPUs", "one") if start.several_gpus else ("one GPU", "several")
+        raise RunError(
+            f"{directory}: this unfinished run was begun on {on}, and is to go on with {asked}; "
+            "use the --executor and --gpus that it was begun with, or another run id"
         )
     changed = list(_changed_fields("", to_data(old), to_data(plan)))
     if start.source_digest != source_digest():

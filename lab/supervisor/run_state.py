@@ -45,6 +45,10 @@ class RunState:
         """The machine that the run began on, after the first sweep has started."""
         return next((record.machine for record in self.records if isinstance(record, SweepStart)), None)
 
+    @property
+    def several_gpus(self) -> bool:
+        return any(isinstance(record, RunStart) and record.several_gpus for record in self.records)
+
     def lacking(self, sweep: int, wanted: Iterable[Key]) -> list[Key]:
         """Those of the wanted cells that have no record in this sweep."""
         return [key for key in wanted if (sweep, key) not in self.cells]
@@ -52,11 +56,7 @@ class RunState:
     def edgeless(self, wanted: Iterable[Key]) -> list[Key]:
         """The wanted cells whose edge inputs must still be checked: no sweep has recorded them, or that the cell is
         wrong without them."""
-        answered = {
-            key
-            for (_, key), cell in self.cells.items()
-            if cell.outcome == "wrong" or (cell.correctness and cell.correctness.edges)
-        }
+        answered = {key for (_, key), cell in self.cells.items() if answers_edges(cell)}
         return [key for key in wanted if key not in answered]
 
     def before(self, sweep: int) -> list[Record]:
@@ -91,6 +91,11 @@ class RunState:
         self.records.append(record)
         if isinstance(record, Cell):
             self.cells[record.sweep, key_of(record)] = record
+
+
+def answers_edges(cell: Cell) -> bool:
+    """Whether a cell's edge inputs need not be checked again."""
+    return cell.outcome == "wrong" or bool(cell.correctness and cell.correctness.edges)
 
 
 def key_of(record: Cell | Counters) -> Key:

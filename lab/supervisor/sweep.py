@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from lab.definition.plan import Plan
 from lab.errors import RunError
@@ -9,7 +10,6 @@ from lab.evidence.moment import now
 from lab.evidence.record import Cell, Record, SweepStart
 from lab.evidence.source import source_digest
 from lab.process.channel import Garbled
-from lab.supervisor.progress import RunProgress
 from lab.supervisor.quarantine import LOAD, crash_reason, is_crash, not_loadable, quarantined
 from lab.supervisor.resume import refuse_other_machine
 from lab.supervisor.run_state import Key, RunState
@@ -17,6 +17,18 @@ from lab.supervisor.watch import Watcher
 from lab.supervisor.worker_pool import LoadingEnded, WorkerPool
 from lab.supervisor.worker_process import DeadlinePassed, Order, WorkerEnded, WorkerProcess
 from lab.supervisor.worker_protocol import WorkerProtocol
+
+
+class Progress(Protocol):
+    """Whom a sweep tells how far it is."""
+
+    def sweep(self, sweep: int) -> None: ...
+
+    def stage(self, sweep: int, case: str, profile: str, stage: str) -> None: ...
+
+    def cells(self, cells: Sequence[Cell]) -> None: ...
+
+    def say(self, text: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -29,7 +41,8 @@ class Sweep:
     state: RunState
     pool: WorkerPool
     watcher: Watcher
-    progress: RunProgress
+    progress: Progress
+    place: str = ""  # as in Order
     process: str = field(default="", init=False)
     _repeated: set[Key] = field(default_factory=set, init=False)  # whose worker was once killed from outside
 
@@ -98,7 +111,7 @@ class Sweep:
 
     def _measure(self, worker: WorkerProcess, todo: Sequence[Key], messages: WorkerProtocol) -> None:
         protocol = self.plan.protocol
-        order = Order(self.number, todo, self.state.edgeless(todo))
+        order = Order(self.number, todo, self.state.edgeless(todo), self.place)
         try:
             with self.watcher.watching(worker.pid):
                 for kind, content in worker.measure(order, protocol.deadline_seconds, protocol.sweep_deadline_seconds):

@@ -34,7 +34,7 @@ def measure_sweeps(
         say(f"resuming: {count - len(lacking)} of {count} cells are measured")
     with (
         RunProgress(_estimate(plan, lacking), len(state.cells), len(known)) as progress,
-        _compiling_ahead(plan, state, caches, {key for _, key in lacking}, progress.say) as ahead,
+        compiling_ahead(plan, state, caches, {key for _, key in lacking}, progress.say) as ahead,
         WorkerPool(
             state.directory,
             protocol.deadline_seconds,
@@ -69,10 +69,16 @@ def not_for_this_device(plan: Plan) -> set[Key]:
 
 
 @contextmanager
-def _compiling_ahead(
-    plan: Plan, state: RunState, caches: Caches | None, lacking: Collection[Key], say: Callable[[str], None]
+def compiling_ahead(
+    plan: Plan,
+    state: RunState,
+    caches: Caches | None,
+    lacking: Collection[Key],
+    say: Callable[[str], None],
+    sharing: int = 1,
 ) -> Iterator[Precompilation]:
-    """Compiling, in processes of their own beside the workers that load. Without caches there is nothing to do."""
+    """Compiling, in processes of their own beside the workers that load. Without caches there is nothing to do.
+    `sharing`: how many do this on the same host at once."""
     with Precompilation(state.directory, plan.protocol.deadline_seconds, say) as ahead:
         if caches and lacking:
             crashed = {key_of(cell) for cell in state.cells.values() if is_crash(cell)}
@@ -80,7 +86,7 @@ def _compiling_ahead(
             cells = [key for key in all_cells(plan) if key in lacking and key not in left_out]
             recompiled = _recompiled(plan)  # first, because they take longest
             cells.sort(key=lambda key: key not in recompiled)
-            ahead.start(caches, cells, not_loadable(state.cells.values()))
+            ahead.start(caches, cells, not_loadable(state.cells.values()), sharing)
         yield ahead
 
 

@@ -5,6 +5,7 @@ With caches, each worker has one of its own, which is filled with the binaries o
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -71,6 +72,11 @@ class WorkerPool:
         if self._caches:
             self._caches.fill(self._cache_of[worker.pid])
         return worker
+
+    def load_ahead(self, sweeps: Sequence[int], left_out: Sequence[tuple[str, str]]) -> None:
+        """Load workers for these sweeps, as many as load at once. What cannot be loaded is left to `take`."""
+        with suppress(LoadingEnded):
+            self._load(sweeps[: loaded_ahead()], left_out)
 
     def release(self, worker: WorkerProcess) -> None:
         """End a worker, and take over what it compiled."""

@@ -36,6 +36,7 @@ class Order:
     sweep: int
     todo: Sequence[Key]
     edges: Sequence[Key]
+    place: str = ""  # ends the process's name where a run has several hosts, whose process ids may be the same
 
 
 class WorkerProcess:

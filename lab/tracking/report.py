@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from lab.definition.claim_words import claim_sentence
+from lab.definition.claim_words import BYTES_WORDS, claim_sentence
 from lab.definition.plan import PlannedCase
 from lab.verdict.cells import CellResult
 from lab.verdict.judge import READING_ORDER, Status, Verdict
@@ -120,7 +120,7 @@ def _size(result: ClaimResult) -> str:
     if gain is None:
         return ""
     judged = sum(verdict.status in JUDGED for verdict in result.verdicts.values())
-    of_what = "× the bytes" if result.claim.measure == "traffic" else "×"
+    of_what = "× the bytes" if result.claim.measure in BYTES_WORDS else "×"
     return f" {significant(gain, 3)}{of_what} in the geometric mean ({judged} of {len(result.verdicts)} shapes judged)."
 
 

@@ -167,7 +167,7 @@ def nights_of(run: RunResult) -> Iterator[tuple[Series, Night]]:
             for case, verdict in result.verdicts.items():
                 if verdict.status in WEIGHED and (speedup := verdict.speedup):
                     series = Series(
-                        gpu=machine.gpu or machine.cpu, board=machine.gpu_id, experiment=experiment.plan.name,
+                        gpu=machine.gpu or machine.cpu, board=run.board, experiment=experiment.plan.name,
                         claim=claim.name, case=case, subject=claim.subject, baseline=claim.baseline,
                         scope=claim.scope,
                     )  # fmt: skip

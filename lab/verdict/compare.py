@@ -21,6 +21,14 @@ def speedup_between(
     return speedup([sides[0] for sides in pairs], [sides[1] for sides in pairs], step_seconds / calls)
 
 
+def compared_processes(
+    baseline: Sequence[Timed], subject: Sequence[Timed], scope: str, spoiled: ExcludedRounds
+) -> list[tuple[int, str]]:
+    """(sweep, process) of each ratio of `speedup_between`, in the order of its sweeps."""
+    pairs = _pairs(baseline, subject)
+    return [(b.sweep, b.process) for b, s in pairs if _together([(b, scope), (s, scope)], spoiled)]
+
+
 def clock_step_seconds(timed: Sequence[Timed], scope: str) -> float:
     """The clock's step as the samples of many cells show it; 0 where no two of a cell differ."""
     timings = [timing for each in timed if (timing := timing_of(each, scope))]

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from lab.verdict.statistics import HalfWidths, Latency, Speedup, holm, p_below, p_reaches, per_cent
-from lab.verdict.traffic import TrafficRatio
+from lab.verdict.traffic import BytesRatio
 from lab.verdict.widening import DRAW_SPREAD
 
 POLICY_HISTORY = {
@@ -122,13 +122,13 @@ class Verdict:
     reason: str
     speedup: Speedup | None = None
     mark: str = ""
-    traffic: TrafficRatio | None = None  # instead of a speed-up, where the claim is about traffic
+    compared_bytes: BytesRatio | None = None  # instead of a speed-up, where the claim is about traffic or memory
     weighed: bool = False  # a speed-up that was compared with its threshold: a member of the family
 
     @property
     def ratio(self) -> float | None:
-        """Baseline over subject: of their times, or of the bytes that they move."""
-        comparison = self.speedup or self.traffic
+        """Baseline over subject: of their times, or of the bytes that they move or allocate."""
+        comparison = self.speedup or self.compared_bytes
         return comparison.ratio if comparison else None
 
     @property

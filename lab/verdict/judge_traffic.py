@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lab.verdict.judge import Status, Verdict
 from lab.verdict.statistics import per_cent
-from lab.verdict.traffic import SMALLEST_SHARE, DramTraffic, Moved, TrafficRatio, traffic_ratio
+from lab.verdict.traffic import SMALLEST_SHARE, BytesRatio, DramTraffic, Moved, traffic_ratio
 
 # Bytes of one call, those still due of its result included, differed by at most 2.4 % between passes on two H100s.
 TRAFFIC_MARGIN = 0.03
@@ -61,7 +61,7 @@ def judge_traffic(subject: TrafficSide, baseline: TrafficSide | Moved, threshold
     return _weigh(traffic_ratio(moved[0], baseline if isinstance(baseline, Moved) else moved[1]), threshold)
 
 
-def _weigh(traffic: TrafficRatio, threshold: float) -> Verdict:
+def _weigh(traffic: BytesRatio, threshold: float) -> Verdict:
     status, reason = Status.INCONCLUSIVE, ""
     if traffic.low >= threshold * (1 + TRAFFIC_MARGIN):
         status = Status.SUPPORTED
@@ -71,4 +71,4 @@ def _weigh(traffic: TrafficRatio, threshold: float) -> Verdict:
         reason = f"within {per_cent(TRAFFIC_MARGIN)} of the threshold: another pass might fall on the other side"
     else:
         reason = "the profiler empties the caches before each of several kernels: its count leaves the ratio open"
-    return Verdict(status=status, reason=reason, traffic=traffic, mark=ONE_PASS)
+    return Verdict(status=status, reason=reason, compared_bytes=traffic, mark=ONE_PASS)

@@ -32,7 +32,7 @@ INSTEAD = {"equivalent": TIE, "regressed": SLOWER}
 
 
 def in_words(verdict: Verdict) -> str:
-    speedup = verdict.speedup if not verdict.traffic else None
+    speedup = verdict.speedup if not verdict.compared_bytes else None
     low, high = (speedup.low, speedup.high) if speedup else (None, None)
     return case_word(verdict.status, low, high, verdict.mark, verdict.reason)
 
@@ -40,7 +40,7 @@ def in_words(verdict: Verdict) -> str:
 def case_word(
     status: Status, low: float | None = None, high: float | None = None, mark: str = "", reason: str = ""
 ) -> str:
-    """The word for one claim at one case. `low` and `high` bound the speed-up; None of a claim about traffic."""
+    """The word for one claim at one case. `low` and `high` bound the speed-up; None of a claim about bytes."""
     if status is Status.REJECTED and reason.startswith(WRONG):
         return WRONG
     if status in (Status.REJECTED, Status.NO_EVIDENCE, Status.RERUN_NOISE):

@@ -37,7 +37,7 @@ class Seen:
     """The verdict and speed-up of a claim at a case in one run."""
 
     run_id: str
-    board: str
+    boards: tuple[str, ...]
     verdict: Verdict
     speedup: Speedup
 
@@ -69,8 +69,13 @@ def _pooled(place: RepeatKey, seen: Sequence[Seen]) -> Pooled:
         low=None if half_width is None else math.exp(centre - half_width),
         high=None if half_width is None else math.exp(centre + half_width),
         runs=tuple(each.run_id for each in seen),
-        boards=len({each.board for each in seen}),
+        boards=board_count(seen),
     )
+
+
+def board_count(seen: Sequence[Seen]) -> int:
+    """On how many boards these were seen."""
+    return len({board for each in seen for board in each.boards})
 
 
 def by_place(runs: Sequence[RunResult], one_code: bool = False) -> dict[RepeatKey, list[Seen]]:
@@ -80,7 +85,7 @@ def by_place(runs: Sequence[RunResult], one_code: bool = False) -> dict[RepeatKe
     for run in runs:
         for place, verdict in _weighed(run, "" if one_code else source_of(run)):
             if verdict.speedup:
-                seen = Seen(run_id=run.plan.run_id, board=run.machine.gpu_id, verdict=verdict, speedup=verdict.speedup)
+                seen = Seen(run_id=run.plan.run_id, boards=run.boards, verdict=verdict, speedup=verdict.speedup)
                 groups.setdefault(place, []).append(seen)
     return groups
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.verdict.judge import Status
-from lab.verdict.pooled import Seen, by_place
+from lab.verdict.pooled import Seen, board_count, by_place
 from lab.verdict.results import RunResult
 from lab.verdict.statistics import Speedup
 
@@ -58,7 +58,7 @@ def _counted(gpu: str, one_draw: bool, pairs: Sequence[tuple[Seen, Seen]]) -> Re
     return Repeatability(
         gpu=gpu,
         one_draw=one_draw,
-        boards=len({each.board for each in seen}),
+        boards=board_count(seen),
         runs=len({each.run_id for each in seen}),
         pairs=len(pairs),
         holding=sum(_holds(a.speedup, b.speedup) + _holds(b.speedup, a.speedup) for a, b in pairs),

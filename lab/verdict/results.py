@@ -29,6 +29,7 @@ from lab.verdict.cells import SCOPE, CellResult, cell_result, launch_floor_secon
 from lab.verdict.compare import Timed, clock_step_seconds, speedup_between, split_between
 from lab.verdict.excluded_rounds import NOTHING, ExcludedRounds, excluded_rounds
 from lab.verdict.judge import Side, Status, Verdict, judge_case, judge_claim, judge_family, mark_of_claim
+from lab.verdict.judge_memory import MemorySide, judge_memory
 from lab.verdict.judge_traffic import TrafficSide, judge_traffic
 from lab.verdict.statistics import Speedup, Split
 from lab.verdict.traffic import least_moved
@@ -147,6 +148,16 @@ class RunResult:
     @property
     def machine(self) -> Machine:
         return self.sweeps[0].machine
+
+    @property
+    def boards(self) -> tuple[str, ...]:
+        """The boards that it was measured on, as `Machine.gpu_id` names them."""
+        return tuple(sorted({start.machine.gpu_id for start in self.sweeps}))
+
+    @property
+    def board(self) -> str:
+        """All of them as one name: only runs on the same boards are runs on one machine."""
+        return "+".join(self.boards)
 
     @property
     def launch_floor_seconds(self) -> float:
@@ -271,6 +282,8 @@ def _judge_claims(experiment: ExperimentResult) -> tuple[ClaimResult, ...]:
 def _verdict(experiment: ExperimentResult, claim: PlannedClaim, case: str) -> Verdict:
     if claim.measure == "traffic":
         return _traffic_verdict(experiment, claim, case)
+    if claim.measure == "memory":
+        return _memory_verdict(experiment, claim, case)
     subject, baseline = experiment.cells[case, claim.subject], experiment.cells[case, claim.baseline]
     return judge_case(
         _side(subject, claim.scope),
@@ -290,6 +303,21 @@ def _traffic_verdict(experiment: ExperimentResult, claim: PlannedClaim, case_nam
         _traffic_side(baseline, claim.scope) if baseline else least_moved(case),
         claim.threshold,
     )
+
+
+def _memory_verdict(experiment: ExperimentResult, claim: PlannedClaim, case_name: str) -> Verdict:
+    case = next(case for case in experiment.plan.cases if case.name == case_name)
+    baseline = experiment.cells[case_name, claim.baseline] if claim.baseline else None
+    return judge_memory(
+        _memory_side(experiment.cells[case_name, claim.subject]),
+        _memory_side(baseline) if baseline else case.written_bytes,
+        claim.threshold,
+    )
+
+
+def _memory_side(cell: CellResult) -> MemorySide:
+    peaks = [each.peak_memory_bytes for each in cell.cells if each.peak_memory_bytes is not None]
+    return MemorySide(outcome=cell.outcome, reason=cell.reason, peak_bytes=tuple(peaks))
 
 
 def _traffic_side(cell: CellResult, scope: str) -> TrafficSide:

@@ -55,8 +55,8 @@ class DramTraffic:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TrafficRatio:
-    """Bytes of the baseline over bytes of the subject, and the bounds that the instrument leaves the ratio."""
+class BytesRatio:
+    """Bytes of the baseline over bytes of the subject, and the bounds that the instrument, or the sweeps, leave it."""
 
     ratio: float
     low: float
@@ -101,9 +101,9 @@ def least_moved(case: PlannedCase) -> Moved:
     return Moved(bytes=least, fewest_bytes=least, most_bytes=least)
 
 
-def traffic_ratio(subject: Moved, baseline: Moved) -> TrafficRatio:
+def traffic_ratio(subject: Moved, baseline: Moved) -> BytesRatio:
     """How many times the subject's bytes the baseline moves."""
-    return TrafficRatio(
+    return BytesRatio(
         ratio=baseline.bytes / subject.bytes,
         low=baseline.fewest_bytes / subject.most_bytes,
         high=baseline.most_bytes / subject.fewest_bytes,

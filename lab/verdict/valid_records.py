@@ -10,8 +10,10 @@ from lab.evidence.record import (
     Cell,
     Control,
     Counters,
+    LostGpu,
     Reading,
     Record,
+    RunStart,
     SweepFinish,
     SweepStart,
     Watch,
@@ -29,12 +31,13 @@ def valid_records(
     kept: list[Record] = []
     invalid: list[journal.Damage] = []
     starts = [record for record in records if isinstance(record, SweepStart)]
-    own = [start for start in starts if not unlike(starts[0].machine, start.machine)]
+    several_gpus = any(isinstance(record, RunStart) and record.several_gpus for record in records)
+    own = [start for start in starts if not unlike(starts[0].machine, start.machine, several_gpus=several_gpus)]
     known = {(start.sweep, start.process) for start in own}
     seen: set[Hashable] = set()
     lines = (number for number in itertools.count(1) if number not in damaged)
     for line_number, record in zip(lines, records, strict=False):
-        why = _why_invalid(record, plan, known) or _of_another_machine(record, starts)
+        why = _why_invalid(record, plan, known) or _of_another_machine(record, starts, several_gpus)
         if reason := why or ("repeats an earlier line" if _key(record) in seen else ""):
             invalid.append(journal.Damage(line_number=line_number, reason=reason))
         else:
@@ -54,9 +57,11 @@ def _why_invalid(record: Record, plan: Plan, known: set[tuple[int, str]]) -> str
     return ""
 
 
-def _of_another_machine(record: Record, starts: Sequence[SweepStart]) -> str:
+def _of_another_machine(record: Record, starts: Sequence[SweepStart], several_gpus: bool) -> str:
     """Why a sweep cannot be of the run that the first one began."""
-    changes = unlike(starts[0].machine, record.machine) if isinstance(record, SweepStart) else []
+    if not isinstance(record, SweepStart):
+        return ""
+    changes = unlike(starts[0].machine, record.machine, several_gpus=several_gpus)
     return f"measured on another machine than the run began on: {'; '.join(changes)}" if changes else ""
 
 
@@ -74,6 +79,8 @@ def _key(record: Record) -> Hashable:
         return Counters, record.experiment, record.case, record.profile
     if isinstance(record, Reading):
         return Reading, record.experiment, record.case, record.profile, record.instrument
+    if isinstance(record, LostGpu):
+        return LostGpu, id(record)  # a node that is lost takes several with it
     return type(record).__name__
 
 

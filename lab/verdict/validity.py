@@ -210,7 +210,7 @@ def _repeat(name: str, gpu: str, runs: Sequence[RunResult], members: Sequence[Ex
     return Repeat(
         experiment=name,
         gpu=gpu,
-        gpus=len({run.machine.gpu_id for run in runs}),
+        gpus=len({board for run in runs for board in run.boards}),
         runs=len(runs),
         sources=len({run.start.source_digest for run in runs}),
         cells=len(deviations),

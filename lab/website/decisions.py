@@ -9,7 +9,7 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from lab.definition.claim_words import claim_sentence
+from lab.definition.claim_words import BYTES_WORDS, claim_sentence
 from lab.errors import DefinitionError
 from lab.evidence.machine import LIBRARIES
 from lab.verdict.judge import WEIGHED, Status
@@ -285,6 +285,6 @@ def _is_weighed(verdict: Mapping[str, Any]) -> bool:
 def _moved(before: ClaimEvidence, after: ClaimEvidence, case: str) -> bool:
     """Whether the intervals do not meet; of traffic, which has none, whether ratios differ by more than passes do."""
     then, now = before.data["cases"][case], after.data["cases"][case]
-    if after.data["measure"] == "traffic":
+    if after.data["measure"] in BYTES_WORDS:
         return bool(abs(now["ratio"] / then["ratio"] - 1) > TRAFFIC_MARGIN)
     return bool(then["high"] < now["low"] or now["high"] < then["low"])

@@ -87,9 +87,9 @@ def ratio_interval(speedup: Speedup) -> str:
 
 def verdict_ratio(verdict: Verdict) -> str:
     """'1.334× [1.331, 1.337]' of a speed-up, '3.53× the bytes, 474 MB against 134 MB' of traffic, or nothing."""
-    if verdict.traffic:
-        both = (megabytes(verdict.traffic.baseline_bytes), megabytes(verdict.traffic.subject_bytes))
-        return f"{times(verdict.traffic.ratio)} the bytes, {both[0]} MB against {both[1]} MB"
+    if verdict.compared_bytes:
+        both = (megabytes(verdict.compared_bytes.baseline_bytes), megabytes(verdict.compared_bytes.subject_bytes))
+        return f"{times(verdict.compared_bytes.ratio)} the bytes, {both[0]} MB against {both[1]} MB"
     return ratio_interval(verdict.speedup) if verdict.speedup else ""
 
 

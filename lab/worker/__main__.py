@@ -38,7 +38,9 @@ def main() -> None:
     if order := sys.stdin.read():
         asked = json.loads(order)
         todo, edges = ({tuple(key) for key in asked[name]} for name in ("todo", "edges"))
-        measure_sweep.measure(plan, asked["sweep"], todo, edges, guard, functions, stage_timer, emit)
+        measure_sweep.measure(
+            plan, asked["sweep"], todo, edges, guard, functions, stage_timer, emit, place=asked["place"]
+        )
         emit("done", None)
     _end_at_once()
 

@@ -50,9 +50,9 @@ def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, L
 
 def measure(
     plan: Plan, sweep: int, todo: set[Any], edges: set[Any], guard: Guard, functions: dict[Key, Loaded],
-    stage_timer: StageTimer, emit: Emit,
+    stage_timer: StageTimer, emit: Emit, place: str = "",
 ) -> None:  # fmt: skip
-    """Measure the cells of the order, those in `edges` with edge inputs too.
+    """Measure the cells of the order, those in `edges` with edge inputs too. `place` ends this process's name.
 
     Each cell is announced first, so that a crash of this process costs only the announced cell.
     """
@@ -60,7 +60,16 @@ def measure(
         with stage_timer("start"):
             clock = make_clock(plan.device)
         context = SweepContext(
-            plan, sweep, f"{sweep}-{os.getpid()}", clock, functions, guard, stage_timer, emit, edges, BackgroundWork()
+            plan,
+            sweep,
+            f"{sweep}-{os.getpid()}{place}",
+            clock,
+            functions,
+            guard,
+            stage_timer,
+            emit,
+            edges,
+            BackgroundWork(),
         )
         with torch.no_grad():
             _run(context, todo)

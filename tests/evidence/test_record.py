@@ -11,13 +11,16 @@ from factory import cell, machine, plan_of, records_of, timing
 from lab.definition.plan import Protocol
 from lab.errors import RunError
 from lab.evidence.codec import canonical, digest, from_data, to_data
-from lab.evidence.record import KINDS, Cell, Counters, Record, SweepStart
+from lab.evidence.record import KINDS, Cell, Counters, LostGpu, Record, SweepStart
 
-RECORDS = records_of(
-    plan_of(sweeps=1, profiling=True, instruments=True),
-    {"torch-fused": 30e-6},
-    outcomes={"torch-compile": ("failed", "RuntimeError"), "torch-baseline": ("wrong", "far off")},
-)
+RECORDS = [
+    *records_of(
+        plan_of(sweeps=1, profiling=True, instruments=True),
+        {"torch-fused": 30e-6},
+        outcomes={"torch-compile": ("failed", "RuntimeError"), "torch-baseline": ("wrong", "far off")},
+    ),
+    LostGpu(gpu_id="0123456789ab", during="sweep 1", reason="it was lost", lost_utc="2026-01-02T03:04:05Z"),
+]
 
 
 def good() -> dict[str, Any]:

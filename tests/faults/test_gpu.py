@@ -1,6 +1,8 @@
 """Faults that only a GPU can have, through the real supervisor: each costs its own cell, and nothing else."""
 
 import importlib.util
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,6 +31,11 @@ while True:
         y = x @ x
     torch.cuda.synchronize()
     print("busy", flush=True)
+"""
+# Starts a program and ends. The program then descends from nobody here; what descends from the lab is no neighbour.
+ORPHAN = """
+import subprocess, sys
+print(subprocess.Popen([sys.executable, "-c", sys.argv[1]], start_new_session=True).pid, flush=True)
 """
 pytestmark = pytest.mark.gpu
 
@@ -84,12 +91,15 @@ def test_a_fault_on_the_gpu_costs_its_own_cell_only(
 
 @pytest.fixture
 def neighbour() -> Iterator[None]:
-    process = subprocess.Popen([sys.executable, "-c", NEIGHBOUR], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "busy\n"
-    yield
-    process.kill()
-    process.wait()
+    starter = subprocess.Popen([sys.executable, "-c", ORPHAN, NEIGHBOUR], stdout=subprocess.PIPE, text=True)
+    assert starter.stdout is not None
+    orphan = int(starter.stdout.readline())
+    try:
+        starter.wait()
+        assert starter.stdout.readline() == "busy\n"
+        yield
+    finally:
+        os.kill(orphan, signal.SIGKILL)
 
 
 @pytest.mark.usefixtures("neighbour")

@@ -757,7 +757,7 @@ def test_the_pass_is_reported_what_the_sweeps_measured(tmp_path: Path, monkeypat
         received.extend(timed)
         return iter(())
 
-    monkeypatch.setattr("lab.supervisor.run.profile_experiment", profile)
+    monkeypatch.setattr("lab.supervisor.passes.profile_experiment", profile)
     plan = toy_plan("steady", profiling=True)
     records = measure(plan, begun(tmp_path / "toy", plan, keep=lambda record: not isinstance(record, Counters)))
     assert received == cells_of(records)
@@ -800,7 +800,7 @@ def test_readings_are_kept_as_they_come_and_only_what_is_missing_is_asked_for(
                 experiment="steady", case=case, profile=profile, instrument=instrument, seconds=1e-5, reason=""
             )
 
-    monkeypatch.setattr("lab.supervisor.run.read_instruments", read)
+    monkeypatch.setattr("lab.supervisor.passes.read_instruments", read)
     plan = dataclasses.replace(toy_plan("steady"), instruments=True)
     directory = begun(tmp_path / "toy", plan, keep=lambda record: not isinstance(record, Reading))
     with pytest.raises(KeyboardInterrupt):

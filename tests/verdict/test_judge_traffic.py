@@ -134,8 +134,11 @@ def verdict(name: str, **run: Any) -> Verdict:
 def test_a_run_is_judged_by_what_its_profiler_counted() -> None:
     result = verdict(PLAIN_MOVES_TWICE.name)
     assert result.status == Status.SUPPORTED
-    assert result.traffic is not None
-    assert (result.traffic.subject_bytes, result.traffic.baseline_bytes) == (2 * LARGE_BYTES, 6 * LARGE_BYTES)
+    assert result.compared_bytes is not None
+    assert (result.compared_bytes.subject_bytes, result.compared_bytes.baseline_bytes) == (
+        2 * LARGE_BYTES,
+        6 * LARGE_BYTES,
+    )
     assert verdict(PLAIN_MOVES_TWICE.name, plain=once(1.5, 1.0)).status == Status.REFUTED
     assert verdict(FAST_MOVES_THE_LEAST.name).status == Status.SUPPORTED
     assert verdict(FAST_MOVES_THE_LEAST.name, fast=once(1.5, 1.0)).status == Status.REFUTED
@@ -221,5 +224,5 @@ def test_both_kinds_of_claims_stand_side_by_side() -> None:
     speedup, traffic = (claim.verdicts[LARGE.name] for claim in experiment.claims)
     assert speedup.speedup is not None
     assert speedup.ratio == speedup.speedup.ratio
-    assert (speedup.traffic, traffic.speedup) == (None, None)
+    assert (speedup.compared_bytes, traffic.speedup) == (None, None)
     assert {FAST.name, PLAIN.name} == {profile.name for profile in experiment.plan.profiles}

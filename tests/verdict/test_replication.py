@@ -59,7 +59,7 @@ def table(
 
 
 def publication(*tables: Table) -> Publication:
-    return Publication(slug="p", title="P", source="a test", about="", tables=tables, replication=AGAIN)
+    return Publication(slug="p", title="P", source="a test", about="", tables=tables, replications=(AGAIN,))
 
 
 def printed(*tables: Table) -> Printed:

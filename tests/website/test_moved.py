@@ -5,7 +5,16 @@ from pathlib import Path
 from types import SimpleNamespace as View
 
 import pytest
-from counting import FAST_MOVES_THE_LEAST, PLAIN_MOVES_TWICE, TIMES, counted_run, once, recounted, traffic_plan
+from counting import (
+    FAST_MOVES_THE_LEAST,
+    PLAIN_MOVES_TWICE,
+    TIMES,
+    allocating,
+    counted_run,
+    once,
+    recounted,
+    traffic_plan,
+)
 from factory import FAST_BEATS_PLAIN, LARGE, records_of, write_run
 from page_parts import datum, figures, words_of
 
@@ -14,7 +23,7 @@ from lab.verdict.judge_traffic import TRAFFIC_MARGIN, TRAFFIC_RULES
 from lab.verdict.results import RunResult
 from lab.verdict.statistics import per_cent
 from lab.website.data.judged import judged_run
-from lab.website.pages.claims import BYTES
+from lab.website.pages.claims import TRAFFIC
 from lab.website.pages.experiment import experiment_page
 from lab.website.pages.policy import policy_page
 from lab.website.site import build_preview
@@ -37,7 +46,7 @@ def test_the_rows_show_the_bytes_of_each_side_and_no_time() -> None:
     assert isinstance(call, VerdictChip)
     assert (call.status, call.mark) == ("supported", "one pass")
     by_case = next(fold for fold in page.folds if fold.id == "case-by-case")
-    assert [table.heads for table in by_case.tables] == [BYTES]
+    assert [table.heads for table in by_case.tables] == [TRAFFIC]
 
 
 def test_each_figure_points_at_its_datum() -> None:
@@ -99,6 +108,19 @@ def test_eager_gains_are_reported_of_claims_on_time_alone() -> None:
     """Claims about traffic have no parts to split."""
     data = page_of(counted_run(PLAIN_MOVES_TWICE, BEATS)).data
     assert list(data["splits"][LARGE.name]) == [BEATS.name]
+
+
+def test_the_page_of_an_experiment_speaks_of_memory() -> None:
+    page = page_of(allocating(1, 3))
+    assert words_of(page.answer) == (
+        "Of the bytes that fast allocated, 100.0 % were its results at 1 case, plain allocated 3.00× the bytes of fast "
+        "at 1 case. Measured on one NVIDIA H100 80GB HBM3, in peak memory."
+    )
+    by_case = next(fold for fold in page.folds if fold.id == "case-by-case")
+    assert [[head.text for head in table.heads] for table in by_case.tables] == [
+        ["Shape", "Subject, MB", "Baseline, MB", "Ratio", "Verdict"]
+    ]
+    assert any(words_of(item).startswith("Verdicts on memory: ") for item in page.boundary.holds_for)
 
 
 def explained_of(run: RunResult) -> PageTable | None:

@@ -27,7 +27,7 @@ from lab.website.data.published_cells import (
     quotient,
     rounded,
 )
-from lab.website.data.published_replication import publication_of, replication_data
+from lab.website.data.published_replication import replication_data, replication_of
 
 
 # What a run was asked for beside times, and what it cost, as data: the same in each of its experiments.
@@ -70,14 +70,14 @@ def experiment_data(
     `publications`: those whose cases an experiment may measure again.
     """
     plan = result.plan
-    again = publication_of(publications, plan.name)
+    again = replication_of(publications, plan.name)
     data = {
         "schema": SCHEMA,
         "policy_version": POLICY_VERSION,
         "experiment": plan.name,
         **attributes(plan, "title question"),
         "evidence": _evidence(result, run, digest, commit) if run else None,
-        "machine": to_data(run.machine) if run else None,
+        "machine": {**to_data(run.machine), "gpu_id": run.board} if run else None,
         "ceilings": ceilings_data(run) if run else None,
         "limits": limits_data(result, run) if run else None,
         "clock_step_seconds": result.step_seconds,
@@ -141,7 +141,7 @@ def experiment_data(
         },
         "measured": measured_data(result),
         "clocks": clocks_data(result),
-        **({"replication": replication_data(again, result, run)} if again else {}),
+        **({"replication": replication_data(*again, result, run)} if again else {}),
     }
     whole: dict[str, Any] = rounded(data)
     return whole
@@ -296,8 +296,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         run_low, run_high = verdict.speedup.of_run_alone
         data |= attributes(verdict.speedup, "ratio low high") | {"run_low": run_low, "run_high": run_high}
         data["sweep_ratios"] = verdict.speedup.sweep_ratios
-    if verdict.traffic:
-        data |= attributes(verdict.traffic, "ratio low high subject_bytes baseline_bytes")
+    if verdict.compared_bytes:
+        data |= attributes(verdict.compared_bytes, "ratio low high subject_bytes baseline_bytes")
     return data
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lab.definition.publication import Publication
+from lab.definition.publication import Publication, Replication
 from lab.verdict.audit.finding import Amount, Words
 from lab.verdict.replication import Measured, Printed, factors, inconsistencies, measured, printed_speedups, reasons
 from lab.verdict.results import ExperimentResult, RunResult
@@ -11,15 +11,16 @@ from lab.verdict.roofline import peak_bytes_per_second
 from lab.website.data.published_cells import attributes
 
 
-def publication_of(publications: Sequence[Publication], experiment: str) -> Publication | None:
-    """The one whose cases the experiment measures again."""
-    return next((p for p in publications if p.replication and p.replication.experiment == experiment), None)
+def replication_of(publications: Sequence[Publication], experiment: str) -> tuple[Publication, Replication] | None:
+    """The publication whose cases the experiment measures again, and which they are."""
+    pairs = ((publication, each) for publication in publications for each in publication.replications)
+    return next((pair for pair in pairs if pair[1].experiment == experiment), None)
 
 
-def replication_data(publication: Publication, result: ExperimentResult, run: RunResult | None) -> dict[str, Any]:
+def replication_data(
+    publication: Publication, replication: Replication, result: ExperimentResult, run: RunResult | None
+) -> dict[str, Any]:
     """Plain JSON values, SI units; what was measured by case, what was printed by table and case."""
-    replication = publication.replication
-    assert replication is not None, "asked only of a publication that is measured again"
     included = [case for case in result.plan.cases if case.name in replication.cases.values()]
     outcomes = {case.name: measured(result, replication, case.name) if run else "" for case in included}
     tables: dict[str, Any] = {}

@@ -12,6 +12,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from lab.definition.experiment import MEASURES
 from lab.evidence.record import Compiled, Kernel, Machine
 from lab.quantities import COUNTERS, unit_of
 from lab.verdict.judge import READING_ORDER
@@ -179,7 +180,7 @@ CELL = {
 }  # fmt: skip
 CLAIM = {
     "status": STATUS, "mark": Said(str, "“one draw” where the verdict rests on such evidence."),
-    "measure": ("speedup", "traffic"), "threshold": float, "scope": str,
+    "measure": MEASURES, "threshold": float, "scope": str,
     "expected": [STATUS, "Of a test of the lab itself: what a sound instrument may say."],
     "cases": By("case", {
         "status": STATUS, "mark reason": str,

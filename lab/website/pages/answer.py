@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from types import SimpleNamespace as View
 
-from lab.definition.claim_words import can_run, requirement_over
+from lab.definition.claim_words import BYTES_WORDS, can_run, requirement_over
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import WEIGHED, Status
@@ -116,7 +116,8 @@ def where(item: Judged, scopes: tuple[str, ...]) -> str:
 
 def scope_words(claim: PlannedClaim, on_cpu: bool) -> str:
     """What of the machine a claim speaks of."""
-    return "in DRAM traffic" if claim.measure == "traffic" else labels.scope_words(claim.scope, on_cpu).told
+    of = BYTES_WORDS.get(claim.measure)
+    return of.about if of else labels.scope_words(claim.scope, on_cpu).told
 
 
 def operator_of(item: Judged, claim: PlannedClaim) -> str:
@@ -141,10 +142,10 @@ def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) 
     operator = operator_of(item, claim)
     about = f"for {operator}, " if operator else ""
     ends = _ends(item, claim, view)
-    if not ends and claim.measure == "traffic":
+    if not ends and (of := BYTES_WORDS.get(claim.measure)):
         if view.value(*path, "status") == Status.REJECTED:
-            return (f"the claim about the bytes that {subject} moves was rejected",)
-        return (f"the bytes that {subject} moves could not be judged",)
+            return (f"the claim about the bytes that {subject} {of.verb} was rejected",)
+        return (f"the bytes that {subject} {of.verb} could not be judged",)
     if not ends:
         if view.value(*path, "status") == Status.REJECTED:
             return (f"{about}the claim that “{subject}” beats {baseline} was rejected",)
@@ -153,9 +154,11 @@ def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) 
     if claim.measure == "speedup":
         ran = "" if again else f"{about}{subject} ran "
         return (ran, *span, f" as fast as {baseline}", *verdict)
+    of = BYTES_WORDS[claim.measure]
     if not claim.baseline:
-        return (f"of the bytes that {subject} moved, ", *span, " had to be", *verdict)
-    return (f"{baseline} moved ", *span, f" the bytes of {subject}", *verdict)
+        needed = "had to be" if claim.measure == "traffic" else "were its results"
+        return (f"of the bytes that {subject} {of.past}, ", *span, f" {needed}", *verdict)
+    return (f"{baseline} {of.past} ", *span, f" the bytes of {subject}", *verdict)
 
 
 def _tally(claim: PlannedClaim, view: DataView) -> Sentence:

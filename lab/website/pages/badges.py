@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from types import SimpleNamespace as View
 
-from lab.definition.claim_words import claim_sentence
+from lab.definition.claim_words import BYTES_WORDS, claim_sentence
 from lab.definition.experiment import SLUG, USUAL_THRESHOLD
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.verdict.judge import Status
@@ -142,7 +142,7 @@ def _how_much(item: Judged, claim: PlannedClaim, status: Status) -> Sentence:
     """The ratio with its interval, or the range over cases where each was fit to be weighed; else how many were."""
     view, path = DataView(item.data), ("claims", claim.name)
     asked = view.figure(*path, "threshold", show=format.threshold) or ""
-    of = "× the bytes" if claim.measure == "traffic" else "×"
+    of = "× the bytes" if claim.measure in BYTES_WORDS else "×"
     least_asked: Sentence = () if claim.threshold == USUAL_THRESHOLD else (" (asked ", asked, ")")
     judged, compared, supported = (view.figure(*path, name) for name in ("judged", "compared", "supported"))
     if status is Status.REJECTED or judged is None or compared is None or supported is None or not compared.value:
@@ -173,7 +173,8 @@ def _description(item: Judged, claim: PlannedClaim, status: Status, cases: list[
     if not item.machine or status is Status.NO_EVIDENCE:
         return f"{text} No published evidence speaks of it."
     more = f" and {len(cases) - MOST_SHAPES} more" if len(cases) > MOST_SHAPES else ""
-    scope = "DRAM traffic as counted" if claim.measure == "traffic" else scope_words(claim.scope, item.on_cpu).title
+    of = BYTES_WORDS.get(claim.measure)
+    scope = of.counted if of else scope_words(claim.scope, item.on_cpu).title
     machine = plain(item.machine["cpu" if item.on_cpu else "gpu"])
     return (
         f"{text} Measured on {'the CPU ' if item.on_cpu else ''}{machine}: {scope}, "

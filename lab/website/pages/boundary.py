@@ -56,10 +56,16 @@ RUN_TO_RUN = (
     "How much another run, machine or compilation would vary: an interval speaks for the processes of this run."
 )
 
-TRAFFIC_PASS = (
-    "Verdicts on traffic: DRAM bytes of one call, counted by Nsight Compute in one pass of its own, at the clocks of "
-    "that pass, with the caches emptied before each kernel."
-)
+BYTES_COUNTED = {
+    "traffic": (
+        "Verdicts on traffic: DRAM bytes of one call, counted by Nsight Compute in one pass of its own, at the clocks "
+        "of that pass, with the caches emptied before each kernel."
+    ),
+    "memory": (
+        "Verdicts on memory: what torch's allocator counts in one call of each sweep; what a library takes from the "
+        "driver itself is not in it."
+    ),
+}
 
 
 def boundary(shown: Judged, view: DataView) -> View:
@@ -75,9 +81,12 @@ def boundary(shown: Judged, view: DataView) -> View:
         (f"{_cases(plan.included_cases)}.",),
         (_scope_sentence(shown),),
     ]
-    verdicts = (verdict for claim in shown.data["claims"].values() for verdict in claim["cases"].values())
-    if any("subject_bytes" in verdict for verdict in verdicts):
-        holds.append((TRAFFIC_PASS,))
+    compared = {
+        claim["measure"]
+        for claim in shown.data["claims"].values()
+        if any("subject_bytes" in verdict for verdict in claim["cases"].values())
+    }
+    holds += [(said,) for measure, said in BYTES_COUNTED.items() if measure in compared]
     not_measured: list[Sentence] = [
         (f"{case_label(case)}: not part of this run ({case.option}).",) for case in plan.cases if not case.included
     ]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lab.definition.claim_words import claim_sentence
+from lab.definition.claim_words import BYTES_WORDS, claim_sentence
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.quantities import QUANTITIES, unit_of
@@ -136,15 +136,15 @@ def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str,
         path = ("claims", claim.name, "cases", case.name)
         if not (verdict := view.value(*path)):
             continue
-        traffic = claim.measure == "traffic"
+        of_bytes = claim.measure in BYTES_WORDS
         pooled = pooled_sentence(trust, item, claim, case.name, ROOT)
         reason = (Soft((verdict["reason"],)),) if verdict["reason"] else ()
         rows.append(
             table_row(
                 Link(claim_sentence(claim), f"{EXPERIMENT}#claim-{claim.name}"),
                 (_verdict(verdict, claim.measure), *reason),
-                (view.figure(*path, "ratio") if traffic else view.ratio(*path), *_medians(_quotient(view, *path))),
-                (None if traffic else view.interval(*path), *((Soft(pooled),) if pooled else ())),
+                (view.figure(*path, "ratio") if of_bytes else view.ratio(*path), *_medians(_quotient(view, *path))),
+                (None if of_bytes else view.interval(*path), *((Soft(pooled),) if pooled else ())),
             )
         )
     heads = (*words("Claim", "Verdict here"), *numbers("Ratio", "Interval"))

@@ -48,16 +48,31 @@ ROOT = "../../"  # from an experiment's page to the site's root
 TIMES = (
     *words("Shape"), *numbers("Subject, µs", "Baseline, µs", "Speed-up", "Interval", "Noise"), *words("Verdict")
 )  # fmt: skip
-BYTES = (
+TRAFFIC = (
     *words("Shape"),
     *numbers("Subject counted, MB", "with all its result, MB", "Baseline, MB", "Ratio", "Bounds"),
     *words("Verdict"),
 )
+MEMORY = (*words("Shape"), *numbers("Subject, MB", "Baseline, MB", "Ratio"), *words("Verdict"))
+# By the measure of a claim: the heads of its rows, and what is said of them all.
+CASE_BY_CASE = {
+    "speedup": (
+        TIMES, "Speed-up is the baseline's time over the subject's. Noise is the larger p95 over p50 of the two.",
+    ),
+    "traffic": (
+        TRAFFIC,
+        "Bytes that one call moves to and from DRAM, counted by the profiler in a pass of its own. “With all its "
+        "result” adds what is still in the cache when the count ends. Of several kernels the ratio lies within bounds.",
+    ),
+    "memory": (
+        MEMORY, "The most memory that one call allocates beyond its inputs, its results included, by torch's count.",
+    ),
+}  # fmt: skip
 
 
 def claim_view(shown: Judged, claim: PlannedClaim, view: DataView, trust: Mapping[str, Any]) -> View:
-    path, traffic = ("claims", claim.name), claim.measure == "traffic"
-    row = _bytes_row if traffic else _times_row
+    path = ("claims", claim.name)
+    row = {"speedup": _times_row, "traffic": _traffic_row, "memory": _memory_row}[claim.measure]
     unmeasured = view.value(*path, "status") == Status.NO_EVIDENCE
     return View(
         name=claim.name,
@@ -93,26 +108,20 @@ def claims_table(claims: tuple[View, ...], label: str) -> PageTable:
 
 
 def case_by_case(claims: tuple[View, ...], measure: str) -> PageTable | None:
-    """Every verdict of the claims about time, or about bytes, under the claim that it is of."""
+    """Every verdict of the claims of one measure, under the claim that it is of."""
+    heads, caption = CASE_BY_CASE[measure]
     rows: list[TableRow] = []
     for claim in claims:
         if claim.measure == measure:
             scope = (" ", Code(claim.scope)) if measure == "speedup" else ()
             rows += [table_row((claim.text, *scope, " "), kind="group"), *claim.rows]
-    caption = (
-        "Speed-up is the baseline's time over the subject's. Noise is the larger p95 over p50 of the two."
-        if measure == "speedup"
-        else "Bytes that one call moves to and from DRAM, counted by the profiler in a pass of its own. “With all its "
-        "result” adds what is still in the cache when the count ends. Of several kernels the ratio lies within bounds."
-    )
-    heads = TIMES if measure == "speedup" else BYTES
     return PageTable(label="Case by case", heads=heads, rows=rows, caption=(caption,)) if rows else None
 
 
 def _mean(claim: PlannedClaim, view: DataView) -> Sentence:
     """The mean speed-up; of one case there is none to be taken."""
     path = ("claims", claim.name)
-    show = format.times if claim.measure == "traffic" else format.threshold
+    show = format.threshold if claim.measure == "speedup" else format.times
     mean, compared = view.end(claim.name, "geometric_mean", show=show), view.figure(*path, "compared")
     if not mean or not compared:
         return ()
@@ -146,13 +155,22 @@ def _times_row(
     )
 
 
-def _bytes_row(shown: Judged, claim: PlannedClaim, case_name: str, view: DataView, _: Mapping[str, Any]) -> TableRow:
+def _traffic_row(shown: Judged, claim: PlannedClaim, case_name: str, view: DataView, _: Mapping[str, Any]) -> TableRow:
     path = ("claims", claim.name, "cases", case_name)
     return table_row(
         _case(shown, case_name),
         view.figure("cells", case_name, claim.subject, "counters", "dram_bytes"),
         *(view.figure(*path, name) for name in ("subject_bytes", "baseline_bytes", "ratio")),
         _bounds(view, *path),
+        _call(view, path, shown.on_cpu, claim.measure),
+    )
+
+
+def _memory_row(shown: Judged, claim: PlannedClaim, case_name: str, view: DataView, _: Mapping[str, Any]) -> TableRow:
+    path = ("claims", claim.name, "cases", case_name)
+    return table_row(
+        _case(shown, case_name),
+        *(view.figure(*path, name) for name in ("subject_bytes", "baseline_bytes", "ratio")),
         _call(view, path, shown.on_cpu, claim.measure),
     )
 

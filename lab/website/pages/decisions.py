@@ -7,6 +7,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
+from lab.definition.claim_words import BYTES_WORDS
 from lab.website import format
 from lab.website.addresses import run_folder, verdict_folder
 from lab.website.decisions import (
@@ -222,7 +223,7 @@ def _span(claim: ClaimEvidence, other: ClaimEvidence | None) -> Sentence:
 
 
 def _end(claim: ClaimEvidence, case: str) -> Figure:
-    show = format.times if claim.data["measure"] == "traffic" else _times
+    show = format.times if claim.data["measure"] in BYTES_WORDS else _times
     ratio = DataView(claim.judged.data).end(claim.claim, "cases", case, "ratio", show=show)
     assert ratio is not None, "a case that was judged has a ratio"
     return ratio
@@ -259,7 +260,7 @@ def _compared(claim: ClaimEvidence | None, case: str) -> tuple[Figure | None, Fi
     if claim is None or _verdict(claim, case).get("ratio") is None:
         return None, None
     view, path = DataView(claim.judged.data), ("claims", claim.claim, "cases", case)
-    if claim.data["measure"] == "traffic":
+    if claim.data["measure"] in BYTES_WORDS:
         return view.figure(*path, "ratio"), None
     return view.ratio(*path), view.interval(*path)
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace as View
 from typing import Any
 
 from lab.definition.claim_words import can_run, claim_sentence
+from lab.definition.experiment import MEASURES
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.definition.publication import Publication
 from lab.verdict.cells import SCOPE
@@ -121,7 +122,7 @@ def _split(shown: Judged, claims: tuple[View, ...]) -> tuple[tuple[View, ...], t
 
 
 def _folds(shown: Judged, claims: tuple[View, ...], view: DataView) -> Iterator[Fold]:
-    by_case = tuple(table for measure in ("speedup", "traffic") if (table := case_by_case(claims, measure)))
+    by_case = tuple(table for measure in MEASURES if (table := case_by_case(claims, measure)))
     if by_case:
         yield Fold(id="case-by-case", title="Every verdict, case by case", tables=by_case)
     yield expectations_fold(shown, view)

@@ -12,7 +12,8 @@ from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
 from lab.website.outputs import Document, Output, PageGroup, SiteContext
-from lab.website.pages.labels import TITLES, baseline_title, case_label, clocks_of, profile_title, scope_words
+from lab.website.pages.answer import scope_words
+from lab.website.pages.labels import TITLES, baseline_title, case_label, clocks_of, profile_title
 from lab.website.pages.outline import outlines
 from lab.website.table import Link, PageTable, Soft, Strong, TableRow, csv_table, numbers, shown, table_row, words
 from lab.website.verdict_words import claim_word, supported_at
@@ -138,6 +139,6 @@ def _claims(item: Judged, profile: PlannedProfile, view: DataView) -> Iterator[V
             yield View(
                 name=claim.name, text=claim_sentence(claim), status=view.value(*path, "status"),
                 word=claim_word(view.value(*path)), mark=view.value(*path, "mark"), role=other,
-                scope=scope_words(claim.scope, item.on_cpu).told if claim.measure == "speedup" else "in DRAM traffic",
+                scope=scope_words(claim, item.on_cpu),
                 tally=supported_at(claim.name, view),
             )  # fmt: skip

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace as View
 from typing import Any
 
-from lab.definition.claim_words import claim_sentence
+from lab.definition.claim_words import BYTES_WORDS, claim_sentence
 from lab.definition.plan import PlannedClaim
 from lab.definition.search import is_search
 from lab.website import format
@@ -99,7 +99,8 @@ def _claim(item: Judged, claim: PlannedClaim, change: View | None, view: DataVie
 def _table(item: Judged, claim: PlannedClaim, view: DataView) -> PageTable:
     """Its verdicts case by case."""
     sides = profile_title(item, claim.subject), baseline_title(item, claim)
-    unit = "MB of DRAM traffic" if claim.measure == "traffic" else "p50, µs"
+    of = BYTES_WORDS.get(claim.measure)
+    unit = of.unit if of else "p50, µs"
     scope = Link(claim.scope, f"{ROOT}glossary/index.html#{claim.scope}")
     asked = view.figure("claims", claim.name, "threshold", show=format.threshold)
     return PageTable(
@@ -112,21 +113,21 @@ def _table(item: Judged, claim: PlannedClaim, view: DataView) -> PageTable:
 
 
 def _verdict(item: Judged, claim: PlannedClaim, case: str, view: DataView) -> TableRow:
-    path, traffic = ("claims", claim.name, "cases", case), claim.measure == "traffic"
+    path, of_bytes = ("claims", claim.name, "cases", case), claim.measure in BYTES_WORDS
     result: dict[str, Any] = view.value(*path)
     chip = VerdictChip(result["status"], result["mark"], word=case_word(result, claim.measure))
     return table_row(
         next(case_label(each) for each in item.plan.cases if each.name == case),
         _side(claim, case, "subject", view),
         _side(claim, case, "baseline", view),
-        view.figure(*path, "ratio") if traffic else view.ratio(*path),
-        None if traffic else view.interval(*path),
+        view.figure(*path, "ratio") if of_bytes else view.ratio(*path),
+        None if of_bytes else view.interval(*path),
         (chip, Soft((result["reason"],))) if result["reason"] else chip,
     )
 
 
 def _side(claim: PlannedClaim, case: str, side: str, view: DataView) -> Figure | None:
-    if claim.measure == "traffic":
+    if claim.measure in BYTES_WORDS:
         return view.figure("claims", claim.name, "cases", case, f"{side}_bytes")
     profile = getattr(claim, side)
     return view.figure("cells", case, profile, "scopes", claim.scope, "p50_seconds")
