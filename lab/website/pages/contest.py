@@ -245,8 +245,9 @@ def every_cell(item: Judged, view: DataView) -> PageTable:
         heads = tuple(
             Head(text=p.title, link=f"../../profiles/{experiment_folder(p.name)}/index.html") for p in profiles
         )
+        names = {c.name: Link(case_label(c), case_address(c.name)) for c in cases}
         rows = [
-            table_row(_named(c), *(cells[c.name, p.name] for p in profiles), id=f"case-{c.name}") for c in cases
+            table_row(names[c.name], *(cells[c.name, p.name] for p in profiles), id=f"case-{c.name}") for c in cases
         ]  # fmt: skip
         first = Head(text="Case", numbers=False)
     return PageTable(label="Every cell", kind="cells", heads=(first, *heads), rows=rows)
@@ -254,10 +255,6 @@ def every_cell(item: Judged, view: DataView) -> PageTable:
 
 def case_address(case: str) -> str:
     return f"cases/{experiment_folder(case)}/index.html"
-
-
-def _named(case: PlannedCase) -> Link:
-    return Link(case_label(case), case_address(case.name))
 
 
 def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival | None, view: DataView) -> Words:
