@@ -48,7 +48,11 @@ class Gpu:
     @property
     def full_name(self) -> str:
         """For messages."""
-        return f"{self.name} on {self.hello.host}" if self.hello else self.name
+        return f"{self.name} on {self.host}" if self.hello else self.name
+
+    @property
+    def host(self) -> str:
+        return self.hello.host if self.hello else ""
 
     @property
     def gpu_id(self) -> str:

@@ -5,6 +5,7 @@ process is not the actor's child: Ray kills those without warning, and their own
 """
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -56,7 +57,7 @@ class RayCrew:
             ) from None
         if not ray.is_initialized():
             try:
-                ray.init(address=self._address or "local", log_to_driver=False, logging_level="ERROR")
+                ray.init(address=self._address or "local", log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as problem:
                 raise RunError(f"--ray-address {self._address}: Ray cannot be reached: {problem}") from None
             self._own = True

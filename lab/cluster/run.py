@@ -99,7 +99,7 @@ class _Several:
         self._like = like = wanted[0]
         self._note_boards()
         self._waiting = self._planned_parts()
-        hosts = Counter(gpu.hello.host for gpu in wanted if gpu.hello)
+        hosts = {gpu.host for gpu in wanted}
         model = like.hello.model if like.hello else ""
         self.say(f"{len(wanted)} GPUs on {len(hosts)} host{'s' if len(hosts) > 1 else ''}: {model}")
         for gpu in wanted:
@@ -131,7 +131,7 @@ class _Several:
             self._work_off()
 
     def passes(self) -> float:
-        """Counters and other instruments, an experiment at a time on each GPU; seconds that they took."""
+        """Counters and other instruments, an experiment at a time on each host; seconds that they took."""
         if not (self.plan.profiling or self.plan.instruments):
             return 0.0
         began = time.monotonic()
@@ -165,11 +165,16 @@ class _Several:
         """Hand out all that waits, and hear until it is done."""
         while self._waiting or any(gpu.doing for gpu in self.fleet.gpus):
             for gpu in sorted(self.fleet.gpus, key=lambda gpu: gpu.given):
-                free = gpu.prepared and not gpu.doing
-                alone = not any(other.doing for other in self.fleet.gpus)
-                if free and self._waiting and (alone or not self.in_turn):
+                if gpu.prepared and not gpu.doing and self._waiting and self._may_begin(gpu):
                     self._give(gpu)
             self._hear()
+
+    def _may_begin(self, gpu: Gpu) -> bool:
+        """Nsight Compute lets one process of a host profile at a time: another would wait, and be taken for hanging."""
+        busy = [other for other in self.fleet.gpus if other.doing]
+        if isinstance(self._waiting[0], Pass):
+            return not any(other.host == gpu.host for other in busy)
+        return not (self.in_turn and busy)
 
     def _give(self, gpu: Gpu) -> None:
         parts = [task for task in self._waiting if isinstance(task, Part)]
@@ -194,9 +199,7 @@ class _Several:
             "kind": "prepare",
             "cells": sorted({key for part in parts for key in part.wanted}),
             "following": sorted({part.sweep for part in parts}),
-            "sharing": sum(
-                bool(gpu.hello and other.hello and gpu.hello.host == other.hello.host) for other in self.fleet.gpus
-            ),
+            "sharing": sum(other.host == gpu.host for other in self.fleet.gpus),
         }
         self._ask(gpu, order, self._known_of(()))
 

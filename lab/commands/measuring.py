@@ -149,9 +149,8 @@ def plan_of(options: argparse.Namespace) -> Plan:
     from lab.definition.plan import make_plan
     from lab.verdict.judge import POLICY_VERSION
     from lab.website.wording.references import typed_figures
-    from lab.worker.device import choose_device
 
-    device = choose_device(options.device)
+    device = device_of(options)
     experiments = experiments_of_run(options.experiment or (), device)
     refuse_mistakes(experiments, file_of, typed_figures(experiments))
     _refuse_flags(options.include or (), experiments)
@@ -168,6 +167,16 @@ def plan_of(options: argparse.Namespace) -> Plan:
         metric_set=options.with_profiling or METRIC_SETS[0],
         cases=cases,
     )
+
+
+def device_of(options: argparse.Namespace) -> str:
+    """'cuda' or 'cpu'. The host that gives a cluster its orders may have no GPU itself."""
+    from lab.cluster.choice import RAY
+    from lab.worker.device import choose_device
+
+    if options.executor == RAY and options.device != "cpu":
+        return "cuda"
+    return choose_device(options.device)
 
 
 def _cases(options: argparse.Namespace, experiments: Sequence[Experiment]) -> Mapping[str, Collection[str]]:

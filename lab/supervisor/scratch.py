@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PREFIX = "lab-gpu-"
+PREFIX = "lab-board-"
 OLD_SECONDS = 3600.0  # a younger one may not have its lock yet
 
 

@@ -55,7 +55,7 @@ def _of_run(run: RunResult) -> Iterator[_Squares]:
         for result in experiment.claims:
             claim = result.claim
             for case, verdict in result.verdicts.items():
-                if verdict.weighed and verdict.speedup:
+                if claim.measure == "speedup" and verdict.weighed and verdict.speedup:
                     baseline, subject = (experiment.cells[case, name].cells for name in (claim.baseline, claim.subject))
                     processes = compared_processes(baseline, subject, claim.scope, experiment.spoiled)
                     ratios: dict[str, list[float]] = {}

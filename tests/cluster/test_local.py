@@ -3,6 +3,7 @@
 import argparse
 import os
 import signal
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from lab.cluster.link import GpuGone
 from lab.cluster.local import LocalCrew, gpus_of_this_host
 from lab.cluster.on_ray import RayCrew
 from lab.cluster.run import run_on_several
-from lab.errors import PlanError, RunError
+from lab.commands.measuring import device_of
+from lab.errors import MissingPackage, PlanError, RunError
 from lab.evidence.record import CHOSEN_BY, LostGpu, Record, RunFinish, SweepStart
 from lab.evidence.source import child_environment
 from lab.options import add_gpu_options
@@ -154,6 +156,20 @@ def test_one_gpu_needs_no_crew(options: list[str]) -> None:
 
 def test_ray_takes_all_that_is_free_or_as_many_as_asked() -> None:
     assert isinstance(crew_of(parsed(["--executor", "ray", "--gpus", "3"]), "cuda"), RayCrew)
+
+
+@pytest.mark.parametrize(("asked", "device"), [("auto", "cuda"), ("cuda", "cuda"), ("cpu", "cpu")])
+def test_a_host_without_a_gpu_plans_for_a_clusters(monkeypatch: pytest.MonkeyPatch, asked: str, device: str) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    options = parsed(["--executor", "ray"])
+    options.device = asked
+    assert device_of(options) == device
+
+
+def test_ray_that_is_not_installed_is_named_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingPackage, match="ray is not installed; the optional extra 'ray' brings it"):
+        RayCrew("", None).__enter__()
 
 
 def test_gpus_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -406,6 +406,36 @@ def test_counters_are_taken_an_experiment_at_a_time_and_one_checks_the_flush(tmp
     assert [loss.during for loss in losses_of(records)] in ([f"counters of {e.name}"] for e in two)
 
 
+@pytest.mark.parametrize(("hosts", "at_once"), [(("one",) * 3, 1), (("one", "two", "one"), 2)])
+def test_one_gpu_of_a_host_takes_counters_at_a_time(tmp_path: Path, hosts: tuple[str, ...], at_once: int) -> None:
+    several = [dataclasses.replace(EXPERIMENT, name=f"doubling-{number}") for number in range(4)]
+    plan = plan_of("r", experiments=several, protocol=Protocol(sweeps=1, most_sweeps=1), profiling=True)
+    met = threading.Barrier(at_once)  # those that may do it at once wait for one another, so that they are seen
+    lock = threading.Lock()
+    at_it: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+
+    def behave(gpu: ScriptedGpu, order: Mapping[str, Any], frames: Iterator[Any]) -> Iterator[Any]:
+        if order.get("kind") != "explain":
+            yield from frames
+            return
+        host = hosts[gpu.slot]
+        with lock:
+            at_it[host] += 1
+            most[host] = max(most[host], at_it[host])
+        met.wait(600)
+        *before, last = frames
+        yield from before
+        with lock:
+            at_it[host] -= 1
+        yield last
+
+    crew = ScriptedCrew(plan, size=3, behave=behave, hosts=hosts)
+    records = measure(crew, plan, tmp_path / "r")
+    assert most == dict.fromkeys(hosts, 1)
+    assert len([record for record in records if isinstance(record, Counters)]) == len(several)
+
+
 def test_a_gpu_is_given_what_its_sweep_rests_on_without_samples(tmp_path: Path) -> None:
     plan = several_plan(sweeps=2)
     crew = ScriptedCrew(plan, size=1)
