@@ -2,8 +2,7 @@
 
 A site is written part by part. A part names everything that its files are made of in one key: while the key is the
 same, and nobody touched the files, they are taken over from the old folder. What a build wrote is remembered under
-.cache/, and the site that it replaced stays there: the next build has only to change what differs from that. Both may
-be deleted at any time.
+.cache/, and may be deleted at any time.
 """
 
 import ctypes
@@ -14,7 +13,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,12 +88,11 @@ class Written:
 
 
 class NextSite:
-    """The site that is being made in the folder `spare`, which holds what an earlier build left."""
+    """The site that is being made in the folder `fresh`, which is not there before anything is to be written."""
 
-    def __init__(self, old: Path, spare: Path, before: Mapping[str, Written], stamps: Mapping[str, Stamp]) -> None:
-        self._old, self._spare, self._before = old, spare, before
+    def __init__(self, old: Path, fresh: Path, before: Mapping[str, Written], stamps: Mapping[str, Stamp]) -> None:
+        self._old, self._fresh, self._before = old, fresh, before
         self.present, self._folders = scan(old)
-        self._there, self._there_folders = scan(spare)
         self._sound = {path for path, stamp in self.present.items() if stamps.get(path) == stamp}
         self.parts: dict[str, Written] = {}
         self.stamps: dict[str, Stamp] = {}
@@ -128,29 +126,19 @@ class NextSite:
     @property
     def differs(self) -> bool:
         """From what lies there, empty folders included."""
-        return bool(self._made) or self.stamps.keys() != self.present.keys() or self._wanted_folders() != self._folders
+        wanted = {folder for path in self.stamps for folder in _folders_of(path)}
+        return bool(self._made) or self.stamps.keys() != self.present.keys() or wanted != self._folders
 
     def complete(self) -> None:
-        """Make the spare folder hold all that is kept too, and nothing else."""
-        for path in self._there.keys() - self.stamps.keys():
-            os.unlink(f"{self._spare}/{path}")
-        for folder in sorted(self._there_folders - self._wanted_folders(), reverse=True):
-            os.rmdir(f"{self._spare}/{folder}")
+        """Make the fresh folder hold all that is kept too: another name for the same file, where there is that."""
+        self._fresh.mkdir(exist_ok=True)
         for path in self._kept:
-            if self._there.get(path) != self.stamps[path]:
-                self._link(path)
-
-    def _link(self, path: str) -> None:
-        """Another name for the same file, where the file system has that."""
-        source, target = f"{self._old}/{path}", self._cleared(path)
-        try:
-            os.link(source, target)
-        except OSError:
-            shutil.copy2(source, target)
-            self.stamps[path] = _stamp(os.stat(target))
-
-    def _wanted_folders(self) -> set[str]:
-        return {folder for path in self.stamps for folder in _folders_of(path)}
+            source, target = f"{self._old}/{path}", self._place(path)
+            try:
+                os.link(source, target)
+            except OSError:
+                shutil.copy2(source, target)
+                self.stamps[path] = _stamp(os.stat(target))
 
     def _is_sound(self, part: Written) -> bool:
         return self._sound.issuperset(part.files)
@@ -165,34 +153,19 @@ class NextSite:
     def _write(self, path: str, content: bytes) -> str:
         """Returns the file's SHA-256."""
         self._refuse_second(path)
-        with open(self._cleared(path), "wb") as file:
+        with open(self._place(path), "wb") as file:
             file.write(content)
             file.flush()
             self.stamps[path] = _stamp(os.fstat(file.fileno()))
         return hashlib.sha256(content).hexdigest()
 
-    def _cleared(self, path: str) -> str:
-        """Where a file is to be written in the spare folder; what is there may be a file of the old site, and goes."""
-        target = f"{self._spare}/{path}"
-        if path in self._there:
-            os.unlink(target)
-            del self._there[path]
-        elif path in self._there_folders:
-            self._clear_folder(path)
+    def _place(self, path: str) -> str:
+        """Where a file is to be written, in a folder that is there."""
         folder = path.rpartition("/")[0]
         if folder not in self._made:
-            for above in (folder, *_folders_of(folder)):
-                if above in self._there:
-                    os.unlink(f"{self._spare}/{above}")
-                    del self._there[above]
-            os.makedirs(f"{self._spare}/{folder}", exist_ok=True)
+            os.makedirs(f"{self._fresh}/{folder}", exist_ok=True)
             self._made.add(folder)
-        return target
-
-    def _clear_folder(self, folder: str) -> None:
-        shutil.rmtree(f"{self._spare}/{folder}")
-        self._there = {path: s for path, s in self._there.items() if not path.startswith(f"{folder}/")}
-        self._there_folders = {p for p in self._there_folders if p != folder and not p.startswith(f"{folder}/")}
+        return f"{self._fresh}/{path}"
 
     def _refuse_second(self, path: str) -> None:
         if path in self.stamps:
@@ -212,14 +185,16 @@ def replace_site(out: Path, remembered: Path, fill: Callable[[NextSite], None]) 
         fcntl.flock(lock, fcntl.LOCK_EX)
         recover(out)
         before, stamps = _recall(memory)
-        spare = _spare(out, memory.with_suffix(""))
-        site = NextSite(out, spare, before, stamps)
-        fill(site)
-        if site.differs:
-            site.complete()
-            exchange(spare, out)
-        if spare.parent == out.parent:
-            shutil.rmtree(spare, ignore_errors=True)
+        fresh = _on_its_disk(out, memory.with_suffix(""))
+        shutil.rmtree(fresh, ignore_errors=True)  # what a build left that was killed
+        site = NextSite(out, fresh, before, stamps)
+        try:
+            fill(site)
+            if site.differs:
+                site.complete()
+                exchange(fresh, out)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
         if site.parts != before or site.stamps != stamps:
             _remember(site, memory)
     return site.parts
@@ -251,12 +226,10 @@ def _stamp(status: os.stat_result) -> Stamp:
     return [status.st_size, status.st_mtime_ns, status.st_ino]
 
 
-def _spare(out: Path, remembered: Path) -> Path:
-    """A folder on the disk of the site, with what the last build left in it."""
-    near = out.parent.stat().st_dev == remembered.parent.stat().st_dev
-    folder = remembered if near else out.with_name(f".{out.name}-building")
-    folder.mkdir(exist_ok=True)
-    return folder
+def _on_its_disk(out: Path, folder: Path) -> Path:
+    """A place for a folder that changes places with the site: there, or beside it where that is another disk."""
+    near = out.parent.stat().st_dev == folder.parent.stat().st_dev
+    return folder if near else out.with_name(f".{out.name}-building")
 
 
 def _recall(path: Path) -> tuple[dict[str, Written], dict[str, Stamp]]:
@@ -273,13 +246,8 @@ def _remember(site: NextSite, path: Path) -> None:
     memory = {"parts": {name: _plain(part) for name, part in site.parts.items()}, "stamps": site.stamps}
     fresh.write_text(json.dumps(memory, separators=(",", ":")), encoding="utf-8")
     fresh.replace(path)
-    _forget(sorted(path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime_ns)[:-MOST_SITES])
-
-
-def _forget(memories: Iterable[Path]) -> None:
-    for stale in memories:
+    for stale in sorted(path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime_ns)[:-MOST_SITES]:
         stale.unlink(missing_ok=True)
-        shutil.rmtree(stale.with_suffix(""), ignore_errors=True)
 
 
 def _plain(part: Written) -> dict[str, object]:

@@ -101,22 +101,8 @@ def damage(dice: random.Random, site: Site, step: int) -> None:
         shutil.rmtree(site.memory, ignore_errors=True)
     elif what < 0.7 and (memories := list(site.memory.glob("*.json"))):
         memories[0].write_text('{"parts": 1}')
-    elif what < 0.73 and (spares := [path for path in site.memory.glob("*") if path.is_dir()]):
-        damage_spare(dice, spares[0], step)
     elif what < 0.75:
         shutil.rmtree(site.out, ignore_errors=True)
-
-
-def damage_spare(dice: random.Random, spare: Path, step: int) -> None:
-    """What a build that was killed may have left: files that belong to no site, folders where files were."""
-    (spare / f"half-{step}").write_text("half a file")
-    place = spare / dice.choice(["index.html", "c", "p1", "a"])
-    if place.is_file():
-        place.unlink()
-        (place / "below").mkdir(parents=True)
-    elif place.is_dir():
-        shutil.rmtree(place)
-        place.write_text("a file where a folder was")
 
 
 def test_only_what_changed_is_made(site) -> None:

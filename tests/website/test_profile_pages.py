@@ -9,6 +9,7 @@ from lab.verdict.results import judge_run
 from lab.website.data.judged import judged_run, not_measured
 from lab.website.outputs import Document, SiteContext
 from lab.website.pages.profile import profile_pages
+from lab.website.table import table
 
 TIMES = {
     (SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6,
@@ -50,6 +51,14 @@ def test_it_says_where_the_profile_is_fastest_level_or_slower() -> None:
     assert [row[-1] for row in third.appearances[0].csv] == ["failed: it broke"] * 2
     assert fast.lede == "In 2 experiments: fastest at 1 case, level with the fastest at 1."
     assert third.lede == "In one experiment: without a time at 2 cases."
+
+
+def test_on_a_phone_each_case_is_a_paragraph_that_names_its_columns() -> None:
+    """A table would be so narrow there that its words stood one under another."""
+    html = table(pages_of()["profiles/fast/index.html"].appearances[0].table)
+    assert '<table class="stacks standings">' in html
+    for label in ("Standing:", "Median, µs:", "Times as fast:", "Interval:"):
+        assert html.count(f'data-label="{label}"') == 2
 
 
 def test_its_times_stand_against_the_fastest_other_and_point_into_the_experiments_data() -> None:

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from lab.definition.catalogue import load_experiments
-from lab.website.pages.snippet import Snippet, snippet
+from lab.website.pages.snippet import snippet
 
 EVERYTHING = [
     (experiment.name, profile.name, op)
@@ -60,7 +60,6 @@ def test_every_snippet_is_python_that_imports_before_it_calls(place):
     if call:
         tree = ast.parse(call.code)
         assert any(isinstance(node, ast.Import | ast.ImportFrom) for node in tree.body), call.code
-        assert call.import_line
 
 
 def test_every_kernel_of_the_lab_that_a_headline_is_about_has_one():
@@ -78,4 +77,3 @@ def test_every_kernel_of_the_lab_that_a_headline_is_about_has_one():
 def test_what_nobody_defines_has_none():
     assert snippet("no-such-experiment", "triton", "rmsnorm") is None
     assert snippet("normalization-fusion", "triton-fused-rmsnorm", "softmax") is None
-    assert Snippet("", "y = 1").import_line == ""

@@ -134,7 +134,8 @@ def _causes(older: Judged, newer: Judged, claim: str) -> tuple[str, ...]:
     said = [f"the claim's {what}" for what in redefined(older.plan, newer.plan, claim)]
     changed = [each for each in differences(older, newer) if each.known and each.path[-1] not in SILENT]
     said += [CARD if each.path[-1] == "gpu_id" else _told(each) for each in changed if each.kind != "source"]
-    said += [f"{when} run was cut short" for when, it in (("the older", older), ("this", newer)) if _cut_short(it)]
+    runs = (("the older", older), ("this", newer))
+    said += [f"{when} run was cut short" for when, run in runs if run.evidence["cut_short"]]
     if _other_source(older, newer):
         said.append(f"the lab's source ({_diff(older, newer)})")
     return tuple(said)
@@ -146,10 +147,6 @@ def _told(difference: Difference) -> str:
 
 def _said(value: Any) -> str:
     return "not set" if value is None else "set to nothing" if value == "" else str(value)
-
-
-def _cut_short(item: Judged) -> bool:
-    return bool(item.evidence["cut_short"])
 
 
 def _other_source(older: Judged, newer: Judged) -> bool:

@@ -16,13 +16,12 @@ from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
 from lab.website.pages.claims import pooled_sentence
-from lab.website.pages.clocks import clock_notes, faster_cold, legend, other_clocks
 from lab.website.pages.hardware import limits_table, traffic_table
 from lab.website.pages.history import comparable, elsewhere, finished, software, verdict_data_file, verdict_link
 from lab.website.pages.kernels import HASH_DIGITS, kernels_fold
 from lab.website.pages.labels import profile_title, scope_words
 from lab.website.pages.replication import printed_reasons
-from lab.website.pages.soundness import correctness_table
+from lab.website.pages.soundness import clock_notes, correctness_table, faster_cold, legend, other_clocks
 from lab.website.table import (
     Code,
     Fold,
@@ -140,10 +139,11 @@ def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str,
         of_bytes = claim.measure in BYTES_WORDS
         pooled = pooled_sentence(trust, item, claim, case.name, ROOT)
         reason = (Soft((verdict["reason"],)),) if verdict["reason"] else ()
+        chip = VerdictChip(verdict["status"], verdict["mark"], verdict["reason"], case_word(verdict, claim.measure))
         rows.append(
             table_row(
                 Link(claim_sentence(claim), f"{EXPERIMENT}#claim-{claim.name}"),
-                (_verdict(verdict, claim.measure), *reason),
+                (chip, *reason),
                 (view.figure(*path, "ratio") if of_bytes else view.ratio(*path), *_medians(_quotient(view, *path))),
                 (None if of_bytes else view.interval(*path), *((Soft(pooled),) if pooled else ())),
             )
@@ -151,10 +151,6 @@ def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str,
     heads = (*words("Claim", "Verdict here"), *numbers("Ratio", "Interval"))
     table = PageTable(label="Claims about this case", kind="claims", heads=heads, rows=rows)
     return Fold(id="claims", title="What is claimed of this case", tables=(table,)) if rows else None
-
-
-def _verdict(verdict: Mapping[str, Any], measure: str) -> VerdictChip:
-    return VerdictChip(verdict["status"], verdict["mark"], verdict["reason"], case_word(verdict, measure))
 
 
 def _scopes(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:

@@ -1,6 +1,6 @@
 """Who stands where at each case: serious rivals as a picture, every cell as a table, memory where it is in question."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace as View
 
@@ -41,33 +41,38 @@ class Rival:
     stands: str  # BEST, TIED, LEADS, UNCLEAR, or nothing where it is slower
 
 
+Standing = Mapping[str, Mapping[str, Rival]]  # by case and implementation
+
+
 def contest(item: Judged, view: DataView) -> View | None:
     """None where nothing competes: one implementation alone, a test of the lab itself, the ceilings."""
     if not item.evidence or item.plan.self_test or item.plan.name == CEILINGS:
         return None
     serious = serious_rivals(item)
-    families_drawn = list(_crossovers(item, serious, view))
+    standing = {case.name: rivals(item, case, view) for case in item.plan.included_cases}
+    families_drawn = list(_crossovers(item, serious, standing))
     drawn = {case.name for _, family in families_drawn for case in family}
-    cases = [case for case in item.plan.included_cases if len(_dots(item, case, serious, view)) > 1]
-    shown = _shown(item, [case for case in cases if case.name not in drawn], serious, view)
+    dots = {case.name: _dots(item, case, serious, standing[case.name]) for case in item.plan.included_cases}
+    cases = [case for case in item.plan.included_cases if len(dots[case.name]) > 1 and case.name not in drawn]
+    shown = _shown(item, cases, dots)
     if not shown and not drawn:
         return None
-    dots = [_dots(item, case, serious, view) for case in shown]
-    axis = axis_of(dots, BAND, "Time of one call over that of the fastest; left is faster", zoom(dots))
+    rows = [dots[case.name] for case in shown]
+    axis = axis_of(rows, BAND, "Time of one call over that of the fastest; left is faster", zoom(rows))
     panels = tuple(
         View(
             case=case.name,
             label=case_label(case),
             best=best(item, case, view),
-            drawn=panel(f"contest-{case.name}", f"{case_label(case)}: time over the fastest's", rows, axis),
+            drawn=panel(f"contest-{case.name}", f"{case_label(case)}: time over the fastest's", dots[case.name], axis),
         )
-        for case, rows in zip(shown, dots, strict=True)
+        for case in shown
     )
     return View(
         crossovers=tuple(chart for chart, _ in families_drawn),
         panels=panels,
-        weak=_weak(item, serious, view),
-        left=sum(case not in shown and case.name not in drawn for case in cases),
+        weak=_weak(item, serious, standing),
+        left=sum(case not in shown for case in cases),
     )
 
 
@@ -135,32 +140,29 @@ def best(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     return (f"{who}: ", p50 or "–", " µs")
 
 
-def _shown(item: Judged, cases: list[PlannedCase], serious: set[tuple[str, str]], view: DataView) -> list[PlannedCase]:
+def _shown(item: Judged, cases: list[PlannedCase], dots: Mapping[str, Sequence[Dot]]) -> list[PlannedCase]:
     """All cases, or those of the headlines where all would be too many to look at."""
-    rows = sum(len(_dots(item, case, serious, view)) for case in cases)
-    if rows <= MOST_ROWS:
-        return cases
     asked = {case for claim in item.plan.claims if claim.name in item.plan.headlines for case in claim.cases}
     fewer = [case for case in cases if case.name in asked]
-    return fewer if sum(len(_dots(item, case, serious, view)) for case in fewer) <= MOST_ROWS else []
+    return next((some for some in (cases, fewer) if sum(len(dots[case.name]) for case in some) <= MOST_ROWS), [])
 
 
-def _dots(item: Judged, case: PlannedCase, serious: set[tuple[str, str]], view: DataView) -> list[Dot]:
+def _dots(item: Judged, case: PlannedCase, serious: set[tuple[str, str]], standing: Mapping[str, Rival]) -> list[Dot]:
     titles = {profile.name: profile.title for profile in item.plan.profiles}
     return [
         Dot(label=titles[name], series=series(name), value=rival.value, low=rival.low, high=rival.high,
             text=format.times(rival.value), first=rival.stands in FIRST)
-        for name, rival in rivals(item, case, view).items()
+        for name, rival in standing.items()
         if (case.op, name) in serious
     ]  # fmt: skip
 
 
-def _weak(item: Judged, serious: set[tuple[str, str]], view: DataView) -> Sentence:
+def _weak(item: Judged, serious: set[tuple[str, str]], standing: Standing) -> Sentence:
     """'Not drawn: PyTorch written out, 2.50× to 6.44× the time of the fastest.'"""
     sentence: list[Figure | str] = []
     for profile in item.plan.profiles:
         rivals_by_case = (
-            rivals(item, case, view).get(profile.name)
+            standing[case.name].get(profile.name)
             for case in item.plan.included_cases
             if (case.op, profile.name) not in serious
         )
@@ -173,14 +175,14 @@ def _weak(item: Judged, serious: set[tuple[str, str]], view: DataView) -> Senten
 
 
 def _crossovers(
-    item: Judged, serious: set[tuple[str, str]], view: DataView
+    item: Judged, serious: set[tuple[str, str]], standing: Standing
 ) -> Iterator[tuple[Markup, list[PlannedCase]]]:
     """A picture for every family of cases that differ along one dimension: who wins at which size."""
     for number, (axis, cases) in enumerate(families(item)):
         tracks = [
             Line(label=profile.title, series=series(profile.name), points=points)
             for profile in item.plan.profiles
-            if len(points := _points(item, profile, cases, axis, serious, view)) > 1
+            if len(points := tuple(_points(profile, cases, axis, serious, standing))) > 1
         ]
         if len(tracks) > 1:
             sizes = [case.shape[axis] for case in cases]
@@ -203,18 +205,14 @@ def families(item: Judged) -> list[tuple[int, list[PlannedCase]]]:
 
 
 def _points(
-    item: Judged, profile: PlannedProfile, cases: Sequence[PlannedCase], axis: int, serious: set[tuple[str, str]],
-    view: DataView,
-) -> tuple[Point, ...]:  # fmt: skip
+    profile: PlannedProfile, cases: Sequence[PlannedCase], axis: int, serious: set[tuple[str, str]], standing: Standing
+) -> Iterator[Point]:
     """One implementation at every size where it is a serious rival."""
-    points = []
     for case in cases:
-        rival = rivals(item, case, view).get(profile.name)
+        rival = standing[case.name].get(profile.name)
         if rival and (case.op, profile.name) in serious:
             title = f"{profile.title}, {case_label(case)}: {format.times(rival.value)} the fastest's time"
-            size = float(case.shape[axis])
-            points.append(Point(at=size, value=rival.value, low=rival.low, high=rival.high, title=title))
-    return tuple(points)
+            yield Point(at=float(case.shape[axis]), value=rival.value, low=rival.low, high=rival.high, title=title)
 
 
 def _fixed(case: PlannedCase, axis: int) -> str:
@@ -247,8 +245,9 @@ def every_cell(item: Judged, view: DataView) -> PageTable:
         heads = tuple(
             Head(text=p.title, link=f"../../profiles/{experiment_folder(p.name)}/index.html") for p in profiles
         )
+        names = {c.name: Link(case_label(c), case_address(c.name)) for c in cases}
         rows = [
-            table_row(_named(c), *(cells[c.name, p.name] for p in profiles), id=f"case-{c.name}") for c in cases
+            table_row(names[c.name], *(cells[c.name, p.name] for p in profiles), id=f"case-{c.name}") for c in cases
         ]  # fmt: skip
         first = Head(text="Case", numbers=False)
     return PageTable(label="Every cell", kind="cells", heads=(first, *heads), rows=rows)
@@ -256,10 +255,6 @@ def every_cell(item: Judged, view: DataView) -> PageTable:
 
 def case_address(case: str) -> str:
     return f"cases/{experiment_folder(case)}/index.html"
-
-
-def _named(case: PlannedCase) -> Link:
-    return Link(case_label(case), case_address(case.name))
 
 
 def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival | None, view: DataView) -> Words:

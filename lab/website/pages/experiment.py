@@ -25,13 +25,12 @@ from lab.website.pages.answer import answer, glances, leading
 from lab.website.pages.boundary import boundary, boundary_line, live_command
 from lab.website.pages.ceilings import ceilings_section, ladder_fold
 from lab.website.pages.claims import case_by_case, claim_view, claims_table
-from lab.website.pages.clocks import cells_note
 from lab.website.pages.contest import contest, every_cell, memory_fold
 from lab.website.pages.hardware import limits_fold, traffic_fold
 from lab.website.pages.history import finished, history_folds, other_models, run_link, verdict_link
 from lab.website.pages.labels import case_label, environment, evidence_facts, scope_words
 from lab.website.pages.replication import replication_section
-from lab.website.pages.soundness import correctness_fold, expectations_fold, noise_fold
+from lab.website.pages.soundness import cells_note, correctness_fold, expectations_fold, noise_fold
 from lab.website.pages.tuning import search_answer, search_cases
 from lab.website.table import Fold, Link, VerdictChip, Words, plain
 from lab.website.verdict_words import claim_word, samples_taken, verdict_word

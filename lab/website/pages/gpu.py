@@ -148,12 +148,10 @@ def _printed(view: DataView, kinds: Sequence[str]) -> tuple[Figure | None, ...]:
 def _shares(view: DataView, kinds: Sequence[str]) -> tuple[tuple[str, Figure], ...]:
     places = [(f"a {name}", _largest(view, work)) for work, name in WORKS]
     places += [(f"{KINDS.get(kind, kind)} products", ("ceilings", "matrix", kind)) for kind in kinds]
-    shares = ((name, view.figure(*path, "peak_share", show=_percent)) for name, path in places)
+    shares = (
+        (name, view.figure(*path, "peak_share", show=lambda share: f"{format.share(share)} %")) for name, path in places
+    )
     return tuple((name, share) for name, share in shares if share)
-
-
-def _percent(share: float) -> str:
-    return f"{format.share(share)} %"
 
 
 def _runs(first: Sequence[Judged], counts: Sequence[tuple[View, ...]]) -> PageTable:

@@ -128,13 +128,12 @@ SHOWS: Mapping[str, Callable[[Any], str]] = {
 def environment(item: Judged, view: DataView) -> tuple[View, ...]:
     """What is known of the machine and its software, and what the clock reads at least."""
     fields = [(name, field_figure(view, path)) for kind, name, path in fields_of(item) if kind in OF_MACHINE]
-    floors = ((name, view.figure("evidence", field, show=_microseconds)) for field, name in FLOORS.items())
+    floors = (
+        (name, view.figure("evidence", field, show=lambda seconds: f"{format.microseconds(seconds)} µs"))
+        for field, name in FLOORS.items()
+    )
     fields += [(name, value) for name, value in floors if value and value.value]
     return tuple(View(name=name, value=value) for name, value in fields if value and value.text != NOT_KNOWN)
-
-
-def _microseconds(seconds: float) -> str:
-    return f"{format.microseconds(seconds)} µs"
 
 
 def evidence_facts(view: DataView, fields: Mapping[str, str]) -> tuple[View, ...]:

@@ -82,12 +82,13 @@ def _appearance(item: Judged, profile: PlannedProfile) -> View:
     standings = tuple(row[0] for row in rows)
     label = f"{profile.title} in {item.plan.title}, case by case"
     cells = tuple(_cells(item.plan.name, case, *row) for case, row in zip(cases, rows, strict=True))
+    table = PageTable(label=label, kind="stacks standings", heads=HEADS, rows=cells)
     return View(
         experiment=item.plan.name, experiment_title=item.plan.title, question=item.plan.question, title=profile.title,
         technique=profile.technique, hypothesis=profile.hypothesis, signal=profile.signal,
         operators=tuple(TITLES.get(op, op) for op in profile.ops), package=profile.package, in_place=profile.in_place,
         machine=item.machine_name, date=format.day(item.measured_utc), on_cpu=item.on_cpu, tally=_counts(standings),
-        standings=standings, table=PageTable(label=label, kind="stacks", heads=HEADS, rows=cells) if cells else None,
+        standings=standings, table=table if cells else None,
         csv=tuple(
             (item.plan.name, case.name, standing, p50, ratio, shown(interval), against, why_not)
             for case, (standing, p50, ratio, interval, against, why_not) in zip(cases, rows, strict=True)

@@ -61,45 +61,33 @@ def search_pages(context: SiteContext) -> Iterator[Output]:
 
 
 def _kinds(context: SiteContext, current: Sequence[View]) -> Iterator[Kind]:
-    yield Kind("experiments", "Experiments", tuple(_experiment(item) for item in current))
-    yield Kind("claims", "Claims", tuple(entry for item in current for entry in _claims(item)))
-    yield Kind("cases", "Cases", tuple(entry for item in current for entry in _cases(item)))
-    yield Kind("profiles", "Profiles", tuple(_profiles(current)))
-    decisions = tuple(
+    pages = [(item, f"experiments/{item.name}") for item in current]
+    entries = (SearchEntry(item.title, f"{page}/index.html", item.question) for item, page in pages)
+    yield Kind("experiments", "Experiments", tuple(entries))
+    entries = (
+        SearchEntry(text, f"{page}/index.html#claim-{name}", item.title)
+        for item, page in pages
+        for name, text in item.claims
+    )
+    yield Kind("claims", "Claims", tuple(entries))
+    entries = (
+        SearchEntry(label, f"{page}/cases/{experiment_folder(name)}/index.html", item.title)
+        for item, page in pages
+        for name, label in item.cases
+    )
+    yield Kind("cases", "Cases", tuple(entries))
+    profiles: dict[str, SearchEntry] = {}  # each once, though many experiments measure it
+    for name, title, technique in (profile for item in current for profile in item.profiles):
+        profiles.setdefault(name, SearchEntry(title, f"profiles/{experiment_folder(name)}/index.html", technique))
+    yield Kind("profiles", "Profiles", tuple(profiles.values()))
+    entries = (
         SearchEntry(row.title, f"decisions/{row.slug}/index.html", ", ".join(filter(None, (row.status, row.freshness))))
         for row in decision_rows(context)
     )
-    yield Kind("decisions", "Decisions", decisions)
-    words = tuple(
-        SearchEntry(term.name, f"glossary/index.html#{term.anchor}", term.text)
-        for terms in CHAPTERS.values()
-        for term in terms
-    )
-    yield Kind("words", "Words", words)
-
-
-def _experiment(item: View) -> SearchEntry:
-    return SearchEntry(item.title, f"experiments/{item.name}/index.html", item.question)
-
-
-def _claims(item: View) -> Iterator[SearchEntry]:
-    for name, text in item.claims:
-        yield SearchEntry(text, f"experiments/{item.name}/index.html#claim-{name}", item.title)
-
-
-def _cases(item: View) -> Iterator[SearchEntry]:
-    for name, label in item.cases:
-        yield SearchEntry(label, f"experiments/{item.name}/cases/{experiment_folder(name)}/index.html", item.title)
-
-
-def _profiles(current: Iterable[View]) -> Iterator[SearchEntry]:
-    """Each once, though many experiments measure it."""
-    seen: set[str] = set()
-    for item in current:
-        for name, title, technique in item.profiles:
-            if name not in seen:
-                seen.add(name)
-                yield SearchEntry(title, f"profiles/{experiment_folder(name)}/index.html", technique)
+    yield Kind("decisions", "Decisions", tuple(entries))
+    terms = (term for terms in CHAPTERS.values() for term in terms)
+    entries = (SearchEntry(term.name, f"glossary/index.html#{term.anchor}", term.text) for term in terms)
+    yield Kind("words", "Words", tuple(entries))
 
 
 def _index(current: Iterable[View], kinds: Iterable[Kind]) -> str:

@@ -41,10 +41,6 @@ class Snippet:
     def where(self) -> str:
         return " in a checkout of this repository" if self.install == CHECKOUT else ""
 
-    @property
-    def import_line(self) -> str:
-        return next((line for line in reversed(self.code.splitlines()) if re.match("(from .* )?import ", line)), "")
-
 
 def snippet(experiment: str, profile: str, op: str) -> Snippet | None:
     """Of a profile at an operator, as today's definitions have it; None where they do not say."""
