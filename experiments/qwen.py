@@ -24,7 +24,7 @@ WARM_UPS = 3  # before a capture: what is compiled or allocated at first must no
 
 @cache
 def the_model(device: str, dtype: torch.dtype) -> Any:
-    """The model, made once in each process."""
+    """The model, made once in each process. Its weights need no gradient, so that no result of a call keeps a graph."""
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     config = Qwen2Config(**SIZES, rms_norm_eps=EPS, rope_parameters={"rope_type": "default", "rope_theta": ROPE_BASE})
@@ -34,7 +34,7 @@ def the_model(device: str, dtype: torch.dtype) -> Any:
     torch.set_default_dtype(dtype)
     try:
         with torch.device(device):
-            return Qwen2ForCausalLM(config).eval()
+            return Qwen2ForCausalLM(config).eval().requires_grad_(False)
     finally:
         torch.set_default_dtype(before)
 

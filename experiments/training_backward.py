@@ -68,6 +68,7 @@ def rope_eager(dy: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat((a * cos + b * sin, b * cos - a * sin, passed), dim=-1)
 
 
+# Each operator allows twice the error of PyTorch's own backward pass on the same inputs. Its own tolerance besides:
 # dx and ds have one rounding of what is worth an epsilon for each of up to three products before it. dw and db add up
 # thousands of rows, so a column's sum may be near 0 and its terms not: libraries round each x̂, or each program's
 # share, to the storage dtype first.
@@ -82,6 +83,7 @@ RMSNORM = Operator(
     reference=lambda dy, x, weight, rstd: rmsnorm_backward_reference(dy, x, weight),
     traffic=norm_backward_traffic,
     outputs=(GRADIENT, COLUMN_SUMS),
+    standard=rmsnorm_eager,
     edges=ROW_EDGES,
 )
 ADD_RMSNORM = Operator(
@@ -90,6 +92,7 @@ ADD_RMSNORM = Operator(
     reference=lambda dy, ds, x, weight, rstd: add_rmsnorm_backward_reference(dy, ds, x, weight),
     traffic=lambda shape, itemsize: norm_backward_traffic(shape, itemsize, added=True),
     outputs=(GRADIENT, COLUMN_SUMS),
+    standard=add_rmsnorm_eager,
     edges=ROW_EDGES,
 )
 LAYERNORM = Operator(
@@ -98,6 +101,7 @@ LAYERNORM = Operator(
     reference=lambda dy, x, weight, bias, mean, rstd: layernorm_backward_reference(dy, x, weight),
     traffic=lambda shape, itemsize: norm_backward_traffic(shape, itemsize, biased=True),
     outputs=(GRADIENT, COLUMN_SUMS, COLUMN_SUMS),
+    standard=layernorm_eager,
     edges=ROW_EDGES,
 )
 SOFTMAX = Operator(
@@ -108,6 +112,7 @@ SOFTMAX = Operator(
     # The scale is that of a probability in a row of thousands.
     tolerance=2,
     scale=2**-12,
+    standard=softmax_eager,
     edges=(*ROW_EDGES, "inf"),
 )
 SWIGLU = Operator(
@@ -118,6 +123,7 @@ SWIGLU = Operator(
     # PyTorch rounds twice. The scale is for the place where the derivative of silu passes 0.
     tolerance=1.5,
     scale=2**-7,
+    standard=swiglu_eager,
     edges=EDGES,
 )
 ROPE = Operator(

@@ -44,16 +44,15 @@ def worst(logits: torch.Tensor, truth: torch.Tensor) -> float:
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-@torch.no_grad()
 def test_the_model_with_its_cache_gives_the_truth(small: None, batch: int) -> None:
     embeddings, context = decode_inputs((batch, 9), torch.float32, "cpu", seed=1)
     truth = decode_reference(embeddings, context)
     logits = decode_standard(embeddings, context)
     assert logits.shape == (batch, SMALL["vocab_size"])
+    assert not logits.requires_grad
     torch.testing.assert_close(logits.double(), truth, rtol=1e-4, atol=1e-5)
 
 
-@torch.no_grad()
 def test_the_truth_depends_on_the_whole_context(small: None) -> None:
     embeddings, context = decode_inputs((1, 9), torch.float32, "cpu", seed=1)
     before = decode_reference(embeddings, context)
@@ -62,7 +61,6 @@ def test_the_truth_depends_on_the_whole_context(small: None) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-@torch.no_grad()
 def test_the_patched_step_takes_the_short_way_and_is_as_near_to_the_truth(
     small: None, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,7 +82,6 @@ def test_the_patched_step_takes_the_short_way_and_is_as_near_to_the_truth(
     assert [int(layer.cumulative_length) for layer in cached.static.layers] == [70, 70]
 
 
-@torch.no_grad()
 def test_two_tokens_one_after_the_other(small: None) -> None:
     """The kernels' short way leaves the cache as transformers would."""
     model = another(the_model("cpu", torch.float16), "sdpa")

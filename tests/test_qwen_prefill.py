@@ -42,9 +42,9 @@ def test_every_way_gives_the_logits_of_the_last_position(small: Any, attention: 
     model = another(small, attention)
     if patched:
         assert len(patch(model).replaced) == 9
-    with torch.no_grad():
-        logits = prefilled(model)(embeddings)
-        with_masks = prefilled(model, masks_of(model, embeddings))(embeddings)
+    logits = prefilled(model)(embeddings)
+    with_masks = prefilled(model, masks_of(model, embeddings))(embeddings)
+    assert not logits.requires_grad
     assert logits.shape == (2, SMALL["vocab_size"])
     torch.testing.assert_close(logits.double(), prefill_reference(embeddings), rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(with_masks, logits, rtol=1e-5, atol=1e-6)

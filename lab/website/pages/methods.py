@@ -1,7 +1,7 @@
 """What the lab's guard asks of published figures, and what it finds in public ones: the page and its data."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace as View
 from typing import Any
@@ -138,9 +138,11 @@ OPEN = 8  # lists of so many findings or fewer are unfolded at once
 
 
 def methods_page(
-    publications: Sequence[Publication], own: Sequence[Mapping[str, Any]], shown: Sequence[Judged]
-) -> View:
-    """`own`: what the guard said of each page of this site, by `guarded`; `shown` is what those pages show."""
+    publications: Sequence[Publication], own: Sequence[Mapping[str, Any]], shown: Sequence[Judged],
+    experiments: Collection[str] = (),
+) -> View:  # fmt: skip
+    """`own`: what the guard said of each page of this site, by `guarded`; `shown` is what those pages show.
+    `experiments`: the names of those that have a page."""
     data = {**methods_data(publications, own), "same_kernel": same_kernel_data(publications, shown)}
     view = DataView(data)
     rules = [_rule(rule, view.figure("rules", rule.name)) for rule in RULES]
@@ -151,7 +153,7 @@ def methods_page(
     return View(
         lede=_lede(view), own=_own(view),
         own_pages=tuple(_own_page(each, view) for each in own if each["found"]["findings"]), principles=by_principle,
-        publications=[_publication(each, view) for each in publications],
+        publications=[_publication(each, view, experiments) for each in publications],
         same_kernel=same_kernel(view, "same_kernel"), limits=_limits(publications), data=data,
     )  # fmt: skip
 
@@ -159,15 +161,18 @@ def methods_page(
 def methods_pages(context: SiteContext) -> Iterator[PageGroup]:
     """methods/index.html and its data."""
     shown = [item for item in context.current if item.name in SHOWN]
+    names = [item.name for item in context.current]
     yield PageGroup(
         name="methods",
-        shows=[list(context.guarded), [item.key for item in shown]],
-        make=partial(_pages, context.guarded, shown),
+        shows=[list(context.guarded), [item.key for item in shown], names],
+        make=partial(_pages, context.guarded, shown, names),
     )
 
 
-def _pages(guarded: Sequence[Mapping[str, Any]], shown: Sequence[Judged]) -> Iterator[Output]:
-    page = methods_page(audits(), guarded, shown)
+def _pages(
+    guarded: Sequence[Mapping[str, Any]], shown: Sequence[Judged], experiments: Sequence[str]
+) -> Iterator[Output]:
+    page = methods_page(audits(), guarded, shown, experiments)
     yield Document(path="methods/index.html", template="methods.html", view={"methods": page})
     yield Attachment(path="methods/data.json", content=data_text(page.data, "methods/data.json", "methods"))
     yield from _tables(page)
@@ -294,11 +299,12 @@ def _rule(rule: Rule, count: Figure | None, findings: Sequence[View] = ()) -> Vi
     return View(rule=rule, count=count, findings=findings, unfolded=len(findings) <= OPEN)
 
 
-def _publication(publication: Publication, view: DataView) -> View:
+def _publication(publication: Publication, view: DataView, experiments: Collection[str]) -> View:
     at = view.at("publications", publication.slug)
     sources = dict.fromkeys(each.source for each in (*publication.tables, *publication.statements))
+    again = [each.experiment for each in publication.replications if each.experiment in experiments]
     return View(publication=publication, title=publication.title, slug=publication.slug, summary=_summary(at),
-                sources=sources, rules=_broken(at))  # fmt: skip
+                sources=sources, rules=_broken(at), again=again)  # fmt: skip
 
 
 def _own_page(page: Mapping[str, Any], view: DataView) -> View:
