@@ -255,7 +255,7 @@ DECODE_STEP = Experiment(
     claims=CLAIMS,
     headlines=(PATCHED_BEATS_GRAPH,),
     does_not_show=(
-        "The trained model: its weights and its cache are random, which changes no time.",
+        "The trained model: its weights and its cache are random, whose effect on times was not measured.",
         "Sequences of different lengths, paged caches, sampling, and what a server adds.",
         "Weights of fewer bits, which would be read sooner.",
         "A step launched kernel by kernel, which waits for Python: a GPU's queue does not take so many launches, so "

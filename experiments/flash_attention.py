@@ -160,8 +160,8 @@ EFFICIENT = Profile(
 FLASH = Profile(
     name="sdpa-flash",
     title="SDPA flash",
-    technique="scaled_dot_product_attention pinned to the flash backend: FlashAttention-2, PyTorch's default.",
-    hypothesis="What a user has without asking; written for the GPUs before Hopper, at about half of what one can do.",
+    technique="scaled_dot_product_attention pinned to the flash backend: FlashAttention-2.",
+    hypothesis="Written for the GPUs before Hopper, and at about half of what one can do.",
     signal="One kernel; Tensor pipe near half busy.",
     implementations=loaded(partial(load_sdpa, SDPBackend.FLASH_ATTENTION), tuple(MASKS)),
     devices=("cuda",),
@@ -170,7 +170,7 @@ CUDNN = Profile(
     name="sdpa-cudnn",
     title="SDPA cuDNN",
     technique="scaled_dot_product_attention pinned to the cuDNN backend, which is written for Hopper.",
-    hypothesis="The fastest that PyTorch has on this GPU, though not its default.",
+    hypothesis="The fastest that PyTorch has on this GPU.",
     signal="One kernel of cuDNN's, with warps that only load.",
     implementations=loaded(partial(load_sdpa, SDPBackend.CUDNN_ATTENTION), tuple(MASKS)),
     devices=("cuda",),
@@ -286,7 +286,7 @@ CLAIMS = (
     ),
     Claim(
         name="cudnn-attention-beats-sdpa-flash",
-        text="PyTorch's cuDNN backend is at least 1.5 times as fast as its flash backend, which it takes by default.",
+        text="PyTorch's cuDNN backend is at least 1.5 times as fast as its flash backend.",
         subject=CUDNN, baseline=FLASH, cases=WIDE_HEADS, threshold=1.5,
     ),
 )  # fmt: skip
@@ -299,7 +299,7 @@ FLASH_ATTENTION = Experiment(
         "Attention compares every token with every other. Stored, the scores take B·H·S·S elements, for 8192 tokens "
         "and 32 heads `4 GiB` a copy; flash attention keeps a tile of them on chip, and needs only the result. On a "
         "Hopper GPU its products reach the Tensor cores' limit only while other warps load and the exponentials are "
-        "taken at the same time, which is why PyTorch's default backend, written before, is at half of it. The "
+        "taken at the same time, which is why PyTorch's flash backend, written before, is at half of it. The "
         "experiment asks whether that takes CUDA, or whether Triton, with its layouts in the open (Gluon), is enough."
     ),
     focus="Overlap of products and softmax",

@@ -42,7 +42,7 @@ DEFAULT = Profile(
     name="torch-baseline",
     title="PyTorch's default",
     technique="The baseline of the publication: torch.matmul, and scaled_dot_product_attention with no backend named.",
-    hypothesis="Products: cuBLAS, which is hard to beat. Attention: FlashAttention-2, written for older GPUs.",
+    hypothesis="Products: cuBLAS, which is hard to beat. Attention: the backend that this version puts first.",
     signal="One kernel of a library.",
     implementations={GEMM.name: lambda: torch.matmul, FULL.name: lambda: default_attention},
 )
@@ -50,7 +50,7 @@ CUDNN = Profile(
     name="sdpa-cudnn",
     title="SDPA cuDNN",
     technique="scaled_dot_product_attention pinned to the cuDNN backend, which is written for Hopper.",
-    hypothesis="What a user has with one more line: ahead of the default from a thousand tokens on.",
+    hypothesis="What a user has with one more line: level with the default, or ahead of it.",
     signal="One kernel of cuDNN's.",
     implementations={FULL.name: lambda: cudnn_attention},
     devices=("cuda",),
@@ -94,8 +94,9 @@ HEADLINE_ATTENTION = Experiment(
     question="Do published speed-ups of attention and matrix products in Triton survive a fair baseline?",
     importance=(
         "Public Triton kernels were announced ahead of cuBLAS at every size, and further ahead of PyTorch's attention "
-        "the longer the sequence. On a Hopper GPU PyTorch's default attention is a kernel for the generation before, "
-        "and small cases are mostly launch. Here the very cases are measured again, in scopes that tell these apart."
+        "the longer the sequence. PyTorch has several attention kernels, one of them written for Hopper, another for "
+        "the generation before, and small cases are mostly launch. Here the very cases are measured again, in scopes "
+        "that tell these apart."
     ),
     focus="Reproducing published results",
     cases=(*PRODUCTS, *ATTENTION),

@@ -1,6 +1,6 @@
 """Qwen2.5-7B as implemented in transformers, with its real configuration and random weights, for whole models.
 
-Nothing is downloaded, and no time depends on the values. All profiles of a process share one copy of the weights, which
+Nothing is downloaded. All profiles of a process share one copy of the weights, which
 is made at the first call and not when profiles are loaded: several processes load at once, and would not fit.
 """
 

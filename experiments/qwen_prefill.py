@@ -193,7 +193,7 @@ BACKENDS = {
     # Not the memory-efficient kernel: it takes no heads in groups, as transformers passes them.
     for backend, name, what, hypothesis in (
         (SDPBackend.FLASH_ATTENTION, "flash", "FlashAttention 2", "Behind cuDNN's, which is written for this GPU."),
-        (SDPBackend.CUDNN_ATTENTION, "cudnn", "cuDNN's kernel", "What PyTorch itself chooses on this GPU."),
+        (SDPBackend.CUDNN_ATTENTION, "cudnn", "cuDNN's kernel", "Ahead: it is written for this GPU."),
         (SDPBackend.MATH, "math", "plain operators", "Behind, like eager attention."),
     )
 }  # fmt: skip
@@ -215,7 +215,7 @@ SINGLE = {
 PATCHED = _profile(
     "patched", "patched",
     "The model of SDPA, patched with the lab's RMSNorm, RoPE, attention, and norms joined to products and sums.",
-    "Ahead by the sum of the single gains: the operators do not overlap.", lambda: _patched(KERNELS),
+    "Ahead by about the sum of the single gains; RMSNorm + Linear contains others.", lambda: _patched(KERNELS),
     (PREFILL, EVERY_WAY),
 )  # fmt: skip
 
@@ -271,7 +271,7 @@ QWEN_PREFILL = Experiment(
     claims=CLAIMS,
     headlines=(PATCHED_BEATS_SDPA,),
     does_not_show=(
-        "The trained model: its weights are random, which changes no time but may change how rounding errors grow.",
+        "The trained model: its weights are random, whose effect on times and rounding errors was not measured.",
         "A gain in generating tokens, where weights are read for one position at a time.",
         "Matrix products by kernels of the lab, except those of the gated unit.",
         "Serving: batches, caches of keys and values, and what a server adds.",

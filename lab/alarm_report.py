@@ -43,5 +43,6 @@ def _change(alarm: Alarm) -> str:
 
 
 def _place(series: Series) -> str:
-    board = f", board {series.board[:6]}" if series.board else ""
+    boards = "+".join(each[:6] for each in series.board.split("+"))
+    board = f", board {boards}" if boards else ""
     return f"{series.experiment}, {series.claim}, {series.case}{board}"

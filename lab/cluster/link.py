@@ -22,15 +22,16 @@ class Link(Protocol):
 
 
 class Crew(Protocol):
-    """GPUs of one host or of a cluster. Use as a context manager: afterwards all that was started has been ended."""
+    """GPUs of one host or of a cluster. Use as a context manager: after it all that was started ends by itself, within
+    seconds."""
 
     @property
     def size(self) -> int:
         """How many GPUs there are for this run."""
 
     def start(self, slot: int) -> Link:
-        """Reach for a GPU, of slots 0 to size - 1; again for a slot whose GPU was lost. Returns at once: where none is
-        free, the first answer takes until one is."""
+        """Reach for a GPU, of slots 0 to size - 1; again for a slot whose GPU was lost. Does not wait for a
+        free one: where there is none, the first answer takes until there is."""
 
     def __enter__(self) -> "Crew": ...
 

@@ -46,5 +46,5 @@ def gpus_of_this_host(count: int) -> list[str]:
     gpus = [gpu.strip() for gpu in known if gpu.strip()]
     if len(gpus) < count:
         limited = f" in {CHOSEN_BY}" if chosen is not None else ""
-        raise RunError(f"--gpus {count}: this host has {len(gpus)} GPUs{limited}")
+        raise RunError(f"--gpus {count}: this host has {len(gpus)} GPU{'s' * (len(gpus) != 1)}{limited}")
     return gpus[:count]

@@ -151,7 +151,8 @@ def _wait_for_gpus(count: int | None) -> int:
 
     there = int(ray.cluster_resources().get("GPU", 0))
     if there < (count or 1):
-        raise RunError(f"the Ray cluster has {there} GPUs, and this run asks for {count or 'at least 1'}")
+        gpus = f"{there} GPU{'s' * (there != 1)}"
+        raise RunError(f"the Ray cluster has {gpus}, and this run asks for {count or 'at least 1'}")
     give_up = monotonic() + FREE_SECONDS
     while (free := int(ray.available_resources().get("GPU", 0))) < (count or 1):
         if monotonic() >= give_up:

@@ -1,6 +1,6 @@
 """A run on several GPUs: plan → parts of sweeps, each on one GPU → one journal, which is kept here.
 
-A GPU that is lost, with its node or alone, costs the case that it was at; another measures what is left of its part.
+If a GPU is lost, with its node or alone, another measures the case that it was at again, and the rest of its part.
 """
 
 import base64
@@ -101,7 +101,8 @@ class _Several:
         self._waiting = self._planned_parts()
         hosts = {gpu.host for gpu in wanted}
         model = like.hello.model if like.hello else ""
-        self.say(f"{len(wanted)} GPUs on {len(hosts)} host{'s' if len(hosts) > 1 else ''}: {model}")
+        gpus = f"{len(wanted)} GPU{'s' * (len(wanted) > 1)}"
+        self.say(f"{gpus} on {len(hosts)} host{'s' * (len(hosts) > 1)}: {model}")
         for gpu in wanted:
             self._prepare(gpu)
         while any(gpu.working and gpu.hello for gpu in self.fleet.gpus):

@@ -38,7 +38,7 @@ def check_rows(op: str, x: Tensor, maximum_columns: int, name: str = "x") -> Non
 
 def check_adjacent(op: str, name: str, tensor: Tensor) -> None:
     """Raise unless the elements of the last dimension are adjacent in memory."""
-    if tensor.dim() and tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
+    if tensor.dim() and tensor.numel() and tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
         raise ValueError(
             f"{op}: {name} has stride {tensor.stride(-1)} in its last dimension; accepted is 1 "
             "(rows may lie any distance apart): call .contiguous() first"

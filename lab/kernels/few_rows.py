@@ -210,6 +210,9 @@ def joined_linear(
     as by `rmsnorm`. residual: (M, sum of all N), added to the result. All float16 or all bfloat16. configuration: how
     to launch; by default by rule. Returns a new tensor (M, sum of all N). Raises TypeError or ValueError naming the
     argument, what it was and what is accepted, and NotImplementedError where a gradient would be needed.
+
+    On Hopper weights may be read before the kernels launched just before have finished, so a weight must not be the
+    result of one of these calls that is still being computed.
     """
     given = (*biases, *(None,) * (len(weights) - len(biases)))
     return _run("joined_linear", x, tuple(weights), given, norm_weight, eps, residual, False, configuration)
@@ -318,6 +321,8 @@ def _check(
     if residual is not None:
         check_tensor(op, "residual", residual)
         wanted = (x.shape[0], sum(map(len, weights)))
+        if residual.device != x.device:
+            raise ValueError(f"{op}: residual is on {residual.device}; accepted is {x.device}, where x is")
         if residual.shape != wanted or residual.dtype != x.dtype or residual.stride(1) != 1:
             raise ValueError(
                 f"{op}: residual is {residual.dtype} of shape {tuple(residual.shape)}; accepted is {x.dtype} of "

@@ -48,7 +48,7 @@ def _mask(fallback: Function, causal: Function) -> Function:
         mask_function: Function = causal, attention_mask: Tensor | None = None, **more: Any,
     ) -> Tensor | None:  # fmt: skip
         plain = mask_function is causal and attention_mask is None and more.get("dtype") in HALVES
-        if plain and q_length == 1 and isinstance(q_offset, Tensor) and kv_offset == 0:
+        if plain and q_length == 1 and isinstance(q_offset, Tensor) and kv_offset == 0 and runs_here(q_offset):
             return (q_offset + 1).to(torch.int32).reshape(-1).expand(batch_size).contiguous()
         made: Tensor | None = fallback(
             batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset, kv_offset=kv_offset,

@@ -81,7 +81,9 @@ class Trainable:
 
 def adjacent(gradient: Tensor) -> Tensor:
     """A gradient from autograd, in which one element may stand for many, with adjacent elements in its rows."""
-    return gradient if gradient.shape[-1] == 1 or gradient.stride(-1) == 1 else gradient.contiguous()
+    if not gradient.dim() or gradient.shape[-1] == 1 or gradient.stride(-1) == 1:
+        return gradient
+    return gradient.contiguous()
 
 
 def row_result(x: Tensor) -> Tensor:

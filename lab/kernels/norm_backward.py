@@ -87,7 +87,7 @@ def _norm_backward_kernel(
             square, product, gradient = tl.reduce((squares, products, gradients), 1, _three_added, keep_dims=True)
         else:
             square, product = tl.reduce((squares, products), 1, _two_added, keep_dims=True)
-        rstd = tl.rsqrt(square / N + eps)
+        rstd = tl.where(inside, tl.rsqrt(square / N + eps), 0.0)  # rows beyond M: with eps 0 it would be infinite
         along = product / N * rstd * rstd  # mean(g · x̂), of which x − mean has the share rstd
         new_dw = ()
         new_db = ()

@@ -33,7 +33,7 @@ def _rope_cache_kernel(
     heads = q_heads + 2 * k_heads
     program = tl.program_id(0)
     batch = (program // heads).to(tl.int64)
-    head = program % heads
+    head = (program % heads).to(tl.int64)  # heads of a long cache are far apart
     pairs = tl.arange(0, PAIRS)
     inside = pairs < HALF
     length = tl.load(lengths_ptr + batch)

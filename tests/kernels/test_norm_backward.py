@@ -161,6 +161,28 @@ def test_a_gradient_that_is_one_element_for_all(device: str) -> None:
     torch.testing.assert_close(dw, torch.nn.functional.rms_norm(x, (24,), None, 1e-6).sum(0))
 
 
+@pytest.mark.parametrize("norm", ["rmsnorm", "layernorm"])
+def test_without_an_epsilon_rows_that_are_not_there_add_nothing(norm: str, device: str) -> None:
+    """A program has eight rows here, and the tensor three."""
+    tensors = drawn(norm, (3, 64), torch.float32, device)
+    backward, reference, *_ = NORMS[norm]
+    eight = next(each for each in norm_backward_choices((3, 64), 4) if each["ROWS"] == 8)
+    results = backward(*tensors, 0.0, configuration=eight)
+    for result, truth in zip(results, reference(*tensors, 0.0), strict=True):
+        torch.testing.assert_close(result.double(), truth, rtol=1e-4, atol=1e-4)
+
+
+def test_the_gradient_of_the_sum_of_no_rows(device: str) -> None:
+    """Its elements are one element for all, which nothing can make adjacent."""
+    x = torch.zeros(0, 8, device=device, requires_grad=True)
+    weight = torch.ones(8, device=device, requires_grad=True)
+    rmsnorm(x, weight).sum().backward()
+    assert x.grad is not None
+    assert weight.grad is not None
+    assert x.grad.shape == (0, 8)
+    assert weight.grad.tolist() == [0.0] * 8
+
+
 def test_no_gradient_of_a_gradient(device: str) -> None:
     _, x, weight = (each.requires_grad_() for each in drawn("rmsnorm", (5, 24), torch.float32, device))
     y = rmsnorm(x, weight)

@@ -124,7 +124,7 @@ def _range(item: Judged, case: str, profile: str, scope: str, history: Sequence[
     runs = [each for each in history if _same(each, item)]
     times = list(filter(None, (_p50(each, case, profile, scope) for each in runs)))
     if len(times) > 1:
-        boards = len({each.machine["gpu_id"] for each in runs})
+        boards = len({board for each in runs for board in each.machine["gpu_id"].split("+")})
         return {"least_seconds": min(times), "most_seconds": max(times), "runs": len(times), "boards": boards}
     cell = item.data["cells"][case][profile]
     times_of_scope = cell["scopes"][scope]
