@@ -275,7 +275,7 @@ def test_a_gpu_that_never_loads_is_not_tried_for_ever(tmp_path: Path) -> None:
 
 def test_what_a_lost_gpu_still_says_is_not_heard(tmp_path: Path) -> None:
     plan = several_plan(sweeps=1)
-    late: list[threading.Event] = []
+    late = threading.Event()
 
     def behave(gpu: ScriptedGpu, order: Mapping[str, Any], frames: Iterator[Any]) -> Iterator[Any]:
         if gpu.slot == 0 and gpu.start == 1 and order.get("kind") == "sweep":
@@ -283,12 +283,15 @@ def test_what_a_lost_gpu_still_says_is_not_heard(tmp_path: Path) -> None:
             yield _frame("gone", "its node does not answer")
             gpu.ended.wait()
             yield from frames  # as the node is there again
-            late.append(gpu.ended)
+            late.set()
             return
+        if order.get("kind") == "sweep":
+            late.wait()  # so that nobody's cells come before what must not be heard
         yield from frames
 
     crew = ScriptedCrew(plan, behave=behave)
     assert cells_of(measure(crew, plan, tmp_path / "r")) == dict.fromkeys(every_cell(1), 1)
+    assert late.is_set()
 
 
 @pytest.mark.parametrize(("model", "boards"), [("h100", ("board-0", "board-2")), ("A100", ("board-1",))])
