@@ -230,12 +230,12 @@ CLAIMS = (
     PATCHED_BEATS_GRAPH,
     Claim(
         name="patched-graph-beats-graph-at-every-shape",
-        text="In a CUDA graph, a step of the patched model is faster at longer contexts and larger batches too.",
+        text="In a CUDA graph a patched step is at least 2 % faster at longer contexts and larger batches too.",
         subject=PATCHED_GRAPH, baseline=GRAPH, cases=WAYS,
     ),
     Claim(
         name="patched-graph-beats-compile",
-        text="A step of the patched model in a CUDA graph is faster than one of torch.compile, at every shape.",
+        text="A patched step in a CUDA graph is at least 2 % faster than one of torch.compile, at every shape.",
         subject=PATCHED_GRAPH, baseline=COMPILED, cases=WAYS,
     ),
 )  # fmt: skip

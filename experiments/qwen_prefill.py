@@ -221,7 +221,7 @@ PATCHED = _profile(
 
 PATCHED_BEATS_SDPA = Claim(
     name="patched-model-beats-sdpa",
-    text="The patched Qwen2.5-7B is faster than the model as it is, on a prompt of 2048 tokens.",
+    text="The patched Qwen2.5-7B is at least 2 % faster than the model as it is, on a prompt of 2048 tokens.",
     subject=PATCHED, baseline=SDPA, cases=(PROMPT,),
 )  # fmt: skip
 CLAIMS = (
@@ -233,23 +233,23 @@ CLAIMS = (
     ),
     Claim(
         name="patched-model-beats-sdpa-at-every-length",
-        text="The patched Qwen2.5-7B is faster than the model as it is, on prompts of 128 to 8192 tokens.",
+        text="The patched Qwen2.5-7B is at least 2 % faster than the model as it is, on prompts of 128 to 8192 tokens.",
         subject=PATCHED, baseline=SDPA, cases=WAYS,
     ),
     Claim(
         name="sdpa-beats-eager-attention",
-        text="With scaled_dot_product_attention Qwen2.5-7B is faster than with eager attention, at 2048 tokens.",
+        text="By scaled_dot_product_attention Qwen2.5-7B is at least 2 % faster than by eager attention.",
         subject=SDPA, baseline=EAGER, cases=USUAL_LENGTH,
     ),
     Claim(
         name="cudnn-attention-beats-flash-attention-2",
-        text="With cuDNN's attention Qwen2.5-7B is faster than with FlashAttention 2, at 2048 tokens.",
+        text="With cuDNN's attention Qwen2.5-7B is at least 2 % faster than with FlashAttention 2, at 2048 tokens.",
         subject=BACKENDS["cudnn"], baseline=BACKENDS["flash"], cases=USUAL_LENGTH,
     ),
     *(
         Claim(
             name=f"{profile.name}-beats-sdpa",
-            text=f"Qwen2.5-7B with the kernel for {profile.title.removeprefix('patched: ')} alone is no slower.",
+            text=f"With {profile.title.removeprefix('patched: ')} alone it is at least as fast as without.",
             subject=profile, baseline=SDPA, cases=USUAL_LENGTH, threshold=1.0,
         )
         for profile in SINGLE.values()

@@ -104,13 +104,14 @@ def svg(badge: Badge) -> str:
     """At most 1.5 KB; nothing in it comes from elsewhere."""
     left, right = badge.label_width, badge.width - badge.label_width
     parts = "".join(part if isinstance(part, str) else _tspan(part) for part in _escaped(badge.value))
+    sign = icon(badge.status).replace("currentColor", "#fff")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{badge.width}" height="{HEIGHT}" role="img">'
         f"<title>{escape(badge.said)}</title>"
         f"<desc>{escape(badge.description)}</desc>"
         f'<rect width="{left}" height="{HEIGHT}" fill="#33373f"/>'
         f'<rect x="{left}" width="{right}" height="{HEIGHT}" fill="{COLOURS[badge.status]}"/>'
-        f'<g transform="translate({left + 6} 4) scale(.75)" color="#fff">{icon(badge.status)}</g>'
+        f'<g transform="translate({left + 6} 4) scale(.75)">{sign}</g>'
         '<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">'
         f'<text x="8" y="14" textLength="{left - 16}">{escape(badge.label)}</text>'
         f'<text x="{left + 24}" y="14" textLength="{right - 34}">{parts}</text></g></svg>\n'

@@ -68,6 +68,7 @@ def _row(shown: Judged, table: str, case: PlannedCase, first: str, view: DataVie
         at=pointer(*path),
         case=case_label(case),
         anchor=case.name,
+        explained=any(_reasons(view, path)),
         baseline=view.figure(*path, "baseline_seconds"),
         subject=view.figure(*path, "subject_seconds"),
         printed=view.figure(*path, "ratio", show=lambda value: format.amount(value, "ratio")),
