@@ -30,6 +30,11 @@ TITLES = {
     "fp8-gemm-block": "FP8 matmul by block", "fp8-linear-row": "FP8 linear by row", "attention": "Attention",
     "attention-causal": "Causal attention", "attention-causal-grouped": "Causal attention, grouped heads",
     "decode-attention": "Decode attention", "decode-attention-paged": "Paged decode attention",
+    "rmsnorm-backward": "RMSNorm, backward", "add-rmsnorm-backward": "Add and RMSNorm, backward",
+    "layernorm-backward": "LayerNorm, backward", "softmax-backward": "Softmax, backward",
+    "swiglu-backward": "SwiGLU, backward", "rope-backward": "RoPE, backward",
+    "qwen-prefill": "Qwen2.5-7B, prompt", "qwen-prefill-ways": "Qwen2.5-7B, prompt, every way",
+    "qwen-decode": "Qwen2.5-7B, one token", "qwen-decode-ways": "Qwen2.5-7B, one token, every way",
 }  # fmt: skip
 DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8_e4m3fn": "fp8"}  # as people type them
 COMMON_WORD = re.compile(r"[a-z]+(?: |$)")  # and no name of code
