@@ -33,8 +33,8 @@ TITLES = {
     "rmsnorm-backward": "RMSNorm, backward", "add-rmsnorm-backward": "Add and RMSNorm, backward",
     "layernorm-backward": "LayerNorm, backward", "softmax-backward": "Softmax, backward",
     "swiglu-backward": "SwiGLU, backward", "rope-backward": "RoPE, backward",
-    "qwen-prefill": "Qwen2.5-7B, prompt", "qwen-prefill-ways": "Qwen2.5-7B, prompt, every way",
-    "qwen-decode": "Qwen2.5-7B, one token", "qwen-decode-ways": "Qwen2.5-7B, one token, every way",
+    "qwen-prefill": "Qwen, prompt", "qwen-prefill-ways": "Qwen, prompt, every way",
+    "qwen-decode": "Qwen, one token", "qwen-decode-ways": "Qwen, one token, every way",
 }  # fmt: skip
 DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8_e4m3fn": "fp8"}  # as people type them
 COMMON_WORD = re.compile(r"[a-z]+(?: |$)")  # and no name of code
