@@ -1,8 +1,8 @@
 """Puts the lab's kernels into a loaded model of Hugging Face's transformers, and takes them out again.
 
 A module is replaced only if its class is known and a trial shows that it computes the same as the kernel. All others
-stay as they are, and the result says why. Inference only: attention, and norms joined to
-products, have no backward.
+stay as they are, and the result says why. A model with patched norms, rotation and gated units can be trained; patched
+attention, and norms joined to products, have no backward.
 """
 
 import copy

@@ -195,10 +195,25 @@ def test_a_norm_whose_weight_is_wider_than_its_input_gives_the_wider_type(device
 
 
 def test_a_gradient_that_would_be_lost_is_refused(device: str, tokens: Tensor) -> None:
-    model = made("llama", device)
-    patch(model)
+    model = made("llama", device).half()  # in float32 the library's own attention stays
+    patch(model, ("attention",))
     with pytest.raises(NotImplementedError, match="requires grad, and this kernel has no backward"):
         model(tokens)
+
+
+def test_a_patched_model_can_be_trained(device: str, tokens: Tensor) -> None:
+    model = made("llama", device)
+    before = _gradients(model, tokens)
+    with patch(model):
+        after = _gradients(model, tokens)
+    for name, gradient in before.items():
+        torch.testing.assert_close(after[name], gradient, rtol=2e-3, atol=1e-5 + 2e-3 * float(gradient.abs().max()))
+
+
+def _gradients(model: nn.Module, tokens: Tensor) -> dict[str, Tensor]:
+    model.zero_grad()
+    model(tokens).logits.square().mean().backward()
+    return {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
 
 
 def test_a_second_patch_finds_nothing_to_replace(device: str) -> None:
