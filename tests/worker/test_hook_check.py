@@ -76,7 +76,8 @@ def test_a_model_can_be_patched_under_the_hook() -> None:
     """A new function is made from a model's own, without an assignment that the hook would report."""
     assigned: list[str] = []
     armed = [True]
-    sys.addaudithook(lambda event, what: assigned.append(what[1]) if event == "object.__setattr__" and armed else None)
+    events = ("object.__setattr__", "object.__delattr__")  # the second if the value is None
+    sys.addaudithook(lambda event, what: assigned.append(what[1]) if armed and event in events else None)
 
     def forward(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> Any:
         return apply_rotary_pos_emb(q, k, cos, sin)  # type: ignore[name-defined]  # noqa: F821
