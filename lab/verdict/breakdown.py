@@ -46,6 +46,15 @@ class BreakdownResult:
         return self.measured.seconds - self.predicted.seconds
 
     @property
+    def predicted_ratio(self) -> float:
+        """How many times as fast the model should be."""
+        return self.seconds / (self.seconds - self.predicted.seconds)
+
+    @property
+    def measured_ratio(self) -> float:
+        return self.seconds / (self.seconds - self.measured.seconds)
+
+    @property
     def agrees(self) -> bool:
         """Whether the two intervals meet."""
         return self.predicted.low <= self.measured.high and self.measured.low <= self.predicted.high

@@ -14,8 +14,7 @@ def breakdown_data(result: BreakdownResult) -> dict[str, Any]:
         "rows": [_row(row) for row in result.rows],
         "predicted": attributes(result.predicted, "seconds low high"),
         "measured": attributes(result.measured, "seconds low high"),
-        "gap_seconds": result.gap_seconds,
-        "agrees": result.agrees,
+        **attributes(result, "predicted_ratio measured_ratio gap_seconds agrees"),
     }
 
 

@@ -236,7 +236,8 @@ REPLICATION = {
 SAVED = {"": "Seconds of one call of the model, with their interval.", "seconds low high": float}
 BREAKDOWN = {
     "": "What kernels should save in a whole model, from their own times, and what they saved.",
-    "case baseline together": str, "baseline_seconds gap_seconds": float, "predicted measured": SAVED,
+    "case baseline together": str, "baseline_seconds gap_seconds predicted_ratio measured_ratio": float,
+    "predicted measured": SAVED,
     "agrees": Said(bool, "Whether the two intervals meet."),
     "rows": [{
         "title case profile alone": str, "calls": int, "baseline_seconds subject_seconds": float,

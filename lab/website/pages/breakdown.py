@@ -18,10 +18,10 @@ METHOD = (
     "The sum takes in the rows that are in the model with every kernel and in no other such row.",
 )
 EXPLANATIONS = (
-    "Where the model saves less or more than predicted, there are three known reasons; the lab has not measured how "
-    "much each of them weighs. A part finds its inputs just written, and in the model matrix products of other sizes "
-    "run between. A model that uses less power has a higher clock, so that all of its products gain. Inside a graph "
-    "a kernel begins while the one before ends, which joins parts that were measured apart.",
+    "Three things may make the model save less or more than predicted; how much of each there is was not measured. A "
+    "part finds its inputs just written, while in the model other operators run between. A part is short and runs at "
+    "the highest clock, while the model draws so much power that the GPU may lower its clock. And of the short gaps "
+    "between the kernels of a graph, the copies of a part leave others than the model does.",
 )
 
 
@@ -33,9 +33,11 @@ def breakdown_fold(shown: Judged, view: DataView) -> Fold | None:
     together = (profile_title(shown, data["together"]), ", beside the sum of the rows that are added")
     total = table_row(together, "", "", "", _saved(view, "predicted"), _saved(view, "measured"), kind="total")
     gap: Words = (
-        "The model takes ", view.figure(ROOT, "baseline_seconds"), " µs without kernels. It saves ",
-        view.figure(ROOT, "gap_seconds", show=format.distance), " µs more than predicted, where a minus means less: ",
-        "the two intervals meet." if data["agrees"] else "the two intervals do not meet.",
+        "The model takes ", view.figure(ROOT, "baseline_seconds"), " µs without kernels. With all it should be ",
+        view.figure(ROOT, "predicted_ratio", show=format.times), " as fast, and is ",
+        view.figure(ROOT, "measured_ratio", show=format.times), " as fast. What it saved less what was predicted is ",
+        view.figure(ROOT, "gap_seconds", show=format.distance), " µs: the two intervals ",
+        "meet." if data["agrees"] else "do not meet.",
     )  # fmt: skip
     table = PageTable(label="Predicted and measured", heads=HEADS, rows=(*rows, total), caption=gap)
     return Fold(
