@@ -23,6 +23,7 @@ from lab.website.files.schemas import with_schema
 from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.answer import answer, glances, leading
 from lab.website.pages.boundary import boundary, boundary_line, live_command
+from lab.website.pages.breakdown import breakdown_fold
 from lab.website.pages.ceilings import ceilings_section, ladder_fold
 from lab.website.pages.claims import case_by_case, claim_view, claims_table
 from lab.website.pages.contest import contest, every_cell, memory_fold
@@ -122,6 +123,8 @@ def _split(shown: Judged, claims: tuple[View, ...]) -> tuple[tuple[View, ...], t
 
 
 def _folds(shown: Judged, claims: tuple[View, ...], view: DataView) -> Iterator[Fold]:
+    if section := breakdown_fold(shown, view):
+        yield section
     by_case = tuple(table for measure in MEASURES if (table := case_by_case(claims, measure)))
     if by_case:
         yield Fold(id="case-by-case", title="Every verdict, case by case", tables=by_case)
