@@ -113,7 +113,7 @@ def test_the_grid_names_implementations_as_readers_do_and_links_each_shape_to_it
     html = (site / "index.html").read_text()
     headings = re.findall(r'<th scope="col">(.*?)</th>', html[html.index('class="grid"') :].partition("</thead>")[0])
     assert headings == [
-        "Operator", "Shape", "lab (Triton)", "torch.compile", "Liger", "PyTorch fused", "PyTorch eager ops",
+        "Operator", "Shape", "lab (Triton)", "torch.compile", "Liger", "PyTorch fused", "PyTorch written out",
     ]  # fmt: skip
     assert "experiments/normalization-fusion/cases/rmsnorm-4096x4096-float16/index.html" in html
 

@@ -19,9 +19,9 @@ from lab.website.pages.claims import pooled_sentence
 from lab.website.pages.hardware import limits_table, traffic_table
 from lab.website.pages.history import comparable, elsewhere, finished, software, verdict_data_file, verdict_link
 from lab.website.pages.kernels import HASH_DIGITS, kernels_fold
-from lab.website.pages.labels import profile_title, scope_words
+from lab.website.pages.labels import profile_title, scope_title, scope_words
 from lab.website.pages.replication import printed_reasons
-from lab.website.pages.soundness import clock_notes, correctness_table, faster_cold, legend, other_clocks
+from lab.website.pages.soundness import clock_note, correctness_table, faster_cold, legend, other_clocks
 from lab.website.table import (
     Code,
     Fold,
@@ -46,8 +46,8 @@ MOST_PAIRS = 16  # implementations; the table of all pairs grows with their squa
 MOST_CODES = 3  # kernels of one call whose sums are shown
 EXPERIMENT = "../../index.html"  # from a case's page
 SHORT_COLD = (
-    "Some calls are shorter here than warm or in a graph: what they write stays in L2, and its way to memory is not "
-    "timed; in the other two the write-back of one call falls into the next."
+    "Some calls are faster cold than warm or in a graph: their results stay in L2, and writing them back to memory is "
+    "not timed. Warm and in a graph, the write-back of one call falls into the next."
 )
 MEDIANS = (
     "A ratio is the mean over all sweeps of rounds that were timed one after the other. The median leaves out sweeps "
@@ -106,7 +106,7 @@ def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
         remarks.append(
             ("The GPU was at its power limit for part of the time, which may slow the longest kernels most.",)
         )
-    table = PageTable(label="Every implementation", heads=CELLS, rows=rows, caption=(caption,))
+    table = PageTable(label="Every implementation", kind="stacks", heads=CELLS, rows=rows, caption=(caption,))
     return Fold(id="cells", title="Every implementation", tables=(table,), items=tuple(remarks))
 
 
@@ -119,11 +119,12 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, view: DataVi
     place = item.places(case.name, SCOPE).get(profile.name)
     first = place is not None and place.rank == 1
     rate = at.figure("bytes_per_second")
+    note = clock_note(item, case.name, profile.name, view)
     host = at.figure("enqueue_seconds") if cell.get("enqueue_seconds") else None
     cells = row(
         at, CELLS,
         profile=(link, *((Soft((f"fastest{place.doubt}",)),) if first and place else ())),
-        p50_seconds=(at.figure("p50_seconds"), *map(Soft, clock_notes(item, case.name, profile.name, view))),
+        p50_seconds=(at.figure("p50_seconds"), *((Soft(note),) if note else ())),
         bytes_per_second=Soft(("launch-bound",)) if rate is None and cell.get("launch_bound") else rate,
         enqueue_seconds=(host, *((Soft(("host-bound",)),) if cell.get("host_bound") else ())),
     )  # fmt: skip
@@ -149,7 +150,7 @@ def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str,
             )
         )
     heads = (*words("Claim", "Verdict here"), *numbers("Ratio", "Interval"))
-    table = PageTable(label="Claims about this case", kind="claims", heads=heads, rows=rows)
+    table = PageTable(label="Claims about this case", kind="claims stacks", heads=heads, rows=rows)
     return Fold(id="claims", title="What is claimed of this case", tables=(table,)) if rows else None
 
 
@@ -167,12 +168,12 @@ def _scopes(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
             why_not = view.value("cells", case.name, profile.name, "unmeasured", scope) or "not measured"
             cells.append((p50, *((Soft((p95,)),) if p95 else ())) if p50 else (Soft((why_not,)),))
         rows.append(table_row(profile.title, *cells))
-    covers = "; ".join(f"{scope} is {says}" for scope, says in legend(scopes, item.on_cpu))
+    covers = "; ".join(f"{title}: {clock}" for title, clock in legend(scopes, item.on_cpu))
     table = PageTable(
-        label="Times by scope", heads=(*words("Implementation"), *numbers(*scopes)), rows=rows,
-        caption=("p50 and, under it, p95, in µs.",),
+        label="Times by scope", kind="stacks", rows=rows, caption=("p50 and, under it, p95, in µs.",),
+        heads=(*words("Implementation"), *numbers(*map(scope_title, scopes))),
     )  # fmt: skip
-    lead: Words = (f"{covers[:1].upper()}{covers[1:]}. No comparison mixes them.",)
+    lead: Words = (f"{covers}. No comparison mixes them.",)
     return Fold(id="scopes", title="Cold, warm, in a graph, eager", lead=lead, tables=(table,))
 
 
@@ -238,7 +239,7 @@ def _splits(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
 
 def _clocks(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
     table = other_clocks(item, case, view)
-    lead = ("Verdicts depend on the clock. The lab's device_cold reads back what its flush wrote, so no write-back is "
+    lead = ("Verdicts depend on the clock. The lab's cold clock reads back what its flush wrote, so no write-back is "
             "timed; do_bench and nvbench leave dirty lines, whose write-back falls into the timed window. A ratio in "
             "bold lies on the other side of the claim's threshold.",)  # fmt: skip
     return Fold(id="clocks", title="The same pairs by other clocks", lead=lead, tables=(table,)) if table else None

@@ -81,7 +81,7 @@ def _lede(view: DataView) -> Sentence:
         parts += ["When runs were repeated, ", flips, " of ", repeated,
                   " claims went from “holds” to “does not hold” or back. "]  # fmt: skip
     if count and supported and count.value:
-        parts += ["A function timed against itself ", count, " times was called faster ", supported, " times."]
+        parts += ["Of ", count, " comparisons of a function with itself, ", supported, " called one side faster."]
     return tuple(parts) or ("No run that tests the lab itself has been published yet.",)
 
 
