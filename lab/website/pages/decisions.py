@@ -142,16 +142,16 @@ def _why(supports: Sequence[SupportStanding], state: Freshness) -> tuple[str, ..
     """Claim by claim where somebody has to answer for it; else what they have in common."""
     those = [standing for standing in supports if standing.freshness is state]
     if state in GATED:
-        return tuple(f"{_claimed(standing)}: {standing.why}" for standing in those)
+        return tuple(f"{_claimed(each)} {each.why[:1].upper()}{each.why[1:]}." for each in those)
     if state is Freshness.DRIFTED:
         return (f"{len(those)} of {len(supports)} claims hold at a speed-up other than when it was decided",)
     return tuple(dict.fromkeys(standing.why for standing in those if standing.why))
 
 
 def _claimed(standing: SupportStanding) -> str:
-    """The sentence of a claim, without its stop; of one that no evidence is of, its name."""
+    """The sentence of a claim; of one that no evidence is of, its name."""
     evidence = standing.now or standing.then
-    return evidence.text.removesuffix(".") if evidence else f"{standing.support.experiment}/{standing.support.claim}"
+    return evidence.text if evidence else f"{standing.support.experiment}/{standing.support.claim}:"
 
 
 def _sections(body: str) -> dict[str, tuple[View, ...]]:

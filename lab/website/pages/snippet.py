@@ -207,9 +207,9 @@ def _given(loader: Any) -> dict[str, Any]:
     if isinstance(loader, partial):
         maker, values = loader.func, list(loader.args)
     elif isinstance(loader, FunctionType) and isinstance(tree := _tree(loader), ast.Lambda):
-        if isinstance(tree.body, ast.Call) and isinstance(tree.body.func, ast.Name):
-            maker = loader.__globals__.get(tree.body.func.id)
-            values = [_constant(each, loader.__globals__) for each in tree.body.args]
+        call = tree.body
+        maker = loader.__globals__.get(ast.unparse(call.func)) if isinstance(call, ast.Call) else None
+        values = [_constant(each, loader.__globals__) for each in call.args] if isinstance(call, ast.Call) else []
     if not isinstance(maker, FunctionType):
         return {}
     bound = zip(inspect.signature(maker).parameters, values, strict=False)

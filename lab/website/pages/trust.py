@@ -108,8 +108,8 @@ def missed_goals(view: DataView) -> Sentence:
         for key, goal, missed, said in GOALS:
             if missed(pairs[key]):
                 value = view.figure("repeatability", number, key, show=_share) or "–"
-                who = f"{pairs['gpu']} ({_kind(pairs)})"
-                parts += ["; " if parts else "Missed: ", f"{said} on {who}: ", value, f", goal {goal}"]
+                who = f"{pairs['gpu']}{f' ({ONE_DRAW})' if pairs['one_draw'] else ''}"
+                parts += ["; " if parts else "Goals that are missed: ", f"{said} on {who}: ", value, f", goal {goal}"]
     if parts:
         return (*parts, ".")
     return ("Every goal is met.",) if view.value("repeatability") else ()
