@@ -12,7 +12,8 @@ from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.files.csv_tables import tables_of
 from lab.website.outputs import Document, SiteContext
-from lab.website.pages.case_sections import ROOT, sections
+from lab.website.pages.case_folds import ROOT
+from lab.website.pages.case_sections import sections
 from lab.website.pages.history import run_link
 from lab.website.pages.labels import begun, case_label, listed, named, profile_title
 from lab.website.pages.snippet import Snippet, snippet
