@@ -207,7 +207,7 @@ def cost_part(view: DataView) -> Part:
 def _part(
     name: str, title: str, about: str, columns: tuple[Head, ...], rows: Iterable[TableRow], summary: Sentence = ()
 ) -> Part:
-    table = PageTable(label=title, heads=columns, rows=tuple(rows))
+    table = PageTable(label=title, kind="stacks", heads=columns, rows=tuple(rows))
     return {"anchor": name, "title": title, "about": about, "table": table, "summary": summary}
 
 
