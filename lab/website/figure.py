@@ -9,9 +9,12 @@ from lab.quantities import unit_of
 from lab.website import format
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Figure:
-    """`source` is a JSON pointer; the template writes it beside the text, so that a reader or a test can follow it."""
+    """`source` is a JSON pointer; the template writes it beside the text, so that a reader or a test can follow it.
+
+    Nobody changes one. It is not frozen because a page has hundreds, and to make a frozen one takes thrice as long.
+    """
 
     text: str
     value: float | int | str
