@@ -108,8 +108,9 @@ class Builder:
 
         def make() -> Iterator[Content | str]:
             context = replace(
-                self._context, decisions=decisions, trust=trust, files=(), current=current, published=history
-            )
+                self._context, decisions=decisions, trust=trust, files=(),
+                current=[each.loaded for each in current], published=[each.loaded for each in history],
+            )  # fmt: skip
             outlined = outlines(context)
             yield json.dumps(_note(context, outlined))
             quotable = Quotable(outlined.quoted())

@@ -53,22 +53,25 @@ class Quotable:
         for each in experiments:
             self._experiments.setdefault(each.experiment, []).append(each)
         self._by_name: dict[str, Sequence[str]] = {}
+        self._left: dict[tuple[str, str], str] = {}  # by whose pages, and text: many pages say the same
 
     def without(self, page: str, text: str) -> str:
         """What is left of a text when everything that it quotes is taken away."""
-        for phrases in self._candidates(page):
+        folder, _, rest = page.partition("/")
+        name = rest.partition("/")[0]
+        whose = name if folder == FOLDER and name in self._experiments else ""
+        if (whose, text) not in self._left:
+            self._left[whose, text] = self._without(whose, text)
+        return self._left[whose, text]
+
+    def _without(self, experiment: str, text: str) -> str:
+        for phrases in (self._machines, self._of(experiment) if experiment else self._all):
             for phrase in phrases:
                 if phrase in text:
                     text = text.replace(phrase, " ")
             if not FIGURE.search(text):
                 break
         return text
-
-    def _candidates(self, page: str) -> Iterator[Sequence[str]]:
-        yield self._machines
-        folder, _, rest = page.partition("/")
-        name = rest.partition("/")[0]
-        yield self._of(name) if folder == FOLDER and name in self._experiments else self._all
 
     @cached_property
     def _machines(self) -> Sequence[str]:
