@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from lab.errors import LabError
 from lab.project import project
@@ -66,6 +67,7 @@ def _at_once(one: Path, other: Path) -> bool:
 REMEMBERED = project().cache / "site"
 MOST_SITES = 8  # that are remembered, by their folders; previews come and go
 Content = tuple[str, bytes]  # path in the site, what the file holds
+T = TypeVar("T")
 Stamp = list[int]  # size, time of the last change, and which file it is: two may be exchanged
 
 
@@ -92,7 +94,7 @@ class NextSite:
 
     def __init__(self, old: Path, made: Path, before: Mapping[str, Written], stamps: Mapping[str, Stamp]) -> None:
         self._old, self._made, self._before = old, made, before
-        self.present, self._folders = scan(old)
+        self.present, self._folders = scan(old, stamp_of)
         self._sound = {path for path, stamp in self.present.items() if stamps.get(path) == stamp}
         self.parts: dict[str, Written] = {}
         self.stamps: dict[str, Stamp] = {}
@@ -131,8 +133,9 @@ class NextSite:
         """Make `spare` the next site. What it holds of it stays: after a build it is the site before, of which most
         files are those of the site that took its place."""
         spare.mkdir(parents=True, exist_ok=True)
-        there, folders = scan(spare)
-        wanted, same = self._wanted(), {path for path, stamp in there.items() if self.stamps.get(path) == stamp}
+        there, folders = scan(spare, os.DirEntry.inode)
+        wanted, known = self._wanted(), {path: stamp[2] for path, stamp in self.stamps.items()}
+        same = {path for path, inode in there.items() if known.get(path) == inode}
         for path in there.keys() - same:
             os.unlink(f"{spare}/{path}")
         for folder in sorted(folders - wanted, reverse=True):
@@ -214,9 +217,13 @@ def replace_site(out: Path, remembered: Path, fill: Callable[[NextSite], None]) 
     return site.parts
 
 
-def scan(out: Path) -> tuple[dict[str, Stamp], set[str]]:
-    """The stamp of every file, by its path from there; and every folder below."""
-    stamps: dict[str, Stamp] = {}
+def stamp_of(entry: "os.DirEntry[str]") -> Stamp:
+    return _stamp(entry.stat(follow_symlinks=False))
+
+
+def scan(out: Path, told: Callable[["os.DirEntry[str]"], T]) -> tuple[dict[str, T], set[str]]:
+    """What is told of every file, by its path from there; and every folder below."""
+    files: dict[str, T] = {}
     folders: set[str] = set()
     waiting = [(str(out), "")] if out.is_dir() else []
     while waiting:
@@ -227,8 +234,8 @@ def scan(out: Path) -> tuple[dict[str, Stamp], set[str]]:
                     folders.add(prefix + entry.name)
                     waiting.append((entry.path, f"{prefix}{entry.name}/"))
                 else:
-                    stamps[prefix + entry.name] = _stamp(entry.stat(follow_symlinks=False))
-    return stamps, folders
+                    files[prefix + entry.name] = told(entry)
+    return files, folders
 
 
 def _folders_of(path: str) -> Iterator[str]:
