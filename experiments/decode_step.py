@@ -9,13 +9,23 @@ the same, so that each call does the same work. The model itself is in `experime
 import copy
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from experiments.qwen import SEED, SIZES, another, for_each_shape, graphed, key_columns, the_model, weights_of_layer
+from experiments.qwen import (
+    SEED,
+    SIZES,
+    another,
+    for_each_shape,
+    graphed,
+    key_columns,
+    the_layer,
+    the_model,
+    weights_of_layer,
+)
 from lab import Case, Claim, Experiment, Operator, Profile
 from lab.kernels.patching import patch
 from lab.kernels.traffic import Traffic
@@ -93,20 +103,32 @@ class _Truth:
         return first, second
 
 
-@torch.no_grad()
-def decode_reference(embeddings: Tensor, context: int) -> Tensor:
-    """The same step in float64, one layer at a time, so that it fits into memory beside the model."""
-    whole = the_model(embeddings.device.type, embeddings.dtype)
-    cached = the_cache(embeddings.device.type, embeddings.dtype, len(embeddings), context)
-    hidden = embeddings.double()
-    positions = torch.full((1, 1), context - 1, device=embeddings.device)
-    angles = whole.model.rotary_emb(hidden, positions)
-    for layer, kept in zip(whole.model.layers, cached.static.layers, strict=True):
+def _angles(model: Any, hidden: Tensor, context: int) -> Any:
+    return model.model.rotary_emb(hidden, torch.full((1, 1), context - 1, device=hidden.device))
+
+
+def _exact_layers(model: Any, cached: Cache, hidden: Tensor, context: int) -> Tensor:
+    """In float64, one layer at a time, so that it fits into memory beside the model."""
+    hidden = hidden.double()
+    angles = _angles(model, hidden, context)
+    for layer, kept in zip(model.model.layers, cached.static.layers, strict=True):
         exact = copy.deepcopy(layer).double()
         hidden = exact(hidden, attention_mask=None, position_embeddings=angles, past_key_values=_Truth(kept))
-    last = copy.deepcopy(whole.model.norm).double()(hidden[:, 0])
-    truth: Tensor = last.double() @ whole.lm_head.weight.double().T
+    return hidden
+
+
+def _exact_logits(model: Any, hidden: Tensor) -> Tensor:
+    last = copy.deepcopy(model.model.norm).double()(hidden[:, 0].double())
+    truth: Tensor = last.double() @ model.lm_head.weight.double().T
     return truth
+
+
+@torch.no_grad()
+def decode_reference(embeddings: Tensor, context: int) -> Tensor:
+    """The same step in float64."""
+    whole = the_model(embeddings.device.type, embeddings.dtype)
+    cached = the_cache(embeddings.device.type, embeddings.dtype, len(embeddings), context)
+    return _exact_logits(whole, _exact_layers(whole, cached, embeddings, context))
 
 
 def decode_standard(embeddings: Tensor, context: int) -> Tensor:
@@ -139,8 +161,96 @@ DECODE = Operator(
     standard=decode_standard,
 )
 
-# With torch.compile too, which takes longer to compile the model than everything else to measure.
+# Launched kernel by kernel too.
 EVERY_WAY = replace(DECODE, name="qwen-decode-ways")
+# With torch.compile too, which takes longer to compile the model than everything else to measure.
+COMPILING = replace(DECODE, name="qwen-decode-compiled")
+
+
+@cache
+def the_part_cache(device: str, dtype: torch.dtype, batch: int, context: int) -> Cache:
+    """For a model of one layer."""
+    return Cache(the_layer(device, dtype), batch, context)
+
+
+def _of_one_layer(embeddings: Tensor, context: int) -> tuple[Any, Cache]:
+    device, dtype = embeddings.device.type, embeddings.dtype
+    return the_layer(device, dtype), the_part_cache(device, dtype, len(embeddings), context)
+
+
+def layer_step(model: Any, cached: Cache, embeddings: Tensor, context: int) -> Step:
+    """One layer of a step. Mask and angles, which a step makes once for all layers, are made before."""
+    from transformers.masking_utils import create_causal_mask
+
+    cached.rewind()
+    mask = create_causal_mask(
+        config=model.config, inputs_embeds=embeddings, attention_mask=None, past_key_values=cached.static
+    )  # fmt: skip
+    angles = _angles(model, embeddings, context)
+
+    def step(hidden: Tensor) -> Tensor:
+        y: Tensor = model.model.layers[0](
+            hidden, attention_mask=mask, position_embeddings=angles, past_key_values=cached.static, use_cache=True
+        )
+        return y
+
+    return step
+
+
+def rest_of_step(model: Any, cached: Cache, embeddings: Tensor, context: int) -> Step:
+    """All of a step but its layers: mask, angles, last norm and logits."""
+    model.config.num_hidden_layers = 0  # by which the model tells how many layers to run
+    return stepped(model, cached)
+
+
+@torch.no_grad()
+def _layer_reference(embeddings: Tensor, context: int) -> Tensor:
+    return _exact_layers(*_of_one_layer(embeddings, context), embeddings, context)
+
+
+@torch.no_grad()
+def _rest_reference(embeddings: Tensor, context: int) -> Tensor:
+    return _exact_logits(the_layer(embeddings.device.type, embeddings.dtype), embeddings)
+
+
+def _layer_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    batch, context = shape
+    hidden, of_token = SIZES["hidden_size"], 2 * key_columns()
+    return Traffic(
+        read_bytes=(weights_of_layer() + batch * ((context - 1) * of_token + hidden)) * itemsize,
+        written_bytes=batch * (of_token + hidden) * itemsize,
+        flops=batch * (2 * weights_of_layer() + 4 * hidden * context),
+    )
+
+
+def _rest_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
+    hidden, vocabulary = SIZES["hidden_size"], SIZES["vocab_size"]
+    return Traffic(
+        read_bytes=(vocabulary + shape[0]) * hidden * itemsize, written_bytes=shape[0] * vocabulary * itemsize,
+        flops=2 * shape[0] * hidden * vocabulary,
+    )  # fmt: skip
+
+
+def _part_step(make: Callable[..., Step], patched: bool, embeddings: Tensor, context: int) -> Step:
+    model, cached = _of_one_layer(embeddings, context)
+    model = copy.deepcopy(model)
+    if patched:
+        patch(model, KERNELS)
+    return rewound(make(model, cached, embeddings, context), cached)
+
+
+def _part(name: str, make: Callable[..., Step], reference: Callable[..., Tensor], traffic: Any) -> Operator:
+    def standard(embeddings: Tensor, context: int) -> Tensor:
+        return _part_step(make, False, embeddings, context)(embeddings)
+
+    return Operator(
+        name=name, inputs=decode_inputs, reference=reference, traffic=traffic, tolerance=8, standard=standard
+    )  # fmt: skip
+
+
+LAYER = _part("qwen-decode-layer", layer_step, _layer_reference, _layer_traffic)
+REST = _part("qwen-decode-rest", rest_of_step, _rest_reference, _rest_traffic)
+PARTS = {LAYER: layer_step, REST: rest_of_step}
 
 ALL_SHAPES = "all-shapes"
 
@@ -154,8 +264,14 @@ def _case(operator: Operator, batch: int, context: int, only_with: str = ALL_SHA
 
 
 STEP = _case(DECODE, 1, 1024, only_with="")
-WAYS = tuple(_case(EVERY_WAY, *shape) for shape in ((1, 1024), (1, 32_768), (16, 1024), (4, 4096), (64, 1024)))
-CASES = (STEP, *WAYS)
+SHAPES = (STEP, *(_case(DECODE, *shape) for shape in ((1, 32_768), (16, 1024), (4, 4096), (64, 1024))))
+WAYS = (_case(EVERY_WAY, 1, 1024),)
+COMPILED_SHAPES = tuple(_case(COMPILING, batch, 1024) for batch in (1, 16))
+PART_CASES = tuple(
+    replace(_case(operator, 1, 1024), description=f"{what}, of one token for a sequence of 1024, by Qwen2.5-7B")
+    for operator, what in ((LAYER, "one of 28 layers"), (REST, "all but the layers"))
+)
+CASES = (*SHAPES, *WAYS, *COMPILED_SHAPES, *PART_CASES)
 
 
 def _variant(change: Callable[[Any, Cache, Tensor], Step]) -> Callable[..., Any]:
@@ -170,6 +286,15 @@ def _variant(change: Callable[[Any, Cache, Tensor], Step]) -> Callable[..., Any]
         return lambda embeddings, _: step(embeddings)
 
     return for_each_shape(make)
+
+
+def _launched(model: Any, cached: Cache, _: Tensor) -> Step:
+    return rewound(stepped(model, cached), cached)
+
+
+def _patched(model: Any, cached: Cache, _: Tensor) -> Step:
+    patch(model, KERNELS)
+    return rewound(stepped(model, cached), cached)
 
 
 def _graph(model: Any, cached: Cache, example: Tensor) -> Step:
@@ -191,34 +316,58 @@ def _patched_graph(model: Any, cached: Cache, example: Tensor) -> Step:
     return graphed(rewound(stepped(model, cached), cached), example)
 
 
+def _in_part(make: Callable[..., Step], patched: bool) -> Callable[..., Any]:
+    """A part of a step in a CUDA graph."""
+    import transformers  # noqa: F401
+
+    def of_shape(embeddings: Tensor, context: int) -> Callable[..., Tensor]:
+        step = graphed(_part_step(make, patched, embeddings, context), embeddings)
+        return lambda embeddings, _: step(embeddings)
+
+    return for_each_shape(of_shape)
+
+
 def _profile(
     name: str, title: str, technique: str, hypothesis: str, change: Callable[[Any, Cache, Tensor], Step],
-    operators: tuple[Operator, ...] = (DECODE, EVERY_WAY), **more: Any,
+    operators: tuple[Operator, ...] = (DECODE, EVERY_WAY, COMPILING), patched: bool | None = None, **more: Any,
 ) -> Profile:  # fmt: skip
+    """patched: how it is measured at the parts too, if it is."""
+    of_parts = {
+        operator.name: partial(_in_part, make, patched) for operator, make in PARTS.items() if patched is not None
+    }  # fmt: skip
     return Profile(
         name=name, title=title, technique=technique, hypothesis=hypothesis,
         signal="Time beyond that of reading the weights: small kernels, and kernels that read other things.",
-        implementations={operator.name: lambda: _variant(change) for operator in operators},
+        implementations={operator.name: lambda: _variant(change) for operator in operators} | of_parts,
         devices=("cuda",), package="transformers", **more,
     )  # fmt: skip
 
 
+EAGER = _profile(
+    "eager", "eager",
+    "The model as transformers has it, with a static cache: a step launched kernel by kernel.",
+    "Slowest by far: a caller waits for Python, and the GPU for launches.", _launched, (EVERY_WAY,),
+)  # fmt: skip
+PATCHED = _profile(
+    "patched", "patched", "The model with the lab's kernels, launched kernel by kernel: seven launches a layer.",
+    "Ahead of eager by the launches that are left out, and still behind a CUDA graph.", _patched, (EVERY_WAY,),
+)  # fmt: skip
 GRAPH = _profile(
     "cuda-graph", "CUDA graph",
     "The model as transformers has it, with a static cache: a step captured once in a CUDA graph and replayed.",
     "No gaps between launches; what is left above the limit are small kernels, and a mask over the whole cache.",
-    _graph,
+    _graph, patched=False,
 )  # fmt: skip
 COMPILED = _profile(
     "torch-compile", "torch.compile (reduce-overhead)",
     "torch.compile of the same step with mode='reduce-overhead', which fuses and puts the step into a CUDA graph.",
-    "The strongest rival: no gaps and few small kernels; products stay those of cuBLAS.", _compiled, (EVERY_WAY,),
+    "The strongest rival: no gaps and few small kernels; products stay those of cuBLAS.", _compiled, (COMPILING,),
     recompiles=True,
 )  # fmt: skip
 PATCHED_GRAPH = _profile(
     "patched-graph", "patched, in a CUDA graph",
     "The model with the lab's kernels, in a CUDA graph: seven launches a layer, each reading its weights once.",
-    "Nearest to the limit.", _patched_graph,
+    "Nearest to the limit.", _patched_graph, patched=True,
 )  # fmt: skip
 
 PATCHED_BEATS_GRAPH = Claim(
@@ -231,12 +380,22 @@ CLAIMS = (
     Claim(
         name="patched-graph-beats-graph-at-every-shape",
         text="In a CUDA graph a patched step is at least 2 % faster at longer contexts and larger batches too.",
-        subject=PATCHED_GRAPH, baseline=GRAPH, cases=WAYS,
+        subject=PATCHED_GRAPH, baseline=GRAPH, cases=SHAPES,
     ),
     Claim(
         name="patched-graph-beats-compile",
-        text="A patched step in a CUDA graph is at least 2 % faster than one of torch.compile, at every shape.",
-        subject=PATCHED_GRAPH, baseline=COMPILED, cases=WAYS,
+        text="A patched step in a CUDA graph is at least 2 % faster than one of torch.compile.",
+        subject=PATCHED_GRAPH, baseline=COMPILED, cases=COMPILED_SHAPES,
+    ),
+    Claim(
+        name="patched-beats-eager-when-launched",
+        text="Launched kernel by kernel, a patched step is at least twice as fast as one without the patch.",
+        subject=PATCHED, baseline=EAGER, cases=WAYS, scope="eager", threshold=2.0,
+    ),
+    Claim(
+        name="graph-beats-eager",
+        text="A step replayed from a CUDA graph is at least twice as fast as the same step launched kernel by kernel.",
+        subject=GRAPH, baseline=EAGER, cases=WAYS, scope="eager", threshold=2.0,
     ),
 )  # fmt: skip
 
@@ -251,15 +410,15 @@ DECODE_STEP = Experiment(
     ),
     focus="End to end",
     cases=CASES,
-    profiles=(GRAPH, COMPILED, PATCHED_GRAPH),
+    profiles=(EAGER, PATCHED, GRAPH, COMPILED, PATCHED_GRAPH),
     claims=CLAIMS,
     headlines=(PATCHED_BEATS_GRAPH,),
     does_not_show=(
         "The trained model: its weights and its cache are random, whose effect on times was not measured.",
         "Sequences of different lengths, paged caches, sampling, and what a server adds.",
         "Weights of fewer bits, which would be read sooner.",
-        "A step launched kernel by kernel, which waits for Python: a GPU's queue does not take so many launches, so "
-        "that the GPU's time could not be told from the host's. A replayed graph is what a caller waits for here.",
+        "The GPU's own time of a step launched kernel by kernel: a GPU's queue does not take so many launches, so that it "
+        "cannot be told from the host's. What a caller waits for is measured.",
         "torch.compile, unless all shapes are measured: every fresh compilation of the model takes long.",
     ),
     metrics={
@@ -270,5 +429,5 @@ DECODE_STEP = Experiment(
         "Throughput": ("bytes of weights and cache a second, as a share of what a copy reaches",),
         "Validation": ("error of the logits against float64", "noise ratio (p95 / p50)"),
     },
-    scopes=("device_cold",),
+    scopes=("device_cold", "eager"),
 )

@@ -7,7 +7,7 @@ could not be told from the host's.
 """
 
 import copy
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from experiments.qwen import SIZES, another, for_each_shape, graphed, the_model, weights_of_layer
+from experiments.qwen import SIZES, another, for_each_shape, graphed, keeping_truths, the_model, weights_of_layer
+from experiments.qwen_parts import Part, parts
 from lab import Case, Claim, Experiment, Operator, Profile
 from lab.kernels.patching import KERNELS, patch
 from lab.kernels.traffic import Traffic
@@ -56,6 +57,7 @@ def prefill_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed
     return (torch.randn(size, dtype=dtype, device=device, generator=generator),)
 
 
+@keeping_truths
 @torch.no_grad()
 def prefill_reference(embeddings: Tensor) -> Tensor:
     """The same model in float64, one layer at a time, so that it fits into memory beside the other."""
@@ -98,12 +100,14 @@ PREFILL = Operator(
     # 28 layers each round a dozen times to bfloat16. Otherwise twice the error of the model without the lab's kernels.
     tolerance=8,
     standard=prefill_standard,
+    costly_reference=True,
 )
 
-# By every profile: too many for each run, and torch.compile takes longer to compile the model than all else to measure.
+# By every profile: too many for each run.
 EVERY_WAY = replace(PREFILL, name="qwen-prefill-ways")
 
 ALL_SHAPES = "all-shapes"
+NO_PARTS: Mapping[Part, Collection[str]] = {}
 
 
 def _case(operator: Operator, length: int, only_with: str = ALL_SHAPES) -> Case:
@@ -114,9 +118,10 @@ def _case(operator: Operator, length: int, only_with: str = ALL_SHAPES) -> Case:
 
 
 PROMPT = _case(PREFILL, 2048, only_with="")
-WAYS = tuple(_case(EVERY_WAY, length) for length in (128, 512, 2048, 8192))
-CASES = (PROMPT, *WAYS)
-USUAL_LENGTH = tuple(case for case in WAYS if case.shape == PROMPT.shape)
+LENGTHS = (PROMPT, *(_case(PREFILL, length) for length in (128, 512, 8192)))
+USUAL_LENGTH = (_case(EVERY_WAY, 2048),)
+PARTS = parts(KERNELS)
+CASES = (*LENGTHS, *USUAL_LENGTH, *(part.case(2048, ALL_SHAPES) for part in PARTS))
 
 
 def _variant(change: Callable[[Any, Tensor], Prefill], attention: str = "sdpa") -> Callable[..., Any]:
@@ -156,18 +161,30 @@ def _patched(kernels: Collection[str]) -> Callable[..., Any]:
     return _variant(change)
 
 
+def compile_layers(model: Any, **how: Any) -> None:
+    """torch.compile of each layer, in place. All layers have the code of the first, so that it compiles once."""
+    for layer in model.model.layers:
+        layer.compile(dynamic=False, **how)
+
+
 def _compiled() -> Callable[..., Any]:
-    return _variant(lambda model, embeddings: torch.compile(_as_it_is(model, embeddings), dynamic=False))
+    def change(model: Any, embeddings: Tensor) -> Prefill:
+        compile_layers(model)
+        return _as_it_is(model, embeddings)
+
+    return _variant(change)
 
 
 def _profile(
     name: str, title: str, technique: str, hypothesis: str, loader: Callable[[], Any],
-    operators: Collection[Operator] = (EVERY_WAY,), **more: Any,
+    operators: Collection[Operator] = (EVERY_WAY,), in_parts: Mapping[Part, Collection[str]] = NO_PARTS, **more: Any,
 ) -> Profile:  # fmt: skip
+    """in_parts: the parts that it is measured at too, each with the kernels that it is patched for there."""
+    of_parts = {part.name: partial(part.loader, kernels) for part, kernels in in_parts.items()}
     return Profile(
         name=name, title=title, technique=technique, hypothesis=hypothesis,
         signal="Matrix products of cuBLAS take most of the time; the rest is what differs.",
-        implementations={operator.name: loader for operator in operators},
+        implementations={operator.name: loader for operator in operators} | of_parts,
         devices=("cuda",), package="transformers", **more,
     )  # fmt: skip
 
@@ -183,7 +200,7 @@ SDPA = _profile(
     "The model as transformers has it by default, in a CUDA graph: scaled_dot_product_attention, and eager operators "
     "for the rest.",
     "What a user has without effort; norms, rotation and gates are several kernels each.",
-    lambda: _variant(_as_it_is), (PREFILL, EVERY_WAY),
+    lambda: _variant(_as_it_is), (PREFILL, EVERY_WAY), {part: () for part in PARTS},
 )  # fmt: skip
 BACKENDS = {
     name: _profile(
@@ -199,13 +216,14 @@ BACKENDS = {
 }  # fmt: skip
 COMPILED = _profile(
     "torch-compile", "torch.compile",
-    "torch.compile of the whole model, dynamic=False, in its default mode, in a CUDA graph.",
+    "torch.compile of each layer, dynamic=False, in its default mode; the model in a CUDA graph.",
     "The strongest rival: it fuses norms, rotation, gates and residual sums.", _compiled, recompiles=True,
 )  # fmt: skip
 SINGLE = {
     kernel: _profile(
         f"patched-{kernel.replace('_', '-')}", f"patched: {what}", f"The model of SDPA, patched for {what} alone.",
         "Ahead by what this operator loses in eager operators, and no more.", partial(_patched, (kernel,)),
+        in_parts={part: (kernel,) for part in PARTS if part.kernels == (kernel,)},
     )
     for kernel, what in (
         ("rmsnorm", "RMSNorm"), ("rope", "RoPE"), ("glu", "SwiGLU"), ("attention", "attention"),
@@ -216,7 +234,7 @@ PATCHED = _profile(
     "patched", "patched",
     "The model of SDPA, patched with the lab's RMSNorm, RoPE, attention, and norms joined to products and sums.",
     "Ahead by about the sum of the single gains; RMSNorm + Linear contains others.", lambda: _patched(KERNELS),
-    (PREFILL, EVERY_WAY),
+    (PREFILL, EVERY_WAY), {part: KERNELS for part in PARTS if part.kernels == KERNELS},
 )  # fmt: skip
 
 PATCHED_BEATS_SDPA = Claim(
@@ -234,7 +252,7 @@ CLAIMS = (
     Claim(
         name="patched-model-beats-sdpa-at-every-length",
         text="The patched Qwen2.5-7B is at least 2 % faster than the model as it is, on prompts of 128 to 8192 tokens.",
-        subject=PATCHED, baseline=SDPA, cases=WAYS,
+        subject=PATCHED, baseline=SDPA, cases=LENGTHS,
     ),
     Claim(
         name="sdpa-beats-eager-attention",
@@ -276,8 +294,9 @@ QWEN_PREFILL = Experiment(
         "Matrix products by kernels of the lab, except those of the gated unit.",
         "Serving: batches, caches of keys and values, and what a server adds.",
         "A prompt launched kernel by kernel, where a caller also waits for Python and for a look at the mask.",
-        "The kernels one at a time, other attentions and torch.compile, unless all shapes are measured: every fresh "
-        "compilation of the model takes long.",
+        "torch.compile of the whole model at once, which could also join the sum at the end of a layer to the next "
+        "layer's norm, and takes much longer to compile.",
+        "The kernels one at a time, other attentions and torch.compile, unless all shapes are measured.",
     ),
     metrics={
         "Latency": ("p50 of a prompt", "speed-up over SDPA and over torch.compile, with interval"),

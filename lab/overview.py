@@ -102,7 +102,8 @@ def _ceilings(ceilings: Ceilings) -> str:
 
 def _cell(case: PlannedCase, cell: CellResult, ceilings: Ceilings | None) -> str:
     if cell.latency is None:
-        return f"{cell.outcome}: {cell.reason}"
+        others = [f"{scope} {microseconds(each.p50_seconds)} µs" for scope, each in cell.latencies.items()]
+        return ", ".join([f"{cell.outcome}: {cell.reason or cell.unmeasured.get(SCOPE, '')}", *others])
     parts = [f"p50 {microseconds(cell.latency.p50_seconds)} µs"]
     if noise := cell.latency.noise_ratio:
         parts.append(f"noise {noise:.2f}")

@@ -1,6 +1,7 @@
 """A case to be timed in tests: a clock that notes what it is asked, profiles that note their calls."""
 
 import gc
+import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,7 +50,7 @@ class Notebook:
 
     def __init__(self, enqueue: Sequence[float] = (0.0,), void: int = 0, refuses: BaseException | None = None) -> None:
         self.asked: list[Asked] = []
-        self._enqueue, self._void, self._refuses = enqueue, void, refuses
+        self._enqueue, self._void, self._refuses = itertools.cycle(enqueue), void, refuses
 
     def block(self, scope: str, calls: Sequence[Call], spin_seconds: float) -> Block:
         timed = not gc.isenabled() and len(calls) > 1
@@ -65,7 +66,7 @@ class Notebook:
         return 1e-5
 
     def enqueue_seconds(self, calls: Sequence[Call]) -> list[float]:
-        return [self._enqueue[number % len(self._enqueue)] for number in range(len(calls))]
+        return [next(self._enqueue) for _ in calls]
 
     def capture(self, runs: Sequence[Callable[[], Any]]) -> "Replayed":
         if self._refuses:

@@ -48,7 +48,8 @@ class Operator:
     `standard`, the implementation that users trust, differs on the same inputs. `edges` names the unusual
     inputs that must come out right too. `output_dtype` names the dtype of the results, where it is not that of
     the first input. `outputs` says all of that for each result, in place of `tolerance`, `scale` and
-    `output_dtype`, where it is not the same for all.
+    `output_dtype`, where it is not the same for all. `costly_reference`: it takes so long, as of a whole model, that
+    inputs which no edge names are tried in the first sweep only.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Operator:
     edges: tuple[str, ...] = ()
     output_dtype: str = ""
     outputs: tuple[Output, ...] = ()
+    costly_reference: bool = False
 
     def __post_init__(self) -> None:
         if (self.tolerance is None) is not bool(self.outputs):

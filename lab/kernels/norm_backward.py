@@ -11,6 +11,7 @@ registers. The order of all additions depends only on shapes and the launch, so 
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,7 +28,10 @@ from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
 from lab.kernels.wide_row import read_tile
 
-WIDEST_REGISTER_ROW = 8192  # columns: the sums for dw of a wider row, in float32, do not fit beside the row
+WIDE_ROW = 8192  # columns: wider rows have a rule of their own
+# Columns, up to which a row, its weight and its sums in float32 fit into the registers of a program. LayerNorm has
+# sums for dw and for db.
+WIDEST_ROW, WIDEST_CENTRED_ROW = 16_384, 14_336
 SUM_COLUMNS, SUM_ROWS = 32, 128  # of the tile that a program adds up: enough programs, all loads in flight
 WIDE_COLUMNS, WIDE_ROWS = 2048, 2  # of the tile of a program that takes some columns of all rows
 WIDE_SUMS_TILE, WIDE_SUMS_WARPS = 8192, 16
@@ -232,8 +236,9 @@ def rmsnorm_backward(
     dy, x: (..., N) of one dtype, any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of any
     accepted dtype. configuration: how to launch, one of `norm_backward_choices`; by default as tuned here, else by
     rule. Returns new contiguous tensors, dx of the shape and dtype of `x` and dw of those of `weight`, in two kernel
-    launches (three for N above 8192). Zero rows give an empty dx and a dw of zeros. Raises TypeError or ValueError
-    naming the argument, what it was and what is accepted, and NotImplementedError where a gradient would be needed.
+    launches (three for rows too wide for registers). Zero rows give an empty dx and a dw of zeros. Raises TypeError or
+    ValueError naming the argument, what it was and what is accepted, and NotImplementedError where a gradient would be
+    needed.
     """
     if configuration is None and traced(x):
         both: tuple[Tensor, Tensor] = _registered_rmsnorm(dy, x, weight, checked_eps("rmsnorm_backward", eps))
@@ -393,16 +398,21 @@ def _column_sums(x: Tensor, parts: int, centred: bool) -> Launch:
 _LAUNCHES = Launches(_prepare)
 
 
-def norm_backward_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+def norm_backward_rule(
+    shape: tuple[int, ...], itemsize: int, *, centred: bool = False, added: bool = False
+) -> Configuration:
     """ROWS, BLOCK, SHARE, warps and stages for (M, N): one row a program where it is wide enough for two warps, as few
     warps as its sums allow, and as many programs a multiprocessor as keep BYTES_AT_ONCE of rows under way.
 
-    Measured on an H200. More rows a program instead of more programs gained up to 2 % for RMSNorm and lost 4 to 20 %
-    for LayerNorm, which keeps twice the sums.
+    centred: LayerNorm. added: another gradient is added to dx. Measured on an H200. More rows a program instead of more
+    programs gained up to 2 % for RMSNorm and lost 4 to 20 % for LayerNorm, which keeps twice the sums.
     """
     _, N = shape
-    if N > WIDEST_REGISTER_ROW:
+    widest = WIDEST_CENTRED_ROW if centred else WIDEST_ROW
+    if widest < N:
         return Configuration.of(ROWS=WIDE_ROWS, COLUMNS=WIDE_COLUMNS, SHARE=4, num_warps=8)
+    if N > WIDE_ROW:
+        return _wide_row_rule(N, itemsize, centred, added)
     num_warps = FEWEST_WARPS
     while N * itemsize > num_warps * 32 * MOST_THREAD_BYTES:
         num_warps *= 2
@@ -413,11 +423,23 @@ def norm_backward_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     return Configuration.of(ROWS=rows, BLOCK=block, SHARE=share, num_warps=num_warps, num_stages=3)
 
 
+def _wide_row_rule(N: int, itemsize: int, centred: bool, added: bool) -> Configuration:
+    """For rows of more than WIDE_ROW columns that stay in registers: the fastest of a sweep on an H200, at 9216 to
+    16,384 columns. They are read once, where `_norm_columns_kernel` reads them twice: 4096 rows of 10,240 in bfloat16
+    took 67 µs for RMSNorm (159 by columns), 86 with ds (179), 69 for LayerNorm (194). Loads ahead of the next row need
+    registers too, which rows of more than 12,288 columns do not have."""
+    num_warps = 8 if N <= WIDEST_CENTRED_ROW and (itemsize == 2 or centred) else 16
+    block = 4096 if num_warps == 16 and (itemsize == 4 or added) else 2048
+    stages = 3 if N <= 12_288 or added else 1
+    return Configuration.of(ROWS=1, BLOCK=block, SHARE=1, num_warps=num_warps, num_stages=stages)
+
+
 def norm_backward_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """The configurations that a search may try for (M, N)."""
     _, N = shape
-    seen = {norm_backward_rule(shape, itemsize): None}  # a dict, which keeps the order
-    if N > WIDEST_REGISTER_ROW:
+    rules = (tuning.rule(shape, itemsize) for tuning in TUNINGS.values())
+    seen = dict.fromkeys(rules)  # a dict, which keeps the order
+    if N > WIDE_ROW:
         for rows, columns, num_warps in ((2, 2048, 8), (4, 512, 4), (4, 1024, 8), (8, 512, 8)):
             for share in (4, 8):
                 seen[Configuration.of(ROWS=rows, COLUMNS=columns, SHARE=share, num_warps=num_warps)] = None
@@ -439,9 +461,12 @@ def norm_backward_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Con
 
 
 TUNINGS = {
-    f"{op}_backward": Tuning(f"{op.replace('_', '-')}-backward", __name__, norm_backward_rule, norm_backward_choices)
+    f"{op}_backward": Tuning(
+        f"{op.replace('_', '-')}-backward", __name__,
+        partial(norm_backward_rule, centred=op == "layernorm", added=op == "add_rmsnorm"), norm_backward_choices,
+    )
     for op in ("rmsnorm", "add_rmsnorm", "layernorm")
-}
+}  # fmt: skip
 
 
 def norm_backward_traffic(

@@ -13,6 +13,7 @@ from lab.verdict.statistics import Latency, latency
 from lab.verdict.traffic import DramTraffic, dram_traffic
 
 SCOPE = "device_cold"
+ALL_VOID = "every sample is void: the host could not launch the whole call before the GPU began it"
 EAGER_PENALTY = 1.5  # an eager call that takes so many times its share of a graph waits for the host
 
 
@@ -104,16 +105,16 @@ def _measured(
     spoiled: ExcludedRounds,
 ) -> CellResult:
     latencies, void_shares = _latencies(cells, spoiled)
-    if SCOPE not in latencies:
+    if not latencies:
         why = "every sweep was spoiled" if any(timing_of(cell, SCOPE) for cell in cells) else "no scope was timed"
         return CellResult(
             case=case.name, profile=profile, outcome="failed", cells=cells, counters=counters,
             reason="every sample was void" if void_shares.get(SCOPE) == 1 else why,
         )  # fmt: skip
-    p50_seconds = latencies[SCOPE].p50_seconds
-    enqueue = statistics.median_high(t.enqueue_seconds for cell in cells if (t := timing_of(cell, SCOPE)))
+    cold = latencies.get(SCOPE)
+    enqueue = statistics.median_high([t.enqueue_seconds for cell in cells if (t := timing_of(cell, SCOPE))] or [0.0])
     floor = launch_floor_seconds(sweeps)
-    launch_bound = near_launch_floor(p50_seconds, floor)
+    launch_bound = cold is not None and near_launch_floor(cold.p50_seconds, floor)
     impossible = {
         scope: why_impossible(latency.p50_seconds, case, sweeps[0].machine, floor, scope, fewest_calls(cells, scope))
         for scope, latency in latencies.items()
@@ -125,10 +126,10 @@ def _measured(
         reason=reason,
         latencies=latencies,
         void_shares=void_shares,
-        unmeasured={scope: why for cell in cells for scope, why in cell.unmeasured.items() if scope not in latencies},
+        unmeasured=_unmeasured(cells, latencies, void_shares),
         enqueue_seconds=enqueue,
         prepare_seconds=max(cell.prepare_seconds for cell in cells),
-        bytes_per_second=None if launch_bound else bytes_per_second(p50_seconds, case),
+        bytes_per_second=bytes_per_second(cold.p50_seconds, case) if cold and not launch_bound else None,
         launch_bound=launch_bound,
         host_bound=_host_bound(latencies, enqueue),
         impossible=impossible,
@@ -155,6 +156,16 @@ def _latencies(cells: Sequence[Cell], spoiled: ExcludedRounds) -> tuple[dict[str
     return latencies, void_shares
 
 
+def _unmeasured(
+    cells: Sequence[Cell], latencies: Mapping[str, Latency], void_shares: Mapping[str, float]
+) -> dict[str, str]:
+    """Why scopes have no time: as the worker says, or because no sample was valid, as where the launches of a whole
+    model fill the GPU's queue."""
+    said = {scope: why for cell in cells for scope, why in cell.unmeasured.items()}
+    void = {scope: ALL_VOID for scope, share in void_shares.items() if share == 1}
+    return {scope: why for scope, why in (said | void).items() if scope not in latencies}
+
+
 def _cache_resident(
     latencies: Mapping[str, Latency],
     case: PlannedCase,
@@ -176,4 +187,5 @@ def _host_bound(latencies: Mapping[str, Latency], enqueue_seconds: float) -> boo
     eager, graph = latencies.get("eager"), latencies.get("graph")
     if eager and graph:
         return eager.p50_seconds > EAGER_PENALTY * graph.p50_seconds
-    return latencies[SCOPE].p50_seconds < 2 * enqueue_seconds
+    cold = latencies.get(SCOPE)
+    return cold is not None and cold.p50_seconds < 2 * enqueue_seconds

@@ -140,6 +140,8 @@ def measured(experiment: ExperimentResult, replication: Replication, case: str) 
         cell = experiment.cells[case, name]
         if cell.outcome != "measured":
             return f"{cell.outcome}: {cell.reason}"
+        if cell.latency is None:
+            return cell.unmeasured.get(SCOPE, f"it has no time in scope {SCOPE}")
         if why := cell.impossible.get(SCOPE):
             return f"rejected: {why}"
         sides[name] = cell
@@ -163,7 +165,11 @@ def measured(experiment: ExperimentResult, replication: Replication, case: str) 
 
 def _fastest_rival(experiment: ExperimentResult, case: str, subject: str) -> CellResult:
     """The baseline at least is there."""
-    rivals = [cell for cell in experiment.measured(case) if cell.profile != subject and not cell.impossible.get(SCOPE)]
+    rivals = [
+        cell
+        for cell in experiment.measured(case)
+        if cell.profile != subject and cell.latency and not cell.impossible.get(SCOPE)
+    ]
     return min(rivals, key=lambda cell: cell.latencies[SCOPE].p50_seconds)
 
 

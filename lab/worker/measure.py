@@ -158,7 +158,7 @@ class CaseTimer:
                     continue
             enqueue = of_a_call
             if scope == "graph" or not of_a_call:
-                enqueue = self._clock.enqueue_seconds(self._calls(series, PACING_CALLS))
+                enqueue = self._enqueue_seconds(series)
                 self._mend(series)
             if scope != "graph":
                 of_a_call = enqueue
@@ -168,6 +168,14 @@ class CaseTimer:
                 series.spin_seconds = max(self._protocol.shortest_spin_seconds, 1.5 * sorted(enqueue)[-2])
             self._series[name, scope] = series
             self._size_block(series, self._warm_up(series))
+
+    def _enqueue_seconds(self, series: _Series) -> list[float]:
+        """Host times of some calls; of fewer, where those take longer than all samples of a cell may."""
+        began = time.perf_counter()
+        seconds = self._clock.enqueue_seconds(self._calls(series, WINDOW))
+        if time.perf_counter() - began < self._protocol.cell_seconds:
+            seconds = [*seconds, *self._clock.enqueue_seconds(self._calls(series, PACING_CALLS - WINDOW))]
+        return seconds
 
     def _size_block(self, series: _Series, sample_seconds: float) -> None:
         first = series.scope == self._scopes[0]

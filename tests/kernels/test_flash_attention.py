@@ -20,6 +20,7 @@ from lab.kernels.flash_attention import (
     plain_configuration,
     plain_rule,
     scores_bytes,
+    short_rule,
     split_rule,
 )
 from lab.kernels.flash_attention_hopper import hopper_rule
@@ -353,6 +354,30 @@ def test_what_the_rules_say_is_among_the_choices(shape: tuple[int, ...]) -> None
     assert plain_rule(shape, 2) in choices
     if shape[-1] in (64, 128, 256):
         assert hopper_rule(shape, 2) in choices
+        assert hopper_rule(shape, 2, masked=True) in choices
+
+
+@pytest.mark.parametrize(
+    ("shape", "masked", "warpgroups"),
+    [
+        ((4, 8, 8, 512, 512, 64), False, 2),  # 128 tiles of 128 rows, 64 of 256
+        ((2, 8, 8, 1536, 1536, 64), False, 3),  # 128 tiles of 192 rows, 96 of 256
+        ((4, 8, 8, 2048, 2048, 64), False, 4),
+        ((1, 16, 16, 2048, 2048, 64), True, 2),
+        ((4, 16, 16, 4096, 4096, 64), True, 4),
+        ((4, 8, 8, 512, 512, 128), False, 2),
+    ],
+)
+def test_short_rows_and_few_heads_take_smaller_tiles(shape: tuple[int, ...], masked: bool, warpgroups: int) -> None:
+    assert hopper_rule(shape, 2, masked=masked)["WARPGROUPS"] == warpgroups
+
+
+def test_the_shortest_rows_need_no_warps_that_only_load() -> None:
+    assert short_rule((4, 8, 8, 256, 256, 64), False, 132) is not None
+    assert short_rule((4, 16, 16, 1024, 1024, 64), True, 132) is not None
+    assert short_rule((4, 16, 16, 1024, 1024, 64), False, 132) is None
+    assert short_rule((4, 8, 8, 256, 4096, 64), False, 132) is None
+    assert short_rule((4, 8, 8, 256, 256, 128), False, 132) is None
 
 
 def test_the_traffic_is_of_the_scores_that_the_mask_leaves() -> None:

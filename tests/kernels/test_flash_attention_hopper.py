@@ -40,12 +40,12 @@ for features, constants, stages in json.load(sys.stdin):
 """
 
 
-@pytest.mark.parametrize("features", [64, 128, 256])
+@pytest.mark.parametrize(("heads", "features"), [(1, 64), (64, 64), (64, 128), (64, 256)])
 def test_it_multiplies_by_warpgroups_and_spills_no_register(
-    features: int, tmp_path_factory: pytest.TempPathFactory
+    heads: int, features: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Compiled for an H100, which needs none, in a process of its own: in this one kernels are interpreted."""
-    chosen = hopper_rule((1, 1, 1, 8192, features), 2)
+    chosen = hopper_rule((1, heads, heads, 8192, features), 2)
     asked = [
         (features, dict(chosen.constants) | {"RIGHT": right, "TURNS": bool(chosen["TURNS"])}, chosen.num_stages)
         for right in (False, True)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lab.kernels.activations import ACTIVATIONS
 from lab.kernels.gemm import gemm_configuration
+from lab.kernels.gemm_rule import gemm_rule
 from lab.kernels.matmul import matmul, matmul_choices, matmul_inputs, matmul_reference, matmul_traffic
 
 # The interpreter computes with numpy, which tells of infinities.
@@ -209,3 +210,15 @@ def test_on_a_gpu_more_than_two_to_the_31_elements_are_addressed_right() -> None
     _, b = matmul_inputs((1, 128, a.shape[1]), torch.bfloat16, "cuda", seed=19)
     a[-3:].normal_()
     assert_product(matmul(a, b)[-3:].clone(), matmul_reference(a[-3:], b), a.shape[1] ** 0.5, torch.bfloat16)
+
+
+@pytest.mark.parametrize(
+    ("shape", "by_pointers"),
+    [((512, 512, 512), True), ((512, 512, 2048), True), ((640, 512, 256), True), ((640, 512, 2048), False)],
+)
+def test_small_products_are_loaded_by_pointers_and_not_split(shape: tuple[int, ...], by_pointers: bool) -> None:
+    rule = gemm_rule(shape, 2)
+    assert rule in list(matmul_choices(shape, 2))
+    assert bool(rule["HOPPER"]) is not by_pointers
+    if by_pointers:
+        assert rule["SPLITS"] == 1

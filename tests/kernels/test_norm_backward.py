@@ -12,7 +12,9 @@ from lab.kernels.add_rmsnorm import add_rmsnorm
 from lab.kernels.launch import Configuration
 from lab.kernels.layernorm import layernorm
 from lab.kernels.norm_backward import (
-    WIDEST_REGISTER_ROW,
+    TUNINGS,
+    WIDE_ROW,
+    WIDEST_CENTRED_ROW,
     add_rmsnorm_backward,
     add_rmsnorm_backward_inputs,
     add_rmsnorm_backward_reference,
@@ -20,7 +22,6 @@ from lab.kernels.norm_backward import (
     layernorm_backward_inputs,
     layernorm_backward_reference,
     norm_backward_choices,
-    norm_backward_rule,
     norm_backward_traffic,
     rmsnorm_backward,
     rmsnorm_backward_inputs,
@@ -89,17 +90,22 @@ def test_launches_of_every_kind_give_the_same(norm: str, device: str) -> None:
     assert_right(norm, tensors, configuration=Configuration.of(ROWS=2, COLUMNS=16, SHARE=2, num_warps=1))
 
 
+@every_norm
 @pytest.mark.parametrize("itemsize", [2, 4])
-@pytest.mark.parametrize("columns", [1, 33, 64, 512, 768, 1024, 2048, 3072, 4096, 5120, 7168, 8192, 8193, 65_536])
-def test_the_rule_is_a_choice_whose_threads_have_few_numbers(columns: int, itemsize: int) -> None:
-    rule = norm_backward_rule((4096, columns), itemsize)
+@pytest.mark.parametrize(
+    "columns", [1, 33, 64, 512, 768, 1024, 2048, 3072, 4096, 5120, 7168, 8192, 8193, 12_288, 14_336, 16_384, 65_536]
+)
+def test_the_rule_is_a_choice_whose_threads_have_few_numbers(norm: str, columns: int, itemsize: int) -> None:
+    rule = TUNINGS[f"{norm}_backward"].rule((4096, columns), itemsize)
     assert rule in list(norm_backward_choices((4096, columns), itemsize))
-    if columns <= WIDEST_REGISTER_ROW:
-        pieces = -(-columns // rule["BLOCK"])
-        assert rule["ROWS"] * pieces * rule["BLOCK"] <= 40 * 32 * rule.num_warps
-        assert rule["SHARE"] * rule.num_warps <= 32
-    else:
+    if "COLUMNS" in dict(rule.constants):
+        assert columns > WIDEST_CENTRED_ROW
         assert rule["COLUMNS"] % (32 * rule.num_warps) == 0
+    else:
+        pieces = -(-columns // rule["BLOCK"])
+        most = 40 if columns <= WIDE_ROW else 64
+        assert rule["ROWS"] * pieces * rule["BLOCK"] <= most * 32 * rule.num_warps
+        assert rule["SHARE"] * rule.num_warps <= 32
 
 
 @pytest.mark.parametrize(("added", "biased", "tensors"), [(False, False, 3), (True, False, 4), (False, True, 3)])

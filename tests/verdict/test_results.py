@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from factory import (
+    FAST_BEATS_PLAIN,
     LARGE,
     SMALL,
     machine,
@@ -23,6 +24,7 @@ from lab.errors import RunError
 from lab.evidence import journal
 from lab.evidence.record import Cell, Counters, Record, RunFinish, RunStart, SweepStart, Timing
 from lab.evidence.source import ROOT
+from lab.verdict.cells import ALL_VOID
 from lab.verdict.judge import Status
 from lab.verdict.ranking import rank
 from lab.verdict.results import CellResult, RunResult, judge_run, load_run, unmeasured
@@ -168,6 +170,34 @@ def test_a_cell_whose_samples_are_all_void_failed() -> None:
 
     cell = cell_of(judged(lambda cell: void(cell) if cell.profile == "fast" else cell))
     assert (cell.outcome, cell.reason) == ("failed", "every sample was void")
+
+
+def test_a_cell_with_no_valid_cold_sample_is_measured_by_the_callers_clock() -> None:
+    """As a whole model that is launched kernel by kernel: its launches fill the GPU's queue."""
+
+    def void(cell: Cell) -> Cell:
+        cold, eager = cell.timings
+        return dataclasses.replace(cell, timings=(dataclasses.replace(cold, rounds=((),) * 6, void=(10,) * 6), eager))
+
+    in_eager = dataclasses.replace(FAST_BEATS_PLAIN, name="in-eager-calls", scope="eager")
+    plan = plan_of(
+        experiments=[small_experiment(claims=(FAST_BEATS_PLAIN, in_eager), scopes=("device_cold", "eager"))], include=()
+    )  # fmt: skip
+    records = [
+        void(record) if isinstance(record, Cell) and record.profile == "fast" else record
+        for record in records_of(plan, TIMES)
+    ]
+    (result,) = judge_run(plan, records).experiments
+    cell = result.cells[SMALL.name, "fast"]
+    assert (cell.outcome, cell.latency, cell.bytes_per_second) == ("measured", None, None)
+    assert not cell.launch_bound
+    assert cell.latencies.keys() == {"eager"}
+    assert cell.unmeasured == {"device_cold": ALL_VOID}
+    cold, eager = (claim.verdicts[SMALL.name] for claim in result.claims)
+    assert (cold.status, cold.reason) == (Status.NO_EVIDENCE, f"subject failed: {ALL_VOID}")
+    assert eager.speedup is not None
+    assert list(rank(result, SMALL.name)) == ["plain"]
+    assert set(rank(result, SMALL.name, "eager")) == {"plain", "fast"}
 
 
 def test_void_samples_are_counted_as_a_share_of_all() -> None:

@@ -12,15 +12,16 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from factory import measured_run
+from factory import measured_run, plan_of, records_of, write_run
 from test_site import EXPERIMENT, TIMES, publish
 
 from lab.cli import main
 from lab.commands.publishing import MOST_TOLD
 from lab.errors import EvidenceError
 from lab.evidence import journal
-from lab.evidence.record import Control
+from lab.evidence.record import Cell, Control
 from lab.verdict import statistics, widening
+from lab.verdict.cells import ALL_VOID
 from lab.verdict.results import load_run
 from lab.website.data.published import experiment_data
 from lab.website.site import build_site
@@ -114,6 +115,27 @@ def test_verify_says_what_it_could_not_check_and_does_not_exit_with_0(tmp_path, 
     build_site(tmp_path / "site", decisions, tmp_path / "evidence")
     assert main(["verify", str(tmp_path / "site")]) == 2
     assert "not checked: runs/" in capsys.readouterr().out
+
+
+def test_a_profile_without_a_valid_cold_sample_is_shown_with_its_other_times(tmp_path, decisions):
+    """As a whole model that is launched kernel by kernel: its launches fill the GPU's queue."""
+
+    def without_cold(record):
+        if not isinstance(record, Cell) or record.profile != "torch-fused" or not record.timings:
+            return record
+        cold, *others = record.timings
+        cold = replace(cold, rounds=((),) * len(cold.rounds), void=(cold.void[0] + 10,) * len(cold.rounds))
+        return replace(record, timings=(cold, *others))
+
+    plan = plan_of(sweeps=3)
+    publish(tmp_path / "evidence", write_run(tmp_path / "run", plan, map(without_cold, records_of(plan, TIMES))))
+    build_site(tmp_path / "site", decisions, tmp_path / "evidence")
+    assert verify(tmp_path / "site", lambda _: None, decisions, tmp_path / "evidence").differences == ()
+    page = (tmp_path / "site" / "experiments/normalization-fusion/cases" / CASE / "index.html").read_text()
+    assert ALL_VOID in page
+    cell = json.loads((tmp_path / "site" / DATA).read_text())["cells"][CASE]["torch-fused"]
+    assert "p50_seconds" not in cell
+    assert "eager" in cell["scopes"]
 
 
 def test_a_text_that_does_not_say_its_value_is_named(site, differences_of):

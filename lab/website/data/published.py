@@ -174,7 +174,8 @@ def _evidence(result: ExperimentResult, run: RunResult, digest: str, commit: str
 def _sweeps_by_case(result: ExperimentResult) -> dict[str, int]:
     """How many sweeps measured a case: more where the first ones left it imprecise."""
     latencies_by_case = {
-        case.name: [c.latency for c in result.measured(case.name) if c.latency] for case in result.plan.cases
+        case.name: [latency for cell in result.measured(case.name) for latency in cell.latencies.values()]
+        for case in result.plan.cases
     }
     return {
         case: max(len(each.sweep_p50_seconds) for each in latencies)

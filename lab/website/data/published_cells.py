@@ -134,7 +134,10 @@ def cell_data(case: PlannedCase, profile: PlannedProfile, cell: CellResult, run:
         data |= {
             **attributes(cell.latency, "p50_seconds p95_seconds noise_ratio between_sweep_spread samples"),
             "sweep_p50_seconds": cell.latency.sweep_p50_seconds,
-            "sweeps": len(cell.latency.sweep_p50_seconds),
+        }
+    if first := cell.latency or next(iter(cell.latencies.values()), None):
+        data |= {
+            "sweeps": len(first.sweep_p50_seconds),
             "scopes": {scope: _latency(cell, scope) for scope in cell.latencies},
             "unmeasured": dict(cell.unmeasured),
             **attributes(cell, "void_share bytes_per_second enqueue_seconds prepare_seconds"),

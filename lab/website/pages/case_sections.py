@@ -123,7 +123,10 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, view: DataVi
     cells = row(
         at, CELLS,
         profile=(link, *((Soft((f"fastest{place.doubt}",)),) if first and place else ())),
-        p50_seconds=(at.figure("p50_seconds"), *map(Soft, clock_notes(item, case.name, profile.name, view))),
+        p50_seconds=(
+            at.figure("p50_seconds") or Soft((cell.get("unmeasured", {}).get(SCOPE, ""),)),
+            *map(Soft, clock_notes(item, case.name, profile.name, view)),
+        ),
         bytes_per_second=Soft(("launch-bound",)) if rate is None and cell.get("launch_bound") else rate,
         enqueue_seconds=(host, *((Soft(("host-bound",)),) if cell.get("host_bound") else ())),
     )  # fmt: skip
