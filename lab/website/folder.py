@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -130,10 +131,20 @@ class NextSite:
         return bool(self._places) or self.stamps.keys() != self.present.keys() or self._wanted() != self._folders
 
     def complete(self, spare: Path) -> None:
-        """Make `spare` the next site. What it holds of it stays: after a build it is the site before, of which most
-        files are those of the site that took its place."""
+        """Make `spare` the next site. What it holds of it stays, and that is most of it: it was made like the old."""
+        self._fill(spare, *scan(spare, os.DirEntry.inode), self._move_or_link)
+
+    def repeat(self, spare: Path) -> None:
+        """Make `spare` like the site again, with which it has changed places, where a file may have two names."""
+        there = {path: stamp[2] for path, stamp in self.present.items()}
+        with suppress(OSError):
+            self._fill(spare, there, self._folders, self._link)
+
+    def _fill(
+        self, spare: Path, there: Mapping[str, int], folders: set[str], place: Callable[[str, str], None]
+    ) -> None:
+        """`there`: by path which file it is, of each that `spare` holds; `place` puts one there."""
         spare.mkdir(parents=True, exist_ok=True)
-        there, folders = scan(spare, os.DirEntry.inode)
         wanted, known = self._wanted(), {path: stamp[2] for path, stamp in self.stamps.items()}
         same = {path for path, inode in there.items() if known.get(path) == inode}
         for path in there.keys() - same:
@@ -143,18 +154,21 @@ class NextSite:
         for folder in sorted(wanted - folders):
             os.mkdir(f"{spare}/{folder}")
         for path in self.stamps.keys() - same:
-            self._place(path, f"{spare}/{path}")
+            place(path, f"{spare}/{path}")
 
-    def _place(self, path: str, target: str) -> None:
-        """A file that was made, or another name for one that is kept, where there is that."""
+    def _move_or_link(self, path: str, target: str) -> None:
+        """A file that was made, or one that is kept."""
         if path in self._places:
             os.rename(self._places[path], target)
             return
         try:
-            os.link(f"{self._old}/{path}", target)
+            self._link(path, target)
         except OSError:
             shutil.copy2(f"{self._old}/{path}", target)
             self.stamps[path] = _stamp(os.stat(target))
+
+    def _link(self, path: str, target: str) -> None:
+        os.link(f"{self._old}/{path}", target)
 
     def _wanted(self) -> set[str]:
         """Every folder of the next site."""
@@ -190,8 +204,8 @@ class NextSite:
 def replace_site(out: Path, remembered: Path, fill: Callable[[NextSite], None]) -> Mapping[str, Written]:
     """Make `out` hold the parts that `fill` adds and nothing else; returns them by name.
 
-    A second build into the same folder waits, and then finds its work done. One that fails changes nothing. The site
-    before stays beside what is remembered, as the spare folder of the next build.
+    A second build into the same folder waits, and then finds its work done. One that fails changes nothing. A second
+    folder with the same files stays beside what is remembered: the next build changes it and lets both change places.
     """
     out = out.resolve()
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -204,14 +218,17 @@ def replace_site(out: Path, remembered: Path, fill: Callable[[NextSite], None]) 
         work = _on_its_disk(out, memory.with_suffix(""))
         spare, made = work / "spare", work / "made"
         shutil.rmtree(made, ignore_errors=True)  # what a build left that was killed
+        stays = work.parent == remembered
         site = NextSite(out, made, before, stamps)
         try:
             fill(site)
             if site.differs:
                 site.complete(spare)
                 exchange(spare, out)
+                if stays:
+                    site.repeat(spare)
         finally:
-            shutil.rmtree(made if work.parent == remembered else work, ignore_errors=True)
+            shutil.rmtree(made if stays else work, ignore_errors=True)
         if site.parts != before or site.stamps != stamps:
             _remember(site, memory)
     return site.parts
