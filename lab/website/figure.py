@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from lab.quantities import unit_of
@@ -126,6 +126,7 @@ class DataView:
         return threshold
 
 
+@lru_cache(maxsize=1 << 14)  # many pages show one datum
 def pointer(*path: str) -> str:
     """RFC 6901: '/claims/x/status', and '/kernels/0' for an element of a list."""
     joined = "/".join(path)

@@ -220,10 +220,11 @@ def _figure(figure: Figure, data: str, at: str) -> str:
     return f'<data value="{written}" data-src="{escaped(source)}">{escaped(figure.text)}</data>'
 
 
-@lru_cache(maxsize=1 << 14)
 def escaped(text: str) -> str:
-    """As HTML has it: the same few names, pointers and numbers stand on page after page."""
-    return str(escape(text))
+    """As HTML has it; nearly every text is the same there."""
+    if "&" in text or "<" in text or ">" in text or '"' in text or "'" in text:
+        return str(escape(text))
+    return text
 
 
 def table(content: PageTable, data: str = "data.json") -> Markup:
@@ -284,6 +285,9 @@ def _row(row: TableRow, tags: Sequence[str], data: str) -> str:
 
 def _common(pointers: Sequence[str]) -> str:
     """The beginning that JSON pointers have in common, up to a slash; empty where they lead into different files."""
+    parents = {pointer.rpartition("/")[0] for pointer in pointers}
+    if len(parents) == 1:
+        return parents.pop()
     first, last = min(pointers).split("/"), max(pointers).split("/")
     shorter = min(len(first), len(last)) - 1
     length = next((n for n in range(shorter) if first[n] != last[n]), shorter)

@@ -201,6 +201,8 @@ def _source(item: Judged) -> list[str]:
 
 def _plain(value: Any) -> Any:
     """As JSON has it; lists in one field; a text can be no formula and holds no control character."""
+    if type(value) is str:
+        return _harmless(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
@@ -209,7 +211,7 @@ def _plain(value: Any) -> Any:
     return _harmless(value) if isinstance(value, str) else value
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1 << 14)
 def _harmless(value: str) -> str:
     """The same few names stand in every row of a table."""
     return FORMULA.sub(r"\1'", CONTROL.sub("\ufffd", value))
