@@ -241,6 +241,32 @@ def table(content: PageTable, data: str = "data.json") -> Markup:
     )
 
 
+def fold(content: Fold, data: str = "data.json") -> Markup:
+    """A fold that a reader opens."""
+    title = escaped(content.title)
+    inside = f'<div id="{escaped(content.id)}">\n{folded(content, data)}</div>'
+    return Markup(f"<details><summary>{title}</summary>\n{inside}\n</details>")
+
+
+def folded(content: Fold, data: str = "data.json") -> Markup:
+    """What is in a fold: its lead, pictures, tables and items."""
+    authored = " data-authored" if content.authored else ""
+    parts = [f'<p class="soft"{authored}>{html(content.lead, data)}</p>'] if content.lead else []
+    if content.panels:
+        panels = (f"<figcaption>{escaped(title)}</figcaption>{drawn}" for title, drawn in content.panels)
+        figures = (f'<figure class="chart panel">{inside}</figure>\n' for inside in panels)
+        parts.append(f'<div class="panels">\n{"".join(figures)}</div>\n')
+    if content.picture:
+        caption = f"<figcaption>{escaped(content.caption)}</figcaption>" if content.caption else ""
+        scroll = f'<div class="scroll" role="region" tabindex="0" aria-label="{escaped(content.title)}">'
+        parts.append(f'<figure class="chart wide">{scroll}{content.picture}</div>\n{caption}</figure>\n')
+    parts += [f"{table(each, data)}\n" for each in content.tables]
+    if content.items:
+        items = (f"<li>{html(item, data)}</li>" for item in content.items)
+        parts.append(f'<ul class="items">{"".join(items)}</ul>')
+    return Markup("".join(parts))
+
+
 def html(parts: Sequence[Any], data: str = "data.json", at: str = "") -> str:
     """`at` is the beginning that the pointers of figures have in common, where an element around them says it."""
     return "".join([_html(part, data, at) for part in parts])
