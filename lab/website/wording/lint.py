@@ -18,7 +18,7 @@ A marked element holds no element of its own kind. Attributes are not looked at:
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from html import unescape
 
 from lab.definition.claim_words import claim_sentence
@@ -93,7 +93,13 @@ class Quotable:
 
 def _quoted_figures(phrases: Iterable[str]) -> tuple[str, ...]:
     """Those that hold a figure, without line breaks, as on pages."""
-    return tuple(dict.fromkeys(" ".join(phrase.split()) for phrase in phrases if FIGURE.search(phrase)))
+    return tuple(dict.fromkeys(" ".join(phrase.split()) for phrase in phrases if _holds_figure(phrase)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _holds_figure(phrase: str) -> bool:
+    """Every run of an experiment has nearly the same phrases."""
+    return FIGURE.search(phrase) is not None
 
 
 def _longest_first(phrases: Iterable[str]) -> tuple[str, ...]:
