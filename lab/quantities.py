@@ -154,5 +154,7 @@ def significant(value: float, digits: int) -> str:
     """`value` with that many significant digits and no exponent."""
     if value == 0:
         return "0"
-    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # 0.9999 has the decimals of 1
-    return f"{value:.{max(0, digits - 1 - exponent)}f}"
+    text = f"{value:#.{digits}g}"  # 0.9999 has the decimals of 1
+    if "e" not in text:
+        return text.rstrip(".")
+    return f"{value:.{max(0, digits - 1 - int(text.partition('e')[2]))}f}"

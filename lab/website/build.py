@@ -86,7 +86,7 @@ class Builder:
         if site.keep_others(whole):
             return
         notes = {name: json.loads(site.parts[_part_name(name)].note) for name in names}
-        for part in self._of_several(whole, notes):
+        for part in self._of_several(notes):
             site.add(part)
         site.add(Part(name="inventory", key=whole, make=lambda: self._inventory(site)))
 
@@ -108,8 +108,9 @@ class Builder:
 
         def make() -> Iterator[Content | str]:
             context = replace(
-                self._context, decisions=decisions, trust=trust, files=(), current=current, published=history
-            )
+                self._context, decisions=decisions, trust=trust, files=(),
+                current=[each.loaded for each in current], published=[each.loaded for each in history],
+            )  # fmt: skip
             outlined = outlines(context)
             yield json.dumps(_note(context, outlined))
             quotable = Quotable(outlined.quoted())
@@ -120,7 +121,7 @@ class Builder:
 
         return Part(name=_part_name(name), key=key, make=make)
 
-    def _of_several(self, whole: str, notes: dict[str, dict[str, Any]]) -> Iterator[Part]:
+    def _of_several(self, notes: dict[str, dict[str, Any]]) -> Iterator[Part]:
         context = replace(
             self._context,
             outlines=self._outlines(notes),
@@ -128,10 +129,16 @@ class Builder:
         )
         assert context.outlines is not None
         quotable = Quotable(context.outlines.quoted())
-        lists = (output for builder in self._builders.of_all for output in builder(context))
-        yield Part(name="lists", key=whole, make=lambda: self._files(lists, quotable))
+        quoted = digest(repr(list(context.outlines.quoted())))
+        for output in (output for builder in self._builders.of_all for output in builder(context)):
+            yield self._of_all(output, quoted, quotable)
         for group in (group for builder in self._builders.of_some for group in builder(context)):
             yield self._of_some(group, quotable)
+
+    def _of_all(self, output: Output, quoted: str, quotable: Quotable) -> Part:
+        """One list or count: most are the same when one experiment has changed."""
+        key = digest([self._code, quoted, repr(output)])
+        return Part(name=output.path, key=key, make=lambda: self._files([output], quotable))
 
     def _of_some(self, group: PageGroup, quotable: Quotable) -> Part:
         key = digest([self._code, group.shows])

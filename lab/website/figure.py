@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from lab.quantities import unit_of
 from lab.website import format
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Figure:
-    """`source` is a JSON pointer; the template writes it beside the text, so that a reader or a test can follow it."""
+    """`source` is a JSON pointer; the template writes it beside the text, so that a reader or a test can follow it.
+
+    Nobody changes one. It is not frozen because a page has hundreds, and to make a frozen one takes thrice as long.
+    """
 
     text: str
     value: float | int | str
@@ -123,6 +126,7 @@ class DataView:
         return threshold
 
 
+@lru_cache(maxsize=1 << 14)  # many pages show one datum
 def pointer(*path: str) -> str:
     """RFC 6901: '/claims/x/status', and '/kernels/0' for an element of a list."""
     joined = "/".join(path)

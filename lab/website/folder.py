@@ -14,8 +14,10 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from lab.errors import LabError
 from lab.project import project
@@ -66,6 +68,7 @@ def _at_once(one: Path, other: Path) -> bool:
 REMEMBERED = project().cache / "site"
 MOST_SITES = 8  # that are remembered, by their folders; previews come and go
 Content = tuple[str, bytes]  # path in the site, what the file holds
+T = TypeVar("T")
 Stamp = list[int]  # size, time of the last change, and which file it is: two may be exchanged
 
 
@@ -88,16 +91,15 @@ class Written:
 
 
 class NextSite:
-    """The site that is being made in the folder `fresh`, which is not there before anything is to be written."""
+    """The site that is being made beside the old one: what is new lies in `made` until all of it is there."""
 
-    def __init__(self, old: Path, fresh: Path, before: Mapping[str, Written], stamps: Mapping[str, Stamp]) -> None:
-        self._old, self._fresh, self._before = old, fresh, before
-        self.present, self._folders = scan(old)
+    def __init__(self, old: Path, made: Path, before: Mapping[str, Written], stamps: Mapping[str, Stamp]) -> None:
+        self._old, self._made, self._before = old, made, before
+        self.present, self._folders = scan(old, stamp_of)
         self._sound = {path for path, stamp in self.present.items() if stamps.get(path) == stamp}
         self.parts: dict[str, Written] = {}
         self.stamps: dict[str, Stamp] = {}
-        self._kept: list[str] = []
-        self._made: set[str] = set()
+        self._places: dict[str, str] = {}  # of files that were made, until they are moved
 
     def add(self, part: Part) -> None:
         """Make a part, or keep what it made before. LabError where another part has its name or one of its files."""
@@ -126,19 +128,52 @@ class NextSite:
     @property
     def differs(self) -> bool:
         """From what lies there, empty folders included."""
-        wanted = {folder for path in self.stamps for folder in _folders_of(path)}
-        return bool(self._made) or self.stamps.keys() != self.present.keys() or wanted != self._folders
+        return bool(self._places) or self.stamps.keys() != self.present.keys() or self._wanted() != self._folders
 
-    def complete(self) -> None:
-        """Make the fresh folder hold all that is kept too: another name for the same file, where there is that."""
-        self._fresh.mkdir(exist_ok=True)
-        for path in self._kept:
-            source, target = f"{self._old}/{path}", self._place(path)
-            try:
-                os.link(source, target)
-            except OSError:
-                shutil.copy2(source, target)
-                self.stamps[path] = _stamp(os.stat(target))
+    def complete(self, spare: Path) -> None:
+        """Make `spare` the next site. What it holds of it stays, and that is most of it: it was made like the old."""
+        self._fill(spare, *scan(spare, os.DirEntry.inode), self._move_or_link)
+
+    def repeat(self, spare: Path) -> None:
+        """Make `spare` like the site again, with which it has changed places, where a file may have two names."""
+        there = {path: stamp[2] for path, stamp in self.present.items()}
+        with suppress(OSError):
+            self._fill(spare, there, self._folders, self._link)
+
+    def _fill(
+        self, spare: Path, there: Mapping[str, int], folders: set[str], place: Callable[[str, str], None]
+    ) -> None:
+        """`there`: by path which file it is, of each that `spare` holds; `place` puts one there."""
+        spare.mkdir(parents=True, exist_ok=True)
+        wanted, known = self._wanted(), {path: stamp[2] for path, stamp in self.stamps.items()}
+        same = {path for path, inode in there.items() if known.get(path) == inode}
+        for path in there.keys() - same:
+            os.unlink(f"{spare}/{path}")
+        for folder in sorted(folders - wanted, reverse=True):
+            os.rmdir(f"{spare}/{folder}")
+        for folder in sorted(wanted - folders):
+            os.mkdir(f"{spare}/{folder}")
+        for path in self.stamps.keys() - same:
+            place(path, f"{spare}/{path}")
+
+    def _move_or_link(self, path: str, target: str) -> None:
+        """A file that was made, or one that is kept."""
+        if path in self._places:
+            os.rename(self._places[path], target)
+            return
+        try:
+            self._link(path, target)
+        except OSError:
+            shutil.copy2(f"{self._old}/{path}", target)
+            self.stamps[path] = _stamp(os.stat(target))
+
+    def _link(self, path: str, target: str) -> None:
+        os.link(f"{self._old}/{path}", target)
+
+    def _wanted(self) -> set[str]:
+        """Every folder of the next site."""
+        folders = {path.rpartition("/")[0] for path in self.stamps}
+        return folders.union(*map(_folders_of, folders)) - {""}
 
     def _is_sound(self, part: Written) -> bool:
         return self._sound.issuperset(part.files)
@@ -147,25 +182,19 @@ class NextSite:
         for path in part.files:
             self._refuse_second(path)
             self.stamps[path] = self.present[path]
-            self._kept.append(path)
         self.parts[name] = part
 
     def _write(self, path: str, content: bytes) -> str:
         """Returns the file's SHA-256."""
         self._refuse_second(path)
-        with open(self._place(path), "wb") as file:
+        if not self._places:
+            self._made.mkdir(parents=True, exist_ok=True)
+        place = self._places[path] = f"{self._made}/{len(self._places)}"
+        with open(place, "wb") as file:
             file.write(content)
             file.flush()
             self.stamps[path] = _stamp(os.fstat(file.fileno()))
         return hashlib.sha256(content).hexdigest()
-
-    def _place(self, path: str) -> str:
-        """Where a file is to be written, in a folder that is there."""
-        folder = path.rpartition("/")[0]
-        if folder not in self._made:
-            os.makedirs(f"{self._fresh}/{folder}", exist_ok=True)
-            self._made.add(folder)
-        return f"{self._fresh}/{path}"
 
     def _refuse_second(self, path: str) -> None:
         if path in self.stamps:
@@ -175,7 +204,8 @@ class NextSite:
 def replace_site(out: Path, remembered: Path, fill: Callable[[NextSite], None]) -> Mapping[str, Written]:
     """Make `out` hold the parts that `fill` adds and nothing else; returns them by name.
 
-    A second build into the same folder waits, and then finds its work done. One that fails changes nothing.
+    A second build into the same folder waits, and then finds its work done. One that fails changes nothing. A second
+    folder with the same files stays beside what is remembered: the next build changes it and lets both change places.
     """
     out = out.resolve()
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -185,24 +215,32 @@ def replace_site(out: Path, remembered: Path, fill: Callable[[NextSite], None]) 
         fcntl.flock(lock, fcntl.LOCK_EX)
         recover(out)
         before, stamps = _recall(memory)
-        fresh = _on_its_disk(out, memory.with_suffix(""))
-        shutil.rmtree(fresh, ignore_errors=True)  # what a build left that was killed
-        site = NextSite(out, fresh, before, stamps)
+        work = _on_its_disk(out, memory.with_suffix(""))
+        spare, made = work / "spare", work / "made"
+        shutil.rmtree(made, ignore_errors=True)  # what a build left that was killed
+        stays = work.parent == remembered
+        site = NextSite(out, made, before, stamps)
         try:
             fill(site)
             if site.differs:
-                site.complete()
-                exchange(fresh, out)
+                site.complete(spare)
+                exchange(spare, out)
+                if stays:
+                    site.repeat(spare)
         finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+            shutil.rmtree(made if stays else work, ignore_errors=True)
         if site.parts != before or site.stamps != stamps:
             _remember(site, memory)
     return site.parts
 
 
-def scan(out: Path) -> tuple[dict[str, Stamp], set[str]]:
-    """The stamp of every file, by its path from there; and every folder below."""
-    stamps: dict[str, Stamp] = {}
+def stamp_of(entry: "os.DirEntry[str]") -> Stamp:
+    return _stamp(entry.stat(follow_symlinks=False))
+
+
+def scan(out: Path, told: Callable[["os.DirEntry[str]"], T]) -> tuple[dict[str, T], set[str]]:
+    """What is told of every file, by its path from there; and every folder below."""
+    files: dict[str, T] = {}
     folders: set[str] = set()
     waiting = [(str(out), "")] if out.is_dir() else []
     while waiting:
@@ -213,8 +251,8 @@ def scan(out: Path) -> tuple[dict[str, Stamp], set[str]]:
                     folders.add(prefix + entry.name)
                     waiting.append((entry.path, f"{prefix}{entry.name}/"))
                 else:
-                    stamps[prefix + entry.name] = _stamp(entry.stat(follow_symlinks=False))
-    return stamps, folders
+                    files[prefix + entry.name] = told(entry)
+    return files, folders
 
 
 def _folders_of(path: str) -> Iterator[str]:
@@ -248,6 +286,7 @@ def _remember(site: NextSite, path: Path) -> None:
     fresh.replace(path)
     for stale in sorted(path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime_ns)[:-MOST_SITES]:
         stale.unlink(missing_ok=True)
+        shutil.rmtree(stale.with_suffix(""), ignore_errors=True)
 
 
 def _plain(part: Written) -> dict[str, object]:

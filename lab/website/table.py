@@ -13,6 +13,7 @@ A template writes `{{ table_html(table) }}`, and the page's module yields `csv_f
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -201,24 +202,36 @@ def plain(parts: Sequence[Any]) -> str:
 def number(figure: Figure | None, data: str = "data.json") -> Markup:
     """A figure in a <data> element, with its value and the pointer to it. `data` is the file that holds the value,
     relative to the page, unless the figure's own pointer names one."""
-    if not figure:
-        return NOTHING
-    return _data(figure, figure.source if "#" in figure.source else f"{data}#{figure.source}")
+    return Markup(_figure(figure, data, "")) if figure else NOTHING
 
 
 def near(figure: Figure | None, at: str) -> Markup:
     """Inside an element whose data-at holds the beginning of its pointer: of long tables that is most of it."""
-    return _data(figure, figure.source[len(at) :]) if figure else NOTHING
+    return Markup(_figure(figure, "", at)) if figure else NOTHING
 
 
-def _data(figure: Figure, source: str) -> Markup:
-    return Markup(f'<data value="{escape(str(figure.value))}" data-src="{escape(source)}">{escape(figure.text)}</data>')
+def _figure(figure: Figure, data: str, at: str) -> str:
+    value, source = figure.value, figure.source
+    if at and source.startswith(at):
+        source = source[len(at) :]
+    elif "#" not in source:
+        source = f"{data}#{source}"
+    written = value if type(value) is float else escaped(str(value))
+    return f'<data value="{written}" data-src="{escaped(source)}">{escaped(figure.text)}</data>'
+
+
+def escaped(text: str) -> str:
+    """As HTML has it; nearly every text is the same there."""
+    if "&" in text or "<" in text or ">" in text or '"' in text or "'" in text:
+        return str(escape(text))
+    return text
 
 
 def table(content: PageTable, data: str = "data.json") -> Markup:
     """A table as HTML; `data` is the file that its figures point into."""
     heads = "".join(_head(head) for head in content.heads)
-    body = "".join(_row(content, row, data) for row in content.rows)
+    tags = [f"<td{NUM if head.numbers else ''}{_labelled(content, head)}>" for head in content.heads[1:]]
+    body = "".join(_row(row, tags, data) for row in content.rows)
     mark = " data-authored" if content.authored else ""
     caption = f"<caption{mark}>{html(content.caption, data)}</caption>" if content.caption else ""
     kind = f' class="{content.kind}"' if content.kind else ""
@@ -228,15 +241,42 @@ def table(content: PageTable, data: str = "data.json") -> Markup:
     )
 
 
+def fold(content: Fold, data: str = "data.json") -> Markup:
+    """A fold that a reader opens."""
+    title = escaped(content.title)
+    inside = f'<div id="{escaped(content.id)}">\n{folded(content, data)}</div>'
+    return Markup(f"<details><summary>{title}</summary>\n{inside}\n</details>")
+
+
+def folded(content: Fold, data: str = "data.json") -> Markup:
+    """What is in a fold: its lead, pictures, tables and items."""
+    authored = " data-authored" if content.authored else ""
+    parts = [f'<p class="soft"{authored}>{html(content.lead, data)}</p>'] if content.lead else []
+    if content.panels:
+        panels = (f"<figcaption>{escaped(title)}</figcaption>{drawn}" for title, drawn in content.panels)
+        figures = (f'<figure class="chart panel">{inside}</figure>\n' for inside in panels)
+        parts.append(f'<div class="panels">\n{"".join(figures)}</div>\n')
+    if content.picture:
+        caption = f"<figcaption>{escaped(content.caption)}</figcaption>" if content.caption else ""
+        scroll = f'<div class="scroll" role="region" tabindex="0" aria-label="{escaped(content.title)}">'
+        parts.append(f'<figure class="chart wide">{scroll}{content.picture}</div>\n{caption}</figure>\n')
+    parts += [f"{table(each, data)}\n" for each in content.tables]
+    if content.items:
+        items = (f"<li>{html(item, data)}</li>" for item in content.items)
+        parts.append(f'<ul class="items">{"".join(items)}</ul>')
+    return Markup("".join(parts))
+
+
 def html(parts: Sequence[Any], data: str = "data.json", at: str = "") -> str:
     """`at` is the beginning that the pointers of figures have in common, where an element around them says it."""
-    return "".join(_html(part, data, at) for part in parts)
+    return "".join([_html(part, data, at) for part in parts])
 
 
 def words_html(parts: Words, data: str = "data.json") -> Markup:
     return Markup(html(parts, data))
 
 
+@lru_cache(maxsize=1024)
 def verdict(status: str, mark: str = "", reason: str = "", word: str = "") -> Markup:
     """The word of a verdict with its sign, so that nobody needs the colour; under it what else marks it."""
     word, more = word or verdict_word(status, mark, reason), mark_words(mark)
@@ -252,8 +292,11 @@ def _head(head: Head) -> str:
     return f'<th scope="col"{NUM if head.numbers else ""}{attributes}>{inside}</th>'
 
 
-def _row(content: PageTable, row: TableRow, data: str) -> str:
-    sources = [part.source for cell in row.cells for part in _figures(cell)]
+def _row(row: TableRow, tags: Sequence[str], data: str) -> str:
+    """`tags` begin its cells after the first."""
+    sources: list[str] = []
+    for cell in row.cells:
+        _add_sources(cell, sources)
     sources = [source for source in sources if "#" not in source] or sources  # of most rows all are in one file
     at = _common(sources) if len(sources) > 1 else ""
     attributes = f' id="{escape(row.id)}"' if row.id else ""
@@ -261,20 +304,21 @@ def _row(content: PageTable, row: TableRow, data: str) -> str:
     attributes += f' data-at="{escape(at if "#" in at else f"{data}#{at}")}"' if at else ""
     first, *rest = (html(cell, data, at) for cell in row.cells)
     if row.kind == "group":
-        return f'<tr{attributes}><th scope="rowgroup" colspan="{len(content.heads)}">{first}</th></tr>'
-    cells = "".join(
-        f"<td{NUM if head.numbers else ''}{_labelled(content, head)}>{cell}</td>"
-        for head, cell in zip(content.heads[1:], rest, strict=True)
-    )
+        return f'<tr{attributes}><th scope="rowgroup" colspan="{len(tags) + 1}">{first}</th></tr>'
+    cells = "".join(f"{tag}{cell}</td>" for tag, cell in zip(tags, rest, strict=True))
     return f'<tr{attributes}><th scope="row">{first}</th>{cells}</tr>'
 
 
 def _common(pointers: Sequence[str]) -> str:
     """The beginning that JSON pointers have in common, up to a slash; empty where they lead into different files."""
-    first, last = min(pointers), max(pointers)
-    length = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    common = first[:length].rpartition("/")[0]
-    return common if "#" in common or "#" not in f"{first}{last}" else ""
+    parents = {pointer.rpartition("/")[0] for pointer in pointers}
+    if len(parents) == 1:
+        return parents.pop()
+    first, last = min(pointers).split("/"), max(pointers).split("/")
+    shorter = min(len(first), len(last)) - 1
+    length = next((n for n in range(shorter) if first[n] != last[n]), shorter)
+    common = "/".join(first[:length])
+    return common if "#" in common or "#" not in "".join((*first, *last)) else ""
 
 
 def _labelled(content: PageTable, head: Head) -> str:
@@ -282,34 +326,37 @@ def _labelled(content: PageTable, head: Head) -> str:
     return f' data-label="{escape(head.text)}:"' if "stacks" in content.kind else ""
 
 
-def _figures(parts: Sequence[Any]) -> list[Figure]:
-    figures: list[Figure] = []
+def _add_sources(parts: Sequence[Any], sources: list[str]) -> None:
+    """The pointers of all figures in a cell."""
     for part in parts:
-        if isinstance(part, Figure):
-            figures.append(part)
-        elif isinstance(part, Strong | Soft):
-            figures += _figures(part.parts)
-    return figures
+        kind = type(part)
+        if kind is Figure:
+            sources.append(part.source)
+        elif kind is Strong or kind is Soft:
+            _add_sources(part.parts, sources)
 
 
 def _html(part: Any, data: str, at: str) -> str:
-    match part:
-        case None:
-            return NOTHING
-        case str():
-            return str(escape(part))
-        case Figure():
-            return str(near(part, at) if at and part.source.startswith(at) else number(part, data))
-        case Link():
-            return f'<a href="{escape(part.to)}">{escape(part.text)}</a>'
-        case VerdictChip():
-            return str(verdict(part.status, part.mark, part.reason, part.word))
-        case Soft():
-            return f'<span class="small soft below">{html(part.parts, data, at)}</span>'
-        case Strong():
-            return f"<strong>{html(part.parts, data, at)}</strong>"
-        case Code():
-            return f'<span class="id">{escape(part.text)}</span>'
+    """The kinds of which there are most on a page come first."""
+    kind = type(part)
+    if kind is Figure:
+        return _figure(part, data, at)
+    if kind is str:
+        return escaped(part)
+    if kind is Soft:
+        return f'<span class="small soft below">{html(part.parts, data, at)}</span>'
+    if part is None:
+        return NOTHING
+    if kind is Link:
+        return f'<a href="{escaped(part.to)}">{escaped(part.text)}</a>'
+    if kind is VerdictChip:
+        return verdict(part.status, part.mark, part.reason, part.word)
+    if kind is Strong:
+        return f"<strong>{html(part.parts, data, at)}</strong>"
+    if kind is Code:
+        return f'<span class="id">{escaped(part.text)}</span>'
+    if isinstance(part, str):  # an enumeration's
+        return escaped(str(part))
     raise TypeError(f"nothing that a cell may hold: {part!r}")
 
 

@@ -37,7 +37,7 @@ def _without(data: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 AT_HAND = 128  # experiments that stay in memory, a third of a megabyte each
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Judged:
     """An experiment as one run's evidence has it, or as nobody has measured it yet."""
 
@@ -48,6 +48,11 @@ class Judged:
     @property
     def name(self) -> str:
         return self.plan.name
+
+    @property
+    def loaded(self) -> "Judged":
+        """The same with plan and data in memory."""
+        return self
 
     @cached_property
     def key(self) -> str:
@@ -127,13 +132,19 @@ class Judged:
 
     def places(self, case: str, scope: str) -> dict[str, Place]:
         """The place of each profile timed in a scope, fastest first; empty where none was."""
-        places = self.data["places"].get(case, {}).get(scope, ())
-        return {
-            each["profile"]: Place(
-                rank=each["rank"], times_fastest=each["times_fastest"], level=each["level"], proven=each["proven"]
-            )
-            for each in places
-        }
+        if (case, scope) not in self._places:
+            self._places[case, scope] = {
+                each["profile"]: Place(
+                    rank=each["rank"], times_fastest=each["times_fastest"], level=each["level"], proven=each["proven"]
+                )
+                for each in self.data["places"].get(case, {}).get(scope, ())
+            }
+        return self._places[case, scope]
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, str], dict[str, Place]]:
+        """Those that were asked for: many parts of a page ask for the same."""
+        return {}
 
 
 @lru_cache(maxsize=AT_HAND)
@@ -163,8 +174,8 @@ class LazyJudged(Judged):
     plan = property(lambda self: _loaded(self).plan)
     data = property(lambda self: _loaded(self).data)
     text = property(lambda self: _loaded(self).text)
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__
+    loaded = property(lambda self: _loaded(self))
+    _places = property(lambda self: _loaded(self)._places)
 
 
 def json_text(data: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ are judged by the rules of today: a change of the rules never shows as a change 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import takewhile
 from typing import Any
 
@@ -87,6 +88,11 @@ class VerdictChange:
 
 def changes(history: Iterable[Judged]) -> tuple[VerdictChange, ...]:
     """Every change of a verdict, oldest first; within a run in the order of its plan's claims."""
+    return _all_changes(tuple(history))
+
+
+@lru_cache(maxsize=2)  # the pages of one experiment are made one after the other
+def _all_changes(history: tuple[Judged, ...]) -> tuple[VerdictChange, ...]:
     return tuple(_changes(history))
 
 

@@ -157,15 +157,28 @@ def csv_files(item: Judged, folder: str, names: Sequence[str] = tuple(TABLES)) -
     for name in names:
         _, rows, columns = TABLES[name]
         if _is_written(item, name):
-            values = ([*_values(item, keys, columns), *source] for keys in rows(item))
+            view, groups = DataView(item.data), _groups(columns)
+            values = (_values(view, keys, groups) + source for keys in rows(item))
             yield Attachment(path=f"{folder}/{name}.csv", content=csv_text((*(c for c, _ in columns), *SOURCE), values))
 
 
-def _values(item: Judged, keys: Keys, columns: Sequence[Column]) -> Iterator[Any]:
-    view = DataView(item.data)
+def _groups(columns: Sequence[Column]) -> list[tuple[tuple[str, ...], list[str]]]:
+    """Neighbouring columns whose data stand at one place, and their names there; those of the keys at none."""
+    groups: list[tuple[tuple[str, ...], list[str]]] = []
     for name, path in columns:
-        parts = (keys[part[1:-1]] if part[0] == "{" else part for part in path)
-        yield view.value(*filter(None, parts)) if path else keys[name]
+        if not groups or groups[-1][0] != path[:-1]:
+            groups.append((path[:-1], []))
+        groups[-1][1].append(path[-1] if path else name)
+    return groups
+
+
+def _values(view: DataView, keys: Keys, groups: Sequence[tuple[tuple[str, ...], list[str]]]) -> list[Any]:
+    values: list[Any] = []
+    for place, names in groups:
+        path = [keys[part[1:-1]] if part[0] == "{" else part for part in place]
+        node = view.value(*filter(None, path)) if place else keys
+        values += [node.get(name) for name in names] if node else [None] * len(names)
+    return values
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
@@ -180,14 +193,16 @@ def _is_written(item: Judged, name: str) -> bool:
     return name in ("cells", "claims") or next(iter(TABLES[name][1](item)), None) is not None
 
 
-def _source(item: Judged) -> tuple[str, ...]:
+def _source(item: Judged) -> list[str]:
     machine: Mapping[str, Any] = item.machine
     name = machine.get("cpu", "") if item.on_cpu else machine.get("gpu", "")
-    return str(machine.get("device", "")), str(name), str(item.evidence.get("run_id", "")), item.digest
+    return [str(machine.get("device", "")), str(name), str(item.evidence.get("run_id", "")), item.digest]
 
 
 def _plain(value: Any) -> Any:
     """As JSON has it; lists in one field; a text can be no formula and holds no control character."""
+    if type(value) is str:
+        return _harmless(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
@@ -196,7 +211,7 @@ def _plain(value: Any) -> Any:
     return _harmless(value) if isinstance(value, str) else value
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1 << 14)
 def _harmless(value: str) -> str:
     """The same few names stand in every row of a table."""
     return FORMULA.sub(r"\1'", CONTROL.sub("\ufffd", value))

@@ -18,7 +18,7 @@ A marked element holds no element of its own kind. Attributes are not looked at:
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from html import unescape
 
 from lab.definition.claim_words import claim_sentence
@@ -53,22 +53,25 @@ class Quotable:
         for each in experiments:
             self._experiments.setdefault(each.experiment, []).append(each)
         self._by_name: dict[str, Sequence[str]] = {}
+        self._left: dict[tuple[str, str], str] = {}  # by whose pages, and text: many pages say the same
 
     def without(self, page: str, text: str) -> str:
         """What is left of a text when everything that it quotes is taken away."""
-        for phrases in self._candidates(page):
+        folder, _, rest = page.partition("/")
+        name = rest.partition("/")[0]
+        whose = name if folder == FOLDER and name in self._experiments else ""
+        if (whose, text) not in self._left:
+            self._left[whose, text] = self._without(whose, text)
+        return self._left[whose, text]
+
+    def _without(self, experiment: str, text: str) -> str:
+        for phrases in (self._machines, self._of(experiment) if experiment else self._all):
             for phrase in phrases:
                 if phrase in text:
                     text = text.replace(phrase, " ")
             if not FIGURE.search(text):
                 break
         return text
-
-    def _candidates(self, page: str) -> Iterator[Sequence[str]]:
-        yield self._machines
-        folder, _, rest = page.partition("/")
-        name = rest.partition("/")[0]
-        yield self._of(name) if folder == FOLDER and name in self._experiments else self._all
 
     @cached_property
     def _machines(self) -> Sequence[str]:
@@ -90,7 +93,13 @@ class Quotable:
 
 def _quoted_figures(phrases: Iterable[str]) -> tuple[str, ...]:
     """Those that hold a figure, without line breaks, as on pages."""
-    return tuple(dict.fromkeys(" ".join(phrase.split()) for phrase in phrases if FIGURE.search(phrase)))
+    return tuple(dict.fromkeys(" ".join(phrase.split()) for phrase in phrases if _holds_figure(phrase)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _holds_figure(phrase: str) -> bool:
+    """Every run of an experiment has nearly the same phrases."""
+    return FIGURE.search(phrase) is not None
 
 
 def _longest_first(phrases: Iterable[str]) -> tuple[str, ...]:

@@ -28,8 +28,10 @@ Said = tuple[str, str]  # where, and the text
 
 def refuse_outside(item: Judged, said: Iterable[Said]) -> None:
     """EvidenceError that names the experiment, the text and what in it the evidence does not hold."""
-    for place, text in said:
-        for kind, name in _outside(item, text):
+    texts = list(said)
+    names = _registered(item) if texts else []
+    for place, text in texts:
+        for kind, name in _outside(item, _without(names, text)):
             raise EvidenceError(
                 f"{item.plan.name}, {place}: speaks of {kind} {name!r}, which its evidence does not hold: {text!r}"
             )
@@ -70,8 +72,7 @@ def badge_texts(outputs: Iterable[Output], experiment: str) -> Iterator[Said]:
 
 
 def _outside(item: Judged, text: str) -> Iterator[tuple[str, str]]:
-    """What a text names that its experiment's run did not hold."""
-    text = _without(_registered(item), text)
+    """What a text names, beside what was registered, that its experiment's run did not hold."""
     cases = item.plan.included_cases if item.evidence else ()
     gpu = str(item.machine.get("gpu", "")) if item.machine.get("device") == "cuda" else ""
     yield from _beyond(text, cases, gpu)
