@@ -12,8 +12,9 @@ import torch
 from lab.evidence.source import ROOT
 from lab.kernels.flash_attention import flash_attention_inputs
 from lab.kernels.flash_attention_hopper import HopperLaunch, hopper_rule
-from lab.kernels.launch import Launch
+from lab.kernels.launch import Configuration, Launch
 
+FEATURES = (64, 128, 256)
 COMPILING = """
 import json, sys
 import triton.experimental.gluon.language as gl
@@ -40,14 +41,20 @@ for features, constants, stages in json.load(sys.stdin):
 """
 
 
-@pytest.mark.parametrize("features", [64, 128, 256])
-def test_it_multiplies_by_warpgroups_and_spills_no_register(
-    features: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Compiled for an H100, which needs none, in a process of its own: in this one kernels are interpreted."""
-    chosen = hopper_rule((1, 1, 1, 8192, features), 2)
+def rule_for(features: int) -> Configuration:
+    return hopper_rule((1, 1, 1, 8192, features), 2)
+
+
+@pytest.fixture(scope="module")
+def listings(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[str]]:
+    """The code for an H100, which is not needed for this, by the number of features: without a mask and with one.
+
+    It is compiled in a process of its own: in this one kernels are interpreted.
+    """
     asked = [
         (features, dict(chosen.constants) | {"RIGHT": right, "TURNS": bool(chosen["TURNS"])}, chosen.num_stages)
+        for features in FEATURES
+        for chosen in [rule_for(features)]
         for right in (False, True)
     ]
     environment = {
@@ -59,13 +66,19 @@ def test_it_multiplies_by_warpgroups_and_spills_no_register(
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert completed.returncode == 0, completed.stderr
-    listings = completed.stdout.splitlines()
-    assert len(listings) == 2
-    for listing in listings:
-        code = json.loads(listing)
+    made: dict[int, list[str]] = {features: [] for features in FEATURES}
+    for (features, *_), listing in zip(asked, completed.stdout.splitlines(), strict=True):
+        made[features].append(json.loads(listing))
+    return made
+
+
+@pytest.mark.parametrize("features", FEATURES)
+def test_it_multiplies_by_warpgroups_and_spills_no_register(features: int, listings: dict[int, list[str]]) -> None:
+    assert len(listings[features]) == 2
+    for code in listings[features]:
         assert "HGMMA" in code
         assert "STL" not in code
-        assert code.count("USETMAXREG") >= chosen["WARPGROUPS"]
+        assert code.count("USETMAXREG") >= rule_for(features)["WARPGROUPS"]
 
 
 def test_a_call_describes_its_own_tensors_to_the_copy_engine(monkeypatch: pytest.MonkeyPatch) -> None:
