@@ -5,15 +5,18 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
 
 from experiments import qwen
 from experiments.qwen import another, for_each_shape, the_model
 from experiments.qwen_prefill import (
     CASES,
     QWEN_PREFILL,
+    compile_layers,
     masks_of,
     prefill_inputs,
     prefill_reference,
+    prefill_standard,
     prefill_traffic,
     prefilled,
 )
@@ -75,6 +78,19 @@ def test_a_usual_run_compares_two_models_and_compiles_none() -> None:
     (usual,) = (case.operator.name for case in CASES if not case.only_with)
     names = [profile.name for profile in QWEN_PREFILL.profiles if usual in profile.implementations]
     assert names == ["sdpa", "patched"]
+
+
+def test_all_layers_share_one_compilation(small: Any) -> None:
+    torch._dynamo.reset()
+    counters.clear()
+    (embeddings,) = prefill_inputs((1, 9), torch.float32, "cpu", seed=3)
+    model = another(small, "sdpa")
+    compile_layers(model, backend="eager")
+    with torch.no_grad():
+        logits = prefilled(model)(embeddings)
+    assert counters["stats"]["unique_graphs"] == 1
+    assert SMALL["num_hidden_layers"] > 1
+    torch.testing.assert_close(logits, prefill_standard(embeddings))
 
 
 def test_the_truth_is_that_of_the_model_itself_in_float64(small: Any) -> None:

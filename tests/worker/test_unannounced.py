@@ -1,13 +1,19 @@
 """Inputs in which a few elements at random places decide the result, so that no part of a row may be skipped."""
 
+import random
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from experiments.normalization_fusion import RMSNORM, rmsnorm_fused
-from lab.definition.experiment import Output
+from lab.definition.experiment import Case, Output, Profile
 from lab.worker.correctness import check_profile
+from lab.worker.input_pool import InputPool
+from lab.worker.measure import Subject
+from lab.worker.profile_checks import ProfileChecks
 from lab.worker.unannounced import FORGIVEN, KINDS, forgiving, unannounced_inputs
 
 SHAPE = (16, 8192)
@@ -58,3 +64,18 @@ def test_what_leaves_a_part_out_is_wrong_however_much_is_forgiven() -> None:
             arguments[0][...] = torch.where(arguments[0].abs() > 100, 0, arguments[0])
             arguments[0][:, 1] = 300.0
             assert not check_profile(forgiving(RMSNORM), half, [arguments], ()).passed
+
+
+@pytest.mark.parametrize(("costly", "sweep", "tried"), [(False, 1, True), (True, 0, True), (True, 1, False)])
+def test_a_costly_reference_is_asked_for_them_in_the_first_sweep_only(costly: bool, sweep: int, tried: bool) -> None:
+    """A profile that is right for ordinary inputs alone is told apart only where they are tried."""
+
+    def forgetful(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return rmsnorm_fused(x.clamp(-8, 8), weight)
+
+    case = Case(operator=replace(RMSNORM, costly_reference=costly), shape=SHAPE, dtype="float16")
+    context: Any = SimpleNamespace(sweep=sweep, clock=SimpleNamespace(device="cpu"), edges=frozenset())
+    pool = InputPool([RMSNORM.inputs(SHAPE, torch.float16, "cpu", seed) for seed in (1, 2)], random.Random(1))
+    profile = Profile(name="forgetful", implementations={RMSNORM.name: lambda: forgetful})
+    checks = ProfileChecks(context, "norms", case, (1, 2))
+    assert checks.correctness(profile, Subject(forgetful), pool).passed is not tried
