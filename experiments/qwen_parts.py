@@ -156,8 +156,8 @@ def _attend(model: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def _attended(model: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    heads = (each.double().transpose(1, 2) for each in (q, k, v))
-    return F.scaled_dot_product_attention(*heads, is_causal=True, enable_gqa=True).transpose(1, 2)
+    queries, keys, values = (each.double().transpose(1, 2) for each in (q, k, v))
+    return F.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=True).transpose(1, 2)
 
 
 def _layer(model: Any, x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from lab.definition.breakdown import Breakdown, BreakdownRow
 from lab.definition.claim_words import in_graph
 from lab.definition.experiment import EDGES, Case, Claim, Experiment, Operator, Output, Profile
 from lab.definition.search import Tunable, beats_the_rule, launched_as, launched_by_rule
@@ -12,8 +13,9 @@ if TYPE_CHECKING:
     from lab.notebook import Run, load
 
 __all__ = [
-    "EDGES", "Case", "Claim", "Experiment", "Operator", "Output", "Profile", "Run", "Traffic",
-    "Tunable", "beats_the_rule", "experiment", "in_graph", "launched_as", "launched_by_rule", "load", "randn",
+    "EDGES", "Breakdown", "BreakdownRow", "Case", "Claim", "Experiment", "Operator", "Output", "Profile", "Run",
+    "Traffic", "Tunable", "beats_the_rule", "experiment", "in_graph", "launched_as", "launched_by_rule", "load",
+    "randn",
 ]  # fmt: skip
 
 

@@ -9,7 +9,8 @@ import torch
 from experiments import decode_step, qwen, qwen_parts
 from experiments.qwen import Graphed, keeping_truths, the_layer
 from experiments.qwen_parts import Part, parts
-from experiments.qwen_prefill import KERNELS, PARTS
+from experiments.qwen_prefill import PARTS
+from lab.kernels.patching import KERNELS
 from lab.worker.correctness import check_profile
 
 SMALL = {
@@ -71,7 +72,7 @@ def test_what_a_graph_reads_lives_as_long_as_the_graph() -> None:
     output = call(given)
     assert torch.equal(output, given + 1)
     assert output.data_ptr() != result.data_ptr()
-    assert mask in [cell.cell_contents for cell in call.run.__closure__ or ()]  # type: ignore[attr-defined]
+    assert mask in [cell.cell_contents for cell in call.run.__closure__ or ()]
 
 
 def test_a_truth_is_computed_once_for_each_of_the_last_inputs() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Replaced:
+class BreakdownRow:
     """Something in the model that a kernel replaces."""
 
     title: str
@@ -27,4 +27,4 @@ class Breakdown:
     case: str
     baseline: str
     together: str
-    rows: tuple[Replaced, ...]
+    rows: tuple[BreakdownRow, ...]

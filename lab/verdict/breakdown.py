@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.definition.breakdown import Breakdown, Replaced
+from lab.definition.breakdown import Breakdown, BreakdownRow
 from lab.verdict.cells import SCOPE
 from lab.verdict.results import ExperimentResult
 
@@ -24,7 +24,7 @@ class Saved:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowResult:
-    row: Replaced
+    row: BreakdownRow
     baseline_seconds: float
     subject_seconds: float
     predicted: Saved
@@ -75,7 +75,7 @@ def break_down(result: ExperimentResult, breakdown: Breakdown) -> BreakdownResul
     )
 
 
-def _row(result: ExperimentResult, breakdown: Breakdown, row: Replaced) -> RowResult | None:
+def _row(result: ExperimentResult, breakdown: Breakdown, row: BreakdownRow) -> RowResult | None:
     saved = _saved(result, row.case, row.profile, breakdown.baseline)
     if saved is None:
         return None

@@ -9,15 +9,15 @@ from factory import DOUBLING, FAST_BEATS_PLAIN, plan_of, profile, records_of, sm
 from experiments import breakdowns, qwen
 from experiments.breakdowns import BREAKDOWNS
 from experiments.qwen_prefill import PARTS
-from lab.definition.breakdown import Breakdown, Replaced
+from lab.definition.breakdown import Breakdown, BreakdownRow
 from lab.definition.catalogue import choose_experiments, load_breakdowns
 from lab.definition.experiment import Case
 from lab.verdict.breakdown import BreakdownResult, break_down
 from lab.verdict.results import judge_run
 
 MODEL, NORM, GATE = (Case(operator=DOUBLING, shape=(64, size), dtype="float32") for size in (4096, 128, 256))
-NORMS = Replaced(title="norms", case=NORM.name, calls=10, profile="norms", alone="norms", added=True)
-GATES = Replaced(title="gates", case=GATE.name, calls=5, profile="gates", added=True)
+NORMS = BreakdownRow(title="norms", case=NORM.name, calls=10, profile="norms", alone="norms", added=True)
+GATES = BreakdownRow(title="gates", case=GATE.name, calls=5, profile="gates", added=True)
 BREAKDOWN = Breakdown(
     experiment="models", case=MODEL.name, baseline="stock", together="all", rows=(NORMS, GATES)
 )  # fmt: skip
