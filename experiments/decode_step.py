@@ -233,7 +233,7 @@ def _rest_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
 
 def _part_step(make: Callable[..., Step], patched: bool, embeddings: Tensor, context: int) -> Step:
     model, cached = _of_one_layer(embeddings, context)
-    model = copy.deepcopy(model)
+    model = another(model, "sdpa")
     if patched:
         patch(model, KERNELS)
     return rewound(make(model, cached, embeddings, context), cached)
@@ -417,8 +417,8 @@ DECODE_STEP = Experiment(
         "The trained model: its weights and its cache are random, whose effect on times was not measured.",
         "Sequences of different lengths, paged caches, sampling, and what a server adds.",
         "Weights of fewer bits, which would be read sooner.",
-        "The GPU's own time of a step launched kernel by kernel: a GPU's queue does not take so many launches, so that it "
-        "cannot be told from the host's. What a caller waits for is measured.",
+        "The GPU's own time of a step launched kernel by kernel: a GPU's queue does not take so many launches, so that "
+        "it cannot be told from the host's. What a caller waits for is measured.",
         "torch.compile, unless all shapes are measured: every fresh compilation of the model takes long.",
     ),
     metrics={

@@ -5,7 +5,8 @@ is made at the first call and not when profiles are loaded: several processes lo
 """
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -73,8 +74,23 @@ def for_each_shape(make: Callable[..., Callable[..., Any]]) -> Callable[..., Any
     return call
 
 
+@dataclass(frozen=True, slots=True)
+class Graphed:
+    """What was captured in a CUDA graph, with copies of the inputs before and of the results after each replay."""
+
+    run: Callable[..., Any]  # kept, because the graph reads its masks and weights
+    inputs: Sequence[Tensor]
+    graph: torch.cuda.CUDAGraph
+    result: Any
+
+    def __call__(self, *given: Tensor) -> Any:
+        for own, other in zip(self.inputs, given, strict=True):
+            own.copy_(other)
+        self.graph.replay()
+        return self.result.clone() if isinstance(self.result, Tensor) else tuple(each.clone() for each in self.result)
+
+
 def graphed(run: Callable[..., Any], *examples: Tensor) -> Callable[..., Any]:
-    """`run` in a CUDA graph, with copies of the inputs before and of the results after each replay."""
     inputs = [example.clone() for example in examples]
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -85,19 +101,12 @@ def graphed(run: Callable[..., Any], *examples: Tensor) -> Callable[..., Any]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         result = run(*inputs)
-
-    def call(*given: Tensor) -> Any:
-        for own, other in zip(inputs, given, strict=True):
-            own.copy_(other)
-        graph.replay()
-        return result.clone() if isinstance(result, Tensor) else tuple(each.clone() for each in result)
-
-    return call
+    return Graphed(run, inputs, graph, result)
 
 
 def keeping_truths(reference: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """`reference`, which does not compute again what it computed for one of the last few inputs: every profile of a case
-    gets the same, and float64 takes ten times as long as a call."""
+    """`reference`, which does not compute again what it computed for one of the last few inputs: every profile of a
+    case gets the same, and float64 takes ten times as long as a call."""
     kept: list[tuple[Tensor, Tensor]] = []
 
     def call(embeddings: Tensor) -> Tensor:

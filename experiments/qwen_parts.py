@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from experiments.qwen import EPS, SIZES, for_each_shape, graphed, key_columns, the_layer, weights_of_layer
+from experiments.qwen import EPS, SIZES, another, for_each_shape, graphed, key_columns, the_layer, weights_of_layer
 from lab import Case, Operator, Output
 from lab.kernels.glu import swiglu
 from lab.kernels.hugging_face import ROTATE
@@ -65,7 +65,7 @@ class Part:
         import transformers  # noqa: F401
 
         def make(*inputs: Tensor) -> Callable[..., Any]:
-            model = copy.deepcopy(the_layer(inputs[0].device.type, inputs[0].dtype))
+            model = another(the_layer(inputs[0].device.type, inputs[0].dtype), "sdpa")
             if kernels:
                 patch(model, kernels)
             return graphed(partial(self.run, model), *inputs)

@@ -200,7 +200,7 @@ SDPA = _profile(
     "The model as transformers has it by default, in a CUDA graph: scaled_dot_product_attention, and eager operators "
     "for the rest.",
     "What a user has without effort; norms, rotation and gates are several kernels each.",
-    lambda: _variant(_as_it_is), (PREFILL, EVERY_WAY), {part: () for part in PARTS},
+    lambda: _variant(_as_it_is), (PREFILL, EVERY_WAY), dict.fromkeys(PARTS, ()),
 )  # fmt: skip
 BACKENDS = {
     name: _profile(

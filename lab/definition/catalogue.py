@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from lab.definition.breakdown import Breakdown
 from lab.definition.experiment import CEILINGS, Experiment
 from lab.definition.loading import has_module, load_folder, load_module
 from lab.definition.publication import Publication
@@ -87,6 +88,12 @@ def load_audits() -> tuple[Publication, ...]:
         return ()
     audits: tuple[Publication, ...] = load_module(package, "audits").AUDITS
     return audits
+
+
+def load_breakdowns() -> Mapping[str, Breakdown]:
+    """By experiment, which of its cases are parts of which other; nothing where the project has no breakdowns.py."""
+    module = _module("breakdowns")
+    return {each.experiment: each for each in module.BREAKDOWNS} if module else {}
 
 
 def _module(name: str) -> ModuleType | None:

@@ -16,7 +16,7 @@ FAMILIES = {
     "cudnn": "cuDNN",
     "fa4": "FA4",
     "fused": "PyTorch fused",
-    "eager": "PyTorch eager ops",
+    "eager": "PyTorch written out",
     "other": "other",
 }
 PACKAGES = {"liger_kernel": "liger", "quack": "quack", "flash_attn": "fa4"}  # by the name that is imported

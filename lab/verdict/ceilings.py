@@ -15,6 +15,7 @@ from lab.verdict.roofline import GRAPH, near_launch_floor
 
 COPY, READ, MATMUL, TF32_MATMUL = "copy", "read", "matmul", "matmul-tf32"
 READS_ALONE = 0.01  # share of written bytes up to which a cell is compared with a read and not with a copy
+FAR_BEYOND_CACHES = 256 << 20  # bytes: between such rungs time grows by the rate of the memory alone
 QUANTISED_BELOW = 0.9  # of the time at the rate of the case's dtype; a product of that dtype comes within 3 % of it
 
 
@@ -53,7 +54,8 @@ class Ceilings:
     def memory_seconds(self, case: PlannedCase, scope: str) -> float | None:
         """Time that a copy of as many bytes takes in this scope, or a read where next to nothing is written.
 
-        Between two rungs of the ladder as on a straight line; None beyond its ends.
+        Between two rungs of the ladder as on a straight line, which goes on above two that no cache holds, as for the
+        weights of a whole model; else None beyond its ends.
         """
         reads_alone = case.written_bytes <= READS_ALONE * case.least_bytes
         return _between((self.reads if reads_alone else self.copies).get(scope, ()), case.least_bytes)
@@ -166,6 +168,8 @@ def _fastest(cells: Cells, case: PlannedCase, scope: str) -> tuple[float, str] |
 
 def _between(rungs: Sequence[Rung], size_bytes: int) -> float | None:
     upper = bisect_left(rungs, size_bytes, key=lambda rung: rung.bytes)
+    if upper == len(rungs) > 1 and rungs[-2].bytes >= FAR_BEYOND_CACHES:
+        upper -= 1
     if upper == len(rungs):
         return None
     above = rungs[upper]

@@ -39,9 +39,9 @@ def brief_microseconds(seconds: float) -> str:
 
 
 def ratio_places(low: float, high: float) -> int:
-    """Decimals that show an interval's half-width with two digits; at least two, at most four."""
+    """Decimals that show an interval's half-width with two digits; at least two, at most three."""
     half_width = max((high - low) / 2, 1e-9)
-    return min(4, max(2, 1 - math.floor(math.log10(half_width))))
+    return min(3, max(2, 1 - math.floor(math.log10(half_width))))
 
 
 def ratio(value: float, low: float, high: float, threshold: float | None = None) -> str:
@@ -93,21 +93,26 @@ def verdict_ratio(verdict: Verdict) -> str:
     return ratio_interval(verdict.speedup) if verdict.speedup else ""
 
 
+def brief_places(ratio: float) -> int:
+    """Decimals that make three significant digits."""
+    return 3 if ratio < 1 else 2 if ratio < 10 else 1
+
+
 def brief_ratio(value: float, low: float, high: float, threshold: float | None = None) -> str:
     """`ratio` for running text: three significant digits, and more only beside a threshold."""
-    places = 2 if value >= 1 else 3
+    places = brief_places(value)
     return beside(threshold, lambda v: f"{v:.{places}f}×")(value)
 
 
 def brief_interval(low: float, high: float, threshold: float | None = None) -> str:
-    places = 2 if low >= 1 else 3
+    places = brief_places(low)
     show = beside(threshold, lambda v: f"{v:.{places}f}")
     return f"[{show(low)}, {show(high)}]"
 
 
 def threshold(value: float) -> str:
     """'1.02×', and below parity '0.134×'."""
-    return f"{value:.2f}×" if value >= 1 else times(value)
+    return f"{value:.{brief_places(value)}f}×" if value >= 1 else times(value)
 
 
 def noise(value: float | None) -> str:

@@ -145,6 +145,18 @@ def test_a_copy_of_as_many_bytes_lies_between_two_rungs(mebibytes: float, second
     assert LADDER.memory_seconds(case_of(half, half), "eager") is None
 
 
+def test_a_whole_model_is_held_against_the_line_through_the_last_two_rungs_if_no_cache_holds_them() -> None:
+    def read_seconds(*rungs: tuple[int, float], read: int = 16384 * MIB) -> float | None:
+        ladder = tuple(Rung(bytes=size * MIB, seconds=seconds, profile="r") for size, seconds in rungs)
+        ceilings = dataclasses.replace(LADDER, reads={"device_cold": ladder})
+        return ceilings.memory_seconds(case_of(read, 0), "device_cold")
+
+    assert read_seconds((64, 20e-6), (512, 130e-6), (2048, 514e-6)) == pytest.approx(130e-6 + 31 * 128e-6)
+    assert read_seconds((64, 20e-6), (128, 40e-6)) is None
+    assert read_seconds((2048, 514e-6)) is None
+    assert read_seconds() is None
+
+
 @pytest.mark.parametrize(("written_share", "seconds"), [(0.0, 8e-6), (0.01, 8e-6), (0.02, 10e-6)])
 def test_what_writes_next_to_nothing_is_held_against_a_read(written_share: float, seconds: float) -> None:
     written = int(12 * MIB * written_share)

@@ -103,10 +103,10 @@ def sized(count: int) -> View:
 def test_cases_that_differ_along_one_dimension_show_where_the_winner_changes() -> None:
     contest = sized(5).contest
     assert contest is not None
-    (chart,) = contest.crossovers
-    assert "n×4096" in chart
+    ((title, chart),) = contest.crossovers
+    assert title == "doubling n×4096 fp32"
     for size in (4, 16, 64, 256, 1024):
-        assert f"doubling {size}×4096 float32" in chart
+        assert f"doubling {size}×4096 fp32" in chart
     assert contest.panels == (), "no case is drawn twice"
 
 
@@ -127,13 +127,6 @@ def with_memory(fast: int, metrics: tuple[str, ...] = ()) -> View:
         for record in records_of(plan, TIMES, noise=0.001)
     ]
     return experiment_page(judged_run(judge_run(plan, records))[0], [])
-
-
-def test_memory_stands_in_the_table_where_it_tells_implementations_apart() -> None:
-    assert [cell.rpartition(", ")[2] for cell in with_memory(20_000_000).every_cell.texts("doubling")] == [
-        "10.0 MB", "20.0 MB"
-    ]  # fmt: skip
-    assert "MB" not in "".join(with_memory(10_500_000).every_cell.texts("doubling"))
 
 
 def test_where_memory_is_part_of_the_question_it_stands_beside_what_the_author_expects() -> None:

@@ -9,7 +9,7 @@ from lab.definition.publication import Publication
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.figure import DataView
-from lab.website.pages.methods import PRINTED, same_kernel, same_kernel_data
+from lab.website.pages.same_kernel import PRINTED, same_kernel, same_kernel_data
 
 EXPERIMENTS = choose_experiments(["normalization-fusion", "profiler-validation"])
 OWN = kernel(33.6e6, 13.2e6, duration_seconds=20e-6, dram_percent=68.2, theoretical_occupancy_percent=75.0)

@@ -35,6 +35,14 @@ EVERYTHING = [
             ("flash-attention", "triton-flash-attention", "attention-causal"), "pip install -e .",
             ["y = flash_attention(q, k, v, causal=True)"],
         ),
+        (
+            ("flash-attention", "fa4", "attention-causal"), "pip install flash-attn-4",
+            ["from torch import Tensor", "causal = True", "y = attend(q, k, v)"],
+        ),
+        (
+            ("decode-attention", "sdpa-cudnn", "decode-attention"), "pip install -e .",
+            ["from torch.nn.attention import SDPBackend", "y = sdpa(q, k, v, backend=SDPBackend.CUDNN_ATTENTION)"],
+        ),
         (("matmul-tiling", "torch-matmul", "gemm"), "pip install torch", ["import torch", "y = torch.mm(*inputs)"]),
     ],
 )  # fmt: skip

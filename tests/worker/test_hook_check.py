@@ -5,10 +5,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import pytest
+from torch import Tensor
 
+from lab.kernels.hugging_face import ROTATE, attention_forward
 from lab.worker.hook_check import HookCheck
 
 
@@ -67,3 +70,21 @@ def test_a_hook_sees_nothing_of_what_follows_the_call_that_set_it() -> None:
 
 def test_results_come_back_in_order() -> None:
     assert HookCheck().run((lambda: 1, lambda: 2)) == (1, 2)
+
+
+def test_a_model_can_be_patched_under_the_hook() -> None:
+    """A new function is made from a model's own, without an assignment that the hook would report."""
+    assigned: list[str] = []
+    armed = [True]
+    events = ("object.__setattr__", "object.__delattr__")  # the second if the value is None
+    sys.addaudithook(lambda event, what: assigned.append(what[1]) if armed and event in events else None)
+
+    def forward(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> Any:
+        return apply_rotary_pos_emb(q, k, cos, sin)  # type: ignore[name-defined]  # noqa: F821
+
+    own = FunctionType(forward.__code__, {ROTATE: lambda q, k, *_: (q, k)}, "forward")
+    patched = attention_forward(own)
+    armed.clear()
+    assert isinstance(patched, FunctionType)
+    assert patched.__globals__[ROTATE] is not own.__globals__[ROTATE]
+    assert not assigned

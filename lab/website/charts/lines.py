@@ -73,7 +73,7 @@ def crossover_chart(name: str, about: str, sizes: Sequence[int], tracks: Sequenc
         if not shown or x.at(size) - shown[-1] > 8 * len(str(size)):
             parts.append(text(x.at(size), frame.bottom + 17, str(size), "tick", "middle"))
             shown.append(x.at(size))
-    parts.append(text(frame.middle, frame.bottom + 36, f"n in {about}", "tick", "middle"))
+    parts.append(text(frame.middle, frame.bottom + 36, "n", "tick", "middle"))
     ends = spread([y(track.points[-1].value) + 4 for track in tracks], 15.0, frame.top + 8, frame.bottom)
     for number, (track, end) in enumerate(zip(tracks, ends, strict=True)):
         shift = 3 * (number - (len(tracks) - 1) / 2)

@@ -12,8 +12,8 @@ from markupsafe import Markup, escape
 from lab.website.charts.svg import Frame, Scale, element, line, marker, picture, short_label, step_between, text
 from lab.website.format import microseconds
 
-PANEL = Frame(340.0, 26.0, 128.0, 58.0, 4.0, 22.0)  # of no rows; names left of the plot, values right of the last mark
-ROW, LONGEST = 19.0, 20  # height of a row; characters of a name that fit
+PANEL = Frame(376.0, 26.0, 172.0, 58.0, 4.0, 22.0)  # of no rows; names left of the plot, values right of the last mark
+ROW, LONGEST, HALF_MARK = 19.0, 23, 6.6  # height of a row; characters of a bold name that fit; half of the widest mark
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 MOST_TICKS = 5
 SWEEPS, PUBLISHED, LANE = Frame(560.0, 44.0, 150.0, 16.0, 6.0, 38.0), Frame(760.0, 54.0, 190.0, 24.0, 10.0, 44.0), 22.0
@@ -80,9 +80,10 @@ def panel(name: str, title: str, dots: Sequence[Dot], axis: Axis) -> Markup:
 def _dot(dot: Dot, y: float, axis: Axis) -> str:
     x, left, right = axis.at(dot.value), axis.at(dot.low), axis.at(dot.high)
     beyond = dot.value > axis.high
+    beside = x + 7 if beyond else max(right, x + HALF_MARK) + 5
     parts = [
         text(0, y + 4, short_label(dot.label, LONGEST), "first" if dot.first else ""),
-        text((x if beyond else right) + 7, y + 4, f"› {dot.text}" if beyond else dot.text, "value"),
+        text(beside, y + 4, f"› {dot.text}" if beyond else dot.text, "value"),
     ]
     if not beyond:
         parts += [line(left, y, right, y, "mark whisker"), marker(dot.series, x, y, f"{dot.label}: {dot.text}")]

@@ -4,17 +4,20 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from lab.definition.breakdown import Breakdown
 from lab.definition.plan import PlannedExperiment
 from lab.definition.publication import Publication
 from lab.definition.search import is_search
 from lab.evidence.codec import SCHEMA, to_data
 from lab.evidence.record import Round, Watch
+from lab.verdict.breakdown import break_down
 from lab.verdict.explained import explain
 from lab.verdict.judge import POLICY_VERSION, WEIGHED, Verdict
 from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.search import searches
 from lab.verdict.statistics import Speedup, geometric_mean
 from lab.verdict.validity import can_fail
+from lab.website.data.published_breakdown import breakdown_data
 from lab.website.data.published_cells import (
     attributes,
     ceilings_data,
@@ -64,13 +67,16 @@ def experiment_data(
     digest: str = "",
     commit: str = "",
     publications: Sequence[Publication] = (),
+    breakdown: Breakdown | None = None,
 ) -> dict[str, Any]:
     """Plain JSON values; SI units; the unit in the key. `commit` is the one whose source was measured.
 
-    `publications`: those whose cases an experiment may measure again.
+    `publications`: those whose cases an experiment may measure again; `breakdown`: which of its cases are parts of
+    another.
     """
     plan = result.plan
     again = replication_of(publications, plan.name)
+    broken_down = break_down(result, breakdown) if breakdown else None
     data = {
         "schema": SCHEMA,
         "policy_version": POLICY_VERSION,
@@ -142,6 +148,7 @@ def experiment_data(
         "measured": measured_data(result),
         "clocks": clocks_data(result),
         **({"replication": replication_data(*again, result, run)} if again else {}),
+        **({"breakdown": breakdown_data(broken_down)} if broken_down else {}),
     }
     whole: dict[str, Any] = rounded(data)
     return whole

@@ -233,6 +233,18 @@ REPLICATION = {
         "by_itself reasons": Ref("words"),
     })),
 }  # fmt: skip
+SAVED = {"": "Seconds of one call of the model, with their interval.", "seconds low high": float}
+BREAKDOWN = {
+    "": "What kernels should save in a whole model, from their own times, and what they saved.",
+    "case baseline together": str, "baseline_seconds gap_seconds predicted_ratio measured_ratio": float,
+    "predicted measured": SAVED,
+    "agrees": Said(bool, "Whether the two intervals meet."),
+    "rows": [{
+        "title case profile alone": str, "calls": int, "baseline_seconds subject_seconds": float,
+        "added": Said(bool, "Whether it is a part of the predicted sum."),
+        "predicted": SAVED, "measured": Maybe(SAVED),
+    }],
+}  # fmt: skip
 EXPERIMENT = {
     "schema policy_version": int, "experiment title question": str, "evidence": Maybe(EVIDENCE),
     "machine": Maybe({"": "Where it was measured. Empty or 0 is unknown.", **fields_of(Machine),
@@ -277,7 +289,7 @@ EXPERIMENT = {
         "trials": By("profile", {"sweeps_ahead sweeps": int}),
     }),
     "against": By("case", By("subject", By("baseline", Maybe(Ref("interval"))))),
-    "?replication": REPLICATION,
+    "?replication": REPLICATION, "?breakdown": BREAKDOWN,
 }  # fmt: skip
 DEFS = {
     "interval": {"": "Time of the baseline over time of the subject, with its 95 % interval over sweeps.", **INTERVAL,

@@ -7,6 +7,7 @@ from lab.definition.claim_words import BYTES_WORDS, can_run, requirement_over
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import WEIGHED, Status
+from lab.verdict.plain_words import FAILS
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
@@ -162,7 +163,7 @@ def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) 
 
 
 def _tally(claim: PlannedClaim, view: DataView) -> Sentence:
-    """' at all 3 cases', and ' (tie: holds at 1 of 3 cases)'."""
+    """' at all 3 cases', and ' (tie; the claim holds at 1 of 3 cases)'."""
     claim_data = view.value("claims", claim.name)
     supported, judged, ties = (view.figure("claims", claim.name, name) for name in ("supported", "judged", "ties"))
     noun = " case" if judged and judged.value == 1 else " cases"
@@ -170,8 +171,9 @@ def _tally(claim: PlannedClaim, view: DataView) -> Sentence:
         return (" at all ", judged, noun) if judged.value != 1 and judged.value != 2 else (" at ", judged, noun)
     if claim_data["status"] in (Status.INCONCLUSIVE, Status.RERUN_NOISE):
         return (f" ({claim_word(claim_data)})",)
-    word = "" if claim_data["status"] == Status.SUPPORTED else f"{claim_word(claim_data)}: "
-    words: Sentence = (f" ({word}holds at ", supported or "none", " of ", judged or "no", noun)
+    word = claim_word(claim_data)
+    lead = "" if claim_data["status"] == Status.SUPPORTED or word == FAILS else f"{word}; "
+    words: Sentence = (f" ({lead}the claim holds at ", supported or "none", " of ", judged or "no", noun)
     return (*words, ", a tie at ", ties, ")") if ties and ties.value and supported and judged else (*words, ")")
 
 

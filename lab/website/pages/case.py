@@ -9,12 +9,13 @@ from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Sentence
+from lab.website.figure import DataView, Figure, Sentence
 from lab.website.files.csv_tables import tables_of
 from lab.website.outputs import Document, SiteContext
-from lab.website.pages.case_sections import ROOT, sections
+from lab.website.pages.case_folds import ROOT
+from lab.website.pages.case_sections import sections
 from lab.website.pages.history import run_link
-from lab.website.pages.labels import TITLES, begun, case_label, listed, named, profile_title
+from lab.website.pages.labels import begun, case_label, listed, named, profile_title
 from lab.website.pages.snippet import Snippet, snippet
 from lab.website.table import Link, Words
 
@@ -51,8 +52,6 @@ def _page(
 
 
 def _facts(item: Judged, case: PlannedCase, measured: bool, view: DataView) -> Iterator[tuple[str, Words]]:
-    yield "Operator", (TITLES.get(case.op, case.op),)
-    yield "Shape, data type", (f"{'×'.join(map(str, case.shape))}, {case.dtype}",)
     yield "Least traffic", (view.figure("cases", case.name, "least_bytes"), " MB")
     yield (
         "Operations",
@@ -74,7 +73,7 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     names = {profile.name: named(profile.title) for profile in item.plan.profiles}
     first, *rest = places
     fastest = begun(profile_title(item, first))
-    p50 = view.figure("cells", case.name, first, "p50_seconds") or ""
+    p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_microseconds) or ""
     tied = [names[name] for name in rest if places[name].level]
     behind = next((name for name in rest if not places[name].level), None)
     who: Sentence = (f"{fastest} was the fastest, with ", p50, " µs a call")
@@ -85,12 +84,23 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     elif tied:
         who = (f"{fastest} shared the first place with {listed(tied)}, at ", p50, " µs a call")
     path = ("against", case.name, first, behind) if behind else ()
-    ratio, interval = (view.ratio(*path), view.interval(*path)) if path else (None, None)
+    ratio, interval = _brief(view, *path) if path else (None, None)
     if behind and ratio and interval:
         lead: Sentence = (*who, ": ", ratio, " ", interval, f" as fast as {names[behind]}, the next")
         medians = view.figure(*path, "quotient_of_medians", show=format.times)
         return (*lead, " (", medians, " by the two medians).") if medians else (*lead, ".")
     return (*who, ".")
+
+
+def _brief(view: DataView, *path: str) -> tuple[Figure | None, Figure | None]:
+    """A ratio and its interval in three digits; none where the rounds of the two were not compared."""
+    low, high = view.value(*path, "low"), view.value(*path, "high")
+    if low is None:
+        return None, None
+    return (
+        view.figure(*path, "ratio", show=lambda ratio: format.brief_ratio(ratio, low, high)),
+        view.figure(*path, "low", show=lambda low: format.brief_interval(low, high)),
+    )
 
 
 def _snippets(item: Judged, case: PlannedCase) -> Iterator[tuple[str, Snippet]]:

@@ -12,8 +12,8 @@ from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.contest import case_address
 from lab.website.pages.labels import shape_label
-from lab.website.table import Code, Link, PageTable, Soft, TableRow, VerdictChip, numbers, table_row, words
-from lab.website.verdict_words import case_word, claim_word, supported_at
+from lab.website.table import Code, Link, PageTable, Soft, TableRow, VerdictChip, Words, numbers, table_row, words
+from lab.website.verdict_words import case_word, claim_word
 
 # All runs of unchanged code taken together, beside the verdict of the newest, in words.
 DATA = "trust/data.json"  # from the root of the site
@@ -82,7 +82,8 @@ def claim_view(shown: Judged, claim: PlannedClaim, view: DataView, trust: Mappin
         word=claim_word(view.value(*path)),
         measure=claim.measure,
         scope=claim.scope,
-        tally=() if unmeasured else (*supported_at(claim.name, view), *_mean(claim, view)),
+        holds=() if unmeasured else _holds(claim, view),
+        mean=_mean(claim, view),
         expected=" or ".join(claim.expected),
         as_expected=view.value(*path, "status") in (claim.expected or ("supported",)),  # nobody need look at it twice
         rows=tuple(row(shown, claim, case, view, trust) for case in view.value(*path, "cases")),
@@ -90,21 +91,27 @@ def claim_view(shown: Judged, claim: PlannedClaim, view: DataView, trust: Mappin
 
 
 def claims_table(claims: tuple[View, ...], label: str) -> PageTable:
-    """A line for each: the claim, its verdict, at how many cases it holds."""
+    """A line for each: the claim, its verdict, at how many cases it holds, and the mean of those that were clear."""
     return PageTable(
         label=label,
         kind="claims stacks",
-        heads=words("Claim", "Verdict", "Where"),
+        heads=(*words("Claim", "Verdict"), *numbers("Holds at", "Mean ratio")),
         rows=[
             table_row(
-                (claim.text, Soft((f"A sound instrument says: {claim.expected}.",)) if claim.expected else ""),
+                claim_words(claim),
                 VerdictChip(claim.status, claim.mark, word=claim.word),
-                claim.tally,
+                claim.holds,
+                claim.mean,
                 id=f"claim-{claim.name}",
             )
             for claim in claims
         ],
     )
+
+
+def claim_words(claim: View) -> Words:
+    """Its sentence, and below it what a test of the lab must find."""
+    return (claim.text, Soft((f"A sound instrument says: {claim.expected}.",))) if claim.expected else (claim.text,)
 
 
 def case_by_case(claims: tuple[View, ...], measure: str) -> PageTable | None:
@@ -118,18 +125,20 @@ def case_by_case(claims: tuple[View, ...], measure: str) -> PageTable | None:
     return PageTable(label="Case by case", heads=heads, rows=rows, caption=(caption,)) if rows else None
 
 
-def _mean(claim: PlannedClaim, view: DataView) -> Sentence:
-    """The mean speed-up; of one case there is none to be taken."""
-    path = ("claims", claim.name)
+def _holds(claim: PlannedClaim, view: DataView) -> Words:
+    """'3 of 5', and below it how many are ties."""
+    supported, judged, ties = (view.figure("claims", claim.name, name) for name in ("supported", "judged", "ties"))
+    return (supported or "0", " of ", judged or "0", *((Soft((ties, " tied")),) if ties and ties.value else ()))
+
+
+def _mean(claim: PlannedClaim, view: DataView) -> Words:
+    """The mean ratio, and of how many cases it is, where not of all."""
     show = format.threshold if claim.measure == "speedup" else format.times
-    mean, compared = view.end(claim.name, "geometric_mean", show=show), view.figure(*path, "compared")
+    mean, compared = view.end(claim.name, "geometric_mean", show=show), view.figure("claims", claim.name, "compared")
     if not mean or not compared:
         return ()
-    if compared.value == 1:
-        return (": ", mean)
-    if compared.value == view.value(*path, "judged"):
-        return (": ", mean, " on average")
-    return (": ", mean, " on average of ", compared)
+    every = compared.value == view.value("claims", claim.name, "judged")
+    return (mean,) if every else (mean, Soft(("of ", compared)))
 
 
 def _times_row(

@@ -176,8 +176,8 @@ def _weak(item: Judged, serious: set[tuple[str, str]], standing: Standing) -> Se
 
 def _crossovers(
     item: Judged, serious: set[tuple[str, str]], standing: Standing
-) -> Iterator[tuple[Markup, list[PlannedCase]]]:
-    """A picture for every family of cases that differ along one dimension: who wins at which size."""
+) -> Iterator[tuple[tuple[str, Markup], list[PlannedCase]]]:
+    """A picture under its title for every family of cases that differ along one dimension: who wins at which size."""
     for number, (axis, cases) in enumerate(families(item)):
         tracks = [
             Line(label=profile.title, series=series(profile.name), points=points)
@@ -186,7 +186,8 @@ def _crossovers(
         ]
         if len(tracks) > 1:
             sizes = [case.shape[axis] for case in cases]
-            yield crossover_chart(f"crossover-{number}", _fixed(cases[0], axis), sizes, tracks, SERIOUS), cases
+            title = _fixed(cases[0], axis)
+            yield (title, crossover_chart(f"crossover-{number}", title, sizes, tracks, SERIOUS)), cases
 
 
 def families(item: Judged) -> list[tuple[int, list[PlannedCase]]]:
@@ -216,13 +217,12 @@ def _points(
 
 
 def _fixed(case: PlannedCase, axis: int) -> str:
-    """'RMSNorm + Linear n×18944×3584 bfloat16'."""
+    """'RMSNorm + Linear n×18944×3584 bf16'."""
     shape = "×".join("n" if place == axis else str(size) for place, size in enumerate(case.shape))
     return case_label(case).replace("×".join(map(str, case.shape)), shape)
 
 
 MOST_COLUMNS = 10
-MEMORY_DIFFERS = 1.1  # the most over the least of a case
 OUTCOMES = {"wrong": "wrong result"}
 PEAK_MEMORY = "peak memory"  # the metric by which an author says that memory is part of the question
 
@@ -250,7 +250,7 @@ def every_cell(item: Judged, view: DataView) -> PageTable:
             table_row(names[c.name], *(cells[c.name, p.name] for p in profiles), id=f"case-{c.name}") for c in cases
         ]  # fmt: skip
         first = Head(text="Case", numbers=False)
-    return PageTable(label="Every cell", kind="cells", heads=(first, *heads), rows=rows)
+    return PageTable(label="Every cell", kind="cells stacks", heads=(first, *heads), rows=rows)
 
 
 def case_address(case: str) -> str:
@@ -272,7 +272,7 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival
 
 
 def _beneath(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival | None, view: DataView) -> Sentence:
-    """'tie, 92 %', '1.08×, 85 %, 134 MB': against the best, of the limit, and memory where it tells them apart."""
+    """'tie, 92 %', '1.08×, 85 %': against the best, and of the limit."""
     parts: list[Figure | str] = []
     if rival and rival.stands in FIRST:
         parts.append(rival.stands)
@@ -280,17 +280,7 @@ def _beneath(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Ri
         parts += [rival.ratio, "?"] if rival.stands else [rival.ratio]
     attained = view.figure("limits", case.name, "profiles", profile.name, SCOPE, "attained", show=format.whole_percent)
     parts += [", " if parts else "", attained, " %"] if attained else []
-    if memory_differs(item, case):
-        memory = _memory(case, profile, view)
-        parts += [", ", memory, " MB"] if memory else []
     return tuple(part for part in parts if part)
-
-
-def memory_differs(item: Judged, case: PlannedCase) -> bool:
-    """Whether the implementations of a case differ by more than a tenth in what one call allocates."""
-    sizes = [item.cell(case.name, profile.name).get("peak_memory_bytes") for profile in item.plan.profiles_of(case)]
-    known = [value for value in sizes if value]
-    return bool(known) and max(known) > MEMORY_DIFFERS * min(known)
 
 
 def memory_fold(item: Judged, view: DataView) -> Fold | None:

@@ -142,10 +142,16 @@ def _why(supports: Sequence[SupportStanding], state: Freshness) -> tuple[str, ..
     """Claim by claim where somebody has to answer for it; else what they have in common."""
     those = [standing for standing in supports if standing.freshness is state]
     if state in GATED:
-        return tuple(f"{s.support.experiment}/{s.support.claim}: {s.why}" for s in those)
+        return tuple(f"{_claimed(each)} {each.why[:1].upper()}{each.why[1:]}." for each in those)
     if state is Freshness.DRIFTED:
         return (f"{len(those)} of {len(supports)} claims hold at a speed-up other than when it was decided",)
     return tuple(dict.fromkeys(standing.why for standing in those if standing.why))
+
+
+def _claimed(standing: SupportStanding) -> str:
+    """The sentence of a claim; of one that no evidence is of, its name."""
+    evidence = standing.now or standing.then
+    return evidence.text if evidence else f"{standing.support.experiment}/{standing.support.claim}:"
 
 
 def _sections(body: str) -> dict[str, tuple[View, ...]]:
@@ -206,7 +212,7 @@ def _value(claim: ClaimEvidence, other: ClaimEvidence | None, folder: str) -> Vi
         word=claim_word(claim.data),
         mark=claim.data["mark"],
         span=_span(claim, other) if folder else (),
-        digest=claim.judged.digest[:12],
+        run=claim.judged.evidence["run_id"] if claim.judged.digest else "",
         href=f"{folder}index.html#claim-{claim.claim}" if folder else "",
         data=f"{folder}data.json" if folder else "",
         machine=claim.judged.machine_name,

@@ -23,8 +23,9 @@ from lab.website.files.schemas import with_schema
 from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.answer import answer, glances, leading
 from lab.website.pages.boundary import boundary, boundary_line, live_command
+from lab.website.pages.breakdown import breakdown_fold
 from lab.website.pages.ceilings import ceilings_section, ladder_fold
-from lab.website.pages.claims import case_by_case, claim_view, claims_table
+from lab.website.pages.claims import case_by_case, claim_view, claim_words, claims_table
 from lab.website.pages.contest import contest, every_cell, memory_fold
 from lab.website.pages.hardware import limits_fold, traffic_fold
 from lab.website.pages.history import finished, history_folds, other_models, run_link, verdict_link
@@ -85,7 +86,7 @@ def experiment_page(
         if any(support.experiment == plan.name for support in decision.rests_on)
     )
     return View(
-        slug=plan.name, title=plan.title, question=plan.question, project=plan.project, importance=plan.importance,
+        slug=plan.name, title=plan.title, question=plan.question, importance=plan.importance,
         answer=search_answer(shown, view) if searches else answer(shown, view), glances=glances(shown, view),
         contradictions=tuple(_contradictions(shown, history)),
         other_models=other_models(shown, history, ROOT) if shown.digest else (), boundary_line=boundary_line(shown),
@@ -95,8 +96,9 @@ def experiment_page(
         cells_note=cells_note(shown, view),
         planned=() if shown.evidence else tuple((case.name, case_label(case)) for case in plan.cases),
         ceilings=ceilings_section(shown, view), searches=searches, claims=claims,
-        claims_shown=claims_table(on_face, "Claims") if on_face else None,
-        claims_folded=claims_table(folded, "Further claims") if folded else None,
+        claims_shown=claims_table(on_face, "Claims") if on_face and shown.evidence else None,
+        claims_planned=() if shown.evidence else tuple((each.name, claim_words(each)) for each in claims),
+        claims_folded=claims_table(folded, "Further claims") if folded and shown.evidence else None,
         need_gpu=tuple((each.name, claim_sentence(each)) for each in plan.claims if each not in _able(shown)),
         folds=tuple(_folds(shown, claims, view)) if shown.evidence else (expectations_fold(shown, view),),
         replication=replication_section(publications, shown, view),
@@ -122,6 +124,8 @@ def _split(shown: Judged, claims: tuple[View, ...]) -> tuple[tuple[View, ...], t
 
 
 def _folds(shown: Judged, claims: tuple[View, ...], view: DataView) -> Iterator[Fold]:
+    if section := breakdown_fold(shown, view):
+        yield section
     by_case = tuple(table for measure in MEASURES if (table := case_by_case(claims, measure)))
     if by_case:
         yield Fold(id="case-by-case", title="Every verdict, case by case", tables=by_case)
@@ -159,14 +163,11 @@ def _facts(shown: Judged, resting: Sequence[View], view: DataView) -> Iterator[t
     if shown.evidence:
         yield "Measured on", (f"{shown.machine_name}, {format.day(shown.measured_utc)}",)
         yield "Samples", samples_taken(view)
-    cases, profiles = view.figure("counts", "cases"), view.figure("counts", "profiles")
-    yield "Cases, implementations", (cases or "–", ", ", profiles or "–")
     yield "Claims", (_state(shown),)
     yield "Decisions", (Link(_decision_state(resting), "#decisions"),)
     if shown.digest:
-        rules = f"version {shown.data['policy_version']}"
-        yield "Run, policy", (Link(shown.digest[:12], run_link(shown, ROOT)), ", ",
-                                     Link(rules, f"{ROOT}policy/index.html"))  # fmt: skip
+        yield "Run", (f"{shown.evidence['run_id']}, ", Link(shown.digest[:12], run_link(shown, ROOT)))
+        yield "Judged by", (Link(f"rules, version {shown.data['policy_version']}", f"{ROOT}policy/index.html"),)
 
 
 def _decision_state(links: Sequence[View]) -> str:

@@ -9,18 +9,18 @@ from typing import Any
 from lab.definition.families import FAMILIES
 from lab.verdict.judge import READING_ORDER
 from lab.website import format
-from lab.website.addresses import experiment_folder, gpu_folder, run_folder, verdict_folder
+from lab.website.addresses import experiment_folder, run_folder, verdict_folder
 from lab.website.data.winners import MODES, grid
 from lab.website.figure import DataView
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.decisions import decision_rows
+from lab.website.pages.experiment_list import experiment_lists, listed, place
 from lab.website.pages.labels import DTYPES, operator_title
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
 from lab.website.pages.snippet import snippet
 from lab.website.table import csv_table
-from lab.website.verdict_words import status_counts
 
 Row = Mapping[str, Any]
 Shapes = Mapping[str, Mapping[str, Mapping[str, Row]]]  # by GPU, call mode and case: lab.website.data.winners.grid
@@ -227,27 +227,17 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
         more_attention=max(0, len(attention) - MOST_ATTENTION),
         decisions=len(context.decisions),
     )
-    rows = sorted(
-        (_experiment_row(item, preview=bool(context.label)) for item in outlined.current), key=lambda row: row.self_test
-    )
+    rows = sorted((listed(item, preview=bool(context.label)) for item in outlined.current), key=place)
     for leaf in leaves(rows, "experiments", first="index.html", per_page=PER_PAGE):
+        lists = experiment_lists(leaf.items)
         yield Document(
             path=leaf.path,
             template="experiments.html" if leaf.previous else "index.html",
-            view={"leaf": leaf} if leaf.previous else {"leaf": leaf, "front": front},
+            view={"leaf": leaf, "lists": lists} if leaf.previous else {"leaf": leaf, "lists": lists, "front": front},
         )
     yield csv_table("winners.csv", HEADINGS, rows_table(shapes))
     yield Attachment(path="assets/winners.js", content=answers_script(shapes, shown))
     yield Attachment(path=DATA, content=data_text(data, DATA, "overview", indent=None))
-
-
-def _experiment_row(item: View, *, preview: bool) -> View:
-    """`gpu` is the address of its page, relative to the site; empty where there is none."""
-    return View(
-        slug=item.name, title=item.title, question=item.question, counts=status_counts([item.counts]),
-        machine=item.machine_name, gpu=f"{gpu_folder(item.gpu)}/index.html" if item.gpu and not preview else "",
-        date=format.day(item.measured_utc), on_cpu=item.on_cpu, self_test=item.self_test,
-    )  # fmt: skip
 
 
 def _counts(current: Iterable[View]) -> Mapping[str, Any]:

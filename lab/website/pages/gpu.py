@@ -113,7 +113,7 @@ def _ceilings(first: Sequence[Judged]) -> View | None:
     if source:
         rows.append(table_row("Datasheet", *_printed(newest, kinds), kind="total"))
     return View(
-        table=PageTable(label="Measured ceilings by run", kind="reaches", heads=heads, rows=rows),
+        table=PageTable(label="Measured ceilings by run", kind="reaches stacks", heads=heads, rows=rows),
         shares=_shares(newest, kinds),
         source=source,
     )
@@ -163,4 +163,4 @@ def _runs(first: Sequence[Judged], counts: Sequence[tuple[View, ...]]) -> PageTa
         cells = row(view.at("evidence"), RUNS, run=_run_link(item), date=date, **fields).cells
         rows.append(table_row(*cells, tally(claims)))
     heads = (*RUNS, *words("Claims, as judged today"))
-    return PageTable(label="Runs made on this GPU", kind="runs", heads=heads, rows=rows)
+    return PageTable(label="Runs made on this GPU", kind="runs stacks", heads=heads, rows=rows)

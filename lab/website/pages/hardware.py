@@ -22,7 +22,7 @@ from lab.website.data.published_cells import LIMIT_SCOPES
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.ceilings import KINDS, ceilings_sentence
 from lab.website.pages.contest import case_address, serious_rivals
-from lab.website.pages.labels import TITLES, case_label, profile_title
+from lab.website.pages.labels import TITLES, case_label, profile_title, scope_title
 from lab.website.table import (
     Fold,
     Link,
@@ -127,7 +127,8 @@ def limits_table(shown: Judged, case: PlannedCase, view: DataView) -> PageTable 
     if view.value("limits", case.name) is None or not shown.measured_profiles(case.name):
         return None
     scopes = [scope for scope in LIMIT_SCOPES if scope in shown.plan.scopes]
-    heads = [name for scope in scopes for name in (f"{scope}, % of limit", f"{scope}, away, µs")]
+    titles = map(scope_title, scopes)
+    heads = [head for title in titles for head in (f"{title}, % of limit", f"{title}, away, µs")]
     limit: list[Words] = []
     for scope in scopes:
         path = ("limits", case.name, "scopes", scope)
@@ -138,7 +139,7 @@ def limits_table(shown: Judged, case: PlannedCase, view: DataView) -> PageTable 
         cells = [cell for scope in scopes for cell in _attained(shown, case, profile, scope, view)]
         rows.append(table_row(profile.title, *cells))
     columns = (*words("Implementation"), *numbers(*heads))
-    return PageTable(label="How far from the limit", kind="limits", heads=columns, rows=rows)
+    return PageTable(label="How far from the limit", kind="limits stacks", heads=columns, rows=rows)
 
 
 def _attained(

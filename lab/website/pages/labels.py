@@ -65,6 +65,17 @@ CPU_SCOPES = {
 }  # fmt: skip
 
 
+SCOPE_TITLES = {
+    "device_cold": "Cold", "device_warm": "Warm", "graph": "In a CUDA graph", "eager": "Eager",
+    "device_dirty": "Dirty cache",
+}  # fmt: skip
+
+
+def scope_title(scope: str) -> str:
+    """At the head of a column."""
+    return SCOPE_TITLES.get(scope, scope)
+
+
 def scope_words(scope: str, on_cpu: bool) -> ScopeWords:
     """Of a CPU's run never the GPU's."""
     return (CPU_SCOPES if on_cpu else SCOPES).get(scope) or SCOPES[scope]
@@ -91,7 +102,7 @@ def case_label(case: PlannedCase) -> str:
 
 
 def shape_label(case: PlannedCase) -> str:
-    return f"{'×'.join(map(str, case.shape))} {case.dtype}"
+    return f"{'×'.join(map(str, case.shape))} {DTYPES.get(case.dtype, case.dtype)}"
 
 
 def named(title: str) -> str:

@@ -178,12 +178,15 @@ CHAPTERS = {
              f"as B at these cases. Where nothing else is said, {USUAL_THRESHOLD:.2f}×."),
     ),
     "What the clock covers": (
-        Term("device_cold", "device_cold", "GPU time of one call with nothing in the cache. Most claims are about it."),
-        Term("device_warm", "device_warm", "GPU time of one call with the inputs in the cache, as far as they fit."),
-        Term("graph", "graph", "One call's share of a replayed CUDA graph, where no launch waits for Python."),
+        Term("device_cold", "cold", "GPU time of one call with nothing in the cache. Most claims are about it. "
+             "In data: device_cold."),
+        Term("device_warm", "warm", "GPU time of one call with the inputs in the cache, as far as they fit. In "
+             "data: device_warm."),
+        Term("graph", "in a CUDA graph", "One call's share of a replayed CUDA graph, where no launch waits for "
+             "Python."),
         Term("eager", "eager", "How long a Python caller waits for the result of one call."),
-        Term("device_dirty", "device_dirty", "GPU time after a flush that only writes, so that its write-back falls "
-             "into the timed window, as with do_bench and nvbench. Shown for comparison."),
+        Term("device_dirty", "dirty cache", "GPU time after a flush that only writes, so that its write-back falls "
+             "into the timed window, as with do_bench and nvbench. Shown for comparison. In data: device_dirty."),
     ),
     "How it is measured": (
         Term("sweep", "sweep", "A fresh process that measures every cell once, in random order. Results are repeated "

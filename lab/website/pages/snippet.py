@@ -11,12 +11,12 @@ import inspect
 import pickle
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 from lab.definition.catalogue import load_experiments
@@ -29,6 +29,7 @@ DISTRIBUTIONS = {"liger_kernel": "liger-kernel", "quack": "quack-kernels", "flas
 TORCH = "pip install torch"
 CHECKOUT = "pip install -e ."  # in a checkout of this repository
 MOST_LINES = 4  # of a function that is shown whole
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 OPTIONS = re.compile(r"torch\.compile\([^,()]+((?:, *\w+=[^,()]+)*)\)")
 
 
@@ -75,7 +76,7 @@ def _code(profile: Profile, op: str) -> str:
     loader = profile.implementations[op]
     reached = list(_reached(loader))
     if profile.package:
-        return next(filter(None, map(_loaded, reached)), "")
+        return next(filter(None, (_loaded(each, loader) for each in reached)), "")
     called = [each for each in reached[1:] if not _helper(each)]
     if not called:
         return _built_in(loader)
@@ -85,7 +86,10 @@ def _code(profile: Profile, op: str) -> str:
         return "\n".join([*_shown(kernels[0]), call])
     function = called[0]
     if not profile.recompiles:
-        return "\n".join([*_shown(function), _call(function)])
+        chosen = _chosen(function, loader)
+        kinds = dict.fromkeys(type(each) for each in chosen.values() if _is_member(each))
+        imports = [f"from {kind.__module__} import {kind.__name__}" for kind in kinds]
+        return "\n".join([*imports, *_shown(function), _call(function, chosen=chosen)])
     options = next((match[1] for each in reached if (match := OPTIONS.search(_source(each)))), "")
     shown = list(_shown(function))
     head = [] if "import torch" in shown else ["import torch"]
@@ -130,17 +134,22 @@ def _helper(function: FunctionType) -> bool:
     return function.__name__ == "<lambda>" or "torch.compile" in _source(function) or "Callable" in str(loads)
 
 
-def _loaded(loader: FunctionType) -> str:
+def _loaded(function: FunctionType, loader: Any) -> str:
     """Of a function that imports a library and returns the call: the imports, and the call."""
-    tree = _tree(loader)
+    tree = _tree(function)
     body = tree.body if isinstance(tree, ast.FunctionDef) else []
     imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
     if not imports or not isinstance(body[-1], ast.Return) or body[-1].value is None:
         return ""
     returned = body[-1].value
     rest = [node for node in body if isinstance(node, ast.FunctionDef)]
-    call = f"y = {ast.unparse(returned.body)}" if isinstance(returned, ast.Lambda) else ""
-    return "\n".join([*map(ast.unparse, imports), *map(ast.unparse, rest), *([call] if call else [])])
+    arguments = ", ".join(each.arg for node in rest for each in node.args.args)
+    call = ast.unparse(returned.body if isinstance(returned, ast.Lambda) else returned)
+    call = f"{call}({arguments})" if isinstance(returned, ast.Name) else call
+    used = {node.id for part in (*rest, returned) for node in ast.walk(part) if isinstance(node, ast.Name)}
+    types = ["from torch import Tensor"] if "Tensor" in used else []
+    made = [f"{name} = {value!r}" for name, value in _made(function, loader).items() if name in used]
+    return "\n".join([*map(ast.unparse, imports), *types, *made, *map(ast.unparse, rest), f"y = {call}"])
 
 
 def _built_in(loader: Any) -> str:
@@ -168,14 +177,60 @@ def _import(name: str, module: ModuleType) -> str:
     return f"import {name}" if name == module.__name__ else f"import {module.__name__} as {name}"
 
 
-def _call(function: FunctionType, name: str = "") -> str:
-    """With the arguments that have no default."""
-    parameters = inspect.signature(function).parameters.values()
-    needed = [
-        each.name for each in parameters
+def _call(function: FunctionType, name: str = "", chosen: Mapping[str, Any] = NOTHING) -> str:
+    """With the arguments that have no default; those that were `chosen` by name, at the end."""
+    inputs = [each for each in _needed(function) if each not in chosen]
+    given = [f"{each}={_value(value)}" for each, value in chosen.items()]
+    return f"y = {name or function.__name__}({', '.join([*inputs, *given])})"
+
+
+def _needed(function: FunctionType) -> list[str]:
+    """The parameters that have no default."""
+    return [
+        each.name for each in inspect.signature(function).parameters.values()
         if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
     ]  # fmt: skip
-    return f"y = {name or function.__name__}({', '.join(needed)})"
+
+
+def _chosen(function: FunctionType, loader: Any) -> dict[str, Any]:
+    """The parameters of a function that its maker was given: a backend, say, or whether a mask is causal.
+
+    Read and not run: loaders of the cheating kernels do more than to load.
+    """
+    given = _given(loader)
+    return {name: given[name] for name in _needed(function) if name in given}
+
+
+def _given(loader: Any) -> dict[str, Any]:
+    """The constants and members of enumerations that the maker of a call was called with, by parameter."""
+    maker: Any = None
+    if isinstance(loader, partial):
+        maker, values = loader.func, list(loader.args)
+    elif isinstance(loader, FunctionType) and isinstance(tree := _tree(loader), ast.Lambda):
+        call = tree.body
+        maker = loader.__globals__.get(ast.unparse(call.func)) if isinstance(call, ast.Call) else None
+        values = [_constant(each, loader.__globals__) for each in call.args] if isinstance(call, ast.Call) else []
+    if not isinstance(maker, FunctionType):
+        return {}
+    bound = zip(inspect.signature(maker).parameters, values, strict=False)
+    return {name: value for name, value in bound if _is_member(value) or isinstance(value, bool | int | str)}
+
+
+def _constant(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """What a constant stands for, or `Enumeration.member`; None of anything else."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        members = getattr(names.get(node.value.id), "__members__", {})
+        return members.get(node.attr)
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+def _is_member(value: Any) -> bool:
+    """Whether it is one of an enumeration, Python's own or PyTorch's."""
+    return hasattr(type(value), "__members__")
+
+
+def _value(value: Any) -> str:
+    return f"{type(value).__name__}.{value.name}" if _is_member(value) else repr(value)
 
 
 def _call_in(function: FunctionType, kernel: FunctionType, loader: Any) -> str:

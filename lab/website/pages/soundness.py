@@ -12,7 +12,7 @@ from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.contest import best, case_address
 from lab.website.pages.kernels import essentials
-from lab.website.pages.labels import CPU_SCOPES, SCOPES, case_label, listed, profile_title
+from lab.website.pages.labels import CPU_SCOPES, SCOPES, case_label, profile_title, scope_title
 from lab.website.table import (
     Fold,
     Link,
@@ -216,7 +216,7 @@ SHORT_SECONDS = 7e-6  # below it, what two events cost by themselves is a large 
 CLEARLY = 0.98  # of a time in another scope: cold is shorter by more than noise
 BESIDE = ("device_warm", "graph")  # in which a call may wait for the write-back of the call before it
 OTHERS = {
-    "device_dirty": "after a flush that leaves dirty lines", "dirty_flush": "Lab, dirty flush", "do_bench": "do_bench",
+    "device_dirty": "Dirty cache", "dirty_flush": "Lab, dirty flush", "do_bench": "do_bench",
     "nvbench": "nvbench",
 }  # fmt: skip
 
@@ -234,15 +234,12 @@ def faster_cold(item: Judged, case: str, profile: str) -> tuple[str, ...]:
     return tuple(s for s in BESIDE if p50 is not None and s in scopes and p50 < CLEARLY * scopes[s]["p50_seconds"])
 
 
-def clock_notes(item: Judged, case: str, profile: str, view: DataView) -> tuple[Sentence, ...]:
+def clock_note(item: Judged, case: str, profile: str, view: DataView) -> Sentence:
     """Of one cell in device_cold, computed from its data; none where there is nothing to say."""
-    notes: list[Sentence] = []
-    events = view.figure("evidence", "median_empty_seconds")
+    events = view.figure("evidence", "median_empty_seconds", show=format.brief_microseconds)
     if is_short(item, case, profile) and events and events.value:
-        notes.append(("two events alone read ", events, " µs of it"))
-    if slower := faster_cold(item, case, profile):
-        notes.append((f"shorter than {listed(slower)}",))
-    return tuple(notes)
+        return ("two events alone read ", events, " µs of it")
+    return ()
 
 
 def cells_note(item: Judged, view: DataView) -> Sentence:
@@ -250,14 +247,14 @@ def cells_note(item: Judged, view: DataView) -> Sentence:
     cells = [(case.name, profile.name) for case, profile in item.plan.cells()] if item.evidence else []
     short = sum(is_short(item, *cell) for cell in cells)
     cold = sum(bool(faster_cold(item, *cell)) for cell in cells)
-    events = view.figure("evidence", "median_empty_seconds")
+    events = view.figure("evidence", "median_empty_seconds", show=format.brief_microseconds)
     note: Sentence = ()
     if short and events and events.value:
-        note = (f"{short} of {len(cells)} cells are so short that what two events read by themselves, ", events,
-                " µs, is a large part of them. ")  # fmt: skip
+        note = (f"{short} of {len(cells)} cells are so short that the clock itself, which reads ", events,
+                " µs when nothing runs, is a large part of them. ")  # fmt: skip
     if cold:
-        note = (*note, f"{cold} of {len(cells)} cells are faster with nothing cached than warm or in a graph: what "
-                "they write stays in L2, and its way to memory is not timed.")  # fmt: skip
+        note = (*note, f"{cold} of {len(cells)} cells are faster with a cold cache than warm or in a graph: their "
+                "results stay in L2, and writing them back to memory is not timed.")  # fmt: skip
     return note
 
 
@@ -274,11 +271,11 @@ def other_clocks(item: Judged, case: PlannedCase, view: DataView) -> PageTable |
             cells: list[Words] = [(Strong((each,)),) if name in others["turned"] else (each,) for name, each in ratios]
             ours = view.ratio("claims", claim.name, "cases", case.name)
             rows.append(table_row(claim_sentence(claim), ours, *cells))
-    heads = (*words("Claim"), *numbers("device_cold", *(OTHERS[name] for name in names)))
+    heads = (*words("Claim"), *numbers(scope_title(SCOPE), *(OTHERS[name] for name in names)))
     return PageTable(label="Claims by other clocks", kind="claims", heads=heads, rows=rows) if rows else None
 
 
 def legend(scopes: Sequence[str], on_cpu: bool) -> tuple[tuple[str, str], ...]:
     """Each scope that was measured, and what its clock covers."""
     known = CPU_SCOPES if on_cpu else SCOPES
-    return tuple((scope, known[scope].clock) for scope in scopes if scope in known)
+    return tuple((scope_title(scope), known[scope].clock) for scope in scopes if scope in known)

@@ -84,7 +84,7 @@ def _outside(item: Judged, text: str) -> Iterator[tuple[str, str]]:
 def _beyond(text: str, cases: Iterable[PlannedCase], gpu: str) -> Iterator[tuple[str, str]]:
     """What a text names beside a GPU and some cases."""
     cases = tuple(cases)
-    dtypes = {name for case in cases for name in (case.dtype, DTYPES.get(case.dtype))}  # in full, and short
+    dtypes = {name for case in cases for name in (case.dtype, DTYPES.get(case.dtype), labels.DTYPES.get(case.dtype))}
     shapes = {"×".join(map(str, case.shape)) for case in cases}
     yield from (("GPU", name) for name in GPU.findall(text) if not re.search(rf"\b{name}\b", gpu))
     yield from (("data type", name) for name in DTYPE.findall(text) if name not in dtypes)

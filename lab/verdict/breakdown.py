@@ -1,0 +1,115 @@
+"""What kernels should save in a whole model, from their own times, beside what the model gained. Pure.
+
+Predicted is calls × (time before − time with the kernel), with the kernel's own interval; measured is the model's time
+before × (1 − 1 / speed-up). Times of one process are compared, in GPU time with nothing in the cache.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lab.definition.breakdown import Breakdown, Replaced
+from lab.verdict.cells import SCOPE
+from lab.verdict.results import ExperimentResult
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Saved:
+    """Seconds of one call of the model, with their interval."""
+
+    seconds: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowResult:
+    row: Replaced
+    baseline_seconds: float
+    subject_seconds: float
+    predicted: Saved
+    measured: Saved | None  # None where no model has this kernel alone
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BreakdownResult:
+    """`predicted`: the sum of the rows that are added. `gap_seconds`: measured less predicted."""
+
+    breakdown: Breakdown
+    seconds: float  # of the model without kernels
+    rows: tuple[RowResult, ...]
+    predicted: Saved
+    measured: Saved
+
+    @property
+    def gap_seconds(self) -> float:
+        return self.measured.seconds - self.predicted.seconds
+
+    @property
+    def predicted_ratio(self) -> float:
+        """How many times as fast the model should be."""
+        return self.seconds / (self.seconds - self.predicted.seconds)
+
+    @property
+    def measured_ratio(self) -> float:
+        return self.seconds / (self.seconds - self.measured.seconds)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the two intervals meet."""
+        return self.predicted.low <= self.measured.high and self.measured.low <= self.predicted.high
+
+
+def break_down(result: ExperimentResult, breakdown: Breakdown) -> BreakdownResult | None:
+    """None unless the model and every part that is added were measured."""
+    whole = _saved(result, breakdown.case, breakdown.together, breakdown.baseline)
+    rows = [row for each in breakdown.rows if (row := _row(result, breakdown, each))]
+    if whole is None or {row.row for row in rows if row.row.added} != {row for row in breakdown.rows if row.added}:
+        return None
+    return BreakdownResult(
+        breakdown=breakdown,
+        seconds=_seconds(result, breakdown.case, breakdown.baseline),
+        rows=tuple(rows),
+        predicted=_sum([row.predicted for row in rows if row.row.added]),
+        measured=whole,
+    )
+
+
+def _row(result: ExperimentResult, breakdown: Breakdown, row: Replaced) -> RowResult | None:
+    saved = _saved(result, row.case, row.profile, breakdown.baseline)
+    if saved is None:
+        return None
+    return RowResult(
+        row=row,
+        baseline_seconds=_seconds(result, row.case, breakdown.baseline),
+        subject_seconds=_seconds(result, row.case, row.profile),
+        predicted=Saved(seconds=row.calls * saved.seconds, low=row.calls * saved.low, high=row.calls * saved.high),
+        measured=_saved(result, breakdown.case, row.alone, breakdown.baseline) if row.alone else None,
+    )
+
+
+def _saved(result: ExperimentResult, case: str, subject: str, baseline: str) -> Saved | None:
+    """By one call; None where either has no possible time, or too few sweeps hold both."""
+    sides = [result.cells.get((case, name)) for name in (subject, baseline)]
+    if not all(cell and cell.latency and not cell.impossible.get(SCOPE) for cell in sides):
+        return None
+    speedup = result.compare(case, subject, baseline)
+    if speedup is None:
+        return None
+    whole = _seconds(result, case, baseline)
+    seconds, low, high = (whole * (1 - 1 / ratio) for ratio in (speedup.ratio, speedup.low, speedup.high))
+    return Saved(seconds=seconds, low=low, high=high)
+
+
+def _seconds(result: ExperimentResult, case: str, profile: str) -> float:
+    return result.cells[case, profile].latencies[SCOPE].p50_seconds
+
+
+def _sum(parts: Sequence[Saved]) -> Saved:
+    """Of parts that were measured apart, so that their errors are independent."""
+    seconds = sum(part.seconds for part in parts)
+    below, above = (
+        math.sqrt(sum(error**2 for error in errors))
+        for errors in ([part.seconds - part.low for part in parts], [part.high - part.seconds for part in parts])
+    )
+    return Saved(seconds=seconds, low=seconds - below, high=seconds + above)

@@ -1,0 +1,27 @@
+"""What kernels should save in a whole model and what they saved, as the data behind a section of a page."""
+
+from typing import Any
+
+from lab.verdict.breakdown import BreakdownResult, RowResult
+from lab.website.data.published_cells import attributes
+
+
+def breakdown_data(result: BreakdownResult) -> dict[str, Any]:
+    """Plain JSON values, in seconds."""
+    return {
+        **attributes(result.breakdown, "case baseline together"),
+        "baseline_seconds": result.seconds,
+        "rows": [_row(row) for row in result.rows],
+        "predicted": attributes(result.predicted, "seconds low high"),
+        "measured": attributes(result.measured, "seconds low high"),
+        **attributes(result, "predicted_ratio measured_ratio gap_seconds agrees"),
+    }
+
+
+def _row(row: RowResult) -> dict[str, Any]:
+    return {
+        **attributes(row.row, "title case profile alone calls added"),
+        **attributes(row, "baseline_seconds subject_seconds"),
+        "predicted": attributes(row.predicted, "seconds low high"),
+        "measured": attributes(row.measured, "seconds low high") if row.measured else None,
+    }

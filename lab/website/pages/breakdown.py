@@ -1,0 +1,68 @@
+"""A table of an experiment's page: what each kernel should save in a whole model, and what it saved."""
+
+from lab.website import format
+from lab.website.data.judged import Judged
+from lab.website.figure import DataView, Figure
+from lab.website.pages.labels import profile_title
+from lab.website.table import Fold, PageTable, Soft, TableRow, Words, numbers, table_row, words
+
+ROOT = "breakdown"
+HEADS = (
+    *words("Replaced"),
+    *numbers("Calls", "Before, µs a call", "With kernel, µs a call", "Predicted to save, µs", "Saved, µs"),
+)
+METHOD = (
+    "Predicted is the time that a kernel saves in one call, measured alone in the same run, times its calls in the "
+    "model. A part runs in a CUDA graph that copies its inputs and its result; both sides of a part do, so that the "
+    "difference holds no copies. Saved is what the model of that kernel alone gained over the model without kernels. "
+    "The sum takes in the rows that are in the model with every kernel and in no other such row.",
+)
+EXPLANATIONS = (
+    "Three things may make the model save less or more than predicted; how much of each there is was not measured. A "
+    "part finds its inputs just written, while in the model other operators run between. A part is short and runs at "
+    "the highest clock, while the model draws so much power that the GPU may lower its clock. And of the short gaps "
+    "between the kernels of a graph, the copies of a part leave others than the model does.",
+)
+
+
+def breakdown_fold(shown: Judged, view: DataView) -> Fold | None:
+    """None where no kernels of a model were measured apart."""
+    if not (data := view.value(ROOT)):
+        return None
+    rows = [_row(shown, view, number) for number in range(len(data["rows"]))]
+    together = (profile_title(shown, data["together"]), ", beside the sum of the rows that are added")
+    total = table_row(together, "", "", "", _saved(view, "predicted"), _saved(view, "measured"), kind="total")
+    gap: Words = (
+        "The model takes ", view.figure(ROOT, "baseline_seconds"), " µs without kernels. With all it should be ",
+        view.figure(ROOT, "predicted_ratio", show=format.times), " as fast, and is ",
+        view.figure(ROOT, "measured_ratio", show=format.times), " as fast. What it saved less what was predicted is ",
+        view.figure(ROOT, "gap_seconds", show=format.distance), " µs: the two intervals ",
+        "meet." if data["agrees"] else "do not meet.",
+    )  # fmt: skip
+    table = PageTable(label="Predicted and measured", heads=HEADS, rows=(*rows, total), caption=gap)
+    return Fold(
+        id="breakdown", title="What each kernel saves in the model, predicted and measured", lead=METHOD,
+        tables=(table,), items=(EXPLANATIONS,),
+    )  # fmt: skip
+
+
+def _row(shown: Judged, view: DataView, number: int) -> TableRow:
+    path = (ROOT, "rows", str(number))
+    added: Words = (Soft(("added to the sum",)),) if view.value(*path, "added") else ()
+    return table_row(
+        (view.value(*path, "title"), *added),
+        view.figure(*path, "calls"),
+        view.figure(*path, "baseline_seconds"),
+        view.figure(*path, "subject_seconds"),
+        _saved(view, "rows", str(number), "predicted"),
+        _saved(view, "rows", str(number), "measured") if view.value(*path, "alone") else "",
+    )
+
+
+def _saved(view: DataView, *path: str) -> Words:
+    """'1,234 [1,200, 1,260]', in µs."""
+    ends: list[Figure | None] = [
+        view.figure(ROOT, *path, end, show=format.distance) for end in ("seconds", "low", "high")
+    ]  # fmt: skip
+    seconds, low, high = ends
+    return (seconds, Soft(("[", low, ", ", high, "]"))) if low and high else (None,)

@@ -1,0 +1,108 @@
+"""What kernels should save in a whole model, from made-up times, and what it saved."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from factory import DOUBLING, FAST_BEATS_PLAIN, plan_of, profile, records_of, small_experiment
+
+from experiments import breakdowns, qwen
+from experiments.breakdowns import BREAKDOWNS
+from experiments.qwen_prefill import PARTS
+from lab.definition.breakdown import Breakdown, Replaced
+from lab.definition.catalogue import choose_experiments, load_breakdowns
+from lab.definition.experiment import Case
+from lab.verdict.breakdown import BreakdownResult, break_down
+from lab.verdict.results import judge_run
+
+MODEL, NORM, GATE = (Case(operator=DOUBLING, shape=(64, size), dtype="float32") for size in (4096, 128, 256))
+NORMS = Replaced(title="norms", case=NORM.name, calls=10, profile="norms", alone="norms", added=True)
+GATES = Replaced(title="gates", case=GATE.name, calls=5, profile="gates", added=True)
+BREAKDOWN = Breakdown(
+    experiment="models", case=MODEL.name, baseline="stock", together="all", rows=(NORMS, GATES)
+)  # fmt: skip
+TIMES = {
+    (MODEL.name, "stock"): 10e-3, (MODEL.name, "norms"): 9.5e-3, (MODEL.name, "all"): 9.4e-3,
+    (NORM.name, "stock"): 90e-6, (NORM.name, "norms"): 40e-6,
+    (GATE.name, "stock"): 60e-6, (GATE.name, "gates"): 40e-6,
+}  # fmt: skip
+
+
+def broken_down(times: Mapping[tuple[str, str], float] = TIMES, sweeps: int = 5) -> BreakdownResult | None:
+    stock, norms, gates, together = map(profile, ("stock", "norms", "gates", "all"))
+    claim = replace(FAST_BEATS_PLAIN, subject=together, baseline=stock, cases=(MODEL,))
+    experiment = small_experiment(
+        name="models", cases=(MODEL, NORM, GATE), profiles=(stock, norms, gates, together), claims=(claim,),
+        headlines=(claim,), scopes=("device_cold",),
+    )  # fmt: skip
+    plan = plan_of(experiments=[experiment], include=(), sweeps=sweeps)
+    (result,) = judge_run(plan, records_of(plan, times, noise=0.0005)).experiments
+    return break_down(result, BREAKDOWN)
+
+
+def test_calls_times_what_a_call_saves_is_predicted_and_summed() -> None:
+    result = broken_down()
+    assert result is not None
+    norms, gates = result.rows
+    assert result.seconds == pytest.approx(10e-3, rel=0.01)
+    assert norms.predicted.seconds == pytest.approx(500e-6, rel=0.02)
+    assert gates.predicted.seconds == pytest.approx(100e-6, rel=0.05)
+    assert result.predicted.seconds == pytest.approx(norms.predicted.seconds + gates.predicted.seconds)
+    assert norms.measured is not None
+    assert norms.measured.seconds == pytest.approx(500e-6, rel=0.1)
+    assert gates.measured is None
+    assert result.measured.seconds == pytest.approx(600e-6, rel=0.1)
+    assert result.gap_seconds == result.measured.seconds - result.predicted.seconds
+
+
+def test_intervals_hold_what_they_are_of_and_that_of_the_sum_is_wider_than_each() -> None:
+    result = broken_down()
+    assert result is not None
+    for saved in (result.predicted, result.measured, *(row.predicted for row in result.rows)):
+        assert saved.low < saved.seconds < saved.high
+    widths = [row.predicted.high - row.predicted.low for row in result.rows]
+    whole = result.predicted.high - result.predicted.low
+    assert max(widths) < whole < sum(widths)
+
+
+def test_a_prediction_that_came_true_agrees_and_one_that_did_not_leaves_a_gap() -> None:
+    true, false = broken_down(), broken_down(TIMES | {(MODEL.name, "all"): 8.0e-3})
+    assert true is not None
+    assert false is not None
+    assert true.agrees
+    assert not false.agrees
+    assert false.gap_seconds == pytest.approx(1.4e-3, rel=0.05)
+
+
+def test_a_kernel_that_loses_is_predicted_to_cost_time() -> None:
+    result = broken_down(TIMES | {(GATE.name, "gates"): 80e-6})
+    assert result is not None
+    assert result.rows[1].predicted.seconds == pytest.approx(-100e-6, rel=0.05)
+
+
+@pytest.mark.parametrize("left_out", [(MODEL.name, "all"), (MODEL.name, "stock"), (GATE.name, "gates")])
+def test_without_the_model_or_a_part_of_the_sum_there_is_none(left_out: tuple[str, str]) -> None:
+    assert broken_down({place: seconds for place, seconds in TIMES.items() if place != left_out}) is None
+
+
+def test_one_sweep_compares_nothing() -> None:
+    assert broken_down(sweeps=1) is None
+
+
+@pytest.mark.parametrize("breakdown", BREAKDOWNS, ids=lambda each: each.experiment)
+def test_every_name_of_the_labs_own_is_one_of_its_experiment(breakdown: Breakdown) -> None:
+    (experiment,) = choose_experiments([breakdown.experiment])
+    cases = {case.name: case.operator.name for case in experiment.cases}
+    computes = {each.name: set(each.implementations) for each in experiment.profiles}
+    assert load_breakdowns()[breakdown.experiment] == breakdown
+    assert cases[breakdown.case] in computes[breakdown.together] & computes[breakdown.baseline]
+    for row in breakdown.rows:
+        assert cases[row.case] in computes[row.profile] & computes[breakdown.baseline]
+        assert not row.alone or cases[breakdown.case] in computes[row.alone]
+
+
+def test_a_prompt_calls_each_part_as_often_as_the_model_does() -> None:
+    assert qwen.SIZES["num_hidden_layers"] == breakdowns.LAYERS
+    assert {row.case.removesuffix("-1x2048-bfloat16"): row.calls for row in breakdowns.PROMPT.rows} == {
+        part.name: part.calls for part in PARTS
+    }
