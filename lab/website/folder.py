@@ -95,7 +95,7 @@ class NextSite:
 
     def __init__(self, old: Path, made: Path, before: Mapping[str, Written], stamps: Mapping[str, Stamp]) -> None:
         self._old, self._made, self._before = old, made, before
-        self.present, self._folders = scan(old, stamp_of)
+        self.present, self._folders = scan(old, _stamp_of)
         self._sound = {path for path, stamp in self.present.items() if stamps.get(path) == stamp}
         self.parts: dict[str, Written] = {}
         self.stamps: dict[str, Stamp] = {}
@@ -234,7 +234,7 @@ def replace_site(out: Path, remembered: Path, fill: Callable[[NextSite], None]) 
     return site.parts
 
 
-def stamp_of(entry: "os.DirEntry[str]") -> Stamp:
+def _stamp_of(entry: "os.DirEntry[str]") -> Stamp:
     return _stamp(entry.stat(follow_symlinks=False))
 
 
