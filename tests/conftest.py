@@ -10,8 +10,9 @@ import pytest
 
 HERE = Path(__file__).parent
 LONGEST = (
-    "supervisor/test_run.py", "browser/", "worker/test_cheating.py", "kernels/test_patching.py", "tracking/",
-    "website/test_verify.py",
+    "remote/test_remote.py", "cluster/test_local.py", "test_own_project.py", "supervisor/test_run.py", "browser/",
+    "worker/test_cheating.py", "test_experiments.py", "website/test_verify.py", "faults/", "tracking/",
+    "kernels/test_patching.py", "kernels/test_flash_attention.py",
 )  # fmt: skip
 
 # One of several processes (pytest-xdist) must not take the cores of the others; the libraries read this when imported.
@@ -77,10 +78,7 @@ def warm_workers(request: pytest.FixtureRequest) -> Iterator[None]:
     if sys.platform != "linux" or _has_gpu():
         yield
         return
-    from warm_workers import SMALL_CACHE_BYTES
-
-    whole = getattr(request.module, "WHOLE_CACHE", False)
-    with request.getfixturevalue("forks").instead_of_starts(0 if whole else SMALL_CACHE_BYTES):
+    with request.getfixturevalue("forks").instead_of_starts():
         yield
 
 

@@ -15,6 +15,7 @@ from lab.commands.measuring import plan_of as plan_of_options
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS
 from lab.evidence.source import ROOT
+from lab.website.outputs import SiteContext
 
 ONE = ["--run-id", "try", "--device", "cpu", "--experiment", "normalization-fusion"]
 
@@ -303,12 +304,15 @@ def test_a_folder_that_is_no_site_is_never_replaced_by_one(
 
 
 def test_a_file_or_a_place_that_cannot_be_written_is_no_folder_for_a_site(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     assert main(["build", "--out", str(file)]) == 2
     assert file.read_text() == "mine"
+    monkeypatch.setattr(
+        "lab.website.site.gather", lambda *_, **__: SiteContext(label="", current=(), published=(), decisions=())
+    )
     assert main(["build", "--out", "/proc/site"]) == 2
     assert "/proc/site: the site cannot be written there" in capsys.readouterr().err
 

@@ -96,7 +96,7 @@ def test_each_profile_computes_what_its_operator_says(experiment: Experiment, sh
     """On a small shape, so that a wrong profile is found without a GPU; compiled ones need a GPU's patience."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     for operator, dtype, rank in {(case.operator, case.dtype, len(case.shape)) for case in experiment.cases}:
-        seeds = (1, 2, 3)
+        seeds = (1, 2)  # the second call must leave the first one's result alone
         small = (*(1, 2, 1)[: rank - 2], *shape) if rank > 3 else (*shape, 64)[:rank]
         if "attention" in operator.name:
             small = (*small[:-1], min(small[-1], MOST_FEATURES))

@@ -102,7 +102,7 @@ def test_from_nothing_to_a_published_page_and_a_red_gate(place: OwnProject) -> N
     assert "cannot be published yet: experiments/gelu.py: gelu: importance is empty; wanted is why" in output
 
     (below / "gelu.py").write_text(SOUND)
-    place.lab("run", "--run-id", "first", "--device", "cpu", cwd=below)
+    place.lab("run", "--run-id", "first", "--device", "cpu", "--sweeps", "1", cwd=below)
     output = place.lab("publish", "first")
     assert "provenance:" in output
     assert "is no git repository, so no commit can be named" in output

@@ -4,10 +4,9 @@ Importing takes most of the CPU time of a worker that measures toys. A test that
 `lab.process.child` asks for the fixture `warm_workers`; all else about its workers is real: an own process and session,
 the channel, the log, the environment, and how they end. Tests that start the command line have workers from scratch.
 
-Before a cold call these workers flush a cache of 1 MiB, for toys have a few KiB; those of a module that says
-`WHOLE_CACHE = True` flush one of this machine's size, which takes more time than all else that is done with a toy. In
-/proc, which shows the environment that a program was started with, a fork has no mark of its own (see
-`lab.process.leftovers`); the programs that it starts have it.
+Before a cold call these workers flush a cache of 1 MiB, and not one of this machine's size, which takes more time than
+all else that is done with a toy or a cheat. In /proc, which shows the environment that a program was started with, a
+fork has no mark of its own (see `lab.process.leftovers`); the programs that it starts have it.
 """
 
 import json
@@ -28,7 +27,6 @@ from lab.evidence.source import OWN_MODULE, ROOT
 from lab.process.leftovers import adopt_orphans
 
 FORKED = Path(__file__).with_name("forked_worker.py")
-SMALL_CACHE_BYTES = 1 << 20
 MODULES = ("lab.worker", "lab.worker.precompile")
 
 
@@ -51,9 +49,8 @@ class Forks:
         self._process.wait()
 
     @contextmanager
-    def instead_of_starts(self, cache_bytes: int = SMALL_CACHE_BYTES) -> Iterator[None]:
-        """Let `lab.process.child` have forks where it would start workers. `cache_bytes`: 0 for this machine's own."""
-        self._cache_bytes = cache_bytes
+    def instead_of_starts(self) -> Iterator[None]:
+        """Let `lab.process.child` have forks where it would start workers."""
         forking = SimpleNamespace(**vars(subprocess) | {"Popen": self._start})
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("lab.process.child.subprocess", forking)
@@ -62,7 +59,7 @@ class Forks:
     def _start(self, command: Sequence[str], **how: Any) -> Any:
         if tuple(command[1:3]) != OWN_MODULE or command[3] not in MODULES:
             return subprocess.Popen(command, **how)
-        order = {"command": command, "environment": how["env"], "cache_bytes": self._cache_bytes}
+        order = {"command": command, "environment": how["env"]}
         return Fork(self._socket, order, how["stdout"].fileno(), how["pass_fds"])
 
 

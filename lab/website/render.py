@@ -105,8 +105,8 @@ def environment() -> Environment:
     made.globals |= {
         "number": tables.number, "near": tables.near, "sentence": tables.words_html, "words_html": tables.words_html,
         "table_html": tables.table, "fold_html": tables.fold, "folded_html": tables.folded,
-        "verdict_html": tables.verdict, "verdict_word": verdict_word,
-        "mark_words": mark_words, "marker_svg": marker_html,
+        "verdict_html": tables.verdict, "verdict_word": verdict_word, "mark_words": mark_words,
+        "marker_svg": marker_html,
     }  # fmt: skip
     return made
 

@@ -1,4 +1,4 @@
-"""A real Chromium and a built site, each once a session. Without a browser these tests are skipped, and say why."""
+"""A real Chromium and a built site, each once. Without a browser these tests are skipped, and say why."""
 
 import functools
 import http.server
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from made_once import made_once
 
 from lab.evidence.source import ROOT
 
@@ -45,7 +46,7 @@ def site(browser: object, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site; `browser` is asked for first, since there is no use in building without one."""
     from rich_site import rich_site
 
-    return rich_site(tmp_path_factory.mktemp("rich"))
+    return made_once(tmp_path_factory, "rich", rich_site)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from factory import ceiling_seconds, machine, plan_of, publish, records_of, write_run
-from rich_site import CLAIM, FAST
+from few_experiments import only
+from rich_site import CLAIM, FAST, SHOWN
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS
@@ -35,7 +36,8 @@ def hostile_site(root: Path) -> Path:
         plan = plan_of(name, experiments=experiments, profiling=True, sweeps=3)
         pinned = publish(evidence, _run(root / "runs" / name, plan))
     _decisions(root / "decisions", pinned)
-    build_site(root / "site", root / "decisions", evidence)
+    with only(SHOWN):
+        build_site(root / "site", root / "decisions", evidence)
     return root / "site"
 
 

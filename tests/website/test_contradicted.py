@@ -14,6 +14,8 @@ from lab.website.data.promoted import load_evidence
 from lab.website.data.verdict_log import contradicting
 from lab.website.site import build_site
 
+pytestmark = pytest.mark.usefixtures("few_experiments")
+
 CLAIM = "triton-rmsnorm-beats-torch-fused"
 FAST = {"torch-fused": 30e-6, "triton-fused-rmsnorm": 22e-6}
 SLOW = {"torch-fused": 30e-6, "triton-fused-rmsnorm": 33e-6}

@@ -266,6 +266,7 @@ def test_two_parts_may_not_write_one_file(site) -> None:
         site.build({"one": {"index.html": "1"}, "two": {"index.html": "2"}})
 
 
+@pytest.mark.usefixtures("few_experiments")
 def test_a_site_that_is_built_again_after_evidence_and_decisions_changed_equals_a_clean_one(tmp_path) -> None:
     evidence, decisions = tmp_path / "evidence", tmp_path / "decisions"
     decisions.mkdir()

@@ -121,6 +121,7 @@ def test_a_page_of_an_experiment_quotes_no_other(tmp_path):
     assert untraced_texts("<p>GPU with 80GB</p>", quotes, "experiments/other/index.html") == []
 
 
+@pytest.mark.usefixtures("few_experiments")
 def test_a_figure_typed_into_a_template_fails_the_build_and_keeps_the_old_site(tmp_path, monkeypatch):
     (tmp_path / "decisions").mkdir()
     publish(tmp_path / "evidence", directory := measured_run(tmp_path, TIMES, sweeps=3))

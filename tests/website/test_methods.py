@@ -14,6 +14,8 @@ from lab.website.pages.methods import guarded, methods_page
 from lab.website.refusal import words_text
 from lab.website.site import build_site
 
+pytestmark = pytest.mark.usefixtures("few_experiments")
+
 
 @pytest.mark.parametrize(
     ("value", "unit", "text"),

@@ -15,6 +15,8 @@ from lab.website.pages import experiment
 from lab.website.site import build_site
 from lab.website.wording.outside import badge_texts, check_claims, refuse_outside
 
+pytestmark = pytest.mark.usefixtures("few_experiments")
+
 NAME = "normalization-fusion"
 
 

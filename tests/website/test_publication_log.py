@@ -11,6 +11,8 @@ from lab.website.data.publication_log import NAME, add, head, read_log, take_bac
 from lab.website.site import build_site
 from lab.website.verification.verify import verify
 
+pytestmark = pytest.mark.usefixtures("few_experiments")
+
 
 def note(evidence, run_id, digest):
     return add(

@@ -18,6 +18,8 @@ from lab.website.data.judged import Judged, judged_run
 from lab.website.refusal import as_publication, refuse_findings
 from lab.website.site import build_preview, build_site
 
+pytestmark = pytest.mark.usefixtures("few_experiments")
+
 CASE, PROFILE = "rmsnorm-4096x4096-float16", "triton-fused-rmsnorm"
 Data = dict[str, Any]
 

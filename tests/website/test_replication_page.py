@@ -12,6 +12,8 @@ from lab.definition.catalogue import choose_experiments
 from lab.website.charts.rows import Told, published_chart
 from lab.website.site import build_preview, build_site
 
+pytestmark = pytest.mark.usefixtures("few_experiments")
+
 PAGE = "experiments/headline-tables/index.html"
 TIMES = {"torch-baseline": 180e-6, "torch-compile": 25e-6, "triton": 24e-6}
 

@@ -38,6 +38,7 @@ BADGE = "experiments/normalization-fusion/badges/torch-fused-beats-decomposed.sv
 CELL = ("cells", CASE, "torch-fused")
 
 pytestmark = pytest.mark.usefixtures("few_experiments")
+SHOWN = ("normalization-fusion", "gpu-ceilings", "headline-tables")  # each test verifies all pages
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,6 @@ from lab.verdict.judge import Status
 from lab.verdict.results import RunResult, load_run
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
-WHOLE_CACHE = True  # what is believed of a profile depends on how long the others take
 SMALL_CHEATS = Path(__file__).parents[1] / "small_cheats"
 # Blocks are not to shrink where the machine is busy: most cheats begin only after forty calls.
 PROTOCOL = Protocol(sweeps=1, rounds=4, fewest_rounds=4, block=12, warmup_seconds=0.01, cell_seconds=1000.0)
