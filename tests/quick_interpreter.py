@@ -37,15 +37,11 @@ def _patch_known_builtins(interpreter: ModuleType) -> Any:
 def _patch_once_a_launch(interpreter: ModuleType) -> None:
     """It patches the language for a launch, and again whenever a function is called in it."""
     patch_language = interpreter._patch_lang
+    languages = frozenset(map(id, (interpreter.tl, interpreter.tl.core)))
     patched: set[int] = set()
-    languages: dict[int, frozenset[int]] = {}
 
     def languages_of(fn: Any) -> frozenset[int]:
-        seen = fn.__globals__
-        if id(seen) not in languages:
-            modules = (interpreter.tl, interpreter.tl.core)
-            languages[id(seen)] = frozenset(id(value) for value in seen.values() if value in modules)
-        return languages[id(seen)]
+        return languages.intersection(map(id, fn.__globals__.values()))
 
     def for_launch(fn: Any) -> Any:
         patched.clear()
@@ -82,16 +78,17 @@ def _remembered_dtypes(interpreter: ModuleType) -> Any:
 def _remembered_shapes(language: ModuleType) -> Any:
     """It looks whether a block's sides are powers of two whenever it makes the type of a block."""
     first = language.block_type.__init__
-    known: dict[tuple[int, ...], tuple[Any, int]] = {}
+    known: dict[tuple[Any, ...], tuple[Any, int]] = {}
 
     def init(self: Any, element_ty: Any, shape: Any) -> None:
         sides = tuple(getattr(side, "value", side) for side in shape)
-        if sides not in known:
+        key = (*sides, *map(type, sides))  # 16.0, which is refused, equals 16
+        if key not in known:
             first(self, element_ty, shape)
-            known[sides] = self.shape, self.numel
+            known[key] = self.shape, self.numel
             return
         self.element_ty = element_ty
-        self.shape, self.numel = known[sides]
+        self.shape, self.numel = known[key]
         self.name = f"<{self.shape}, {element_ty}>"
 
     return init

@@ -127,9 +127,13 @@ def _refuse_contradicted(directory: Path) -> None:
     """EvidenceError where the tracking store contradicts a run; where it cannot be asked, that is said and no error."""
     if lacking("mlflow"):
         return
-    from lab.tracking.fill import refuse_contradicted
+    from lab.tracking.store import find_store
 
     try:
+        if find_store(project().runs).is_missing:
+            return  # and MLflow, whose import takes seconds, is not needed
+        from lab.tracking.fill import refuse_contradicted
+
         refuse_contradicted(directory, project().runs)
     except StoreError as problem:
         say(f"not compared with the tracking store: {problem}")

@@ -76,13 +76,11 @@ def track(run: RunResult, directory: Path, runs: Path) -> Iterator[str]:
 
 
 def refuse_contradicted(directory: Path, runs: Path) -> None:
-    """EvidenceError where the store holds this run finished with another journal: the run was changed since.
+    """EvidenceError where the store, which is there, holds this run finished with another journal than it has now.
 
     StoreError where the store cannot be asked.
     """
     store = find_store(runs)
-    if store.database is not None and not store.database.is_file():
-        return
     check_answers(store)
     registered = plan.load_plan(directory)
     sealed = journal.seal_of(journal.find(directory) or directory / journal.NAME).sha256
@@ -107,7 +105,7 @@ def views(runs: Path) -> list[View]:
         f"nothing is tracked yet in {store.shown}. Measure first: ./scripts/benchmark --run-id X "
         "(or, for a run that was measured elsewhere: lab track X)"
     )
-    if store.database is not None and not store.database.is_file():
+    if store.is_missing:
         raise nothing
     check_answers(store)
     with locked(runs), _explained(store):

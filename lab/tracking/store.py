@@ -40,6 +40,11 @@ class Store:
     address: str
 
     @property
+    def is_missing(self) -> bool:
+        """It is the lab's own file, which is made for the first run that is tracked."""
+        return self.database is not None and not self.database.is_file()
+
+    @property
     def shown(self) -> str:
         """Its address as it may be printed."""
         return masked(self.address or self.uri)

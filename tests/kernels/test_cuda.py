@@ -133,15 +133,15 @@ def test_the_plan_that_python_fills_is_the_one_that_the_source_reads(name: str, 
 def test_what_was_built_is_kept_until_a_source_changes(
     own_cache: Path, seconds: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sources = own_cache / "sources"
-    shutil.copytree(cuda_build.SOURCES, sources)
-    monkeypatch.setattr(cuda_build, "SOURCES", sources)
-    first = built("swiglu", torch.float32, "sm_90a")
-    assert built("swiglu", torch.float32, "sm_90a") == first
+    (own_cache / "small.cu").write_text('#include "small.cuh"\nint run() { return SMALL; }\n')
+    (own_cache / "small.cuh").write_text("#define SMALL 1\n")
+    monkeypatch.setattr(cuda_build, "SOURCES", own_cache)
+    first = built("small", torch.float32, "sm_90a")
+    assert built("small", torch.float32, "sm_90a") == first
     assert len(seconds) == 1
     assert seconds[0] > 0
-    (sources / "packed.cuh").write_text((sources / "packed.cuh").read_text() + "// changed\n")
-    assert built("swiglu", torch.float32, "sm_90a") != first
+    (own_cache / "small.cuh").write_text("#define SMALL 2\n")
+    assert built("small", torch.float32, "sm_90a") != first
     assert len(seconds) == 2
 
 
