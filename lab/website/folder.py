@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -95,7 +96,7 @@ class NextSite:
 
     def __init__(self, old: Path, made: Path, before: Mapping[str, Written], stamps: Mapping[str, Stamp]) -> None:
         self._old, self._made, self._before = old, made, before
-        self.present, self._folders = scan(old, stamp_of)
+        self.present, self._folders = scan(old, _stamp_of)
         self._sound = {path for path, stamp in self.present.items() if stamps.get(path) == stamp}
         self.parts: dict[str, Written] = {}
         self.stamps: dict[str, Stamp] = {}
@@ -128,7 +129,7 @@ class NextSite:
     @property
     def differs(self) -> bool:
         """From what lies there, empty folders included."""
-        return bool(self._places) or self.stamps.keys() != self.present.keys() or self._wanted() != self._folders
+        return bool(self._places) or self.stamps.keys() != self.present.keys() or self._wanted != self._folders
 
     def complete(self, spare: Path) -> None:
         """Make `spare` the next site. What it holds of it stays, and that is most of it: it was made like the old."""
@@ -145,7 +146,7 @@ class NextSite:
     ) -> None:
         """`there`: by path which file it is, of each that `spare` holds; `place` puts one there."""
         spare.mkdir(parents=True, exist_ok=True)
-        wanted, known = self._wanted(), {path: stamp[2] for path, stamp in self.stamps.items()}
+        wanted, known = self._wanted, {path: stamp[2] for path, stamp in self.stamps.items()}
         same = {path for path, inode in there.items() if known.get(path) == inode}
         for path in there.keys() - same:
             os.unlink(f"{spare}/{path}")
@@ -170,8 +171,9 @@ class NextSite:
     def _link(self, path: str, target: str) -> None:
         os.link(f"{self._old}/{path}", target)
 
+    @cached_property
     def _wanted(self) -> set[str]:
-        """Every folder of the next site."""
+        """Every folder of the next site; asked for when all its parts are there."""
         folders = {path.rpartition("/")[0] for path in self.stamps}
         return folders.union(*map(_folders_of, folders)) - {""}
 
@@ -234,7 +236,7 @@ def replace_site(out: Path, remembered: Path, fill: Callable[[NextSite], None]) 
     return site.parts
 
 
-def stamp_of(entry: "os.DirEntry[str]") -> Stamp:
+def _stamp_of(entry: "os.DirEntry[str]") -> Stamp:
     return _stamp(entry.stat(follow_symlinks=False))
 
 

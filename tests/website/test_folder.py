@@ -261,6 +261,35 @@ def test_a_folder_where_a_page_was_gives_way(site) -> None:
     assert tree(site.out) == {"index.html": "1", "a/index.html": "2"}
 
 
+def test_the_second_folder_has_other_names_of_the_same_files(site) -> None:
+    parts = {"one": {"index.html": "1", "a/b/index.html": "b"}, "two": {"2/index.html": "2"}}
+    site.build(parts)
+    parts["two"] = {"3/index.html": "3"}
+    site.build(parts)
+    (spare,) = site.memory.glob("*/spare")
+    assert tree(spare) == tree(site.out)
+    assert all((spare / path).samefile(site.out / path) for path in tree(spare))
+    assert sorted(path.name for path in spare.parent.iterdir()) == ["spare"]
+
+
+def test_a_second_folder_that_somebody_changed_is_put_right_and_never_written_through(site) -> None:
+    """A file of it is the site's own: it is replaced, and not overwritten."""
+    parts = {"one": {"index.html": "1", "a/index.html": "a"}, "two": {"2/index.html": "2"}}
+    site.build(parts)
+    (spare,) = site.memory.glob("*/spare")
+    (spare / "index.html").unlink()
+    (spare / "index.html").mkdir()
+    (spare / "index.html" / "x").write_text("x")
+    shutil.rmtree(spare / "a")
+    (spare / "a").write_text("a file")
+    (spare / "stray").symlink_to(site.out)
+    before = (site.out / "2" / "index.html").open()
+    parts["two"] = {"2/index.html": "other"}
+    site.build(parts)
+    assert before.read() == "2"
+    assert tree(site.out) == {"index.html": "1", "a/index.html": "a", "2/index.html": "other"} == tree(spare)
+
+
 def test_two_parts_may_not_write_one_file(site) -> None:
     with pytest.raises(LabError, match="two parts"):
         site.build({"one": {"index.html": "1"}, "two": {"index.html": "2"}})

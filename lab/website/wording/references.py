@@ -19,6 +19,7 @@ from typing import Any
 from lab.definition.experiment import Experiment
 from lab.definition.plan import PlannedExperiment
 from lab.errors import DefinitionError, LabError
+from lab.quantities import unit_of
 from lab.website import format
 from lab.website.figure import DataView, pointer
 
@@ -88,18 +89,12 @@ def value_text(key: str, value: Any, around: Any) -> str:
         return value
     if key in ("ratio", "low", "high") and isinstance(around, Mapping) and around.get("low") is not None:
         return format.ratio(value, around["low"], around["high"])
-    asked = around.get("threshold") if isinstance(around, Mapping) else None
-    for ending, show in (
-        ("ratio", format.beside(asked, format.times)),
-        ("geometric_mean", format.times), ("threshold", format.threshold),
-        ("bytes_per_second", lambda v: f"{format.gigabytes_per_second(v)} GB/s"),
-        ("flops_per_second", lambda v: f"{format.teraflops_per_second(v)} TFLOP/s"),
-        ("seconds", lambda v: f"{format.microseconds(v)} µs"), ("bytes", lambda v: f"{format.megabytes(v)} MB"),
-        ("share", lambda v: f"{format.share(v)} %"), ("attained", lambda v: f"{format.share(v)} %"),
-        ("percent", lambda v: f"{format.percent(v)} %"),
-    ):  # fmt: skip
-        if key.endswith(ending):
-            return show(value)
+    if key.endswith("ratio"):
+        return format.beside(around.get("threshold") if isinstance(around, Mapping) else None, format.times)(value)
+    if key in ("threshold", "geometric_mean"):
+        return format.threshold(value) if key == "threshold" else format.times(value)
+    if (unit := unit_of(key)).symbol:
+        return f"{unit.text(value)} {unit.symbol}"
     return f"{value:,}" if isinstance(value, int) else format.significant(value, 3)
 
 
@@ -132,7 +127,7 @@ def refuse_marks(text: str, place: str, error: type[LabError]) -> None:
 
 def words(text: str) -> str:
     """A text with its references as plain words, for files that are no pages."""
-    return TRAVELLING.sub(lambda match: match[3], text)
+    return TRAVELLING.sub(lambda match: match[3], text) if BEGIN in text else text
 
 
 # A measured figure that is typed into authored prose, and so would go stale.
