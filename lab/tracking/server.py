@@ -29,11 +29,11 @@ FIELDS = {field.name for field in dataclasses.fields(WholeRun)}
 
 
 @pages.route(MANY_RUNS, methods=["POST"])
-@catch_mlflow_exception
+@catch_mlflow_exception  # type: ignore[untyped-decorator]
 def add_runs() -> Response:
     """Adds those that are not there yet, so that a request may be sent twice: {experiment_id, runs: [{..., texts}]}."""
     experiment_id, texts_by_run = _understood(request.get_json(silent=True))
-    store = _get_tracking_store()
+    store: Any = _get_tracking_store()
     place = store.get_experiment(experiment_id).artifact_location  # refuses what is not there
     scheme, _, folder = place.partition(":/")
     if scheme != SERVED:
