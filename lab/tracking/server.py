@@ -34,13 +34,14 @@ def add_runs() -> Response:
     """Adds those that are not there yet, so that a request may be sent twice: {experiment_id, runs: [{..., texts}]}."""
     experiment_id, texts_by_run = _understood(request.get_json(silent=True))
     store: Any = _get_tracking_store()
-    place = store.get_experiment(experiment_id).artifact_location  # refuses what is not there
+    place: str = store.get_experiment(experiment_id).artifact_location  # refuses what is not there
     scheme, _, folder = place.partition(":/")
     if scheme != SERVED:
         raise _refusal(f"the artifacts of experiment {experiment_id} are at {place}, which this server does not keep")
     with store.ManagedSessionMaker(read_only=False) as session:
         ids = [run.run_id for run, _ in texts_by_run]
-        there = set(session.scalars(select(SqlRun.run_uuid).where(SqlRun.run_uuid.in_(ids))))
+        known = SqlRun.__table__.c.run_uuid
+        there = set(session.scalars(select(known).where(known.in_(ids))))
         new = [(run, texts) for run, texts in texts_by_run if run.run_id not in there]
         _keep(folder.strip("/"), new)
         connection = session.connection()
@@ -80,5 +81,5 @@ def _files(scratch: Path, new: Sequence[tuple[WholeRun, Mapping[str, str]]]) -> 
             yield scratch / run.run_id / "artifacts" / name, text
 
 
-def _refusal(message: str) -> MlflowException:
+def _refusal(message: str) -> Exception:
     return MlflowException(message, INVALID_PARAMETER_VALUE)
