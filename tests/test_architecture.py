@@ -74,7 +74,10 @@ def test_kernels_know_torch_triton_and_one_another_only() -> None:
         assert all(module.startswith("lab.kernels.") for module in rooms), f"{path.name} imports {rooms}"
 
 
-TRACKING = {f"lab.tracking.{name}" for name in ("attempts", "client_writer", "database_writer", "fill", "quick_client")}
+TRACKING = {
+    f"lab.tracking.{name}"
+    for name in ("attempts", "client_writer", "database_writer", "fill", "quick_client", "rows", "server")
+}
 
 
 @pytest.mark.parametrize(

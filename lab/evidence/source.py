@@ -1,5 +1,6 @@
 """Which code was measured: a digest of the source, by which the commit can be found later, with or without .git."""
 
+import functools
 import hashlib
 import os
 import subprocess
@@ -16,6 +17,7 @@ MEASURED = ("lab/*.py", *(f"lab/{stage}/*.py" for stage in STAGES), "pyproject.t
 # Here at any depth: an experiment may be a package of packages, and bring CUDA sources of its own.
 DEEP, CODE_FILES = ("lab/kernels/", "experiments/"), (".py", ".cu", ".cuh", ".h", ".cpp", ".ptx")
 NOT_MEASURED = ("experiments/audits/", "experiments/decisions/", "experiments/evidence/")
+OWN_PLACES = ("lab", "experiments", "pyproject.toml")  # where all of these are
 # In another project all of its code may take part in a measurement, but for what certainly does not.
 # Names the file in which a notebook hands an experiment to the processes that measure it.
 HANDED_OVER = "LAB_HANDED_OVER"
@@ -62,7 +64,7 @@ def commit_digest(commit: str, root: Path | None = None) -> str:
     root = root or project().root
     own = _holds_the_lab(root)
     blobs = {} if own else _installed_lab()
-    for line in _git(root, "ls-tree", "-r", commit).splitlines():
+    for line in _git(root, "ls-tree", "-r", commit, *(OWN_PLACES if own else ())).splitlines():
         about, path = line.split("\t", 1)
         if _is_measured(path) if own else _is_project_code(path):
             blobs[path] = about.split()[2]
@@ -110,6 +112,7 @@ def _installed_lab() -> dict[str, str]:
     return {f"installed {name}": blob for name, blob in _measured_below(ROOT).items() if name.startswith("lab/")}
 
 
+@functools.cache  # a look through all commits asks for each path again and again
 def _is_measured(path: str) -> bool:
     if path.startswith(DEEP):
         return path.endswith(CODE_FILES) and not path.startswith(NOT_MEASURED)

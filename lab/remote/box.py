@@ -42,7 +42,8 @@ class Box:
 
     def _rsync(self) -> tuple[str, ...]:
         # -s: the box's shell does not read the names. --partial: what a lost connection brought is not copied again.
-        return "rsync", "-rlptzs", "--partial", "-e", shlex.join([*self.ssh, *SSH_OPTIONS])
+        # --timeout: a box whose disk hangs still answers ssh.
+        return "rsync", "-rlptzs", "--partial", "--timeout=120", "-e", shlex.join([*self.ssh, *SSH_OPTIONS])
 
 
 def box_of(text: str, project_name: str, ssh: str) -> Box:

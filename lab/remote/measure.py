@@ -20,6 +20,8 @@ from lab.remote.session import HostError, Session
 
 INTERRUPTED = 130
 FIRST_SECONDS, START_SECONDS = 15.0, 300.0  # until a box must answer: one that is there, one that was just started
+# Runs the command when it is told to, or when who should tell it is gone.
+KEEPER = 'read -r told || echo "lab was killed; --down: $1" >&2; eval "$1" </dev/null'
 TERMINATION = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -146,38 +148,48 @@ def _bytes_of(path: Path) -> bytes:
 
 @contextmanager
 def _rented(journey: Journey, say: Callable[[str], None]) -> Iterator[None]:
-    """The box is up inside. `down` always follows, also after signals that can be caught."""
+    """The box is up inside. `down` always follows, also where this process is killed."""
     if not journey.down:
-        _locally(journey, journey.up, "--up", say)
+        _start_box(journey, say)
         yield
         return
     before = {number: signal.signal(number, _interrupt) for number in TERMINATION}
+    # It waits for its stdin to end, which it does when this process does; in a session that Ctrl-C does not reach.
+    keeper = subprocess.Popen(
+        ["sh", "-c", KEEPER, "sh", journey.down], stdin=subprocess.PIPE, env=_environment(journey),
+        start_new_session=True,
+    )  # fmt: skip
     try:
-        _locally(journey, journey.up, "--up", say)
+        _start_box(journey, say)
         yield
     finally:
         for number in (*TERMINATION, signal.SIGINT):
             before.setdefault(number, signal.signal(number, signal.SIG_IGN))
-        try:
-            _locally(journey, journey.down, "--down", say)
-        except LabError as failure:
-            raise LabError(f"{failure}. THE BOX {journey.box.host} MAY STILL RUN, and cost money") from None
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        say(f"--down: {journey.down}")
+        keeper.communicate(b"now\n")
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if keeper.returncode != 0:
+            raise LabError(
+                f"--down {journey.down!r} failed with status {keeper.returncode}. "
+                f"THE BOX {journey.box.host} MAY STILL RUN, and cost money"
+            )
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _locally(journey: Journey, command: str, option: str, say: Callable[[str], None]) -> None:
-    if not command:
+def _environment(journey: Journey) -> dict[str, str]:
+    return {**os.environ, "LAB_HOST": journey.box.host}
+
+
+def _start_box(journey: Journey, say: Callable[[str], None]) -> None:
+    if not journey.up:
         return
-    say(f"{option}: {command}")
+    say(f"--up: {journey.up}")
     done = subprocess.run(
-        command, shell=True, env={**os.environ, "LAB_HOST": journey.box.host}, stdin=subprocess.DEVNULL, check=False,
-        start_new_session=option == "--down",  # Ctrl-C does not reach it
+        journey.up, shell=True, env=_environment(journey), stdin=subprocess.DEVNULL, check=False
     )  # fmt: skip
     if done.returncode != 0:
-        raise LabError(f"{option} {command!r} failed with status {done.returncode}")
+        raise LabError(f"--up {journey.up!r} failed with status {done.returncode}")

@@ -8,7 +8,8 @@ import shlex
 from dataclasses import dataclass
 
 NEEDED = ("rsync", "setsid", "flock")
-LOCKED = "! flock -n lock true"  # while the run goes on
+HELD = 75  # flock's status where another process has the lock; other failures have others
+LOCKED = f'[ "$(flock -n -E {HELD} lock true; echo $?)" = {HELD} ]'  # while the run goes on
 UP = "../.."  # from the run's folder to the box's
 RUNS = "runs"  # below the box's folder, whatever the project's settings are
 # Stands before the command in its file.
@@ -35,7 +36,7 @@ while [ ! -s pid ] && [ $n -lt 300 ]; do n=$((n + 1)); sleep 0.1; done"""
 FOLLOW = """\
 n={offset}
 while :; do
-  if ! flock -n lock true; then ended=; else ended=yes; fi
+  if {locked}; then ended=; else ended=yes; fi
   size=$(wc -c <output)
   if [ "$size" -gt "$n" ]; then tail -c +$((n + 1)) output | head -c $((size - n)) || exit; fi
   n=$size
@@ -53,15 +54,18 @@ class Scripts:
 
     @property
     def prepare(self) -> str:
-        """Makes the folders, and prints what the box lacks."""
+        """Makes the folders, and prints what the box lacks, a line for each."""
         lacking = f"for each in {' '.join(NEEDED)}; do command -v $each >/dev/null || echo $each; done"
-        return f"mkdir -p {shlex.quote(self._place)} && {lacking}"
+        locks = f"flock -n -E {HELD} {shlex.quote(self._place)}/lock true >/dev/null 2>&1"
+        refused = f"case $? in 0|{HELD}|127) ;; *) echo file locks in {shlex.quote(self.folder)};; esac"
+        return f"mkdir -p {shlex.quote(self._place)} && {lacking}; {locks}; {refused}"
 
     @property
     def state(self) -> str:
-        """Prints `running`, `ended STATUS` or `none`, then the command that the run was started with."""
+        """Prints `running`, `ended STATUS` or `none` and the disk, then the command that the run was started with."""
         return self._there(
-            f"if {LOCKED}; then echo running; elif [ -s status ]; then echo ended $(cat status); else echo none; fi\n"
+            f"if {LOCKED}; then echo running; elif [ -s status ]; then echo ended $(cat status); "
+            "else echo none $(df -Pk . 2>/dev/null | tail -n 1); fi\n"
             "if [ -f command ]; then cat command; fi"
         )
 
@@ -79,7 +83,7 @@ class Scripts:
 
     def follow(self, offset_bytes: int) -> str:
         """Prints the output from there on until the run has ended."""
-        return self._there(FOLLOW.format(offset=offset_bytes))
+        return self._there(FOLLOW.format(offset=offset_bytes, locked=LOCKED))
 
     @property
     def stop(self) -> str:

@@ -15,6 +15,8 @@ from lab.remote.scripts import ENTER, Scripts
 
 PATIENCE_SECONDS = 1800.0  # with a box that cannot be reached any more
 LONGEST_WAIT_SECONDS = 60.0
+ANSWER_SECONDS = 45.0  # for a script; a box may let one in and then hang
+FULL_KIB = 64  # less is free where a disk is full
 # ssh's own status, and those with which rsync tells that its connection broke.
 LOST = {255, 10, 12, 30, 35}
 # What no other try would mend.
@@ -36,6 +38,7 @@ class State:
 
     running: bool
     status: int | None
+    disk_full: bool  # asked where there is no status
     command: str
 
 
@@ -48,15 +51,22 @@ class Session:
 
     def prepare(self, patience_seconds: float) -> None:
         """Makes the folders there. HostError where the box cannot be reached in that time, or lacks a tool."""
-        lacking = self._retry(lambda: self._run(self._scripts.prepare), patience_seconds).split()
+        lacking = self._retry(lambda: self._run(self._scripts.prepare), patience_seconds).splitlines()
         if lacking:
-            raise HostError(f"{self._box.host} lacks {', '.join(lacking)}; install them there (util-linux, rsync)")
+            raise HostError(
+                f"{self._box.host} lacks {', '.join(lacking)}; needed there are util-linux, rsync and a folder on a "
+                "disk with file locks (--host HOST:FOLDER)"
+            )
 
     def state(self) -> State:
         answer = self._retry(lambda: self._run(self._scripts.state))
         first, _, command = answer.partition("\n")
         status = int(first.split()[1]) if first.startswith("ended") else None
-        return State(running=first == "running", status=status, command=command.strip().removeprefix(ENTER))
+        free = first.split()[4:5] if first.startswith("none") else []
+        return State(
+            running=first == "running", status=status, command=command.strip().removeprefix(ENTER),
+            disk_full=any(kib.isdigit() and int(kib) < FULL_KIB for kib in free),
+        )  # fmt: skip
 
     def push(self, root: Path, left_out: tuple[str, ...]) -> None:
         self._retry(lambda: self._call(self._box.push(root, left_out)))
@@ -74,6 +84,11 @@ class Session:
         self._retry(self._print_output)
         while (state := self.state()).running:  # its shell may write the status a moment later
             sleep(0.2)
+        if state.disk_full:
+            raise HostError(
+                f"the disk of {self._box.host} is full: free some space for {self._scripts.folder}, then repeat the "
+                "command"
+            )
         if state.status is None:
             raise HostError(f"the run on {self._box.host} was killed, or the box restarted; the same command goes on")
         return state.status
@@ -107,15 +122,17 @@ class Session:
             raise HostError(f"the run's output on {self._box.host} cannot be read (status {process.returncode})")
 
     def _run(self, script: str) -> str:
-        return self._call(self._box.shell, script)
+        return self._call(self._box.shell, script, ANSWER_SECONDS)
 
-    def _call(self, command: list[str], script: str = "") -> str:
+    def _call(self, command: list[str], script: str = "", seconds: float | None = None) -> str:
         """What it prints. ConnectionLost where the connection broke, HostError where the command failed."""
         try:
             done = subprocess.run(
                 command, input=script, capture_output=True, text=True, errors="replace", check=False,
-                start_new_session=True,
+                start_new_session=True, timeout=seconds,
             )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise ConnectionLost(f"no answer for {seconds:.0f} s") from None
         except FileNotFoundError:
             raise HostError(f"{command[0]} is not installed here") from None
         lines = done.stderr.strip().splitlines() or ["no message"]

@@ -1,17 +1,19 @@
 """What one filling of one experiment changes in a store, whichever way it is written. Pure."""
 
 import json
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lab.tracking.tree import Entry, Tree
+from lab.tracking.measures import milliseconds
+from lab.tracking.tree import Dataset, Entry, Tree
+from lab.tracking.whole_run import WholeRun
 
 DIGEST = "lab.digest"  # the tag of a parent that says what it was filled from; written last
 FILLING = "lab.filling"  # the tag of a parent that says who fills it from what; written first
 PARENT = "mlflow.parentRunId"
 SUPERSEDED = "lab.superseded"
-RUN_NAME = "mlflow.runName"
 DATASET_CONTEXT = ("mlflow.data.context", "benchmark")
 
 
@@ -56,3 +58,25 @@ def tags_of(entry: Entry, change: TreeReplacement, parent_id: str) -> Mapping[st
     if entry.tables:  # the UI draws these as tables
         tags["mlflow.loggedArtifacts"] = json.dumps([{"path": path, "type": "table"} for path in entry.tables])
     return {key: value for key, value in tags.items() if value}
+
+
+def whole_run(entry: Entry, change: TreeReplacement, parent_id: str) -> WholeRun:
+    """With an id of its own and all of its values."""
+    return WholeRun(
+        run_id=uuid.uuid4().hex,
+        name=entry.name,
+        status=entry.status if entry.ended_utc else "RUNNING",
+        started=milliseconds(entry.started_utc),
+        ended=milliseconds(entry.ended_utc) if entry.ended_utc else None,
+        tags=tags_of(entry, change, parent_id),
+        params={key: value for key, value in entry.params.items() if value},
+        points=tuple((each.key, each.value, milliseconds(each.utc), each.step) for each in entry.measures),
+        dataset=_named(entry.dataset) if entry.dataset else None,
+    )
+
+
+def _named(data: Dataset) -> Mapping[str, str]:
+    return {
+        "name": data.name, "digest": data.digest, "source": data.source, "profile": data.profile,
+        "context": DATASET_CONTEXT[1],
+    }  # fmt: skip

@@ -4,6 +4,7 @@ Before each request MLflow asks plugins for headers, the environment for proxies
 is sent into protobuf and back: 4 ms of CPU time, which a thousand cells pay thousands of times.
 """
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,9 +21,10 @@ from requests.adapters import HTTPAdapter
 from requests.utils import get_environ_proxies, get_netrc_auth
 from urllib3.util import Retry
 
+from lab.tracking.whole_run import MANY_RUNS, SERVED, WholeRun
+
 RUNS = "/api/2.0/mlflow/runs/"
 ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts"
-SERVED = "mlflow-artifacts"  # the scheme of artifacts that the tracking server takes and passes on
 LARGEST_BATCH, MOST_PARAMS = 1000, 100  # that a server takes at once
 TRANSIENT = (408, 429, 500, 502, 503, 504)
 CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -36,6 +38,10 @@ def client_of(address: str) -> MlflowClient:
     certified = address.startswith("https:") and any(map(os.environ.get, CERTIFICATES))
     plain = all((part or "").isascii() for part in (login.username, login.password))
     return QuickClient(address) if plain and not special and not certified else MlflowClient(tracking_uri=address)
+
+
+class Unreachable(MlflowException):  # type: ignore[misc]
+    """No answer came, after all tries."""
 
 
 class QuickClient(MlflowClient):
@@ -94,17 +100,30 @@ class QuickClient(MlflowClient):
         endpoint = f"{ARTIFACTS}{path}/{artifact_file}"
         self._send("PUT", endpoint, data=text.encode())
 
+    def takes_many_runs(self, experiment_id: str) -> bool:
+        """Whether the server has the lab's app, and keeps the artifacts of this experiment itself."""
+        empty = {"experiment_id": experiment_id, "runs": []}
+        return bool(self._request("POST", MANY_RUNS, json=empty).status_code == 200)
+
+    def create_many(self, experiment_id: str, runs: Sequence[tuple[WholeRun, Mapping[str, str]]]) -> None:
+        """Runs with their texts. Sending them twice makes them once."""
+        content = [{**dataclasses.asdict(run), "texts": texts} for run, texts in runs]
+        self._send("POST", MANY_RUNS, json={"experiment_id": experiment_id, "runs": content})
+
     def _post(self, what: str, content: Mapping[str, Any]) -> Any:
         return self._send("POST", RUNS + what, json=content).json()
 
     def _send(self, method: str, endpoint: str, **content: Any) -> requests.Response:
-        seconds = MLFLOW_HTTP_REQUEST_TIMEOUT.get()
-        try:
-            answer = self._session.request(method, f"{self._address}{endpoint}", timeout=seconds, **content)
-        except requests.RequestException as problem:
-            raise MlflowException(f"{method} {self._address}{endpoint} failed: {problem}") from problem
+        answer = self._request(method, endpoint, **content)
         verify_rest_response(answer, endpoint)  # raises where it is refused
         return answer
+
+    def _request(self, method: str, endpoint: str, **content: Any) -> requests.Response:
+        seconds = MLFLOW_HTTP_REQUEST_TIMEOUT.get()
+        try:
+            return self._session.request(method, f"{self._address}{endpoint}", timeout=seconds, **content)
+        except requests.RequestException as problem:
+            raise Unreachable(f"{method} {self._address}{endpoint} failed: {problem}") from problem
 
 
 def _session(address: str) -> requests.Session:

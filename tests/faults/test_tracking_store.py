@@ -23,7 +23,7 @@ from lab.errors import StoreError
 from lab.evidence import journal
 from lab.evidence.record import Canary
 from lab.evidence.source import ROOT
-from lab.tracking import database_writer, fill, store, tree
+from lab.tracking import database_writer, fill, rows, store, tree
 from lab.tracking.fill import track
 from lab.tracking.store import find_store, masked
 from lab.verdict.results import load_run
@@ -134,7 +134,7 @@ def test_a_folder_under_which_mlflow_cannot_keep_a_database_is_refused_before_an
     ("victim", "name"),
     [
         pytest.param(MlflowClient, "log_batch", id="through the client"),
-        pytest.param(database_writer, "_latest", id="while the rows are made"),
+        pytest.param(rows, "_latest", id="while the rows are made"),
         pytest.param(database_writer, "_retire", id="within the transaction"),
     ],
 )
@@ -172,13 +172,13 @@ def test_a_filling_that_was_killed_leaves_the_lab_s_own_store_as_it_was(
     directory, runs = doubling(tmp_path), tmp_path / "runs"
     list(track(load_run(directory), directory, runs))
 
-    def rows() -> list[str]:
+    def all_rows() -> list[str]:
         with contextlib.closing(sqlite3.connect(runs / "mlflow.db")) as connection:
             return sorted(map(str, connection.execute("SELECT * FROM runs"))) + sorted(
                 map(str, connection.execute("SELECT * FROM tags"))
             )
 
-    before = rows()
+    before = all_rows()
     monkeypatch.setattr(tree, "LAYOUT", 0)  # all are to be filled again
 
     def killed(*_: object) -> None:
@@ -188,7 +188,7 @@ def test_a_filling_that_was_killed_leaves_the_lab_s_own_store_as_it_was(
     monkeypatch.setattr(database_writer, "_retire", lambda *change: (retire(*change), killed()))
     with pytest.raises(SystemExit):
         list(track(load_run(directory), directory, runs))
-    assert rows() == before
+    assert all_rows() == before
 
 
 def test_the_digest_of_the_journal_is_tracked_and_contradicts_a_later_edit(

@@ -147,6 +147,45 @@ def test_a_box_that_does_not_answer_is_reported(tree: Path, monkeypatch: pytest.
         measure_on_box(journey, lambda text: None)
 
 
+def box_that(tree: Path, does: str) -> Journey:
+    """A box whose ssh is a script."""
+    ssh = tree.parent / "ssh"
+    ssh.write_text(f"#!/bin/sh\n{does}\n")
+    ssh.chmod(0o755)
+    box = Box(host="127.0.0.1", folder=str(tree.parent / "there"), ssh=(str(ssh),))
+    return Journey(box=box, root=tree, runs=tree / "runs", run_id="r", command="true")
+
+
+def test_a_box_that_lets_one_in_and_hangs_is_given_up(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.remote.measure.FIRST_SECONDS", 0.0)
+    monkeypatch.setattr("lab.remote.session.ANSWER_SECONDS", 0.2)
+    with pytest.raises(HostError, match=r"127.0.0.1 cannot be reached: no answer for 0 s; try: ssh"):
+        measure_on_box(box_that(tree, "exec sleep 1000"), lambda text: None)
+
+
+def test_what_a_box_lacks_is_named(tree: Path) -> None:
+    programs = tree.parent / "programs"
+    programs.mkdir()
+    for name in ("sh", "mkdir"):
+        os.symlink(shutil.which(name) or "", programs / name)
+    (programs / "flock").write_text("#!/bin/sh\nexit 69\n")  # as on a network drive without locks
+    (programs / "flock").chmod(0o755)
+    there = tree.parent / "there"
+    with pytest.raises(HostError, match=rf"127.0.0.1 lacks rsync, setsid, file locks in {there}; needed there are"):
+        measure_on_box(box_that(tree, f"PATH={programs} exec sh"), lambda text: None)
+
+
+def test_a_run_that_vanished_is_told_from_a_disk_that_is_full(
+    server: Sshd, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journey = journey_of(server, tree, "kill -9 $(cat .remote/r/pid)")
+    with pytest.raises(HostError, match=r"the run on 127.0.0.1 was killed, or the box restarted"):
+        measure_on_box(journey, lambda text: None)
+    monkeypatch.setattr("lab.remote.session.FULL_KIB", 1 << 60)
+    with pytest.raises(HostError, match=r"the disk of 127.0.0.1 is full: free some space for /.*box folder, then"):
+        measure_on_box(journey, lambda text: None)
+
+
 @pytest.mark.parametrize("host", ["-oProxyCommand=x", "a b", "", "box:", "me@", "box:-x"])
 def test_what_is_no_host_is_refused(host: str) -> None:
     with pytest.raises(PlanError, match=r"accepted is .USER@.HOST or .USER@.HOST:FOLDER"):
@@ -233,6 +272,7 @@ def test_a_run_is_left_joined_stopped_and_brought_to_its_end(server: Sshd, tmp_p
     here.measured(killed, 2)
     os.kill(killed.pid, signal.SIGKILL)  # as a laptop that dies; its ssh ends with the next line of output
     killed.wait()
+    wait_until(lambda: here.log.exists() and here.log.read_text() == "down\n", "a rented box would go on for ever")
     assert not here.run.exists()
 
     joined = here.start()
@@ -248,7 +288,7 @@ def test_a_run_is_left_joined_stopped_and_brought_to_its_end(server: Sshd, tmp_p
     records = journal.read(here.run / journal.NAME).records
     assert sum(isinstance(record, Cell) for record in records) == 2
     assert not isinstance(records[-1], RunFinish)
-    assert here.log.read_text() == "down\n"
+    assert here.log.read_text() == "down\ndown\n"
 
     here.open_gate()
     last = here.start()

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import tomllib
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,10 +18,13 @@ from pathlib import Path
 
 from waiting import wait_until
 
+from lab.evidence.source import ROOT
+
 HOST = "127.0.0.1"
 UNPRIVILEGED = "postgres"  # Debian's user: PostgreSQL does not start as root
 KEY, SECRET = "lab", "a-secret-of-the-tests"
 BUCKET = "runs"
+APP = "kernel-evidence"
 
 
 def _program(name: str) -> str:
@@ -64,12 +68,13 @@ def shared_server(folder: Path, *options: str, durable: bool = False) -> Iterato
         command = (
             sys.executable, "-m", "mlflow", "server", "--artifacts-destination", f"s3://{BUCKET}",
             "--host", HOST, "--port", str(port), "--allowed-hosts", f"{HOST}:{port},localhost:{port}",
+            "--app-name", APP,
             *(options or ("--workers", "1")),
         )  # fmt: skip
         everything = {
             **{name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")},
             **environment, "MLFLOW_BACKEND_STORE_URI": database, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONPATH": f"{ROOT}{os.pathsep}{_declared_app(folder)}",
         }  # fmt: skip
         log = folder / "server.log"
         process = start(command, everything, log, port)
@@ -79,6 +84,16 @@ def shared_server(folder: Path, *options: str, durable: bool = False) -> Iterato
         )  # fmt: skip
         stack.callback(stop, process)
         yield server
+
+
+def _declared_app(folder: Path) -> Path:
+    """Where Python finds the lab's app of MLflow's server as pyproject.toml declares it, installed anew or not."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["mlflow.app"]
+    package = folder / "declared" / "kernel_evidence_app-0.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: kernel-evidence-app\nVersion: 0\n")
+    (package / "entry_points.txt").write_text(f"[mlflow.app]\n{APP} = {declared[APP]}\n")
+    return package.parent
 
 
 def start(command: tuple[str, ...], environment: Mapping[str, str], log: Path, port: int) -> "subprocess.Popen[bytes]":

@@ -9,18 +9,22 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import requests
 from factory import plan_of, records_of, small_experiment, write_run
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from servers import LACKING, Server, shared_server, start, stop
 
+import lab.tracking.client_writer
 import lab.tracking.fill
 from lab.errors import StoreError
 from lab.evidence.source import ROOT
 from lab.tracking.fill import track, views
 from lab.tracking.quick_client import QuickClient
+from lab.tracking.whole_run import MANY_RUNS
 from lab.verdict.results import load_run
 
 pytestmark = pytest.mark.skipif(bool(LACKING), reason=f"no tracking server: {' and '.join(LACKING)} is missing")
@@ -69,9 +73,12 @@ def assert_there_once(server: Server, experiment: str, *run_ids: str) -> None:
     assert {run.data.tags.get("mlflow.parentRunId", run.info.run_id) for run in runs} == parents
 
 
+@pytest.mark.parametrize("many", [True, False], ids=["many runs a request", "request by request"])
 def test_a_server_is_filled_with_what_the_lab_s_own_file_holds(
-    server: Server, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: bool
 ) -> None:
+    if not many:
+        request_by_request(monkeypatch)
     directory = run_on(tmp_path, name)
     assert fill(directory) == [f"tracked night-3 in {name}: 4 cells"]
     assert fill(directory) == [f"tracked night-3 in {name}: unchanged"]
@@ -141,6 +148,7 @@ def test_several_hosts_track_at_once(server: Server, name: str, tmp_path: Path) 
         pytest.param("log_batch", 0, True, id="before its parent is filled"),
         pytest.param("log_batch", 2, True, id="between its cells"),
         pytest.param("set_terminated", 4, True, id="before its last cell ends"),
+        pytest.param("create_many", 0, True, id="before its cells are sent"),
     ],
 )
 def test_a_run_that_another_host_tracks_meanwhile_is_there_once(
@@ -168,9 +176,16 @@ def test_a_filling_that_another_host_is_at_is_left_alone_by_those_whose_own_is_w
     assert_there_once(server, name, "night-3")
 
 
+def request_by_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As to a server without the lab's app."""
+    monkeypatch.setattr(QuickClient, "takes_many_runs", lambda *_: False)
+
+
 def at(monkeypatch: pytest.MonkeyPatch, moment: str, calls: int, do: "object") -> None:
     """Do something once, before a request of this kind that comes after so many others."""
     assert callable(do)
+    if moment != "create_many":
+        request_by_request(monkeypatch)
     sent = getattr(QuickClient, moment)
     waiting = [None] * calls + [do]
 
@@ -202,6 +217,64 @@ def test_a_filling_that_was_killed_goes_on_with_the_cells_that_it_lacks(
     assert fill(directory) == [f"tracked night-3 in {name}: 4 cells"]
     assert whole < {run.info.run_id for run in shown(server, name)}
     assert_there_once(server, name, "night-3")
+
+
+def test_of_many_runs_a_request_only_those_that_lack_are_sent_again(
+    server: Server, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = run_on(tmp_path, name)
+    monkeypatch.setattr(lab.tracking.client_writer, "RUNS_AT_ONCE", 1)
+
+    def killed() -> None:
+        raise SystemExit(137)
+
+    with monkeypatch.context() as patch:
+        at(patch, "create_many", 2, killed)
+        with pytest.raises(SystemExit):
+            fill(directory)
+    whole = {run.info.run_id for run in shown(server, name)}
+    assert 3 <= len(whole) <= CELLS  # the parent and two or three cells
+
+    assert fill(directory) == [f"tracked night-3 in {name}: 4 cells"]
+    assert whole < {run.info.run_id for run in shown(server, name)}
+    assert_there_once(server, name, "night-3")
+
+
+def test_many_runs_that_arrive_twice_are_there_once(
+    server: Server, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an answer that was lost on its way."""
+    create_many = QuickClient.create_many
+
+    def twice(*arguments: Any) -> None:
+        create_many(*arguments)
+        create_many(*arguments)
+
+    monkeypatch.setattr(QuickClient, "create_many", twice)
+    fill(run_on(tmp_path, name))
+    assert_there_once(server, name, "night-3")
+
+
+@pytest.mark.parametrize(
+    ("experiment_id", "change", "reason"),
+    [
+        ("0", {"texts": {"../../cell.json": "x"}}, "'../../cell.json' is no plain name"),
+        ("0", {"run_id": "../x"}, "'../x' is no plain name"),
+        ("0", {"points": 3}, "the request cannot be read: TypeError"),
+        ("123456", {}, "No Experiment with id=123456 exists"),
+        ("0 OR 1", {}, "the request cannot be read: ValueError"),
+    ],
+)
+def test_what_is_no_run_is_refused(server: Server, experiment_id: str, change: dict[str, Any], reason: str) -> None:
+    run = {
+        "run_id": "a" * 32, "name": "n", "status": "FINISHED", "started": 1, "ended": 2, "tags": {}, "params": {},
+        "points": [], "dataset": None, "texts": {},
+    }  # fmt: skip
+    content = {"experiment_id": experiment_id, "runs": [run | change]}
+    answer = requests.post(f"{server.address}{MANY_RUNS}", json=content, timeout=60)
+    assert 400 <= answer.status_code < 500
+    assert reason in answer.json()["message"]
+    assert not MlflowClient(tracking_uri=server.address).search_runs(["0"])
 
 
 def test_what_another_host_left_half_done_is_made_again(
