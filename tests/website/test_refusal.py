@@ -90,6 +90,12 @@ def above_dense(data: Data) -> None:
     data["ceilings"] = {"matrix": {"float16": {"flops_per_second": 1.2e15, "peak_share": None, "profile": "p"}}}
 
 
+def scattered(data: Data) -> None:
+    """Samples that scatter, and no mark that says so."""
+    for of_case in data["cells"].values():
+        of_case[PROFILE]["scopes"]["device_cold"]["noise_ratio"] = 1.3
+
+
 def unlisted(data: Data) -> None:
     data["cases"][CASE]["included"] = False
 
@@ -106,6 +112,7 @@ def unlisted(data: Data) -> None:
         (summed, "sum-of-ratios"),
         (dropped, "dropped-rows"),
         (unlisted, "headline-case"),
+        (scattered, "noisy-headline"),
     ],
 )
 def test_a_page_that_breaks_a_rule_is_refused_with_its_place(spoil: Callable[[Data], None], rule: str) -> None:
@@ -120,6 +127,16 @@ def test_the_refusal_names_page_table_row_and_figures() -> None:
         refuse(as_publication(item))
     for word in ("Normalization Fusion", "device_cold", "RMSNorm 4096×4096 float16", "above-memory-peak", "3352 GB/s"):
         assert word in str(refusal.value), word
+
+
+def test_a_noisy_headline_that_is_marked_is_let_through() -> None:
+    def marked(data: Data) -> None:
+        scattered(data)
+        for claim in data["claims"].values():
+            for verdict in claim["cases"].values():
+                verdict["mark"] = "size imprecise, noisy"
+
+    refuse(as_publication(shown(marked)))
 
 
 def test_a_rejected_cell_may_be_shown_as_rejected() -> None:

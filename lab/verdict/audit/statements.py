@@ -196,7 +196,7 @@ RULES = (
     ),
     Rule(
         name="noisy-headline", principle=CONSISTENT, find=noisy_headline,
-        statement="A headline rests on a row that is noisy by the publication's own limit.",
+        statement="A headline rests on a row that is noisy by the publication's own limit, and does not say so.",
     ),
     Rule(
         name="dropped-rows", principle=CONSISTENT, find=dropped_rows,
