@@ -93,7 +93,8 @@ def above_dense(data: Data) -> None:
 def scattered(data: Data) -> None:
     """Samples that scatter, and no mark that says so."""
     for of_case in data["cells"].values():
-        of_case[PROFILE]["scopes"]["device_cold"]["noise_ratio"] = 1.3
+        if PROFILE in of_case:
+            of_case[PROFILE]["scopes"]["device_cold"]["noise_ratio"] = 1.3
 
 
 def unlisted(data: Data) -> None:
