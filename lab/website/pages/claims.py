@@ -13,7 +13,7 @@ from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.contest import case_address
 from lab.website.pages.labels import shape_label
 from lab.website.table import Code, Link, PageTable, Soft, TableRow, VerdictChip, Words, numbers, table_row, words
-from lab.website.verdict_words import case_word, claim_word
+from lab.website.verdict_words import case_word, claim_word, verdict_word
 
 # All runs of unchanged code taken together, beside the verdict of the newest, in words.
 DATA = "trust/data.json"  # from the root of the site
@@ -84,7 +84,7 @@ def claim_view(shown: Judged, claim: PlannedClaim, view: DataView, trust: Mappin
         scope=claim.scope,
         holds=() if unmeasured else _holds(claim, view),
         mean=_mean(claim, view),
-        expected=" or ".join(claim.expected),
+        expected=" or ".join(f"“{verdict_word(each)}”" for each in claim.expected),
         as_expected=view.value(*path, "status") in (claim.expected or ("supported",)),  # nobody need look at it twice
         rows=tuple(row(shown, claim, case, view, trust) for case in view.value(*path, "cases")),
     )
@@ -111,7 +111,7 @@ def claims_table(claims: tuple[View, ...], label: str) -> PageTable:
 
 def claim_words(claim: View) -> Words:
     """Its sentence, and below it what a test of the lab must find."""
-    return (claim.text, Soft((f"A sound instrument says: {claim.expected}.",))) if claim.expected else (claim.text,)
+    return (claim.text, Soft((f"Right: {claim.expected}.",))) if claim.expected else (claim.text,)
 
 
 def case_by_case(claims: tuple[View, ...], measure: str) -> PageTable | None:
