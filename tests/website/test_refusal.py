@@ -116,7 +116,7 @@ def test_the_refusal_names_page_table_row_and_figures() -> None:
     item = shown(too_much)
     with pytest.raises(EvidenceError) as refusal:
         refuse(as_publication(item))
-    for word in ("Normalization Fusion", "device_cold", "RMSNorm 4096×4096 float16", "above-memory-peak", "3352 GB/s"):
+    for word in ("Normalization Fusion", "device_cold", "RMSNorm 4096×4096 fp16", "above-memory-peak", "3352 GB/s"):
         assert word in str(refusal.value), word
 
 
@@ -148,7 +148,7 @@ def test_what_is_strange_and_may_be_true_is_published_and_named(tmp_path) -> Non
     assert "On this site: Normalization Fusion" in text
     named = text[text.index("On this site") :]
     assert "more-work-in-no-more-time: 1" in named
-    assert "RMSNorm 2048×4096 float16" in named
+    assert "RMSNorm 2048×4096 fp16" in named
 
 
 def test_a_refused_build_leaves_the_old_site_and_a_preview_shows_the_run(tmp_path) -> None:

@@ -145,8 +145,8 @@ def test_a_verdict_that_its_samples_do_not_give_is_named(site, differences_of):
 
 
 def test_a_figure_that_points_nowhere_is_named(site, differences_of):
-    change(site / EXPERIMENT, "data.json#/counts/cases", "data.json#/counts/casks")
-    assert "data.json#/counts/casks: points at nothing" in differences_of(site)[1]
+    change(site / EXPERIMENT, "data.json#/evidence/rounds", "data.json#/evidence/roundz")
+    assert "data.json#/evidence/roundz: points at nothing" in differences_of(site)[1]
 
 
 def test_samples_that_were_altered_are_named_and_what_follows_from_them_too(site, differences_of):
@@ -212,7 +212,7 @@ def falsify(site):
     lies = {
         "a sentence's verdict": (EXPERIMENT, "inconclusive", "supported"),
         "a curve": (EXPERIMENT, 'viewBox="0 0 ', 'viewBox="1 0 '),
-        "a figure's pointer": (EXPERIMENT, "#/counts/cases", "#/counts/profiles"),
+        "a figure's pointer": (EXPERIMENT, "#/evidence/rounds", "#/evidence/block"),
         "a boundary": ("experiments/normalization-fusion/cases/" + CASE + "/index.html", "H100", "H200"),
         "a count": ("index.html", "Kernel Evidence Lab", "Kernel Evidence lab"),
         "a badge": (BADGE, ">supported", ">refuted"),
