@@ -80,6 +80,17 @@ def test_without_scripts_the_switch_works_and_the_whole_grid_is_there(browser, p
         assert not seen.page.locator("#query").is_visible()
 
 
+def test_a_phone_shows_one_shape_of_each_operator_until_all_are_asked_for(browser, served):
+    with reader(browser, width=390, height=844, scripts=False) as seen:
+        seen.open(f"{served}/index.html")
+        shown, operators = (
+            seen.page.locator(f".board:visible .grid {name}:visible") for name in ("tr[data-at]", "tbody")
+        )
+        assert shown.count() == operators.count() > 0
+        seen.page.locator("label:has(#s1)").click()
+        assert shown.count() > operators.count()
+
+
 def test_a_shape_that_nobody_measured_is_said_to_be_missing(browser, published):
     with reader(browser) as seen:
         seen.open(f"{published}/index.html")

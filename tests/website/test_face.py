@@ -32,7 +32,7 @@ class Face(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tables += tag == "table" and not self._hidden
-        if tag in FOLDS or (tag == "table" and dict(attrs).get("class") == "cells"):
+        if tag in FOLDS or (tag == "table" and "cells" in (dict(attrs).get("class") or "").split()):
             self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

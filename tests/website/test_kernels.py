@@ -167,4 +167,4 @@ def test_the_bytes_of_each_call_are_held_against_the_least() -> None:
     assert table.texts("fast")[3].startswith("reconciled")
     fold = traffic_fold(item, view)
     assert fold is not None
-    assert fold.tables[0].texts("doubling 4096×4096 float32") == ["134", "1.64× excess", "1.00×"]
+    assert fold.tables[0].texts("doubling 4096×4096 fp32") == ["134", "1.64× excess", "1.00×"]

@@ -55,7 +55,7 @@ def test_a_cell_is_held_against_the_copy_of_as_many_bytes_in_each_scope() -> Non
     """A graph takes 0.95 times as long as a cold call here, of the copy and of the cell alike."""
     table = rows_of(item_of({(LARGE.name, "plain"): 2 * COPY_SECONDS}), LARGE)
     assert [head.text for head in table.heads[1:]] == [
-        "device_cold, % of limit", "device_cold, away, µs", "graph, % of limit", "graph, away, µs"
+        "Cold, % of limit", "Cold, away, µs", "In a CUDA graph, % of limit", "In a CUDA graph, away, µs"
     ]  # fmt: skip
     assert table.texts("The limit")[:2] == ["memory", "47.74 µs in all"]
     assert table.texts("plain")[:3] == ["50.0", "47.7", "50.0"]
@@ -118,7 +118,7 @@ def test_the_roofline_is_drawn_where_intensities_differ_and_bars_where_they_do_n
     fold = limits_fold(alike, DataView(alike.data))
     assert fold is not None
     assert fold.picture is None
-    assert [title for title, _ in fold.panels] == ["doubling 4096×4096 float32"]
+    assert [title for title, _ in fold.panels] == ["doubling 4096×4096 fp32"]
     assert "79 %" in str(fold.panels[0][1]) or "80 %" in str(fold.panels[0][1])
     differing = of_two_intensities({(LARGE.name, "plain"): 60e-6})
     fold = limits_fold(differing, DataView(differing.data))
@@ -147,7 +147,7 @@ def test_each_page_states_the_ceilings_that_its_cells_are_held_against() -> None
     text = plain(fold.lead)
     assert "a copy of 2147 MB at 2.99 TB/s in device_cold, " in text
     assert "dense float8 products at 1200 TFLOP/s" in text
-    assert fold.tables[0].texts("doubling 4096×4096 float32") == ["memory", "47.74", "0.125"]
+    assert fold.tables[0].texts("doubling 4096×4096 fp32") == ["memory", "47.74", "0.125"]
 
 
 def test_a_run_without_ceilings_has_no_limits() -> None:

@@ -132,7 +132,7 @@ def explained_of(run: RunResult) -> PageTable | None:
 def test_what_the_traffic_explains_stands_beside_the_fastest() -> None:
     table = explained_of(counted_run(plain=once(2.0, 2.0)))
     assert table is not None
-    assert plain(table.rows[0].cells[0]) == "doubling 4096×4096 float32 fastest: fast"
+    assert plain(table.rows[0].cells[0]) == "doubling 4096×4096 fp32 fastest: fast"
     assert table.texts("plain") == ["2.00×", "2.00×", "yes"]
     assert figures(table.row("plain").cells[2])[0].source == f"/explained/{LARGE.name}/plain/bytes_ratio"
     other = explained_of(counted_run())

@@ -48,7 +48,7 @@ def test_each_case_has_a_table_and_a_chart_with_a_lane_for_each_configuration() 
 
 def test_the_answer_names_the_winner_and_where_the_rule_stays() -> None:
     answer = plain(page_of(TIMES | WINS).answer)
-    assert "t RMSNorm 4096×4096 float16 half the warps ran 1.2" in answer
+    assert "t RMSNorm 4096×4096 fp16 half the warps ran 1.2" in answer
     assert answer.count("no configuration beat the rule by what its claim asks") == 1
     assert answer.count("nearest: ") == 2
 

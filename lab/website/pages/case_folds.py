@@ -213,7 +213,7 @@ def _time(run: Judged, case: PlannedCase, profile: PlannedProfile) -> Figure | N
 
 
 def quotient(view: DataView, *path: str) -> Figure | None:
-    return view.figure(*path, "quotient_ofmedians", show=format.times)
+    return view.figure(*path, "quotient_of_medians", show=format.times)
 
 
 def medians(quotient: Figure | None) -> Iterator[Soft]:

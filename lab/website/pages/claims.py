@@ -1,19 +1,19 @@
 """The claims of an experiment: each with its verdict in a line, and case by case."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace as View
 from typing import Any
 
 from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedClaim
-from lab.verdict.judge import Status
+from lab.verdict.judge import READING_ORDER, Status
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.contest import case_address
 from lab.website.pages.labels import shape_label
 from lab.website.table import Code, Link, PageTable, Soft, TableRow, VerdictChip, Words, numbers, table_row, words
-from lab.website.verdict_words import case_word, claim_word
+from lab.website.verdict_words import case_word, claim_word, verdict_word
 
 # All runs of unchanged code taken together, beside the verdict of the newest, in words.
 DATA = "trust/data.json"  # from the root of the site
@@ -84,7 +84,7 @@ def claim_view(shown: Judged, claim: PlannedClaim, view: DataView, trust: Mappin
         scope=claim.scope,
         holds=() if unmeasured else _holds(claim, view),
         mean=_mean(claim, view),
-        expected=" or ".join(claim.expected),
+        right=_right(claim.expected),
         as_expected=view.value(*path, "status") in (claim.expected or ("supported",)),  # nobody need look at it twice
         rows=tuple(row(shown, claim, case, view, trust) for case in view.value(*path, "cases")),
     )
@@ -111,7 +111,7 @@ def claims_table(claims: tuple[View, ...], label: str) -> PageTable:
 
 def claim_words(claim: View) -> Words:
     """Its sentence, and below it what a test of the lab must find."""
-    return (claim.text, Soft((f"A sound instrument says: {claim.expected}.",))) if claim.expected else (claim.text,)
+    return (claim.text, Soft((f"Right: {claim.right}.",))) if claim.right else (claim.text,)
 
 
 def case_by_case(claims: tuple[View, ...], measure: str) -> PageTable | None:
@@ -123,6 +123,14 @@ def case_by_case(claims: tuple[View, ...], measure: str) -> PageTable | None:
             scope = (" ", Code(claim.scope)) if measure == "speedup" else ()
             rows += [table_row((claim.text, *scope, " "), kind="group"), *claim.rows]
     return PageTable(label="Case by case", heads=heads, rows=rows, caption=(caption,)) if rows else None
+
+
+def _right(expected: Sequence[str]) -> str:
+    """The verdicts that are right in a test of the lab: '“does not hold”', 'any but “holds”'."""
+    wrong = [status for status in READING_ORDER if status != Status.NO_EVIDENCE and status not in expected]
+    if expected and len(wrong) == 1:
+        return f"any but “{verdict_word(wrong[0])}”"
+    return " or ".join(f"“{verdict_word(each)}”" for each in expected)
 
 
 def _holds(claim: PlannedClaim, view: DataView) -> Words:

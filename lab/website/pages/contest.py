@@ -229,11 +229,11 @@ PEAK_MEMORY = "peak memory"  # the metric by which an author says that memory is
 
 def every_cell(item: Judged, view: DataView) -> PageTable:
     """Cases are rows; implementations, where they are more than a page is wide."""
-    planned = {profile.name for case in item.plan.cases for profile in item.plan.profiles_of(case)}
+    cases = item.plan.included_cases
+    planned = {profile.name for case in cases for profile in item.plan.profiles_of(case)}
     profiles = [profile for profile in item.plan.profiles if profile.name in planned]
-    cases = item.plan.cases
     upright = len(profiles) > max(MOST_COLUMNS, len(cases))
-    stands = {case.name: rivals(item, case, view) if case.included else {} for case in cases}
+    stands = {case.name: rivals(item, case, view) for case in cases}
     cells = {
         (c.name, p.name): _cell(item, c, p, stands[c.name].get(p.name), view) for c in cases for p in profiles
     }  # fmt: skip
@@ -260,8 +260,6 @@ def case_address(case: str) -> str:
 def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival | None, view: DataView) -> Words:
     if profile not in item.plan.profiles_of(case):
         return ()
-    if not case.included or not item.evidence:
-        return (Soft(("not in this run",)),) if item.evidence else ()
     path = ("cells", case.name, profile.name)
     p50 = view.figure(*path, "p50_seconds", show=format.brief_microseconds)
     if p50 is None:

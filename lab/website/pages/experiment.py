@@ -92,9 +92,12 @@ def experiment_page(
         other_models=other_models(shown, history, ROOT) if shown.digest else (), boundary_line=boundary_line(shown),
         facts=tuple(_facts(shown, resting, view)), date=format.day(shown.measured_utc), machine=shown.machine_name,
         on_cpu=shown.on_cpu, clock=scope_words(SCOPE, shown.on_cpu).clock,
-        contest=None if searches else contest(shown, view), every_cell=every_cell(shown, view),
+        contest=None if searches else contest(shown, view),
+        every_cell=every_cell(shown, view) if shown.evidence else None,
         cells_note=cells_note(shown, view),
-        planned=() if shown.evidence else tuple((case.name, case_label(case)) for case in plan.cases),
+        measured=bool(shown.evidence), unmeasured=tuple(
+            (case.name, case_label(case)) for case in plan.cases if not (case.included and shown.evidence)
+        ),
         ceilings=ceilings_section(shown, view), searches=searches, claims=claims,
         claims_shown=claims_table(on_face, "Claims") if on_face and shown.evidence else None,
         claims_planned=() if shown.evidence else tuple((each.name, claim_words(each)) for each in claims),
