@@ -19,7 +19,7 @@ IN_SCOPE = {
     "device_warm": ("with inputs cached", ("cached", "warm")),
     "device_dirty": ("after a flush that leaves dirty lines", ("dirty",)),
     "graph": ("in a CUDA graph", ("graph",)),
-    "eager": ("as an eager caller waits", ("eager", "Python caller")),
+    "eager": ("as an eager caller waits", ("eager", "Python caller", "kernel by kernel")),
 }
 
 
@@ -135,6 +135,8 @@ def _numbers(claim: ClaimTerms) -> Iterator[str]:
         yield _per_cent(abs(threshold - 1))
     for value in (threshold, 1 / threshold):
         yield from (f"{value:.3g} times", f"{value:.2f} times", f"{NUMBER_WORDS.get(value, value)} times")
+        if value == 2:
+            yield "twice"
 
 
 def _per_cent(share: float) -> str:

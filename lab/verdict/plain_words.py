@@ -11,6 +11,7 @@ FASTER, TIE, SLOWER = "faster", "tie", "slower"
 HOLDS, FAILS, MIXED = "holds", "does not hold", "mixed"
 TOO_CLOSE, TOO_NOISY = "too close to call", "too noisy to call"
 NOT_MEASURED, WRONG, NOT_CREDIBLE = "not measured", "wrong result", "not credible"
+RIVAL_WRONG = "rival's result wrong"
 # Of a verdict whose interval is not at hand, and of a claim whose cases differ.
 STATUS_WORDS = {
     Status.SUPPORTED: HOLDS,
@@ -42,7 +43,7 @@ def case_word(
 ) -> str:
     """The word for one claim at one case. `low` and `high` bound the speed-up; None of a claim about bytes."""
     if status is Status.REJECTED and reason.startswith(WRONG):
-        return WRONG
+        return RIVAL_WRONG if reason.startswith(f"{WRONG} of the baseline") else WRONG
     if status in (Status.REJECTED, Status.NO_EVIDENCE, Status.RERUN_NOISE):
         return STATUS_WORDS[status]
     if low is None or high is None:
@@ -73,6 +74,6 @@ def claim_word(status: Status, cases: Iterable[tuple[Status, str]]) -> str:
         if len(decided) == 1:
             return decided.pop()
         return MIXED if Status.SUPPORTED in {each for each, _ in pairs} else FAILS
-    if status is Status.REJECTED and WRONG in words:
-        return WRONG
+    if status is Status.REJECTED:
+        return next((word for word in (WRONG, RIVAL_WRONG) if word in words), NOT_CREDIBLE)
     return STATUS_WORDS[status]

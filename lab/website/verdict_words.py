@@ -8,7 +8,7 @@ from typing import Any
 from lab.definition.claim_words import can_run
 from lab.verdict import plain_words
 from lab.verdict.judge import READING_ORDER, Status
-from lab.verdict.plain_words import FAILS, INSTEAD, MIXED, SLOWER, TIE
+from lab.verdict.plain_words import FAILS, INSTEAD, MIXED, RIVAL_WRONG, SLOWER, TIE
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Sentence
 
@@ -24,7 +24,7 @@ FRESHNESS = {
     "orphaned": "claim removed",
 }
 # Words that look like another verdict than their status: they take the colour of what they say.
-LOOKS = {TIE: "tie", SLOWER: "refuted", MIXED: "refuted", FAILS: "refuted"}
+LOOKS = {TIE: "tie", SLOWER: "refuted", MIXED: "refuted", FAILS: "refuted", RIVAL_WRONG: "no-evidence"}
 
 
 def verdict_word(status: str, mark: str = "", reason: str = "") -> str:

@@ -38,7 +38,8 @@ def test_a_sentence_without_its_threshold_is_given_it() -> None:
 @pytest.mark.parametrize(
     ("text", "threshold"),
     [("Fast is at least 2 % faster than plain.", 1.02), ("Fast is at most 2 % behind plain.", 0.98),
-     ("Fast is at least 0.98 times as fast as plain.", 0.98), ("Fast is at least 3 times as fast.", 3)],
+     ("Fast is at least 0.98 times as fast as plain.", 0.98), ("Fast is at least 3 times as fast.", 3),
+     ("Fast is at least twice as fast.", 2)],
 )  # fmt: skip
 def test_a_sentence_that_tells_its_threshold_stays_as_it_is(text: str, threshold: float) -> None:
     assert claim_sentence(claim(text, threshold=threshold)) == text

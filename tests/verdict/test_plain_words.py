@@ -3,7 +3,7 @@
 import pytest
 
 from lab.verdict.judge import Status, Verdict
-from lab.verdict.plain_words import in_words
+from lab.verdict.plain_words import claim_word, in_words
 from lab.verdict.statistics import Speedup
 
 
@@ -35,3 +35,12 @@ def test_a_verdict_has_plain_words(status: Status, low: float, high: float, word
 def test_a_wrong_result_is_reported_from_one_that_cannot_be() -> None:
     assert said(Status.REJECTED, reason="wrong result of the subject: off") == "wrong result"
     assert said(Status.REJECTED, reason="the subject is faster than the memory") == "not credible"
+
+
+def test_a_rival_with_a_wrong_result_is_not_held_against_the_subject() -> None:
+    rivals = said(Status.REJECTED, reason="wrong result of the baseline: off")
+    assert rivals == "rival's result wrong"
+    cases = [(Status.SUPPORTED, "faster"), (Status.REJECTED, rivals)]
+    assert claim_word(Status.REJECTED, cases) == rivals
+    assert claim_word(Status.REJECTED, [*cases, (Status.REJECTED, "wrong result")]) == "wrong result"
+    assert claim_word(Status.REJECTED, [*cases[:1], (Status.REJECTED, "not credible")]) == "not credible"

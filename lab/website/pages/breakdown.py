@@ -35,9 +35,9 @@ def breakdown_fold(shown: Judged, view: DataView) -> Fold | None:
     gap: Words = (
         "The model takes ", view.figure(ROOT, "baseline_seconds"), " µs without kernels. With all it should be ",
         view.figure(ROOT, "predicted_ratio", show=format.times), " as fast, and is ",
-        view.figure(ROOT, "measured_ratio", show=format.times), " as fast. What it saved less what was predicted is ",
-        view.figure(ROOT, "gap_seconds", show=format.distance), " µs: the two intervals ",
-        "meet." if data["agrees"] else "do not meet.",
+        view.figure(ROOT, "measured_ratio", show=format.times), " as fast. Saved minus predicted: ",
+        view.figure(ROOT, "gap_seconds", show=format.distance), " µs. The two intervals ",
+        "overlap." if data["agrees"] else "do not overlap.",
     )  # fmt: skip
     table = PageTable(label="Predicted and measured", heads=HEADS, rows=(*rows, total), caption=gap)
     return Fold(

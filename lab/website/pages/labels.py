@@ -34,7 +34,12 @@ TITLES = {
     "layernorm-backward": "LayerNorm, backward", "softmax-backward": "Softmax, backward",
     "swiglu-backward": "SwiGLU, backward", "rope-backward": "RoPE, backward",
     "qwen-prefill": "Qwen, prompt", "qwen-prefill-ways": "Qwen, prompt, every way",
+    "qwen-norm": "Qwen, a norm", "qwen-rope": "Qwen, a rotation", "qwen-gate": "Qwen, a gated unit",
+    "qwen-attention": "Qwen, an attention", "qwen-joined-layer": "Qwen, a layer, norms joined to products",
+    "qwen-layer": "Qwen, a whole layer",
     "qwen-decode": "Qwen, one token", "qwen-decode-ways": "Qwen, one token, every way",
+    "qwen-decode-compiled": "Qwen, one token, compiled", "qwen-decode-layer": "Qwen, one token, a layer",
+    "qwen-decode-rest": "Qwen, one token, all but the layers",
 }  # fmt: skip
 DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8_e4m3fn": "fp8"}  # as people type them
 COMMON_WORD = re.compile(r"[a-z]+(?: |$)")  # and no name of code
