@@ -6,7 +6,7 @@
     var number = parseFloat(datum ? datum.value : text);
     return isNaN(number) ? text.toLowerCase() : number;
   }
-  document.querySelectorAll("main table:not(.grid)").forEach(function (table) {
+  document.querySelectorAll("main table:not(.grid, .experiments)").forEach(function (table) {
     var body = table.tBodies[0], head = table.tHead && table.tHead.rows[0], rows = body ? Array.prototype.slice.call(body.rows) : [];
     if (!head || table.tBodies.length > 1 || rows.length < 6) { return; }
     if (!rows.every(function (row) { return row.cells.length === head.cells.length; })) { return; }
