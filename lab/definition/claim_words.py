@@ -135,8 +135,8 @@ def _numbers(claim: ClaimTerms) -> Iterator[str]:
         yield _per_cent(abs(threshold - 1))
     for value in (threshold, 1 / threshold):
         yield from (f"{value:.3g} times", f"{value:.2f} times", f"{NUMBER_WORDS.get(value, value)} times")
-        if value == 2:
-            yield "twice"
+        if value == 2 and claim.measure == "speedup":
+            yield "twice as fast"
 
 
 def _per_cent(share: float) -> str:

@@ -40,7 +40,7 @@ def client_of(address: str) -> MlflowClient:
     return QuickClient(address) if plain and not special and not certified else MlflowClient(tracking_uri=address)
 
 
-class Unreachable(MlflowException):  # type: ignore[misc]
+class Unreachable(MlflowException):
     """No answer came, after all tries."""
 
 

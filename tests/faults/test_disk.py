@@ -85,4 +85,4 @@ def test_a_terminal_that_lacks_signs_ends_no_command(tmp_path: Path) -> None:
     doubling(tmp_path)
     done = lab(tmp_path, "judge", "night-3", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "1.0096\\xd7 [" in done.stdout
+    assert "1.010\\xd7 [" in done.stdout

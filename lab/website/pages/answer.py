@@ -24,6 +24,7 @@ from lab.website.pages.labels import (
 )
 from lab.website.verdict_words import claim_word, supported_at
 
+MOST_ROWS = 6  # of claims that are seen at once on a phone; else those in CUDA graphs stand among the other claims
 MOST_ON_CPU = 3  # claims, where no headline can run there
 
 
@@ -42,8 +43,9 @@ def leading(item: Judged) -> tuple[PlannedClaim, ...]:
     claims = {claim.name: claim for claim in item.plan.claims}
     headlines = tuple(claims[name] for name in item.plan.headlines)
     if not item.on_cpu:
-        replayed = (claims.get(f"{name}-in-graph") for name in item.plan.headlines)
-        return tuple(dict.fromkeys((*headlines, *filter(None, replayed))))
+        replayed = filter(None, (claims.get(f"{name}-in-graph") for name in item.plan.headlines))
+        both = tuple(dict.fromkeys((*headlines, *replayed)))
+        return both if len(both) <= MOST_ROWS else headlines
     able = [claim for claim in (*headlines, *claims.values()) if can_run(item.plan, claim, "cpu")]
     return tuple(dict.fromkeys(claim for claim in able if claim in headlines) or dict.fromkeys(able))[:MOST_ON_CPU]
 
