@@ -18,8 +18,8 @@ class Saved:
     """Seconds of one call of the model, with their interval."""
 
     seconds: float
-    low: float
-    high: float
+    low_seconds: float
+    high_seconds: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +57,9 @@ class BreakdownResult:
     @property
     def agrees(self) -> bool:
         """Whether the two intervals meet."""
-        return self.predicted.low <= self.measured.high and self.measured.low <= self.predicted.high
+        return self.predicted.low_seconds <= self.measured.high_seconds and (
+            self.measured.low_seconds <= self.predicted.high_seconds
+        )
 
 
 def break_down(result: ExperimentResult, breakdown: Breakdown) -> BreakdownResult | None:
@@ -83,7 +85,11 @@ def _row(result: ExperimentResult, breakdown: Breakdown, row: BreakdownRow) -> R
         row=row,
         baseline_seconds=_seconds(result, row.case, breakdown.baseline),
         subject_seconds=_seconds(result, row.case, row.profile),
-        predicted=Saved(seconds=row.calls * saved.seconds, low=row.calls * saved.low, high=row.calls * saved.high),
+        predicted=Saved(
+            seconds=row.calls * saved.seconds,
+            low_seconds=row.calls * saved.low_seconds,
+            high_seconds=row.calls * saved.high_seconds,
+        ),
         measured=_saved(result, breakdown.case, row.alone, breakdown.baseline) if row.alone else None,
     )
 
@@ -98,7 +104,7 @@ def _saved(result: ExperimentResult, case: str, subject: str, baseline: str) -> 
         return None
     whole = _seconds(result, case, baseline)
     seconds, low, high = (whole * (1 - 1 / ratio) for ratio in (speedup.ratio, speedup.low, speedup.high))
-    return Saved(seconds=seconds, low=low, high=high)
+    return Saved(seconds=seconds, low_seconds=low, high_seconds=high)
 
 
 def _seconds(result: ExperimentResult, case: str, profile: str) -> float:
@@ -110,6 +116,9 @@ def _sum(parts: Sequence[Saved]) -> Saved:
     seconds = sum(part.seconds for part in parts)
     below, above = (
         math.sqrt(sum(error**2 for error in errors))
-        for errors in ([part.seconds - part.low for part in parts], [part.high - part.seconds for part in parts])
+        for errors in (
+            [part.seconds - part.low_seconds for part in parts],
+            [part.high_seconds - part.seconds for part in parts],
+        )
     )
-    return Saved(seconds=seconds, low=seconds - below, high=seconds + above)
+    return Saved(seconds=seconds, low_seconds=seconds - below, high_seconds=seconds + above)

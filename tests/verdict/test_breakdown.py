@@ -59,9 +59,9 @@ def test_intervals_hold_what_they_are_of_and_that_of_the_sum_is_wider_than_each(
     result = broken_down()
     assert result is not None
     for saved in (result.predicted, result.measured, *(row.predicted for row in result.rows)):
-        assert saved.low < saved.seconds < saved.high
-    widths = [row.predicted.high - row.predicted.low for row in result.rows]
-    whole = result.predicted.high - result.predicted.low
+        assert saved.low_seconds < saved.seconds < saved.high_seconds
+    widths = [row.predicted.high_seconds - row.predicted.low_seconds for row in result.rows]
+    whole = result.predicted.high_seconds - result.predicted.low_seconds
     assert max(widths) < whole < sum(widths)
 
 

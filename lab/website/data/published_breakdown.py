@@ -12,8 +12,8 @@ def breakdown_data(result: BreakdownResult) -> dict[str, Any]:
         **attributes(result.breakdown, "case baseline together"),
         "baseline_seconds": result.seconds,
         "rows": [_row(row) for row in result.rows],
-        "predicted": attributes(result.predicted, "seconds low high"),
-        "measured": attributes(result.measured, "seconds low high"),
+        "predicted": attributes(result.predicted, "seconds low_seconds high_seconds"),
+        "measured": attributes(result.measured, "seconds low_seconds high_seconds"),
         **attributes(result, "predicted_ratio measured_ratio gap_seconds agrees"),
     }
 
@@ -22,6 +22,6 @@ def _row(row: RowResult) -> dict[str, Any]:
     return {
         **attributes(row.row, "title case profile alone calls added"),
         **attributes(row, "baseline_seconds subject_seconds"),
-        "predicted": attributes(row.predicted, "seconds low high"),
-        "measured": attributes(row.measured, "seconds low high") if row.measured else None,
+        "predicted": attributes(row.predicted, "seconds low_seconds high_seconds"),
+        "measured": attributes(row.measured, "seconds low_seconds high_seconds") if row.measured else None,
     }

@@ -233,7 +233,7 @@ REPLICATION = {
         "by_itself reasons": Ref("words"),
     })),
 }  # fmt: skip
-SAVED = {"": "Seconds of one call of the model, with their interval.", "seconds low high": float}
+SAVED = {"": "Seconds of one call of the model, with their interval.", "seconds low_seconds high_seconds": float}
 BREAKDOWN = {
     "": "What kernels should save in a whole model, from their own times, and what they saved.",
     "case baseline together": str, "baseline_seconds gap_seconds predicted_ratio measured_ratio": float,

@@ -62,7 +62,7 @@ def _row(shown: Judged, view: DataView, number: int) -> TableRow:
 def _saved(view: DataView, *path: str) -> Words:
     """'1,234 [1,200, 1,260]', in µs."""
     ends: list[Figure | None] = [
-        view.figure(ROOT, *path, end, show=format.distance) for end in ("seconds", "low", "high")
+        view.figure(ROOT, *path, end, show=format.distance) for end in ("seconds", "low_seconds", "high_seconds")
     ]  # fmt: skip
     seconds, low, high = ends
     return (seconds, Soft(("[", low, ", ", high, "]"))) if low and high else (None,)
