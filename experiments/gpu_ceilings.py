@@ -94,8 +94,9 @@ TF32_MATMUL = replace(
     MATMUL,
     name="matmul-tf32",
     # Each input is cut to 10 bits, by up to 2⁻¹⁰ of its size, so each product errs by up to 2⁻⁹, which is 2¹⁴ epsilons
-    # of float32. The errors of K products of size 1/√K add up to less than 2⁻⁹ (|sum| + 1).
-    tolerance=2**14,
+    # of float32. The errors of K products of size 1/√K add up to a number whose standard deviation is about a fifth of
+    # 2⁻⁹ (|sum| + 1). Among 67 million sums some err by almost six of them, hence a quarter more.
+    tolerance=1.25 * 2**14,
 )
 FLOAT8_MATMUL = replace(
     MATMUL,
