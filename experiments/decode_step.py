@@ -6,7 +6,6 @@ the process makes once, with random content. A step writes the new token's keys 
 the same, so that each call does the same work. The model itself is in `experiments/qwen.py`.
 """
 
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
@@ -26,6 +25,7 @@ from experiments.qwen import (
     the_model,
     weights_of_layer,
 )
+from experiments.qwen_truth import exact_layer, exact_logits
 from lab import Case, Claim, Experiment, Operator, Profile
 from lab.kernels.patching import patch
 from lab.kernels.traffic import Traffic
@@ -91,16 +91,12 @@ def rewound(step: Step, cached: Cache) -> Step:
     return call
 
 
-class _Truth:
+def _after(kept: Any, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """The cache of one layer in float64, with the new token's keys and values after the others'."""
-
-    def __init__(self, kept: Any) -> None:
-        self._kept = kept
-
-    def update(self, keys: Tensor, values: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-        pairs = ((self._kept.keys, keys), (self._kept.values, values))
-        first, second = (torch.cat((old[:, :, :-1].double(), new), 2) for old, new in pairs)
-        return first, second
+    first, second = (
+        torch.cat((old[:, :, :-1].double(), new), 2) for old, new in ((kept.keys, keys), (kept.values, values))
+    )
+    return first, second
 
 
 def _angles(model: Any, hidden: Tensor, context: int) -> Any:
@@ -112,15 +108,8 @@ def _exact_layers(model: Any, cached: Cache, hidden: Tensor, context: int) -> Te
     hidden = hidden.double()
     angles = _angles(model, hidden, context)
     for layer, kept in zip(model.model.layers, cached.static.layers, strict=True):
-        exact = copy.deepcopy(layer).double()
-        hidden = exact(hidden, attention_mask=None, position_embeddings=angles, past_key_values=_Truth(kept))
+        hidden = exact_layer(layer, hidden, angles, partial(_after, kept))
     return hidden
-
-
-def _exact_logits(model: Any, hidden: Tensor) -> Tensor:
-    last = copy.deepcopy(model.model.norm).double()(hidden[:, 0].double())
-    truth: Tensor = last.double() @ model.lm_head.weight.double().T
-    return truth
 
 
 @torch.no_grad()
@@ -128,7 +117,7 @@ def decode_reference(embeddings: Tensor, context: int) -> Tensor:
     """The same step in float64."""
     whole = the_model(embeddings.device.type, embeddings.dtype)
     cached = the_cache(embeddings.device.type, embeddings.dtype, len(embeddings), context)
-    return _exact_logits(whole, _exact_layers(whole, cached, embeddings, context))
+    return exact_logits(whole, _exact_layers(whole, cached, embeddings, context)[:, 0])
 
 
 def decode_standard(embeddings: Tensor, context: int) -> Tensor:
@@ -210,7 +199,7 @@ def _layer_reference(embeddings: Tensor, context: int) -> Tensor:
 
 @torch.no_grad()
 def _rest_reference(embeddings: Tensor, context: int) -> Tensor:
-    return _exact_logits(the_layer(embeddings.device.type, embeddings.dtype), embeddings)
+    return exact_logits(the_layer(embeddings.device.type, embeddings.dtype), embeddings[:, 0])
 
 
 def _layer_traffic(shape: tuple[int, ...], itemsize: int) -> Traffic:
