@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from experiments.qwen import SIZES, another, for_each_shape, graphed, keeping_truths, the_model, weights_of_layer
+from experiments.qwen_compiled import compile_layers
 from experiments.qwen_parts import Part, parts
 from experiments.qwen_truth import exact_layer, exact_logits
 from lab import Case, Claim, Experiment, Operator, Profile
@@ -155,12 +156,6 @@ def _patched(kernels: Collection[str]) -> Callable[..., Any]:
         return _as_it_is(model, embeddings)
 
     return _variant(change)
-
-
-def compile_layers(model: Any, **how: Any) -> None:
-    """torch.compile of each layer, in place. All layers have the code of the first, so that it compiles once."""
-    for layer in model.model.layers:
-        layer.compile(dynamic=False, **how)
 
 
 def _compiled() -> Callable[..., Any]:
