@@ -5,7 +5,6 @@ Each part runs in a CUDA graph that copies its inputs and its result, as the mod
 differences do not; and inputs were written just before, as in the model.
 """
 
-import copy
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from experiments.qwen import EPS, SIZES, another, for_each_shape, graphed, key_columns, the_layer, weights_of_layer
+from experiments.qwen_truth import exact_attention, exact_layer, exact_rotation
 from lab import Case, Operator, Output
 from lab.kernels.glu import swiglu
 from lab.kernels.hugging_face import ROTATE
@@ -129,12 +129,7 @@ def _rotate(model: Any, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple
 
 
 def _rotated(model: Any, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
-    def turned(x: Tensor) -> Tensor:
-        first, second = x.double().transpose(1, 2).chunk(2, -1)
-        c, s = (table.double()[:, None, :, : first.shape[-1]] for table in (cos, sin))
-        return torch.cat((first * c - second * s, second * c + first * s), -1)
-
-    return turned(q), turned(k)
+    return exact_rotation(q.transpose(1, 2), cos, sin), exact_rotation(k.transpose(1, 2), cos, sin)
 
 
 def _gate(model: Any, gate: Tensor, up: Tensor) -> Tensor:
@@ -156,8 +151,7 @@ def _attend(model: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def _attended(model: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    queries, keys, values = (each.double().transpose(1, 2) for each in (q, k, v))
-    return F.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=True).transpose(1, 2)
+    return exact_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)).transpose(1, 2)
 
 
 def _layer(model: Any, x: Tensor) -> Tensor:
@@ -167,11 +161,7 @@ def _layer(model: Any, x: Tensor) -> Tensor:
 
 
 def _exact_layer(model: Any, x: Tensor) -> Tensor:
-    angles = _angles(model, x.double(), x.shape[1])
-    y: Tensor = copy.deepcopy(model.model.layers[0]).double()(
-        x.double(), attention_mask=None, position_embeddings=angles
-    )  # fmt: skip
-    return y
+    return exact_layer(model.model.layers[0], x, _angles(model, x.double(), x.shape[1]))
 
 
 def parts(kernels: Collection[str]) -> tuple[Part, ...]:

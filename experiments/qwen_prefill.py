@@ -6,7 +6,6 @@ model makes more launches than a GPU's queue takes, and the host looks at a mask
 could not be told from the host's.
 """
 
-import copy
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
@@ -17,7 +16,9 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from experiments.qwen import SIZES, another, for_each_shape, graphed, keeping_truths, the_model, weights_of_layer
+from experiments.qwen_compiled import compile_layers
 from experiments.qwen_parts import Part, parts
+from experiments.qwen_truth import exact_layer, exact_logits
 from lab import Case, Claim, Experiment, Operator, Profile
 from lab.kernels.patching import KERNELS, patch
 from lab.kernels.traffic import Traffic
@@ -61,16 +62,12 @@ def prefill_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed
 @torch.no_grad()
 def prefill_reference(embeddings: Tensor) -> Tensor:
     """The same model in float64, one layer at a time, so that it fits into memory beside the other."""
-    model = the_model(str(embeddings.device.type), embeddings.dtype).model
+    whole = the_model(embeddings.device.type, embeddings.dtype)
     hidden = embeddings.double()
-    positions = torch.arange(embeddings.shape[1], device=embeddings.device)[None]
-    angles = model.rotary_emb(hidden, positions)
-    for layer in model.layers:
-        hidden = copy.deepcopy(layer).double()(hidden, attention_mask=None, position_embeddings=angles)
-    last = copy.deepcopy(model.norm).double()(hidden[:, -1])
-    weight = the_model(str(embeddings.device.type), embeddings.dtype).lm_head.weight
-    truth: Tensor = last.double() @ weight.double().T
-    return truth
+    angles = whole.model.rotary_emb(hidden, torch.arange(embeddings.shape[1], device=embeddings.device)[None])
+    for layer in whole.model.layers:
+        hidden = exact_layer(layer, hidden, angles)
+    return exact_logits(whole, hidden[:, -1])
 
 
 def prefill_standard(embeddings: Tensor) -> Tensor:
@@ -159,12 +156,6 @@ def _patched(kernels: Collection[str]) -> Callable[..., Any]:
         return _as_it_is(model, embeddings)
 
     return _variant(change)
-
-
-def compile_layers(model: Any, **how: Any) -> None:
-    """torch.compile of each layer, in place. All layers have the code of the first, so that it compiles once."""
-    for layer in model.model.layers:
-        layer.compile(dynamic=False, **how)
 
 
 def _compiled() -> Callable[..., Any]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
 
 from experiments import decode_step, qwen
 from experiments.decode_step import (
@@ -18,6 +19,7 @@ from experiments.decode_step import (
     the_cache,
 )
 from experiments.qwen import another, the_model
+from experiments.qwen_compiled import compile_layers_with_cache
 from lab.kernels import hugging_face_layer
 from lab.kernels.patching import patch
 
@@ -103,6 +105,30 @@ def test_two_tokens_one_after_the_other(small: None) -> None:
             assert int(layer.cumulative_length) == 6
     for one, other in zip(before, after, strict=True):
         torch.testing.assert_close(one, other, rtol=0.01, atol=0.01)
+
+
+def test_layers_with_a_cache_share_one_compilation_and_leave_the_cache_as_transformers_does(small: None) -> None:
+    torch._dynamo.reset()
+    counters.clear()
+    embeddings, context = decode_inputs((2, 9), torch.float32, "cpu", seed=3)
+    cached = the_cache("cpu", torch.float32, 2, 9)
+    layers = cached.static.layers
+    expected = decode_standard(embeddings, context)
+    kept = [(layer.keys.clone(), layer.values.clone()) for layer in layers]
+    for layer in layers:
+        layer.keys[:, :, -1], layer.values[:, :, -1] = 0, 0
+    model = another(the_model("cpu", torch.float32), "sdpa")
+    compile_layers_with_cache(model, cached.static, backend="eager")
+    step = rewound(stepped(model, cached), cached)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(step(embeddings), expected)
+    assert counters["stats"]["unique_graphs"] == 1
+    for layer, (keys, values) in zip(layers, kept, strict=True):
+        torch.testing.assert_close(layer.keys, keys)
+        torch.testing.assert_close(layer.values, values)
+        assert int(layer.cumulative_length) == 9
+    torch.testing.assert_close(decode_standard(embeddings, context), expected)
 
 
 def test_the_traffic_counts_the_weights_of_the_model_and_the_cache(small: None) -> None:

@@ -75,7 +75,7 @@ def test_what_a_graph_reads_lives_as_long_as_the_graph() -> None:
     assert mask in [cell.cell_contents for cell in call.run.__closure__ or ()]
 
 
-def test_a_truth_is_computed_once_for_each_of_the_last_inputs() -> None:
+def test_a_truth_is_computed_once_for_the_inputs_that_all_profiles_get() -> None:
     asked: list[float] = []
 
     def reference(x: torch.Tensor) -> torch.Tensor:
@@ -83,6 +83,10 @@ def test_a_truth_is_computed_once_for_each_of_the_last_inputs() -> None:
         return 2 * x.double()
 
     kept = keeping_truths(reference)
-    for value in (1.0, 2.0, 1.0, 3.0, 4.0, 1.0, 5.0, 1.0):
-        assert float(kept(torch.full((2,), value))[0]) == 2 * value
-    assert asked == [1.0, 2.0, 3.0, 4.0, 5.0, 1.0]
+    seeds = [1.0, 2.0, 3.0]
+    for own in ([4.0, 5.0], [6.0, 7.0], [8.0, 9.0]):  # that one profile alone is asked
+        for value in seeds + own:
+            assert float(kept(torch.full((2,), value))[0]) == 2 * value
+    assert asked == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
+    kept(torch.full((2,), 4.0))
+    assert asked[-1] == 4.0  # memory is bounded

@@ -9,10 +9,10 @@ from torch._dynamo.utils import counters
 
 from experiments import qwen
 from experiments.qwen import another, for_each_shape, the_model
+from experiments.qwen_compiled import compile_layers
 from experiments.qwen_prefill import (
     CASES,
     QWEN_PREFILL,
-    compile_layers,
     masks_of,
     prefill_inputs,
     prefill_reference,

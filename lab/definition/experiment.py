@@ -49,7 +49,7 @@ class Operator:
     inputs that must come out right too. `output_dtype` names the dtype of the results, where it is not that of
     the first input. `outputs` says all of that for each result, in place of `tolerance`, `scale` and
     `output_dtype`, where it is not the same for all. `costly_reference`: it takes so long, as of a whole model, that
-    inputs which no edge names are tried in the first sweep only.
+    inputs which no edge names are tried in the first sweep only, and timed calls of the control are not compared.
     """
 
     name: str

@@ -101,6 +101,8 @@ class SweepCase(Observer):
         self.context.emit("stage", [self.planned.name, self.case.name, name, stage])
 
     def checked(self, profile: str, scope: str, sample: Checked) -> None:
+        if self.case.operator.costly_reference and profile.endswith(AGAIN):
+            return  # the same function is checked under its own name
         check = check_output(self.case.operator, sample.output, sample.arguments)
         if check.problem:
             check = replace(check, problem=f"{check.problem} ({scope})")

@@ -227,3 +227,27 @@ def test_memory_that_runs_out_while_timing_costs_the_case_and_not_the_process(mo
     assert {cell.reason for cell in cells.values()} == {
         "timing: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
     }
+
+
+@pytest.mark.parametrize("costly", [False, True])
+def test_a_costly_reference_is_not_asked_for_the_control(costly: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    compared: set[str] = set()
+    checked, check_output = sweep_case.SweepCase.checked, sweep_case.check_output
+
+    def note_drawn(case: Any, profile: str, scope: str, sample: Any) -> None:
+        drawn.append(profile)
+        checked(case, profile, scope, sample)
+
+    def note_compared(*arguments: Any) -> Any:
+        compared.add(drawn[-1])
+        return check_output(*arguments)
+
+    monkeypatch.setattr(sweep_case.SweepCase, "checked", note_drawn)
+    monkeypatch.setattr(sweep_case, "check_output", note_compared)
+    operator = dataclasses.replace(DOUBLING, costly_reference=costly)
+    cells = swept(monkeypatch, {"middle": lambda: lambda x: x * 2}, operator=operator)
+    assert blamed(cells) == {}
+    controls = {name for name in drawn if name.endswith(sweep_case.AGAIN)}
+    assert len(controls) == 1
+    assert compared == ({*cells} if costly else {*cells} | controls)

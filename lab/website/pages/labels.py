@@ -38,8 +38,9 @@ TITLES = {
     "qwen-attention": "Qwen, an attention", "qwen-joined-layer": "Qwen, a layer, norms joined to products",
     "qwen-layer": "Qwen, a whole layer",
     "qwen-decode": "Qwen, one token", "qwen-decode-ways": "Qwen, one token, every way",
-    "qwen-decode-compiled": "Qwen, one token, compiled", "qwen-decode-layer": "Qwen, one token, a layer",
-    "qwen-decode-rest": "Qwen, one token, all but the layers",
+    "qwen-decode-compiled": "Qwen, one token, compiled",
+    "qwen-decode-compiled-at-once": "Qwen, one token, compiled at once",
+    "qwen-decode-layer": "Qwen, one token, a layer", "qwen-decode-rest": "Qwen, one token, all but the layers",
 }  # fmt: skip
 DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8_e4m3fn": "fp8"}  # as people type them
 COMMON_WORD = re.compile(r"[a-z]+(?: |$)")  # and no name of code
