@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -57,6 +58,27 @@ __device__ __forceinline__ void unpack(const Packed<T, WIDTH>& packed, float (&v
     } else {
 #pragma unroll
         for (int i = 0; i < WIDTH; i++) values[i] = static_cast<float>(packed.at[i]);
+    }
+}
+
+__device__ __forceinline__ __half2 larger(__half2 a, __half2 b) { return __hmax2(a, b); }
+__device__ __forceinline__ __nv_bfloat162 larger(__nv_bfloat162 a, __nv_bfloat162 b) { return __hmax2(a, b); }
+
+// The largest element, but for NaN. 16-bit elements are compared in pairs, without a conversion.
+template <typename T, int WIDTH>
+__device__ __forceinline__ float largest_of(const Packed<T, WIDTH>& packed) {
+    if constexpr (sizeof(T) == 2 && WIDTH % 2 == 0) {
+        using Pair = std::conditional_t<__is_same(T, __half), __half2, __nv_bfloat162>;
+        const Pair* pairs = reinterpret_cast<const Pair*>(packed.at);
+        Pair top = pairs[0];
+#pragma unroll
+        for (int i = 1; i < WIDTH / 2; i++) top = larger(top, pairs[i]);
+        return fmaxf(static_cast<float>(top.x), static_cast<float>(top.y));
+    } else {
+        float top = static_cast<float>(packed.at[0]);
+#pragma unroll
+        for (int i = 1; i < WIDTH; i++) top = fmaxf(top, static_cast<float>(packed.at[i]));
+        return top;
     }
 }
 

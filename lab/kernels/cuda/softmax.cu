@@ -4,11 +4,14 @@
 // Every thread computes powers relative to its own largest value, so that one exchange of (largest, sum) is enough. If
 // there are few powers, they stay in registers; else x does, packed, and the powers are computed again. A row in which
 // all elements are -inf, or with +inf or NaN, gives NaN.
+//
+// Exponents are of two: x * LOG2_E - anchor in one operation, with an anchor of which only its being near the largest
+// exponent matters. As all powers of a row are relative to it, its own rounding cancels.
 template <typename T, int WIDTH, int VECTORS, Reach REACH>
 __global__ void __launch_bounds__(most_threads(register_bytes<T>(WIDTH, VECTORS), REACH),
                                   least_blocks(WIDTH, register_bytes<T>(WIDTH, VECTORS), REACH))
     softmax_cuda(const T* __restrict__ x, T* __restrict__ y, RowPlan plan) {
-    __shared__ Exchange<REACH> largest_of, sum_of;
+    __shared__ Exchange<REACH> tops, sums;
     if constexpr (REACH == WITHIN_CLUSTER) announce_start();
     constexpr bool KEEPS_POWERS = sizeof(T) == 4 || WIDTH == 1 || VECTORS == 1;  // in no more registers than x, or few
     const int64_t row = REACH == WITHIN_CLUSTER ? blockIdx.x / blocks_in_cluster()
@@ -31,45 +34,41 @@ __global__ void __launch_bounds__(most_threads(register_bytes<T>(WIDTH, VECTORS)
     }
     float largest = -INFINITY;
 #pragma unroll
-    for (int v = 0; v < VECTORS; v++) {
-        float(&values)[WIDTH] = powers[KEEPS_POWERS ? v : 0];
-        unpack(loaded[v], values);
-#pragma unroll
-        for (int i = 0; i < WIDTH; i++) largest = fmaxf(largest, values[i]);
-    }
+    for (int v = 0; v < VECTORS; v++) largest = fmaxf(largest, largest_of(loaded[v]));
+    largest *= LOG2_E;
     const float anchor = largest == -INFINITY ? 0.0f : largest;  // -inf - (-inf) would be NaN
     float sum = 0.0f;
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
         float(&values)[WIDTH] = powers[KEEPS_POWERS ? v : 0];
-        if constexpr (!KEEPS_POWERS) unpack(opaque(loaded[v], anchor != anchor), values);
+        unpack(KEEPS_POWERS ? loaded[v] : opaque(loaded[v], anchor != anchor), values);
 #pragma unroll
         for (int i = 0; i < WIDTH; i++) {
-            values[i] = power_of_two((values[i] - anchor) * LOG2_E);
+            values[i] = power_of_two(fmaf(values[i], LOG2_E, -anchor));
             sum += values[i];
         }
     }
     // Over the warp, or the part of a warp that has the row.
     const int together = REACH == WITHIN_WARP ? lanes : WARP;
     float top = lanes_max(largest, together);
-    float total = lanes_sum(largest == -INFINITY ? sum : sum * power_of_two((largest - top) * LOG2_E), together);
+    float total = lanes_sum(largest == -INFINITY ? sum : sum * power_of_two(largest - top), together);
     if constexpr (REACH != WITHIN_WARP) {
         before_leaving<REACH>();
-        largest_of.leave(top);
-        sum_of.leave(total);
+        tops.leave(top);
+        sums.leave(total);
         meet<REACH>();
         const int lane = threadIdx.x % WARP;
         float part_top = -INFINITY, part_total = 0.0f;
-        for (int slot = lane; slot < largest_of.count(); slot += WARP) part_top = fmaxf(part_top, largest_of.part[slot]);
+        for (int slot = lane; slot < tops.count(); slot += WARP) part_top = fmaxf(part_top, tops.part[slot]);
         top = lanes_max(part_top, WARP);
-        for (int slot = lane; slot < largest_of.count(); slot += WARP) {
-            const float part = largest_of.part[slot];
-            part_total += part == -INFINITY ? sum_of.part[slot] : sum_of.part[slot] * power_of_two((part - top) * LOG2_E);
+        for (int slot = lane; slot < tops.count(); slot += WARP) {
+            const float part = tops.part[slot];
+            part_total += part == -INFINITY ? sums.part[slot] : sums.part[slot] * power_of_two(part - top);
         }
         total = lanes_sum(part_total, WARP);
     }
     const float whole = 1.0f / total;
-    const float scale = largest == -INFINITY ? whole : whole * power_of_two((largest - top) * LOG2_E);
+    const float scale = largest == -INFINITY ? whole : whole * power_of_two(largest - top);
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
         const int index = first + v * lanes;
@@ -78,7 +77,7 @@ __global__ void __launch_bounds__(most_threads(register_bytes<T>(WIDTH, VECTORS)
             if constexpr (!KEEPS_POWERS) unpack(opaque(loaded[v], total < 0.0f), values);
 #pragma unroll
             for (int i = 0; i < WIDTH; i++) {
-                values[i] = KEEPS_POWERS ? values[i] * scale : power_of_two((values[i] - top) * LOG2_E) * whole;
+                values[i] = KEEPS_POWERS ? values[i] * scale : power_of_two(fmaf(values[i], LOG2_E, -top)) * whole;
             }
             write_packed(y + index * WIDTH, pack<T>(values));
         }
