@@ -128,7 +128,10 @@ def _configuration(kernel: Compiled) -> str:
     return ", ".join([*sizes, f"warps={kernel.warps}", f"stages={kernel.stages}"])
 
 
-def cell_data(case: PlannedCase, profile: PlannedProfile, cell: CellResult, run: RunResult | None) -> dict[str, Any]:
+def cell_data(
+    case: PlannedCase, profile: PlannedProfile, cell: CellResult, run: RunResult | None, tokens: int | None = None
+) -> dict[str, Any]:
+    """`tokens`: how many a call is, where it is any."""
     data: dict[str, Any] = {"outcome": cell.outcome, "reason": cell.reason}
     if cell.latency:
         data |= {
@@ -138,7 +141,7 @@ def cell_data(case: PlannedCase, profile: PlannedProfile, cell: CellResult, run:
     if first := cell.latency or next(iter(cell.latencies.values()), None):
         data |= {
             "sweeps": len(first.sweep_p50_seconds),
-            "scopes": {scope: _latency(cell, scope) for scope in cell.latencies},
+            "scopes": {scope: _latency(cell, scope, tokens) for scope in cell.latencies},
             "unmeasured": dict(cell.unmeasured),
             **attributes(cell, "void_share bytes_per_second enqueue_seconds prepare_seconds"),
             "peak_memory_bytes": _peak_memory(cell),
@@ -168,13 +171,14 @@ def _peak_memory(cell: CellResult) -> int | None:
     return max((each.peak_memory_bytes for each in cell.cells if each.peak_memory_bytes is not None), default=None)
 
 
-def _latency(cell: CellResult, scope: str) -> dict[str, Any]:
+def _latency(cell: CellResult, scope: str, tokens: int | None) -> dict[str, Any]:
     latency = cell.latencies[scope]
     return {
         **attributes(latency, "p50_seconds p95_seconds noise_ratio samples"),
         "fastest_sweep_seconds": min(latency.sweep_p50_seconds),
         "slowest_sweep_seconds": max(latency.sweep_p50_seconds),
         "void_share": cell.void_shares.get(scope, 0.0),
+        **({"tokens_per_second": tokens / latency.p50_seconds} if tokens else {}),
     }
 
 
