@@ -138,13 +138,15 @@ def cell_data(
             **attributes(cell.latency, "p50_seconds p95_seconds noise_ratio between_sweep_spread samples"),
             "sweep_p50_seconds": cell.latency.sweep_p50_seconds,
         }
+    held = _largest(each.graph_memory_bytes for each in cell.cells)
     if first := cell.latency or next(iter(cell.latencies.values()), None):
         data |= {
             "sweeps": len(first.sweep_p50_seconds),
             "scopes": {scope: _latency(cell, scope, tokens) for scope in cell.latencies},
             "unmeasured": dict(cell.unmeasured),
             **attributes(cell, "void_share bytes_per_second enqueue_seconds prepare_seconds"),
-            "peak_memory_bytes": _peak_memory(cell),
+            "peak_memory_bytes": _largest(each.memory_bytes for each in cell.cells),
+            **({"graph_memory_bytes": held} if held else {}),
             **attributes(cell, "launch_bound host_bound"),
             "impossible": {scope: why for scope, why in cell.impossible.items() if why},
         }
@@ -166,9 +168,9 @@ def cell_data(
     return data
 
 
-def _peak_memory(cell: CellResult) -> int | None:
-    """The most that one call allocated in any sweep; None on a CPU, and of runs that did not ask."""
-    return max((each.peak_memory_bytes for each in cell.cells if each.peak_memory_bytes is not None), default=None)
+def _largest(sizes: Iterable[int | None]) -> int | None:
+    """In any sweep; None on a CPU, and of runs that did not ask."""
+    return max((size for size in sizes if size is not None), default=None)
 
 
 def _latency(cell: CellResult, scope: str, tokens: int | None) -> dict[str, Any]:

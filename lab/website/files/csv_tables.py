@@ -83,8 +83,8 @@ TABLES: Mapping[str, tuple[str, Callable[[Judged], Iterator[Keys]], Sequence[Col
     "cells": ("every profile at every case", _cells, [
         *_keys("case"), *_of("cases/{case}", CASE), *_keys("profile"),
         *_of("cells/{case}/{profile}", "outcome reason sweeps between_sweep_spread bytes_per_second enqueue_seconds "
-             "prepare_seconds peak_memory_bytes launch_bound host_bound worst_absolute_error worst_tolerance_share "
-             "correctness_checks"),
+             "prepare_seconds peak_memory_bytes graph_memory_bytes launch_bound host_bound worst_absolute_error "
+             "worst_tolerance_share correctness_checks"),
         *(column for scope in SCOPES for column in _of(f"cells/{{case}}/{{profile}}/scopes/{scope}",
           "p50_seconds p95_seconds noise_ratio samples void_share tokens_per_second", scope)),
         *_of("limits/{case}/profiles/{profile}", "flops_per_second"),

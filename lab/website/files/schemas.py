@@ -145,8 +145,9 @@ CELL = {
     "reason": str, "?p50_seconds between_sweep_spread void_share": float,
     "?p95_seconds noise_ratio bytes_per_second enqueue_seconds prepare_seconds": MAYBE,
     "?peak_memory_bytes": Said(
-        int | None, "The most that one call allocates beyond its inputs; null where nobody asked."
+        int | None, "The most that one call takes beyond its inputs and weights; null where nobody asked."
     ),
+    "?graph_memory_bytes": Said(int, "Of it what CUDA graphs of the implementation's own hold, from schema 10 on."),
     "?sweep_p50_seconds": [float, "In seconds, the median of each sweep."],
     "?samples sweeps correctness_checks": int,
     "?scopes": By(SCOPE, Ref("scope_times")), "?unmeasured": By(SCOPE, str, "Why it has no time."),

@@ -67,6 +67,9 @@ CELLS = (
     column("prepare_seconds", "Prepared in, s"), column("peak_memory_bytes", "Memory, MB"),
     column("samples", "Samples"),
 )  # fmt: skip
+GRAPHS_COUNTED = 10  # the schema of records from which on memory holds what CUDA graphs hold
+WITH_GRAPHS = "with what CUDA graphs of an implementation's own hold for it"
+WITHOUT_GRAPHS = "without what CUDA graphs of an implementation's own hold for it, which this run did not count"
 TOKENS = column("tokens_per_second", "Tokens/s")
 
 
@@ -93,7 +96,8 @@ def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
     caption = (
         f"{clock[:1].upper()}{clock[1:]}. Noise "
         "is p95 / p50; spread is the slowest over the fastest sweep, less one. GB/s divides the least traffic by p50. "
-        "Host is what Python needs to enqueue a call; memory the most that a call allocates beyond its inputs."
+        "Host is what Python needs to enqueue a call; memory the most that a call takes beyond its inputs, "
+        f"{WITH_GRAPHS if item.evidence['schema_of_run'] >= GRAPHS_COUNTED else WITHOUT_GRAPHS}."
     )
     if view.value("cases", case.name, "tokens"):
         caption += " Tokens/s divides the tokens of a call by p50."
@@ -127,6 +131,7 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, view: DataVi
     first = place is not None and place.rank == 1
     rate = at.figure("bytes_per_second")
     note = clock_note(item, case.name, profile.name, view)
+    of_graphs = at.figure("graph_memory_bytes")
     host = at.figure("enqueue_seconds") if cell.get("enqueue_seconds") else None
     cells = row(
         at, columns,
@@ -137,6 +142,9 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, view: DataVi
         ),
         bytes_per_second=Soft(("launch-bound",)) if rate is None and cell.get("launch_bound") else rate,
         tokens_per_second=at.figure("scopes", SCOPE, "tokens_per_second"),
+        peak_memory_bytes=(
+            at.figure("peak_memory_bytes"), *((Soft((of_graphs, " in its graph")),) if of_graphs else ()),
+        ),
         enqueue_seconds=(host, *((Soft(("host-bound",)),) if cell.get("host_bound") else ())),
     )  # fmt: skip
     return replace(cells, kind="best" if first else "")
