@@ -439,7 +439,7 @@ DECODE_STEP = Experiment(
             "p50 of a step: B tokens take so long",
             "speed-up over a CUDA graph without the patch and over torch.compile, with interval",
         ),
-        "Throughput": ("bytes of weights and cache a second, as a share of what a copy reaches",),
+        "Throughput": ("tokens a second", "bytes of weights and cache a second, as a share of what a copy reaches"),
         "Validation": ("error of the logits against float64", "noise ratio (p95 / p50)"),
     },
     scopes=("device_cold", "eager"),

@@ -7,6 +7,7 @@ from lab.definition.claim_words import in_graph
 from lab.definition.experiment import EDGES, Case, Claim, Experiment, Operator, Output, Profile
 from lab.definition.search import Tunable, beats_the_rule, launched_as, launched_by_rule
 from lab.definition.short import experiment, randn
+from lab.definition.tokens import Tokens
 from lab.kernels.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EDGES", "Breakdown", "BreakdownRow", "Case", "Claim", "Experiment", "Operator", "Output", "Profile", "Run",
-    "Traffic", "Tunable", "beats_the_rule", "experiment", "in_graph", "launched_as", "launched_by_rule", "load",
-    "randn",
+    "Tokens", "Traffic", "Tunable", "beats_the_rule", "experiment", "in_graph", "launched_as", "launched_by_rule",
+    "load", "randn",
 ]  # fmt: skip
 
 

@@ -31,9 +31,10 @@ def newest_is_slower(followed: Sequence[Followed]) -> bool:
 
 
 def describe_alarm_row(row: AlarmRow) -> str:
+    found, findable = (per_cent(number / row.series, 1) for number in (row.steps_found, row.findable))
     return (
         f"  {row.process:38} {row.false_alarms} false alarms in {row.case_nights} case-nights, {per_cent(STEP)} found "
-        f"after two nights: {per_cent(row.steps_found / row.series, 1):>6}{'  goal missed' if row.missed_goal else ''}"
+        f"after two nights: {found:>6} ({findable:>6} with the past known){'  goal missed' if row.missed_goal else ''}"
     )
 
 

@@ -1,9 +1,11 @@
 """A run in one zip, to be handed to a colleague: written by `lab export --bundle`, taken in by `lab import`.
 
-A bundle is not trusted: only the files of a run are read, by their names, within limits of size; each has the
-digest that the bundle lists; plan and journal are read as data and judged; nothing of it is executed.
+A bundle is not trusted: only the files of a run are unpacked, by their names, piece by piece, within limits of size;
+each has the digest that the bundle lists; the journal is read up to its first damaged line before it is judged; nothing
+of the bundle is executed.
 """
 
+import gzip
 import hashlib
 import json
 import tempfile
@@ -12,6 +14,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from lab.definition import plan
 from lab.errors import EvidenceError, LabError, RunError
@@ -21,10 +24,13 @@ from lab.verdict.results import RunResult, load_run
 
 LIST = "bundle.json"
 SCHEMA = 1
+EVIDENCE = "evidence.json"
 FILES = (plan.NAME, journal.NAME)
-KNOWN = (LIST, plan.NAME, journal.NAME, journal.PACKED, "evidence.json")
-MOST_BYTES = 2 << 30  # of one file, unpacked
+JOURNALS = (journal.NAME, journal.PACKED)
+KNOWN = (LIST, plan.NAME, *JOURNALS, EVIDENCE)
+SMALL_BYTES = 16 << 20  # of a file that is no journal: read whole, as JSON
 MOST_ENTRIES = 16
+PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,29 +64,25 @@ def write_bundle(directory: Path, out: Path) -> None:
 
 def import_bundle(path: Path, runs: Path) -> Imported:
     """Check a bundle and put its run among the others. EvidenceError names what is wrong with it, and where."""
-    contents = _read(path)
-    _check_list(path, contents)
     runs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=runs, prefix=".importing-") as scratch:
-        whole = Path(scratch) / "run"
+        unpacked, whole = Path(scratch) / "unpacked", Path(scratch) / "run"
+        _unpack(path, unpacked)
+        _check_list(path, unpacked)
+        _check_journal(path, unpacked / journal.NAME)
         whole.mkdir()
         for name in FILES:
-            (whole / name).write_bytes(contents[name])
+            (unpacked / name).rename(whole / name)
         try:
             run = load_run(whole)
         except RunError as problem:
             raise EvidenceError(f"{path}: {str(problem).replace(f'{whole}/', '')}") from None
-        if run.damages:
-            bad = run.damages[0]
-            raise EvidenceError(
-                f"{path}: {journal.NAME}, line {bad.line_number} is damaged: {bad.reason} "
-                f"({len(run.damages)} lines in all); ask for the bundle again"
-            )
         target = runs / run.plan.run_id
         if target.exists():
             raise EvidenceError(f"{target}: a run of this id is here already; move it away, or import into other runs")
         whole.rename(target)
-    return Imported(directory=target, run=run, commit=_commit(run), listed=LIST in contents)
+        listed = (unpacked / LIST).exists()
+    return Imported(directory=target, run=run, commit=_commit(run), listed=listed)
 
 
 def _commit(run: RunResult) -> str:
@@ -92,24 +94,44 @@ def _commit(run: RunResult) -> str:
         return ""
 
 
-def _read(path: Path) -> dict[str, bytes]:
-    """What the bundle holds by its plain name, the journal unpacked."""
+def _unpack(path: Path, into: Path) -> None:
+    """Write what the bundle holds into a new folder, by its plain names, the journal unpacked."""
+    into.mkdir()
     try:
         with zipfile.ZipFile(path) as bundle:
-            contents = dict(_entries(path, bundle))
+            for entry in _entries(path, bundle):
+                target = into / PurePosixPath(entry.filename).name
+                most_bytes = journal.MOST_BYTES if target.name in JOURNALS else SMALL_BYTES
+                with bundle.open(entry) as packed:
+                    _copy(packed, target, most_bytes, f"{path}: {entry.filename!r}")
     except FileNotFoundError:
         raise EvidenceError(f"{path}: no such file; accepted is a zip that `lab export --bundle` wrote") from None
     # RuntimeError: the zip is encrypted, or packed in a way that Python does not know.
-    except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError) as problem:
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as problem:
         raise EvidenceError(f"{path}: is no zip that can be read: {problem}") from None
-    if journal.PACKED in contents and journal.NAME not in contents:
-        contents[journal.NAME] = _unpacked(path, contents[journal.PACKED])
-    if lacking := [name for name in FILES if name not in contents]:
+    if (into / journal.PACKED).exists() and not (into / journal.NAME).exists():
+        try:
+            with gzip.open(into / journal.PACKED) as packed:
+                _copy(packed, into / journal.NAME, journal.MOST_BYTES, f"{path}: {journal.PACKED!r}")
+        except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
+            raise EvidenceError(f"{path}: {journal.PACKED!r} cannot be unpacked: {problem}") from None
+    if lacking := [name for name in FILES if not (into / name).exists()]:
         raise EvidenceError(f"{path}: holds no {lacking[0]}; a bundle holds {', '.join(FILES)}")
-    return contents
 
 
-def _entries(path: Path, bundle: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
+def _copy(packed: IO[bytes] | gzip.GzipFile, target: Path, most_bytes: int, name: str) -> None:
+    """Write what is unpacked, piece by piece. EvidenceError where it is more than so many bytes."""
+    left_bytes = most_bytes
+    with target.open("wb") as unpacked:
+        while piece := packed.read(PIECE_BYTES):
+            left_bytes -= len(piece)
+            if left_bytes < 0:
+                raise EvidenceError(f"{name} unpacks to more than {most_bytes:,} bytes")
+            unpacked.write(piece)
+
+
+def _entries(path: Path, bundle: zipfile.ZipFile) -> Iterator[zipfile.ZipInfo]:
+    """The files of a run in the bundle. EvidenceError where there is anything else."""
     entries = bundle.infolist()
     if len(entries) > MOST_ENTRIES:
         raise EvidenceError(f"{path}: has {len(entries)} entries; accepted are at most {MOST_ENTRIES}")
@@ -126,14 +148,8 @@ def _entries(path: Path, bundle: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]
             )
         if entry.external_attr >> 28 not in (0, 8):  # what is set there in a link, a device or the like
             raise EvidenceError(f"{path}: {entry.filename!r} is no plain file")
-        if entry.file_size > MOST_BYTES:
-            raise EvidenceError(f"{path}: {entry.filename!r} is {entry.file_size} bytes; at most {MOST_BYTES} are read")
         seen.add(place.name)
-        with bundle.open(entry) as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise EvidenceError(f"{path}: {entry.filename!r} unpacks to more than {MOST_BYTES} bytes")
-        yield place.name, content
+        yield entry
 
 
 def _is_plain(name: str) -> bool:
@@ -143,26 +159,31 @@ def _is_plain(name: str) -> bool:
     return not leads_out and len(place.parts) <= 2 and place.name in KNOWN
 
 
-def _unpacked(path: Path, content: bytes) -> bytes:
-    unpacker = zlib.decompressobj(wbits=31)
-    unpacked = unpacker.decompress(content, MOST_BYTES)
-    if unpacker.unconsumed_tail or not unpacker.eof:
-        raise EvidenceError(f"{path}: {journal.PACKED} is cut, or unpacks to more than {MOST_BYTES} bytes")
-    return unpacked
-
-
-def _check_list(path: Path, contents: dict[str, bytes]) -> None:
+def _check_list(path: Path, folder: Path) -> None:
     """Each file has the digest that the bundle, or published evidence, lists for it."""
-    for name in (LIST, "evidence.json"):
-        if name not in contents:
+    for name in (LIST, EVIDENCE):
+        if not (folder / name).exists():
             continue
         try:
-            files = dict(json.loads(contents[name])["files"])
-        except (ValueError, KeyError, TypeError) as problem:
+            files = dict(json.loads((folder / name).read_bytes())["files"])
+        except (ValueError, KeyError, TypeError, RecursionError) as problem:
             raise EvidenceError(f"{path}: {name} cannot be read: {problem}") from None
         for file in FILES:
-            if files.get(file) != _sha256(contents[file]):
+            with (folder / file).open("rb") as content:
+                found = hashlib.file_digest(content, "sha256").hexdigest()
+            if files.get(file) != found:
                 raise EvidenceError(f"{path}: {file} is not the file that {name} lists; ask for the bundle again")
+
+
+def _check_journal(path: Path, unpacked: Path) -> None:
+    try:
+        damage = journal.first_damage(unpacked)
+    except RunError as problem:
+        raise EvidenceError(f"{path}: {str(problem).replace(f'{unpacked.parent}/', '')}") from None
+    if damage:
+        raise EvidenceError(
+            f"{path}: {journal.NAME}, line {damage.line_number} is damaged: {damage.reason}; ask for the bundle again"
+        )
 
 
 def _sha256(content: bytes) -> str:

@@ -54,6 +54,7 @@ UNITS: Mapping[str, Unit] = {
     "flops_per_second": Unit(
         about="In floating-point operations a second.", symbol="TFLOP/s", factor=1e-12, tag="tflops"
     ),
+    "tokens_per_second": Unit(about="In tokens a second.", symbol="tokens/s"),
     "_seconds_per_cell_and_sweep": Unit(about="In seconds, of one cell in one sweep.", symbol="s", places=2),
     "step_seconds": Unit(about="In seconds.", symbol="ns", factor=1e9, places=0, tag="ns"),
     "wall_seconds": Unit(about="In seconds.", symbol="s"),
@@ -118,6 +119,7 @@ MEASURED: Mapping[str, Quantity] = {
     "between_sweep_spread": Quantity(label="Spread between sweeps", better="lower"),
     "bytes_per_second": Quantity(label="Bandwidth", better="higher"),
     "flops_per_second": Quantity(label="Rate", better="higher"),
+    "tokens_per_second": Quantity(label="Throughput", better="higher"),
     "attained": Quantity(label="Of the limit", better="higher"),
     "ratio": Quantity(label="Speed-up", better="higher"),
     "dram_bytes": Quantity(label="DRAM traffic", better="lower"),

@@ -4,6 +4,7 @@ import csv
 import importlib
 import io
 import json
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -171,23 +172,75 @@ def test_a_bundle_that_is_wrong_is_refused_and_leaves_nothing(
     assert list((tmp_path / "elsewhere").glob("*")) == []
 
 
-def test_a_bomb_is_refused_before_it_fills_the_memory(
+BOMB_BYTES, MEMORY_BYTES = 256 << 20, 64 << 20
+
+
+def one_line(contents: dict[str, bytes]) -> None:
+    contents[journal.NAME] = bytes(BOMB_BYTES)
+
+
+def packed_line(contents: dict[str, bytes]) -> None:
+    contents.pop(journal.NAME)
+    contents[journal.PACKED] = journal.packed(bytes(BOMB_BYTES))
+
+
+def packed_lines(contents: dict[str, bytes]) -> None:
+    contents.pop(journal.NAME)
+    contents[journal.PACKED] = journal.packed(b"\n" * BOMB_BYTES)
+
+
+def large_plan(contents: dict[str, bytes]) -> None:
+    contents["plan.json"] = b"[" + b"[]," * (BOMB_BYTES // 3) + b"[]]"
+
+
+BOMBS = {
+    "a line": (one_line, r"journal\.jsonl: has a line of more than 16,777,216 bytes"),
+    "a packed line": (packed_line, r"journal\.jsonl: has a line of more than 16,777,216 bytes"),
+    "packed lines": (packed_lines, r"journal\.jsonl, line 1 is damaged"),
+    "a plan": (large_plan, r"'plan\.json' unpacks to more than 16,777,216 bytes"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), BOMBS.values(), ids=BOMBS)
+def test_a_bomb_is_refused_in_little_memory(
+    bundle: Path, tmp_path: Path, change: Callable[[dict[str, bytes]], None], message: str
+) -> None:
+    def unlisted(contents: dict[str, bytes]) -> None:
+        contents.pop(LIST)
+        change(contents)
+
+    rezipped(bundle, unlisted)
+    tracemalloc.start()
+    try:
+        with pytest.raises(EvidenceError, match=message):
+            import_bundle(bundle, tmp_path / "elsewhere")
+        assert tracemalloc.get_traced_memory()[1] < MEMORY_BYTES
+    finally:
+        tracemalloc.stop()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_journal_that_unpacks_to_too_much_is_named(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lab.bundle.MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(journal, "MOST_BYTES", 1000)
+    with pytest.raises(EvidenceError, match=r"'journal\.jsonl' unpacks to more than 1,000 bytes"):
+        import_bundle(bundle, tmp_path / "elsewhere")
 
-    def bomb(contents: dict[str, bytes]) -> None:
-        contents[journal.NAME] = bytes(4 << 20)
-
-    with pytest.raises(EvidenceError, match="is 4194304 bytes; at most 1048576 are read"):
-        import_bundle(rezipped(bundle, bomb), tmp_path / "elsewhere")
-
-    def packed_bomb(contents: dict[str, bytes]) -> None:
+    def packed(contents: dict[str, bytes]) -> None:
+        contents[journal.PACKED] = journal.packed(bytes(1001))
         contents.pop(journal.NAME)
-        contents[journal.PACKED] = journal.packed(bytes(4 << 20))
 
-    with pytest.raises(EvidenceError, match="unpacks to more than 1048576 bytes"):
-        import_bundle(rezipped(bundle, packed_bomb), tmp_path / "elsewhere")
+    with pytest.raises(EvidenceError, match=r"'journal\.jsonl\.gz' unpacks to more than 1,000 bytes"):
+        import_bundle(rezipped(bundle, packed), tmp_path / "elsewhere")
+
+
+def test_a_packed_journal_that_is_cut_is_named(bundle: Path, tmp_path: Path) -> None:
+    def change(contents: dict[str, bytes]) -> None:
+        contents[journal.PACKED] = journal.packed(contents.pop(journal.NAME))[:-100]
+
+    with pytest.raises(EvidenceError, match=r"'journal\.jsonl\.gz' cannot be unpacked"):
+        import_bundle(rezipped(bundle, change), tmp_path / "elsewhere")
 
 
 def test_a_link_in_a_bundle_is_refused(bundle: Path, tmp_path: Path) -> None:

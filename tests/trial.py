@@ -85,6 +85,9 @@ class Notebook:
     def peak_memory_bytes(self, run: Callable[[], Any]) -> int | None:
         return None
 
+    def graph_pools(self) -> Mapping[tuple[int, int], int]:
+        return {}
+
     def tampering(self) -> str:
         return ""
 

@@ -14,6 +14,7 @@ from lab.definition.loading import has_module, load_folder, load_module
 from lab.definition.publication import Publication
 from lab.definition.search import Tunable, search_of
 from lab.definition.short import Draft
+from lab.definition.tokens import Tokens
 from lab.errors import DefinitionError, PlanError
 from lab.evidence.source import HANDED_OVER
 from lab.project import project
@@ -94,6 +95,12 @@ def load_breakdowns() -> Mapping[str, Breakdown]:
     """By experiment, which of its cases are parts of which other; nothing where the project has no breakdowns.py."""
     module = _module("breakdowns")
     return {each.experiment: each for each in module.BREAKDOWNS} if module else {}
+
+
+def load_tokens() -> Mapping[str, Tokens]:
+    """By operator, how many tokens a call is; nothing where the project has no tokens.py."""
+    module = _module("tokens")
+    return {each.operator: each for each in module.TOKENS} if module else {}
 
 
 def _module(name: str) -> ModuleType | None:

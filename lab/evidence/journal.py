@@ -26,6 +26,7 @@ NAME = "journal.jsonl"
 PACKED = f"{NAME}.gz"
 LEVEL = 9
 MOST_BYTES = 1 << 30  # a hundred times what a night of measuring leaves
+MOST_LINE_BYTES = 16 << 20  # a thousand times the longest line that was published
 CHAINED = 7  # the first schema whose lines name the line before
 PIECE_BYTES = 1 << 16
 
@@ -130,6 +131,17 @@ def read(path: Path) -> Journal:
     )
 
 
+def first_damage(path: Path) -> Damage | None:
+    """The line at which damage is first noticed. Nothing is kept of the others, nor are they read after it."""
+    scan = _Scan()
+    for line in _lines_of(path):
+        scan.take(line)
+        if scan.damages:
+            number, reason = next(iter(scan.damages.items()))
+            return Damage(line_number=number, reason=reason)
+    return None
+
+
 def seal_of(path: Path) -> Seal:
     """The seal of a journal, whose records are checked and not kept."""
     return _scanned(path).seal
@@ -150,23 +162,31 @@ def _scanned(path: Path) -> "_Scan":
 
 
 def _lines_of(path: Path) -> Iterator[bytes]:
-    """One line after another, for a journal may be larger than the memory. RunError as in `content_of`."""
+    """One line after another, for a journal may be larger than the memory. RunError as in `content_of`, and where a
+    line is longer than any that the lab writes."""
     if not path.is_file():
         return
     if path.name != PACKED:
         with path.open("rb") as file:
-            yield from file
+            while line := file.readline(MOST_LINE_BYTES + 1):
+                yield _of_usual_length(path, line)
         return
     left_bytes = MOST_BYTES
     try:
         with gzip.open(path) as unpacked:
-            while line := unpacked.readline(left_bytes + 1):
+            while line := unpacked.readline(min(left_bytes, MOST_LINE_BYTES) + 1):
                 left_bytes -= len(line)
                 if left_bytes < 0:
                     raise RunError(f"{path}: unpacks to more than {MOST_BYTES:,} bytes, which no journal has")
-                yield line
+                yield _of_usual_length(path, line)
     except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
         raise RunError(f"{path}: cannot be unpacked ({problem}); copy it here again") from None
+
+
+def _of_usual_length(path: Path, line: bytes) -> bytes:
+    if len(line) > MOST_LINE_BYTES:
+        raise RunError(f"{path}: has a line of more than {MOST_LINE_BYTES:,} bytes, which no journal has")
+    return line
 
 
 class _Scan:

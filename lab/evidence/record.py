@@ -8,7 +8,8 @@ what Nsight Compute says of a launch and of its own pass. 5 = why a run was cut 
 are compiled for one shape. 6 = a fresh cache in every sweep, what Inductor generated and how it chose, the memory
 that a call takes, settings that a profile left changed. 7 = lines of a journal that name the one before, hits in L1.
 8 = versions of libraries as a mapping, any number of them. 9 = runs on several GPUs, and
-GPUs that they lost. A field `added` later reads as its default in older records.
+GPUs that they lost. 10 = the memory of a profile's own CUDA graphs. A field `added` later reads as its default in
+older records.
 """
 
 import typing
@@ -184,6 +185,13 @@ class Cell:
     peak_memory_bytes: int | None = added(6, None)  # that one call allocates at most beyond its inputs; None on a CPU
     compiled_blind: str = added(6, "")  # why what Inductor generated for the call is not on record, or not all of it
     left_behind: tuple[str, ...] = added(6, ())  # process-wide settings that it changed; put back before the next
+    # That CUDA graphs of its own hold for a call: intermediate results and results. None where nobody asked.
+    graph_memory_bytes: int | None = added(10, None)
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """What a call takes beyond its inputs and weights; None where torch does not count."""
+        return None if self.peak_memory_bytes is None else self.peak_memory_bytes + (self.graph_memory_bytes or 0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

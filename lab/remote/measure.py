@@ -77,7 +77,7 @@ def measure_on_box(journey: Journey, say: Callable[[str], None]) -> None:
         session.prepare(START_SECONDS if journey.up else FIRST_SECONDS)
         status = _measure(journey, session, say)
         if not session.holds(journey.place):
-            raise HostError(f"nothing was measured on {journey.box.host} (status {status}); its last output is above")
+            raise HostError(_nothing_measured(journey.box.host, status, session.last_line))
         say(f"bringing the run back from {journey.box.host}")
         session.fetch(journey.place, journey.incoming)
         _accept(journey)
@@ -127,6 +127,17 @@ def _measure(journey: Journey, session: Session, say: Callable[[str], None]) -> 
         session.stop()
         session.follow()
         return INTERRUPTED
+
+
+def _nothing_measured(host: str, status: int, last_line: str) -> str:
+    said = f": {last_line}. All of its output is above" if last_line else ", and the box said nothing"
+    advice = "; --host-python names an interpreter there that has the lab's packages" if _no_python(last_line) else ""
+    return f"nothing was measured on {host} (status {status}){said}{advice}"
+
+
+def _no_python(last_line: str) -> bool:
+    """Whether the box has no Python that can run the lab, as its shell, its Python or `scripts/setup` says it."""
+    return any(words in last_line for words in ("not found", "No such file", "No module named", "is needed; none is"))
 
 
 def _accept(journey: Journey) -> None:

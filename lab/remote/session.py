@@ -48,6 +48,7 @@ class Session:
     def __init__(self, box: Box, scripts: Scripts, say: Callable[[str], None]) -> None:
         self._box, self._scripts, self._say = box, scripts, say
         self._printed_bytes = 0
+        self.last_line = ""  # of the run's output that says anything
 
     def prepare(self, patience_seconds: float) -> None:
         """Makes the folders there. HostError where the box cannot be reached in that time, or lacks a tool."""
@@ -72,7 +73,7 @@ class Session:
         self._retry(lambda: self._call(self._box.push(root, left_out)))
 
     def start(self, command: str) -> None:
-        self._printed_bytes = 0
+        self._printed_bytes, self.last_line = 0, ""
         script = self._scripts.start(command, attempt=secrets.token_hex(4))
         self._retry(lambda: self._run(script))
 
@@ -112,7 +113,9 @@ class Session:
                 for line in process.stdout:
                     if line.endswith(b"\n"):  # the rest of a torn line comes with the next connection
                         self._printed_bytes += len(line)
-                        self._say(line.decode(errors="replace").rstrip("\n"))
+                        text = line.decode(errors="replace").rstrip("\n")
+                        self.last_line = text.strip() or self.last_line
+                        self._say(text)
             except BaseException:
                 process.kill()
                 raise

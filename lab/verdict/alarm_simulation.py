@@ -8,6 +8,7 @@ import math
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 
@@ -23,13 +24,17 @@ NO_SERIES = Series(gpu="", board="", experiment="", claim="", case="", subject="
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AlarmRow:
-    """Of so many series: false alarms over their quiet nights, and how many showed a step of 3 % after two nights."""
+    """Of so many series: false alarms over their quiet nights, and how many showed a step of 3 % after two nights.
+
+    `findable`: how many a rule would show that knew the past exactly, and erred as rarely as the goal demands.
+    """
 
     process: str
     series: int
     case_nights: int
     false_alarms: int
     steps_found: int
+    findable: float
 
     @property
     def missed_goal(self) -> bool:
@@ -44,12 +49,20 @@ def simulate_alarms(series: int, seed: int) -> Iterator[AlarmRow]:
         rows = [_series(process, seed, number) for number in range(series)]
         yield AlarmRow(
             process=process.name, series=series, case_nights=series * (NIGHTS - MOST_RUNS),
-            false_alarms=sum(alarms for alarms, _ in rows), steps_found=sum(step for _, step in rows),
+            false_alarms=sum(alarms for alarms, _, _ in rows), steps_found=sum(found for _, found, _ in rows),
+            findable=sum(findable for _, _, findable in rows),
         )  # fmt: skip
 
 
-def _series(process: Process, seed: int, number: int) -> tuple[int, bool]:
-    """False alarms over quiet nights, and whether a step at their end is found by the second run that has it."""
+def chance_of_finding(deviation: float) -> float:
+    """Of a step, by the mean of two nights, where mean and deviation of the nights before are known exactly."""
+    needed_errors = NormalDist().inv_cdf(1 - FALSE_ALARMS / 2)  # a false alarm may be of either sign
+    return NormalDist().cdf(math.log1p(STEP) / (deviation / math.sqrt(2)) - needed_errors)
+
+
+def _series(process: Process, seed: int, number: int) -> tuple[int, bool, float]:
+    """False alarms over quiet nights, whether a step at their end is found by the second run that has it, and the
+    chance that a rule which knows the past finds it."""
     dice = np.random.default_rng((seed, zlib.crc32(process.name.encode()), number))
     of_kernel = replace(
         process,
@@ -61,7 +74,8 @@ def _series(process: Process, seed: int, number: int) -> tuple[int, bool]:
     late = [alarm for alarm in followed(NO_SERIES, nights).alarms if int(alarm.confirmed_by) >= MOST_RUNS]
     past = past_of(nights)
     assert past, "a full past"
-    return len(late), past.changed(first, second) and math.log(first.ratio / past.ratio) < 0
+    found = past.changed(first, second) and math.log(first.ratio / past.ratio) < 0
+    return len(late), found, chance_of_finding(float(np.log([night.ratio for night in nights]).std(ddof=1)))
 
 
 def _night(process: Process, truth: float, number: int, dice: np.random.Generator) -> Night:

@@ -316,8 +316,8 @@ def _memory_verdict(experiment: ExperimentResult, claim: PlannedClaim, case_name
 
 
 def _memory_side(cell: CellResult) -> MemorySide:
-    peaks = [each.peak_memory_bytes for each in cell.cells if each.peak_memory_bytes is not None]
-    return MemorySide(outcome=cell.outcome, reason=cell.reason, peak_bytes=tuple(peaks))
+    needed = [each.memory_bytes for each in cell.cells if each.memory_bytes is not None]
+    return MemorySide(outcome=cell.outcome, reason=cell.reason, peak_bytes=tuple(needed))
 
 
 def _traffic_side(cell: CellResult, scope: str) -> TrafficSide:

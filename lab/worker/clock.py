@@ -1,6 +1,6 @@
 """What a clock is: it times blocks of calls on one kind of device, in one or more scopes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -60,6 +60,10 @@ class Clock(Protocol):
     def peak_memory_bytes(self, run: Callable[[], Any]) -> int | None:
         """What a call allocates at most beyond what was there before it, its result included; None where the device
         does not tell."""
+        ...
+
+    def graph_pools(self) -> Mapping[tuple[int, int], int]:
+        """The bytes that CUDA graphs hold, by their memory pool; none where the device has no graphs."""
         ...
 
     def tampering(self) -> str:

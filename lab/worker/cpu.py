@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,9 @@ class CpuClock:
     def peak_memory_bytes(self, run: Callable[[], Any]) -> int | None:
         """None: torch keeps no count of a CPU's memory."""
         return None
+
+    def graph_pools(self) -> Mapping[tuple[int, int], int]:
+        return {}
 
     def tampering(self) -> str:
         return self._hooks.tampering()

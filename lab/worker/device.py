@@ -10,7 +10,7 @@ lines are left in the cache that must go back to memory while the call runs.
 import ctypes
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,12 +27,14 @@ LARGEST_BLOCK = 64
 CANARY_SAMPLES = 7
 RESTED = 0.99  # of the clock that the process began with
 LONGEST_REST_SECONDS = 0.25
+NO_POOL = (0, 0)  # where torch puts what belongs to no CUDA graph
 PERSISTING_L2 = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE
 # What a profile would have to replace in order to forge its own time.
 WATCHED: tuple[tuple[object, str], ...] = (
     *((torch.cuda.Event, name) for name in ("__new__", "record", "query", "elapsed_time", "synchronize")),
     *((torch.cuda, name) for name in ("Event", "synchronize", "_sleep", "CUDAGraph", "current_stream", "set_stream")),
     *((torch.cuda, name) for name in ("memory_allocated", "max_memory_allocated", "reset_peak_memory_stats")),
+    *((torch.cuda, name) for name in ("memory_snapshot", "empty_cache")),
     *((torch._C, name) for name in ("_cuda_synchronize", "_cuda_sleep", "_cuda_getCurrentStream")),
     *((torch.cuda.CUDAGraph, name) for name in ("capture_begin", "capture_end", "replay")),
     *((time, name) for name in ("perf_counter", "monotonic")),
@@ -204,6 +206,14 @@ class CudaClock:
         del output
         return int(peak_bytes)
 
+    def graph_pools(self) -> Mapping[tuple[int, int], int]:
+        """Whole segments of torch's allocator; what libraries take from the driver by themselves is not seen."""
+        pools = bytes_by_pool(torch.cuda.memory_snapshot())
+        if pools:
+            torch.cuda.empty_cache()  # gives back the pools of graphs that are gone
+            pools = bytes_by_pool(torch.cuda.memory_snapshot())
+        return pools
+
     def flush(self, reads: bool = True) -> None:
         """Push everything out of the cache; reading back leaves clean lines, which need no write-back."""
         self._write()
@@ -294,6 +304,16 @@ class _CudaReplay:
 
     def replay(self) -> None:
         self.graph.replay()
+
+
+def bytes_by_pool(segments: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], int]:
+    """Of the segments of torch's allocator those that belong to a pool, as the memory of each CUDA graph does."""
+    pools: dict[tuple[int, int], int] = {}
+    for segment in segments:
+        pool = segment["segment_pool_id"]
+        if pool != NO_POOL:
+            pools[pool] = pools.get(pool, 0) + segment["total_size"]
+    return pools
 
 
 def choose_device(wanted: str) -> str:

@@ -1,6 +1,6 @@
 """Checks of one profile before it is timed: compile it, compare it with float64, see which kernels it launches."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +38,11 @@ class ProfileChecks:
     def peak_memory_bytes(self, subject: Subject, pool: InputPool) -> int | None:
         arguments = pool.pristine(0)  # made before the call, and so no part of what it takes
         return self._context.clock.peak_memory_bytes(lambda: subject.function(*arguments))
+
+    def graph_memory_bytes(self, before: Mapping[tuple[int, int], int]) -> int:
+        """What CUDA graphs that a profile made hold by now. before: the pools of all graphs before its first call."""
+        pools = self._context.clock.graph_pools()
+        return sum(max(0, size - before.get(pool, 0)) for pool, size in pools.items())
 
     def correctness(self, profile: Profile, subject: Subject, pool: InputPool) -> Correctness:
         operator = self._case.operator

@@ -41,6 +41,7 @@ class Ready:
     compilation: Compilation
     correctness: Correctness
     peak_memory_bytes: int | None = None
+    graph_memory_bytes: int | None = None
 
 
 class SweepCase(Observer):
@@ -160,10 +161,12 @@ class SweepCase(Observer):
             return None
         subject = Subject(function, profile.in_place)
         try:
+            pools = self.clock.graph_pools()
             compilation = self.before.compilation(profile, subject, pool)
             self.profile_ran(profile.name)  # before anything is judged: the judges themselves may have been replaced
             correctness = self.before.correctness(profile, subject, pool)
             peak_memory_bytes = self.before.peak_memory_bytes(subject, pool)
+            graph_memory_bytes = None if peak_memory_bytes is None else self.before.graph_memory_bytes(pools)
         except Exception as problem:  # any fault of a profile is a record of its cell, not the end of the sweep
             self.profile_ran(profile.name)
             self._refuse_poison(problem)
@@ -171,7 +174,7 @@ class SweepCase(Observer):
             self._send(profile.name, "wrong" if violation else "failed", violation or fault(problem), None)
             return None
         self.profile_ran(profile.name)
-        item = Ready(profile, subject, compilation, correctness, peak_memory_bytes)
+        item = Ready(profile, subject, compilation, correctness, peak_memory_bytes, graph_memory_bytes)
         if complaint := self.violations.get(profile.name, "") or correctness.message:
             self._send(profile.name, "wrong", complaint, item)
             return None
@@ -262,6 +265,7 @@ class SweepCase(Observer):
             autotune_seconds=item.compilation.autotune_seconds if item else None,
             compiled_blind=item.compilation.blind if item else "",
             peak_memory_bytes=item.peak_memory_bytes if item else None,
+            graph_memory_bytes=item.graph_memory_bytes if item else None,
             left_behind=tuple(self.left.get(profile, ())),
         )
         self.context.emit("Cell", to_data(cell))

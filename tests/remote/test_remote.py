@@ -2,18 +2,21 @@
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sshd import LACKING, Proxy, Sshd, sshd
 from waiting import wait_until
 
 from lab.cli import main
+from lab.commands.measuring import command_there
 from lab.errors import LabError, PlanError, RunError
 from lab.evidence import journal
 from lab.evidence.record import Cell, RunFinish
@@ -90,7 +93,7 @@ def test_what_git_ignores_and_what_is_not_measured_stays_here(server: Sshd, tree
 def test_the_box_is_stopped_whatever_happens(server: Sshd, tree: Path) -> None:
     log = tree.parent / "log"
     rented = {"up": f"echo up $LAB_HOST >>{log}", "down": f"echo down >>{log}"}
-    with pytest.raises(HostError, match=r"nothing was measured on 127.0.0.1 .status 3.; its last output is above"):
+    with pytest.raises(HostError, match=r"nothing was measured on 127.0.0.1 .status 3., and the box said nothing"):
         measure_on_box(journey_of(server, tree, "exit 3", **rented), lambda text: None)
     assert log.read_text() == "up 127.0.0.1\ndown\n"
     with pytest.raises(LabError, match=r"--up 'false' failed with status 1"):
@@ -99,6 +102,31 @@ def test_the_box_is_stopped_whatever_happens(server: Sshd, tree: Path) -> None:
     with pytest.raises(LabError, match=r"--down 'exit 7' failed with status 7. THE BOX 127.0.0.1 MAY STILL RUN"):
         measure_on_box(journey_of(server, tree, down="exit 7"), lambda text: None)
     assert (tree / "runs" / "r" / "journal.jsonl").exists()
+
+
+NO_PYTHON = {
+    "a project": (False, "", "python3: command not found"),
+    "a named interpreter": (False, "/none/python", "/none/python: No such file or directory"),
+    "the lab's own": (True, "", "setup: Python 3.11, 3.12 or 3.13 is needed; none is on the PATH"),
+}
+
+
+@pytest.mark.parametrize(("own", "python", "cause"), NO_PYTHON.values(), ids=NO_PYTHON)
+def test_a_box_without_python_is_told_from_one_that_measured_nothing(
+    server: Sshd, tree: Path, monkeypatch: pytest.MonkeyPatch, own: bool, python: str, cause: str
+) -> None:
+    """The cause is in the message, and not only among what was printed before."""
+    monkeypatch.setattr("lab.commands.measuring.project", lambda: SimpleNamespace(is_the_labs_own=own))
+    tools = tree.parent / "tools"
+    tools.mkdir()
+    for tool in ("bash", "cat", "cksum", "dirname", "head", "sed", "tr", "sort", "paste"):
+        (tools / tool).symlink_to(shutil.which(tool) or "")
+    shutil.copytree(ROOT / "scripts", tree / "scripts")
+    (tree / "pyproject.toml").write_text("")
+    # bash reads ~/.bashrc where ssh starts it, and that may put a Python on the PATH
+    command = f"export PATH={tools} HOME={tools}; {command_there(['--run-id', 'r'], python)}"
+    with pytest.raises(HostError, match=re.escape(cause) + ".*; --host-python names an interpreter there"):
+        measure_on_box(journey_of(server, tree, command), lambda text: None)
 
 
 def test_another_run_of_that_name_is_not_overwritten(server: Sshd, tree: Path) -> None:

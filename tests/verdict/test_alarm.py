@@ -1,17 +1,19 @@
 """Alarms: each case against its own past on its board, through the command line; and how often they err."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from factory import FAST_BEATS_PLAIN, SMALL, machine, plan_of, records_of, small_experiment, write_run
 
 from lab.cli import main
 from lab.evidence.record import RunStart
 from lab.verdict.alarm import FEWEST_RUNS, Night, past_of
-from lab.verdict.alarm_simulation import FALSE_ALARMS, FOUND, PUBLISHED, simulate_alarms
+from lab.verdict.alarm_simulation import FALSE_ALARMS, FOUND, PUBLISHED, STEP, chance_of_finding, simulate_alarms
 
 QUIET = [0] * (FEWEST_RUNS + 2)  # nights on which the subject takes no per cent longer
 
@@ -118,3 +120,15 @@ def test_the_published_noise_seldom_alarms_and_seldom_hides_a_step() -> None:
     row = next(row for row in simulate_alarms(60, 2026) if row.process == PUBLISHED)
     assert row.false_alarms <= 1 + 10 * FALSE_ALARMS * row.case_nights
     assert row.steps_found >= (FOUND - 0.05) * row.series
+    assert row.steps_found <= row.findable + 3, "hardly more than a rule finds that knows the past"
+
+
+def test_what_any_rule_could_find_is_the_power_of_the_mean_of_two_nights() -> None:
+    """Counted on drawn nights: means beyond the limit that one quiet night in 10,000 exceeds."""
+    dice = np.random.default_rng(7)
+    for deviation, roughly in ((0.004, 1.0), (0.011, 0.5), (0.04, 0.0)):
+        means = dice.normal(0, deviation, (2, 1_000_000)).mean(0)
+        limit = np.quantile(means, 1 - FALSE_ALARMS / 2)
+        counted = float((means + math.log1p(STEP) > limit).mean())
+        assert chance_of_finding(deviation) == pytest.approx(counted, abs=0.03)
+        assert counted == pytest.approx(roughly, abs=0.1)

@@ -7,7 +7,7 @@ from types import SimpleNamespace as View
 from factory import FAST, LARGE, PLAIN, SMALL, machine, plan_of, profile, records_of, small_experiment
 from page_parts import figures, section_of, words_of
 
-from lab.evidence.record import Cell
+from lab.evidence.record import Cell, RunStart
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.outputs import SiteContext
@@ -173,3 +173,27 @@ def test_the_most_memory_that_a_call_took_in_any_sweep_is_reported_and_none_wher
     assert cells.texts("plain")[column] == "–"
     assert cells.texts("fast")[column] == "6.00"
     assert figures(cells.row("fast").cells[column + 1])[0].value == 6_000_000
+
+
+def with_graphs(schema: int) -> PageTable:
+    """The table of a case whose `fast` holds 5 MB in a graph and allocates 1 MB, in a run of that schema."""
+    plan = plan_of(experiments=[small_experiment()], include=())
+    records = [
+        dataclasses.replace(record, peak_memory_bytes=1_000_000, graph_memory_bytes=5_000_000 if schema > 9 else None)
+        if isinstance(record, Cell) and record.profile == "fast"
+        else dataclasses.replace(record, schema=schema)
+        if isinstance(record, RunStart)
+        else record
+        for record in records_of(plan, TIMES, noise=0.001)
+    ]
+    (item,) = judged_run(judge_run(plan, records), digest="ab" * 32)
+    return table(page_of(item), "cells")
+
+
+def test_memory_holds_what_a_graph_holds_and_older_runs_say_that_they_did_not_count_it() -> None:
+    now, before = with_graphs(10), with_graphs(9)
+    (column,) = [number for number, head in enumerate(now.heads[1:]) if head.text == "Memory, MB"]
+    assert now.texts("fast")[column] == "6.00 5.00 in its graph"
+    assert before.texts("fast")[column] == "1.00"
+    assert "with what CUDA graphs" in plain(now.caption)
+    assert "without what CUDA graphs" in plain(before.caption)

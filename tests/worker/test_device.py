@@ -13,7 +13,7 @@ from lab.errors import PlanError
 from lab.evidence.nvml import visible_gpu
 from lab.worker import device
 from lab.worker.clock import Call, nothing
-from lab.worker.device import LONGEST_REST_SECONDS, CudaClock, choose_device, make_clock
+from lab.worker.device import LONGEST_REST_SECONDS, CudaClock, bytes_by_pool, choose_device, make_clock
 from lab.worker.hook_check import HookCheck
 
 SPIN_SECONDS = 500e-6
@@ -289,6 +289,26 @@ def test_a_canary_after_a_load_at_the_power_limit_sings_as_one_at_rest() -> None
         x @ x
     torch.cuda.synchronize()
     assert clock.canary() == pytest.approx(at_rest, rel=0.02)
+
+
+def test_segments_of_graphs_are_added_up_by_their_pool() -> None:
+    sizes = [((0, 0), 1 << 30), ((0, 1), 2 << 20), ((0, 2), 20 << 20), ((0, 1), 4 << 20)]
+    segments = [{"segment_pool_id": pool, "total_size": size} for pool, size in sizes]
+    assert bytes_by_pool(segments) == {(0, 1): 6 << 20, (0, 2): 20 << 20}
+
+
+@gpu
+def test_a_graph_holds_its_intermediate_results_as_long_as_it_lives() -> None:
+    clock = make_clock("cuda")
+    before = clock.graph_pools()
+    x = torch.randn(32 << 20, dtype=torch.float32, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = (x + 1).exp_().sum()  # one intermediate result of 128 MiB
+    held = sum(clock.graph_pools().values()) - sum(before.values())
+    assert 128 << 20 <= held < 192 << 20
+    del graph, y
+    assert clock.graph_pools() == before
 
 
 @gpu

@@ -199,11 +199,38 @@ def test_a_cell_holds_what_triton_made_of_its_profile(monkeypatch: pytest.Monkey
     assert cell.peak_memory_bytes == 64 * 128 * 4
 
 
+class GraphsAsGpu(CpuAsGpu):
+    """Its pools are those of graphs that profiles say they made."""
+
+    held: ClassVar[dict[tuple[int, int], int]] = {}
+
+    def graph_pools(self) -> dict[tuple[int, int], int]:
+        return dict(self.held)
+
+
+def test_memory_of_a_graph_is_charged_to_the_profile_that_made_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    GraphsAsGpu.held = {(0, 1): 500}  # of a case before
+
+    def capturing(size: int) -> Callable[[], Function]:
+        def function(x: Tensor) -> Tensor:
+            GraphsAsGpu.held[0, size] = size
+            return x * 2
+
+        return lambda: function
+
+    profiles = {"large": capturing(7000), "small": capturing(40)}
+    cells = swept(monkeypatch, profiles, clock=GraphsAsGpu, operator=ON_CPU)
+    held = {name: cell.graph_memory_bytes for name, cell in cells.items()}
+    assert held == {"plain": 0, "large": 7000, "small": 40, "fast": 0}
+    result_bytes = 64 * 128 * 4
+    assert (cells["large"].peak_memory_bytes, cells["large"].memory_bytes) == (result_bytes, result_bytes + 7000)
+
+
 def test_on_the_cpu_triton_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = swept(monkeypatch, {})["plain"]
     assert (cell.compiled, cell.compile_seconds, cell.autotune_seconds) == ((), None, None)
     assert cell.prepare_seconds > 0
-    assert cell.peak_memory_bytes is None
+    assert (cell.peak_memory_bytes, cell.graph_memory_bytes, cell.memory_bytes) == (None, None, None)
 
 
 def test_inputs_with_gaps_cost_the_case_with_a_reason_that_names_them(monkeypatch: pytest.MonkeyPatch) -> None:

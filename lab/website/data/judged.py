@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from lab.definition.catalogue import load_audits, load_breakdowns
+from lab.definition.catalogue import load_audits, load_breakdowns, load_tokens
 from lab.definition.plan import PlannedExperiment, PlannedProfile
 from lab.definition.publication import Publication
 from lab.evidence.codec import digest, to_data
@@ -185,11 +185,11 @@ def json_text(data: Mapping[str, Any]) -> str:
 
 def judged_run(run: RunResult, digest: str = "", commit: str = "") -> tuple[Judged, ...]:
     """Every experiment of a run, in its plan's order."""
-    publications, breakdowns = load_audits(), load_breakdowns()
+    publications, breakdowns, tokens = load_audits(), load_breakdowns(), load_tokens()
     return tuple(
         Judged(
             plan=result.plan,
-            data=experiment_data(result, run, digest, commit, publications, breakdowns.get(result.plan.name)),
+            data=experiment_data(result, run, digest, commit, publications, breakdowns.get(result.plan.name), tokens),
         )
         for result in run.experiments
     )

@@ -37,7 +37,7 @@ JUDGING = (
     "lab/verdict", "lab/evidence", "lab/definition", "lab/quantities.py", "lab/website/data/published*.py",
     "lab/website/data/judged_cache.py", "lab/website/data/judged.py", "lab/website/wording/references.py",
     "lab/profiler/readings.py", "experiments/audits",
-    "experiments/breakdowns.py",
+    "experiments/breakdowns.py", "experiments/tokens.py",
 )  # fmt: skip
 PACKAGES = ("numpy", "scipy")  # which compute for it
 DEFINING = (

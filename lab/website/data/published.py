@@ -1,13 +1,14 @@
 """An experiment's result as the data behind its page: every figure that a reader sees is one of these values."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lab.definition.breakdown import Breakdown
 from lab.definition.plan import PlannedExperiment
 from lab.definition.publication import Publication
 from lab.definition.search import is_search
+from lab.definition.tokens import Tokens
 from lab.evidence.codec import SCHEMA, to_data
 from lab.evidence.record import Round, Watch
 from lab.verdict.breakdown import break_down
@@ -31,6 +32,8 @@ from lab.website.data.published_cells import (
     rounded,
 )
 from lab.website.data.published_replication import replication_data, replication_of
+
+NO_TOKENS: Mapping[str, Tokens] = {}
 
 
 # What a run was asked for beside times, and what it cost, as data: the same in each of its experiments.
@@ -68,13 +71,15 @@ def experiment_data(
     commit: str = "",
     publications: Sequence[Publication] = (),
     breakdown: Breakdown | None = None,
+    tokens: Mapping[str, Tokens] = NO_TOKENS,
 ) -> dict[str, Any]:
     """Plain JSON values; SI units; the unit in the key. `commit` is the one whose source was measured.
 
     `publications`: those whose cases an experiment may measure again; `breakdown`: which of its cases are parts of
-    another.
+    another; `tokens`: by operator, how many tokens a call is.
     """
     plan = result.plan
+    of_call = {case.name: tokens[case.op].of(case.shape) for case in plan.cases if case.op in tokens}
     again = replication_of(publications, plan.name)
     broken_down = break_down(result, breakdown) if breakdown else None
     data = {
@@ -91,6 +96,7 @@ def experiment_data(
         "cases": {
             case.name: {
                 **attributes(case, "op shape dtype least_bytes flops included"),
+                **({"tokens": of_call[case.name]} if case.name in of_call else {}),
             }
             for case in plan.cases
         },
@@ -104,7 +110,9 @@ def experiment_data(
         },
         "cells": {
             case.name: {
-                profile.name: cell_data(case, profile, result.cells[case.name, profile.name], run)
+                profile.name: cell_data(
+                    case, profile, result.cells[case.name, profile.name], run, of_call.get(case.name)
+                )
                 for profile in plan.profiles
             }
             for case in plan.cases

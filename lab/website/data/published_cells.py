@@ -128,20 +128,25 @@ def _configuration(kernel: Compiled) -> str:
     return ", ".join([*sizes, f"warps={kernel.warps}", f"stages={kernel.stages}"])
 
 
-def cell_data(case: PlannedCase, profile: PlannedProfile, cell: CellResult, run: RunResult | None) -> dict[str, Any]:
+def cell_data(
+    case: PlannedCase, profile: PlannedProfile, cell: CellResult, run: RunResult | None, tokens: int | None = None
+) -> dict[str, Any]:
+    """`tokens`: how many a call is, where it is any."""
     data: dict[str, Any] = {"outcome": cell.outcome, "reason": cell.reason}
     if cell.latency:
         data |= {
             **attributes(cell.latency, "p50_seconds p95_seconds noise_ratio between_sweep_spread samples"),
             "sweep_p50_seconds": cell.latency.sweep_p50_seconds,
         }
+    held = _largest(each.graph_memory_bytes for each in cell.cells)
     if first := cell.latency or next(iter(cell.latencies.values()), None):
         data |= {
             "sweeps": len(first.sweep_p50_seconds),
-            "scopes": {scope: _latency(cell, scope) for scope in cell.latencies},
+            "scopes": {scope: _latency(cell, scope, tokens) for scope in cell.latencies},
             "unmeasured": dict(cell.unmeasured),
             **attributes(cell, "void_share bytes_per_second enqueue_seconds prepare_seconds"),
-            "peak_memory_bytes": _peak_memory(cell),
+            "peak_memory_bytes": _largest(each.memory_bytes for each in cell.cells),
+            **({"graph_memory_bytes": held} if held else {}),
             **attributes(cell, "launch_bound host_bound"),
             "impossible": {scope: why for scope, why in cell.impossible.items() if why},
         }
@@ -163,18 +168,19 @@ def cell_data(case: PlannedCase, profile: PlannedProfile, cell: CellResult, run:
     return data
 
 
-def _peak_memory(cell: CellResult) -> int | None:
-    """The most that one call allocated in any sweep; None on a CPU, and of runs that did not ask."""
-    return max((each.peak_memory_bytes for each in cell.cells if each.peak_memory_bytes is not None), default=None)
+def _largest(sizes: Iterable[int | None]) -> int | None:
+    """In any sweep; None on a CPU, and of runs that did not ask."""
+    return max((size for size in sizes if size is not None), default=None)
 
 
-def _latency(cell: CellResult, scope: str) -> dict[str, Any]:
+def _latency(cell: CellResult, scope: str, tokens: int | None) -> dict[str, Any]:
     latency = cell.latencies[scope]
     return {
         **attributes(latency, "p50_seconds p95_seconds noise_ratio samples"),
         "fastest_sweep_seconds": min(latency.sweep_p50_seconds),
         "slowest_sweep_seconds": max(latency.sweep_p50_seconds),
         "void_share": cell.void_shares.get(scope, 0.0),
+        **({"tokens_per_second": tokens / latency.p50_seconds} if tokens else {}),
     }
 
 

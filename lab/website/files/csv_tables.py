@@ -20,7 +20,7 @@ Keys = Mapping[str, Any]  # what tells a row from others, and what its plan says
 Column = tuple[str, tuple[str, ...]]  # its name, and the path of its datum; no path where the keys hold it
 
 SCOPES = ("device_cold", "device_warm", "graph", "eager", "device_dirty")
-CASE = ("op", "shape", "dtype", "included", "least_bytes", "flops")
+CASE = ("op", "shape", "dtype", "included", "least_bytes", "flops", "tokens")
 INTERVAL = ("ratio", "low", "high")
 CALL = ("outcome", "launches", "dram_bytes", *(name for name, counter in COUNTERS.items() if counter.over_call))
 LIMITED = ("device_cold", "graph")
@@ -83,10 +83,10 @@ TABLES: Mapping[str, tuple[str, Callable[[Judged], Iterator[Keys]], Sequence[Col
     "cells": ("every profile at every case", _cells, [
         *_keys("case"), *_of("cases/{case}", CASE), *_keys("profile"),
         *_of("cells/{case}/{profile}", "outcome reason sweeps between_sweep_spread bytes_per_second enqueue_seconds "
-             "prepare_seconds peak_memory_bytes launch_bound host_bound worst_absolute_error worst_tolerance_share "
-             "correctness_checks"),
+             "prepare_seconds peak_memory_bytes graph_memory_bytes launch_bound host_bound worst_absolute_error "
+             "worst_tolerance_share correctness_checks"),
         *(column for scope in SCOPES for column in _of(f"cells/{{case}}/{{profile}}/scopes/{scope}",
-          "p50_seconds p95_seconds noise_ratio samples void_share", scope)),
+          "p50_seconds p95_seconds noise_ratio samples void_share tokens_per_second", scope)),
         *_of("limits/{case}/profiles/{profile}", "flops_per_second"),
         *(column for scope in LIMITED for column in _of(f"limits/{{case}}/profiles/{{profile}}/{scope}",
           "attained distance_seconds", scope)),

@@ -145,8 +145,9 @@ CELL = {
     "reason": str, "?p50_seconds between_sweep_spread void_share": float,
     "?p95_seconds noise_ratio bytes_per_second enqueue_seconds prepare_seconds": MAYBE,
     "?peak_memory_bytes": Said(
-        int | None, "The most that one call allocates beyond its inputs; null where nobody asked."
+        int | None, "The most that one call takes beyond its inputs and weights; null where nobody asked."
     ),
+    "?graph_memory_bytes": Said(int, "Of it what CUDA graphs of the implementation's own hold, from schema 10 on."),
     "?sweep_p50_seconds": [float, "In seconds, the median of each sweep."],
     "?samples sweeps correctness_checks": int,
     "?scopes": By(SCOPE, Ref("scope_times")), "?unmeasured": By(SCOPE, str, "Why it has no time."),
@@ -252,7 +253,8 @@ EXPERIMENT = {
     "ceilings": Maybe(CEILINGS), "limits": Maybe(LIMITS),
     "clock_step_seconds": By(SCOPE, float, "In seconds, the least that the clock tells apart."),
     "counts": By("outcome of a cell; cases, profiles; claims of known verdict, and those that are right", int),
-    "cases": By("case", {"op dtype": str, "shape": [int], "least_bytes flops": int, "included": bool}),
+    "cases": By("case", {"op dtype": str, "shape": [int], "least_bytes flops": int, "included": bool,
+                            "?tokens": Said(int, "That one call reads or makes.")}),
     "places": By("case", By(SCOPE, [{
         "": "`level`: shown to be slower than none; `proven`: enough sweeps to tell.",
         "profile": str, **{name: kind for name, kind in fields_of(Place).items() if name != "lead"},
@@ -295,7 +297,8 @@ DEFS = {
     "interval": {"": "Time of the baseline over time of the subject, with its 95 % interval over sweeps.", **INTERVAL,
                  "?quotient_of_medians": float},
     "scope_times": {"p50_seconds fastest_sweep_seconds slowest_sweep_seconds void_share": float,
-                    "p95_seconds noise_ratio": MAYBE, "samples": int},
+                    "p95_seconds noise_ratio": MAYBE, "samples": int,
+                    "?tokens_per_second": Said(float, "The tokens of a call over its median.")},
     "rung": {"bytes": int, "seconds bytes_per_second": float, "peak_share": MAYBE, "profile": str},
     "words": [[Either((str, {"value": float, "unit": str}))], "Sentences, as texts and amounts."],
     "light": {"": "`attained`: the time at the ceiling that limits the case, as a share of the measured one.",

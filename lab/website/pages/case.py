@@ -57,6 +57,8 @@ def _facts(item: Judged, case: PlannedCase, measured: bool, view: DataView) -> I
         "Operations",
         (view.figure("cases", case.name, "flops", show=format.mega), " MFLOP") if case.flops else ("none",),
     )
+    if tokens := view.figure("cases", case.name, "tokens"):
+        yield "Tokens", (tokens, " a call")
     if case.flops and (intensity := view.figure("limits", case.name, "flops_per_byte")):
         yield "Intensity", (intensity, " FLOP/byte")
     if measured:

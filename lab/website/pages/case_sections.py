@@ -34,6 +34,7 @@ from lab.website.pages.replication import printed_reasons
 from lab.website.pages.soundness import clock_note, faster_cold, legend
 from lab.website.table import (
     Fold,
+    Head,
     Link,
     PageTable,
     Soft,
@@ -66,6 +67,10 @@ CELLS = (
     column("prepare_seconds", "Prepared in, s"), column("peak_memory_bytes", "Memory, MB"),
     column("samples", "Samples"),
 )  # fmt: skip
+GRAPHS_COUNTED = 10  # the schema of records from which on memory holds what CUDA graphs hold
+WITH_GRAPHS = "with what CUDA graphs of an implementation's own hold for it"
+WITHOUT_GRAPHS = "without what CUDA graphs of an implementation's own hold for it, which this run did not count"
+TOKENS = column("tokens_per_second", "Tokens/s")
 
 
 def sections(
@@ -91,8 +96,11 @@ def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
     caption = (
         f"{clock[:1].upper()}{clock[1:]}. Noise "
         "is p95 / p50; spread is the slowest over the fastest sweep, less one. GB/s divides the least traffic by p50. "
-        "Host is what Python needs to enqueue a call; memory the most that a call allocates beyond its inputs."
+        "Host is what Python needs to enqueue a call; memory the most that a call takes beyond its inputs, "
+        f"{WITH_GRAPHS if item.evidence['schema_of_run'] >= GRAPHS_COUNTED else WITHOUT_GRAPHS}."
     )
+    if view.value("cases", case.name, "tokens"):
+        caption += " Tokens/s divides the tokens of a call by p50."
     remarks: list[Words] = []
     if any(faster_cold(item, case.name, each.name) for each in item.plan.profiles_of(case)):
         remarks.append((SHORT_COLD,))
@@ -102,29 +110,41 @@ def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
         remarks.append(
             ("The GPU was at its power limit for part of the time, which may slow the longest kernels most.",)
         )
-    table = PageTable(label="Every implementation", kind="stacks", heads=CELLS, rows=rows, caption=(caption,))
+    table = PageTable(
+        label="Every implementation", kind="stacks", heads=_columns(case, view), rows=rows, caption=(caption,)
+    )
     return Fold(id="cells", title="Every implementation", tables=(table,), items=tuple(remarks))
 
 
+def _columns(case: PlannedCase, view: DataView) -> tuple[Head, ...]:
+    return (*CELLS, TOKENS) if view.value("cases", case.name, "tokens") else CELLS
+
+
 def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, view: DataView) -> TableRow:
+    columns = _columns(case, view)
     cell, at = item.cell(case.name, profile.name), view.at("cells", case.name, profile.name)
     link = Link(profile.title, f"../../../../profiles/{experiment_folder(profile.name)}/index.html")
     if cell["outcome"] != "measured":
         why: Words = (Strong((cell["outcome"],)), Soft((cell["reason"],)) if cell["reason"] else "")
-        return table_row(link, why, *[()] * (len(CELLS) - 2))
+        return table_row(link, why, *[()] * (len(columns) - 2))
     place = item.places(case.name, SCOPE).get(profile.name)
     first = place is not None and place.rank == 1
     rate = at.figure("bytes_per_second")
     note = clock_note(item, case.name, profile.name, view)
+    of_graphs = at.figure("graph_memory_bytes")
     host = at.figure("enqueue_seconds") if cell.get("enqueue_seconds") else None
     cells = row(
-        at, CELLS,
+        at, columns,
         profile=(link, *((Soft((f"fastest{place.doubt}",)),) if first and place else ())),
         p50_seconds=(
             at.figure("p50_seconds") or Soft((cell.get("unmeasured", {}).get(SCOPE, ""),)),
             *((Soft(note),) if note else ()),
         ),
         bytes_per_second=Soft(("launch-bound",)) if rate is None and cell.get("launch_bound") else rate,
+        tokens_per_second=at.figure("scopes", SCOPE, "tokens_per_second"),
+        peak_memory_bytes=(
+            at.figure("peak_memory_bytes"), *((Soft((of_graphs, " in its graph")),) if of_graphs else ()),
+        ),
         enqueue_seconds=(host, *((Soft(("host-bound",)),) if cell.get("host_bound") else ())),
     )  # fmt: skip
     return replace(cells, kind="best" if first else "")
@@ -165,7 +185,9 @@ def _scopes(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
             figure = view.at("cells", case.name, profile.name, "scopes", scope).figure
             p50, p95 = (figure(f"{name}_seconds") for name in ("p50", "p95"))
             why_not = view.value("cells", case.name, profile.name, "unmeasured", scope) or "not measured"
-            cells.append((p50, *((Soft((p95,)),) if p95 else ())) if p50 else (Soft((why_not,)),))
+            tokens = figure("tokens_per_second")
+            beneath = (*((Soft((p95,)),) if p95 else ()), *((Soft((tokens, " tokens/s")),) if tokens else ()))
+            cells.append((p50, *beneath) if p50 else (Soft((why_not,)),))
         rows.append(table_row(profile.title, *cells))
     covers = "; ".join(f"{title}: {clock}" for title, clock in legend(scopes, item.on_cpu))
     table = PageTable(

@@ -270,7 +270,7 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival
 
 
 def _beneath(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival | None, view: DataView) -> Sentence:
-    """'tie, 92 %', '1.08×, 85 %': against the best, and of the limit."""
+    """'tie, 92 %', '1.08×, 85 %, 270 tokens/s': against the best, of the limit, and what a call is in tokens."""
     parts: list[Figure | str] = []
     if rival and rival.stands in FIRST:
         parts.append(rival.stands)
@@ -278,6 +278,8 @@ def _beneath(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Ri
         parts += [rival.ratio, "?"] if rival.stands else [rival.ratio]
     attained = view.figure("limits", case.name, "profiles", profile.name, SCOPE, "attained", show=format.whole_percent)
     parts += [", " if parts else "", attained, " %"] if attained else []
+    tokens = view.figure("cells", case.name, profile.name, "scopes", SCOPE, "tokens_per_second")
+    parts += [", " if parts else "", tokens, " tokens/s"] if tokens else []
     return tuple(part for part in parts if part)
 
 

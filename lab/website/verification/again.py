@@ -157,10 +157,13 @@ def recomputed(result: ExperimentResult, data: Mapping[str, Any], place: str) ->
     """Every p50, p95 and speed-up with its interval that differs from what is computed here."""
     for case, profile in result.plan.cells():
         cells = result.cells[case.name, profile.name].cells
+        tokens = data["cases"][case.name].get("tokens")
         for scope, said in data["cells"][case.name][profile.name].get("scopes", {}).items():
             p50, p95 = p50_and_p95([alone[0] for cell in cells if (alone := _shared(result, [cell], scope))])
             at: tuple[str, ...] = ("cells", case.name, profile.name, "scopes", scope)
-            yield from _compare(said, {"p50_seconds": p50, "p95_seconds": p95}, place, at)
+            rate = tokens / p50 if tokens else None
+            again = {"p50_seconds": p50, "p95_seconds": p95, "tokens_per_second": rate}
+            yield from _compare(said, again, place, at)
     steps = {scope: _clock_step(result, scope) for scope in result.plan.scopes}
     for claim in result.plan.claims:
         for case_name, said in data["claims"][claim.name]["cases"].items():

@@ -27,6 +27,7 @@ UNITS: Mapping[str, tuple[float, ...]] = {
 AMOUNTS = {"seconds": "seconds", "bytes": "bytes", "bytes_per_second": "bytes_per_second", "share": "attained"}
 # What a number without a unit of its own may be in, by the end of its key; a heading beside it names the unit.
 QUANTITIES: tuple[tuple[str, tuple[float, ...]], ...] = (
+    ("tokens_per_second", (1.0,)),
     ("bytes_per_second", (1e-9, 1e-12)),
     ("flops_per_second", (1e-9, 1e-12)),
     ("stage_seconds", (1.0,)),
