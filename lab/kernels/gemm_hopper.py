@@ -53,11 +53,11 @@ def _before(stage, STAGES: gl.constexpr):
 
 @gluon.jit
 def _copy_tiles(
-    a, b, b2, a_tiles, b_tiles, ready, free, M, N, K, splits, depth,
-    A_ACROSS: gl.constexpr, B_ACROSS: gl.constexpr, PAIRED: gl.constexpr,
-    BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr, STAGES: gl.constexpr,
+    a, b, b2, b_more, a_tiles, b_tiles, more_tiles, ready, free, M, N, K, splits, depth,
+    A_ACROSS: gl.constexpr, B_ACROSS: gl.constexpr, PAIRED: gl.constexpr, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr,
+    MORE_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
-    COLUMNS: gl.constexpr = BLOCK_N // 2 if PAIRED else BLOCK_N
+    COLUMNS: gl.constexpr = BLOCK_N // 2 if PAIRED else BLOCK_N + MORE_N
     tiles_m, tiles_n = gl.cdiv(M, BLOCK_M), gl.cdiv(N, COLUMNS)
     tiles = tiles_m * tiles_n
     stage = 0
@@ -70,7 +70,7 @@ def _copy_tiles(
             mbarrier.wait(free.index(stage), phase)
             bar = ready.index(stage)
             a_tile, b_tile = a_tiles.index(stage), b_tiles.index(stage)
-            mbarrier.expect(bar, (BLOCK_M + BLOCK_N) * BLOCK_K * a.dtype.primitive_bitwidth // 8)
+            mbarrier.expect(bar, (BLOCK_M + BLOCK_N + MORE_N) * BLOCK_K * a.dtype.primitive_bitwidth // 8)
             if A_ACROSS:
                 tma.async_copy_global_to_shared(a, [k, row], bar, a_tile)
             else:
@@ -82,6 +82,11 @@ def _copy_tiles(
                 tma.async_copy_global_to_shared(b, [k, column], bar, b_tile)
             else:
                 tma.async_copy_global_to_shared(b, [column, k], bar, b_tile)
+            if MORE_N > 0:
+                if B_ACROSS:
+                    tma.async_copy_global_to_shared(b_more, [k, column + BLOCK_N], bar, more_tiles.index(stage))
+                else:
+                    tma.async_copy_global_to_shared(b_more, [column + BLOCK_N, k], bar, more_tiles.index(stage))
             stage += 1
             wrapped = stage == STAGES
             stage = gl.where(wrapped, 0, stage)
@@ -92,10 +97,11 @@ def _copy_tiles(
 def _finish(
     sums, y, y_tile, bias_ptr, row_scale_ptr, column_scale_ptr, row, column, base, M, N, row_scale_stride,
     column_scale_stride, ACTIVATION: gl.constexpr, BIAS: gl.constexpr, ROW_SCALE: gl.constexpr,
-    COLUMN_SCALE: gl.constexpr, DIRECT: gl.constexpr,
+    COLUMN_SCALE: gl.constexpr, DIRECT: gl.constexpr, SHARING: gl.constexpr = True,
 ):  # fmt: skip
     """Scale, add the bias, activate, and write (rows, columns) of sums at row `base + row` of y: through shared memory,
-    or with DIRECT from registers, where y is a pointer to rows that the copy engine cannot write."""
+    or with DIRECT from registers, where y is a pointer to rows that the copy engine cannot write. SHARING: the write
+    before this may still read y_tile."""
     ROWS: gl.constexpr = sums.shape[0]
     COLUMNS: gl.constexpr = sums.shape[1]
     layout: gl.constexpr = sums.type.layout
@@ -115,7 +121,8 @@ def _finish(
         gl.store(y + places, sums.to(y.dtype.element_ty), mask=inside)
     else:
         rounded = sums.to(y.dtype)
-        tma.store_wait(0)
+        if SHARING:
+            tma.store_wait(0)
         y_tile.store(rounded)
         fence_async_shared()
         tma.async_copy_shared_to_global(y, [base + row, column], y_tile)
@@ -236,24 +243,29 @@ def _precise_sums(
 
 @gluon.jit
 def _multiply(
-    y, a_tiles, b_tiles, y_tiles, ready, free, bias_ptr, row_scale_ptr, column_scale_ptr, M, N, K, splits, depth,
-    row_scale_stride, column_scale_stride,
+    y, y_more, a_tiles, b_tiles, more_tiles, y_tiles, y_more_tiles, ready, free, bias_ptr, row_scale_ptr,
+    column_scale_ptr, M, N, K, splits, depth, row_scale_stride, column_scale_stride,
     WHICH: gl.constexpr, A_ACROSS: gl.constexpr, B_ACROSS: gl.constexpr, PAIRED: gl.constexpr,
     ACTIVATION: gl.constexpr, BIAS: gl.constexpr, ROW_SCALE: gl.constexpr, COLUMN_SCALE: gl.constexpr,
     PRECISE: gl.constexpr, COLUMNS_PER_SCALE: gl.constexpr, DIRECT: gl.constexpr, HALVED: gl.constexpr,
-    BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr, STAGES: gl.constexpr,
+    BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, MORE_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr,
+    STAGES: gl.constexpr,
 ):  # fmt: skip
     """The group of warps WHICH, 0 or 1: its half of the rows of every tile of this program, or of the columns if a tile
     has 64 rows."""
     ACROSS: gl.constexpr = BLOCK_M == 64
     ROWS: gl.constexpr = BLOCK_M if ACROSS else BLOCK_M // 2
     WIDTH: gl.constexpr = BLOCK_N // 2 if ACROSS else BLOCK_N
-    COLUMNS: gl.constexpr = BLOCK_N // 2 if PAIRED else BLOCK_N
+    MORE: gl.constexpr = MORE_N // 2 if ACROSS else MORE_N
+    COLUMNS: gl.constexpr = BLOCK_N // 2 if PAIRED else BLOCK_N + MORE_N
     DEPTH: gl.constexpr = 256 // a_tiles.dtype.primitive_bitwidth
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, WIDTH, DEPTH])
     half_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, WIDTH // 2, DEPTH])
     first_row: gl.constexpr = 0 if ACROSS else WHICH * ROWS
     first_column: gl.constexpr = WHICH * WIDTH if ACROSS else 0
+    first_more: gl.constexpr = WHICH * MORE if ACROSS else 0
+    if MORE_N > 0:
+        more_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, MORE, DEPTH])
     tiles_m, tiles_n = gl.cdiv(M, BLOCK_M), gl.cdiv(N, COLUMNS)
     tiles = tiles_m * tiles_n
     y_tile = y_tiles.index(WHICH)
@@ -265,6 +277,8 @@ def _multiply(
         start = work // tiles * depth
         end = gl.minimum(start + depth, K)
         sums = gl.zeros([ROWS, WIDTH], gl.float32, layout)
+        if MORE_N > 0:
+            more = gl.zeros([ROWS, MORE], gl.float32, more_layout)
         if PRECISE:
             sums, stage, phase = _precise_sums(
                 a_tiles, b_tiles, ready, free, stage, phase, row_scale_ptr, column_scale_ptr, row, column, start, end,
@@ -283,13 +297,24 @@ def _multiply(
                 else:
                     b_tile = b_tiles.index(stage).slice(first_column, WIDTH).permute([1, 0])
                 sums = warpgroup_mma(a_tile, b_tile, sums, use_acc=k > start, is_async=True)
-                sums = warpgroup_mma_wait(1, (sums,))
+                if MORE_N > 0:
+                    if B_ACROSS:
+                        more_tile = more_tiles.index(stage).slice(first_more, MORE, dim=1)
+                    else:
+                        more_tile = more_tiles.index(stage).slice(first_more, MORE).permute([1, 0])
+                    more = warpgroup_mma(a_tile, more_tile, more, use_acc=k > start, is_async=True)
+                    sums, more = warpgroup_mma_wait(2, (sums, more))
+                else:
+                    sums = warpgroup_mma_wait(1, (sums,))
                 mbarrier.arrive(free.index(_before(stage, STAGES)), count=1, pred=k > start)
                 stage += 1
                 wrapped = stage == STAGES
                 stage = gl.where(wrapped, 0, stage)
                 phase = gl.where(wrapped, phase ^ 1, phase)
-            sums = warpgroup_mma_wait(0, (sums,))
+            if MORE_N > 0:
+                sums, more = warpgroup_mma_wait(0, (sums, more))
+            else:
+                sums = warpgroup_mma_wait(0, (sums,))
             mbarrier.arrive(free.index(_before(stage, STAGES)), count=1)
         base = work // tiles * tiles_m * BLOCK_M
         if PAIRED:
@@ -313,21 +338,30 @@ def _multiply(
                 sums, y, y_tile, bias_ptr, row_scale_ptr, column_scale_ptr, row, column, base, M, N,
                 row_scale_stride, column_scale_stride, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, DIRECT,
             )  # fmt: skip
+        if MORE_N > 0:
+            _finish(
+                more, y_more, y_more_tiles.index(WHICH), bias_ptr, row_scale_ptr, column_scale_ptr, row,
+                tile_n * COLUMNS + BLOCK_N + first_more, base, M, N, row_scale_stride, column_scale_stride, ACTIVATION,
+                BIAS, ROW_SCALE, COLUMN_SCALE, DIRECT, False,
+            )  # fmt: skip
     tma.store_wait(0)
 
 
 @gluon.jit
 def _hopper_gemm_kernel(
-    a, b, b2, y, bias_ptr, row_scale_ptr, column_scale_ptr, M, N, K, splits, depth,
+    a, b, b2, b_more, y, y_more, bias_ptr, row_scale_ptr, column_scale_ptr, M, N, K, splits, depth,
     row_scale_stride, column_scale_stride,
     A_ACROSS: gl.constexpr, B_ACROSS: gl.constexpr, PAIRED: gl.constexpr,
     ACTIVATION: gl.constexpr, BIAS: gl.constexpr, ROW_SCALE: gl.constexpr, COLUMN_SCALE: gl.constexpr,
     PRECISE: gl.constexpr, COLUMNS_PER_SCALE: gl.constexpr, DIRECT: gl.constexpr, HALVED: gl.constexpr,
-    BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr, STAGES: gl.constexpr,
+    BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, MORE_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr,
+    STAGES: gl.constexpr,
 ):  # fmt: skip
     """Each program takes tiles of y one after another, or with `splits` partial sums of them, in float32.
 
     a, b, b2: descriptors; ACROSS: of (K, rows) in memory, else of (rows, K). y: a descriptor, or with DIRECT a pointer.
+    A tile has BLOCK_N columns and MORE_N more, because a tensor here has a power of two of them; b_more and y_more are
+    descriptors of b and y for these.
     PAIRED: the tile's left columns are of b, its right ones of b2, and y = ACTIVATION(left) · right. ROW_SCALE and
     COLUMN_SCALE: float32 factors of rows and columns. COLUMNS_PER_SCALE above 0: there are such factors for each
     BLOCK_K of K, (M, groups) and (N / COLUMNS_PER_SCALE, groups), and PRECISE is set. PRECISE: the ordinary units add
@@ -342,6 +376,16 @@ def _hopper_gemm_kernel(
     # DIRECT needs no buffer for y, so `free` takes its place.
     y_shape: gl.constexpr = [1, 1] if DIRECT else y.block_type.shape
     y_tiles = free if DIRECT else gl.allocate_shared_memory(y.dtype, [2, y_shape[0], y_shape[1]], y.layout)
+    if MORE_N > 0:
+        more_shape: gl.constexpr = [BLOCK_K, MORE_N] if B_ACROSS else [MORE_N, BLOCK_K]
+        more_tiles = gl.allocate_shared_memory(b.dtype, [STAGES, more_shape[0], more_shape[1]], b_more.layout)
+        y_more_shape: gl.constexpr = [1, 1] if DIRECT else y_more.block_type.shape
+        y_more_tiles = (
+            free if DIRECT else gl.allocate_shared_memory(y.dtype, [2, y_more_shape[0], y_more_shape[1]], y_more.layout)
+        )
+    else:
+        more_tiles = free
+        y_more_tiles = free
     for stage in gl.static_range(STAGES):
         mbarrier.init(ready.index(stage), count=1)
         mbarrier.init(free.index(stage), count=2)
@@ -349,20 +393,20 @@ def _hopper_gemm_kernel(
     gl.warp_specialize(
         [
             (_multiply, (
-                y, a_tiles, b_tiles, y_tiles, ready, free, bias_ptr, row_scale_ptr, column_scale_ptr, M, N, K, splits,
-                depth, row_scale_stride, column_scale_stride, 0, A_ACROSS, B_ACROSS, PAIRED, ACTIVATION, BIAS,
-                ROW_SCALE, COLUMN_SCALE, PRECISE, COLUMNS_PER_SCALE, DIRECT, HALVED,
-                BLOCK_M, BLOCK_N, BLOCK_K, GROUP, STAGES,
+                y, y_more, a_tiles, b_tiles, more_tiles, y_tiles, y_more_tiles, ready, free, bias_ptr, row_scale_ptr,
+                column_scale_ptr, M, N, K, splits, depth, row_scale_stride, column_scale_stride, 0, A_ACROSS,
+                B_ACROSS, PAIRED, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, PRECISE, COLUMNS_PER_SCALE, DIRECT, HALVED,
+                BLOCK_M, BLOCK_N, MORE_N, BLOCK_K, GROUP, STAGES,
             )),
             (_multiply, (
-                y, a_tiles, b_tiles, y_tiles, ready, free, bias_ptr, row_scale_ptr, column_scale_ptr, M, N, K, splits,
-                depth, row_scale_stride, column_scale_stride, 1, A_ACROSS, B_ACROSS, PAIRED, ACTIVATION, BIAS,
-                ROW_SCALE, COLUMN_SCALE, PRECISE, COLUMNS_PER_SCALE, DIRECT, HALVED,
-                BLOCK_M, BLOCK_N, BLOCK_K, GROUP, STAGES,
+                y, y_more, a_tiles, b_tiles, more_tiles, y_tiles, y_more_tiles, ready, free, bias_ptr, row_scale_ptr,
+                column_scale_ptr, M, N, K, splits, depth, row_scale_stride, column_scale_stride, 1, A_ACROSS,
+                B_ACROSS, PAIRED, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, PRECISE, COLUMNS_PER_SCALE, DIRECT, HALVED,
+                BLOCK_M, BLOCK_N, MORE_N, BLOCK_K, GROUP, STAGES,
             )),
             (_copy_tiles, (
-                a, b, b2, a_tiles, b_tiles, ready, free, M, N, K, splits, depth,
-                A_ACROSS, B_ACROSS, PAIRED, BLOCK_M, BLOCK_N, BLOCK_K, GROUP, STAGES,
+                a, b, b2, b_more, a_tiles, b_tiles, more_tiles, ready, free, M, N, K, splits, depth,
+                A_ACROSS, B_ACROSS, PAIRED, BLOCK_M, BLOCK_N, MORE_N, BLOCK_K, GROUP, STAGES,
             )),
         ],
         [4, 1],
@@ -396,6 +440,14 @@ class Tiles:
         return made
 
 
+def itself(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def none(_: Tensor) -> None:
+    return None
+
+
 def aligned_columns(tensor: Tensor) -> int:
     """The number of columns, rounded up to the alignment that the copy engine needs."""
     step = COPY_ALIGNMENT // tensor.itemsize
@@ -421,14 +473,15 @@ def hopper_takes(product: Product) -> bool:
 
 
 def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
-    """The launch of `_hopper_gemm_kernel`; `chosen` has BLOCK_M, BLOCK_N, BLOCK_K, GROUP and SPLITS, and its stages are
-    the tiles of each operand in flight."""
+    """The launch of `_hopper_gemm_kernel`; `chosen` has BLOCK_M, BLOCK_N, BLOCK_K, GROUP and SPLITS, perhaps MORE_N.
+    Its stages are the tiles of each operand in flight."""
     M, N, K = product.shape
     block_m, block_n, block_k = (chosen[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
+    more_n = more_columns(chosen)
     paired = product.b2 is not None
     columns = block_n // 2 if paired else block_n
     depth, splits = shares(K, chosen)
-    tiles_m, tiles_n = triton.cdiv(M, block_m), triton.cdiv(N, columns)
+    tiles_m, tiles_n = triton.cdiv(M, block_m), triton.cdiv(N, columns + more_n)
     y_dtype = product.y_dtype if splits == 1 else torch.float32
     a_across, b_across = not copies_take(product.a), not copies_take(product.b.t())
     direct = N * y_dtype.itemsize % COPY_ALIGNMENT != 0
@@ -439,7 +492,8 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
         num_warps=4, A_ACROSS=a_across, B_ACROSS=b_across, PAIRED=paired,
         **(product.epilogue if splits == 1 else NO_EPILOGUE), PRECISE=product.precise,
         COLUMNS_PER_SCALE=product.columns_per_scale, DIRECT=direct, HALVED=halved,
-        BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=chosen["GROUP"], STAGES=stages,
+        BLOCK_M=block_m, BLOCK_N=block_n, MORE_N=more_n, BLOCK_K=block_k, GROUP=chosen["GROUP"],
+        STAGES=stages,
     )  # fmt: skip
     a_tiles = Tiles(*_turned(product.a, [block_m, block_k], a_across))
     b_tiles = Tiles(*_turned(product.b.t(), [columns, block_k], b_across))
@@ -448,24 +502,31 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     y_block = [block_m if across else block_m // 2, y_columns]
     rows = M if splits == 1 else tiles_m * block_m  # whole tiles, so that no partial sum is written into the next
     y_like = torch.empty((rows * splits, N), dtype=y_dtype, device=product.a.device)
-    y_tiles = None if direct else Tiles(y_like, y_block)
+    y_tiles = itself if direct else Tiles(y_like, y_block)
+    more_tiles = Tiles(*_turned(product.b.t(), [more_n, block_k], b_across)) if more_n else none
+    y_more_tiles = none if not more_n else itself if direct else Tiles(y_like, [y_block[0], more_n // (1 + across)])
 
     def call(a: Tensor, b: Tensor, b2: Any, y: Tensor, bias: Any, row_scale: Any, column_scale: Any) -> None:
         launch(
-            a_tiles(a), b_tiles(b), None if b2 is None else b_tiles(b2), y if y_tiles is None else y_tiles(y),
+            a_tiles(a), b_tiles(b), None if b2 is None else b_tiles(b2), more_tiles(b), y_tiles(y), y_more_tiles(y),
             bias, row_scale, column_scale,
         )  # fmt: skip
 
     return call if splits == 1 else combined(product, call, splits, rows)
 
 
+def more_columns(chosen: Configuration) -> int:
+    """The columns that a tile has besides BLOCK_N."""
+    return dict(chosen.constants).get("MORE_N", 0)
+
+
 def hopper_stages(chosen: Configuration, itemsize: int, y_itemsize: int, *, paired: bool) -> tuple[int, bool]:
     """(stages that fit into shared memory, at most those chosen; whether a tile of y goes through it in two halves)."""
-    rows, columns = chosen["BLOCK_M"], chosen["BLOCK_N"]
+    rows, columns = chosen["BLOCK_M"], chosen["BLOCK_N"] + more_columns(chosen)
     stage_bytes = (rows + columns) * chosen["BLOCK_K"] * itemsize
     y_bytes = rows * columns * y_itemsize // (1 + paired)
     room = SHARED_BYTES - BARRIER_BYTES
-    halved = not paired and chosen.num_stages * stage_bytes + y_bytes > room
+    halved = not paired and columns == chosen["BLOCK_N"] and chosen.num_stages * stage_bytes + y_bytes > room
     return min(chosen.num_stages, (room - y_bytes // (1 + halved)) // stage_bytes), halved
 
 

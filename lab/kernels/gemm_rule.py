@@ -1,14 +1,17 @@
 """Chooses the launch of a matrix product: by a rule on its shape, and by what GPU and operands allow.
 
-Tried on an H100 in CUDA graphs, in bfloat16; the first time is that of the rule's choice:
-- 3000³: 130 µs, cuBLAS 79. Tiles of 256 × 128, groups of 4 or 16, four stages: 130 to 135; by pointers 430. Its
-  rows are not aligned to lines, and its 288 tiles are 2.2 waves. Not tried: to split only the tiles of the last,
-  partial wave along K over the idle multiprocessors, and to add the parts in a fixed order.
-- 1000³: 10.2 µs, cuBLAS 9.0; tiles of 128 × 64 or 64 × 128 11.3 and more, K in two halves 13.3.
-- 100 × 8192 × 8192: 54.9 µs, cuBLAS 51.8; 8192 × 128 × 8192: 54.8 and 52.3; other tiles and splits 55 to 117.
-- 128 × 128 × 32,768: 12.2 µs, cuBLAS 12.1; tiles of 64 × 64 with K in 33 parts 12.0.
-- 4097 × 4095 × 4093, which the copy engine cannot read, in single calls: 303 µs with both operands copied first,
-  cuBLAS 1001.
+The rule was fitted to the times of ten tiles at 97 products of 100 to 8192 rows on an H200, in CUDA graphs, in
+bfloat16. Its choices take 1 % longer than the best of the ten. cuBLAS takes 0.92 of their time in the geometric mean
+(0.87 before there were tiles of 64 rows and of 96, 160 and 192 columns), at worst 0.73, at 1000³. Products of one to
+three waves are the hard ones: cuBLAS has tiles of any multiple of 8 columns. Tried against that, and slower:
+- Stream-K, which gives every program the same number of steps: at 2048³ 34 µs (24.5 by whole tiles), at 4096 × 5120 ×
+  5120 354 (269). Programs are no longer at the same steps of K, so that they share less in the cache.
+- Two launches, whole waves first and the remaining columns in smaller tiles: 512 × 4608 × 3584 33.0 µs, and 28.3 in
+  one launch of tiles of 160 columns.
+Rows beyond the last cost time although nothing is read for them: in tiles of 128 rows, 300 × 14,336 × 4096 takes 91 µs,
+384 rows 68. Lower tiles have fewer of them.
+On an H100: 3000³, with rows not aligned to lines, 130 µs, cuBLAS 79, by pointers 430; 4097 × 4095 × 4093, which the
+copy engine cannot read, in single calls 303 µs with both operands copied first, cuBLAS 1001.
 """
 
 from collections.abc import Iterator
@@ -19,7 +22,7 @@ import triton
 from torch import Tensor
 
 from lab.kernels.gemm import Multiply, Product, gemm_configuration, gemm_launch, on_hopper
-from lab.kernels.gemm_hopper import NARROW, copies_take, hopper_gemm_launch, hopper_takes
+from lab.kernels.gemm_hopper import copies_take, hopper_gemm_launch, hopper_takes, more_columns
 from lab.kernels.gemv import LONGEST, gemv_launch, gemv_rule
 from lab.kernels.launch import Configuration
 from lab.kernels.realign import realign
@@ -30,20 +33,21 @@ FEW_ROWS = 64  # up to here reading the weight is the limit, and the pointer ker
 SMALL = 128 * 128  # elements of y: up to here only K can be divided
 SHORT_DEPTH = 3072  # of K: up to here small products are faster by pointers, without splits
 LEAST_DEPTH = 512  # of K in a part: with less, adding the parts up costs more than it saves
-# (rows, columns): (stages, seconds of a step of 128 bytes of K, on an H200 with all multiprocessors busy). Three stages
-# of the largest tiles leave room for a whole tile of y. With four, y goes through shared memory in two halves, one
-# after the other, and products are 1 to 3 % slower. The values for 64 rows are estimates: a search may try such tiles,
-# the rule does not.
+# (rows, columns, more columns): (stages, seconds of a step of 128 bytes of K with all multiprocessors busy). Three
+# stages of the largest tiles leave room for a whole tile of y. With four, y goes through shared memory in two halves,
+# one after the other, and products are 1 to 3 % slower.
 HOPPER_TILES = {
-    (128, 256): (3, 0.68e-6), (256, 128): (3, 0.69e-6), (128, 128): (6, 0.345e-6), (128, 64): (8, 0.19e-6),
-    (64, 256): (5, 0.36e-6), (64, 128): (8, 0.19e-6), (64, 64): (8, 0.12e-6),
+    (64, 128, 0): (8, 0.184e-6), (64, 128, 64): (5, 0.313e-6), (64, 256, 0): (5, 0.342e-6),
+    (128, 64, 0): (8, 0.204e-6), (128, 64, 32): (7, 0.298e-6), (128, 128, 0): (6, 0.345e-6),
+    (128, 128, 32): (5, 0.463e-6), (128, 128, 64): (4, 0.508e-6), (128, 256, 0): (3, 0.663e-6),
+    (256, 128, 0): (3, 0.725e-6),
 }  # fmt: skip
 BYTES_PER_SECOND = 3.5e12  # between the copy rates of an H100 and an H200
-# Bytes a second that all multiprocessors read from the cache, and that the cache reads from memory for them: from
-# products of few tiles on an H200.
-TAKEN_BYTES_PER_SECOND, MISSED_BYTES_PER_SECOND = 14e12, 7.8e12
+# Bytes a second that all multiprocessors read from the cache, and that the cache reads from memory for them.
+TAKEN_BYTES_PER_SECOND, MISSED_BYTES_PER_SECOND = 18.7e12, 7.4e12
 BETWEEN_LINES = 1.6  # times as many bytes if rows are not aligned to lines
-TILE_SECONDS = 1.5e-6  # to begin a tile and to write it
+TILE_SECONDS = 1.1e-6  # to begin a tile and to write it
+BEYOND = 1.05  # times as long if tiles reach beyond the last row
 SPLIT_SECONDS = 4e-6  # the second kernel
 
 
@@ -129,8 +133,7 @@ def gemm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
         return short
     if M * N <= SMALL:
         return pointer_rule(shape, itemsize)
-    measured = (choice for choice in _hopper_choices(shape, itemsize) if choice["BLOCK_M"] > NARROW)
-    return min(measured, key=lambda choice: _seconds(choice, shape, itemsize))
+    return min(_hopper_choices(shape, itemsize), key=lambda choice: _seconds(choice, shape, itemsize))
 
 
 def _short_rule(shape: tuple[int, ...]) -> Configuration | None:
@@ -148,11 +151,14 @@ def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> fl
     """The estimated time in seconds: that of the waves of tiles or of the bytes, whichever is longer, and of the sum of
     splits."""
     M, N, K = shape
-    rows, columns, splits = choice["BLOCK_M"], choice["BLOCK_N"], choice["SPLITS"]
+    rows, splits, more = choice["BLOCK_M"], choice["SPLITS"], more_columns(choice)
+    columns = choice["BLOCK_N"] + more
     tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns)
     waves = triton.cdiv(tiles * splits, PROGRAMS)
     steps = triton.cdiv(triton.cdiv(K, splits) * itemsize, STEP_BYTES)
-    _, step_seconds = HOPPER_TILES[rows, columns]
+    _, step_seconds = HOPPER_TILES[rows, columns - more, more]
+    if M % rows:
+        step_seconds *= BEYOND
     read_bytes, taken_bytes = (M + N) * K * itemsize, tiles * (rows + columns) * K * itemsize
     if K * itemsize % STEP_BYTES:
         taken_bytes *= BETWEEN_LINES
@@ -167,10 +173,11 @@ def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> fl
 
 def _hopper_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     M, N, K = shape
-    for (rows, columns), (stages, _) in HOPPER_TILES.items():
-        tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns)
+    for (rows, columns, more), (stages, _) in HOPPER_TILES.items():
+        tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns + more)
         for splits in sorted({1, *(max(1, min(16, K // LEAST_DEPTH, n * PROGRAMS // tiles)) for n in (1, 2))}):
-            yield gemm_configuration(rows, columns, STEP_BYTES // itemsize, stages=stages, splits=splits, hopper=True)
+            depth = STEP_BYTES // itemsize
+            yield gemm_configuration(rows, columns, depth, stages=stages, splits=splits, hopper=True, more_n=more)
 
 
 def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:

@@ -31,9 +31,9 @@ def descriptor(dtype, block):
 for dtype, y_dtype, blocks, constants in json.load(sys.stdin):
     constants["ACTIVATION"] = getattr(activations, constants["ACTIVATION"] or "", None)
     pointers = {"bias_ptr": f"*{y_dtype}", "row_scale_ptr": "*fp32", "column_scale_ptr": "*fp32"}
-    types = {n: descriptor(y_dtype if n == "y" else dtype, blocks[n]) for n in ("a", "b", "b2", "y")} | pointers
+    types = {n: descriptor(y_dtype if n[0] == "y" else dtype, block) for n, block in blocks.items()} | pointers
     if constants["DIRECT"]:
-        types["y"] = f"*{y_dtype}"
+        types["y"] = types["y_more"] = f"*{y_dtype}"
     signature = {n: "constexpr" if n in constants else types.get(n, "i32") for n in kernel.arg_names}
     plain = [i for i, n in enumerate(kernel.arg_names) if n in pointers or signature[n] == "i32" and n != "splits"]
     source = GluonASTSource(kernel, signature, constants, {(i,): [["tt.divisibility", 16]] for i in plain})
@@ -49,6 +49,7 @@ for dtype, y_dtype, blocks, constants in json.load(sys.stdin):
 PLAIN = {
     "A_ACROSS": False, "B_ACROSS": False, "PAIRED": False, "ACTIVATION": None, "BIAS": False, "ROW_SCALE": False,
     "COLUMN_SCALE": False, "PRECISE": False, "COLUMNS_PER_SCALE": 0, "DIRECT": False, "HALVED": False, "GROUP": 8,
+    "MORE_N": 0,
 }  # fmt: skip
 
 
@@ -65,6 +66,9 @@ def asked(
         "b": b[::-1] if constants["B_ACROSS"] else b,
         "y": [y_rows, y_columns // 2 if half else y_columns],
     }
+    if more := constants["MORE_N"]:
+        blocks["b_more"] = [depth, more] if constants["B_ACROSS"] else [more, depth]
+        blocks["y_more"] = [y_rows, more // 2 if rows == NARROW else more]
     tiles = {"BLOCK_M": rows, "BLOCK_N": columns, "BLOCK_K": depth, "STAGES": stages}
     return dtype, y_dtype, blocks | {"b2": blocks["b"]}, constants | tiles
 
@@ -89,6 +93,9 @@ def test_no_sum_leaves_the_registers_and_the_tiles_fit() -> None:
         asked("bf16", wide, 4, HALVED=True, DIRECT=True, BIAS=True),
         asked("bf16", small, 4, "fp32"),
         asked("bf16", (64, 128, 64), 8),
+        asked("bf16", small, 4, MORE_N=64),
+        asked("bf16", small, 5, MORE_N=32, B_ACROSS=True, BIAS=True, DIRECT=True),
+        asked("bf16", (64, 128, 64), 5, MORE_N=64),
         asked("bf16", (64, 256, 64), 4, B_ACROSS=True),
         asked("fp32", (128, 128, 32), 4, "fp32"),
         asked("fp8e4nv", (128, 256, 128), 4, HALVED=True, ROW_SCALE=True, COLUMN_SCALE=True),
