@@ -63,11 +63,12 @@ def _clock(view: DataView, rows: int) -> Words:
     added = [number for number in map(str, range(rows)) if view.value(ROOT, "rows", number, "added")]
     of_parts = [each for number in added if (each := view.figure(ROOT, "rows", number, "clock_hertz"))]
     lowest, highest = (end(of_parts, key=lambda figure: float(figure.value)) for end in (min, max))
+    clocks = (lowest,) if lowest.text == highest.text else (lowest, " to ", highest)
     return (
         "The clock: by spins between the calls it was ", view.figure(ROOT, "clock_hertz"), " MHz in the model, and ",
-        lowest, " to ", highest, " MHz where the parts that are added ran alone. If all that these save took longer in "
-        "the model as its clock is lower, it would save ", more, " µs more than predicted; of work that waits for "
-        "memory, nothing more.",
+        *clocks, " MHz where the parts that are added ran alone. If all that these save took longer in the model as "
+        "its clock is lower, it would save ", more, " µs more than predicted; of work that waits for memory, nothing "
+        "more.",
     )  # fmt: skip
 
 
