@@ -33,6 +33,7 @@ PROMPT = Breakdown(
 )  # fmt: skip
 TOKEN = Breakdown(
     experiment="decode-step", case="qwen-decode-1x1024-bfloat16", baseline="cuda-graph", together="patched-graph",
+    whole=True,
     rows=(
         BreakdownRow(
             title="A layer", case="qwen-decode-layer-1x1024-bfloat16", calls=LAYERS, profile="patched-graph", added=True

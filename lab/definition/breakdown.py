@@ -21,10 +21,12 @@ class BreakdownRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Breakdown:
-    """The model at `case`: as `baseline`, a name that parts have too, and with every kernel as `together`."""
+    """The model at `case`: as `baseline`, a name that parts have too, and with every kernel as `together`. `whole`:
+    the rows that are added make up all of the model."""
 
     experiment: str
     case: str
     baseline: str
     together: str
     rows: tuple[BreakdownRow, ...]
+    whole: bool = False

@@ -2,9 +2,13 @@
 
 Predicted is calls × (time before − time with the kernel), with the kernel's own interval; measured is the model's time
 before × (1 − 1 / speed-up). Times of one process are compared, in GPU time with nothing in the cache.
+
+Of what makes the two differ, records tell two things: the GPU's clock while the model and its parts ran; and, where the
+parts make up the whole model, how much longer they take alone, on each side.
 """
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,21 +33,52 @@ class RowResult:
     subject_seconds: float
     predicted: Saved
     measured: Saved | None  # None where no model has this kernel alone
+    clock_hertz: float | None  # of the GPU while the part ran; None where nobody told
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BreakdownResult:
-    """`predicted`: the sum of the rows that are added. `gap_seconds`: measured less predicted."""
+    """`predicted`: the sum of the rows that are added. `gap`: measured less predicted. `clock_hertz`: of the GPU while
+    the model ran, as of a row."""
 
     breakdown: Breakdown
     seconds: float  # of the model without kernels
     rows: tuple[RowResult, ...]
     predicted: Saved
     measured: Saved
+    clock_hertz: float | None
 
     @property
-    def gap_seconds(self) -> float:
-        return self.measured.seconds - self.predicted.seconds
+    def gap(self) -> Saved:
+        return _sum([self.measured, _negative(self.predicted)])
+
+    @property
+    def clock_seconds(self) -> float | None:
+        """What the model would save beyond the prediction if all that the parts save took longer there as the clock is
+        lower; None where a clock is not known."""
+        seconds = 0.0
+        for row in self._added:
+            if not row.clock_hertz or not self.clock_hertz:
+                return None
+            seconds += row.predicted.seconds * (row.clock_hertz / self.clock_hertz - 1)
+        return seconds
+
+    @property
+    def excess_before_seconds(self) -> float | None:
+        """How much longer the parts alone take than the model without kernels; None where they are not all of it."""
+        if not self.breakdown.whole:
+            return None
+        return sum(row.row.calls * row.baseline_seconds for row in self._added) - self.seconds
+
+    @property
+    def excess_after_seconds(self) -> float | None:
+        """The same with kernels: more than before by the gap."""
+        before = self.excess_before_seconds
+        return None if before is None else before + self.gap.seconds
+
+    @property
+    def _added(self) -> list[RowResult]:
+        return [row for row in self.rows if row.row.added]
 
     @property
     def predicted_ratio(self) -> float:
@@ -74,6 +109,7 @@ def break_down(result: ExperimentResult, breakdown: Breakdown) -> BreakdownResul
         rows=tuple(rows),
         predicted=_sum([row.predicted for row in rows if row.row.added]),
         measured=whole,
+        clock_hertz=_clock_hertz(result, breakdown.case),
     )
 
 
@@ -91,6 +127,7 @@ def _row(result: ExperimentResult, breakdown: Breakdown, row: BreakdownRow) -> R
             high_seconds=row.calls * saved.high_seconds,
         ),
         measured=_saved(result, breakdown.case, row.alone, breakdown.baseline) if row.alone else None,
+        clock_hertz=_clock_hertz(result, row.case),
     )
 
 
@@ -109,6 +146,16 @@ def _saved(result: ExperimentResult, case: str, subject: str, baseline: str) -> 
 
 def _seconds(result: ExperimentResult, case: str, profile: str) -> float:
     return result.cells[case, profile].latencies[SCOPE].p50_seconds
+
+
+def _clock_hertz(result: ExperimentResult, case: str) -> float | None:
+    """The median over the rounds of a case, each with the lowest clock of its spins."""
+    rounds = [seen for watch in result.watches.get(case, ()) for seen in watch.rounds]
+    return statistics.median([hertz for seen in rounds if (hertz := seen.spin_hertz)] or [0.0]) or None
+
+
+def _negative(saved: Saved) -> Saved:
+    return Saved(seconds=-saved.seconds, low_seconds=-saved.high_seconds, high_seconds=-saved.low_seconds)
 
 
 def _sum(parts: Sequence[Saved]) -> Saved:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 from factory import DOUBLING, FAST_BEATS_PLAIN, plan_of, profile, records_of, small_experiment
@@ -12,6 +13,7 @@ from experiments.qwen_prefill import PARTS
 from lab.definition.breakdown import Breakdown, BreakdownRow
 from lab.definition.catalogue import choose_experiments, load_breakdowns
 from lab.definition.experiment import Case
+from lab.evidence.record import Watch
 from lab.verdict.breakdown import BreakdownResult, break_down
 from lab.verdict.results import judge_run
 
@@ -28,7 +30,13 @@ TIMES = {
 }  # fmt: skip
 
 
-def broken_down(times: Mapping[tuple[str, str], float] = TIMES, sweeps: int = 5) -> BreakdownResult | None:
+def broken_down(
+    times: Mapping[tuple[str, str], float] = TIMES,
+    sweeps: int = 5,
+    breakdown: Breakdown = BREAKDOWN,
+    hertz: Mapping[str, float | None] = MappingProxyType({}),
+) -> BreakdownResult | None:
+    """hertz: the GPU's clock while a case was timed, where it is not the usual one."""
     stock, norms, gates, together = map(profile, ("stock", "norms", "gates", "all"))
     claim = replace(FAST_BEATS_PLAIN, subject=together, baseline=stock, cases=(MODEL,))
     experiment = small_experiment(
@@ -36,8 +44,14 @@ def broken_down(times: Mapping[tuple[str, str], float] = TIMES, sweeps: int = 5)
         headlines=(claim,), scopes=("device_cold",),
     )  # fmt: skip
     plan = plan_of(experiments=[experiment], include=(), sweeps=sweeps)
-    (result,) = judge_run(plan, records_of(plan, times, noise=0.0005)).experiments
-    return break_down(result, BREAKDOWN)
+    records = [
+        replace(record, rounds=tuple(replace(seen, spin_hertz=hertz[record.case]) for seen in record.rounds))
+        if isinstance(record, Watch) and record.case in hertz
+        else record
+        for record in records_of(plan, times, noise=0.0005)
+    ]
+    (result,) = judge_run(plan, records).experiments
+    return break_down(result, breakdown)
 
 
 def test_calls_times_what_a_call_saves_is_predicted_and_summed() -> None:
@@ -52,7 +66,9 @@ def test_calls_times_what_a_call_saves_is_predicted_and_summed() -> None:
     assert norms.measured.seconds == pytest.approx(500e-6, rel=0.1)
     assert gates.measured is None
     assert result.measured.seconds == pytest.approx(600e-6, rel=0.1)
-    assert result.gap_seconds == result.measured.seconds - result.predicted.seconds
+    assert result.gap.seconds == result.measured.seconds - result.predicted.seconds
+    assert result.gap.high_seconds - result.gap.seconds > result.measured.high_seconds - result.measured.seconds
+    assert result.gap.seconds - result.gap.low_seconds > result.measured.seconds - result.measured.low_seconds
 
 
 def test_intervals_hold_what_they_are_of_and_that_of_the_sum_is_wider_than_each() -> None:
@@ -71,13 +87,44 @@ def test_a_prediction_that_came_true_agrees_and_one_that_did_not_leaves_a_gap() 
     assert false is not None
     assert true.agrees
     assert not false.agrees
-    assert false.gap_seconds == pytest.approx(1.4e-3, rel=0.05)
+    assert false.gap.seconds == pytest.approx(1.4e-3, rel=0.05)
 
 
 def test_a_kernel_that_loses_is_predicted_to_cost_time() -> None:
     result = broken_down(TIMES | {(GATE.name, "gates"): 80e-6})
     assert result is not None
     assert result.rows[1].predicted.seconds == pytest.approx(-100e-6, rel=0.05)
+
+
+def test_a_lower_clock_of_the_model_may_save_more_by_as_much() -> None:
+    usual = broken_down()
+    slower = broken_down(hertz={MODEL.name: 1.4e9, NORM.name: 2.1e9, GATE.name: 1.4e9})
+    assert usual is not None
+    assert slower is not None
+    assert usual.clock_seconds == 0
+    assert slower.clock_hertz == 1.4e9
+    assert slower.clock_seconds == pytest.approx(0.5 * slower.rows[0].predicted.seconds)
+
+
+@pytest.mark.parametrize("untold", [MODEL.name, GATE.name])
+def test_nothing_is_said_of_a_clock_that_nobody_told(untold: str) -> None:
+    result = broken_down(hertz={untold: None})
+    assert result is not None
+    assert result.clock_seconds is None
+
+
+def test_parts_that_are_all_of_a_model_tell_on_which_side_the_gap_is() -> None:
+    apart = broken_down()
+    result = broken_down(
+        TIMES | {(MODEL.name, "stock"): 1.1e-3, (MODEL.name, "all"): 0.45e-3}, breakdown=replace(BREAKDOWN, whole=True)
+    )
+    assert apart is not None
+    assert apart.excess_before_seconds is None
+    assert apart.excess_after_seconds is None
+    assert result is not None
+    assert result.excess_before_seconds == pytest.approx(100e-6, rel=0.1)  # 10 norms, 5 gates: 1.2 ms alone
+    assert result.excess_after_seconds == pytest.approx(150e-6, rel=0.1)  # 0.6 ms alone
+    assert result.excess_after_seconds - result.excess_before_seconds == pytest.approx(result.gap.seconds)
 
 
 @pytest.mark.parametrize("left_out", [(MODEL.name, "all"), (MODEL.name, "stock"), (GATE.name, "gates")])

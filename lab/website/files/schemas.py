@@ -237,11 +237,16 @@ REPLICATION = {
 SAVED = {"": "Seconds of one call of the model, with their interval.", "seconds low_seconds high_seconds": float}
 BREAKDOWN = {
     "": "What kernels should save in a whole model, from their own times, and what they saved.",
-    "case baseline together": str, "baseline_seconds gap_seconds predicted_ratio measured_ratio": float,
-    "predicted measured": SAVED,
+    "case baseline together": str, "baseline_seconds predicted_ratio measured_ratio": float,
+    "predicted measured gap": SAVED,
+    "clock_hertz": Said(MAYBE, "In hertz, the GPU's while the model ran; null where nobody told."),
+    "clock_seconds": Said(MAYBE, "In seconds, by which the clock can make the model save more than predicted."),
+    "excess_before_seconds excess_after_seconds": Said(
+        MAYBE, "In seconds, by which the parts alone take longer than the model; null where they are not all of it."
+    ),
     "agrees": Said(bool, "Whether the two intervals meet."),
     "rows": [{
-        "title case profile alone": str, "calls": int, "baseline_seconds subject_seconds": float,
+        "title case profile alone": str, "calls": int, "baseline_seconds subject_seconds": float, "clock_hertz": MAYBE,
         "added": Said(bool, "Whether it is a part of the predicted sum."),
         "predicted": SAVED, "measured": Maybe(SAVED),
     }],

@@ -17,11 +17,17 @@ METHOD = (
     "difference holds no copies. Saved is what the model of that kernel alone gained over the model without kernels. "
     "The sum takes in the rows that are in the model with every kernel and in no other such row.",
 )
-EXPLANATIONS = (
-    "Three things may make the model save less or more than predicted; how much of each there is was not measured. A "
-    "part finds its inputs just written, while in the model other operators run between. A part is short and runs at "
-    "the highest clock, while the model draws so much power that the GPU may lower its clock. And of the short gaps "
-    "between the kernels of a graph, the copies of a part leave others than the model does.",
+CACHE = (
+    "The cache: a part finds its inputs just written, while in the model other operators run between. How much that "
+    "makes was not measured.",
+)
+NO_CLOCK = (
+    "The clock: a part is short and runs at the highest clock, while the model draws so much power that the GPU may "
+    "lower its clock. How much that makes is not known, for this run does not tell the clock.",
+)
+NO_GAPS = (
+    "Copies and gaps: of the short gaps between the kernels of a graph, the copies of a part leave others than the "
+    "model does. How much that makes was not measured, for the parts that are added are not all of the model.",
 )
 
 
@@ -32,17 +38,51 @@ def breakdown_fold(shown: Judged, view: DataView) -> Fold | None:
     rows = [_row(shown, view, number) for number in range(len(data["rows"]))]
     together = (profile_title(shown, data["together"]), ", beside the sum of the rows that are added")
     total = table_row(together, "", "", "", _saved(view, "predicted"), _saved(view, "measured"), kind="total")
-    gap: Words = (
+    gap, low, high = (
+        view.figure(ROOT, "gap", end, show=format.distance) for end in ("seconds", "low_seconds", "high_seconds")
+    )  # fmt: skip
+    caption: Words = (
         "The model takes ", view.figure(ROOT, "baseline_seconds"), " µs without kernels. With all it should be ",
         view.figure(ROOT, "predicted_ratio", show=format.times), " as fast, and is ",
         view.figure(ROOT, "measured_ratio", show=format.times), " as fast. Saved minus predicted: ",
-        view.figure(ROOT, "gap_seconds", show=format.distance), " µs. The two intervals ",
+        gap, " µs, by both intervals from ", low, " to ", high, ". The two ",
         "overlap." if data["agrees"] else "do not overlap.",
     )  # fmt: skip
-    table = PageTable(label="Predicted and measured", heads=HEADS, rows=(*rows, total), caption=gap)
+    table = PageTable(label="Predicted and measured", heads=HEADS, rows=(*rows, total), caption=caption)
     return Fold(
         id="breakdown", title="What each kernel saves in the model, predicted and measured", lead=METHOD,
-        tables=(table,), items=(EXPLANATIONS,),
+        tables=(table,), items=(_clock(view, len(rows)), _gaps(view), CACHE),
+    )  # fmt: skip
+
+
+def _clock(view: DataView, rows: int) -> Words:
+    """What a lower clock of the model may make of the difference."""
+    more = view.figure(ROOT, "clock_seconds", show=format.distance)
+    if more is None:
+        return NO_CLOCK
+    added = [number for number in map(str, range(rows)) if view.value(ROOT, "rows", number, "added")]
+    of_parts = [each for number in added if (each := view.figure(ROOT, "rows", number, "clock_hertz"))]
+    lowest, highest = (end(of_parts, key=lambda figure: float(figure.value)) for end in (min, max))
+    clocks = (lowest,) if lowest.text == highest.text else (lowest, " to ", highest)
+    return (
+        "The clock: by spins between the calls it was ", view.figure(ROOT, "clock_hertz"), " MHz in the model, and ",
+        *clocks, " MHz where the parts that are added ran alone. If all that these save took longer in the model as "
+        "its clock is lower, it would save ", more, " µs more than predicted; of work that waits for memory, nothing "
+        "more.",
+    )  # fmt: skip
+
+
+def _gaps(view: DataView) -> Words:
+    """What the parts take alone beyond what they take in the model, on each side."""
+    before, after = (
+        view.figure(ROOT, f"excess_{side}_seconds", show=format.distance) for side in ("before", "after")
+    )  # fmt: skip
+    if before is None:
+        return NO_GAPS
+    return (
+        "Copies and gaps: alone, the parts together take ", before, " µs more than the model without kernels, and ",
+        after, " µs more than the model with all. That holds the copies of their inputs and results and the gaps "
+        "around them. Saved minus predicted is the difference of the two.",
     )  # fmt: skip
 
 
