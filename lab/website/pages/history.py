@@ -117,8 +117,8 @@ def history_folds(item: Judged, published: Sequence[Judged], root: str) -> Itera
         title="History across published runs",
         lead=(
             "Each headline claim at one case, that of its last change of speed if there was one, through every "
-            f"published run on {item.machine_name}; all are judged by today's rules. Software is named where it is not that "
-            "of the run before. Runs on other machines, listed below, neither confirm nor contradict these.",
+            f"published run on {item.machine_name}; all are judged by today's rules. Software is named where it is not "
+            "that of the run before. Runs on other machines, listed below, neither confirm nor contradict these.",
         ),
         picture=timeline_chart(lines, boards) if lines else None,
         tables=(PageTable(label="Published runs of this experiment", kind="stacks", heads=heads,
