@@ -1,8 +1,9 @@
 """Did a case become faster or slower? Each case against its own past on its board, run after run. Pure.
 
-A run deviates from its past alone now and then, so a change counts only when the next run on the board shows it too.
-The past is the last runs since the last change. How much runs scatter is estimated from them and, while they are few,
-from their intervals, which say what runs of any board differ by.
+A run deviates from its past alone now and then, so a change counts only when the next run on the board shows it too,
+and about as much of it. The past is the last runs since the last change, but for those that deviated alone. How much
+runs scatter is estimated from them and, while they are few, from their intervals, which say what runs of any board
+differ by.
 """
 
 import math
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lab.verdict.judge import WEIGHED
 from lab.verdict.results import RunResult
@@ -22,6 +24,9 @@ SMALLEST_STEP = 0.015  # less is no change worth an alarm
 SINGLE_RUN_ERRORS, MEAN_ERRORS = 1.2, 3.8
 # Runs that scatter so much have heavy tails, and no small step is found in them anyway.
 NOISY_DEVIATION, NOISY_SINGLE_RUN_ERRORS = 0.015, 2.5
+AGREEMENT_ERRORS = 3.0  # the two runs may differ by so many standard errors of their difference
+OUTLIER_DEVIATIONS = 4.0  # a run so far from the median of its past is left out of it
+MEDIAN_DEVIATION = 1.4826  # standard deviation over the median distance from the median, of a normal distribution
 FOUND_QUANTILE = 1.645  # a step is found in 95 % of cases if it lies so many standard errors above the limit
 
 
@@ -72,8 +77,10 @@ class Past:
         return int(math.copysign(1, distance)) if abs(distance) > self._single_run_limit else 0
 
     def changed(self, first: Night, second: Night) -> bool:
-        """Whether two runs in a row show a change."""
+        """Whether two runs in a row show a change, and about the same."""
         if not self.deviates(first) or self.deviates(first) != self.deviates(second):
+            return False
+        if abs(math.log(first.ratio / second.ratio)) > AGREEMENT_ERRORS * math.sqrt(2) * self.deviation:
             return False
         distance = abs(math.log(first.ratio * second.ratio) / 2 - math.log(self.ratio))
         return distance > max(MEAN_ERRORS * self._error_of(2), math.log1p(SMALLEST_STEP))
@@ -95,7 +102,7 @@ class Alarm:
     change: float
     before: float
     after: float
-    past_runs: int
+    past_runs: int  # without those that deviated alone
     before_run: str  # the last run of the past
     first_run: str
     confirmed_by: str
@@ -139,10 +146,20 @@ def past_of(nights: Sequence[Night]) -> Past | None:
     if len(nights) < FEWEST_RUNS:
         return None
     logs = np.log([night.ratio for night in nights])
-    expected = np.mean([(math.log(night.high / night.low) / (2 * NORMAL_QUANTILE)) ** 2 for night in nights])
-    freedom = len(nights) - 1
-    variance = (INTERVAL_WEIGHT * expected + freedom * logs.var(ddof=1)) / (INTERVAL_WEIGHT + freedom)
-    return Past(runs=len(nights), ratio=math.exp(logs.mean()), deviation=math.sqrt(variance))
+    expected = np.array([(math.log(night.high / night.low) / (2 * NORMAL_QUANTILE)) ** 2 for night in nights])
+    distances = np.abs(logs - np.median(logs))
+    deviation = _deviation(expected, (MEDIAN_DEVIATION * float(np.median(distances))) ** 2)
+    usual = distances <= OUTLIER_DEVIATIONS * deviation
+    logs, expected = logs[usual], expected[usual]
+    return Past(
+        runs=len(logs), ratio=math.exp(logs.mean()), deviation=_deviation(expected, float(logs.var(ddof=1)))
+    )  # fmt: skip
+
+
+def _deviation(expected: NDArray[np.float64], variance: float) -> float:
+    """Standard deviation of runs: `variance` is what they have, `expected` what the interval of each says."""
+    freedom = len(expected) - 1
+    return math.sqrt((INTERVAL_WEIGHT * expected.mean() + freedom * variance) / (INTERVAL_WEIGHT + freedom))
 
 
 def follow(nights: Iterable[tuple[Series, Night]]) -> tuple[Followed, ...]:

@@ -1,7 +1,7 @@
 """How often alarms err, on simulated months of nightly runs of which it is known what changed. Pure.
 
-The processes are those on which the rules of verdicts are simulated. All nights of a month measure one kernel on one
-board, and so have one spread; each is a session of its own.
+The processes are those on which the rules of verdicts are simulated, and one in which a whole night is disturbed now
+and then. All nights of a month measure one kernel on one board, and so have one spread; each is a session of its own.
 """
 
 import math
@@ -19,6 +19,8 @@ from lab.verdict.scatter import MOST_SWEEPS, PROCESSES, Process
 STEP = 0.03
 NIGHTS = MOST_RUNS + 30  # of a quiet series; false alarms are counted from the night on that has a full past
 FALSE_ALARMS, FOUND = 1e-4, 0.95  # the goals, for noise as published runs had it: a case-night at most, and at least
+DISTURBED = f"{PUBLISHED}, one night in 20 disturbed"
+DISTURBED_SHARE, DISTURBED_BY = 0.05, (0.03, 0.10)  # of quiet nights; faster or slower by that much, for that night
 NO_SERIES = Series(gpu="", board="", experiment="", claim="", case="", subject="", baseline="", scope="")
 
 
@@ -45,7 +47,8 @@ class AlarmRow:
 
 def simulate_alarms(series: int, seed: int) -> Iterator[AlarmRow]:
     """The same seed gives the same rows. CPU time: about 15 ms for each series of each process."""
-    for process in PROCESSES:
+    published = next(process for process in PROCESSES if process.name == PUBLISHED)
+    for process in (*PROCESSES, replace(published, name=DISTURBED)):
         rows = [_series(process, seed, number) for number in range(series)]
         yield AlarmRow(
             process=process.name, series=series, case_nights=series * (NIGHTS - MOST_RUNS),
@@ -70,6 +73,8 @@ def _series(process: Process, seed: int, number: int) -> tuple[int, bool, float]
         draws=(float(dice.choice(process.draws)),) if process.draws else (),
     )
     nights = [_night(of_kernel, SPEEDUP, night, dice) for night in range(NIGHTS)]
+    if process.name == DISTURBED:
+        nights = [_disturbed(night, dice) if dice.random() < DISTURBED_SHARE else night for night in nights]
     first, second = (_night(of_kernel, SPEEDUP / (1 + STEP), NIGHTS + night, dice) for night in range(2))
     late = [alarm for alarm in followed(NO_SERIES, nights).alarms if int(alarm.confirmed_by) >= MOST_RUNS]
     past = past_of(nights)
@@ -81,3 +86,8 @@ def _series(process: Process, seed: int, number: int) -> tuple[int, bool, float]
 def _night(process: Process, truth: float, number: int, dice: np.random.Generator) -> Night:
     speedup = measured(process, truth, MOST_SWEEPS, dice)
     return Night(run=str(number), ratio=speedup.ratio, low=speedup.low, high=speedup.high)
+
+
+def _disturbed(night: Night, dice: np.random.Generator) -> Night:
+    factor = math.exp(float(dice.choice((-1, 1)) * dice.uniform(*DISTURBED_BY)))
+    return replace(night, ratio=night.ratio * factor, low=night.low * factor, high=night.high * factor)

@@ -12,8 +12,17 @@ from factory import FAST_BEATS_PLAIN, SMALL, machine, plan_of, records_of, small
 
 from lab.cli import main
 from lab.evidence.record import RunStart
-from lab.verdict.alarm import FEWEST_RUNS, Night, past_of
-from lab.verdict.alarm_simulation import FALSE_ALARMS, FOUND, PUBLISHED, STEP, chance_of_finding, simulate_alarms
+from lab.verdict.alarm import FEWEST_RUNS, Night, followed, past_of
+from lab.verdict.alarm_simulation import (
+    DISTURBED,
+    FALSE_ALARMS,
+    FOUND,
+    NO_SERIES,
+    PUBLISHED,
+    STEP,
+    chance_of_finding,
+    simulate_alarms,
+)
 
 QUIET = [0] * (FEWEST_RUNS + 2)  # nights on which the subject takes no per cent longer
 
@@ -115,12 +124,33 @@ def test_few_runs_are_no_past_and_more_of_them_find_smaller_steps() -> None:
     assert few.step_found > many.step_found > 0.015
 
 
+def test_one_disturbed_night_neither_alarms_with_a_mild_one_nor_hides_a_change_later() -> None:
+    """The night after it lies beyond the limit of a single run, as one in ten does."""
+    past = past_of(nights_at(1.2, 12))
+    assert past
+    mild = 1.2 * 0.994
+    disturbed = [*nights_at(1.2, 12), *nights_at(1.1, 1), *nights_at(mild, 1)]
+    assert past.deviates(disturbed[-1]) == past.deviates(disturbed[-2]) == -1
+    assert not followed(NO_SERIES, disturbed).alarms
+    slower = [*disturbed, *nights_at(1.2, 8), *nights_at(1.165, 2)]
+    (alarm,) = followed(NO_SERIES, slower).alarms
+    assert (alarm.direction, alarm.past_runs) == ("slower", len(slower) - 3), "all but the disturbed one"
+    assert alarm.before == pytest.approx(1.2, abs=0.001)
+
+
+def nights_at(ratio: float, count: int) -> list[Night]:
+    wobbles = (1 + 0.002 * (-1) ** number for number in range(count))
+    return [Night(run="", ratio=ratio * wobble, low=ratio * 0.995, high=ratio * 1.005) for wobble in wobbles]
+
+
 def test_the_published_noise_seldom_alarms_and_seldom_hides_a_step() -> None:
     """The first series that `lab simulate --alarms` counts; its goals leave room for so few."""
-    row = next(row for row in simulate_alarms(60, 2026) if row.process == PUBLISHED)
+    rows = {row.process: row for row in simulate_alarms(60, 2026)}
+    row = rows[PUBLISHED]
     assert row.false_alarms <= 1 + 10 * FALSE_ALARMS * row.case_nights
     assert row.steps_found >= (FOUND - 0.05) * row.series
     assert row.steps_found <= row.findable + 3, "hardly more than a rule finds that knows the past"
+    assert rows[DISTURBED].steps_found >= (FOUND - 0.05) * row.series, "nights that deviate alone are no part of a past"
 
 
 def test_what_any_rule_could_find_is_the_power_of_the_mean_of_two_nights() -> None:

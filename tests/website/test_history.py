@@ -2,15 +2,17 @@
 
 import dataclasses
 import re
+from itertools import pairwise
 from typing import Any
 
-from factory import FAST_BEATS_PLAIN, SMALL, machine, plan_of, records_of, small_experiment
+from factory import FAST_BEATS_PLAIN, LARGE, SMALL, machine, plan_of, records_of, small_experiment
 from page_parts import figures
 
 from lab.verdict.alarm import FEWEST_RUNS
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.verdict_log import CARD, ONLY_DATA, changes
+from lab.website.pages.experiment import experiment_page
 from lab.website.pages.history import history_folds, other_models
 from lab.website.pages.outline import history_entries
 from lab.website.table import Fold, Link, plain
@@ -83,14 +85,62 @@ def test_a_change_that_the_next_run_confirms_stands_with_the_runs_around_it() ->
     assert not folds_of(*quiet)["alarms"].tables
     assert not folds_of(*quiet, changed[0], run_of("back"))["alarms"].tables, "one run alone is no change"
     (row,) = folds_of(*quiet, *changed)["alarms"].tables[0].rows
-    assert [plain(cell).split()[-1] for cell in row.cells[2:]] == ["slower", quiet[-1].evidence["run_id"], "c1", "c2"]
-    for cell, run in zip(row.cells[3:], (quiet[-1], *changed), strict=True):
+    assert [plain(cell) for cell in row.cells[2:4]] == ["A", "slower"]
+    for cell, run in zip(row.cells[4:], (quiet[-1], *changed), strict=True):
+        assert plain(cell).endswith(f" {run.evidence['run_id']} 2026-01-02")
         file = f"../../runs/{run.digest[:12]}/doubling/data.json"
         assert figures(cell)[0].source == f"{file}#/claims/fast-beats-plain/cases/{SMALL.name}/ratio"
     entries = history_entries([*quiet, *changed], changes([*quiet, *changed]))
     (entry,) = entries[changed[-1].digest]
     assert entry.title.startswith("Doubling: slower than before at ")
-    assert "1.50× in the runs before, 1.43× since run c1; run c2 confirmed it." in entry.summary
+    assert entry.summary.endswith(
+        f"On board {changed[0].machine['gpu_id'][:6]}, NVIDIA H100 80GB HBM3: 1.50× in the 7 runs before, 1.43× since "
+        "run c1 of 2026-01-02; run c2 confirmed it."
+    )
+
+
+def test_a_change_stands_at_the_head_of_the_page_until_runs_like_it_are_the_past() -> None:
+    slower = {**FASTER, (SMALL.name, "fast"): 42e-6}
+    quiet = [run_of(f"q{number}", seed=number) for number in range(FEWEST_RUNS + 1)]
+    later = [run_of(f"c{number}", slower, seed=50 + number) for number in range(FEWEST_RUNS)]
+
+    def changes_on_page(*runs: Judged) -> list[str]:
+        return [plain(words) for words in experiment_page(runs[-1], (), history=runs).changes]
+
+    assert changes_on_page(*quiet, later[0]) == []
+    (said,) = changes_on_page(*quiet, *later[:2])
+    assert re.fullmatch(
+        r"Slower at .*: 1\.5\d\d× \[.*\] in q6, 1\.4\d\d× \[.*\] since c0 of 2026-01-02\. All changes", said
+    )
+    assert len(changes_on_page(*quiet, *later[:-1])) == 1
+    assert changes_on_page(*quiet, *later) == []
+
+
+def test_the_chart_follows_the_case_whose_speed_changed_and_marks_the_run() -> None:
+    """Without a change it follows the case with the largest speed-up, here the other one."""
+    cases = (SMALL, dataclasses.replace(LARGE, only_with=""))
+
+    def run_at(name: str, seed: int, small: float) -> Judged:
+        claim = dataclasses.replace(FAST_BEATS_PLAIN, cases=cases)
+        experiment = small_experiment(cases=cases, claims=(claim,), headlines=(claim,))
+        plan = plan_of(name, experiments=[experiment], include=(), sweeps=5)
+        times = {(cases[1].name, "plain"): 90e-6, (cases[1].name, "fast"): 40e-6} | FASTER
+        records = records_of(plan, times | {(SMALL.name, "fast"): small}, noise=0.001, seed=seed)
+        return judged_run(judge_run(plan, records), digest=name.encode().hex().ljust(64, "0"))[0]
+
+    quiet = [run_at(f"q{number}", number, 40e-6) for number in range(FEWEST_RUNS + 1)]
+    changed = [run_at(f"c{number}", 50 + number, 42e-6) for number in range(2)]
+    assert "4096×4096" in folds_of(*quiet)["history"].tables[0].heads[-1].text
+    assert "slower" not in drawn(*quiet)
+    assert "64×128" in folds_of(*quiet, *changed)["history"].tables[0].heads[-1].text
+    assert drawn(*quiet, *changed).count(">slower</text>") == 1
+
+
+def test_the_numbers_of_many_runs_do_not_overlap() -> None:
+    runs = [run_of(f"q{number}", seed=number) for number in range(40)]
+    places = [float(x) for x in re.findall(r'<text x="([\d.]+)" y="222"', drawn(*runs))]
+    assert min(after - before for before, after in pairwise(places)) >= 18
+    assert ">40</text>" in drawn(*runs), "the newest run has its number"
 
 
 def test_parity_is_drawn_only_where_lines_come_near_it() -> None:

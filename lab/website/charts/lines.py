@@ -28,6 +28,7 @@ TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # between two ticks, where round values are too few
 MOST_TICKS = 6
 INSET, MARGIN = 18.0, 1.06  # before the first run; around the farthest ends of intervals
+LABEL_WIDTH = 18.0  # of a run's number
 NEAR_PARITY = 1.3  # lines farther from it are drawn without it, or they would be flat
 
 
@@ -40,6 +41,7 @@ class Point:
     low: float
     high: float
     title: str
+    note: str = ""  # stands below it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,7 +155,10 @@ def timeline_chart(lines: Sequence[Line], boards: Sequence[str]) -> Markup:
     parts = []
     for value in _ticks(low, high):
         parts += frame.across(y.at(value), f"{value:g}×")
+    every = math.ceil(LABEL_WIDTH / pace) if pace else 1  # label; the newest run always has one
     for run, board in enumerate(boards):
+        if (len(boards) - 1 - run) % every:
+            continue
         for words, below in ((str(run + 1), 16), (board, 31)):
             parts.append(text(frame.left + INSET + pace * run, frame.bottom + below, words, "tick", "middle"))
     parts.append(text(frame.left, frame.bottom + 47, "run, oldest first, and its board", "tick"))
@@ -168,6 +173,8 @@ def timeline_chart(lines: Sequence[Line], boards: Sequence[str]) -> Markup:
         for place, point in zip(places, each.points, strict=True):
             marks.append(line(place[0], y.at(point.high), place[0], y.at(point.low), "mark whisker"))
             marks.append(marker(each.series, *place, point.title, boards[int(point.at)] != boards[-1]))
+            if point.note:
+                marks.append(text(place[0], y.at(point.low) + 17, point.note, "", "middle"))
         parts.append(_track(each.series, places, marks, (frame.right + 12, end, short_label(each.label, 30))))
     about = "Times as fast on a logarithmic axis, with intervals. Hollow: on another board than the newest run."
     return picture(frame.width, frame.height, "timeline", "Headline ratios by published run", about, *parts)

@@ -15,7 +15,7 @@ from lab.website import format
 from lab.website.data.comparison import PROVENANCE
 from lab.website.data.judged import Judged
 from lab.website.data.judged_cache import audits
-from lab.website.data.verdict_log import contradicting
+from lab.website.data.verdict_log import contradicting, followed_cases
 from lab.website.decisions import Decision, Freshness, SupportStanding, freshness, machines
 from lab.website.figure import DataView
 from lab.website.files.csv_tables import tables_of
@@ -28,10 +28,11 @@ from lab.website.pages.ceilings import ceilings_section, ladder_fold
 from lab.website.pages.claims import case_by_case, claim_view, claim_words, claims_table
 from lab.website.pages.contest import contest, every_cell, memory_fold
 from lab.website.pages.hardware import limits_fold, traffic_fold
-from lab.website.pages.history import finished, history_folds, other_models, run_link, verdict_link
+from lab.website.pages.history import comparable, finished, history_folds, other_models, run_link, verdict_link
 from lab.website.pages.labels import case_label, environment, evidence_facts, scope_words
 from lab.website.pages.replication import replication_section
 from lab.website.pages.soundness import cells_note, correctness_fold, expectations_fold, noise_fold
+from lab.website.pages.speed_changes import latest_changes
 from lab.website.pages.tuning import search_answer, search_cases
 from lab.website.table import Fold, Link, VerdictChip, Words, plain
 from lab.website.verdict_words import claim_word, samples_taken, verdict_word
@@ -88,7 +89,7 @@ def experiment_page(
     return View(
         slug=plan.name, title=plan.title, question=plan.question, importance=plan.importance,
         answer=search_answer(shown, view) if searches else answer(shown, view), glances=glances(shown, view),
-        contradictions=tuple(_contradictions(shown, history)),
+        contradictions=tuple(_contradictions(shown, history)), changes=tuple(_changes(shown, history)),
         other_models=other_models(shown, history, ROOT) if shown.digest else (), boundary_line=boundary_line(shown),
         facts=tuple(_facts(shown, resting, view)), date=format.day(shown.measured_utc), machine=shown.machine_name,
         on_cpu=shown.on_cpu, clock=scope_words(SCOPE, shown.on_cpu).clock,
@@ -124,6 +125,11 @@ def _split(shown: Judged, claims: tuple[View, ...]) -> tuple[tuple[View, ...], t
     if len(others) <= MOST_CLAIMS:
         return tuple(others), ()
     return tuple(c for c in others if not c.as_expected), tuple(c for c in others if c.as_expected)
+
+
+def _changes(shown: Judged, history: Sequence[Judged]) -> Iterator[Words]:
+    runs = comparable(shown, history) if shown.digest else ()
+    yield from latest_changes(followed_cases(runs), runs, ROOT)
 
 
 def _folds(shown: Judged, claims: tuple[View, ...], view: DataView) -> Iterator[Fold]:

@@ -1,4 +1,4 @@
-"""An experiment across published runs: its headline ratios, and each change of a verdict or a speed.
+"""An experiment across published runs: its headline ratios, and each change of a verdict.
 
 Only runs on the GPU model of the run shown stand in one line; all are judged by today's rules.
 """
@@ -19,6 +19,7 @@ from lab.website.data.verdict_log import VerdictChange, changes, followed_cases
 from lab.website.figure import DataView
 from lab.website.format import interval, ratio
 from lab.website.pages.labels import case_label
+from lab.website.pages.speed_changes import alarms_of, speed_folds
 from lab.website.table import Fold, Head, Link, PageTable, Soft, TableRow, VerdictChip, Words, table_row, tally, words
 from lab.website.verdict_words import case_word, status_counts, verdict_counts
 
@@ -101,7 +102,8 @@ def history_folds(item: Judged, published: Sequence[Judged], root: str) -> Itera
     runs = comparable(item, published)
     if not runs:
         return
-    followed = tuple(_followed(item, runs))
+    speeds = followed_cases(runs)
+    followed = tuple(_followed(item, runs, alarms_of(speeds, runs)))
     boards = board_names(runs)
     lines = list(_lines(item, followed, runs))
     heads = (*words("Run", "Date", "Board"), *(Head(text=f"{each.heading} at {each.case_label}") for each in followed))
@@ -113,18 +115,21 @@ def history_folds(item: Judged, published: Sequence[Judged], root: str) -> Itera
     yield Fold(
         id="history",
         title="History across published runs",
-        lead=(f"Each headline claim at one case through every published run on {item.machine_name}; all are judged by "
-              "today's rules. Software is named where it is not that of the run before. Runs on other machines, listed "
-              "below, neither confirm nor contradict these.",),
+        lead=(
+            "Each headline claim at one case, that of its last change of speed if there was one, through every "
+            f"published run on {item.machine_name}; all are judged by today's rules. Software is named where it is not "
+            "that of the run before. Runs on other machines, listed below, neither confirm nor contradict these.",
+        ),
         picture=timeline_chart(lines, boards) if lines else None,
-        tables=(PageTable(label="Published runs of this experiment", heads=heads, rows=tuple(reversed(rows))),),
+        tables=(PageTable(label="Published runs of this experiment", kind="stacks", heads=heads,
+                          rows=tuple(reversed(rows))),),
         items=others,
     )  # fmt: skip
-    yield from alarm_folds(runs, root)
+    yield from speed_folds(speeds, runs, boards, root)
     turns = list(_turns(item, runs, root))
     if turns:
         heads = words("Claim", "Before", "After", "Run", "What else changed since the run before")
-        table = PageTable(label="Log of verdicts", kind="claims", heads=heads, rows=tuple(reversed(turns)))
+        table = PageTable(label="Log of verdicts", kind="claims stacks", heads=heads, rows=tuple(reversed(turns)))
         lead: Words = ("Each time that a claim came out otherwise than in the run before, newest first.",)
         yield Fold(id="verdict-log", title="Log of verdicts", lead=lead, tables=(table,))
 
@@ -136,8 +141,9 @@ def board_names(runs: Sequence[Judged]) -> list[str]:
     return [letters.get(run.machine.get("gpu_id", ""), "?") for run in runs]
 
 
-def _followed(item: Judged, runs: Sequence[Judged]) -> Iterator[View]:
-    """Each headline at the case that most runs have a ratio for; of several the one with the largest today."""
+def _followed(item: Judged, runs: Sequence[Judged], alarms: Sequence[Alarm]) -> Iterator[View]:
+    """Each headline at the case whose speed changed last, or that most runs have a ratio for; of several the one with
+    the largest today. `alarms`: oldest first."""
     claims = {claim.name: claim for claim in item.plan.claims}
     cases = {case.name: case for case in item.plan.cases}
     titles = {profile.name: profile.title for profile in item.plan.profiles}
@@ -147,10 +153,12 @@ def _followed(item: Judged, runs: Sequence[Judged]) -> Iterator[View]:
             case: (sum(_ratio(run, name, case) is not None for run in runs), _ratio(item, name, case) or 0.0)
             for case in claim.cases
         }
-        chosen = max(claim.cases, key=lambda case: ratios[case])
+        changed = [alarm for alarm in alarms if alarm.series.claim == name and alarm.series.case in ratios]
+        chosen = changed[-1].series.case if changed else max(claim.cases, key=lambda case: ratios[case])
+        turns = {alarm.first_run: alarm.direction for alarm in changed if alarm.series.case == chosen}
         if ratios[chosen][0]:
             heading = f"{titles[claim.subject]} over {titles[claim.baseline] if claim.baseline else 'the least'}"
-            yield View(claim=name, case=chosen, heading=heading, case_label=case_label(cases[chosen]))
+            yield View(claim=name, case=chosen, heading=heading, case_label=case_label(cases[chosen]), turns=turns)
 
 
 def _ratio(run: Judged, claim: str, case: str) -> float | None:
@@ -170,7 +178,12 @@ def _lines(item: Judged, followed: Sequence[View], runs: Sequence[Judged]) -> It
                 low, high, asked = verdict["low"], verdict["high"], run.data["claims"][each.claim]["threshold"]
                 text = f"{ratio(verdict['ratio'], low, high, asked)} {interval(low, high, asked)}"
                 title = f"{run.evidence['run_id']}, {each.heading}: {text}"
-                points.append(Point(at=number, value=verdict["ratio"], low=low, high=high, title=title))
+                points.append(
+                    Point(
+                        at=number, value=verdict["ratio"], low=low, high=high, title=title,
+                        note=each.turns.get(run.digest, ""),
+                    )
+                )  # fmt: skip
         if len(points) >= FEWEST_RUNS:
             yield Line(label=each.heading, series=series(subjects[each.claim]), points=tuple(points))
 
@@ -217,44 +230,3 @@ def _turns(item: Judged, runs: Sequence[Judged], root: str) -> Iterator[TableRow
             claim = Link(text, f"#claim-{change.claim}") if change.claim in asked else text
             where: Words = (Link(run.evidence["run_id"], verdict_link(run, root)), _soft(finished(run)))
             yield table_row(claim, was, now, where, why)
-
-
-def alarm_folds(runs: Sequence[Judged], root: str) -> Iterator[Fold]:
-    """None before a board has a past. `runs`: those of the experiment on one GPU model, oldest first."""
-    followed = followed_cases(runs)
-    if not any(each.past or each.alarms for each in followed):
-        return
-    by_digest = {run.digest: run for run in runs}
-    order = list(by_digest)
-    alarms = sorted((alarm for each in followed for alarm in each.alarms), key=lambda each: order.index(each.first_run))
-    heads = words("Claim", "Case", "Change", "Last run before", "First run after", "Confirmed by")
-    rows = tuple(_alarm_row(alarm, by_digest, root) for alarm in reversed(alarms))
-    table = PageTable(label="Changes of speed", kind="claims", heads=heads, rows=rows)
-    lead = (
-        "The speed-up left the scatter of the runs before on the same board, and the next run there confirmed it."
-        if alarms
-        else "No case has left the scatter of its own past in two runs in a row on one board."
-    )
-    yield Fold(
-        id="alarms", title="Faster or slower than before", lead=(lead,), tables=(table,) if alarms else (),
-    )  # fmt: skip
-
-
-def _alarm_row(alarm: Alarm, runs: Mapping[str, Judged], root: str) -> TableRow:
-    before, first, confirmed = (runs[digest] for digest in (alarm.before_run, alarm.first_run, alarm.confirmed_by))
-    text = next(claim_sentence(claim) for claim in confirmed.plan.claims if claim.name == alarm.series.claim)
-    case = next(case for case in confirmed.plan.cases if case.name == alarm.series.case)
-    speeds = (_ratio_of(run, alarm, root) for run in (before, first, confirmed))
-    return table_row(Link(text, f"#claim-{alarm.series.claim}"), case_label(case), alarm.direction, *speeds)
-
-
-def _ratio_of(run: Judged, alarm: Alarm, root: str) -> Words:
-    """The speed-up with its interval, and the run that measured it."""
-    folder = f"{root}{verdict_folder(run.digest, run.plan.name)}"
-    view = DataView(run.data, f"{folder}/data.json#")
-    path = ("claims", alarm.series.claim, "cases", alarm.series.case)
-    figures = (figure for figure in (view.ratio(*path), view.interval(*path)) if figure)
-    return (
-        *(part for figure in figures for part in (figure, " ")),
-        Link(run.evidence["run_id"], f"{folder}/index.html"),
-    )

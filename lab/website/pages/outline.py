@@ -11,7 +11,7 @@ from lab.website.addresses import experiment_folder, short, verdict_folder
 from lab.website.data.judged import Judged
 from lab.website.data.verdict_log import VerdictChange, changes, followed_cases
 from lab.website.data.winners import winners
-from lab.website.format import times
+from lab.website.format import day, times
 from lab.website.outputs import Outlines, SiteContext
 from lab.website.pages.labels import case_label
 from lab.website.verdict_words import verdict_counts
@@ -75,7 +75,7 @@ def _changed(change: VerdictChange, item: Judged, before: Judged) -> FeedEntry:
 
 def _alarmed(alarm: Alarm, runs: Mapping[str, Judged]) -> FeedEntry:
     confirmed = runs[alarm.confirmed_by]
-    first_id, confirmed_id = (runs[digest].evidence["run_id"] for digest in (alarm.first_run, alarm.confirmed_by))
+    first = runs[alarm.first_run]
     plan, claim, case = confirmed.plan, alarm.series.claim, alarm.series.case
     text = next(claim_sentence(each) for each in plan.claims if each.name == claim)
     label = next(case_label(each) for each in plan.cases if each.name == case)
@@ -84,8 +84,9 @@ def _alarmed(alarm: Alarm, runs: Mapping[str, Judged]) -> FeedEntry:
         updated=moment(confirmed.finished_utc),
         title=f"{plan.title}: {alarm.direction} than before at {label}",
         summary=(
-            f"{text} On one board of {confirmed.machine_name}: {times(alarm.before)} in the runs before, "
-            f"{times(alarm.after)} since run {first_id}; run {confirmed_id} confirmed it."
+            f"{text} On board {alarm.series.board[:6] or '?'}, {confirmed.machine_name}: {times(alarm.before)} in the "
+            f"{alarm.past_runs} runs before, {times(alarm.after)} since run {first.evidence['run_id']} of "
+            f"{day(first.measured_utc)}; run {confirmed.evidence['run_id']} confirmed it."
         ),
         link=f"{verdict_folder(confirmed.digest, plan.name)}/index.html#claim-{claim}",
     )
