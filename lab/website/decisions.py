@@ -160,8 +160,9 @@ def refuse_unacknowledged(decision: Decision, supports: Sequence[SupportStanding
         return
     claims = ", ".join(f"{s.support.experiment}/{s.support.claim} {_gate(s)}" for s in gated)
     known = ""
-    if any(standing.now is None for standing in gated):
-        known = f"; claims are {[f'{item.plan.name}/{claim.name}' for item in current for claim in item.plan.claims]}"
+    if orphans := {standing.support.experiment for standing in gated if standing.now is None}:
+        plans = [item.plan for item in current if item.plan.name in orphans]
+        known = "; claims are " + ", ".join(f"{plan.name}/{claim.name}" for plan in plans for claim in plan.claims)
     raise DefinitionError(
         f"decision {decision.slug} is {freshness(supports)}: {claims}. Supersede it, or acknowledge it: a sentence "
         f"`acknowledged:` for readers, and `acknowledged: {gated[0].problem}` beside the claim{known}"
