@@ -116,7 +116,7 @@ class Builder:
             quotable = Quotable(outlined.quoted())
             for output in (output for builder in self._builders.of_one for output in builder(context)):
                 if current and not context.label:
-                    refuse_outside(context.current[0], said(output, name))
+                    refuse_outside(context.current[0], said(output))
                 yield self._renderer.file(output, quotable)
 
         return Part(name=_part_name(name), key=key, make=make)

@@ -23,17 +23,13 @@ from lab.website.files.inventory import checked_base_url
 from lab.website.files.schemas import schema_files
 from lab.website.folder import REMEMBERED
 from lab.website.outputs import Published, SiteContext
-from lab.website.pages.badges import badge_pages
 from lab.website.pages.case import case_pages
 from lab.website.pages.compare import compare_list, compare_pages
 from lab.website.pages.decisions import decision_pages
 from lab.website.pages.experiment import experiment_pages
-from lab.website.pages.feed import feed_file
 from lab.website.pages.front import front_pages
-from lab.website.pages.gpu import gpu_pages
 from lab.website.pages.methods import methods_pages
 from lab.website.pages.policy import glossary_pages, policy_pages
-from lab.website.pages.profile import profile_pages
 from lab.website.pages.run import run_list, run_pages
 from lab.website.pages.search import search_pages
 from lab.website.pages.trust import trust_pages
@@ -47,12 +43,12 @@ A_SITE = ("index.html", "policy/index.html", "assets/style.css")  # what every s
 PREVIEWED = PageBuilders(  # what a run shows before it is published
     of_one=(experiment_pages, case_pages, experiment_csv_files),
     of_all=(front_pages, decision_pages, glossary_pages, search_pages, policy_pages),
-    of_some=(profile_pages, schema_files),
+    of_some=(schema_files,),
 )
 BUILDERS = PageBuilders(
-    of_one=(*PREVIEWED.of_one, verdict_pages, badge_pages),
-    of_all=(*PREVIEWED.of_all, run_list, compare_list, feed_file, trust_pages),
-    of_some=(*PREVIEWED.of_some, run_pages, gpu_pages, compare_pages, methods_pages),
+    of_one=(*PREVIEWED.of_one, verdict_pages),
+    of_all=(*PREVIEWED.of_all, run_list, compare_list, trust_pages),
+    of_some=(*PREVIEWED.of_some, run_pages, compare_pages, methods_pages),
 )
 
 

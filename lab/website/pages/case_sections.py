@@ -9,7 +9,6 @@ from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
-from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView
 from lab.website.pages.case_folds import (
@@ -108,10 +107,9 @@ def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
 
 def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, view: DataView) -> TableRow:
     cell, at = item.cell(case.name, profile.name), view.at("cells", case.name, profile.name)
-    link = Link(profile.title, f"../../../../profiles/{experiment_folder(profile.name)}/index.html")
     if cell["outcome"] != "measured":
         why: Words = (Strong((cell["outcome"],)), Soft((cell["reason"],)) if cell["reason"] else "")
-        return table_row(link, why, *[()] * (len(CELLS) - 2))
+        return table_row(profile.title, why, *[()] * (len(CELLS) - 2))
     place = item.places(case.name, SCOPE).get(profile.name)
     first = place is not None and place.rank == 1
     rate = at.figure("bytes_per_second")
@@ -119,7 +117,7 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, view: DataVi
     host = at.figure("enqueue_seconds") if cell.get("enqueue_seconds") else None
     cells = row(
         at, CELLS,
-        profile=(link, *((Soft((f"fastest{place.doubt}",)),) if first and place else ())),
+        profile=(profile.title, *((Soft((f"fastest{place.doubt}",)),) if first and place else ())),
         p50_seconds=(
             at.figure("p50_seconds") or Soft((cell.get("unmeasured", {}).get(SCOPE, ""),)),
             *((Soft(note),) if note else ()),

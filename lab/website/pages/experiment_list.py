@@ -5,14 +5,13 @@ from types import SimpleNamespace as View
 
 from lab.verdict.judge import READING_ORDER, Status
 from lab.website import format
-from lab.website.addresses import gpu_folder
 
 
-def listed(item: View, *, preview: bool) -> View:
-    """`item`: lab.website.pages.outline.outline. `gpu`: the address of its page, relative to the site, or nothing."""
+def listed(item: View) -> View:
+    """`item`: lab.website.pages.outline.outline."""
     return View(
         slug=item.name, title=item.title, question=item.question, counts=item.counts, self_test=item.self_test,
-        machine=item.machine_name, gpu=f"{gpu_folder(item.gpu)}/index.html" if item.gpu and not preview else "",
+        machine=item.machine_name,
         date=format.day(item.measured_utc), on_cpu=item.on_cpu,
     )  # fmt: skip
 

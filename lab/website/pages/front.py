@@ -227,7 +227,7 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
         more_attention=max(0, len(attention) - MOST_ATTENTION),
         decisions=len(context.decisions),
     )
-    rows = sorted((listed(item, preview=bool(context.label)) for item in outlined.current), key=place)
+    rows = sorted((listed(item) for item in outlined.current), key=place)
     for leaf in leaves(rows, "experiments", first="index.html", per_page=PER_PAGE):
         lists = experiment_lists(leaf.items)
         yield Document(

@@ -9,7 +9,7 @@ from lab.definition.plan import PlannedClaim
 from lab.project import project
 from lab.verdict.judge import Status
 from lab.website import format
-from lab.website.addresses import experiment_folder, gpu_folder, run_folder, short
+from lab.website.addresses import experiment_folder, run_folder, short
 from lab.website.data.comparison import PROTOCOL, PROVENANCE
 from lab.website.data.judged import Judged
 from lab.website.data.promoted import run_files, signature_of
@@ -96,8 +96,7 @@ def _page(run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[View,
     return View(
         run_id=evidence["run_id"], digest=first.digest, date=format.minute(evidence["finished_utc"]),
         finished_utc=evidence["finished_utc"], gpu=first.machine_name,
-        gpu_folder="" if first.on_cpu else gpu_folder(first.machine["gpu"]), on_cpu=first.on_cpu,
-        cut_short=evidence["cut_short"],
+        on_cpu=first.on_cpu, cut_short=evidence["cut_short"],
         damages=tuple(sorted(evidence["damages"].items(), key=lambda pair: int(pair[0]))),
         counts=status_counts(map(verdict_counts, run)), data=f"{experiment_folder(first.plan.name)}/data.json",
         command=run_command(run), protocol=evidence_facts(view, PROTOCOL), cost=_cost(view), stages=_stages(view),
@@ -159,7 +158,6 @@ def _row(run: Sequence[View]) -> View:
     return View(
         folder=run_folder(first.digest), run_id=first.run_id, digest=short(first.digest),
         date=format.minute(first.finished_utc), gpu=first.machine_name,
-        gpu_folder="" if first.on_cpu else gpu_folder(first.machine["gpu"]), on_cpu=first.on_cpu,
-        cut_short=first.cut_short, experiments=tuple(item.title for item in run),
+        on_cpu=first.on_cpu, cut_short=first.cut_short, experiments=tuple(item.title for item in run),
         counts=status_counts(item.counts for item in run),
     )  # fmt: skip

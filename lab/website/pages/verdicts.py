@@ -8,7 +8,7 @@ from lab.definition.claim_words import BYTES_WORDS, claim_sentence
 from lab.definition.plan import PlannedClaim
 from lab.definition.search import is_search
 from lab.website import format
-from lab.website.addresses import gpu_folder, verdict_folder
+from lab.website.addresses import verdict_folder
 from lab.website.data.comparison import PROVENANCE
 from lab.website.data.judged import Judged, verdict_data
 from lab.website.data.verdict_log import changes
@@ -66,7 +66,7 @@ def _page(
         current=None if is_current or current is None else _elsewhere(current), next=_elsewhere(around[1]),
         previous=_elsewhere(around[0]), run_id=evidence["run_id"], digest=item.digest,
         finished_utc=evidence["finished_utc"], date=format.minute(evidence["finished_utc"]), gpu=item.machine_name,
-        gpu_folder="" if item.on_cpu else gpu_folder(item.machine["gpu"]), on_cpu=item.on_cpu,
+        on_cpu=item.on_cpu,
         cut_short=evidence["cut_short"], samples=samples_taken(view), policy=view.figure("policy_version"),
         policy_of_run=view.figure("evidence", "policy_version_of_run"), counts=status_counts([verdict_counts(item)]),
         claims=tuple(_claim(item, claim, changed.get(claim.name), view) for claim in item.plan.claims),

@@ -3,19 +3,6 @@
 import re
 from typing import Any
 
-# Text of evidence for files that are no pages: what XML forbids, or what turns the words around it, is taken out.
-FORBIDDEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f"  # control characters
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks that set the direction of what follows
-    "\ud800-\udfff\ufffe\uffff]"  # halves of pairs, and what is no character
-)
-
-
-def plain(text: str) -> str:
-    """In one line; each character that has no place there becomes U+FFFD, which shows that one was there."""
-    return FORBIDDEN.sub("\ufffd", text)
-
-
 # Controls, except the white space of text files; formats, the marks that turn writing round among them; separators of
 # lines that are none; fillers and the empty braille cell; halves of a character; what is no character at all.
 HIDDEN = re.compile(
