@@ -38,7 +38,6 @@ class Published:
 
     digest: str
     directory: Path
-    finished_utc: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -104,6 +104,7 @@ class PageTable:
     rows: Sequence[TableRow]
     caption: Words = ()
     kind: str = ""
+    group: str = ""  # what the headings of groups are called in a CSV
     authored: bool = False  # its caption is prose about the method, with figures of its own
 
     def row(self, name: str) -> TableRow:
@@ -161,10 +162,15 @@ def row(view: DataView, heads: Sequence[Head], **given: Any) -> TableRow:
 
 
 def csv_file(table: PageTable, path: str) -> Attachment:
-    """The values behind the columns of a table that have keys, without the headings of groups."""
+    """The values behind the columns of a table that have keys; where `table.group` says so, each under its heading."""
     keyed = [number for number, head in enumerate(table.heads) if head.key]
-    rows = ([row.cells[number] for number in keyed] for row in table.rows if row.kind != "group")
-    return csv_table(path, [table.heads[number].key for number in keyed], rows)
+    rows, group = [], ""
+    for row in table.rows:
+        if row.kind == "group":
+            group = _value(row.cells[0])
+        else:
+            rows.append([*([group] if table.group else ()), *(row.cells[number] for number in keyed)])
+    return csv_table(path, [*filter(None, [table.group]), *(table.heads[number].key for number in keyed)], rows)
 
 
 def csv_table(path: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Attachment:

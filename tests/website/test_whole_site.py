@@ -178,8 +178,8 @@ BREAKS = {
         "sitemap.xml", "<loc>policy/index.html</loc>", "<loc>policy/none.html</loc>", "pages_that_the_sitemap_lacks"
     ),
     "a changed file": (PAGE, END, f"x{END}", "files_that_the_manifest_denies"),
-    "an unknown datum": ("trust/data.json", '"sessions"', '"session_count": 1, "sessions"', DATA),
-    "data without a schema": ("trust/data.json", "schemas/trust.json", "trust.json", DATA),
+    "an unknown datum": ("data.json", '"claims"', '"claim_count": 1, "claims"', DATA),
+    "data without a schema": ("data.json", "schemas/overview.json", "overview.json", DATA),
     "a table with another number": (CELLS, ",20,", ",21,", TABLES),
     "a table with a row less": (CELLS, "torch-compile", "torch-fused", TABLES),
     "a table of which there is no file": (

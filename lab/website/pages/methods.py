@@ -1,8 +1,6 @@
 """What the lab's guard asks of published figures, and what it finds in public ones: the page and its data."""
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
 from types import SimpleNamespace as View
 from typing import Any
 
@@ -10,25 +8,20 @@ from lab.definition.publication import Publication
 from lab.verdict.audit.finding import Amount, Finding, Rule
 from lab.verdict.audit.rules import RULES, audit
 from lab.website import format
-from lab.website.data.judged import Judged
+from lab.website.data.judged import json_text
 from lab.website.data.judged_cache import audits
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.files.schemas import data_text
-from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
-from lab.website.pages.same_kernel import BEYOND, SAME, same_kernel, same_kernel_data
+from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.table import csv_table
 
-SHOWN = (SAME[0], BEYOND[0])  # experiments whose figures the page shows
 OPEN = 8  # lists of so many findings or fewer are unfolded at once
 
 
 def methods_page(
-    publications: Sequence[Publication], own: Sequence[Mapping[str, Any]], shown: Sequence[Judged],
-    experiments: Collection[str] = (),
-) -> View:  # fmt: skip
-    """`own`: what the guard said of each page of this site, by `guarded`; `shown` is what those pages show.
-    `experiments`: the names of those that have a page."""
-    data = {**methods_data(publications, own), "same_kernel": same_kernel_data(publications, shown)}
+    publications: Sequence[Publication], own: Sequence[Mapping[str, Any]], experiments: Collection[str] = ()
+) -> View:
+    """`own`: what the guard said of each page of this site, by `guarded`; `experiments`: those that have a page."""
+    data = methods_data(publications, own)
     view = DataView(data)
     rules = [_rule(rule, view.figure("rules", rule.name)) for rule in RULES]
     by_principle = {
@@ -39,27 +32,15 @@ def methods_page(
         lede=_lede(view), own=_own(view),
         own_pages=tuple(_own_page(each, view) for each in own if each["found"]["findings"]), principles=by_principle,
         publications=[_publication(each, view, experiments) for each in publications],
-        same_kernel=same_kernel(view, "same_kernel"), limits=_limits(publications), data=data,
+        limits=_limits(publications), data=data,
     )  # fmt: skip
 
 
-def methods_pages(context: SiteContext) -> Iterator[PageGroup]:
-    """methods/index.html and its data."""
-    shown = [item for item in context.current if item.name in SHOWN]
-    names = [item.name for item in context.current]
-    yield PageGroup(
-        name="methods",
-        shows=[list(context.guarded), [item.key for item in shown], names],
-        make=partial(_pages, context.guarded, shown, names),
-    )
-
-
-def _pages(
-    guarded: Sequence[Mapping[str, Any]], shown: Sequence[Judged], experiments: Sequence[str]
-) -> Iterator[Output]:
-    page = methods_page(audits(), guarded, shown, experiments)
+def methods_pages(context: SiteContext) -> Iterator[Output]:
+    """methods/index.html, its data and its tables."""
+    page = methods_page(audits(), context.guarded, [item.name for item in context.current])
     yield Document(path="methods/index.html", template="methods.html", view={"methods": page})
-    yield Attachment(path="methods/data.json", content=data_text(page.data, "methods/data.json", "methods"))
+    yield Attachment(path="methods/data.json", content=json_text(page.data))
     yield from _tables(page)
 
 
@@ -77,10 +58,6 @@ def _tables(page: View) -> Iterator[Attachment]:
         for each in rule.findings
     ]
     yield csv_table("methods/findings.csv", ("publication", "rule", "where", "printed", "allowed", "why"), findings)
-    if same := page.same_kernel:
-        columns = ("rmsnorm", *(re.sub(r"[^a-z0-9]+", "_", f"{shape} {gpu}".lower()) for shape, gpu in same.columns))
-        rows = [(label, *map(_told, figures)) for label, figures in same.rows]
-        yield csv_table("methods/same-kernel.csv", columns, rows)
 
 
 def _told(*words: Figure | str | None) -> str:

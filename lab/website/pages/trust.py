@@ -8,9 +8,9 @@ from lab.verdict.statistics import CONFIDENCE, per_cent
 from lab.verdict.validity import REPEATED_WITHIN
 from lab.verdict.widening import DRAW_SPREAD
 from lab.website import format
+from lab.website.data.judged import json_text
 from lab.website.data.publication_log import LOG, gone, head, text_of
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.trust_tables import (
     ONE_DRAW,
@@ -49,7 +49,7 @@ def trust_pages(context: SiteContext) -> Iterator[Output]:
     if context.trust:
         page = trust_page(context.trust)
         yield Document(path="trust/index.html", template="trust.html", view={**page, "log": _log(context)})
-        yield Attachment(path="trust/data.json", content=data_text(context.trust, "trust/data.json", "trust"))
+        yield Attachment(path="trust/data.json", content=json_text(context.trust))
         yield from (csv_file(part["table"], f"trust/{part['anchor']}.csv") for part in (*page["face"], *page["folded"]))
     if context.log:
         yield Attachment(path=LOG, content=text_of(context.log))
