@@ -5,7 +5,6 @@ from functools import partial
 from types import SimpleNamespace as View
 
 from lab.definition.claim_words import claim_sentence
-from lab.definition.plan import PlannedClaim
 from lab.project import project
 from lab.verdict.judge import Status
 from lab.website import format
@@ -20,7 +19,7 @@ from lab.website.pages.compare import pairs_of, runs_of
 from lab.website.pages.labels import environment, evidence_facts
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
-from lab.website.table import csv_table
+from lab.website.table import Link, PageTable, VerdictChip, csv_table, numbers, table_row, words
 from lab.website.verdict_words import claim_word, status_counts, verdict_counts
 
 MOST_IN_FULL = 50  # experiments of a run whose claims its page lists
@@ -139,18 +138,22 @@ def _section(item: Judged, current: Mapping[str, bool], in_full: bool) -> View:
         current=current.get(item.plan.name, False),
         cells=(measured or "no", " cells measured at ", cases or "no", " cases"),
         counts=status_counts([verdict_counts(item)]),
-        claims=tuple(_claim(item, claim, view) for claim in item.plan.claims) if in_full else (),
+        claims=_claims(item, view) if in_full else None,
         left_out=boundary(item, view).excluded if in_full else (),
     )
 
 
-def _claim(item: Judged, claim: PlannedClaim, view: DataView) -> View:
-    claim_data = item.data["claims"][claim.name]
-    supported, judged = (view.figure("claims", claim.name, name) for name in ("supported", "judged"))
-    return View(
-        name=claim.name, text=claim_sentence(claim), status=claim_data["status"], word=claim_word(claim_data),
-        mark=claim_data["mark"], tally=(supported or "–", " of ", judged or "–"),
-    )  # fmt: skip
+def _claims(item: Judged, view: DataView) -> PageTable:
+    folder = experiment_folder(item.plan.name)
+    rows = []
+    for claim in item.plan.claims:
+        result = item.data["claims"][claim.name]
+        supported, judged = (view.figure("claims", claim.name, name) or "–" for name in ("supported", "judged"))
+        link = Link(claim_sentence(claim), f"{folder}/index.html#claim-{claim.name}")
+        chip = VerdictChip(result["status"], result["mark"], word=claim_word(result))
+        rows.append(table_row(link, chip, (supported, " of ", judged)))
+    heads = (*words("Claim", "Verdict"), *numbers("Holds at cases"))
+    return PageTable(label=f"Claims of {item.plan.title} in this run", kind="claims", heads=heads, rows=rows)
 
 
 def _row(run: Sequence[View]) -> View:
