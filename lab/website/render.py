@@ -24,7 +24,7 @@ COMPILED = project().cache / "templates"
 CODE = re.compile(r"`([^`]+)`")
 TITLE = re.compile("<title>([^<]*)</title>")
 ABOUT = re.compile('<meta name="description" content="([^"]*)">')
-ASSETS = ("search.js", "compare.js", "tables.js", "icon.svg")
+ASSETS = ("search.js", "tables.js", "icon.svg")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,7 +19,6 @@ from lab.definition.experiment import CEILINGS
 from lab.errors import RunError
 from lab.evidence import journal
 from lab.evidence.record import Machine, RunFinish
-from lab.evidence.source import ROOT
 from lab.verdict.judge import POLICY_VERSION
 from lab.website.site import build_site
 
@@ -175,12 +174,9 @@ def test_a_cpu_beside_a_gpu_says_that_nothing_is_comparable(page):
     assert "Newer / older" not in text
 
 
-def test_every_pair_of_few_runs_is_listed_with_or_without_scripts(page):
+def test_every_pair_of_few_runs_is_listed(page):
     index = page("compare")
     assert len({link for link in index.links if "compare/" in link and link.count("/") == 3}) == 10
-    offered = [value.split() for name, value in index.attributes if name == "data-newer"]
-    assert sorted(map(len, offered[:5])) == [0, 1, 2, 3, 4]
-    assert ("hidden", "") in index.attributes  # until the script shows the choice
 
 
 def test_no_figure_of_these_pages_is_without_its_datum(world):
@@ -210,9 +206,3 @@ def test_names_of_machines_stay_inside_the_site_and_names_that_are_no_slugs_out_
     publish(tmp_path / "others", write_run(tmp_path / "evil", evil, records_of(evil, TIMES)))
     with pytest.raises(RunError, match=r"'\.\./\.\./evil' is not a plain slug"):
         build_site(tmp_path / "site", decisions, tmp_path / "others")
-
-
-def test_the_choice_of_two_runs_is_one_small_script():
-    script = (ROOT / "site_templates" / "compare.js").read_bytes()
-    assert len(gzip.compress(script)) < 1000
-    assert b"fetch" not in script

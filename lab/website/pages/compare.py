@@ -9,7 +9,7 @@ from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
-from lab.website.addresses import experiment_folder, pair_folder, short, verdict_folder
+from lab.website.addresses import experiment_folder, pair_folder, verdict_folder
 from lab.website.data.comparison import (
     OF_MACHINE,
     comparison_data,
@@ -50,9 +50,8 @@ def compare_list(context: SiteContext) -> Iterator[Document]:
     """compare/index.html, and the pages after it."""
     outlined = outlines(context)
     pairs = pairs_of(outlined.published)
-    choices = tuple(_choices(runs_of(outlined.published), pairs))
     for leaf in leaves(list(_groups(outlined, pairs)), "compare"):
-        yield Document(path=leaf.path, template="compare_index.html", view={"leaf": leaf, "choices": choices})
+        yield Document(path=leaf.path, template="compare_index.html", view={"leaf": leaf})
 
 
 def runs_of(published: Sequence[View]) -> Runs:
@@ -99,18 +98,6 @@ def _groups(outlined: Outlines, pairs: Sequence[View]) -> Iterator[View]:
         if mine:
             by_newer = tuple(tuple(group) for _, group in groupby(mine, key=lambda pair: pair.newer))
             yield View(title=title, slug=experiment_folder(name), newer=by_newer)
-
-
-def _choices(runs: Runs, pairs: Sequence[View]) -> Iterator[View]:
-    newer: dict[str, list[str]] = {}
-    for pair in pairs:
-        newer.setdefault(pair.older, []).append(short(pair.newer))
-        newer.setdefault(pair.newer, [])
-    for digest, run in reversed(list(runs.items())):
-        if digest in newer:
-            when = format.minute(run[0].finished_utc)
-            label = f"{when} {run[0].run_id}, {run[0].machine_name}"
-            yield View(digest=short(digest), label=label, newer=tuple(newer[digest]))
 
 
 def compare_pages(context: SiteContext) -> Iterator[PageGroup]:

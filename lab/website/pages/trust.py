@@ -1,4 +1,4 @@
-"""How far the lab itself can be trusted: repeats, known answers, the threat model and the cost, as a page and data."""
+"""How far the lab itself can be trusted: repeats, known answers, the threat model, as a page and data."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -15,7 +15,6 @@ from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.trust_tables import (
     ONE_DRAW,
     canaries_part,
-    cost_part,
     flush_part,
     instruments_part,
     power_part,
@@ -59,7 +58,7 @@ def trust_page(data: Mapping[str, Any]) -> dict[str, Any]:
     """`data`: of lab.website.data.published_trust."""
     view = DataView(data)
     face = (repeatability_part, power_part)
-    folded = (same_part, repeats_part, instruments_part, flush_part, canaries_part, cost_part)
+    folded = (same_part, repeats_part, instruments_part, flush_part, canaries_part)
     return {
         "lede": _lede(view), "missed": missed_goals(view), "errors": self_comparison_errors(view),
         "moved": _moved(view), "clocks": _clocks(view), "changed": tuple(_changed(data)),

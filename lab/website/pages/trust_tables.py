@@ -15,7 +15,6 @@ from lab.website.table import Head, PageTable, TableRow, column, named, row
 
 Part = dict[str, Any]  # of the page: anchor, title, about, table, summary
 ONE_DRAW, OTHER_CLAIMS = "torch.compile, one cache", "all others"
-STAGES = ("load", "start", "inputs", "check", "time", "canaries")
 
 
 def share(share: float) -> str:
@@ -177,33 +176,6 @@ def canaries_part(view: DataView) -> Part:
     )  # fmt: skip
 
 
-def cost_part(view: DataView) -> Part:
-    stages = {f"{stage}_stage_seconds": stage for stage in STAGES}
-    columns = (
-        named("run", "Run"), column("cells", "Cells", show=str), column("sweeps", "Sweeps", show=str),
-        column("wall_seconds", "Wall", show=_seconds), column("profiling_seconds", "Profiling", show=_seconds),
-        column("timing_seconds_per_cell_and_sweep", "Timing per cell and sweep", show=_hundredths),
-        column("gpu_seconds_per_cell_and_sweep", "GPU, at least", show=_hundredths), 
-        *(column(key, stage.capitalize()) for key, stage in stages.items()),
-    )  # fmt: skip
-    rows = (
-        row(
-            view.at("cost", run),
-            columns,
-            run=run,
-            **{key: view.figure("cost", run, "stage_seconds", stage, show=_seconds) for key, stage in stages.items()},
-        )
-        for run in view.value("cost") or {}
-    )
-    return _part(
-        "cost", "What a run costs, in seconds",
-        "Stages are summed over worker processes; five of them load side by side. Other tools count as profiling. Per "
-        "cell and sweep: the wall time of timing, and the GPU's time of samples and spins alone. The goals: "
-        "normalization-fusion with profiling in 240 s, and 1 s of GPU time a cell in five sweeps.",
-        columns, rows,
-    )  # fmt: skip
-
-
 def _part(
     name: str, title: str, about: str, columns: tuple[Head, ...], rows: Iterable[TableRow], summary: Sentence = ()
 ) -> Part:
@@ -217,11 +189,3 @@ def _by_run(view: DataView, place: str, columns: tuple[Head, ...]) -> Iterator[T
 
 def _thousands(value: float) -> str:
     return f"{value:,.0f}"
-
-
-def _hundredths(value: float) -> str:
-    return f"{value:.2f}"
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
