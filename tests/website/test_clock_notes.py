@@ -13,8 +13,7 @@ from lab.profiler.readings import DO_BENCH
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.outputs import SiteContext
-from lab.website.pages.case import case_pages
-from lab.website.pages.case_sections import SHORT_COLD
+from lab.website.pages.case import SHORT_COLD, case_pages
 from lab.website.pages.experiment import experiment_page
 from lab.website.table import PageTable, Strong, plain
 

@@ -109,14 +109,14 @@ def shape_label(case: PlannedCase) -> str:
     return f"{'×'.join(map(str, case.shape))} {DTYPES.get(case.dtype, case.dtype)}"
 
 
-def named(title: str) -> str:
+def within_sentence(title: str) -> str:
     """A profile's title within a sentence: 'the driver's copy', where it is no name of its own."""
     return f"the {title}" if COMMON.match(title) else title
 
 
 def begun(title: str) -> str:
     """A profile's title at the beginning of a sentence: 'Fused PyTorch', and 'torch.compile' as it is written."""
-    title = named(title)
+    title = within_sentence(title)
     return title[:1].upper() + title[1:] if COMMON_WORD.match(title) else title
 
 

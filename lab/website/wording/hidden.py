@@ -1,7 +1,6 @@
 """Characters that nobody sees, shown: a name may not hide, turn round or forge what stands beside it."""
 
 import re
-from typing import Any
 
 # Controls, except the white space of text files; formats, the marks that turn writing round among them; separators of
 # lines that are none; fillers and the empty braille cell; halves of a character; what is no character at all.
@@ -25,12 +24,3 @@ def encoded(text: str) -> bytes:
     content = text.encode("utf-8", "surrogatepass")
     rest = content.translate(None, PLAIN).decode("utf-8", "surrogatepass")
     return visible(text).encode() if HIDDEN.search(rest) else content
-
-
-def visible_data(node: Any) -> Any:
-    """JSON data with every text in it visible: a script would read an escaped character as the hidden one."""
-    if isinstance(node, dict):
-        return {visible(name): visible_data(item) for name, item in node.items()}
-    if isinstance(node, list):
-        return [visible_data(item) for item in node]
-    return visible(node) if isinstance(node, str) else node
