@@ -178,11 +178,6 @@ def csv_table(path: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) 
     return Attachment(path=path, content=csv_text(columns, (map(_value, row) for row in rows)))
 
 
-def shown(figure: Figure | None) -> str:
-    """As on the page: of an interval both ends, of which a figure holds but the lower."""
-    return figure.text if figure else ""
-
-
 def _value(cell: Any) -> Any:
     """What stands below in small letters is left out, and of a dash nothing is left."""
     if isinstance(cell, int | float | str):
