@@ -71,7 +71,14 @@ class Code:
     text: str
 
 
-Words = tuple[Figure | str | Link | VerdictChip | Soft | Strong | Code | None, ...]
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """What the code that judges prints of its own constants, and what makers print: its figures need no pointer."""
+
+    parts: tuple[Any, ...]
+
+
+Words = tuple[Figure | str | Link | VerdictChip | Soft | Strong | Code | Constant | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -333,7 +340,7 @@ def _add_sources(parts: Sequence[Any], sources: list[str]) -> None:
         kind = type(part)
         if kind is Figure:
             sources.append(part.source)
-        elif kind is Strong or kind is Soft:
+        elif kind is Strong or kind is Soft or kind is Constant:
             _add_sources(part.parts, sources)
 
 
@@ -356,6 +363,8 @@ def _html(part: Any, data: str, at: str) -> str:
         return f"<strong>{html(part.parts, data, at)}</strong>"
     if kind is Code:
         return f'<span class="id">{escaped(part.text)}</span>'
+    if kind is Constant:
+        return f"<span data-constant>{html(part.parts, data, at)}</span>"
     if isinstance(part, str):  # an enumeration's
         return escaped(str(part))
     raise TypeError(f"nothing that a cell may hold: {part!r}")
@@ -369,7 +378,7 @@ def _plain(part: Any) -> str:
             return part
         case Soft():
             return f" {plain(part.parts)}"
-        case Strong():
+        case Strong() | Constant():
             return plain(part.parts)
         case VerdictChip():
             return part.word or str(part.status)

@@ -12,9 +12,21 @@ from lab.website.data.judged import json_text
 from lab.website.data.judged_cache import audits
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.outputs import Attachment, Document, Output, SiteContext
-from lab.website.table import csv_table
-
-OPEN = 8  # lists of so many findings or fewer are unfolded at once
+from lab.website.table import (
+    Constant,
+    PageTable,
+    Soft,
+    TableRow,
+    Words,
+    column,
+    csv_file,
+    csv_table,
+    named,
+    numbers,
+    plain,
+    table_row,
+    words,
+)
 
 
 def methods_page(
@@ -23,14 +35,9 @@ def methods_page(
     """`own`: what the guard said of each page of this site, by `guarded`; `experiments`: those that have a page."""
     data = methods_data(publications, own)
     view = DataView(data)
-    rules = [_rule(rule, view.figure("rules", rule.name)) for rule in RULES]
-    by_principle = {
-        principle: tuple(view for view, rule in zip(rules, RULES, strict=True) if rule.principle == principle)
-        for principle in dict.fromkeys(rule.principle for rule in RULES)
-    }
     return View(
         lede=_lede(view), own=_own(view),
-        own_pages=tuple(_own_page(each, view) for each in own if each["found"]["findings"]), principles=by_principle,
+        own_pages=tuple(_own_page(each, view) for each in own if each["found"]["findings"]), rules=_rules(view),
         publications=[_publication(each, view, experiments) for each in publications],
         limits=_limits(publications), data=data,
     )  # fmt: skip
@@ -45,24 +52,19 @@ def methods_pages(context: SiteContext) -> Iterator[Output]:
 
 
 def _tables(page: View) -> Iterator[Attachment]:
-    rules = [
-        (each.rule.name, principle, each.rule.statement, each.rule.binding, _told(each.count))
-        for principle, rules in page.principles.items()
-        for each in rules
-    ]
-    yield csv_table("methods/rules.csv", ("rule", "principle", "statement", "binding", "findings"), rules)
-    findings = [
-        (publication.slug, rule.rule.name, each.place, _told(each.printed), _told(each.allowed), _told(*each.words))
-        for publication in (*page.publications, *page.own_pages)
-        for rule in publication.rules
-        for each in rule.findings
-    ]
-    yield csv_table("methods/findings.csv", ("publication", "rule", "where", "printed", "allowed", "why"), findings)
+    yield csv_file(page.rules, "methods/rules.csv")
+    findings = (
+        (each.slug, *(_told(cell) for cell in row.cells))
+        for each in (*page.publications, *page.own_pages)
+        for row in each.findings.rows
+        if row.kind != "group"
+    )
+    yield csv_table("methods/findings.csv", ("publication", "where", "published", "allowed", "rule", "why"), findings)
 
 
-def _told(*words: Figure | str | None) -> str:
+def _told(words: Words) -> str:
     """Figures with their units: in these columns they differ from row to row."""
-    return "".join(word.text if isinstance(word, Figure) else word or "" for word in words)
+    return plain([word for word in words if word])
 
 
 def guarded(publication: Publication, findings: Mapping[str, tuple[Finding, ...]]) -> dict[str, Any]:
@@ -157,8 +159,20 @@ def _number(view: DataView, *path: str) -> Figure | str:
     return view.figure(*path, show=lambda value: f"{value:,}") or "no"
 
 
-def _rule(rule: Rule, count: Figure | None, findings: Sequence[View] = ()) -> View:
-    return View(rule=rule, count=count, findings=findings, unfolded=len(findings) <= OPEN)
+def _rules(view: DataView) -> PageTable:
+    """Every rule, under the principle that it serves."""
+    rows = []
+    for principle in dict.fromkeys(rule.principle for rule in RULES):
+        rows.append(table_row(principle, kind="group"))
+        for rule in (rule for rule in RULES if rule.principle == principle):
+            acts = "refuses" if rule.binding else "points out"
+            count = view.figure("rules", rule.name)
+            rows.append(table_row(rule.name, Constant((rule.statement,)), acts, count, id=rule.name))
+    heads = (
+        named("rule", "Rule"), named("statement", "A finding is"), named("binding", "Here it"),
+        column("findings", "Found below"),
+    )  # fmt: skip
+    return PageTable(label="The rules", kind="prose-table", group="principle", heads=heads, rows=rows)
 
 
 def _publication(publication: Publication, view: DataView, experiments: Collection[str]) -> View:
@@ -166,13 +180,13 @@ def _publication(publication: Publication, view: DataView, experiments: Collecti
     sources = dict.fromkeys(each.source for each in (*publication.tables, *publication.statements))
     again = [each.experiment for each in publication.replications if each.experiment in experiments]
     return View(publication=publication, title=publication.title, slug=publication.slug, summary=_summary(at),
-                sources=sources, rules=_broken(at), again=again)  # fmt: skip
+                sources=sources, findings=_findings(publication.title, at), again=again)  # fmt: skip
 
 
 def _own_page(page: Mapping[str, Any], view: DataView) -> View:
     """A page of this site of which a rule that is not binding says something."""
     at = view.at("own_pages", page["slug"])
-    return View(slug=page["slug"], title=page["title"], summary=_summary(at), rules=_broken(at))
+    return View(slug=page["slug"], title=page["title"], summary=_summary(at), findings=_findings(page["title"], at))
 
 
 def _summary(view: DataView) -> Sentence:
@@ -182,34 +196,36 @@ def _summary(view: DataView) -> Sentence:
     )  # fmt: skip
 
 
-def _broken(view: DataView) -> list[View]:
-    """The rules that found something, with what they found."""
-    views = []
+def _findings(title: str, view: DataView) -> PageTable:
+    """What each rule found, under its name and how often it did."""
+    rows = []
     for rule in RULES:
-        if numbered := view.value("rules", rule.name, "findings"):
-            findings = [_finding_view(view.at("rules", rule.name, "findings", number)) for number in numbered]
-            views.append(_rule(rule, view.figure("rules", rule.name, "count"), findings))
-    return views
+        at = view.at("rules", rule.name)
+        if numbered := at.value("findings"):
+            head = (f"{rule.name}: ", at.figure("count"), Soft((Constant((rule.statement,)),)))
+            rows += [table_row(head, kind="group"), *(_finding_row(rule, at.at("findings", each)) for each in numbered)]
+    heads = (*words("Where"), *numbers("Published", "Allowed or expected"), *words("Rule", "Why"))
+    return PageTable(label=f"Findings in {title}", kind="prose-table", heads=heads, rows=rows)
 
 
-def _finding_view(view: DataView) -> View:
+def _finding_row(rule: Rule, view: DataView) -> TableRow:
     table, row = view.value("table"), view.value("row")
-    place = f"{table}: {row}" if table else row
-    return View(
-        place=place, printed=view.amount("printed"), allowed=view.amount("allowed"), words=view.sentence("text")
-    )
+    place = Constant((f"{table}: {row}" if table else row,))
+    return table_row(place, view.amount("printed"), view.amount("allowed"), rule.name, Constant(view.sentence("text")))
 
 
-def _limits(publications: Sequence[Publication]) -> tuple[tuple[str, ...], ...]:
-    """What the makers say of the audited GPUs: name, memory, dense rates, cache, source."""
+def _limits(publications: Sequence[Publication]) -> PageTable:
+    """What the makers say of the audited GPUs."""
     known = {table.limits.gpu: table.limits for publication in publications for table in publication.tables}
-    return tuple(
-        (
-            limits.gpu,
-            format.amount(limits.bytes_per_second, "bytes_per_second"),
-            format.amount(limits.flops_per_second["float16"], "flops_per_second"),
-            f"{limits.l2_bytes / 2**20:.0f} MiB",
-            limits.source,
+    rows = [
+        table_row(
+            Constant((limits.gpu,)),
+            Constant((format.amount(limits.bytes_per_second, "bytes_per_second"),)),
+            Constant((format.amount(limits.flops_per_second["float16"], "flops_per_second"),)),
+            Constant((f"{limits.l2_bytes / 2**20:.0f} MiB",)),
+            Constant((limits.source,)),
         )
         for limits in known.values()
-    )
+    ]
+    heads = (*words("GPU"), *numbers("Memory", "Dense float16 products", "L2 cache"), *words("Source"))
+    return PageTable(label="What the GPUs can do at most", kind="prose-table", heads=heads, rows=rows)
