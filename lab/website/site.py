@@ -42,13 +42,13 @@ A_SITE = ("index.html", "policy/index.html", "assets/style.css")  # what every s
 # the outlines of all together; or of some that it needs whole.
 PREVIEWED = PageBuilders(  # what a run shows before it is published
     of_one=(experiment_pages, case_pages, experiment_csv_files),
-    of_all=(front_pages, decision_pages, glossary_pages, search_pages, policy_pages, schema_files),
-    of_some=(),
+    of_all=(front_pages, decision_pages, glossary_pages, search_pages, policy_pages),
+    of_some=(schema_files,),
 )
 BUILDERS = PageBuilders(
     of_one=(*PREVIEWED.of_one, verdict_pages),
-    of_all=(*PREVIEWED.of_all, run_list, compare_list, trust_pages, methods_pages),
-    of_some=(run_pages, compare_pages),
+    of_all=(*PREVIEWED.of_all, run_list, compare_list, trust_pages),
+    of_some=(*PREVIEWED.of_some, run_pages, compare_pages, methods_pages),
 )
 
 

@@ -19,7 +19,7 @@ from lab.verdict.judge import READING_ORDER
 from lab.verdict.ranking import Place
 from lab.verdict.traffic import DramTraffic
 from lab.website.data.judged import LEFT_OUT, json_text
-from lab.website.outputs import Attachment, SiteContext
+from lab.website.outputs import Attachment, PageGroup, SiteContext
 
 Schema = dict[str, Any]
 PLAIN: Mapping[Any, Schema] = {
@@ -341,8 +341,12 @@ def schema(name: str) -> Schema:
     return _document(name, *DOCUMENTS[name])
 
 
-def schema_files(_: SiteContext) -> Iterator[Attachment]:
+def schema_files(_: SiteContext) -> Iterator[PageGroup]:
     """schemas/<name>.json: the same whatever was measured."""
+    yield PageGroup(name="schemas", shows=(), make=_files)
+
+
+def _files() -> Iterator[Attachment]:
     for name in DOCUMENTS:
         yield Attachment(path=f"schemas/{name}.json", content=json.dumps(schema(name), indent=1) + "\n")
 

@@ -1,6 +1,7 @@
 """What the lab's guard asks of published figures, and what it finds in public ones: the page and its data."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace as View
 from typing import Any
 
@@ -11,7 +12,7 @@ from lab.website import format
 from lab.website.data.judged import json_text
 from lab.website.data.judged_cache import audits
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.outputs import Attachment, Document, Output, SiteContext
+from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
 from lab.website.table import (
     Constant,
     PageTable,
@@ -43,9 +44,14 @@ def methods_page(
     )  # fmt: skip
 
 
-def methods_pages(context: SiteContext) -> Iterator[Output]:
+def methods_pages(context: SiteContext) -> Iterator[PageGroup]:
     """methods/index.html, its data and its tables."""
-    page = methods_page(audits(), context.guarded, [item.name for item in context.current])
+    names = [item.name for item in context.current]
+    yield PageGroup(name="methods", shows=[list(context.guarded), names], make=partial(_pages, context.guarded, names))
+
+
+def _pages(guarded: Sequence[Mapping[str, Any]], experiments: Sequence[str]) -> Iterator[Output]:
+    page = methods_page(audits(), guarded, experiments)
     yield Document(path="methods/index.html", template="methods.html", view={"methods": page})
     yield Attachment(path="methods/data.json", content=json_text(page.data))
     yield from _tables(page)
