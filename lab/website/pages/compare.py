@@ -174,8 +174,8 @@ def _verdicts(pair: View, both: Both) -> PageTable:
     rows = []
     for older, newer in both:
         claims = [claim for claim in newer.plan.claims if claim.name in older.data["claims"]]
-        runs = (Link(item.evidence["run_id"], f"{_folder(item)}/index.html") for item in (older, newer))
-        rows.append(table_row((newer.plan.title, Soft(("in ", next(runs), " and in ", next(runs)))), kind="group"))
+        runs = [Link(item.evidence["run_id"], f"{_folder(item)}/index.html") for item in (older, newer)]
+        rows.append(table_row((Strong((newer.plan.title,)), Soft(("in ", runs[0], " and in ", runs[1]))), kind="group"))
         changed = {claim.name: _status(older, claim.name) != _status(newer, claim.name) for claim in claims}
         for claim in sorted(claims, key=lambda claim: not changed[claim.name]):
             mark = (Strong(("Changed." if pair.one_model else "Differs.",)), " ") if changed[claim.name] else ()
@@ -191,7 +191,7 @@ def _verdicts(pair: View, both: Both) -> PageTable:
         "Verdicts by today's rules, with the smallest and largest speed-up over the cases that could be judged.",
     )
     return PageTable(
-        label="Verdicts in both runs", kind="claims", group="experiment", heads=heads, rows=rows, caption=caption
+        label="Verdicts in both runs", kind="claims stacks", group="experiment", heads=heads, rows=rows, caption=caption
     )
 
 
