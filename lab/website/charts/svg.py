@@ -79,10 +79,6 @@ def marker(series: str, x: float, y: float, title: str = "", hollow: bool = Fals
     return element("path", *inside, class_name=kind, d=shape)
 
 
-def marker_html(series: str, x: float, y: float, title: str = "", hollow: bool = False) -> Markup:
-    return Markup(marker(series, x, y, title, hollow))
-
-
 def picture(width: float, height: float, name: str, title: str, about: str, *parts: str) -> Markup:
     """A whole drawing; `name` is unique on its page. What it shows stands in a table too."""
     heads = element("title", str(escape(title)), id=f"{name}-title")
