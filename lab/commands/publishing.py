@@ -15,7 +15,7 @@ It needs the site and this checkout, nothing else, and believes neither pages no
   samples    journal.jsonl.gz and plan.json have the digest that the run is addressed by; they are looked for in the
              site's runs/*/, then in experiments/evidence/ beside the site, then in that of this checkout
   pages      each run is judged again, the whole site is made afresh with the definitions and decisions of this
-             checkout, and every page, chart, table, badge and feed is compared byte by byte
+             checkout, and every page, chart, table and the feed is compared byte by byte
   statistics medians, percentiles and intervals are computed a second time, by other code
   log        no run that runs/log.jsonl names is gone, and none is missing from it
   signatures where a run is signed, the signature is of its files
@@ -39,7 +39,7 @@ def add_commands(add: Add) -> None:
     sub.add_argument("--sign", metavar="KEY", help="sign the runs with this SSH key, by ssh-keygen")
     website = add("build", build, "rebuild the website from the project's experiments and evidence")
     website.add_argument("--out", metavar="FOLDER", help="folder to write (default: site/)")
-    website.add_argument("--base-url", metavar="URL", help="where it will stand; sitemap, feed and badges then say so")
+    website.add_argument("--base-url", metavar="URL", help="where it will stand; its pages and its sitemap then say so")
     website.add_argument(
         "--with-samples", dest="samples", action="store_true", help="put the raw samples of every run into it"
     )

@@ -32,18 +32,17 @@ class BytesWords:
     least: str  # the bytes of a baseline of None
     unit: str
     about: str  # what an answer speaks of
-    counted: str  # in a line of facts
 
 
 # By the measure of a claim; all others are about time.
 BYTES_WORDS = {
     "traffic": BytesWords(
         verb="moves", past="moved", least="that must be moved", unit="MB of DRAM traffic",
-        about="in DRAM traffic", counted="DRAM traffic as counted",
+        about="in DRAM traffic",
     ),
     "memory": BytesWords(
         verb="allocates", past="allocated", least="of its results", unit="MB of memory",
-        about="in peak memory", counted="peak memory of one call",
+        about="in peak memory",
     ),
 }  # fmt: skip
 

@@ -55,23 +55,12 @@ def verdict_folder(digest: str, experiment: str) -> str:
 
 def experiment_folder(name: str) -> str:
     """The name itself where it is a slug; evidence may hold any name, and none may lead out of the site."""
-    return name if SLUG.fullmatch(name) else f"{_slug(name, 'experiment')}-{_hash(name)}"
-
-
-def gpu_folder(name: str) -> str:
-    """'gpus/nvidia-h100-80gb-hbm3'."""
-    return f"gpus/{_slug(name, 'gpu')}"
+    if SLUG.fullmatch(name):
+        return name
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60].strip("-")
+    return f"{plain or 'experiment'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def pair_folder(older: str, newer: str) -> str:
     """Of the comparison of two runs, given by their digests."""
     return f"compare/{short(older)}-{short(newer)}"
-
-
-def _slug(text: str, otherwise: str) -> str:
-    plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60].strip("-")
-    return plain or f"{otherwise}-{_hash(text)}"
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]

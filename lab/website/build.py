@@ -20,7 +20,7 @@ from lab.project import project
 from lab.verdict.audit.rules import audit
 from lab.website.data.publication_log import head
 from lab.website.decisions import Decision, SupportStanding
-from lab.website.files.inventory import Listed, inventory, last_modified
+from lab.website.files.inventory import Listed, inventory
 from lab.website.folder import REMEMBERED, Content, NextSite, Part, replace_site
 from lab.website.outputs import GroupBuilder, Outlines, Output, PageBuilder, PageGroup, SiteContext
 from lab.website.pages.claims import pooled_of
@@ -116,7 +116,7 @@ class Builder:
             quotable = Quotable(outlined.quoted())
             for output in (output for builder in self._builders.of_one for output in builder(context)):
                 if current and not context.label:
-                    refuse_outside(context.current[0], said(output, name))
+                    refuse_outside(context.current[0], said(output))
                 yield self._renderer.file(output, quotable)
 
         return Part(name=_part_name(name), key=key, make=make)
@@ -155,12 +155,7 @@ class Builder:
         files = {
             path: Listed(sha, site.stamps[path][0]) for part in site.parts.values() for path, sha in part.files.items()
         }
-        shown = {
-            name: max(each.finished_utc for each in (item, *self._published.get(name, ())))
-            for name, item in self._current.items()
-        }
-        moment = last_modified(shown, {each.digest: each.finished_utc for each in self._context.files})
-        return inventory(files, self._context.base_url, moment)
+        return inventory(files, self._context.base_url)
 
     def _files(self, outputs: Iterable[Output], quotable: Quotable) -> Iterator[Content]:
         return (self._renderer.file(output, quotable) for output in outputs)

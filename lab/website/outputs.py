@@ -38,7 +38,6 @@ class Published:
 
     digest: str
     directory: Path
-    finished_utc: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,10 +77,6 @@ class SiteContext:
     def history(self, experiment: str) -> tuple[Judged, ...]:
         """Every published run of an experiment, oldest first."""
         return tuple(item for item in self.published if item.name == experiment)
-
-    def shown(self, experiment: str) -> Judged | None:
-        """An experiment with the evidence that its page shows; None where there is none of that name."""
-        return next((item for item in self.current if item.name == experiment), None)
 
     def histories(self) -> dict[str, tuple[Judged, ...]]:
         """The history of every experiment that has one."""

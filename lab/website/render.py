@@ -12,10 +12,10 @@ from lab.errors import LabError
 from lab.project import project
 from lab.website import table as tables
 from lab.website.addresses import experiment_folder
-from lab.website.charts.svg import marker_html, style_sheet
+from lab.website.charts.svg import style_sheet
 from lab.website.outputs import Attachment, Document, Output
 from lab.website.sources import TEMPLATES
-from lab.website.verdict_words import mark_words, verdict_word
+from lab.website.verdict_words import verdict_word
 from lab.website.wording.hidden import encoded
 from lab.website.wording.lint import Quotable, refuse_untraced
 from lab.website.wording.references import words, written
@@ -24,7 +24,7 @@ COMPILED = project().cache / "templates"
 CODE = re.compile(r"`([^`]+)`")
 TITLE = re.compile("<title>([^<]*)</title>")
 ABOUT = re.compile('<meta name="description" content="([^"]*)">')
-ASSETS = ("search.js", "compare.js", "tables.js", "icon.svg")
+ASSETS = ("search.js", "tables.js", "icon.svg")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,8 +105,7 @@ def environment() -> Environment:
     made.globals |= {
         "number": tables.number, "near": tables.near, "sentence": tables.words_html, "words_html": tables.words_html,
         "table_html": tables.table, "fold_html": tables.fold, "folded_html": tables.folded,
-        "verdict_html": tables.verdict, "verdict_word": verdict_word, "mark_words": mark_words,
-        "marker_svg": marker_html,
+        "verdict_html": tables.verdict, "verdict_word": verdict_word,
     }  # fmt: skip
     return made
 

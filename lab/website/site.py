@@ -23,17 +23,14 @@ from lab.website.files.inventory import checked_base_url
 from lab.website.files.schemas import schema_files
 from lab.website.folder import REMEMBERED
 from lab.website.outputs import Published, SiteContext
-from lab.website.pages.badges import badge_pages
 from lab.website.pages.case import case_pages
 from lab.website.pages.compare import compare_list, compare_pages
 from lab.website.pages.decisions import decision_pages
 from lab.website.pages.experiment import experiment_pages
 from lab.website.pages.feed import feed_file
 from lab.website.pages.front import front_pages
-from lab.website.pages.gpu import gpu_pages
 from lab.website.pages.methods import methods_pages
 from lab.website.pages.policy import glossary_pages, policy_pages
-from lab.website.pages.profile import profile_pages
 from lab.website.pages.run import run_list, run_pages
 from lab.website.pages.search import search_pages
 from lab.website.pages.trust import trust_pages
@@ -47,12 +44,12 @@ A_SITE = ("index.html", "policy/index.html", "assets/style.css")  # what every s
 PREVIEWED = PageBuilders(  # what a run shows before it is published
     of_one=(experiment_pages, case_pages, experiment_csv_files),
     of_all=(front_pages, decision_pages, glossary_pages, search_pages, policy_pages),
-    of_some=(profile_pages, schema_files),
+    of_some=(schema_files,),
 )
 BUILDERS = PageBuilders(
-    of_one=(*PREVIEWED.of_one, verdict_pages, badge_pages),
+    of_one=(*PREVIEWED.of_one, verdict_pages),
     of_all=(*PREVIEWED.of_all, run_list, compare_list, feed_file, trust_pages),
-    of_some=(*PREVIEWED.of_some, run_pages, gpu_pages, compare_pages, methods_pages),
+    of_some=(*PREVIEWED.of_some, run_pages, compare_pages, methods_pages),
 )
 
 
@@ -82,7 +79,7 @@ def gather(
 
     LabError where a decision, a definition or a reference cannot be published as it is.
     """
-    evidence, published, finished = _published(evidence, kept)
+    evidence, published = _published(evidence, kept)
     histories: dict[str, list[Judged]] = {}
     for item in published:
         histories.setdefault(item.name, []).append(item)
@@ -102,10 +99,7 @@ def gather(
         current=current,
         published=published,
         decisions=supports,
-        files=tuple(
-            Published(digest=item.digest, directory=item.directory, finished_utc=finished[item.digest])
-            for item in evidence
-        ),
+        files=tuple(Published(digest=item.digest, directory=item.directory) for item in evidence),
         base_url=checked_base_url(base_url),
         trust=trust(evidence, kept),
         log=log,
@@ -116,7 +110,7 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     """Pages of one run as they would look if it were published; returns the first page to open."""
     run = load_run(directory)
     refuse_marked(directory)
-    _, published, _ = _published(load_evidence(), CACHE)
+    _, published = _published(load_evidence(), CACHE)
     current = judged_run(run)
     names = {item.name for item in current}
     references = References(_DataByName(current), lenient=True)
@@ -152,12 +146,11 @@ def _refuse_to_replace(out: Path) -> None:
         raise LabError(f"{out}: is not a generated site, and building would replace it; choose a new folder")
 
 
-def _published(evidence: Sequence[Evidence], kept: Path) -> tuple[list[Evidence], list[Judged], dict[str, str]]:
-    """Published runs, and their experiments, the oldest first; and by digest when each run ended."""
+def _published(evidence: Sequence[Evidence], kept: Path) -> tuple[list[Evidence], list[Judged]]:
+    """Published runs, and their experiments, the oldest first."""
     pairs = [(item, judged(item, kept)) for item in evidence]
     pairs.sort(key=lambda pair: (pair[1].finished_utc, pair[1].run_id))
-    finished = {item.digest: run.finished_utc for item, run in pairs}
-    return [item for item, _ in pairs], [each for _, run in pairs for each in run.experiments], finished
+    return [item for item, _ in pairs], [each for _, run in pairs for each in run.experiments]
 
 
 def _shown(definition: PlannedExperiment, history: Sequence[Judged]) -> Judged:

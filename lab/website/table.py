@@ -71,7 +71,14 @@ class Code:
     text: str
 
 
-Words = tuple[Figure | str | Link | VerdictChip | Soft | Strong | Code | None, ...]
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """What the code that judges prints of its own constants, and what makers print: its figures need no pointer."""
+
+    parts: tuple[Any, ...]
+
+
+Words = tuple[Figure | str | Link | VerdictChip | Soft | Strong | Code | Constant | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,6 +111,7 @@ class PageTable:
     rows: Sequence[TableRow]
     caption: Words = ()
     kind: str = ""
+    group: str = ""  # what the headings of groups are called in a CSV
     authored: bool = False  # its caption is prose about the method, with figures of its own
 
     def row(self, name: str) -> TableRow:
@@ -161,20 +169,20 @@ def row(view: DataView, heads: Sequence[Head], **given: Any) -> TableRow:
 
 
 def csv_file(table: PageTable, path: str) -> Attachment:
-    """The values behind the columns of a table that have keys, without the headings of groups."""
+    """The values behind the columns of a table that have keys; where `table.group` says so, each under its heading."""
     keyed = [number for number, head in enumerate(table.heads) if head.key]
-    rows = ([row.cells[number] for number in keyed] for row in table.rows if row.kind != "group")
-    return csv_table(path, [table.heads[number].key for number in keyed], rows)
+    rows, group = [], ""
+    for row in table.rows:
+        if row.kind == "group":
+            group = _value(row.cells[0])
+        else:
+            rows.append([*([group] if table.group else ()), *(row.cells[number] for number in keyed)])
+    return csv_table(path, [*filter(None, [table.group]), *(table.heads[number].key for number in keyed)], rows)
 
 
 def csv_table(path: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Attachment:
     """Cells as a page has them, by their values: the datum of an only figure, else the words."""
     return Attachment(path=path, content=csv_text(columns, (map(_value, row) for row in rows)))
-
-
-def shown(figure: Figure | None) -> str:
-    """As on the page: of an interval both ends, of which a figure holds but the lower."""
-    return figure.text if figure else ""
 
 
 def _value(cell: Any) -> Any:
@@ -332,7 +340,7 @@ def _add_sources(parts: Sequence[Any], sources: list[str]) -> None:
         kind = type(part)
         if kind is Figure:
             sources.append(part.source)
-        elif kind is Strong or kind is Soft:
+        elif kind is Strong or kind is Soft or kind is Constant:
             _add_sources(part.parts, sources)
 
 
@@ -355,6 +363,8 @@ def _html(part: Any, data: str, at: str) -> str:
         return f"<strong>{html(part.parts, data, at)}</strong>"
     if kind is Code:
         return f'<span class="id">{escaped(part.text)}</span>'
+    if kind is Constant:
+        return f"<span data-constant>{html(part.parts, data, at)}</span>"
     if isinstance(part, str):  # an enumeration's
         return escaped(str(part))
     raise TypeError(f"nothing that a cell may hold: {part!r}")
@@ -368,7 +378,7 @@ def _plain(part: Any) -> str:
             return part
         case Soft():
             return f" {plain(part.parts)}"
-        case Strong():
+        case Strong() | Constant():
             return plain(part.parts)
         case VerdictChip():
             return part.word or str(part.status)

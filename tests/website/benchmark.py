@@ -1,7 +1,7 @@
 """What it costs to build a site of thousands of experiments, next to what MkDocs takes for the same content.
 
-Every experiment is a made-up one with other figures, judged beforehand; ten at a time share their profiles. There is
-every page but those of runs, of which there are fewer than experiments. Each line below is of a process of its own;
+Every experiment is a made-up one with other figures, judged beforehand. There is every page but those of runs, of which
+there are fewer than experiments. Each line below is of a process of its own;
 CPU seconds are user and system together, without what importing took.
 """
 
@@ -22,7 +22,6 @@ from lab.website.site import BUILDERS, write_site
 
 SHAPES = tuple((rows, 4096) for rows in (512, 1024, 2048, 4096, 8192, 16384))
 MARKS = {"h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### ", "p": "", "li": "- ", "dt": "", "dd": ": "}
-FAMILY = 10  # experiments that share their profiles
 PROFILES = ("plain", "fused", "compiled", "fast")
 
 
@@ -107,7 +106,7 @@ def _make(size: int, made: Path) -> None:
     from lab.website.data.judged import judged_run
 
     cases = tuple(Case(operator=DOUBLING, shape=s, dtype="float16", description="a shape") for s in SHAPES)
-    profiles = {name: profile(f"{name}-family-number", title=name) for name in PROFILES}
+    profiles = {name: profile(name, title=name) for name in PROFILES}
     claims = tuple(
         Claim(name=f"fast-beats-{name}", text=f"Fast is faster than {name}.", subject=profiles["fast"],
               baseline=profiles[name], cases=cases)
@@ -129,8 +128,7 @@ def _make(size: int, made: Path) -> None:
 
 
 def _named(text: str, number: int) -> str:
-    text = re.sub("(?<=experiment[- ])number", f"{number:05d}", text)
-    return re.sub("(?<=family-)number", f"{number // FAMILY:05d}", text)
+    return re.sub("(?<=experiment[- ])number", f"{number:05d}", text)
 
 
 def _slower(text: str, factor: float) -> str:

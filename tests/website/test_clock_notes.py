@@ -13,9 +13,7 @@ from lab.profiler.readings import DO_BENCH
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.outputs import SiteContext
-from lab.website.pages.badges import badge
-from lab.website.pages.case import case_pages
-from lab.website.pages.case_sections import SHORT_COLD
+from lab.website.pages.case import SHORT_COLD, case_pages
 from lab.website.pages.experiment import experiment_page
 from lab.website.table import PageTable, Strong, plain
 
@@ -137,11 +135,10 @@ def test_evidence_whose_sweeps_share_one_choice_says_one_draw() -> None:
 
 
 @pytest.mark.parametrize(("fresh", "mark"), [(False, "one draw"), (True, "")])
-def test_a_claim_that_rests_on_one_draw_is_marked_on_its_page_and_badge(fresh: bool, mark: str) -> None:
+def test_a_claim_that_rests_on_one_draw_is_marked_on_its_page(fresh: bool, mark: str) -> None:
     item = item_of(fresh=fresh)
     (claim,) = experiment_page(item, []).claims
     assert claim.mark == mark
-    assert ("one draw of the compiler" in badge(item, item.plan.claims[0]).said) == bool(mark)
 
 
 def slow_sweeps(record: Record) -> Record:

@@ -10,7 +10,6 @@ from lab.website.pages import labels
 from lab.website.pages.case import case_pages
 from lab.website.pages.experiment import experiment_pages
 from lab.website.pages.labels import clocks_of
-from lab.website.pages.profile import profile_pages
 from lab.website.render import Renderer, SiteInfo
 from lab.website.wording.lint import Quotable
 
@@ -26,7 +25,6 @@ def pages_of(device: str) -> dict[str, str]:
     """The text of each page that shows times, as it is rendered."""
     context = SiteContext(label="", current=(item_of(device),), published=(), decisions=(), files=())
     outputs = [*experiment_pages(context), *case_pages(context)]
-    outputs += [output for group in profile_pages(context) for output in group.make()]
     renderer = Renderer(SiteInfo(label="a preview", trust=False, methods=False, ceilings=False))
     files = [renderer.file(output, Quotable(())) for output in outputs if isinstance(output, Document)]
     return {path: content.decode() for path, content in files}
@@ -34,12 +32,10 @@ def pages_of(device: str) -> dict[str, str]:
 
 def test_no_page_of_a_cpu_run_calls_its_times_those_of_a_gpu() -> None:
     pages = pages_of("cpu")
-    assert {path.split("/")[0] for path in pages} == {"experiments", "profiles"}
     for path, text in pages.items():
         assert "GPU time" not in text, path
     assert "wall time of one call on the CPU" in pages["experiments/doubling/index.html"]
     assert "wall time of one call on the CPU" in pages[f"experiments/doubling/cases/{SMALL.name}/index.html"]
-    assert "wall time of one call on the CPU" in pages["profiles/fast/index.html"]
 
 
 def test_pages_of_a_gpu_run_say_gpu_time() -> None:

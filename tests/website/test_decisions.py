@@ -20,6 +20,7 @@ from lab.website.decisions import Decision, Freshness, SupportStanding, freshnes
 from lab.website.outputs import SiteContext
 from lab.website.pages.decisions import decision_rows, support_view
 from lab.website.pages.experiment import decision_link
+from lab.website.table import Link
 
 CLAIM = "large-triton-rmsnorm-beats-torch-fused"
 RECORD = """---
@@ -402,7 +403,7 @@ def test_another_gpu_model_neither_confirms_nor_challenges_a_decision(tmp_path, 
     assert (shown.now.machine, shown.elsewhere.machine) == (OLD_GPU, NEW_GPU)
     assert shown.elsewhere.status == ("supported" if times is FAST else "refuted")
     assert shown.now.data.startswith("../../runs/aaaa")  # the experiment's page holds the figures of the other model
-    assert not any(case.href for case in shown.cases)
+    assert not any(isinstance(row.cells[0][0], Link) for row in shown.cases)
     assert support_view(support, preview=True).now.span == ()  # a preview has no pages of other runs
 
 

@@ -16,7 +16,7 @@ from lab.errors import LabError
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run, not_measured
 from lab.website.files.csv_tables import csv_files, csv_text
-from lab.website.files.inventory import checked_base_url, last_modified, sitemaps
+from lab.website.files.inventory import checked_base_url, sitemap
 from lab.website.files.schemas import DOCUMENTS, data_text, schema
 from lab.website.verification.files import check_manifest
 
@@ -144,45 +144,16 @@ def test_data_of_what_nobody_measured_are_valid_too() -> None:
 
 
 def test_a_sitemap_has_whole_addresses_where_the_sites_is_known() -> None:
-    (text,) = sitemaps(["b/index.html", "a b/index.html"], "https://example.org/lab/").values()
+    text = sitemap(["b/index.html", "a b/index.html"], "https://example.org/lab/")
     addresses = [location.text for location in ET.fromstring(text).iter(f"{SITEMAP}loc")]
     assert addresses == ["https://example.org/lab/a%20b/index.html", "https://example.org/lab/b/index.html"]
     assert "<!--" not in text
 
 
-def test_a_sitemap_says_when_what_a_page_shows_was_measured() -> None:
-    runs = {"a" * 64: "2026-01-01T00:00:00Z", "b" * 64: "2026-03-01T00:00:00Z"}
-    moment = last_modified({"softmax": "2026-01-01T00:00:00Z", "unmeasured": ""}, runs)
-    pair = f"compare/{'a' * 12}-{'b' * 12}/index.html"
-    pages = [
-        "experiments/softmax/cases/x/index.html", "experiments/unmeasured/index.html",
-        f"runs/{'a' * 12}/softmax/index.html", pair, "index.html", "runs/index.html",
-    ]  # fmt: skip
-    (text,) = sitemaps(pages, "https://example.org/", moment).values()
-    moments = {
-        url.findtext(f"{SITEMAP}loc", "").removeprefix("https://example.org/"): url.findtext(f"{SITEMAP}lastmod")
-        for url in ET.fromstring(text)
-    }
-    first, last = runs.values()
-    assert [moments[page] for page in pages] == [first, None, first, last, last, last]
-
-
 def test_a_sitemap_without_an_address_lists_paths_and_says_so() -> None:
-    (text,) = sitemaps(["index.html"]).values()
+    text = sitemap(["index.html"])
     assert [location.text for location in ET.fromstring(text).iter(f"{SITEMAP}loc")] == ["index.html"]
     assert "address was not known" in text
-
-
-def test_of_more_pages_than_one_sitemap_may_list_there_is_an_index() -> None:
-    pages = [f"{number}/index.html" for number in range(5)]
-    files = sitemaps(pages, "https://example.org/", most=2)
-    assert list(files) == ["sitemap.xml", "sitemap-1.xml", "sitemap-2.xml", "sitemap-3.xml"]
-    index = [location.text for location in ET.fromstring(files["sitemap.xml"]).iter(f"{SITEMAP}loc")]
-    assert index == [f"https://example.org/sitemap-{number}.xml" for number in (1, 2, 3)]
-    listed = [
-        location.text for name in list(files)[1:] for location in ET.fromstring(files[name]).iter(f"{SITEMAP}loc")
-    ]
-    assert listed == [f"https://example.org/{page}" for page in pages]
 
 
 def test_an_address_is_taken_with_or_without_its_last_slash_and_nothing_else_is_an_address() -> None:

@@ -246,7 +246,7 @@ def test_what_search_finds_stands_in_plain_lists_too(site):
         assert f"experiments/{slug}/index.html" in listed
         assert {f"experiments/{slug}/index.html#claim-{c.partition('	')[0]}" for c in form_data["claims"]} <= listed
         assert {f"experiments/{slug}/cases/{c.partition('	')[0]}/index.html" for c in form_data["cases"]} <= listed
-    for kind in ("profiles", "decisions", "words"):
+    for kind in ("decisions", "words"):
         assert {line.partition("\t")[0] for line in index_data[kind]} <= listed
 
 

@@ -10,10 +10,9 @@ from lab.definition.plan import planned
 from lab.errors import DefinitionError, EvidenceError
 from lab.verdict.results import load_run
 from lab.website.data.judged import judged_run
-from lab.website.outputs import Attachment
 from lab.website.pages import experiment
 from lab.website.site import build_site
-from lab.website.wording.outside import badge_texts, check_claims, refuse_outside
+from lab.website.wording.outside import check_claims, refuse_outside
 
 pytestmark = pytest.mark.usefixtures("few_experiments")
 
@@ -83,15 +82,6 @@ def test_evidence_of_a_cpu_speaks_of_no_gpu(tmp_path):
     (cpu,) = judged_run(load_run(measured_run(tmp_path, TIMES, device="cpu", sweeps=3)))
     with pytest.raises(EvidenceError, match="GPU 'H100'"):
         refuse_outside(cpu, [("answer", "On one NVIDIA H100")])
-
-
-def test_badges_are_read_without_their_markup(item):
-    badge = Attachment(
-        path=f"experiments/{NAME}/badges/x.svg", content='<svg width="4096x1"><text>on H200</text></svg>'
-    )
-    other = Attachment(path="experiments/other/badges/x.svg", content="<text>on A100</text>")
-    with pytest.raises(EvidenceError, match=r"badges/x\.svg: speaks of GPU 'H200'"):
-        refuse_outside(item, badge_texts([badge, other], NAME))
 
 
 def test_a_sentence_beyond_the_evidence_stops_the_build_and_keeps_the_old_site(tmp_path, monkeypatch):

@@ -19,12 +19,10 @@ from lab.definition.experiment import CEILINGS
 from lab.errors import RunError
 from lab.evidence import journal
 from lab.evidence.record import Machine, RunFinish
-from lab.evidence.source import ROOT
 from lab.verdict.judge import POLICY_VERSION
 from lab.website.site import build_site
 
 NORMS = "normalization-fusion"
-H100 = "gpus/nvidia-h100-80gb-hbm3/index.html"
 SLOWER = TIMES | {"triton-fused-rmsnorm": 1.5 * TIMES["triton-fused-rmsnorm"]}
 CUT = "the box was wanted elsewhere"
 
@@ -146,14 +144,6 @@ def test_a_changed_verdict_tells_what_else_changed(page):
     assert "torch 2.11.0 → 2.12.0" in text
 
 
-def test_a_gpu_has_its_facts_ceilings_runs_and_experiments(world, page):
-    gpu = page(H100.removesuffix("/index.html"))
-    for word in ("132", "85.0 GB", "52.4 MB", "700 W", "1980 MHz", "Datasheet", "989", "3.35", "first", "elsewhere",
-                 "Normalization Fusion", "GPU Ceilings"):  # fmt: skip
-        assert word in gpu.text, word
-    assert world[1]["cpu"][:12] not in " ".join(gpu.links)
-
-
 def test_times_of_one_card_are_divided_and_those_of_two_are_not(world, page):
     same, other = page("compare/{first}-{again}"), page("compare/{again}-{elsewhere}")
     assert "The same card." in same.text
@@ -184,17 +174,14 @@ def test_a_cpu_beside_a_gpu_says_that_nothing_is_comparable(page):
     assert "Newer / older" not in text
 
 
-def test_every_pair_of_few_runs_is_listed_with_or_without_scripts(page):
+def test_every_pair_of_few_runs_is_listed(page):
     index = page("compare")
     assert len({link for link in index.links if "compare/" in link and link.count("/") == 3}) == 10
-    offered = [value.split() for name, value in index.attributes if name == "data-newer"]
-    assert sorted(map(len, offered[:5])) == [0, 1, 2, 3, 4]
-    assert ("hidden", "") in index.attributes  # until the script shows the choice
 
 
 def test_no_figure_of_these_pages_is_without_its_datum(world):
     site, _ = world
-    pages = [path for room in ("runs", "gpus", "compare") for path in (site / room).rglob("index.html")]
+    pages = [path for room in ("runs", "compare") for path in (site / room).rglob("index.html")]
     assert len(pages) > 15
     read = functools.cache(lambda path: json.loads(path.read_text()))
     for path in pages:
@@ -212,18 +199,10 @@ def test_names_of_machines_stay_inside_the_site_and_names_that_are_no_slugs_out_
     plan = plan_of("hostile")
     publish(evidence, write_run(tmp_path / "hostile", plan, records_of(plan, TIMES, on=machine(gpu="../<i>GPU</i>"))))
     build_site(tmp_path / "site", decisions, evidence)
-    (gpu,) = (tmp_path / "site" / "gpus").iterdir()
-    assert gpu.name == "i-gpu-i"
-    page = Page(gpu / "index.html")
+    page = Page(tmp_path / "site" / "runs" / "index.html")
     assert "../<i>GPU</i>" in page.text
     assert "i" not in page.tags
     evil = dataclasses.replace(plan, experiments=(dataclasses.replace(plan.experiments[0], name="../../evil"),))
     publish(tmp_path / "others", write_run(tmp_path / "evil", evil, records_of(evil, TIMES)))
     with pytest.raises(RunError, match=r"'\.\./\.\./evil' is not a plain slug"):
         build_site(tmp_path / "site", decisions, tmp_path / "others")
-
-
-def test_the_choice_of_two_runs_is_one_small_script():
-    script = (ROOT / "site_templates" / "compare.js").read_bytes()
-    assert len(gzip.compress(script)) < 1000
-    assert b"fetch" not in script

@@ -34,7 +34,6 @@ from lab.website.verification.verify import verify
 
 DATA = "experiments/normalization-fusion/data.json"
 CASE = "rmsnorm-4096x4096-float16"
-BADGE = "experiments/normalization-fusion/badges/torch-fused-beats-decomposed.svg"
 CELL = ("cells", CASE, "torch-fused")
 
 pytestmark = pytest.mark.usefixtures("few_experiments")
@@ -238,7 +237,6 @@ def falsify(site):
         "a figure's pointer": (EXPERIMENT, "#/evidence/rounds", "#/evidence/block"),
         "a boundary": ("experiments/normalization-fusion/cases/" + CASE + "/index.html", "H100", "H200"),
         "a count": ("index.html", "Kernel Evidence Lab", "Kernel Evidence lab"),
-        "a badge": (BADGE, ">supported", ">refuted"),
         "a table": ("experiments/normalization-fusion/cells.csv", ",3,", ",4,"),
         "the feed": ("feed.atom", "first verdicts", "verdicts"),
         "what is searched": ("search/index.js", "Normalization", "normalization"),

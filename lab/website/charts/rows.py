@@ -1,4 +1,4 @@
-"""Charts with a row for each implementation or case: the contest, bars, sweeps, and published beside measured ratios.
+"""Charts with a row for each implementation or case: the contest, and bars.
 
 Panels of one picture share one axis. What lies beyond its end is told there, with an arrow.
 """
@@ -7,20 +7,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from lab.website.charts.svg import Frame, Scale, element, line, marker, picture, short_label, step_between, text
-from lab.website.format import microseconds
+from lab.website.charts.svg import Frame, element, line, marker, picture, short_label, step_between, text
 
 PANEL = Frame(376.0, 26.0, 172.0, 58.0, 4.0, 22.0)  # of no rows; names left of the plot, values right of the last mark
 ROW, LONGEST, HALF_MARK = 19.0, 23, 6.6  # height of a row; characters of a bold name that fit; half of the widest mark
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 MOST_TICKS = 5
-SWEEPS, PUBLISHED, LANE = Frame(560.0, 44.0, 150.0, 16.0, 6.0, 38.0), Frame(760.0, 54.0, 190.0, 24.0, 10.0, 44.0), 22.0
-SWEEP_STEPS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # as shares
-MOST_STEPS = 4  # on either side of the middle
-PRINTED = "torch-baseline"  # the style of what was printed
-PUBLISHED_TICKS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,89 +109,3 @@ def bars(name: str, title: str, rows: Sequence[Bar], longest: float, mark: float
         at = PANEL.left + room * mark / longest
         parts.append(line(at, PANEL.top, at, bottom, "parity"))
     return picture(PANEL.width, bottom + 4, name, title, "A table beside holds the same figures.", *parts)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Swept:
-    """One implementation: its p50 over all sweeps, and the p50 of each."""
-
-    profile: str
-    series: str
-    p50_seconds: float
-    sweep_p50_seconds: tuple[float, ...]
-
-    def offsets(self) -> list[float]:
-        return [seconds / self.p50_seconds - 1 for seconds in self.sweep_p50_seconds]
-
-
-def sweeps_chart(profiles: Sequence[Swept]) -> Markup:
-    """How far the sweeps of each lay from its own median, as a share: a lane for each, a dot a sweep, one axis."""
-    farthest = max(abs(off) for swept in profiles for off in swept.offsets())
-    step = step_between(0, farthest, SWEEP_STEPS, MOST_STEPS)
-    reach = step * max(1, math.ceil(farthest / step))
-    frame = SWEEPS._replace(height=SWEEPS.height + LANE * len(profiles))
-    parts = []
-
-    def x(off: float) -> float:
-        return round(frame.middle + off / (reach * 1.06) * (frame.right - frame.middle), 1)
-
-    for number in range(-round(reach / step), round(reach / step) + 1):
-        parts += frame.upright(x(number * step), _percent(number * step), 15)
-    parts.append(line(frame.middle, frame.top, frame.middle, frame.bottom, "parity"))
-    for number, swept in enumerate(profiles):
-        y = frame.top + LANE * (number + 0.5)
-        dots = [
-            element("circle", element("title", escape(f"{swept.profile}, sweep {sweep}: {microseconds(seconds)} µs")),
-                    class_name="mark sweep", cx=x(off), cy=y, r=4.5)
-            for sweep, (off, seconds) in enumerate(zip(swept.offsets(), swept.sweep_p50_seconds, strict=True), start=1)
-        ]  # fmt: skip
-        label = text(0, y + 4, short_label(swept.profile, 23))
-        parts.append(element("g", label, *dots, class_name=f"s-{swept.series}"))
-    parts.append(text(frame.left, frame.bottom + 32, "← faster than its median", "tick"))
-    parts.append(text(frame.right, frame.bottom + 32, "slower →", "tick", "end"))
-    about = "A lane for each implementation, a dot for each sweep. The table holds the same times."
-    return picture(frame.width, frame.height, "sweeps", "The median of each sweep beside that of all", about, *parts)
-
-
-def _percent(share: float) -> str:
-    """'+0.5 %', '−2 %' and '0'."""
-    if not round(share, 6):
-        return "0"
-    return f"{'+' if share > 0 else '−'}{abs(share) * 100:g} %"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
-    """One case: its label, (ratio, title) of what was printed, and (series, ratio, title) of what was measured."""
-
-    label: str
-    printed: tuple[tuple[float, str], ...]
-    measured: tuple[tuple[str, float, str], ...]
-
-
-def published_chart(cases: Sequence[Told]) -> Markup:
-    """One line a case: hollow squares are what was printed, filled marks what was measured here."""
-    frame = PUBLISHED._replace(height=PUBLISHED.height + LANE * len(cases))
-    dots = [
-        [*((PRINTED, ratio, title, True) for ratio, title in case.printed), *((*each, False) for each in case.measured)]
-        for case in cases
-    ]
-    ratios = [1.0, *(dot[1] for row in dots for dot in row)]
-    x = Scale(low=min(ratios) / 1.15, high=max(ratios) * 1.15, start=frame.left, end=frame.right)
-    parts = []
-    for value in (tick for tick in PUBLISHED_TICKS if x.low <= tick <= x.high):
-        at = x.at(value)
-        parts.append(line(at, 6, at, frame.bottom, "axis"))
-        parts.append(text(at, frame.bottom + 16, f"{value:g}×", "tick", "middle"))
-    parts.append(line(x.at(1.0), 6, x.at(1.0), frame.bottom, "parity"))
-    for number, (case, row) in enumerate(zip(cases, dots, strict=True)):
-        y, places = frame.top + LANE * (number + 0.5), [x.at(dot[1]) for dot in row]
-        parts += [text(0, y + 4, case.label), line(min(places), y, max(places), y, "leader")]
-        parts += [
-            element("g", marker(series, at, y, title, hollow), class_name=f"s-{series}")
-            for (series, _, title, hollow), at in zip(row, places, strict=True)
-        ]
-    parts.append(text(frame.right, frame.bottom + 34, "times as fast →", "tick", "end"))
-    about = "Hollow squares are published factors, filled marks the same cases measured here. The tables hold them all."
-    title = "Speed-ups as published and as measured here"
-    return picture(frame.width, frame.height, "published", title, about, *parts)

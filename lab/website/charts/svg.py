@@ -79,10 +79,6 @@ def marker(series: str, x: float, y: float, title: str = "", hollow: bool = Fals
     return element("path", *inside, class_name=kind, d=shape)
 
 
-def marker_html(series: str, x: float, y: float, title: str = "", hollow: bool = False) -> Markup:
-    return Markup(marker(series, x, y, title, hollow))
-
-
 def picture(width: float, height: float, name: str, title: str, about: str, *parts: str) -> Markup:
     """A whole drawing; `name` is unique on its page. What it shows stands in a table too."""
     heads = element("title", str(escape(title)), id=f"{name}-title")
@@ -94,15 +90,6 @@ def picture(width: float, height: float, name: str, title: str, about: str, *par
 
 
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
-CHARACTER = 6.6  # width of a character of 12 units, at most on average
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Text:
-    x: float
-    y: float
-    text: str
-    anchor: str = "start"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,11 +105,6 @@ class Scale:
         share = (math.log(value) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
         return round(self.start + share * (self.end - self.start), 1)
 
-    def value(self, at: float) -> float:
-        """The value that is drawn there."""
-        share = (at - self.start) / (self.end - self.start)
-        return math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
-
     def decades(self) -> list[float]:
         first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
         return [10.0**power for power in range(first, last + 1)]
@@ -132,27 +114,6 @@ def si(value: float, unit: str) -> str:
     """'100 GFLOP/s': a round value with the prefix that keeps it short."""
     size, prefix = next(((size, prefix) for size, prefix in PREFIXES if value >= size), (1.0, ""))
     return f"{value / size:g} {prefix}{unit}".strip()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Area:
-    """A place that is taken."""
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    def meets(self, other: "Area") -> bool:
-        across = self.left < other.right and other.left < self.right
-        return across and self.top < other.bottom and other.top < self.bottom
-
-
-def box_of(text: Text) -> Area:
-    """What a line of text takes, by the width of its characters at most."""
-    width = CHARACTER * len(text.text)
-    left = text.x - {"start": 0.0, "middle": width / 2, "end": width}[text.anchor]
-    return Area(left=left, top=text.y - 11, right=left + width, bottom=text.y + 3)
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:

@@ -1,11 +1,10 @@
-"""The lab's error rates and cost as plain data: what the page on trust shows, and nothing else."""
+"""The lab's error rates as plain data: what the page on trust shows, and nothing else."""
 
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from lab.evidence.codec import SCHEMA
-from lab.evidence.record import Timing
 from lab.profiler.readings import DIRTY_FLUSH
 from lab.verdict.cells import SCOPE
 from lab.verdict.excluded_rounds import LARGEST_CANARY_DRIFT, deviations
@@ -15,7 +14,6 @@ from lab.verdict.repeatability import Repeatability, repeatability
 from lab.verdict.results import RunResult
 from lab.verdict.statistics import largest_rate
 from lab.verdict.validity import Repeat, SelfComparison, Study
-from lab.website.data.published import stage_seconds
 from lab.website.data.published_cells import INSTRUMENTS, attributes, clocks_data, rounded
 
 OTHERS = ("do_bench", "nvbench")
@@ -60,18 +58,6 @@ def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
             if run.flush and run.flush.flushed_read_bytes is not None
         },
         "clock": {run.plan.run_id: _clock(run) for run in runs if run.canaries},
-        "cost": {
-            run.plan.run_id: {
-                **attributes(run.finish, "wall_seconds profiling_seconds"),
-                "sweeps": len({end.sweep for end in run.sweep_ends}),
-                "cells": run.plan.cell_count(),
-                "timing_seconds_per_cell_and_sweep": _per_cell(run),
-                "gpu_seconds_per_cell_and_sweep": _gpu_per_cell(run),
-                "stage_seconds": stage_seconds(run),
-            }
-            for run in runs
-            if run.finish and run.sweep_ends
-        },
     }
     whole: dict[str, Any] = rounded(data)
     return whole
@@ -150,29 +136,3 @@ def _clock(run: RunResult) -> dict[str, Any]:
         "off": sum(deviation > LARGEST_CANARY_DRIFT for deviation in off),
         "largest_off": max(off),
     }
-
-
-def _per_cell(run: RunResult) -> float | None:
-    """Wall time of the timing stage over the cells that were timed in it, controls included."""
-    timed = _timed(run)
-    return stage_seconds(run).get("time", 0.0) / len(timed) if timed else None
-
-
-def _gpu_per_cell(run: RunResult) -> float | None:
-    """Time of the samples and of the spins before them, without flushes, warm-up and checks."""
-    timed = _timed(run)
-    busy = [
-        second * timing.calls_per_sample + timing.spin_seconds
-        for timings in timed
-        for timing in timings
-        for block in timing.rounds
-        for second in block
-    ]
-    return sum(busy) / len(timed) if timed else None
-
-
-def _timed(run: RunResult) -> list[tuple[Timing, ...]]:
-    """The timings of each cell and control in each sweep that timed it."""
-    cells = [cell.timings for e in run.experiments for result in e.cells.values() for cell in result.cells]
-    controls = [control.timings for e in run.experiments for repeats in e.controls.values() for control in repeats]
-    return [timings for timings in (*cells, *controls) if timings]

@@ -1,17 +1,15 @@
-"""The last files of a site, made of all others: its sitemap with the moment each page changed, then its manifest."""
+"""The last files of a site, made of all others: its sitemap, then its manifest."""
 
 import hashlib
 import json
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 from xml.sax.saxutils import escape, unescape
 
 from lab.errors import LabError
-from lab.website.addresses import experiment_folder, short
 
 # manifest.json: the SHA-256 and the size of every file of a site but itself, by path, in their order.
 MANIFEST = "manifest.json"
@@ -47,35 +45,8 @@ def manifest_text(files: Mapping[str, Listed]) -> str:
     return f'{{\n "$schema": "schemas/manifest.json",\n "schema": {SCHEMA},\n "files": {{\n{lines}\n }}\n}}\n'
 
 
-# When a page last had something new to say: the end of the newest run that it shows, in its history too.
-OF_EXPERIMENTS, OF_RUNS, OF_PAIRS = "experiments", "runs", "compare"
-
-
-def last_modified(experiments: Mapping[str, str], runs: Mapping[str, str]) -> Callable[[str], str]:
-    """By path, a moment in UTC or, where nothing is measured yet, nothing.
-
-    `experiments`: when the newest run of each one ended; `runs`: when each ended, by its digest.
-    """
-    of_experiments = {experiment_folder(name): finished for name, finished in experiments.items()}
-    of_runs = {short(digest): finished for digest, finished in runs.items()}
-    newest = max([*of_experiments.values(), *of_runs.values()], default="")
-
-    def moment(path: str) -> str:
-        kind, _, rest = path.partition("/")
-        name = rest.partition("/")[0]
-        if kind == OF_EXPERIMENTS and name in of_experiments:
-            return of_experiments[name]
-        if kind in (OF_RUNS, OF_PAIRS):
-            ends = [of_runs[each] for each in name.split("-") if each in of_runs]
-            return max(ends, default=newest)
-        return newest
-
-    return moment
-
-
-# sitemap.xml: every page of the site, and when what it shows was measured.
+# sitemap.xml: every page of the site. Search engines read up to 50,000 of one sitemap.
 SITEMAP = "sitemap.xml"
-MOST_PAGES = 50_000  # of one sitemap, by the protocol; of more there is an index of sitemaps
 NAMESPACE = "http://www.sitemaps.org/schemas/sitemap/0.9"
 RELATIVE = (
     "<!-- Paths from this file: the site's address was not known when it was built. Search engines want whole "
@@ -83,20 +54,10 @@ RELATIVE = (
 )
 
 
-def sitemaps(
-    pages: Sequence[str], base_url: str = "", moment: Callable[[str], str] = lambda path: "", most: int = MOST_PAGES
-) -> Mapping[str, str]:
-    """Files by name: one sitemap, or an index and as many sitemaps as it takes. `moment` says when a page changed."""
-    ordered = sorted(pages)
-    if len(ordered) <= most:
-        return {SITEMAP: _listing("urlset", "url", ordered, base_url, moment)}
-    parts = {
-        f"sitemap-{number + 1}.xml": _listing(
-            "urlset", "url", ordered[number * most : (number + 1) * most], base_url, moment
-        )
-        for number in range(math.ceil(len(ordered) / most))
-    }
-    return {SITEMAP: _listing("sitemapindex", "sitemap", list(parts), base_url, lambda path: ""), **parts}
+def sitemap(pages: Iterable[str], base_url: str = "") -> str:
+    lines = "".join(f"<url><loc>{escape(base_url + quote(path))}</loc></url>\n" for path in sorted(pages))
+    comment = "" if base_url else RELATIVE
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{comment}<urlset xmlns="{NAMESPACE}">\n{lines}</urlset>\n'
 
 
 def address_in(sitemap: str) -> str:
@@ -106,29 +67,11 @@ def address_in(sitemap: str) -> str:
     return folder + slash
 
 
-def _listing(root: str, item: str, paths: Sequence[str], base_url: str, moment: Callable[[str], str]) -> str:
-    lines = "".join(
-        f"<{item}><loc>{escape(base_url + quote(path))}</loc>{_changed(moment(path))}</{item}>\n" for path in paths
-    )
-    comment = "" if base_url else RELATIVE
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{comment}<{root} xmlns="{NAMESPACE}">\n{lines}</{root}>\n'
-
-
-def _changed(moment: str) -> str:
-    return f"<lastmod>{escape(moment)}</lastmod>" if moment else ""
-
-
-def inventory(
-    files: Mapping[str, Listed], base_url: str = "", moment: Callable[[str], str] = lambda path: ""
-) -> Iterator[tuple[str, bytes]]:
-    """Path and content of each, where all other files are `files`; `moment` says when a page changed."""
-    listing = dict(files)
-    pages = [path for path in files if path.endswith(".html")]
-    for name, text in sitemaps(pages, base_url, moment).items():
-        content = text.encode()
-        listing[name] = listed(content)
-        yield name, content
-    yield MANIFEST, manifest_text(listing).encode()
+def inventory(files: Mapping[str, Listed], base_url: str = "") -> Iterator[tuple[str, bytes]]:
+    """Path and content of each, where all other files are `files`."""
+    content = sitemap((path for path in files if path.endswith(".html")), base_url).encode()
+    yield SITEMAP, content
+    yield MANIFEST, manifest_text({**files, SITEMAP: listed(content)}).encode()
 
 
 def checked_base_url(text: str) -> str:

@@ -309,19 +309,6 @@ DEFS = {
     "light": {"": "`attained`: the time at the ceiling that limits the case, as a share of the measured one.",
               "attained distance_seconds": float, "cache_resident_bytes": int | None},
 }  # fmt: skip
-COMPARISON = {
-    "older newer": SHA256,
-    "one_machine": Said(bool, "Whether both runs measured the same card: only then are times divided."),
-    "counts": {"": "How many came out otherwise, and of how many.", "claims changed cells moved": int},
-    "experiments": By("experiment", {
-        "times": By("case", By("profile", {
-            "": "Time in the newer run over that in the older, of the geometric means of the sweeps' medians, with "
-                "Welch's interval over sweeps; above 1 the newer took longer.",
-            **INTERVAL, "moved": Said(bool, "Whether the whole interval lies beyond the margin of equivalence."),
-        }), "Empty where they had different cards."),
-        "verdicts": By("claim", {"": "Verdicts of both runs, judged by the rules of today.", "older newer": STATUS}),
-    }, "Those that both runs have."),
-}  # fmt: skip
 OVERVIEW = {
     "claims": int, "verdicts": {" ".join(READING_ORDER): int},
     "shapes": By("GPU", By("call mode", By("case", {
@@ -338,64 +325,6 @@ OVERVIEW = {
                   "least_seconds most_seconds": float, "?runs boards sweeps": int},
     }))),
 }  # fmt: skip
-TRUST = {
-    "schema policy_version sessions": int, "same controls": Ref("counts"), "same_by_case": By("case", Ref("counts")),
-    "power": By("claim", {
-        "known_ratio": float, "right": Said(int | None, "Null where any verdict would be right."),
-        "trials withheld excluding_one covering": int,
-    }, "Effects of known size, and how often the rule saw them."),
-    "repeatability": By("number", {
-        "": "Pairs of runs of one source: intervals that hold the other estimate, differences that hold zero, "
-            "verdicts.",
-        "gpu": str, "one_draw": Said(bool, "Whether a side rests on one choice of an autotuner."),
-        "boards runs pairs flipped": int, "holding_share zero_share changed_share": float,
-    }),
-    "pooled": By("experiment", By("gpu", By("claim", By("case", {
-        "": "Three and more runs of unchanged code taken together, with the run as the unit.",
-        **INTERVAL, "boards run_count": int, "runs": [str],
-    })))),
-    "repeats": By("number", {
-        "": "An experiment that was measured again on a GPU of the same name.", "experiment gpu largest_at": str,
-        "gpus runs sources cells within comparisons disjoint_count changed_count flip_count": int,
-        "largest_deviation": MAYBE, "disjoint changed flips": [str],
-    }),
-    "repeated": {"": "Of all repeats together.", "flip_count comparisons": int},
-    "instruments": By("case and profile", {
-        "p50_seconds dirty_flush_seconds do_bench_seconds nvbench_seconds": MAYBE,
-        "do_bench_agrees do_bench_agrees_cold nvbench_agrees nvbench_agrees_cold": bool,
-    }),
-    "agreement": {"cells claims claims_turned cold_above_dirty do_bench_agrees do_bench_agrees_cold nvbench_agrees "
-                  "nvbench_agrees_cold": int},
-    "flush": By("run", {"footprint_bytes": int, "flushed_read_bytes warm_read_bytes": MAYBE}),
-    "clock": By("run", {"clock_step_seconds empty_seconds launch_floor_seconds largest_off": MAYBE,
-                        "canaries off": int}),
-    "cost": By("run", {
-        "wall_seconds profiling_seconds timing_seconds_per_cell_and_sweep gpu_seconds_per_cell_and_sweep": MAYBE,
-        "sweeps cells": int, "stage_seconds": By("stage", float, "In seconds, over all sweeps."),
-    }),
-}  # fmt: skip
-COUNTS = {
-    "": "Of the same code under two names: how often it won.", "comparisons supported excluding_one": int,
-    "largest_supported_rate": Said(MAYBE, "With 95 % confidence no more are supported, as a share of 1."),
-}  # fmt: skip
-PUBLICATION = {
-    "source": str, "rows statements sound_rows findings rules_broken": int,
-    "rules": By("rule", {"count": int, "findings": By("number", {
-        "table row": str, "printed allowed": Maybe(Ref("amount")),
-        "text": [Either((str, Ref("amount"))), "Its sentence, as texts and amounts."],
-    })}),
-}  # fmt: skip
-METHODS = {
-    "rules": By("rule", int, "How often it fired."), "rule_count publication_count rows findings": int,
-    "own": {"pages tables rows statements findings": int}, "own_pages": By("experiment", PUBLICATION),
-    "publications": By("publication", PUBLICATION),
-    "same_kernel": {"?theirs same beyond": {
-        "": "One operator as one profiler saw it.", "gpu shape": str,
-        "?least_bytes read_bytes written_bytes l2_bytes seconds dram_share occupancy_share occupancy_limit_share "
-        "registers_per_thread launch_floor_seconds sm_hertz": MAYBE,
-    }},
-}  # fmt: skip
-AMOUNT = {"": "SI; the unit stands beside it.", "value": float, "unit": str}
 MANIFEST = {"schema": int, "files": By("path from the site's root", {"bytes": int, "sha256": SHA256})}
 # By file: title, what it is, shape, and the shapes that it refers to.
 DOCUMENTS: Mapping[str, tuple[str, str, Mapping[str, Any], Mapping[str, Any]]] = {
@@ -407,20 +336,9 @@ DOCUMENTS: Mapping[str, tuple[str, str, Mapping[str, Any], Mapping[str, Any]]] =
         "An experiment's verdicts in one run", "What the page of an experiment's verdicts in one published run shows, "
         "as in the schema `experiment`.", {key: EXPERIMENT[key] for key in EXPERIMENT if key not in LEFT_OUT}, DEFS,
     ),
-    "comparison": (
-        "Two runs side by side", "What neither run's own data can say. Times and verdicts of each run stand under "
-        "runs/, by its digest.", COMPARISON, {},
-    ),
     "overview": (
         "Who is fastest, and all verdicts, counted", "At each shape every family's time; how many claims on kernels "
         "have each verdict, without tests of the lab itself.", OVERVIEW, {},
-    ),
-    "trust": (
-        "How far to trust the lab", "Error rates and cost of the lab itself, SI units.", TRUST, {"counts": COUNTS}
-    ),
-    "methods": (
-        "What the guard refuses", "What the guard asks of published figures, and what it finds.", METHODS,
-        {"amount": AMOUNT},
     ),
     "manifest": ("Every file of the site", "What each file of the site must be, but this one.", MANIFEST, {}),
 }  # fmt: skip
@@ -431,7 +349,7 @@ def schema(name: str) -> Schema:
     return _document(name, *DOCUMENTS[name])
 
 
-def schema_files(context: SiteContext) -> Iterator[PageGroup]:
+def schema_files(_: SiteContext) -> Iterator[PageGroup]:
     """schemas/<name>.json: the same whatever was measured."""
     yield PageGroup(name="schemas", shows=(), make=_files)
 

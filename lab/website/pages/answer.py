@@ -18,9 +18,9 @@ from lab.website.pages.labels import (
     baseline_title,
     begun,
     listed,
-    named,
     profile_title,
     shape_label,
+    within_sentence,
 )
 from lab.website.verdict_words import claim_word, supported_at
 
@@ -135,7 +135,7 @@ def operator_of(item: Judged, claim: PlannedClaim) -> str:
 
 def _titles(item: Judged, claim: PlannedClaim) -> tuple[str, str]:
     """As a sentence names them."""
-    return named(profile_title(item, claim.subject)), named(baseline_title(item, claim))
+    return within_sentence(profile_title(item, claim.subject)), within_sentence(baseline_title(item, claim))
 
 
 def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) -> Sentence:

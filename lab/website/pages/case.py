@@ -1,10 +1,13 @@
-"""A page for every case of every experiment: what it computes, and all that the run shown knows of it."""
+"""A page for every case of every experiment: who was fastest there, and all that the run shown knows of it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace as View
 from typing import Any
 
-from lab.definition.plan import PlannedCase
+from lab.definition.claim_words import BYTES_WORDS, claim_sentence
+from lab.definition.experiment import CEILINGS
+from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.addresses import experiment_folder
@@ -12,12 +15,217 @@ from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.files.csv_tables import tables_of
 from lab.website.outputs import Document, SiteContext
-from lab.website.pages.case_folds import ROOT
-from lab.website.pages.case_sections import sections
+from lab.website.pages.case_folds import (
+    ROOT,
+    clocks_fold,
+    controls_fold,
+    correctness_fold,
+    distribution_fold,
+    draws_fold,
+    history_fold,
+    medians,
+    pairs_fold,
+    quotient,
+    splits_fold,
+    traffic_fold,
+)
+from lab.website.pages.claims import pooled_sentence
+from lab.website.pages.hardware import limits_table
 from lab.website.pages.history import run_link
-from lab.website.pages.labels import begun, case_label, listed, named, profile_title
+from lab.website.pages.kernels import kernels_fold
+from lab.website.pages.labels import begun, case_label, listed, profile_title, scope_title, scope_words, within_sentence
+from lab.website.pages.replication import printed_reasons
 from lab.website.pages.snippet import Snippet, snippet
-from lab.website.table import Link, Words
+from lab.website.pages.soundness import clock_note, faster_cold, legend
+from lab.website.table import (
+    Fold,
+    Head,
+    Link,
+    PageTable,
+    Soft,
+    Strong,
+    TableRow,
+    VerdictChip,
+    Words,
+    column,
+    named,
+    numbers,
+    row,
+    table_row,
+    words,
+)
+from lab.website.verdict_words import case_word
+
+EXPERIMENT = "../../index.html"  # from a case's page
+SHORT_COLD = (
+    "Some calls are faster cold than warm or in a graph: their results stay in L2, and writing them back to memory is "
+    "not timed. Warm and in a graph, the write-back of one call falls into the next."
+)
+MEDIANS = (
+    "A ratio is the mean over all sweeps of rounds that were timed one after the other. The median leaves out sweeps "
+    "that were slower or faster than most: where the quotient of two medians is another, it stands beside the ratio."
+)
+CELLS = (
+    named("profile", "Implementation"), column("p50_seconds", "p50, µs"), column("p95_seconds", "p95, µs"),
+    column("noise_ratio", "Noise"), column("between_sweep_spread", "Spread, %", show=format.share),
+    column("bytes_per_second", "GB/s"), column("enqueue_seconds", "Host, µs"),
+    column("prepare_seconds", "Prepared in, s"), column("peak_memory_bytes", "Memory, MB"),
+    column("samples", "Samples"),
+)  # fmt: skip
+GRAPHS_COUNTED = 10  # the schema of records from which on memory holds what CUDA graphs hold
+WITH_GRAPHS = "with what CUDA graphs of an implementation's own hold for it"
+WITHOUT_GRAPHS = "without what CUDA graphs of an implementation's own hold for it, which this run did not count"
+TOKENS = column("tokens_per_second", "Tokens/s")
+
+
+def sections(
+    item: Judged, case: PlannedCase, view: DataView, published: Sequence[Judged], trust: Mapping[str, Any]
+) -> tuple[tuple[Fold, ...], tuple[Fold, ...]]:
+    """Those on the face, and those behind folds."""
+    history = history_fold(item, published, case)
+    if not case.included or not item.evidence:
+        return tuple(each for each in (_printed(case, view),) if each), (history,) if history else ()
+    face = (_cells(item, case, view), _claims(item, case, view, trust), _scopes(item, case, view),
+            _limits(item, case, view), _printed(case, view))  # fmt: skip
+    folds = (
+        pairs_fold(item, case, view), splits_fold(item, case, view), clocks_fold(item, case, view),
+        traffic_fold(item, case, view), kernels_fold(item, case, view), correctness_fold(item, case, view),
+        distribution_fold(item, case, view), draws_fold(item, case, view), controls_fold(item, case, view), history,
+    )  # fmt: skip
+    return tuple(each for each in face if each), tuple(each for each in folds if each)
+
+
+def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
+    rows = [_cell(item, case, profile, view) for profile in item.plan.profiles_of(case)]
+    clock = scope_words(SCOPE, item.on_cpu).clock
+    caption = (
+        f"{clock[:1].upper()}{clock[1:]}. Noise "
+        "is p95 / p50; spread is the slowest over the fastest sweep, less one. GB/s divides the least traffic by p50. "
+        "Host is what Python needs to enqueue a call; memory the most that a call takes beyond its inputs, "
+        f"{WITH_GRAPHS if item.evidence['schema_of_run'] >= GRAPHS_COUNTED else WITHOUT_GRAPHS}."
+    )
+    if view.value("cases", case.name, "tokens"):
+        caption += " Tokens/s divides the tokens of a call by p50."
+    remarks: list[Words] = []
+    if any(faster_cold(item, case.name, each.name) for each in item.plan.profiles_of(case)):
+        remarks.append((SHORT_COLD,))
+    if _any_quotient(case, view):
+        remarks.append((MEDIANS,))
+    if view.value("gpu", case.name, "power_capped"):
+        remarks.append(
+            ("The GPU was at its power limit for part of the time, which may slow the longest kernels most.",)
+        )
+    table = PageTable(
+        label="Every implementation", kind="stacks", heads=_columns(case, view), rows=rows, caption=(caption,)
+    )
+    return Fold(id="cells", title="Every implementation", tables=(table,), items=tuple(remarks))
+
+
+def _columns(case: PlannedCase, view: DataView) -> tuple[Head, ...]:
+    return (*CELLS, TOKENS) if view.value("cases", case.name, "tokens") else CELLS
+
+
+def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, view: DataView) -> TableRow:
+    columns = _columns(case, view)
+    cell, at = item.cell(case.name, profile.name), view.at("cells", case.name, profile.name)
+    if cell["outcome"] != "measured":
+        why: Words = (Strong((cell["outcome"],)), Soft((cell["reason"],)) if cell["reason"] else "")
+        return table_row(profile.title, why, *[()] * (len(columns) - 2))
+    place = item.places(case.name, SCOPE).get(profile.name)
+    first = place is not None and place.rank == 1
+    rate = at.figure("bytes_per_second")
+    note = clock_note(item, case.name, profile.name, view)
+    of_graphs = at.figure("graph_memory_bytes")
+    host = at.figure("enqueue_seconds") if cell.get("enqueue_seconds") else None
+    cells = row(
+        at, columns,
+        profile=(profile.title, *((Soft((f"fastest{place.doubt}",)),) if first and place else ())),
+        p50_seconds=(
+            at.figure("p50_seconds") or Soft((cell.get("unmeasured", {}).get(SCOPE, ""),)),
+            *((Soft(note),) if note else ()),
+        ),
+        bytes_per_second=Soft(("launch-bound",)) if rate is None and cell.get("launch_bound") else rate,
+        tokens_per_second=at.figure("scopes", SCOPE, "tokens_per_second"),
+        peak_memory_bytes=(
+            at.figure("peak_memory_bytes"), *((Soft((of_graphs, " in its graph")),) if of_graphs else ()),
+        ),
+        enqueue_seconds=(host, *((Soft(("host-bound",)),) if cell.get("host_bound") else ())),
+    )  # fmt: skip
+    return replace(cells, kind="best" if first else "")
+
+
+def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str, Any]) -> Fold | None:
+    rows = []
+    for claim in item.plan.claims:
+        path = ("claims", claim.name, "cases", case.name)
+        if not (verdict := view.value(*path)):
+            continue
+        of_bytes = claim.measure in BYTES_WORDS
+        pooled = pooled_sentence(trust, item, claim, case.name, ROOT)
+        reason = (Soft((verdict["reason"],)),) if verdict["reason"] else ()
+        chip = VerdictChip(verdict["status"], verdict["mark"], verdict["reason"], case_word(verdict, claim.measure))
+        rows.append(
+            table_row(
+                Link(claim_sentence(claim), f"{EXPERIMENT}#claim-{claim.name}"),
+                (chip, *reason),
+                (view.figure(*path, "ratio") if of_bytes else view.ratio(*path), *medians(quotient(view, *path))),
+                (None if of_bytes else view.interval(*path), *((Soft(pooled),) if pooled else ())),
+            )
+        )
+    heads = (*words("Claim", "Verdict here"), *numbers("Ratio", "Interval"))
+    table = PageTable(label="Claims about this case", kind="claims stacks", heads=heads, rows=rows)
+    return Fold(id="claims", title="What is claimed of this case", tables=(table,)) if rows else None
+
+
+def _scopes(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
+    """The same call cold, warm, in a graph, and as an eager caller waits."""
+    scopes = item.plan.scopes
+    if len(scopes) < 2:
+        return None
+    rows = []
+    for profile in item.measured_profiles(case.name):
+        cells: list[Words] = []
+        for scope in scopes:
+            figure = view.at("cells", case.name, profile.name, "scopes", scope).figure
+            p50, p95 = (figure(f"{name}_seconds") for name in ("p50", "p95"))
+            why_not = view.value("cells", case.name, profile.name, "unmeasured", scope) or "not measured"
+            tokens = figure("tokens_per_second")
+            beneath = (*((Soft((p95,)),) if p95 else ()), *((Soft((tokens, " tokens/s")),) if tokens else ()))
+            cells.append((p50, *beneath) if p50 else (Soft((why_not,)),))
+        rows.append(table_row(profile.title, *cells))
+    covers = "; ".join(f"{title}: {clock}" for title, clock in legend(scopes, item.on_cpu))
+    table = PageTable(
+        label="Times by scope", kind="stacks", rows=rows, caption=("p50 and, under it, p95, in µs.",),
+        heads=(*words("Implementation"), *numbers(*map(scope_title, scopes))),
+    )  # fmt: skip
+    lead: Words = (f"{covers}. No comparison mixes them.",)
+    return Fold(id="scopes", title="Cold, warm, in a graph, eager", lead=lead, tables=(table,))
+
+
+def _limits(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
+    table = limits_table(item, case, view)
+    where = Link("Ceilings", f"{EXPERIMENT}#{'ceilings' if item.plan.name == CEILINGS else 'limits'}")
+    lead: Words = ("The limit is the longer of two times: a copy of as many bytes in the same scope, and the "
+                   "operations at the measured matrix rate, both of this GPU in this run. ", where, ".")  # fmt: skip
+    return Fold(id="limits", title="How far from the hardware's limit", lead=lead, tables=(table,)) if table else None
+
+
+def _printed(case: PlannedCase, view: DataView) -> Fold | None:
+    """Why published speed-ups of this case differ from those here."""
+    items: list[Words] = []
+    for printed in printed_reasons(case, view):
+        product = (Strong(printed.product), " ") if printed.product else ()
+        items.append((f"{printed.table}: ", *product, *(part for why in printed.why for part in (*why, " "))))
+    where = Link("A table of the experiment", f"{EXPERIMENT}#replication")
+    lead: Words = (where, " holds the published figures beside those measured here.")
+    return (
+        Fold(id="published", title="Why published speed-ups differ", lead=lead, items=tuple(items)) if items else None
+    )
+
+
+def _any_quotient(case: PlannedCase, view: DataView) -> bool:
+    pairs = (view.value("against", case.name) or {}).values()
+    return any("quotient_of_medians" in (speedup or {}) for baselines in pairs for speedup in baselines.values())
 
 
 def case_pages(context: SiteContext) -> Iterator[Document]:
@@ -72,7 +280,7 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     places = item.places(case.name, SCOPE) if case.included else {}
     if not places:
         return ("Not measured in the run that the experiment's page shows.",)
-    names = {profile.name: named(profile.title) for profile in item.plan.profiles}
+    names = {profile.name: within_sentence(profile.title) for profile in item.plan.profiles}
     first, *rest = places
     fastest = begun(profile_title(item, first))
     p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_microseconds) or ""

@@ -7,8 +7,6 @@ from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.quantities import QUANTITIES, unit_of
 from lab.verdict.cells import SCOPE
 from lab.website import format
-from lab.website.charts.rows import Swept, sweeps_chart
-from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
 from lab.website.pages.hardware import traffic_table
@@ -118,22 +116,15 @@ def distribution_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold |
     if not swept:
         return None
     most = max(len(cell["sweep_p50_seconds"]) for _, cell in swept)
-    chart = sweeps_chart(
-        [
-            Swept(profile=profile.title, series=series(profile.name), p50_seconds=cell["p50_seconds"],
-                  sweep_p50_seconds=tuple(cell["sweep_p50_seconds"]))
-            for profile, cell in swept
-        ]
-    )  # fmt: skip
     rows = []
     for profile, _ in swept:
         times = view.figures("cells", case.name, profile.name, "sweep_p50_seconds")
         rows.append(table_row(profile.title, *times, *[None] * (most - len(times))))
     heads = (*words("Implementation"), *numbers(*(f"sweep {number + 1}" for number in range(most))))
     table = PageTable(label="p50 of each sweep", heads=heads, rows=rows, caption=("p50 of each sweep, µs.",))
-    lead = ("Each sweep is a process of its own, with the cells in another random order. A dot is the p50 of one: "
-            "how far apart they lie is what another process changes.",)  # fmt: skip
-    return Fold(id="distribution", title="Sweep by sweep", lead=lead, picture=chart, tables=(table,))
+    lead = ("Each sweep is a process of its own, with the cells in another random order. How far apart "
+            "their medians lie is what another process changes.",)  # fmt: skip
+    return Fold(id="distribution", title="Sweep by sweep", lead=lead, tables=(table,))
 
 
 def draws_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:

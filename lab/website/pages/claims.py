@@ -1,10 +1,12 @@
 """The claims of an experiment: each with its verdict in a line, and case by case."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from types import SimpleNamespace as View
 from typing import Any
 
 from lab.definition.claim_words import claim_sentence
+from lab.definition.experiment import MEASURES
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import READING_ORDER, Status
 from lab.website import format
@@ -44,6 +46,7 @@ def pooled_of(trust: Mapping[str, Any], experiment: str) -> dict[str, Any]:
     return {"pooled": {experiment: pooled}} if pooled else {}
 
 
+NO_TRUST: Mapping[str, Any] = MappingProxyType({})
 ROOT = "../../"  # from an experiment's page to the site's root
 TIMES = (
     *words("Shape"), *numbers("Subject, µs", "Baseline, µs", "Speed-up", "Interval", "Noise"), *words("Verdict")
@@ -70,9 +73,19 @@ CASE_BY_CASE = {
 }  # fmt: skip
 
 
-def claim_view(shown: Judged, claim: PlannedClaim, view: DataView, trust: Mapping[str, Any]) -> View:
+def claim_view(
+    shown: Judged, claim: PlannedClaim, view: DataView, trust: Mapping[str, Any] = NO_TRUST, *, linked: bool = True
+) -> View:
+    """`linked`: cases have pages beside this one that show the same run."""
     path = ("claims", claim.name)
-    row = {"speedup": _times_row, "traffic": _traffic_row, "memory": _memory_row}[claim.measure]
+    cells = {"speedup": _times, "traffic": _traffic, "memory": _memory}[claim.measure]
+
+    def row(case: str) -> TableRow:
+        at, label = (*path, "cases", case), shape_label(next(each for each in shown.plan.cases if each.name == case))
+        first = Link(label, case_address(case)) if linked else label
+        call = _call(view, at, shown.on_cpu, claim.measure)
+        return table_row(first, *cells(shown, claim, case, view, trust), call)
+
     unmeasured = view.value(*path, "status") == Status.NO_EVIDENCE
     return View(
         name=claim.name,
@@ -86,7 +99,7 @@ def claim_view(shown: Judged, claim: PlannedClaim, view: DataView, trust: Mappin
         mean=_mean(claim, view),
         right=_right(claim.expected),
         as_expected=view.value(*path, "status") in (claim.expected or ("supported",)),  # nobody need look at it twice
-        rows=tuple(row(shown, claim, case, view, trust) for case in view.value(*path, "cases")),
+        rows=tuple(map(row, view.value(*path, "cases"))),
     )
 
 
@@ -114,8 +127,12 @@ def claim_words(claim: View) -> Words:
     return (claim.text, Soft((f"Right: {claim.right}.",))) if claim.right else (claim.text,)
 
 
-def case_by_case(claims: tuple[View, ...], measure: str) -> PageTable | None:
-    """Every verdict of the claims of one measure, under the claim that it is of."""
+def by_case(claims: tuple[View, ...]) -> tuple[PageTable, ...]:
+    """Every verdict, under the claim that it is of: a table for each measure."""
+    return tuple(table for measure in MEASURES if (table := _by_case(claims, measure)))
+
+
+def _by_case(claims: tuple[View, ...], measure: str) -> PageTable | None:
     heads, caption = CASE_BY_CASE[measure]
     rows: list[TableRow] = []
     for claim in claims:
@@ -149,9 +166,10 @@ def _mean(claim: PlannedClaim, view: DataView) -> Words:
     return (mean,) if every else (mean, Soft(("of ", compared)))
 
 
-def _times_row(
-    shown: Judged, claim: PlannedClaim, case_name: str, view: DataView, trust: Mapping[str, Any]
-) -> TableRow:  # fmt: skip
+Cells = tuple[Any, ...]  # between the case and the verdict
+
+
+def _times(shown: Judged, claim: PlannedClaim, case_name: str, view: DataView, trust: Mapping[str, Any]) -> Cells:
     path = ("claims", claim.name, "cases", case_name)
 
     def timed(profile: str) -> tuple[str, ...]:
@@ -161,39 +179,27 @@ def _times_row(
         (claim.subject, claim.baseline), key=lambda profile: view.value(*timed(profile), "noise_ratio") or 0.0
     )
     pooled = pooled_sentence(trust, shown, claim, case_name, ROOT)
-    return table_row(
-        _case(shown, case_name),
+    return (
         view.figure(*timed(claim.subject), "p50_seconds"),
         view.figure(*timed(claim.baseline), "p50_seconds"),
         view.ratio(*path),
         (view.interval(*path), *((Soft(pooled),) if pooled else ())),
         view.figure(*timed(noisier), "noise_ratio"),
-        _call(view, path, shown.on_cpu, claim.measure),
     )
 
 
-def _traffic_row(shown: Judged, claim: PlannedClaim, case_name: str, view: DataView, _: Mapping[str, Any]) -> TableRow:
+def _traffic(shown: Judged, claim: PlannedClaim, case_name: str, view: DataView, _: Mapping[str, Any]) -> Cells:
     path = ("claims", claim.name, "cases", case_name)
-    return table_row(
-        _case(shown, case_name),
+    return (
         view.figure("cells", case_name, claim.subject, "counters", "dram_bytes"),
         *(view.figure(*path, name) for name in ("subject_bytes", "baseline_bytes", "ratio")),
         _bounds(view, *path),
-        _call(view, path, shown.on_cpu, claim.measure),
     )
 
 
-def _memory_row(shown: Judged, claim: PlannedClaim, case_name: str, view: DataView, _: Mapping[str, Any]) -> TableRow:
+def _memory(shown: Judged, claim: PlannedClaim, case_name: str, view: DataView, _: Mapping[str, Any]) -> Cells:
     path = ("claims", claim.name, "cases", case_name)
-    return table_row(
-        _case(shown, case_name),
-        *(view.figure(*path, name) for name in ("subject_bytes", "baseline_bytes", "ratio")),
-        _call(view, path, shown.on_cpu, claim.measure),
-    )
-
-
-def _case(shown: Judged, name: str) -> Link:
-    return Link(shape_label(next(case for case in shown.plan.cases if case.name == name)), case_address(name))
+    return tuple(view.figure(*path, name) for name in ("subject_bytes", "baseline_bytes", "ratio"))
 
 
 def _call(view: DataView, path: tuple[str, ...], on_cpu: bool, measure: str) -> tuple[VerdictChip | Soft, ...]:

@@ -6,13 +6,12 @@ from itertools import groupby
 from types import SimpleNamespace as View
 
 from lab.definition.claim_words import claim_sentence
-from lab.definition.plan import PlannedCase
+from lab.definition.plan import PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
-from lab.website.addresses import experiment_folder, pair_folder, short, verdict_folder
+from lab.website.addresses import experiment_folder, pair_folder, verdict_folder
 from lab.website.data.comparison import (
     OF_MACHINE,
-    Difference,
     comparison_data,
     differences,
     one_machine,
@@ -20,27 +19,39 @@ from lab.website.data.comparison import (
     run_pairs,
     shared,
 )
-from lab.website.data.judged import Judged
+from lab.website.data.judged import Judged, json_text
 from lab.website.figure import DataView, Sentence
-from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext
 from lab.website.pages.labels import case_label, clocks_of, field_figure
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
-from lab.website.table import csv_table, shown
+from lab.website.table import (
+    Link,
+    PageTable,
+    Soft,
+    Strong,
+    TableRow,
+    VerdictChip,
+    Words,
+    column,
+    csv_file,
+    named,
+    table_row,
+    words,
+)
 from lab.website.verdict_words import claim_word
 
 # Which runs are held against one another, and the list of these pairs; the page of each is made in compare.py.
 Runs = Mapping[str, Sequence[View]]  # by digest, oldest first
+Both = Sequence[tuple[Judged, Judged]]  # an experiment as the older and the newer run have it
 
 
 def compare_list(context: SiteContext) -> Iterator[Document]:
     """compare/index.html, and the pages after it."""
     outlined = outlines(context)
     pairs = pairs_of(outlined.published)
-    choices = tuple(_choices(runs_of(outlined.published), pairs))
     for leaf in leaves(list(_groups(outlined, pairs)), "compare"):
-        yield Document(path=leaf.path, template="compare_index.html", view={"leaf": leaf, "choices": choices})
+        yield Document(path=leaf.path, template="compare_index.html", view={"leaf": leaf})
 
 
 def runs_of(published: Sequence[View]) -> Runs:
@@ -89,18 +100,6 @@ def _groups(outlined: Outlines, pairs: Sequence[View]) -> Iterator[View]:
             yield View(title=title, slug=experiment_folder(name), newer=by_newer)
 
 
-def _choices(runs: Runs, pairs: Sequence[View]) -> Iterator[View]:
-    newer: dict[str, list[str]] = {}
-    for pair in pairs:
-        newer.setdefault(pair.older, []).append(short(pair.newer))
-        newer.setdefault(pair.newer, [])
-    for digest, run in reversed(list(runs.items())):
-        if digest in newer:
-            when = format.minute(run[0].finished_utc)
-            label = f"{when} {run[0].run_id}, {run[0].machine_name}"
-            yield View(digest=short(digest), label=label, newer=tuple(newer[digest]))
-
-
 def compare_pages(context: SiteContext) -> Iterator[PageGroup]:
     """The page of each pair, and its data."""
     published = outlines(context).published
@@ -119,55 +118,16 @@ def compare_pages(context: SiteContext) -> Iterator[PageGroup]:
 def _pages(pair: View, older: Sequence[Judged], newer: Sequence[Judged]) -> Iterator[Output]:
     runs = tuple(older), tuple(newer)
     data = comparison_data(*runs)
-    page = _page(pair, *runs, DataView(data))
+    both, view = shared(*runs), DataView(data)
+    verdicts, times = _verdicts(pair, both), _times(pair, both, view)
+    page = View(
+        pair=pair, outcome=_outcome(view, pair.one_model), fields=_fields(pair, *both[0]), verdicts=verdicts,
+        times=times,
+    )  # fmt: skip
     yield Document(path=f"{pair.folder}/index.html", template="compare.html", view={"compare": page})
-    yield from _tables(page)
-    path = f"{pair.folder}/data.json"
-    yield Attachment(path=path, content=data_text(data, path, "comparison"))
-
-
-def _tables(page: View) -> Iterator[Attachment]:
-    yield csv_table(
-        f"{page.pair.folder}/verdicts.csv",
-        ("experiment", "claim", "changed", "older_status", "older_smallest_ratio", "older_largest_ratio",
-         "newer_status", "newer_smallest_ratio", "newer_largest_ratio"),
-        [
-            (
-                experiment.slug, claim.text, claim.changed,
-                claim.older.status, claim.older.least, claim.older.most,
-                claim.newer.status, claim.newer.least, claim.newer.most,
-            )
-            for experiment in page.experiments
-            for claim in experiment.claims
-        ],
-    )  # fmt: skip
-    yield csv_table(
-        f"{page.pair.folder}/times.csv",
-        ("experiment", "case", "profile", "older_outcome", "older_p50_seconds", "newer_outcome", "newer_p50_seconds",
-         "newer_over_older_ratio", "newer_over_older_interval"),
-        [
-            (
-                experiment.slug, case.label, cell.profile,
-                cell.older_outcome, cell.older, cell.newer_outcome, cell.newer, cell.ratio,
-                shown(cell.interval),
-            )
-            for experiment in page.experiments
-            for case in experiment.cases
-            for cell in case.cells
-        ],
-    )  # fmt: skip
-
-
-def _page(pair: View, older: Sequence[Judged], newer: Sequence[Judged], view: DataView) -> View:
-    both = shared(older, newer)
-    before, after = both[0]
-    rows = [(each, _field(each, before, after)) for each in differences(before, after)]
-    return View(
-        pair=pair, outcome=_outcome(view, pair.one_model), older_data=_data(before), newer_data=_data(after),
-        machine=tuple(row for each, row in rows if each.kind in OF_MACHINE),
-        rest=tuple(row for each, row in rows if each.kind not in OF_MACHINE),
-        experiments=tuple(_experiment(before, after, view) for before, after in both),
-    )  # fmt: skip
+    yield csv_file(verdicts, f"{pair.folder}/verdicts.csv")
+    yield csv_file(times, f"{pair.folder}/times.csv")
+    yield Attachment(path=f"{pair.folder}/data.json", content=json_text(data))
 
 
 def _outcome(view: DataView, one_model: bool) -> Sentence:
@@ -187,81 +147,96 @@ def _outcome(view: DataView, one_model: bool) -> Sentence:
     return (*said, ".")
 
 
-def _data(item: Judged) -> str:
-    return f"../../{verdict_folder(item.digest, item.plan.name)}/data.json"
+def _folder(item: Judged) -> str:
+    return f"../../{verdict_folder(item.digest, item.plan.name)}"
 
 
-def _field(difference: Difference, older: Judged, newer: Judged) -> View:
-    return View(
-        name=difference.name,
-        older=field_figure(DataView(older.data), difference.path),
-        newer=field_figure(DataView(newer.data), difference.path),
-    )
+def _view(item: Judged) -> DataView:
+    return DataView(item.data, f"{_folder(item)}/data.json#")
 
 
-def _experiment(older: Judged, newer: Judged, view: DataView) -> View:
-    claims = tuple(
-        _claim(older, newer, claim.name, claim_sentence(claim))
-        for claim in newer.plan.claims
-        if claim.name in older.data["claims"]
-    )
-    return View(
-        slug=experiment_folder(newer.plan.name),
-        title=newer.plan.title,
-        older_folder=f"../../{verdict_folder(older.digest, older.plan.name)}",
-        newer_folder=f"../../{verdict_folder(newer.digest, newer.plan.name)}",
-        older_data=_data(older),
-        newer_data=_data(newer),
-        claims=tuple(sorted(claims, key=lambda claim: not claim.changed)),
-        changed=sum(claim.changed for claim in claims),
-        cases=tuple(compared for case in newer.plan.cases if (compared := _case(older, newer, case, view)).cells),
-    )
+def _fields(pair: View, older: Judged, newer: Judged) -> PageTable:
+    """Every recorded field in which the runs differ: of machine and software first, then of source and protocol."""
+    found = differences(older, newer)
+    rows = []
+    for title, of_machine in (("Machine and software", True), ("Source and protocol", False)):
+        those = [each for each in found if (each.kind in OF_MACHINE) == of_machine]
+        rows.append(table_row(title if those else f"{title}: the same in every recorded field", kind="group"))
+        for each in those:
+            sides = (field_figure(_view(item), each.path) or "not set" for item in (older, newer))
+            rows.append(table_row(each.name, *sides))
+    heads = words("Field", pair.older_id, pair.newer_id)
+    return PageTable(label="Recorded fields that differ", kind="fields", heads=heads, rows=rows)
 
 
-def _claim(older: Judged, newer: Judged, name: str, text: str) -> View:
-    before, after = _side(older, name), _side(newer, name)
-    return View(
-        text=text,
-        changed=before.status != after.status,
-        older=before,
-        newer=after,
-        redefined=redefined(older.plan, newer.plan, name),
-    )
-
-
-def _side(item: Judged, claim: str) -> View:
-    view = DataView(item.data)
-    return View(
-        status=item.data["claims"][claim]["status"],
-        word=claim_word(item.data["claims"][claim]),
-        mark=item.data["claims"][claim]["mark"],
-        least=view.end(claim, "smallest_ratio", show=format.times),
-        most=view.end(claim, "largest_ratio", show=format.times),
-    )
-
-
-def _case(older: Judged, newer: Judged, case: PlannedCase, view: DataView) -> View:
-    """The cells of a case that at least one of the runs measured, and that both know."""
-    before = older.data["cells"].get(case.name, {})
-    after = newer.data["cells"][case.name]
-    profiles = [
-        profile
-        for profile in newer.plan.profiles
-        if profile.name in before and "measured" in (before[profile.name]["outcome"], after[profile.name]["outcome"])
-    ]
-    return View(
-        label=case_label(case),
-        cells=tuple(_cell(older, newer, case.name, profile.name, profile.title, view) for profile in profiles),
-    )
-
-
-def _cell(older: Judged, newer: Judged, case: str, profile: str, title: str, view: DataView) -> View:
-    path = ("cells", case, profile)
-    sides = [DataView(item.data) for item in (older, newer)]
-    p50s = [side.figure(*path, "p50_seconds") for side in sides]
-    moved = ("experiments", newer.plan.name, "times", case, profile)
-    return View(
-        profile=title, older=p50s[0], newer=p50s[1], older_outcome=sides[0].value(*path, "outcome"),
-        newer_outcome=sides[1].value(*path, "outcome"), ratio=view.ratio(*moved), interval=view.interval(*moved),
-        moved=bool(view.value(*moved, "moved")),
+def _verdicts(pair: View, both: Both) -> PageTable:
+    """Of each claim that both runs have; within an experiment those that came out otherwise first."""
+    rows = []
+    for older, newer in both:
+        claims = [claim for claim in newer.plan.claims if claim.name in older.data["claims"]]
+        runs = [Link(item.evidence["run_id"], f"{_folder(item)}/index.html") for item in (older, newer)]
+        rows.append(table_row((Strong((newer.plan.title,)), Soft(("in ", runs[0], " and in ", runs[1]))), kind="group"))
+        changed = {claim.name: _status(older, claim.name) != _status(newer, claim.name) for claim in claims}
+        for claim in sorted(claims, key=lambda claim: not changed[claim.name]):
+            mark = (Strong(("Changed." if pair.one_model else "Differs.",)), " ") if changed[claim.name] else ()
+            other = redefined(older.plan, newer.plan, claim.name)
+            told = (Soft((f"defined otherwise: {'; '.join(other)}",)),) if other else ()
+            sides = (cell for item in (older, newer) for cell in _side(item, claim.name))
+            rows.append(table_row((*mark, claim_sentence(claim), *told), *sides))
+    heads = (
+        named("claim", "Claim"), named("older_verdict", pair.older_id), named("older_speed_ups", "Speed-ups"),
+        named("newer_verdict", pair.newer_id), named("newer_speed_ups", "Speed-ups"),
     )  # fmt: skip
+    caption = (
+        "Verdicts by today's rules, with the smallest and largest speed-up over the cases that could be judged.",
+    )
+    return PageTable(
+        label="Verdicts in both runs", kind="claims stacks", group="experiment", heads=heads, rows=rows, caption=caption
+    )
+
+
+def _status(item: Judged, claim: str) -> str:
+    return str(item.data["claims"][claim]["status"])
+
+
+def _side(item: Judged, claim: str) -> tuple[Words, Words]:
+    view, data = _view(item), item.data["claims"][claim]
+    least, most = (view.end(claim, name, show=format.times) for name in ("smallest_ratio", "largest_ratio"))
+    span: Words = (least,) if not least or not most or least.text == most.text else (least, " to ", most)
+    return (VerdictChip(data["status"], data["mark"], word=claim_word(data)),), span
+
+
+def _times(pair: View, both: Both, view: DataView) -> PageTable:
+    """The cells that at least one of the runs measured, and that both know."""
+    rows = []
+    for older, newer in both:
+        for case in newer.plan.cases:
+            before, after = (item.data["cells"].get(case.name, {}) for item in (older, newer))
+            profiles = [
+                each for each in newer.plan.profiles
+                if each.name in before and "measured" in (before[each.name]["outcome"], after[each.name]["outcome"])
+            ]  # fmt: skip
+            if profiles:
+                rows.append(table_row(f"{newer.plan.title}: {case_label(case)}", kind="group"))
+            rows += [_cell(pair, older, newer, case.name, each, view) for each in profiles]
+    heads = [
+        named("profile", "Implementation"), column("older_p50_seconds", f"{pair.older_id}, p50, µs"),
+        column("newer_p50_seconds", f"{pair.newer_id}, p50, µs"),
+    ]  # fmt: skip
+    if pair.one_machine:
+        heads += [column("newer_over_older_ratio", "Newer / older"), column("newer_over_older_low", "Interval")]
+    return PageTable(label="Times in both runs", kind="times", group="case", heads=heads, rows=rows)
+
+
+def _cell(
+    pair: View, older: Judged, newer: Judged, case: str, profile: PlannedProfile, view: DataView
+) -> TableRow:  # fmt: skip
+    path = ("cells", case, profile.name)
+    sides = [
+        each.figure(*path, "p50_seconds") or each.value(*path, "outcome") for each in (_view(older), _view(newer))
+    ]  # fmt: skip
+    if not pair.one_machine:
+        return table_row(profile.title, *sides)
+    moved = ("experiments", newer.plan.name, "times", case, profile.name)
+    mark = (Soft((Strong(("moved",)),)),) if view.value(*moved, "moved") else ()
+    return table_row(profile.title, *sides, (view.ratio(*moved), *mark), view.interval(*moved))

@@ -19,7 +19,7 @@ from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.labels import case_label
-from lab.website.table import Fold, Head, Link, PageTable, Soft, Strong, Words, table_row, words
+from lab.website.table import Fold, Head, Link, PageTable, Soft, Strong, Words, numbers, table_row, words
 
 SERIOUS = 2.0  # times the fastest's time, at some case: who never comes so near is no rival
 BAND = (1.0, 1 + EQUIVALENCE_MARGIN)
@@ -242,9 +242,7 @@ def every_cell(item: Judged, view: DataView) -> PageTable:
         rows = [table_row(each.title, *(cells[case.name, each.name] for case in cases)) for each in profiles]
         first = Head(text="Implementation", numbers=False)
     else:
-        heads = tuple(
-            Head(text=p.title, link=f"../../profiles/{experiment_folder(p.name)}/index.html") for p in profiles
-        )
+        heads = numbers(*(each.title for each in profiles))
         names = {c.name: Link(case_label(c), case_address(c.name)) for c in cases}
         rows = [
             table_row(names[c.name], *(cells[c.name, p.name] for p in profiles), id=f"case-{c.name}") for c in cases

@@ -1,9 +1,8 @@
 """Decision records as pages: what was decided, what it rests on, then and now, and what would reverse it."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace as View
-from typing import Any
 
 from markdown_it import MarkdownIt
 
@@ -25,7 +24,19 @@ from lab.website.decisions import (
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.outputs import Document, Output, SiteContext
 from lab.website.pages.labels import case_label
-from lab.website.table import csv_table, shown
+from lab.website.table import (
+    Link,
+    PageTable,
+    Soft,
+    TableRow,
+    VerdictChip,
+    Words,
+    column,
+    csv_file,
+    csv_table,
+    named,
+    table_row,
+)
 from lab.website.verdict_words import FRESHNESS, case_word, claim_word
 
 # Markdown that somebody wrote → HTML that can be read and followed, and does nothing else.
@@ -53,9 +64,9 @@ SECTIONS = (
     ("rest", "options", ("Options considered", "Considered options"), True),
     ("rest", "consequences", ("Consequences",), True),
 )
-COLUMNS = (
-    "experiment", "claim", "expects", "freshness", "case",
-    "verdict_then", "ratio_then", "interval_then", "verdict_now", "ratio_now", "interval_now",
+CASES = (
+    named("case", "Case"), named("verdict_then", "When decided"), column("ratio_then", "Ratio and interval"),
+    named("verdict_now", "Now"), column("ratio_now", "Ratio and interval"),
 )  # fmt: skip
 # What the evidence under a decision says today, the best first.
 STATES = (
@@ -81,6 +92,7 @@ def decision_pages(context: SiteContext) -> Iterator[Output]:
     preview = bool(context.label)
     for decision, rested_on in context.decisions:
         supports = tuple(support_view(standing, preview) for standing in rested_on)
+        cases = _case_table(supports)
         view = {
             "row": by_slug[decision.slug],
             "decision": decision,
@@ -89,11 +101,11 @@ def decision_pages(context: SiteContext) -> Iterator[Output]:
             "superseded_by": [by_slug[o.slug] for o, _ in context.decisions if o.supersedes == decision.slug],
             "sections": _sections(decision.body),
             "supports": supports,
+            "cases": cases if any(each.cases for each in supports) else None,
             "reviews": tuple(_review(review, rested_on, preview) for review in decision.reviewed),
         }
         yield Document(path=f"decisions/{decision.slug}/index.html", template="decision.html", view=view)
-        cells = (_cells(support, row) for support in supports for row in support.cases)
-        yield csv_table(f"decisions/{decision.slug}/cases.csv", COLUMNS, cells)
+        yield csv_file(cases, f"decisions/{decision.slug}/cases.csv")
 
 
 def _review(review: Review, supports: Sequence[SupportStanding], preview: bool) -> View:
@@ -107,12 +119,6 @@ def _review(review: Review, supports: Sequence[SupportStanding], preview: bool) 
         href=f"../../{run_folder(reviewed[0][1].judged.digest)}/index.html" if reviewed and not preview else "",
         standing=f"{expected} of {len(supports)} claims came out as expected.",
     )
-
-
-def _cells(support: View, row: View) -> tuple[Any, ...]:
-    claim = support.experiment, support.claim, support.expects, support.freshness, row.case
-    (ratio_then, then), (ratio_now, now) = row.then, row.now
-    return *claim, row.then_status, ratio_then, shown(then), row.now_status, ratio_now, shown(now)
 
 
 def decision_rows(context: SiteContext) -> tuple[View, ...]:
@@ -193,7 +199,9 @@ def support_view(standing: SupportStanding, preview: bool) -> View:
         elsewhere=_value(standing.elsewhere, None, page) if standing.elsewhere else None,
         freshness=standing.freshness,
         why=standing.why,
-        cases=_cases(now if here else None, then if pinned else None, linked=standing.elsewhere is None),
+        cases=_cases(
+            now if here else None, then if pinned else None, (here, pinned), linked=standing.elsewhere is None
+        ),
     )
 
 
@@ -239,42 +247,37 @@ def _times(ratio: float) -> str:
     return f"{format.significant(ratio, 3)}×"
 
 
-def _cases(now: ClaimEvidence | None, then: ClaimEvidence | None, linked: bool) -> tuple[View, ...]:
+def _cases(
+    now: ClaimEvidence | None, then: ClaimEvidence | None, folders: tuple[str, str], linked: bool
+) -> tuple[TableRow, ...]:
     """Every case of either; in the order of the newer. `linked`: the experiment's page shows the newer."""
     names = dict.fromkeys(case for claim in (now, then) if claim for case in claim.data["cases"])
     # The newer's name for a case wins.
     labels = {each.name: case_label(each) for claim in (then, now) if claim for each in claim.judged.plan.cases}
-    return tuple(
-        View(
-            case=labels[name],
-            href=f"../../experiments/{now.judged.plan.name}/index.html#case-{name}"
-            if linked and now and name in now.data["cases"]
-            else "",
-            then=_compared(then, name),
-            then_status=_verdict(then, name).get("status", ""),
-            then_word=_word(then, name),
-            now=_compared(now, name),
-            now_status=_verdict(now, name).get("status", ""),
-            now_word=_word(now, name),
-        )
-        for name in names
-    )
+    rows = []
+    for name in names:
+        shown = linked and now and name in now.data["cases"]
+        address = f"../../experiments/{now.judged.plan.name}/index.html#case-{name}" if shown and now else ""
+        sides = zip((then, now), reversed(folders), strict=True)
+        cells = (cell for claim, folder in sides for cell in _compared(claim, name, folder))
+        rows.append(table_row(Link(labels[name], address) if address else labels[name], *cells))
+    return tuple(rows)
 
 
-def _compared(claim: ClaimEvidence | None, case: str) -> tuple[Figure | None, Figure | None]:
-    """Ratio and interval."""
-    if claim is None or _verdict(claim, case).get("ratio") is None:
-        return None, None
-    view, path = DataView(claim.judged.data), ("claims", claim.claim, "cases", case)
-    if claim.data["measure"] in BYTES_WORDS:
-        return view.figure(*path, "ratio"), None
-    return view.ratio(*path), view.interval(*path)
+def _compared(claim: ClaimEvidence | None, case: str, folder: str) -> tuple[Words, Words]:
+    """What a run says of a claim at a case: its verdict, and the ratio with the interval under it."""
+    verdict = claim.data["cases"].get(case) if claim else None
+    if claim is None or verdict is None:
+        return ("–",), (None,)
+    view, path = DataView(claim.judged.data, f"{folder}data.json#"), ("claims", claim.claim, "cases", case)
+    of_bytes = claim.data["measure"] in BYTES_WORDS
+    chip = VerdictChip(verdict["status"], word=case_word(verdict, claim.data["measure"]))
+    interval = None if of_bytes else view.interval(*path)
+    ratio = view.figure(*path, "ratio") if of_bytes else view.ratio(*path)
+    return (chip,), (ratio, *((Soft((interval,)),) if interval else ()))
 
 
-def _verdict(claim: ClaimEvidence | None, case: str) -> Mapping[str, Any]:
-    return claim.data["cases"].get(case, {}) if claim else {}
-
-
-def _word(claim: ClaimEvidence | None, case: str) -> str:
-    verdict = _verdict(claim, case)
-    return case_word(verdict, claim.data["measure"]) if claim and verdict else ""
+def _case_table(supports: Sequence[View]) -> PageTable:
+    """Every claim case by case, as it was when decided and as it is now."""
+    rows = [row for each in supports for row in (table_row(each.text or each.claim, kind="group"), *each.cases)]
+    return PageTable(label="Every claim, case by case", group="claim", heads=CASES, rows=rows)

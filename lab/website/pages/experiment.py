@@ -2,12 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from types import SimpleNamespace as View
 from typing import Any
 
 from lab.definition.claim_words import can_run, claim_sentence
-from lab.definition.experiment import MEASURES
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.definition.publication import Publication
 from lab.verdict.cells import SCOPE
@@ -25,7 +23,7 @@ from lab.website.pages.answer import answer, glances, leading
 from lab.website.pages.boundary import boundary, boundary_line, live_command
 from lab.website.pages.breakdown import breakdown_fold
 from lab.website.pages.ceilings import ceilings_section, ladder_fold
-from lab.website.pages.claims import case_by_case, claim_view, claim_words, claims_table
+from lab.website.pages.claims import NO_TRUST, by_case, claim_view, claim_words, claims_table
 from lab.website.pages.contest import contest, every_cell, memory_fold
 from lab.website.pages.hardware import limits_fold, traffic_fold
 from lab.website.pages.history import comparable, finished, history_folds, other_models, run_link, verdict_link
@@ -39,7 +37,6 @@ from lab.website.verdict_words import claim_word, samples_taken, verdict_word
 
 ROOT = "../../"  # from an experiment's page to the site's root
 MOST_CLAIMS = 14  # on the face; of more, those that nobody need look at twice go behind a fold
-NO_TRUST: Mapping[str, Any] = MappingProxyType({})
 BY_HAND = ("rmsnorm", "layernorm")  # what benchmark-norms computes
 
 
@@ -135,9 +132,8 @@ def _changes(shown: Judged, history: Sequence[Judged]) -> Iterator[Words]:
 def _folds(shown: Judged, claims: tuple[View, ...], view: DataView) -> Iterator[Fold]:
     if section := breakdown_fold(shown, view):
         yield section
-    by_case = tuple(table for measure in MEASURES if (table := case_by_case(claims, measure)))
-    if by_case:
-        yield Fold(id="case-by-case", title="Every verdict, case by case", tables=by_case)
+    if tables := by_case(claims):
+        yield Fold(id="case-by-case", title="Every verdict, case by case", tables=tables)
     yield expectations_fold(shown, view)
     for fold in (ladder_fold, memory_fold, limits_fold, traffic_fold, correctness_fold, noise_fold):
         if section := fold(shown, view):

@@ -7,7 +7,7 @@ from types import SimpleNamespace as View
 from typing import Any
 
 from lab.definition.families import FAMILIES
-from lab.verdict.judge import READING_ORDER
+from lab.verdict.judge import READING_ORDER, Status
 from lab.website import format
 from lab.website.addresses import experiment_folder, run_folder, verdict_folder
 from lab.website.data.winners import MODES, grid
@@ -15,12 +15,40 @@ from lab.website.figure import DataView
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.decisions import decision_rows
-from lab.website.pages.experiment_list import experiment_lists, listed, place
 from lab.website.pages.labels import DTYPES, operator_title
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
 from lab.website.pages.snippet import snippet
 from lab.website.table import csv_table
+
+
+def listed(item: View) -> View:
+    """`item`: lab.website.pages.outline.outline."""
+    return View(
+        slug=item.name, title=item.title, question=item.question, counts=item.counts, self_test=item.self_test,
+        machine=item.machine_name,
+        date=format.day(item.measured_utc), on_cpu=item.on_cpu,
+    )  # fmt: skip
+
+
+def place(row: View) -> tuple[bool, bool]:
+    """In which order lists show them."""
+    return row.self_test, not row.date
+
+
+def experiment_lists(rows: Sequence[View]) -> View:
+    measured = [row for row in rows if row.date and not row.self_test]
+    tests = [row for row in rows if row.self_test]
+    return View(
+        measured=measured, verdicts=_verdicts(measured), tests=tests, test_verdicts=_verdicts(tests),
+        planned=[row for row in rows if not (row.date or row.self_test)],
+    )  # fmt: skip
+
+
+def _verdicts(rows: Sequence[View]) -> list[Status]:
+    """The columns: what no claim of them came out as needs none."""
+    return [status for status in READING_ORDER if any(row.counts.get(status) for row in rows)]
+
 
 Row = Mapping[str, Any]
 Shapes = Mapping[str, Mapping[str, Mapping[str, Row]]]  # by GPU, call mode and case: lab.website.data.winners.grid
@@ -227,7 +255,7 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
         more_attention=max(0, len(attention) - MOST_ATTENTION),
         decisions=len(context.decisions),
     )
-    rows = sorted((listed(item, preview=bool(context.label)) for item in outlined.current), key=place)
+    rows = sorted((listed(item) for item in outlined.current), key=place)
     for leaf in leaves(rows, "experiments", first="index.html", per_page=PER_PAGE):
         lists = experiment_lists(leaf.items)
         yield Document(

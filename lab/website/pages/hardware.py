@@ -8,21 +8,19 @@ from markupsafe import Markup
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
-from lab.verdict.datasheet import MATRIX_KINDS
 from lab.verdict.explained import EXPLAINED_WITHIN
 from lab.verdict.roofline import GRAPH
 from lab.verdict.statistics import per_cent
 from lab.website import format
 from lab.website.addresses import experiment_folder
-from lab.website.charts.roofline import Roof, Spot, roofline, roofline_chart
 from lab.website.charts.rows import Bar, bars
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.data.published_cells import LIMIT_SCOPES
-from lab.website.figure import DataView, Figure, Sentence
-from lab.website.pages.ceilings import KINDS, ceilings_sentence
+from lab.website.figure import DataView, Sentence
+from lab.website.pages.ceilings import ceilings_sentence
 from lab.website.pages.contest import case_address, serious_rivals
-from lab.website.pages.labels import TITLES, case_label, profile_title, scope_title
+from lab.website.pages.labels import case_label, profile_title, scope_title
 from lab.website.table import (
     Fold,
     Link,
@@ -38,12 +36,6 @@ from lab.website.table import (
     words,
 )
 
-SPREAD = 4.0  # the largest intensity over the smallest, from which on a roofline shows more than a blob
-UNDRAWN = "Not drawn, and in the table only: {}."
-NO_FLOPS = "cells without operations to count"
-LAUNCH_BOUND = "launch-bound cells"
-SAME_MARKER = "implementations that would share the marker of another at their case"
-IMPOSSIBLE = "cells that were rejected for their time"
 LIMITS = (
     named("case", "Case"), named("limit", "Limited by"), column("seconds", "Limit, µs"),
     column("flops_per_byte", "FLOP per byte"),
@@ -63,7 +55,6 @@ def limits_fold(shown: Judged, view: DataView) -> Fold | None:
     if view.value("limits") is None or shown.plan.name == CEILINGS:
         return None
     cases = [case for case in shown.plan.included_cases if shown.measured_profiles(case.name)]
-    drawn, undrawn = roofline_of(shown, view)
     rows = [
         row(
             view.at("limits", case.name, "scopes", SCOPE), LIMITS,
@@ -83,9 +74,7 @@ def limits_fold(shown: Judged, view: DataView) -> Fold | None:
               "The per cent in the table of every cell is the limit over the median time; over 100 % means faster "
               "than the copy benchmark. A launch-bound cell has none."),
         authored=True,
-        picture=drawn,
-        panels=() if drawn else _bars(shown, cases, view),
-        caption=undrawn,
+        panels=_bars(shown, cases, view),
         tables=(table,),
     )  # fmt: skip
 
@@ -110,16 +99,6 @@ def _bars(shown: Judged, cases: Sequence[PlannedCase], view: DataView) -> tuple[
         for case, drawn in bars_by_case.items()
         if drawn
     )
-
-
-def roofline_of(shown: Judged, view: DataView) -> tuple[Markup | None, str]:
-    """The roofline, where the cases differ in intensity; and what it leaves out."""
-    all_spots = _spots(shown, view)
-    spots, roofs = _told_apart(shown, all_spots), (_bandwidths(view), _rates(shown, view))
-    intensities = [spot.flops_per_byte for spot in spots]
-    if not spots or not roofs[0] or max(intensities) < SPREAD * min(intensities):
-        return None, ""
-    return roofline(roofline_chart(spots, *roofs)), _undrawn(shown, all_spots, spots)
 
 
 def limits_table(shown: Judged, case: PlannedCase, view: DataView) -> PageTable | None:
@@ -163,87 +142,6 @@ def _why_not(cell: Mapping[str, Any], scope: str) -> str:
     if why := cell["impossible"].get(scope):
         return str(why)
     return "launch-bound" if cell["launch_bound"] and scope != GRAPH else "no ceiling for as many bytes"
-
-
-def _spots(shown: Judged, view: DataView) -> list[Spot]:
-    """The cells that the roofline can show: with operations to count, and a time that is not the launch's."""
-    spots = []
-    for case in shown.plan.included_cases:
-        for profile in shown.measured_profiles(case.name):
-            path = ("limits", case.name, "profiles", profile.name)
-            speed = view.value(*path, "flops_per_second")
-            if speed is not None:
-                resident = view.figure(*path, SCOPE, "cache_resident_bytes")
-                spots.append(
-                    Spot(
-                        case=case.name, group=f"{TITLES.get(case.op, case.op)} {case.dtype}", profile=profile.title,
-                        series=series(profile.name), flops_per_byte=view.value("limits", case.name, "flops_per_byte"),
-                        flops_per_second=speed, hollow=resident is not None,
-                        text=f"{case_label(case)}, {profile.title}: {_spot_text(view, path, speed, resident)}",
-                    )
-                )  # fmt: skip
-    return spots
-
-
-def _spot_text(view: DataView, path: tuple[str, ...], flops_per_second: float, resident: Figure | None) -> str:
-    attained = view.figure(*path, SCOPE, "attained")
-    text = f"{format.teraflops_per_second(flops_per_second)} TFLOP/s"
-    text += f", {attained.text} % of its limit" if attained else ""
-    return text + (f", cache-resident: {resident.text} MB" if resident else "")
-
-
-def _told_apart(shown: Judged, spots: Sequence[Spot]) -> list[Spot]:
-    """One of those that would share colour and marker at a case, the subject of a headline before others."""
-    headlines = {claim.subject for claim in shown.plan.claims if claim.name in shown.plan.headlines}
-    titles = {profile.title for profile in shown.plan.profiles if profile.name in headlines}
-    chosen: dict[tuple[str, str], Spot] = {}
-    for spot in sorted(spots, key=lambda spot: spot.profile not in titles):
-        chosen.setdefault((spot.case, spot.series), spot)
-    return [spot for spot in spots if chosen[spot.case, spot.series] is spot]
-
-
-def _bandwidths(view: DataView) -> list[Roof]:
-    """The largest copy of the run, and the datasheet's bandwidth."""
-    copies = view.value("ceilings", "copies", SCOPE)
-    if not copies:
-        return []
-    speeds = (("measured copy", copies[-1]["bytes_per_second"], True),
-             ("datasheet", view.value("ceilings", "datasheet", "bytes_per_second"), False))  # fmt: skip
-    return [
-        Roof(label=f"{name}, {format.terabytes_per_second(speed)} TB/s", per_second=speed, measured=measured)
-        for name, speed, measured in speeds
-        if speed
-    ]
-
-
-def _rates(shown: Judged, view: DataView) -> list[Roof]:
-    """Rates of the matrix units for the data types of this experiment."""
-    kinds = dict.fromkeys(MATRIX_KINDS[c.dtype] for c in shown.plan.included_cases if c.dtype in MATRIX_KINDS)
-    roofs = []
-    for kind in kinds:
-        for source, path in (("measured", ("matrix", kind, "flops_per_second")),
-                             ("datasheet", ("datasheet", "flops_per_second", kind))):  # fmt: skip
-            if rate := view.value("ceilings", *path):
-                label = f"{KINDS.get(kind, kind)}, {format.teraflops_per_second(rate)} TFLOP/s {source}"
-                roofs.append(Roof(label=label, per_second=rate, measured=source == "measured"))
-    return roofs
-
-
-def _undrawn(shown: Judged, all_spots: Sequence[Spot], spots: Sequence[Spot]) -> str:
-    """What the roofline leaves out."""
-    included = shown.plan.included_cases
-    cells = [shown.cell(case.name, profile.name) for case in included for profile in shown.measured_profiles(case.name)]
-    left = [
-        what
-        for what, any_left in (
-            (NO_FLOPS, any(not case.flops for case in included)),
-            (LAUNCH_BOUND, any(cell["launch_bound"] for cell in cells)),
-            (SAME_MARKER, len(spots) < len(all_spots)),
-            (IMPOSSIBLE, any(cell["impossible"].get(SCOPE) for cell in cells)),
-        )
-        if any_left
-    ]
-    return UNDRAWN.format(", ".join(left)) if left else ""
 
 
 def traffic_fold(shown: Judged, view: DataView) -> Fold | None:

@@ -48,25 +48,24 @@ COMMON = re.compile(r"[a-z]+'s ")  # of a title that is no name of its own
 
 
 class ScopeWords(NamedTuple):
-    title: str  # on a badge
     told: str  # what a claim's times are of, after "on one GPU"
     clock: str  # what the clock covers, in a caption
 
 
 SCOPES = {
-    "device_cold": ScopeWords("GPU time, nothing cached", "in GPU time with nothing cached",
+    "device_cold": ScopeWords("in GPU time with nothing cached",
                               "GPU time of one call with nothing cached"),
-    "device_warm": ScopeWords("GPU time, inputs cached", "in GPU time with inputs cached",
+    "device_warm": ScopeWords("in GPU time with inputs cached",
                               "GPU time of one call with inputs cached"),
-    "graph": ScopeWords("CUDA graphs", "in replayed CUDA graphs", "GPU time of one call in a replayed CUDA graph"),
-    "eager": ScopeWords("eager calls", "as an eager caller waits", "what a caller of Python waits, launch included"),
-    "device_dirty": ScopeWords("GPU time, dirty cache", "in GPU time after a flush that leaves dirty lines", "GPU time "
+    "graph": ScopeWords("in replayed CUDA graphs", "GPU time of one call in a replayed CUDA graph"),
+    "eager": ScopeWords("as an eager caller waits", "what a caller of Python waits, launch included"),
+    "device_dirty": ScopeWords("in GPU time after a flush that leaves dirty lines", "GPU time "
                                "of one call after a flush that leaves dirty lines, as in do_bench and nvbench"),
 }  # fmt: skip
 CPU_SCOPES = {
-    "device_cold": ScopeWords("CPU time, nothing cached", "in wall time of the CPU with its cache flushed",
+    "device_cold": ScopeWords("in wall time of the CPU with its cache flushed",
                               "wall time of one call on the CPU, its last-level cache flushed before"),
-    "device_warm": ScopeWords("CPU time, inputs cached", "in wall time of the CPU with inputs cached",
+    "device_warm": ScopeWords("in wall time of the CPU with inputs cached",
                               "wall time of one call on the CPU with inputs cached"),
 }  # fmt: skip
 
@@ -111,14 +110,14 @@ def shape_label(case: PlannedCase) -> str:
     return f"{'×'.join(map(str, case.shape))} {DTYPES.get(case.dtype, case.dtype)}"
 
 
-def named(title: str) -> str:
+def within_sentence(title: str) -> str:
     """A profile's title within a sentence: 'the driver's copy', where it is no name of its own."""
     return f"the {title}" if COMMON.match(title) else title
 
 
 def begun(title: str) -> str:
     """A profile's title at the beginning of a sentence: 'Fused PyTorch', and 'torch.compile' as it is written."""
-    title = named(title)
+    title = within_sentence(title)
     return title[:1].upper() + title[1:] if COMMON_WORD.match(title) else title
 
 

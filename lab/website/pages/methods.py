@@ -1,6 +1,5 @@
 """What the lab's guard asks of published figures, and what it finds in public ones: the page and its data."""
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace as View
@@ -10,82 +9,68 @@ from lab.definition.publication import Publication
 from lab.verdict.audit.finding import Amount, Finding, Rule
 from lab.verdict.audit.rules import RULES, audit
 from lab.website import format
-from lab.website.data.judged import Judged
+from lab.website.data.judged import json_text
 from lab.website.data.judged_cache import audits
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
-from lab.website.pages.same_kernel import BEYOND, SAME, same_kernel, same_kernel_data
-from lab.website.table import csv_table
-
-SHOWN = (SAME[0], BEYOND[0])  # experiments whose figures the page shows
-OPEN = 8  # lists of so many findings or fewer are unfolded at once
+from lab.website.table import (
+    Constant,
+    PageTable,
+    Soft,
+    TableRow,
+    Words,
+    column,
+    csv_file,
+    csv_table,
+    named,
+    numbers,
+    plain,
+    table_row,
+    words,
+)
 
 
 def methods_page(
-    publications: Sequence[Publication], own: Sequence[Mapping[str, Any]], shown: Sequence[Judged],
-    experiments: Collection[str] = (),
-) -> View:  # fmt: skip
-    """`own`: what the guard said of each page of this site, by `guarded`; `shown` is what those pages show.
-    `experiments`: the names of those that have a page."""
-    data = {**methods_data(publications, own), "same_kernel": same_kernel_data(publications, shown)}
+    publications: Sequence[Publication], own: Sequence[Mapping[str, Any]], experiments: Collection[str] = ()
+) -> View:
+    """`own`: what the guard said of each page of this site, by `guarded`; `experiments`: those that have a page."""
+    data = methods_data(publications, own)
     view = DataView(data)
-    rules = [_rule(rule, view.figure("rules", rule.name)) for rule in RULES]
-    by_principle = {
-        principle: tuple(view for view, rule in zip(rules, RULES, strict=True) if rule.principle == principle)
-        for principle in dict.fromkeys(rule.principle for rule in RULES)
-    }
     return View(
         lede=_lede(view), own=_own(view),
-        own_pages=tuple(_own_page(each, view) for each in own if each["found"]["findings"]), principles=by_principle,
+        own_pages=tuple(_own_page(each, view) for each in own if each["found"]["findings"]), rules=_rules(view),
         publications=[_publication(each, view, experiments) for each in publications],
-        same_kernel=same_kernel(view, "same_kernel"), limits=_limits(publications), data=data,
+        limits=_limits(publications), data=data,
     )  # fmt: skip
 
 
 def methods_pages(context: SiteContext) -> Iterator[PageGroup]:
-    """methods/index.html and its data."""
-    shown = [item for item in context.current if item.name in SHOWN]
+    """methods/index.html, its data and its tables."""
     names = [item.name for item in context.current]
-    yield PageGroup(
-        name="methods",
-        shows=[list(context.guarded), [item.key for item in shown], names],
-        make=partial(_pages, context.guarded, shown, names),
-    )
+    yield PageGroup(name="methods", shows=[list(context.guarded), names], make=partial(_pages, context.guarded, names))
 
 
-def _pages(
-    guarded: Sequence[Mapping[str, Any]], shown: Sequence[Judged], experiments: Sequence[str]
-) -> Iterator[Output]:
-    page = methods_page(audits(), guarded, shown, experiments)
+def _pages(guarded: Sequence[Mapping[str, Any]], experiments: Sequence[str]) -> Iterator[Output]:
+    page = methods_page(audits(), guarded, experiments)
     yield Document(path="methods/index.html", template="methods.html", view={"methods": page})
-    yield Attachment(path="methods/data.json", content=data_text(page.data, "methods/data.json", "methods"))
+    yield Attachment(path="methods/data.json", content=json_text(page.data))
     yield from _tables(page)
 
 
 def _tables(page: View) -> Iterator[Attachment]:
-    rules = [
-        (each.rule.name, principle, each.rule.statement, each.rule.binding, _told(each.count))
-        for principle, rules in page.principles.items()
-        for each in rules
-    ]
-    yield csv_table("methods/rules.csv", ("rule", "principle", "statement", "binding", "findings"), rules)
-    findings = [
-        (publication.slug, rule.rule.name, each.place, _told(each.printed), _told(each.allowed), _told(*each.words))
-        for publication in (*page.publications, *page.own_pages)
-        for rule in publication.rules
-        for each in rule.findings
-    ]
-    yield csv_table("methods/findings.csv", ("publication", "rule", "where", "printed", "allowed", "why"), findings)
-    if same := page.same_kernel:
-        columns = ("rmsnorm", *(re.sub(r"[^a-z0-9]+", "_", f"{shape} {gpu}".lower()) for shape, gpu in same.columns))
-        rows = [(label, *map(_told, figures)) for label, figures in same.rows]
-        yield csv_table("methods/same-kernel.csv", columns, rows)
+    yield csv_file(page.rules, "methods/rules.csv")
+    findings = (
+        (each.slug, *(_told(cell) for cell in row.cells))
+        for each in (*page.publications, *page.own_pages)
+        for row in each.findings.rows
+        if row.kind != "group"
+    )
+    yield csv_table("methods/findings.csv", ("publication", "where", "published", "allowed", "rule", "why"), findings)
 
 
-def _told(*words: Figure | str | None) -> str:
+def _told(words: Words) -> str:
     """Figures with their units: in these columns they differ from row to row."""
-    return "".join(word.text if isinstance(word, Figure) else word or "" for word in words)
+    return plain([word for word in words if word])
 
 
 def guarded(publication: Publication, findings: Mapping[str, tuple[Finding, ...]]) -> dict[str, Any]:
@@ -180,8 +165,20 @@ def _number(view: DataView, *path: str) -> Figure | str:
     return view.figure(*path, show=lambda value: f"{value:,}") or "no"
 
 
-def _rule(rule: Rule, count: Figure | None, findings: Sequence[View] = ()) -> View:
-    return View(rule=rule, count=count, findings=findings, unfolded=len(findings) <= OPEN)
+def _rules(view: DataView) -> PageTable:
+    """Every rule, under the principle that it serves."""
+    rows = []
+    for principle in dict.fromkeys(rule.principle for rule in RULES):
+        rows.append(table_row(principle, kind="group"))
+        for rule in (rule for rule in RULES if rule.principle == principle):
+            acts = "refuses" if rule.binding else "points out"
+            count = view.figure("rules", rule.name)
+            rows.append(table_row(rule.name, Constant((rule.statement,)), acts, count, id=rule.name))
+    heads = (
+        named("rule", "Rule"), named("statement", "A finding is"), named("binding", "Here it"),
+        column("findings", "Found below"),
+    )  # fmt: skip
+    return PageTable(label="The rules", kind="prose-table", group="principle", heads=heads, rows=rows)
 
 
 def _publication(publication: Publication, view: DataView, experiments: Collection[str]) -> View:
@@ -189,13 +186,13 @@ def _publication(publication: Publication, view: DataView, experiments: Collecti
     sources = dict.fromkeys(each.source for each in (*publication.tables, *publication.statements))
     again = [each.experiment for each in publication.replications if each.experiment in experiments]
     return View(publication=publication, title=publication.title, slug=publication.slug, summary=_summary(at),
-                sources=sources, rules=_broken(at), again=again)  # fmt: skip
+                sources=sources, findings=_findings(publication.title, at), again=again)  # fmt: skip
 
 
 def _own_page(page: Mapping[str, Any], view: DataView) -> View:
     """A page of this site of which a rule that is not binding says something."""
     at = view.at("own_pages", page["slug"])
-    return View(slug=page["slug"], title=page["title"], summary=_summary(at), rules=_broken(at))
+    return View(slug=page["slug"], title=page["title"], summary=_summary(at), findings=_findings(page["title"], at))
 
 
 def _summary(view: DataView) -> Sentence:
@@ -205,34 +202,36 @@ def _summary(view: DataView) -> Sentence:
     )  # fmt: skip
 
 
-def _broken(view: DataView) -> list[View]:
-    """The rules that found something, with what they found."""
-    views = []
+def _findings(title: str, view: DataView) -> PageTable:
+    """What each rule found, under its name and how often it did."""
+    rows = []
     for rule in RULES:
-        if numbered := view.value("rules", rule.name, "findings"):
-            findings = [_finding_view(view.at("rules", rule.name, "findings", number)) for number in numbered]
-            views.append(_rule(rule, view.figure("rules", rule.name, "count"), findings))
-    return views
+        at = view.at("rules", rule.name)
+        if numbered := at.value("findings"):
+            head = (f"{rule.name}: ", at.figure("count"), Soft((Constant((rule.statement,)),)))
+            rows += [table_row(head, kind="group"), *(_finding_row(rule, at.at("findings", each)) for each in numbered)]
+    heads = (*words("Where"), *numbers("Published", "Allowed or expected"), *words("Rule", "Why"))
+    return PageTable(label=f"Findings in {title}", kind="prose-table", heads=heads, rows=rows)
 
 
-def _finding_view(view: DataView) -> View:
+def _finding_row(rule: Rule, view: DataView) -> TableRow:
     table, row = view.value("table"), view.value("row")
-    place = f"{table}: {row}" if table else row
-    return View(
-        place=place, printed=view.amount("printed"), allowed=view.amount("allowed"), words=view.sentence("text")
-    )
+    place = Constant((f"{table}: {row}" if table else row,))
+    return table_row(place, view.amount("printed"), view.amount("allowed"), rule.name, Constant(view.sentence("text")))
 
 
-def _limits(publications: Sequence[Publication]) -> tuple[tuple[str, ...], ...]:
-    """What the makers say of the audited GPUs: name, memory, dense rates, cache, source."""
+def _limits(publications: Sequence[Publication]) -> PageTable:
+    """What the makers say of the audited GPUs."""
     known = {table.limits.gpu: table.limits for publication in publications for table in publication.tables}
-    return tuple(
-        (
-            limits.gpu,
-            format.amount(limits.bytes_per_second, "bytes_per_second"),
-            format.amount(limits.flops_per_second["float16"], "flops_per_second"),
-            f"{limits.l2_bytes / 2**20:.0f} MiB",
-            limits.source,
+    rows = [
+        table_row(
+            Constant((limits.gpu,)),
+            Constant((format.amount(limits.bytes_per_second, "bytes_per_second"),)),
+            Constant((format.amount(limits.flops_per_second["float16"], "flops_per_second"),)),
+            Constant((f"{limits.l2_bytes / 2**20:.0f} MiB",)),
+            Constant((limits.source,)),
         )
         for limits in known.values()
-    )
+    ]
+    heads = (*words("GPU"), *numbers("Memory", "Dense float16 products", "L2 cache"), *words("Source"))
+    return PageTable(label="What the GPUs can do at most", kind="prose-table", heads=heads, rows=rows)

@@ -117,17 +117,15 @@ def outlines(context: SiteContext) -> Outlines:
 
 
 def outline(item: Judged, history: Sequence[Judged] = ()) -> View:
-    """What lists and counts show of an experiment; of one that was not measured, texts are empty. `gpu` is its model,
-    empty of a CPU; `phrases` are what a page may quote though a figure is in it. `history`: its published runs."""
+    """What lists and counts show of an experiment; of one that was not measured, texts are empty.
+    `phrases` are what a page may quote though a figure is in it. `history`: its published runs."""
     plan, said = item.plan, quoted(item)
     return View(
         name=plan.name, title=plan.title, question=plan.question, self_test=plan.self_test, digest=item.digest,
-        gpu=item.machine["gpu"] if item.evidence and not item.on_cpu else "", on_cpu=item.on_cpu,
-        machine_name=item.machine_name, measured_utc=item.measured_utc, finished_utc=item.finished_utc,
-        counts=verdict_counts(item), winners=winners(item, history),
+        on_cpu=item.on_cpu, machine_name=item.machine_name, measured_utc=item.measured_utc,
+        finished_utc=item.finished_utc, counts=verdict_counts(item), winners=winners(item, history),
         claims=[(claim.name, claim_sentence(claim)) for claim in plan.claims],
         cases=[(case.name, case_label(case)) for case in plan.cases],
-        profiles=[(profile.name, profile.title, profile.technique) for profile in plan.profiles],
         phrases=said.phrases, machine_phrases=said.machine,
     )  # fmt: skip
 

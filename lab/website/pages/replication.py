@@ -3,20 +3,15 @@
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace as View
 
-from markupsafe import Markup
-
 from lab.definition.plan import PlannedCase
 from lab.definition.publication import Publication
-from lab.verdict.cells import SCOPE
 from lab.website import format
-from lab.website.charts.rows import Told, published_chart
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence, pointer
 from lab.website.pages.labels import case_label, profile_title
 
 ROOT = "replication"
 REASONS = ("reasons", "by_itself")
-RIVAL_SERIES = "torch-compile"  # colour and marker of the fastest other profile, whichever that is
 SIGNS = {"rival": " kernel", "formula": " formula", "warmth": " warm cache", "clock": " launches and all else"}
 
 
@@ -41,8 +36,8 @@ def replication_section(publications: Sequence[Publication], shown: Judged, view
         if (cases_of_table := view.value(ROOT, "tables", table.title))
     )
     return View(
-        publication=publication.title, slug=publication.slug, scopes=shown.plan.scopes, rival_series=RIVAL_SERIES,
-        machines=_machines(view), tables=tables, chart=_chart(shown, view),
+        publication=publication.title, slug=publication.slug, scopes=shown.plan.scopes,
+        machines=_machines(view), tables=tables,
     )  # fmt: skip
 
 
@@ -108,29 +103,3 @@ def _machines(view: DataView) -> Sentence:
 def _gigabytes(view: DataView, which: str) -> Figure | str:
     show = view.figure(ROOT, which, "bytes_per_second", show=lambda value: format.amount(value, "bytes_per_second"))
     return show or "an unknown bandwidth"
-
-
-def _chart(shown: Judged, view: DataView) -> Markup | None:
-    """None before anything was measured: printed figures alone need no picture."""
-    cases = []
-    for case in shown.plan.cases:
-        here = (ROOT, "measured", case.name)
-        ratio, rival = view.ratio(*here, "over_baseline", SCOPE), view.ratio(*here, "over_rival")
-        if not ratio or not rival:
-            continue
-        printed = [
-            (by_case[case.name]["ratio"], f"{title}: {format.amount(by_case[case.name]['ratio'], 'ratio')}")
-            for title, by_case in view.value(ROOT, "tables").items() if case.name in by_case
-        ]  # fmt: skip
-        name = profile_title(shown, view.value(*here, "rival"))
-        cases.append(
-            Told(
-                label=case_label(case),
-                printed=tuple(printed),
-                measured=(
-                    (RIVAL_SERIES, float(rival.value), f"measured here, over {name}: {rival.text}"),
-                    ("triton", float(ratio.value), f"measured here, over the formula: {ratio.text}"),
-                ),
-            )
-        )
-    return published_chart(cases) if cases else None

@@ -5,11 +5,10 @@ from functools import partial
 from types import SimpleNamespace as View
 
 from lab.definition.claim_words import claim_sentence
-from lab.definition.plan import PlannedClaim
 from lab.project import project
 from lab.verdict.judge import Status
 from lab.website import format
-from lab.website.addresses import experiment_folder, gpu_folder, run_folder, short
+from lab.website.addresses import experiment_folder, run_folder, short
 from lab.website.data.comparison import PROTOCOL, PROVENANCE
 from lab.website.data.judged import Judged
 from lab.website.data.promoted import run_files, signature_of
@@ -20,7 +19,7 @@ from lab.website.pages.compare import pairs_of, runs_of
 from lab.website.pages.labels import environment, evidence_facts
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
-from lab.website.table import csv_table
+from lab.website.table import Link, PageTable, VerdictChip, csv_table, numbers, table_row, words
 from lab.website.verdict_words import claim_word, status_counts, verdict_counts
 
 MOST_IN_FULL = 50  # experiments of a run whose claims its page lists
@@ -96,8 +95,7 @@ def _page(run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[View,
     return View(
         run_id=evidence["run_id"], digest=first.digest, date=format.minute(evidence["finished_utc"]),
         finished_utc=evidence["finished_utc"], gpu=first.machine_name,
-        gpu_folder="" if first.on_cpu else gpu_folder(first.machine["gpu"]), on_cpu=first.on_cpu,
-        cut_short=evidence["cut_short"],
+        on_cpu=first.on_cpu, cut_short=evidence["cut_short"],
         damages=tuple(sorted(evidence["damages"].items(), key=lambda pair: int(pair[0]))),
         counts=status_counts(map(verdict_counts, run)), data=f"{experiment_folder(first.plan.name)}/data.json",
         command=run_command(run), protocol=evidence_facts(view, PROTOCOL), cost=_cost(view), stages=_stages(view),
@@ -140,18 +138,22 @@ def _section(item: Judged, current: Mapping[str, bool], in_full: bool) -> View:
         current=current.get(item.plan.name, False),
         cells=(measured or "no", " cells measured at ", cases or "no", " cases"),
         counts=status_counts([verdict_counts(item)]),
-        claims=tuple(_claim(item, claim, view) for claim in item.plan.claims) if in_full else (),
+        claims=_claims(item, view) if in_full else None,
         left_out=boundary(item, view).excluded if in_full else (),
     )
 
 
-def _claim(item: Judged, claim: PlannedClaim, view: DataView) -> View:
-    claim_data = item.data["claims"][claim.name]
-    supported, judged = (view.figure("claims", claim.name, name) for name in ("supported", "judged"))
-    return View(
-        name=claim.name, text=claim_sentence(claim), status=claim_data["status"], word=claim_word(claim_data),
-        mark=claim_data["mark"], tally=(supported or "–", " of ", judged or "–"),
-    )  # fmt: skip
+def _claims(item: Judged, view: DataView) -> PageTable:
+    folder = experiment_folder(item.plan.name)
+    rows = []
+    for claim in item.plan.claims:
+        result = item.data["claims"][claim.name]
+        supported, judged = (view.figure("claims", claim.name, name) or "–" for name in ("supported", "judged"))
+        link = Link(claim_sentence(claim), f"{folder}/index.html#claim-{claim.name}")
+        chip = VerdictChip(result["status"], result["mark"], word=claim_word(result))
+        rows.append(table_row(link, chip, (supported, " of ", judged)))
+    heads = (*words("Claim", "Verdict"), *numbers("Holds at cases"))
+    return PageTable(label=f"Claims of {item.plan.title} in this run", kind="claims", heads=heads, rows=rows)
 
 
 def _row(run: Sequence[View]) -> View:
@@ -159,7 +161,6 @@ def _row(run: Sequence[View]) -> View:
     return View(
         folder=run_folder(first.digest), run_id=first.run_id, digest=short(first.digest),
         date=format.minute(first.finished_utc), gpu=first.machine_name,
-        gpu_folder="" if first.on_cpu else gpu_folder(first.machine["gpu"]), on_cpu=first.on_cpu,
-        cut_short=first.cut_short, experiments=tuple(item.title for item in run),
+        on_cpu=first.on_cpu, cut_short=first.cut_short, experiments=tuple(item.title for item in run),
         counts=status_counts(item.counts for item in run),
     )  # fmt: skip

@@ -76,10 +76,6 @@ def _kinds(context: SiteContext, current: Sequence[View]) -> Iterator[Kind]:
         for name, label in item.cases
     )
     yield Kind("cases", "Cases", tuple(entries))
-    profiles: dict[str, SearchEntry] = {}  # each once, though many experiments measure it
-    for name, title, technique in (profile for item in current for profile in item.profiles):
-        profiles.setdefault(name, SearchEntry(title, f"profiles/{experiment_folder(name)}/index.html", technique))
-    yield Kind("profiles", "Profiles", tuple(profiles.values()))
     entries = (
         SearchEntry(row.title, f"decisions/{row.slug}/index.html", ", ".join(filter(None, (row.status, row.freshness))))
         for row in decision_rows(context)
@@ -102,7 +98,7 @@ def _index(current: Iterable[View], kinds: Iterable[Kind]) -> str:
     entries_by_kind = {kind.name: kind.entries for kind in kinds}
     rest = {
         name: [_line(entry.href, entry.text, entry.context) for entry in entries_by_kind.get(name, ())]
-        for name in ("profiles", "decisions", "words")
+        for name in ("decisions", "words")
     }
     whole = {"experiments": rows, "forms": [{"claims": claims, "cases": cases} for claims, cases in forms]} | rest
     return f"window.kernelEvidenceIndex = {json.dumps(whole, separators=(',', ':'))};\n"

@@ -7,7 +7,6 @@ from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
-from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.contest import best, case_address
@@ -123,8 +122,8 @@ def expectations_fold(item: Judged, view: DataView) -> Fold:
 
 
 def _expectation(item: Judged, profile: PlannedProfile, view: DataView) -> Words:
-    link = Link(profile.title, f"../../profiles/{experiment_folder(profile.name)}/index.html")
-    phrase: Words = (link, ": ", profile.technique, Soft(("Expected: ", profile.hypothesis, " ", profile.signal)))
+    expected = Soft(("Expected: ", profile.hypothesis, " ", profile.signal))
+    phrase: Words = (Strong((profile.title,)), ": ", profile.technique, expected)
     case = _largest_profiled(item, profile, view)
     if case is None:
         return phrase

@@ -25,7 +25,6 @@ from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedExperiment
 from lab.errors import DefinitionError
 from lab.website.data.judged import Judged
-from lab.website.wording.hidden import plain
 from lab.website.wording.references import DIGIT, FIGURE, RARE_DIGIT, SPACE, UNITS
 
 # What a page may quote word for word: names and texts of a plan, and sentences that are data themselves.
@@ -135,7 +134,7 @@ def _registered(plan: PlannedExperiment) -> Iterator[str]:
     for profile in plan.profiles:
         yield from (profile.title, profile.technique, profile.hypothesis, profile.signal)
     for claim in plan.claims:
-        yield from (claim_sentence(claim), plain(claim_sentence(claim)), claim.text)  # plain: of a badge
+        yield from (claim_sentence(claim), claim.text)
     yield from (name for names in plan.metrics.values() for name in names)
 
 

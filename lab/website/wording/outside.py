@@ -1,4 +1,4 @@
-"""No sentence, card or badge speaks of more than was measured: the boundary, kept by a check and not by care.
+"""No sentence speaks of more than was measured: the boundary, kept by a check and not by care.
 
 Looked for in the texts that state a result: names of GPUs, data types, shapes and scopes. Each must be its run's: the
 machine's, and those of the cases that the run included. Names that were registered, such as a profile's, are not
@@ -13,7 +13,7 @@ from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.errors import DefinitionError, EvidenceError
 from lab.website.addresses import DTYPES
 from lab.website.data.judged import Judged
-from lab.website.outputs import Attachment, Document, Output
+from lab.website.outputs import Document, Output
 from lab.website.pages import labels
 
 GPU = re.compile(
@@ -22,7 +22,6 @@ GPU = re.compile(
 )
 DTYPE = re.compile(r"\b(?:b?float\d+(?:_e\dm\d\w*)?|[bt]?f\d+|fp\d+|int\d+)\b")
 SHAPE = re.compile(r"\b\d+(?:[×x]\d+)+\b")
-TAGS = re.compile(r"<[^>]*>")
 Said = tuple[str, str]  # where, and the text
 
 
@@ -56,19 +55,10 @@ def check_claims(experiments: Iterable[PlannedExperiment]) -> None:
                     )
 
 
-def said(output: Output, experiment: str) -> Iterator[Said]:
-    """What states a result in one page or file of an experiment."""
+def said(output: Output) -> Iterator[Said]:
+    """What states a result in one page of an experiment."""
     if isinstance(output, Document):
         yield from output.view.get("said", ())
-    yield from badge_texts([output], experiment)
-
-
-def badge_texts(outputs: Iterable[Output], experiment: str) -> Iterator[Said]:
-    """The texts of an experiment's badges."""
-    for output in outputs:
-        if isinstance(output, Attachment) and output.path.startswith(f"experiments/{experiment}/badges/"):
-            content = output.content if isinstance(output.content, str) else output.content.decode()
-            yield output.path, " ".join(TAGS.sub(" ", content).split())
 
 
 def _outside(item: Judged, text: str) -> Iterator[tuple[str, str]]:
