@@ -18,11 +18,12 @@ def add_commands(add: Add) -> None:
 def track(options: argparse.Namespace) -> None:
     need("mlflow", "pandas")
     from lab.tracking.fill import track as fill
+    from lab.tracking.fill import unchanged
     from lab.verdict.results import load_run
 
     for name in options.runs:
-        directory = directory_of(name)
-        for line in fill(load_run(directory), directory, project().runs):
+        directory, runs = directory_of(name), project().runs
+        for line in unchanged(directory, runs) or fill(load_run(directory), directory, runs):
             say(line)
 
 

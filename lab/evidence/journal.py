@@ -131,6 +131,20 @@ def read(path: Path) -> Journal:
     )
 
 
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of all lines, which are not looked at; of a journal without a torn end it is that of its seal."""
+    hashed = hashlib.sha256()
+    for line in _lines_of(path):
+        hashed.update(line)
+    return hashed.hexdigest()
+
+
+def begins_with(path: Path) -> Record | None:
+    """The record in the first line; None where that cannot be read."""
+    first = next(_lines_of(path), b"")
+    return _Scan().take(first)
+
+
 def first_damage(path: Path) -> Damage | None:
     """The line at which damage is first noticed. Nothing is kept of the others, nor are they read after it."""
     scan = _Scan()

@@ -32,6 +32,7 @@ from lab.definition.plan import PlannedExperiment
 from lab.errors import EvidenceError, StoreError
 from lab.evidence import journal
 from lab.evidence.moment import now
+from lab.evidence.record import RunStart
 from lab.tracking import client_writer, database_writer
 from lab.tracking.attempts import PARENTS, Attempt, attempts_of, begun, outdated, settle
 from lab.tracking.change import Begun, TreeReplacement
@@ -39,7 +40,7 @@ from lab.tracking.measures import curve_keys, headline_baselines, p50_key, speed
 from lab.tracking.quick_client import client_of
 from lab.tracking.saved_view import CURVES, FIRST_RUNS, TAG, WINNERS, Chart, curves_view, view_path, winners_view
 from lab.tracking.store import LATER, Store, check_answers, find_store, locked, name_of_this_place
-from lab.tracking.tree import SEALED, evidence_digest, tree, tried
+from lab.tracking.tree import SEALED, digest_of_journal, evidence_digest, tree, tried
 from lab.verdict.results import ExperimentResult, RunResult
 
 OURS = "lab.experiment"  # tags the MLflow experiments that this room made
@@ -73,6 +74,32 @@ def track(run: RunResult, directory: Path, runs: Path) -> Iterator[str]:
         for experiment in experiments:
             yield _fill(client, store, run, experiment, directory, name_of_this_place(runs))
         _analyze(store)
+
+
+def unchanged(directory: Path, runs: Path) -> list[str]:
+    """What `track` says of a run where the store shows every experiment of it as it is now; else nothing.
+
+    It looks at the digest of the journal alone, and so does not judge the run. StoreError as in `track`.
+    """
+    store, path = find_store(runs), journal.find(directory)
+    if store.is_missing or path is None:
+        return []
+    registered, start = plan.load_plan(directory), journal.begins_with(path)
+    if not isinstance(start, RunStart) or start.plan_digest != registered.digest:
+        return []
+    digest, said = digest_of_journal(journal.sha256_of(path)), []
+    check_answers(store)
+    with locked(runs), _explained(store):
+        client = _open(store)
+        for planned in registered.experiments:
+            if not client.get_experiment_by_name(planned.name):
+                return []
+            if not settle(
+                client, _experiment(client, store, planned), registered.run_id, digest, name_of_this_place(runs)
+            ):
+                return []
+            said.append(f"tracked {registered.run_id} in {planned.name}: unchanged")
+    return said
 
 
 def refuse_contradicted(directory: Path, runs: Path) -> None:

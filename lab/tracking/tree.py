@@ -113,8 +113,12 @@ def evidence_digest(run: RunResult) -> str:
 
     The journal names its plan by a digest, and holds everything else.
     """
-    lines = run.seal.sha256 if run.seal else digest([to_data(record) for record in run.records])
-    return digest({"layout": LAYOUT, "policy": POLICY_VERSION, "journal": lines})
+    return digest_of_journal(run.seal.sha256 if run.seal else digest([to_data(record) for record in run.records]))
+
+
+def digest_of_journal(lines_sha256: str) -> str:
+    """The same, of a journal whose lines have that SHA-256."""
+    return digest({"layout": LAYOUT, "policy": POLICY_VERSION, "journal": lines_sha256})
 
 
 def _parent(run: RunResult, experiment: ExperimentResult) -> Entry:

@@ -73,6 +73,7 @@ def _series(process: Process, seed: int, number: int) -> tuple[int, bool, float]
         draws=(float(dice.choice(process.draws)),) if process.draws else (),
     )
     nights = [_night(of_kernel, SPEEDUP, night, dice) for night in range(NIGHTS)]
+    findable = chance_of_finding(float(np.log([night.ratio for night in nights]).std(ddof=1)))
     if process.name == DISTURBED:
         nights = [_disturbed(night, dice) if dice.random() < DISTURBED_SHARE else night for night in nights]
     first, second = (_night(of_kernel, SPEEDUP / (1 + STEP), NIGHTS + night, dice) for night in range(2))
@@ -80,7 +81,7 @@ def _series(process: Process, seed: int, number: int) -> tuple[int, bool, float]
     past = past_of(nights)
     assert past, "a full past"
     found = past.changed(first, second) and math.log(first.ratio / past.ratio) < 0
-    return len(late), found, chance_of_finding(float(np.log([night.ratio for night in nights]).std(ddof=1)))
+    return len(late), found, findable
 
 
 def _night(process: Process, truth: float, number: int, dice: np.random.Generator) -> Night:

@@ -1,11 +1,11 @@
 """Definitions + evidence + decisions → the whole site: gather everything first, then write what is new of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lab.definition.plan import PlannedExperiment
+from lab.definition.plan import PlannedExperiment, load_plan
 from lab.definition.prose import missing_prose
 from lab.errors import LabError
 from lab.project import project
@@ -110,9 +110,9 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     """Pages of one run as they would look if it were published; returns the first page to open."""
     run = load_run(directory)
     refuse_marked(directory)
-    _, published = _published(load_evidence(), CACHE)
     current = judged_run(run)
     names = {item.name for item in current}
+    _, published = _published(_measuring(names, load_evidence()), CACHE)
     references = References(_DataByName(current), lenient=True)
     on_cpu = current[0].on_cpu
     # What was decided on GPUs a CPU cannot speak of.
@@ -124,6 +124,11 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     out = directory / "preview"
     write_site(context, PREVIEWED, out)
     return out / "experiments" / current[0].name / "index.html"
+
+
+def _measuring(names: Collection[str], evidence: Sequence[Evidence]) -> list[Evidence]:
+    """The runs that planned one of these experiments: judging those of others would cost a new clone minutes."""
+    return [item for item in evidence if any(each.name in names for each in load_plan(item.directory).experiments)]
 
 
 def write_site(context: SiteContext, builders: PageBuilders, out: Path, remembered: Path = REMEMBERED) -> int:

@@ -22,6 +22,7 @@ from mlflow.entities import Run
 from mlflow.utils.validation import MAX_TAG_VAL_LENGTH
 from sqlalchemy import Engine, event
 
+from lab.cli import main
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS, Case
 from lab.definition.plan import Plan, PlannedCase
@@ -29,7 +30,7 @@ from lab.errors import LabError, StoreError
 from lab.evidence import journal
 from lab.evidence.record import Cell, Control, Counters, Kernel, Record, Timing
 from lab.tracking import tree
-from lab.tracking.fill import track, views
+from lab.tracking.fill import track, unchanged, views
 from lab.tracking.measures import milliseconds
 from lab.tracking.tree import dataset_of
 from lab.verdict.judge import POLICY_VERSION
@@ -284,6 +285,33 @@ def test_tracking_twice_changes_nothing(runs: Path) -> None:
 
     assert fill(directory, runs) == ["tracked night-3 in doubling: unchanged"]
     assert snapshot(runs) == before
+
+
+def test_a_run_that_is_tracked_already_is_not_judged_again(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = doubling_run(runs)
+    assert unchanged(directory, runs) == [], "not tracked yet"
+    fill(directory, runs)
+    before = snapshot(runs)
+    monkeypatch.setenv("LAB_RUNS", str(runs))
+    monkeypatch.setattr("lab.verdict.results.load_run", lambda directory: pytest.fail("it was judged again"))
+    assert main(["track", str(directory)]) == 0
+    assert unchanged(directory, runs) == ["tracked night-3 in doubling: unchanged"]
+    assert snapshot(runs) == before
+
+
+def test_a_run_that_changed_since_it_was_tracked_is_judged(runs: Path) -> None:
+    directory = doubling_run(runs)
+    fill(directory, runs)
+    path = directory / journal.NAME
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"torn")
+    assert unchanged(directory, runs) == [], "a torn end is looked at"
+    path.write_bytes(whole.replace(b'"fast"', b'"slow"', 1))
+    assert unchanged(directory, runs) == []
+    path.write_bytes(whole)
+    assert unchanged(directory, runs)
+    (directory / "plan.json").write_text((directory / "plan.json").read_text().replace("Is it fast?", "Is it slow?"))
+    assert unchanged(directory, runs) == [], "the plan is not the one that the journal names"
 
 
 def test_a_store_filled_again_from_nothing_is_the_same(runs: Path, empty_store: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from factory import ceiling_seconds, measured_run, plan_of, publish, records_of, write_run
+from factory import ceiling_seconds, measured_run, plan_of, publish, records_of, small_experiment, write_run
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS
@@ -17,6 +17,8 @@ from lab.errors import DefinitionError
 from lab.evidence import journal
 from lab.evidence.record import RunFinish
 from lab.evidence.source import ROOT
+from lab.website.data.judged_cache import judged
+from lab.website.data.promoted import load_evidence
 from lab.website.site import build_preview, build_site
 
 EXPERIMENT = "experiments/normalization-fusion/index.html"
@@ -200,6 +202,22 @@ def test_pages_are_complete_without_scripts_and_admit_none_but_their_own(preview
 
 def test_a_preview_says_that_it_is_not_published(preview):
     assert "not published" in Page(preview / EXPERIMENT).text
+
+
+def test_a_preview_judges_published_runs_of_its_own_experiments_alone(tmp_path, monkeypatch):
+    """In a new clone nothing is kept of them, and judging all would take longer than the first run itself."""
+    evidence, asked = tmp_path / "evidence", []
+    publish(evidence, measured_run(tmp_path, TIMES, run_id="same"))
+    other = plan_of("other", experiments=[small_experiment()], include=())
+    publish(evidence, write_run(tmp_path / "other", other, records_of(other, {"plain": 60e-6, "fast": 40e-6})))
+    monkeypatch.setattr("lab.website.site.load_evidence", lambda: load_evidence(evidence))
+    monkeypatch.setattr(
+        "lab.website.site.judged", lambda item, kept: asked.append(item) or judged(item, tmp_path / "kept")
+    )
+    directory = measured_run(tmp_path, TIMES, run_id="new")
+    build_preview(directory)
+    assert [item.directory.name for item in asked] == ["same"]
+    assert "same" in Page(directory / "preview" / EXPERIMENT).text, "in the history"
 
 
 def test_cpu_evidence_is_labelled_on_every_experiment_page(tmp_path):
