@@ -210,6 +210,7 @@ def _times(pair: View, both: Both, view: DataView) -> PageTable:
     """The cells that at least one of the runs measured, and that both know."""
     rows = []
     for older, newer in both:
+        sides, changes = (_view(older), _view(newer)), view.at("experiments", newer.plan.name, "times")
         for case in newer.plan.cases:
             before, after = (item.data["cells"].get(case.name, {}) for item in (older, newer))
             profiles = [
@@ -218,7 +219,7 @@ def _times(pair: View, both: Both, view: DataView) -> PageTable:
             ]  # fmt: skip
             if profiles:
                 rows.append(table_row(f"{newer.plan.title}: {case_label(case)}", kind="group"))
-            rows += [_cell(pair, older, newer, case.name, each, view) for each in profiles]
+            rows += [_cell(pair, sides, changes, case.name, each) for each in profiles]
     heads = [
         named("profile", "Implementation"), column("older_p50_seconds", f"{pair.older_id}, p50, µs"),
         column("newer_p50_seconds", f"{pair.newer_id}, p50, µs"),
@@ -229,14 +230,11 @@ def _times(pair: View, both: Both, view: DataView) -> PageTable:
 
 
 def _cell(
-    pair: View, older: Judged, newer: Judged, case: str, profile: PlannedProfile, view: DataView
-) -> TableRow:  # fmt: skip
-    path = ("cells", case, profile.name)
-    sides = [
-        each.figure(*path, "p50_seconds") or each.value(*path, "outcome") for each in (_view(older), _view(newer))
-    ]  # fmt: skip
+    pair: View, sides: tuple[DataView, DataView], changes: DataView, case: str, profile: PlannedProfile
+) -> TableRow:
+    path, at = ("cells", case, profile.name), (case, profile.name)
+    times = [side.figure(*path, "p50_seconds") or side.value(*path, "outcome") for side in sides]
     if not pair.one_machine:
-        return table_row(profile.title, *sides)
-    moved = ("experiments", newer.plan.name, "times", case, profile.name)
-    mark = (Soft((Strong(("moved",)),)),) if view.value(*moved, "moved") else ()
-    return table_row(profile.title, *sides, (view.ratio(*moved), *mark), view.interval(*moved))
+        return table_row(profile.title, *times)
+    mark = (Soft((Strong(("moved",)),)),) if changes.value(*at, "moved") else ()
+    return table_row(profile.title, *times, (changes.ratio(*at), *mark), changes.interval(*at))
