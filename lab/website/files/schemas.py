@@ -340,7 +340,7 @@ TRUST = {
         "": "Pairs of runs of one source: intervals that hold the other estimate, differences that hold zero, "
             "verdicts.",
         "gpu": str, "one_draw": Said(bool, "Whether a side rests on one choice of an autotuner."),
-        "boards runs pairs flipped": int, "holding_share zero_share changed_share": float,
+        "run_ids": [str], "boards runs pairs flipped": int, "holding_share zero_share changed_share": float,
     }),
     "pooled": By("experiment", By("gpu", By("claim", By("case", {
         "": "Three and more runs of unchanged code taken together, with the run as the unit.",
