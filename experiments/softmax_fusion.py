@@ -145,7 +145,7 @@ CUDA_CPP = Profile(
         "A CUDA C++ kernel of the lab, compiled by nvcc: a row stays in registers, one exchange settles its maximum "
         "and sum, and the blocks of a cluster share a wide row through their shared memories."
     ),
-    hypothesis="Level with quack at any width, for it reads every element once.",
+    hypothesis="Level with QuACK at any width, for it reads every element once.",
     signal="The lab's own kernel; DRAM and L2 bytes at the least traffic, in the wide case too.",
     implementations=dict.fromkeys(EVERYWHERE, lambda: softmax_cuda),
     kernels=dict.fromkeys(EVERYWHERE, "softmax_cuda"),

@@ -17,7 +17,9 @@ def refuse_nothing(state: RunState) -> None:
     if outcomes["measured"]:
         return
     reasons = Counter(cell.reason for cell in state.cells.values())
-    often = "; ".join(f"{reason or 'no reason'} ({count} cells)" for reason, count in reasons.most_common(3))
+    often = "; ".join(
+        f"{reason or 'no reason'} ({count} cell{'s' if count > 1 else ''})" for reason, count in reasons.most_common(3)
+    )
     aside = state.set_aside()
     raise RunError(
         f"{state.directory}: nothing was measured: {often}. What happened is kept in {aside.name}, and the run can be "

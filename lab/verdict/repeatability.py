@@ -28,12 +28,16 @@ class Repeatability:
     gpu: str
     one_draw: bool
     boards: int
-    runs: int
+    run_ids: tuple[str, ...]
     pairs: int
     holding: int  # intervals that hold the other run's estimate
     zero: int  # differences whose interval, the two half-widths in quadrature, holds zero
     changed: int  # verdicts that are not the same
     flipped: int  # supported in the one and refuted in the other
+
+    @property
+    def runs(self) -> int:
+        return len(self.run_ids)
 
     @property
     def holding_share(self) -> float:
@@ -59,7 +63,7 @@ def _counted(gpu: str, one_draw: bool, pairs: Sequence[tuple[Seen, Seen]]) -> Re
         gpu=gpu,
         one_draw=one_draw,
         boards=board_count(seen),
-        runs=len({each.run_id for each in seen}),
+        run_ids=tuple(sorted({each.run_id for each in seen})),
         pairs=len(pairs),
         holding=sum(_holds(a.speedup, b.speedup) + _holds(b.speedup, a.speedup) for a, b in pairs),
         zero=sum(_meets(a.speedup, b.speedup) for a, b in pairs),

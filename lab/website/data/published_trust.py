@@ -67,6 +67,7 @@ def _pairs_data(pairs: Repeatability) -> dict[str, Any]:
     """Pairs of runs of one source, and how often the one agreed with the other."""
     return {
         **attributes(pairs, "gpu one_draw boards runs pairs holding_share flipped"),
+        "run_ids": list(pairs.run_ids),
         "zero_share": pairs.share(pairs.zero),
         "changed_share": pairs.share(pairs.changed),
     }

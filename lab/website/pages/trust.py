@@ -30,14 +30,20 @@ REPEATABILITY = (
     named("gpu", "GPU"), named("claims", "Claims"), column("changed_share", "Changed", show=share),
     column("flipped", "Reversed", show=str), column("holding_share", "Interval holds", show=share),
     column("zero_share", "Within error", show=share), column("runs", "Runs", show=str),
-    column("boards", "Boards", show=str), column("pairs", "Pairs", show=str),
+    column("boards", "Boards", show=str), column("pairs", "Pairs", show=str), named("which", "Which runs"),
 )  # fmt: skip
 
 
 def repeatability_part(view: DataView) -> Part:
     """Of pairs of runs of one source on one GPU model. No rows where no run was repeated."""
     rows = (
-        row(view.at("repeatability", number), REPEATABILITY, gpu=pairs["gpu"], claims=_kind(pairs))
+        row(
+            view.at("repeatability", number),
+            REPEATABILITY,
+            gpu=pairs["gpu"],
+            claims=_kind(pairs),
+            which=", ".join(pairs["run_ids"]),
+        )  # fmt: skip
         for number, pairs in (view.value("repeatability") or {}).items()
     )
     return _part(
