@@ -43,7 +43,7 @@ def repeatability_part(view: DataView) -> Part:
             gpu=pairs["gpu"],
             claims=_kind(pairs),
             which=", ".join(pairs["run_ids"]),
-        )  # fmt: skip
+        )
         for number, pairs in (view.value("repeatability") or {}).items()
     )
     return _part(
