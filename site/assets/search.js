@@ -3,7 +3,7 @@
 (function () {
   "use strict";
   var MOST = 60, MOST_WINNERS = 15, MOST_ANSWERS = 4;
-  var KINDS = "experiment winner decision profile claim word case".split(" ");
+  var KINDS = "experiment winner decision claim word case".split(" ");
   var ALIKE = { bfloat16: "bf16", float16: "fp16", float32: "fp32", float: "fp32", float8: "fp8", gemm: "matmul",
     graphs: "graph", eagerly: "eager", layer: "layernorm" };
   var EMPTY = " a an as at best call called cuda fast fastest for gpu in is kernel nvidia of on shape speedup the to what which winner with ";
@@ -82,7 +82,7 @@
     function put(kind, href, text, context, more) {
       found.push({ kind: kind, href: href, text: text, context: context, low: plain(text), all: plain([kind, text, context, href, more].join(" ")) });
     }
-    ["word", "decision", "profile"].forEach(function (kind) {
+    ["word", "decision"].forEach(function (kind) {
       index[kind + "s"].forEach(function (line) { var f = line.split("\t"); put(kind, f[0], f[1], f[2]); });
     });
     index.experiments.forEach(function (line) {
