@@ -22,6 +22,8 @@ from lab.kernels.fp8_matmul import (
     quantize_right,
     quantize_squares,
 )
+from lab.kernels.gemm import gemm_configuration
+from lab.kernels.gemm_rule import HOPPER_TILES
 
 # The interpreter computes with numpy, which tells of infinities.
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
@@ -206,6 +208,17 @@ def test_the_least_traffic_is_a_byte_a_number() -> None:
 def test_on_a_gpu_it_agrees_with_float64(shape: tuple[int, int, int], accumulation: str, granularity: str) -> None:
     inputs = fp8_matmul_inputs(shape, torch.bfloat16, "cuda", 9, granularity)
     check(inputs, granularity, torch.bfloat16, accumulation=accumulation)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tile", HOPPER_TILES, ids=str)
+@pytest.mark.parametrize("N", [784, 777])  # rows of y that the copy engine writes, and that it cannot
+def test_on_a_gpu_every_tile_agrees(tile: tuple[int, int, int], N: int) -> None:
+    inputs = fp8_matmul_inputs((520, N, 1104), torch.bfloat16, "cuda", 11, "row")
+    rows, columns, more = tile
+    stages, _ = HOPPER_TILES[tile]
+    chosen = gemm_configuration(rows, columns, 128, stages=stages, hopper=True, more_n=more)
+    check(inputs, "row", torch.bfloat16, configuration=chosen)
 
 
 @pytest.mark.gpu
