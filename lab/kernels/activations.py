@@ -6,6 +6,8 @@ import torch
 import triton
 import triton.language as tl
 
+from lab.kernels.exponential import exponential
+
 # σ(z) = 1 / (1 + 2^(−z log₂e)): the GPU has one instruction for 2^x and computes every other exponential with it.
 SIGMOID_POWER = tl.constexpr(-math.log2(math.e))
 TANH_POWER = tl.constexpr(-2 * math.sqrt(2 / math.pi) * math.log2(math.e))
@@ -26,6 +28,12 @@ def silu(z):
 
 
 @triton.jit
+def silu_exact(z):
+    """silu for a result in float32, exact to a few epsilons down to −88.7; below it gives 0, as in PyTorch."""
+    return z / (1 + exponential(-z, True))
+
+
+@triton.jit
 def gelu_erf(z):
     return 0.5 * z * (1 + tl.erf(z * ROOT_HALF))
 
@@ -39,6 +47,13 @@ def gelu_tanh(z):
 def silu_slope(z):
     """(silu, its derivative) at z."""
     sigmoid = 1 / (1 + tl.exp2(z * SIGMOID_POWER))
+    return z * sigmoid, sigmoid * (1 + z * (1 - sigmoid))
+
+
+@triton.jit
+def silu_slope_exact(z):
+    """silu_slope for results in float32."""
+    sigmoid = 1 / (1 + exponential(-z, True))
     return z * sigmoid, sigmoid * (1 + z * (1 - sigmoid))
 
 

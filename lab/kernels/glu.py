@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lab.kernels.activations import gelu_erf, gelu_tanh, silu
+from lab.kernels.activations import gelu_erf, gelu_tanh, silu, silu_exact
 from lab.kernels.checks import GradientNeeded, check_adjacent, check_alike, check_tensor
 from lab.kernels.glu_backward import geglu_erf_backward, geglu_tanh_backward, swiglu_backward
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
@@ -167,6 +167,8 @@ def _prepare(
     gate, up = gate.reshape(shape), up.reshape(shape)
     M, N = gate.shape
     chosen = configuration or tuning.choose((M, N), gate)
+    if activation is silu and gate.dtype == torch.float32:
+        activation = silu_exact
     return Launch(
         _glu_kernel, M * triton.cdiv(N, chosen["BLOCK"]), gate.get_device(), N, gate.stride(0), up.stride(0),
         num_warps=chosen.num_warps, num_stages=chosen.num_stages,

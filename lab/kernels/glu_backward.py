@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lab.kernels.activations import gelu_erf_slope, gelu_tanh_slope, silu_slope
+from lab.kernels.activations import gelu_erf_slope, gelu_tanh_slope, silu_slope, silu_slope_exact
 from lab.kernels.checks import check_adjacent, check_alike, check_tensor
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
 from lab.kernels.library import registered, row_result, traced
@@ -142,6 +142,8 @@ def _prepare(
     dy, gate, up = (tensor.reshape(shape) for tensor in (dy, gate, up))
     M, N = gate.shape
     chosen = configuration or tuning.choose((M, N), gate)
+    if slope is silu_slope and gate.dtype == torch.float32:
+        slope = silu_slope_exact
     return Launch(
         _glu_backward_kernel, M * triton.cdiv(N, chosen["BLOCK"]), gate.get_device(),
         N, dy.stride(0), gate.stride(0), up.stride(0),

@@ -17,10 +17,20 @@ from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result
 from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.norm_backward import rmsnorm_backward
 from lab.kernels.pieces import read_piece, read_pieces, write_piece
-from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
+from lab.kernels.rows import (
+    LOADS,
+    MAXIMUM_COLUMNS,
+    WIDEST_REGISTER_ROW,
+    norm_choices,
+    norm_rule,
+    row_launch,
+)
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
 from lab.kernels.wide_row import lane_sums, opaque, read_tile, read_tiles, write_tile
+
+MANY_ROWS = 8192
+LONG_ROW = 3072  # columns
 
 
 @triton.jit
@@ -140,12 +150,25 @@ def _prepare(x: Tensor, weight: Tensor, configuration: Configuration | None) -> 
 _LAUNCHES = Launches(_prepare)
 
 
+def rmsnorm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """The rule of other norms; but of many long rows of 16 bits only a quarter to a half stays in registers.
+
+    The rest is read again from the cache. More rows are then on the way to a multiprocessor at once: 1 to 2.5 % faster
+    on an H200, with 3584 to 16,384 columns.
+    """
+    M, N = shape
+    if M > MANY_ROWS and LONG_ROW < N <= WIDEST_REGISTER_ROW and itemsize == 2 and N % 8 == 0:
+        threads = triton.next_power_of_2(triton.cdiv(N, 8 * LOADS))
+        return Configuration.of(HELD=1, BLOCK=8 * threads, num_warps=threads // 32)
+    return norm_rule(shape, itemsize)
+
+
 def rmsnorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """The configurations that a search may try for (M, N)."""
-    return norm_choices(shape, itemsize)
+    return iter(dict.fromkeys((rmsnorm_rule(shape, itemsize), *norm_choices(shape, itemsize))))
 
 
-RMSNORM_TUNING = Tuning("rmsnorm", __name__, norm_rule, rmsnorm_choices)
+RMSNORM_TUNING = Tuning("rmsnorm", __name__, rmsnorm_rule, rmsnorm_choices)
 
 
 def rmsnorm_reference(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:

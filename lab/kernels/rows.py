@@ -16,9 +16,11 @@ MOST_PIECES = 16  # of a row in registers
 MOST_THREAD_ELEMENTS = 128  # elements of a row in the registers of a thread
 LOADS = 4  # of 16 bytes that a thread has in flight
 LOADS_OF_FEW = 3
-FEW_ROWS = 1024  # about as many as an H100 works on at once
+FEW_ROWS = 1024  # about as many as an H100 or an H200 works on at once
+ROOMY_THREADS = 216_000  # of all rows together, with the registers of LOADS_OF_FEW: these multiprocessors hold no more
+SHORT_ROW = 640  # columns: rows of one warp up to here come in pairs
 NARROW_ROW = 512  # columns; narrower rows share programs
-WIDEST_SIMPLE_ROW = 4096  # columns: up to here a row is one piece, even if a kernel needs many registers for each
+WIDEST_SIMPLE_ROW = 2048  # columns: up to here a row is one piece, even if a kernel needs many registers for each
 MOST_THREADS = 512  # of a row in registers
 MOST_UNPACKED = 32  # elements of a row that a thread keeps as float32, besides other values
 MOST_UNPACKED_ROW = 8192  # elements that a program keeps as float32: with more, too few programs share a multiprocessor
@@ -31,23 +33,36 @@ def row_rule(shape: tuple[int, ...], itemsize: int, *, most_loads: int = LOADS) 
 
     A row whose width is not a power of two is divided into pieces, each of one load of 16 bytes a thread. With many
     rows there are LOADS pieces, and up to `most_loads` from four warps on; with few rows there are fewer, because a
-    multiprocessor waits for each. Measured on an H200, for widths of powers of two on an H100 too.
+    multiprocessor waits for each, unless the multiprocessors could then not hold all rows at once: a second round takes
+    longer. Measured on an H200, for widths of powers of two on an H100 too.
     """
     M, N = shape
     block = triton.next_power_of_2(N)
-    if N <= NARROW_ROW or (block == N and (N <= WIDEST_SIMPLE_ROW or most_loads == LOADS)):
-        return _even_rule(M, block, itemsize)
+    even = _even_rule(M, block, itemsize)
+    widest = WIDEST_REGISTER_ROW if most_loads == LOADS else WIDEST_SIMPLE_ROW
+    simple = block == N <= widest
+    # Two loads of float32 take half the registers of two of 16 bits, which are unpacked.
+    if N <= NARROW_ROW or (simple and not _crowded(M, 32 * even.num_warps * 2 // itemsize)):
+        return even
     at_once = LOAD_BYTES // itemsize
     threads = 32
-    while threads < MOST_THREADS and triton.cdiv(N, threads * at_once) > _loads(M, threads, most_loads):
+    while threads < MOST_THREADS and triton.cdiv(N, threads * at_once) > _loads(M, threads, itemsize, most_loads):
         threads *= 2
-    return Configuration.of(ROWS=1, BLOCK=threads * at_once, num_warps=threads // 32)
+    rows = 2 if threads == 32 and N <= SHORT_ROW else 1
+    return Configuration.of(ROWS=rows, BLOCK=threads * at_once, num_warps=rows * threads // 32)
 
 
-def _loads(M: int, threads: int, most_loads: int) -> int:
-    if M <= FEW_ROWS:
-        return LOADS_OF_FEW
-    return most_loads if threads >= 128 else LOADS
+def _loads(M: int, threads: int, itemsize: int, most_loads: int) -> int:
+    if M > FEW_ROWS:
+        return most_loads if threads >= 128 else LOADS
+    if _crowded(M, 2 * threads):  # more loads, rather than more threads
+        return LOADS if itemsize == 2 else LOADS * 3 // 2  # float32 need not be unpacked into more registers
+    return LOADS_OF_FEW
+
+
+def _crowded(M: int, threads: int) -> bool:
+    """Whether few rows, with so many threads each, would be too many for the multiprocessors at once."""
+    return M <= FEW_ROWS and M * threads > ROOMY_THREADS
 
 
 def _even_rule(M: int, block: int, itemsize: int) -> Configuration:

@@ -14,6 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import GradientNeeded, check_rows
+from lab.kernels.exponential import exponential
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.pieces import read_pieces, write_piece
@@ -30,12 +31,17 @@ from lab.kernels.rows import (
 )
 from lab.kernels.shifted import aligned_row, read_shifted, write_shifted
 from lab.kernels.softmax_backward import softmax_backward
+from lab.kernels.softmax_split import split_launch
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
 from lab.kernels.wide_row import opaque, opaque_one, read_tile, read_tiles, write_tile
 
-LOG2_E = tl.constexpr(math.log2(math.e))
 WIDE_TILE_BYTES = 65_536  # for the widest rows: one such tile in registers; several smaller ones need too many
+PART_BYTES = 8192  # of a row that is divided among programs
+DIVIDED_BYTES = 2048  # for each of the rows: a row that is divided has as many at least
+FEW_LONG_ROWS = 64
+ONE_ROW_EACH = 132  # rows: as many as multiprocessors
+MOST_DIVIDED_ROWS = 512  # with more, x does not stay in L2 from one launch to the next
 WIDEST_SHARING_BYTES = {2: 212_992, 4: 131_072}  # by element size: of rows of which two a multiprocessor fit the cache
 
 
@@ -57,15 +63,16 @@ def _softmax_kernel(
     for piece in tl.static_range(1, PIECES):
         largest = tl.maximum(largest, x[piece].to(tl.float32))
     top = tl.max(largest, axis=1, keep_dims=True)
+    EXACT: tl.constexpr = x_ptr.dtype.element_ty == tl.float32
     powers = tl.zeros((ROWS, BLOCK), tl.float32)
     for piece in tl.static_range(PIECES):
         x_again = (opaque(x[piece], opaque_one(top)) if PACKED else x[piece]).to(tl.float32)
-        powers += tl.exp2((x_again - top) * LOG2_E)
+        powers += exponential(x_again - top, EXACT)
     total = tl.sum(powers, axis=1, keep_dims=True)
     scale = 1 / total
     for piece in tl.static_range(PIECES):
         x_piece = (opaque(x[piece], total) if PACKED else x[piece]).to(tl.float32)
-        y = tl.exp2((x_piece - top) * LOG2_E) * scale
+        y = exponential(x_piece - top, EXACT) * scale
         write_piece(y_ptr + rows * N, inside, piece * BLOCK, y, N, BLOCK, PARTIAL)
 
 
@@ -81,6 +88,7 @@ def _softmax_wide_kernel(
     little more than one exponential a column, and no thread waits for another.
     """
     LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
+    EXACT: tl.constexpr = x_ptr.dtype.element_ty == tl.float32
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     y_ptr += row * N
@@ -88,22 +96,22 @@ def _softmax_wide_kernel(
     largest = tl.full((LANES,), float("-inf"), tl.float32)
     total = tl.zeros((LANES,), tl.float32)
     for tile in tl.static_range(HELD):
-        largest, total = _lanes_grown(largest, total, tiles[tile].to(tl.float32), LANES)
+        largest, total = _lanes_grown(largest, total, tiles[tile].to(tl.float32), LANES, EXACT)
     for start in range(HELD * BLOCK, N, BLOCK):
         x = read_tile(x_ptr, start, N, BLOCK, MASKED, "evict_last", float("-inf")).to(tl.float32)
-        largest, total = _lanes_grown(largest, total, x, LANES)
+        largest, total = _lanes_grown(largest, total, x, LANES, EXACT)
     top = tl.max(largest, axis=0)
-    shares = tl.where(largest == float("-inf"), 0.0, tl.exp2((largest - top) * LOG2_E))
+    shares = tl.where(largest == float("-inf"), 0.0, exponential(largest - top, EXACT))
     sum_of_powers = tl.sum(total * shares, axis=0)
     scale = 1 / sum_of_powers
     LAST: tl.constexpr = (N - 1) // BLOCK * BLOCK
     PASSING: tl.constexpr = N > HELD * BLOCK
     for back in range(0, N - HELD * BLOCK, BLOCK):  # the last tile first: most likely it is still cached
         x = read_tile(x_ptr, LAST - back, N, BLOCK, MASKED, "evict_first").to(tl.float32)
-        write_tile(y_ptr, LAST - back, tl.exp2((x - top) * LOG2_E) * scale, N, BLOCK, MASKED, PASSING)
+        write_tile(y_ptr, LAST - back, exponential(x - top, EXACT) * scale, N, BLOCK, MASKED, PASSING)
     for tile in tl.static_range(HELD):
         x_tile = opaque(tiles[tile], sum_of_powers).to(tl.float32)
-        write_tile(y_ptr, tile * BLOCK, tl.exp2((x_tile - top) * LOG2_E) * scale, N, BLOCK, MASKED, PASSING)
+        write_tile(y_ptr, tile * BLOCK, exponential(x_tile - top, EXACT) * scale, N, BLOCK, MASKED, PASSING)
 
 
 @triton.jit
@@ -116,6 +124,7 @@ def _softmax_shifted_kernel(
     TILES tiles are enough for a row with any shift. Only the first and those in which the row may end need a mask.
     """
     LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
+    EXACT: tl.constexpr = x_ptr.dtype.element_ty == tl.float32
     FULL: tl.constexpr = N // BLOCK
     row = tl.program_id(0).to(tl.int64)
     x_ptr, shift = aligned_row(x_ptr, row * x_stride)
@@ -127,46 +136,46 @@ def _softmax_shifted_kernel(
         x_new = read_shifted(x_ptr, shift, tile * BLOCK, N, BLOCK, tile > 0 and tile < FULL, "", float("-inf"))
         tiles = tiles + (x_new,)  # type: ignore[assignment]  # noqa: RUF005
     for tile in tl.static_range(HELD):
-        largest, total = _lanes_grown(largest, total, tiles[tile].to(tl.float32), LANES)
+        largest, total = _lanes_grown(largest, total, tiles[tile].to(tl.float32), LANES, EXACT)
     for start in range(HELD * BLOCK, FULL * BLOCK, BLOCK):
         x = read_shifted(x_ptr, shift, start, N, BLOCK, True, "evict_last", float("-inf")).to(tl.float32)
-        largest, total = _lanes_grown(largest, total, x, LANES)
+        largest, total = _lanes_grown(largest, total, x, LANES, EXACT)
     REST: tl.constexpr = FULL if FULL > HELD else HELD
     for tile in tl.static_range(REST, TILES):
         x_end = read_shifted(x_ptr, shift, tile * BLOCK, N, BLOCK, False, "", float("-inf")).to(tl.float32)
-        largest, total = _lanes_grown(largest, total, x_end, LANES)
+        largest, total = _lanes_grown(largest, total, x_end, LANES, EXACT)
     top = tl.max(largest, axis=0)
-    shares = tl.where(largest == float("-inf"), 0.0, tl.exp2((largest - top) * LOG2_E))
+    shares = tl.where(largest == float("-inf"), 0.0, exponential(largest - top, EXACT))
     sum_of_powers = tl.sum(total * shares, axis=0)
     scale = 1 / sum_of_powers
     PASSING: tl.constexpr = TILES > HELD
     for tile in tl.static_range(REST, TILES):
         x_end = read_shifted(x_ptr, shift, tile * BLOCK, N, BLOCK, False, "", float("-inf")).to(tl.float32)
-        y_end = tl.exp2((x_end - top) * LOG2_E) * scale
+        y_end = exponential(x_end - top, EXACT) * scale
         write_shifted(y_ptr, shift, tile * BLOCK, y_end, N, BLOCK, False, PASSING)
     for back in range(0, (FULL - HELD) * BLOCK, BLOCK):  # the last tile first: most likely it is still cached
         start = (FULL - 1) * BLOCK - back
         x = read_shifted(x_ptr, shift, start, N, BLOCK, True, "evict_first", float("-inf")).to(tl.float32)
-        write_shifted(y_ptr, shift, start, tl.exp2((x - top) * LOG2_E) * scale, N, BLOCK, True, PASSING)
+        write_shifted(y_ptr, shift, start, exponential(x - top, EXACT) * scale, N, BLOCK, True, PASSING)
     for tile in tl.static_range(HELD):
         x_tile = opaque(tiles[tile], sum_of_powers).to(tl.float32)
-        y_tile = tl.exp2((x_tile - top) * LOG2_E) * scale
+        y_tile = exponential(x_tile - top, EXACT) * scale
         write_shifted(y_ptr, shift, tile * BLOCK, y_tile, N, BLOCK, tile > 0 and tile < FULL, PASSING)
 
 
 @triton.jit
-def _lanes_grown(largest, total, x, LANES: tl.constexpr):
+def _lanes_grown(largest, total, x, LANES: tl.constexpr, EXACT: tl.constexpr):
     """(largest value, sum relative to it) of each lane after adding the columns of `x`."""
     x = tl.reshape(x, (LANES, x.shape[0] // LANES))
     higher = tl.maximum(largest, tl.max(x, axis=1))
     # If all values of a lane were −inf so far there is nothing to scale, and −inf − (−inf) would be NaN.
     anchor = tl.where(higher == float("-inf"), 0.0, higher)
-    powers = tl.exp2((x - anchor[:, None]) * LOG2_E)
-    return higher, total * tl.exp2((largest - anchor) * LOG2_E) + tl.sum(powers, axis=1)
+    powers = exponential(x - anchor[:, None], EXACT)
+    return higher, total * exponential(largest - anchor, EXACT) + tl.sum(powers, axis=1)
 
 
 def softmax(x: Tensor, *, configuration: Configuration | None = None) -> Tensor:
-    """Softmax over the last axis of `x`, in one kernel launch.
+    """Softmax over the last axis of `x`, in one kernel launch, or in two where few wide rows are divided.
 
     x: (..., N), any distance between rows, N from 1 to 262,144. configuration: how to launch, one of
     `softmax_choices`; by default as tuned here, else by rule. Returns a new contiguous tensor of the shape and dtype
@@ -212,6 +221,8 @@ def _prepare(x: Tensor, configuration: Configuration | None) -> Callable[..., An
         return nothing
     rows = x.reshape(-1, x.shape[-1])
     chosen = configuration or SOFTMAX_TUNING.choose(rows.shape, x)
+    if "PART" in dict(chosen.constants):
+        return split_launch(rows, chosen)
     if "HELD" in dict(chosen.constants) and shifted_alike(x, rows.stride(0)):
         return shifted_launch(_softmax_shifted_kernel, rows, chosen)
     return row_launch(_softmax_kernel, _softmax_wide_kernel, rows, chosen)
@@ -221,13 +232,23 @@ _LAUNCHES = Launches(_prepare)
 
 
 def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """The rule of other rows. Of wider rows one tile stays in registers and the rest is read again: a small tile if the
-    cache has room for two rows a multiprocessor, so that one program reads while another writes; else the largest that
-    fits into registers."""
-    _, N = shape
+    """The rule of other rows, and three for wider ones.
+
+    Few rows are divided, if each is long enough for its parts to gain more than a second launch costs. Else one tile
+    stays in registers and the rest is read again: a small tile if the cache has room for two rows a multiprocessor, so
+    that one program reads while another writes; else as much as fits into registers. Measured on an H200.
+    """
+    M, N = shape
     if N <= WIDEST_REGISTER_ROW:
         return row_rule(shape, itemsize)
-    if N * itemsize <= WIDEST_SHARING_BYTES[itemsize]:
+    if M <= FEW_LONG_ROWS and N * itemsize >= M * DIVIDED_BYTES:
+        return Configuration.of(PART=PART_BYTES // itemsize, num_warps=4)
+    shared = N * itemsize <= WIDEST_SHARING_BYTES[itemsize]
+    if itemsize == 4:
+        return Configuration.of(
+            HELD=1 if shared else 4, BLOCK=8192, num_warps=16 if shared and M > ONE_ROW_EACH else 32
+        )
+    if shared:
         return Configuration.of(HELD=1, BLOCK=TILE_BYTES // itemsize, num_warps=16)
     return Configuration.of(HELD=1, BLOCK=WIDE_TILE_BYTES // itemsize, num_warps=32)
 
@@ -235,7 +256,14 @@ def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 def softmax_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """The configurations that a search may try for (M, N)."""
     rule = softmax_rule(shape, itemsize)
-    return iter(dict.fromkeys((rule, *norm_choices(shape, itemsize), *shifted_choices(shape[1], itemsize))))
+    others = (*norm_choices(shape, itemsize), *shifted_choices(shape[1], itemsize), *_part_choices(*shape))
+    return iter(dict.fromkeys((rule, *others)))
+
+
+def _part_choices(M: int, N: int) -> Iterator[Configuration]:
+    for part, num_warps in ((2048, 4), (4096, 4), (4096, 8), (8192, 8), (8192, 16), (16_384, 16)):
+        if part < N and M <= MOST_DIVIDED_ROWS:
+            yield Configuration.of(PART=part, num_warps=num_warps)
 
 
 SOFTMAX_TUNING = Tuning("softmax", __name__, softmax_rule, softmax_choices)

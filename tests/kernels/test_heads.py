@@ -32,46 +32,41 @@ for module, name, dtype, warps, constants in json.load(sys.stdin):
     print(json.dumps([wide, len(re.findall(r"(?:ld|st)[.]global", made.asm["ptx"])), made.metadata.shared]))
 """
 EVERY = {"INTERLEAVED": False, "MASKED": False}
+Asked = tuple[str, str, str, int, dict[str, int]]  # module, kernel, dtype, warps, constants
 
 
 def triton_version() -> tuple[int, ...]:
     return tuple(int(part) for part in triton.__version__.split(".")[:2])
 
 
-def turning(module: str, name: str, width: int, dtype: str, **more: int) -> tuple[str, str, str, int, dict[str, int]]:
+def turning(module: str, name: str, width: int, dtype: str, **more: int) -> Asked:
     chosen = head_rule((1, 32, 8, 8192, width), 4 if dtype == "fp32" else 2)
     sizes = {"D": width, "PAIRS": triton.next_power_of_2(width // 2), "HEADS_FIRST": True}
     return module, name, dtype, chosen.num_warps, dict(chosen.constants) | sizes | EVERY | more
 
 
-def test_heads_cross_memory_16_bytes_a_thread_and_threads_exchange_no_more_than_angles() -> None:
-    """Triton 3.6 hands the angles of a program, loaded once for several heads, round through shared memory."""
-    angle_bytes = 2 * 4 * 64 * 4 if triton_version() < (3, 7) else 0
-    rope = {"PASS": 0, "INVERSE": False}
-    asked = [
-        turning("rope", "_rope_kernel", 128, "bf16", HALF=64, **rope),
-        turning("rope", "_rope_kernel", 64, "fp16", HALF=32, **rope),
-        turning("rope", "_rope_kernel", 128, "fp32", HALF=64, **rope),
-        turning("rope", "_rope_kernel", 96, "bf16", HALF=48, **rope | {"MASKED": True}),
-        turning("rmsnorm_rope", "_qk_norm_rope_kernel", 128, "bf16"),
-    ]
-    for wide, accesses, shared in compiled(asked):
-        assert wide == accesses > 0
-        assert shared <= angle_bytes
+def turning_rows(heads: int, width: int, masked: bool) -> Asked:
+    chosen = rmsnorm_rope_rule((1, 4096, heads, width), 2)
+    sizes = {"D": width, "PAIRS": width // 2, "H": heads * width, "HEADS": triton.next_power_of_2(heads)}
+    constants = dict(chosen.constants) | sizes | EVERY | {"MASKED": masked}
+    return "rmsnorm_rope", "_rmsnorm_rope_kernel", "fp16", chosen.num_warps, constants
 
 
-def test_rows_cross_memory_16_bytes_a_thread() -> None:
-    asked = []
-    for heads, width, masked in ((64, 64, False), (28, 128, True)):
-        chosen = rmsnorm_rope_rule((1, 4096, heads, width), 2)
-        sizes = {"D": width, "PAIRS": width // 2, "H": heads * width, "HEADS": triton.next_power_of_2(heads)}
-        constants = dict(chosen.constants) | sizes | EVERY | {"MASKED": masked}
-        asked.append(("rmsnorm_rope", "_rmsnorm_rope_kernel", "fp16", chosen.num_warps, constants))
-    for wide, accesses, _ in compiled(asked):
-        assert wide == accesses > 0
+ROPE = {"PASS": 0, "INVERSE": False}
+TURNED = [
+    turning("rope", "_rope_kernel", 128, "bf16", HALF=64, **ROPE),
+    turning("rope", "_rope_kernel", 64, "fp16", HALF=32, **ROPE),
+    turning("rope", "_rope_kernel", 128, "fp32", HALF=64, **ROPE),
+    turning("rope", "_rope_kernel", 96, "bf16", HALF=48, **ROPE | {"MASKED": True}),
+    turning("rmsnorm_rope", "_qk_norm_rope_kernel", 128, "bf16"),
+]
+ROWS = [turning_rows(64, 64, masked=False), turning_rows(28, 128, masked=True)]
 
 
-def compiled(asked: list[tuple[str, str, str, int, dict[str, int]]]) -> list[list[int]]:
+@pytest.fixture(scope="module")
+def compiled() -> list[list[int]]:
+    """What became of TURNED, then of ROWS."""
+    asked = [*TURNED, *ROWS]
     lines = subprocess.run(
         [sys.executable, "-c", COMPILING], input=json.dumps(asked), text=True, capture_output=True,
         env=os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": str(Path(__file__).parents[2])}, check=True,
@@ -79,6 +74,21 @@ def compiled(asked: list[tuple[str, str, str, int, dict[str, int]]]) -> list[lis
     answers = [json.loads(line) for line in lines]
     assert len(answers) == len(asked)
     return answers
+
+
+def test_heads_cross_memory_16_bytes_a_thread_and_threads_exchange_no_more_than_angles(
+    compiled: list[list[int]],
+) -> None:
+    """Triton 3.6 hands the angles of a program, loaded once for several heads, round through shared memory."""
+    angle_bytes = 2 * 4 * 64 * 4 if triton_version() < (3, 7) else 0
+    for wide, accesses, shared in compiled[: len(TURNED)]:
+        assert wide == accesses > 0
+        assert shared <= angle_bytes
+
+
+def test_rows_cross_memory_16_bytes_a_thread(compiled: list[list[int]]) -> None:
+    for wide, accesses, _ in compiled[len(TURNED) :]:
+        assert wide == accesses > 0
 
 
 @pytest.mark.parametrize("itemsize", [2, 4])

@@ -87,6 +87,40 @@ def test_rows_without_a_finite_maximum_are_nan_as_in_torch_and_alone(value: floa
     assert not y[[0, 2]].isnan().any()
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("columns", [257, 1000])
+def test_a_row_divided_among_programs_is_right_wherever_its_maximum_is(
+    columns: int, dtype: torch.dtype, device: str
+) -> None:
+    (x,) = softmax_inputs((6, columns), dtype, device, seed=13)
+    x[1, :256] = -INFINITY  # nothing in the first part
+    x[2, 256:] = 30.0  # all in the last
+    x[3, 0] = math.nan
+    x[4] = -INFINITY
+    x[5, -1] = INFINITY
+    divided = Configuration.of(PART=256, num_warps=1)
+    y = softmax(x, configuration=divided)
+    assert y[3:].isnan().all()
+    check(x[:3], divided)
+
+
+def test_few_wide_rows_are_divided_and_many_are_not() -> None:
+    divided = [M for M in (1, 16, 64, 128, 1024) if "PART" in dict(softmax_rule((M, 128_256), 2).constants)]
+    assert divided == [1, 16, 64]
+    assert "PART" not in dict(softmax_rule((64, 17_000), 2).constants)
+    assert "PART" not in dict(softmax_rule((1, 16_384), 2).constants)
+
+
+def test_float32_loses_nothing_more_where_an_element_is_far_below_the_maximum(device: str) -> None:
+    """If the distance times log2(e) were rounded before its power is taken, the error would be 40 epsilons.
+
+    The maximum is 0: else the distance itself is rounded, as in PyTorch.
+    """
+    distance = -torch.linspace(0, 86, 4096, dtype=torch.float32, device=device)
+    y, truth = softmax(distance[None]), softmax_reference(distance[None])
+    assert ((y.double() - truth) / truth).abs().max() < 8 * torch.finfo(torch.float32).eps
+
+
 @pytest.mark.parametrize("columns", [100, 20_000])
 def test_rows_may_lie_any_distance_apart(columns: int, device: str) -> None:
     (x,) = softmax_inputs((6, columns + 7), torch.float32, device, seed=6)
