@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from lab.definition import plan
+from lab.definition import plan_file
 from lab.errors import EvidenceError, LabError, RunError
 from lab.evidence import journal
 from lab.evidence.source import NoRepository, commit_of
@@ -25,9 +25,9 @@ from lab.verdict.results import RunResult, load_run
 LIST = "bundle.json"
 SCHEMA = 1
 EVIDENCE = "evidence.json"
-FILES = (plan.NAME, journal.NAME)
+FILES = (plan_file.NAME, journal.NAME)
 JOURNALS = (journal.NAME, journal.PACKED)
-KNOWN = (LIST, plan.NAME, *JOURNALS, EVIDENCE)
+KNOWN = (LIST, plan_file.NAME, *JOURNALS, EVIDENCE)
 SMALL_BYTES = 16 << 20  # of a file that is no journal: read whole, as JSON
 MOST_ENTRIES = 16
 PIECE_BYTES = 1 << 20
@@ -48,7 +48,7 @@ def write_bundle(directory: Path, out: Path) -> None:
     run = load_run(directory)
     path = journal.find(directory)
     assert path, "a run that was read has a journal"
-    contents = {plan.NAME: (directory / plan.NAME).read_bytes(), journal.NAME: journal.content_of(path)}
+    contents = {plan_file.NAME: (directory / plan_file.NAME).read_bytes(), journal.NAME: journal.content_of(path)}
     listed = {
         "schema": SCHEMA, "run_id": run.plan.run_id, "source_digest": run.start.source_digest,
         "commit": run.start.commit, "files": {name: _sha256(content) for name, content in contents.items()},

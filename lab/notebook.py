@@ -66,7 +66,7 @@ class Run:
     def plot(self) -> Any:
         """A plotly figure: speed-ups of claims at cases, with their 95 % intervals, beside what each claims."""
         _package("plotly")
-        from lab.website.charts.intervals import intervals
+        from lab.interval_figure import intervals
 
         return intervals(self.run_id, claim_rows(self.result))
 
@@ -110,7 +110,7 @@ def measure(
     published, because no commit has its source. Triton kernels must be defined in a file, as Triton requires.
     """
     from lab.definition.mistakes import refuse_mistakes
-    from lab.definition.plan import make_plan
+    from lab.definition.planning import make_plan
     from lab.supervisor.run import run as supervise
     from lab.verdict.judge import POLICY_VERSION
     from lab.worker.device import choose_device

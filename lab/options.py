@@ -168,6 +168,10 @@ def add_zoo_options(sub: argparse.ArgumentParser) -> None:
         metavar="K",
         help="fresh processes; default: 1, which screens and gives no verdicts",
     )
+    sub.add_argument(
+        "--decide", type=int, default=0, metavar="K",
+        help="then measure the shapes that are close or lost in K sweeps, by the usual protocol, as run X-close",
+    )  # fmt: skip
     sub.add_argument("--run-id", metavar="X", help="default: made of the time")
     sub.add_argument("--dry-run", action="store_true", help="show what would be measured and stop; needs no GPU")
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from lab.definition.claim_words import can_run, claim_sentence
-from lab.definition.experiment import Experiment
+from lab.definition.experiment import CEILINGS, Experiment
 from lab.definition.plan import Plan, PlannedCase
 from lab.verdict.between_boards import BoardSpread
 from lab.verdict.ceilings import Ceilings, ceiling_gap
@@ -57,8 +57,11 @@ def describe_plan(plan: Plan) -> Iterator[str]:
             names = ", ".join(profile.name for profile in experiment.profiles_of(case))
             yield f"  {experiment.name}  {case.name}: {names}"
         if left := [case for case in experiment.cases if not case.included]:
-            options = sorted({case.option for case in left})
-            yield f"  not in this run: {', '.join(case.name for case in left)} ({', '.join(options)})"
+            names = ", ".join(case.name for case in left)
+            if experiment.name == CEILINGS and len(plan.experiments) > 1:
+                yield f"  not needed here: {names} (--experiment {CEILINGS})"
+            else:
+                yield f"  not in this run: {names} ({', '.join(sorted({case.option for case in left}))})"
 
 
 def describe_verdicts(run: RunResult) -> Iterator[str]:
@@ -78,13 +81,16 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
             for cell in (experiment.cells[case.name, profile.name] for profile in experiment.plan.profiles_of(case)):
                 yield f"    {cell.profile:24} {_cell(case, cell, run.ceilings)}"
         able = [each for each in experiment.claims if can_run(experiment.plan, each.claim, run.machine.device)]
-        for claim in able:
+        measured = [claim for claim in able if claim.verdicts]
+        for claim in measured:
             mark = f" ({claim.mark})" if claim.mark else ""
             yield f"  {claim.status:13} {claim_sentence(claim.claim)}{mark}"
             for case_name, verdict in claim.verdicts.items():
                 cpu = "CPU evidence" if run.machine.device == "cpu" else ""
                 parts = (verdict_ratio(verdict), verdict.mark, cpu, verdict.reason)
                 yield f"    {in_words(verdict):18} {case_name:28} {'  '.join(part for part in parts if part)}"
+        if elsewhere := len(able) - len(measured):
+            yield f"  {elsewhere} claim{'s are' if elsewhere > 1 else ' is'} about cases that are not in this run"
         if needing := len(experiment.claims) - len(able):
             yield f"  {needing} claim{'s need' if needing > 1 else ' needs'} a GPU"
 
@@ -167,8 +173,8 @@ def describe_validity(study: Study) -> Iterator[str]:
         gpus = f"on {repeat.gpus} boards of one GPU model"
         yield f"  {repeat.experiment}: {repeat.runs} runs of {repeat.sources} versions of the source, {gpus}"
         yield (
-            f"    {repeat.comparisons} claims at cases: {len(repeat.flips)} reversed, {len(repeat.changed)} changed, "
-            f"{len(repeat.disjoint)} pairs of intervals apart"
+            f"    {repeat.comparisons} claims at cases: {repeat.flip_count} reversed, {repeat.changed_count} changed, "
+            f"{repeat.disjoint_count} pairs of intervals apart"
         )
         yield (
             f"    p50 of {repeat.within} of {repeat.cells} cells within 1 %, "
@@ -188,10 +194,10 @@ def describe_repeats(repeats: Sequence[Repeatability], constants: Estimates) -> 
         yield f"{each.gpu}, {kind}: {each.runs} runs on {each.boards} boards, {each.pairs} pairs of claims at cases"
         yield (
             f"  {per_cent(each.holding_share, 1)} of the intervals hold the other speed-up (goal {per_cent(HOLDING)}), "
-            f"{per_cent(each.share(each.zero), 1)} of the differences are within error (goal {per_cent(ZERO)})"
+            f"{per_cent(each.zero_share, 1)} of the differences are within error (goal {per_cent(ZERO)})"
         )
         yield (
-            f"  {per_cent(each.share(each.changed), 1)} of the verdicts changed (goal at most {per_cent(CHANGED)}), "
+            f"  {per_cent(each.changed_share, 1)} of the verdicts changed (goal at most {per_cent(CHANGED)}), "
             f"{each.flipped} reversed (goal 0)"
         )
     if not repeats:

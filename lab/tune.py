@@ -11,7 +11,8 @@ from pathlib import Path
 
 from lab.definition.catalogue import choose_experiments, load_tunables
 from lab.definition.experiment import Experiment
-from lab.definition.plan import Plan, make_plan
+from lab.definition.plan import Plan
+from lab.definition.planning import make_plan
 from lab.definition.search import Tunable, candidates, configuration_name, search_name
 from lab.errors import PlanError, RunError
 from lab.evidence.machine import version

@@ -1,12 +1,13 @@
 """`lab zoo`: the lab's kernels against their rivals over a sample of the shapes of public models, as a run."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 from lab.definition.catalogue import choose_experiments, load_zoo
-from lab.definition.plan import Plan, make_plan
+from lab.definition.plan import Plan
+from lab.definition.planning import make_plan
 from lab.errors import PlanError
 from lab.supervisor.run import run
 from lab.tune import launch_by_rules
@@ -16,18 +17,23 @@ from lab.verdict.standing import Standing, spread, standings, unmeasured
 
 Say = Callable[[str], None]
 WORST = 10  # cases that are listed
+CLOSE = 0.04  # a screened ratio is this uncertain: below `level` times 1 + CLOSE the usual protocol decides
 BAR_CHARACTERS = 40  # of the chart, for all cases
 EDGES = (0.0, 0.93, 0.98, 1.0, 1.02, 1.1, 1.5, 1000.0)  # of the chart's bars, as ratios
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tour:
-    """What to screen: operators (none means all of the zoo), shapes of each, and the number of fresh processes."""
+    """What to screen: operators (none means all of the zoo), shapes of each, and the number of fresh processes.
+
+    decide: the sweeps of a second run by the usual protocol, of the shapes where the screening is close; 0 is none.
+    """
 
     operators: tuple[str, ...]
     sample: int
     sweeps: int
     run_id: str
+    decide: int = 0
 
 
 def describe_tour(tour: Tour) -> Iterator[str]:
@@ -42,10 +48,29 @@ def screen(tour: Tour, runs: Path, say: Say) -> Iterator[str]:
     """Measure, and tell how the kernels stand. PlanError and RunError as for any run."""
     zoo = load_zoo()
     launch_by_rules()
-    plan = _plan(tour, _names(tour))
-    run(plan, runs / tour.run_id, say)
-    for experiment in load_run(runs / tour.run_id).experiments:
+    screened = _measured(_plan(tour, _names(tour)), runs, say)
+    for experiment in screened:
         yield from describe_standing(experiment, zoo.profile, zoo.level)
+    if not tour.decide:
+        return
+    close = {each.plan.name: cases for each in screened if (cases := close_cases(each, zoo.profile, zoo.level))}
+    yield f"close: {sum(map(len, close.values()))} shapes, in {tour.decide} sweeps by the usual protocol"
+    for experiment in _measured(_deciding(tour, close), runs, say) if close else ():
+        yield from describe_standing(experiment, zoo.profile, zoo.level)
+
+
+def close_cases(experiment: ExperimentResult, profile: str, level: float) -> tuple[str, ...]:
+    """The cases at which the profile is behind its best rival in some scope, or hardly at `level`."""
+    return tuple(
+        sorted(
+            {
+                standing.case
+                for scope in experiment.plan.scopes
+                for standing in standings(experiment, profile, scope)
+                if standing.ratio < level * (1 + CLOSE)
+            }
+        )
+    )
 
 
 def describe_standing(experiment: ExperimentResult, profile: str, level: float) -> Iterator[str]:
@@ -92,8 +117,22 @@ def _names(tour: Tour) -> list[str]:
     return zoo.names(tour.operators, tour.sample)
 
 
+def _measured(plan: Plan, runs: Path, say: Say) -> tuple[ExperimentResult, ...]:
+    run(plan, runs / plan.run_id, say)
+    return load_run(runs / plan.run_id).experiments
+
+
 def _plan(tour: Tour, names: list[str]) -> Plan:
-    return make_plan(
+    """The screening: a third of the usual samples, since it looks for losses larger than CLOSE."""
+    plan = make_plan(
         tour.run_id, choose_experiments(names), device="cuda", profiling=False, sweeps=tour.sweeps,
         include=frozenset(), policy_version=POLICY_VERSION,
+    )  # fmt: skip
+    return replace(plan, protocol=replace(plan.protocol, rounds=4, block=6, cell_seconds=0.05, warmup_seconds=0.02))
+
+
+def _deciding(tour: Tour, cases: Mapping[str, Collection[str]]) -> Plan:
+    return make_plan(
+        f"{tour.run_id}-close", choose_experiments(list(cases)), device="cuda", profiling=False, sweeps=tour.decide,
+        include=frozenset(), policy_version=POLICY_VERSION, cases=cases,
     )  # fmt: skip

@@ -19,7 +19,9 @@ from torch import Tensor
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS, Case, Claim, Experiment, Operator, Profile, one_of
-from lab.definition.plan import Plan, PlannedCase, Protocol, make_plan, planned, save_plan
+from lab.definition.plan import Plan, PlannedCase, Protocol
+from lab.definition.plan_file import save_plan
+from lab.definition.planning import make_plan, planned
 from lab.evidence import journal
 from lab.evidence.codec import SCHEMA
 from lab.evidence.record import (
@@ -122,14 +124,14 @@ def plan_of(
     *,
     device: str = "cuda",
     sweeps: int = 5,
-    include: Iterable[str] = (SWEEP_FLAG,),
+    include: Iterable[str] = (),
     profiling: bool = False,
     instruments: bool = False,
     experiments: Iterable[Experiment] | None = None,
     protocol: Protocol | None = None,
     cases: Mapping[str, Collection[str]] = {},
 ) -> Plan:
-    """The plan of normalization-fusion with every case, or of other experiments."""
+    """The plan of normalization-fusion, or of other experiments; `include` names flags of further cases."""
     plan = make_plan(
         run_id,
         choose_experiments(["normalization-fusion"]) if experiments is None else experiments,
@@ -234,7 +236,7 @@ def measured_run(
     run_id: str = "synthetic",
     device: str = "cuda",
     sweeps: int = 5,
-    include: Iterable[str] = (SWEEP_FLAG,),
+    include: Iterable[str] = (),
     profiling: bool = False,
     **how: Any,
 ) -> Path:

@@ -70,12 +70,17 @@ def test_the_older_flags_still_choose_what_they_did(capsys: pytest.CaptureFixtur
     assert output.count("(the older form of --cases)") == 4
 
 
-def test_a_gpus_ceilings_come_along_whole_and_can_be_chosen_from_where_they_are_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
+def test_of_a_gpus_ceilings_only_those_come_along_that_a_run_is_compared_with(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert chosen("--experiment", NORMS, "--cases", "first")[CEILINGS] == names_of(CEILINGS)
+    copies = [f"copy-{rows}x262144-float32" for rows in (16, 32, 64)]  # 32, 64 and 128 MiB
+    assert chosen("--experiment", NORMS, "--cases", "rmsnorm-[24]*x4096-*")[CEILINGS] == copies
+    assert chosen("--experiment", "matmul-tiling")[CEILINGS][-4:] == names_of(CEILINGS)[-4:]  # products
+    assert chosen("--experiment", NORMS, CEILINGS)[CEILINGS] == names_of(CEILINGS)
     assert chosen("--experiment", CEILINGS, "--cases", "first")[CEILINGS] == names_of(CEILINGS)[:1]
+    assert main(["plan", "--experiment", NORMS, "--cases", "first"]) == 0
+    assert "matmul-tf32-8192x8192x8192-float32 (--experiment gpu-ceilings)" in capsys.readouterr().out
 
 
 def test_the_plan_shows_the_chosen_cases_and_how_the_others_are_measured(capsys: pytest.CaptureFixture[str]) -> None:

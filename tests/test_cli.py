@@ -76,6 +76,9 @@ def test_the_plan_of_a_gpu_run_lists_the_ceilings_once(
     assert main([*arguments, "normalization-fusion"]) == 0
     output = capsys.readouterr().out
     assert output.count("gpu-ceilings  copy-1x262144-float32: torch-copy, triton-copy\n") == 1
+    assert "gpu-ceilings  matmul-8192x8192x8192" not in output  # a norm multiplies too little to need it
+    assert main([*arguments, "gpu-ceilings", "normalization-fusion"]) == 0
+    output = capsys.readouterr().out
     assert output.count("gpu-ceilings  matmul-8192x8192x8192-float8-e4m3fn: cublas\n") == 1
     assert main([*arguments, "cheating-kernels"]) == 0
     assert "gpu-ceilings" not in capsys.readouterr().out

@@ -19,7 +19,8 @@ from experiments.gpu_ceilings import (
     tf32_matmul,
 )
 from lab.definition.experiment import CEILINGS, Operator
-from lab.definition.plan import PlannedCase, planned
+from lab.definition.plan import PlannedCase
+from lab.definition.planning import planned
 from lab.worker.correctness import check_profile
 from lab.worker.edges import edge_inputs
 from lab.worker.measure import rotation

@@ -9,7 +9,7 @@ from experiments.headline_attention import HEADLINE_ATTENTION
 from experiments.headline_linear import HEADLINE_LINEAR
 from experiments.headline_tables import HEADLINE_TABLES, PUBLISHED, rmsnorm_decomposed, rope_decomposed
 from lab.definition.experiment import Claim, Experiment
-from lab.definition.plan import planned
+from lab.definition.planning import planned
 from lab.definition.publication import Publication, Replication
 from lab.verdict.replication import printed_speedups
 

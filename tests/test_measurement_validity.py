@@ -6,7 +6,7 @@ from torch import Tensor
 
 from experiments.measurement_validity import CASES, CHAIN_CASES, KNOWN_CASES, MEASUREMENT_VALIDITY, STREAM_CASES
 from lab import Case
-from lab.definition.plan import planned
+from lab.definition.planning import planned
 from lab.kernels.chain import OVERHEAD_STEPS, extra_steps
 from lab.kernels.stream import extra_rows
 

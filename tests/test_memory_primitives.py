@@ -13,7 +13,8 @@ from experiments.memory_primitives import (
 )
 from experiments.softmax_fusion import SOFTMAX_FUSION
 from lab import Experiment
-from lab.definition.plan import PlannedCase, planned
+from lab.definition.plan import PlannedCase
+from lab.definition.planning import planned
 from lab.worker.correctness import check_profile
 from lab.worker.edges import edge_inputs
 from lab.worker.measure import rotation

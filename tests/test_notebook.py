@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import small_caches
 from factory import measured_run
 
 import lab
@@ -70,9 +71,10 @@ def test_the_notebook_of_the_docs_runs_from_its_first_cell_to_its_last(tmp_path:
     last_cell = "print(repr(run), len(run.samples) > 0, list(again.claims['claim']))"
     path = tmp_path / "notebook.py"
     path.write_text(f"{program}\n{last_cell}\n")
+    places = {"PYTHONPATH": small_caches.PYTHONPATH, "LAB_RUNS": str(tmp_path / "runs"), "LAB_PROJECT": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, str(path)], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "LAB_RUNS": str(tmp_path / "runs"), "LAB_PROJECT": str(tmp_path)},
+        env=os.environ | places,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "gelu-here on the CPU" in done.stdout

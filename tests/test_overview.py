@@ -3,9 +3,10 @@
 import dataclasses
 
 from counting import PLAIN_MOVES_TWICE, counted_run
-from factory import FAST_BEATS_PLAIN, LARGE
+from factory import FAST_BEATS_PLAIN, LARGE, plan_of, records_of, small_experiment
 
 from lab.overview import describe_verdicts
+from lab.verdict.results import judge_run
 
 
 def lines_of(**how: bool) -> list[str]:
@@ -34,3 +35,10 @@ def test_without_counters_it_says_why_there_is_nothing() -> None:
 def test_a_claim_says_its_threshold_in_words() -> None:
     assert [line for line in lines_of() if line.startswith("  supported") and ", by 2 % or more." in line]
     assert [line for line in lines_of() if "times its bytes" in line]
+
+
+def test_claims_about_cases_that_a_run_leaves_out_are_counted_in_one_line() -> None:
+    of_large = dataclasses.replace(FAST_BEATS_PLAIN, name="large-beats", cases=(LARGE,))
+    plan = plan_of(experiments=[small_experiment(claims=(FAST_BEATS_PLAIN, of_large))], include=())
+    lines = list(describe_verdicts(judge_run(plan, records_of(plan, {"fast": 1e-5, "plain": 2e-5}))))
+    assert "  1 claim is about cases that are not in this run" in lines

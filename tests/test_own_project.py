@@ -10,6 +10,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+import small_caches
 from factory import measured_run
 
 from lab.evidence.source import ROOT
@@ -67,9 +68,9 @@ class OwnProject:
 
     def lab(self, *arguments: str, status: int = 0, cwd: Path | None = None) -> str:
         """Both outputs of a command that ends with this status."""
-        left = {"LAB_PROJECT", "LAB_RUNS", "PYTHONPATH", "TRITON_INTERPRET"}
+        left = {"LAB_PROJECT", "LAB_RUNS", "TRITON_INTERPRET"}
         environment = {name: value for name, value in os.environ.items() if name not in left}
-        environment["GIT_CEILING_DIRECTORIES"] = str(self.project.parent)
+        environment |= {"GIT_CEILING_DIRECTORIES": str(self.project.parent), "PYTHONPATH": str(small_caches.PLACE)}
         done = subprocess.run(
             [str(self._lab), *arguments], cwd=cwd or self.project, env=environment, capture_output=True, text=True,
             timeout=300, check=False,

@@ -14,7 +14,7 @@ from experiments.profiler_validation import (
     Shipped,
 )
 from lab.definition.catalogue import choose_experiments
-from lab.definition.plan import planned
+from lab.definition.planning import planned
 from lab.evidence.source import ROOT
 from lab.verdict.results import load_run
 

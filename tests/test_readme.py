@@ -12,7 +12,7 @@ from lab.cli import parser
 from lab.definition.catalogue import load_experiments
 from lab.definition.claim_words import claim_sentence
 from lab.definition.experiment import Experiment
-from lab.definition.plan import make_plan, planned
+from lab.definition.planning import make_plan, planned
 from lab.evidence.source import ROOT
 from lab.verdict.judge import MARKS, POLICY_VERSION
 from lab.website.pages.policy import policy_page

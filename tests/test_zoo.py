@@ -125,6 +125,31 @@ def test_the_command_measures_and_prints_the_distribution_and_the_worst(
     assert re.search(r"^  1\.0\d\d  softmax-.*: 2\d\.\d\d µs, quack 2\d\.\d\d µs$", output, re.MULTILINE)
 
 
+def test_shapes_that_are_lost_or_close_are_decided_by_a_second_run_of_the_usual_protocol(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plans: list[Plan] = []
+
+    def run(plan: Plan, directory: Path, say: Callable[[str], None]) -> None:
+        plans.append(plan)
+        directory.parent.mkdir(exist_ok=True)
+        close = {(case, profile): seconds for case in CASES[:2] for profile, seconds in SECONDS.items()}
+        close |= {(CASES[0], "lab"): 23e-6, (CASES[1], "lab"): 20.8e-6}
+        write_run(directory, plan, records_of(plan, SECONDS | close))
+
+    monkeypatch.setenv("LAB_TUNED", "")
+    monkeypatch.setattr(zoo, "run", run)
+    monkeypatch.setenv("LAB_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert main(["zoo", "softmax", "--sample", "8", "--run-id", "trip", "--decide", "3"]) == 0
+    screening, deciding = plans
+    assert deciding.run_id == "trip-close"
+    assert {case.name for case in deciding.experiments[0].included_cases} == set(CASES[:2])
+    assert deciding.protocol.sweeps == 3
+    assert screening.protocol.rounds * screening.protocol.block < deciding.protocol.rounds * deciding.protocol.block / 2
+    assert "close: 2 shapes, in 3 sweeps" in capsys.readouterr().out
+
+
 def test_a_dry_run_lists_shapes_and_who_calls_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["zoo", "--dry-run", "rope-qk", "--sample", "4"]) == 0
     lines = capsys.readouterr().out.splitlines()

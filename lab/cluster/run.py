@@ -16,8 +16,8 @@ from lab.cluster.fleet import KEPT, Fleet, Gpu, differences, hello_of, of_model,
 from lab.cluster.link import Crew
 from lab.cluster.parts import Part, Place, deal, lacking_of, next_part, sweeps_after
 from lab.cluster.tally import Tally
-from lab.definition.plan import NAME as PLAN_NAME
 from lab.definition.plan import Plan
+from lab.definition.plan_file import NAME as PLAN_NAME
 from lab.errors import RunError
 from lab.evidence.codec import from_data, to_data
 from lab.evidence.moment import now

@@ -9,7 +9,7 @@ from lab.commands.judging import print_verdicts
 from lab.commands.publishing import preview
 from lab.commands.runs import directory_of, in_words, say, tell
 from lab.commands.tracking import track
-from lab.definition.chosen_cases import ALL, chosen_cases
+from lab.definition.chosen_cases import chosen_cases
 from lab.definition.experiment import CEILINGS, Experiment
 from lab.definition.plan import METRIC_SETS, Plan
 from lab.errors import LabError, MissingPackage, PlanError
@@ -67,7 +67,7 @@ def benchmark(options: argparse.Namespace) -> None:
 def measure_there(options: argparse.Namespace) -> None:
     """Measures on another box; the run comes back into `runs`. With --dry-run it only shows the commands."""
     from lab.definition.catalogue import choose_experiments
-    from lab.definition.plan import check_run_id
+    from lab.definition.planning import check_run_id
     from lab.remote.box import box_of
     from lab.remote.measure import Journey, measure_on_box
 
@@ -146,7 +146,7 @@ def finish(options: argparse.Namespace) -> None:
 def plan_of(options: argparse.Namespace) -> Plan:
     from lab.definition.catalogue import experiments_of_run, file_of
     from lab.definition.mistakes import refuse_mistakes
-    from lab.definition.plan import make_plan
+    from lab.definition.planning import make_plan
     from lab.verdict.judge import POLICY_VERSION
     from lab.website.wording.references import typed_figures
 
@@ -180,18 +180,28 @@ def device_of(options: argparse.Namespace) -> str:
 
 
 def _cases(options: argparse.Namespace, experiments: Sequence[Experiment]) -> Mapping[str, Collection[str]]:
-    """Names of the cases that `--cases` chooses, by experiment; empty without it.
-
-    Ceilings that were added to the run keep all of their cases. PlanError if flags choose cases too.
-    """
-    if not options.cases:
-        return {}
-    if options.include:
+    """Names of the cases to measure, by experiment: those that `--cases` chooses, and the ceilings that they need,
+    unless the ceilings were asked for. Flags choose those of any other experiment. PlanError where both choose."""
+    if options.cases and options.include:
         flags = " and ".join(f"--include-{flag}" for flag in options.include)
         raise PlanError(f"--cases {' '.join(options.cases)}: {flags} chooses cases too; give --cases alone")
     along = [each for each in experiments if each.name == CEILINGS and CEILINGS not in (options.experiment or ())]
     asked = [each for each in experiments if each not in along]
-    return chosen_cases(asked, options.cases) | chosen_cases(along, [ALL])
+    cases = chosen_cases(asked, options.cases) if options.cases else {}
+    return cases | {each.name: _needed(each, asked, options, cases) for each in along}
+
+
+def _needed(
+    ceilings: Experiment, asked: Sequence[Experiment], options: argparse.Namespace, cases: Mapping[str, Collection[str]]
+) -> Collection[str]:
+    from lab.definition.planning import planned
+    from lab.verdict.ceilings import needed_cases
+
+    include = frozenset(options.include or ())
+    measured = [each for each in asked if not options.cases or each.name in cases]
+    return needed_cases(
+        planned(ceilings, frozenset()), [planned(each, include, cases.get(each.name)) for each in measured]
+    )
 
 
 def _refuse_flags(flags: Sequence[str], experiments: Sequence[Experiment]) -> None:

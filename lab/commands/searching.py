@@ -35,7 +35,7 @@ def zoo(options: argparse.Namespace) -> None:
     from lab.zoo import Tour, describe_tour, screen
 
     tour = Tour(
-        operators=tuple(options.operators), sample=options.sample, sweeps=options.sweeps,
+        operators=tuple(options.operators), sample=options.sample, sweeps=options.sweeps, decide=options.decide,
         run_id=options.run_id or f"zoo-{now().lower().replace(':', '')}",
     )  # fmt: skip
     if not options.dry_run:

@@ -20,6 +20,8 @@ from lab.evidence.source import HANDED_OVER
 from lab.project import project
 from lab.suggest import did_you_mean
 
+ZOO = "zoo-"  # how the names of its samples begin
+
 
 def load_experiments() -> tuple[Experiment, ...]:
     """The project's experiments: in the order of EXPERIMENTS if the package has it, else by file and order in the file.
@@ -119,7 +121,7 @@ def choose_experiments(names: Sequence[str]) -> tuple[Experiment, ...]:
     experiments = load_experiments()
     known = [experiment.name for experiment in experiments]
     searches = [name for name in dict.fromkeys(names) if name not in known and name.startswith("tune-")]
-    samples = {name: load_zoo().experiment(name) for name in names if name not in known and name.startswith("zoo-")}
+    samples = {name: load_zoo().experiment(name) for name in names if name not in known and name.startswith(ZOO)}
     sampled = {name: experiment for name, experiment in samples.items() if experiment}
     for name in names:
         if name not in ("all", *known, *searches, *sampled):

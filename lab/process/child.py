@@ -68,10 +68,11 @@ class Child:
         with suppress(OSError):
             self._process.stdin.close()
         # Until it is waited for, an ended leader keeps the group's number from being given to another.
-        if grace_seconds and self.exit_status() is None:
-            os.killpg(self.pid, signal.SIGTERM)
-            self.exit_status(grace_seconds)
-        os.killpg(self.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it ended in between, and somebody else has waited for it
+            if grace_seconds and self.exit_status() is None:
+                os.killpg(self.pid, signal.SIGTERM)
+                self.exit_status(grace_seconds)
+            os.killpg(self.pid, signal.SIGKILL)
         try:
             self._process.wait(KILLED_SECONDS)
         except subprocess.TimeoutExpired:

@@ -23,7 +23,7 @@ from triton.testing import do_bench
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import Case, Experiment, Profile
-from lab.definition.plan import load_plan
+from lab.definition.plan_file import load_plan
 from lab.evidence.codec import to_data
 from lab.evidence.record import Reading
 from lab.process.channel import send

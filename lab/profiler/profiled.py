@@ -14,7 +14,7 @@ import torch
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import Case, Profile
-from lab.definition.plan import load_plan
+from lab.definition.plan_file import load_plan
 from lab.profiler.raw_page import RANGE_SEPARATOR
 from lab.worker.device import profiled_range, release_memory
 from lab.worker.faults import fault, skip_reason

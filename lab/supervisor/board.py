@@ -22,8 +22,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from lab.definition.plan import NAME as PLAN_NAME
-from lab.definition.plan import Plan, load_plan
+from lab.definition.plan import Plan
+from lab.definition.plan_file import NAME as PLAN_NAME
+from lab.definition.plan_file import load_plan
 from lab.errors import LabError, RunError
 from lab.evidence.codec import from_data, to_data
 from lab.evidence.machine import fingerprint

@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from lab.definition.plan import NAME as PLAN_NAME
-from lab.definition.plan import Plan, load_plan, save_plan
+from lab.definition.plan import Plan
+from lab.definition.plan_file import NAME as PLAN_NAME
+from lab.definition.plan_file import load_plan, save_plan
 from lab.errors import RunError
 from lab.evidence import journal
 from lab.evidence.codec import SCHEMA, to_data

@@ -27,7 +27,7 @@ from mlflow.entities import Experiment
 from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
-from lab.definition import plan
+from lab.definition import plan_file
 from lab.definition.plan import PlannedExperiment
 from lab.errors import EvidenceError, StoreError
 from lab.evidence import journal
@@ -84,7 +84,7 @@ def unchanged(directory: Path, runs: Path) -> list[str]:
     store, path = find_store(runs), journal.find(directory)
     if store.is_missing or path is None:
         return []
-    registered, start = plan.load_plan(directory), journal.begins_with(path)
+    registered, start = plan_file.load_plan(directory), journal.begins_with(path)
     if not isinstance(start, RunStart) or start.plan_digest != registered.digest:
         return []
     digest, said = digest_of_journal(journal.sha256_of(path)), []
@@ -109,7 +109,7 @@ def refuse_contradicted(directory: Path, runs: Path) -> None:
     """
     store = find_store(runs)
     check_answers(store)
-    registered = plan.load_plan(directory)
+    registered = plan_file.load_plan(directory)
     sealed = journal.seal_of(journal.find(directory) or directory / journal.NAME).sha256
     with locked(runs), _explained(store):
         client = _open(store)
@@ -271,7 +271,7 @@ def _fill(
         filling=filling,
         tree=tree(run, experiment),
         begun=ours,
-        files=tuple(path for path in (directory / plan.NAME, journal.find(directory)) if path),
+        files=tuple(path for path in (directory / plan_file.NAME, journal.find(directory)) if path),
         deleted=tuple(
             each for attempt in interrupted for each in attempt.run_ids_parents_last if each not in ours.run_ids
         ),

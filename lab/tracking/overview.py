@@ -9,11 +9,11 @@ from markupsafe import Markup, escape
 
 from lab.definition.plan import PlannedCase
 from lab.tracking.measures import headline_baselines
+from lab.tracking.names import case_name
 from lab.verdict.cells import SCOPE
 from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.verdict.ranking import Place, rank
 from lab.verdict.results import ExperimentResult
-from lab.website.addresses import case_name
 from lab.website.charts.rows import Axis, Dot, axis_of, panel
 from lab.website.charts.svg import series, style_sheet
 from lab.website.format import microseconds, ratio

@@ -5,12 +5,12 @@ from typing import Any
 
 from lab.definition.claim_words import BYTES_WORDS, claim_sentence
 from lab.definition.plan import PlannedCase
+from lab.tracking.names import case_name, machine_name, run_title
 from lab.verdict.cells import CellResult
 from lab.verdict.judge import READING_ORDER, Status, Verdict
 from lab.verdict.ranking import Place, baselines, rank
 from lab.verdict.results import ClaimResult, ExperimentResult, RunResult
 from lab.verdict.statistics import geometric_mean
-from lab.website.addresses import case_name, machine_name, run_title
 from lab.website.format import day, interval, microseconds, noise, significant, verdict_ratio
 
 JUDGED = (Status.SUPPORTED, Status.REFUTED, Status.INCONCLUSIVE)

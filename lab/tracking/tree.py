@@ -13,6 +13,7 @@ from lab.evidence.codec import digest, to_data
 from lab.evidence.journal import Seal
 from lab.tracking.gpu_state import gpu_of_cell, gpu_of_run
 from lab.tracking.measures import Measure, cell_measures, headlines, last_utc
+from lab.tracking.names import case_name, machine_name, run_title
 from lab.tracking.overview import overview_page
 from lab.tracking.report import describe_cell, describe_run, summary_table, write_report
 from lab.tracking.sizes import sizes
@@ -21,7 +22,6 @@ from lab.verdict.judge import NOISY_RATIO, POLICY_VERSION
 from lab.verdict.ranking import Place, rank
 from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.statistics import Speedup
-from lab.website.addresses import case_name, machine_name, run_title
 
 LAYOUT = 6  # raise it when names, tags or artifacts change: tracked runs then get a new attempt
 PARENT_KEY = "run"

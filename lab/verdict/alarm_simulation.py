@@ -21,6 +21,10 @@ NIGHTS = MOST_RUNS + 30  # of a quiet series; false alarms are counted from the 
 FALSE_ALARMS, FOUND = 1e-4, 0.95  # the goals, for noise as published runs had it: a case-night at most, and at least
 DISTURBED = f"{PUBLISHED}, one night in 20 disturbed"
 DISTURBED_SHARE, DISTURBED_BY = 0.05, (0.03, 0.10)  # of quiet nights; faster or slower by that much, for that night
+ALARM_PROCESSES = (
+    *PROCESSES,
+    *(replace(process, name=DISTURBED) for process in PROCESSES if process.name == PUBLISHED),
+)
 NO_SERIES = Series(gpu="", board="", experiment="", claim="", case="", subject="", baseline="", scope="")
 
 
@@ -47,14 +51,17 @@ class AlarmRow:
 
 def simulate_alarms(series: int, seed: int) -> Iterator[AlarmRow]:
     """The same seed gives the same rows. CPU time: about 15 ms for each series of each process."""
-    published = next(process for process in PROCESSES if process.name == PUBLISHED)
-    for process in (*PROCESSES, replace(published, name=DISTURBED)):
-        rows = [_series(process, seed, number) for number in range(series)]
-        yield AlarmRow(
-            process=process.name, series=series, case_nights=series * (NIGHTS - MOST_RUNS),
-            false_alarms=sum(alarms for alarms, _, _ in rows), steps_found=sum(found for _, found, _ in rows),
-            findable=sum(findable for _, _, findable in rows),
-        )  # fmt: skip
+    for process in ALARM_PROCESSES:
+        yield alarm_row(process, series, seed)
+
+
+def alarm_row(process: Process, series: int, seed: int) -> AlarmRow:
+    rows = [_series(process, seed, number) for number in range(series)]
+    return AlarmRow(
+        process=process.name, series=series, case_nights=series * (NIGHTS - MOST_RUNS),
+        false_alarms=sum(alarms for alarms, _, _ in rows), steps_found=sum(found for _, found, _ in rows),
+        findable=sum(findable for _, _, findable in rows),
+    )  # fmt: skip
 
 
 def chance_of_finding(deviation: float) -> float:

@@ -5,7 +5,7 @@ A ceiling is no limit: a better copy, or a kernel that reads more than it writes
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.definition.plan import PlannedCase, PlannedExperiment
@@ -16,6 +16,7 @@ from lab.verdict.roofline import GRAPH, near_launch_floor
 COPY, READ, MATMUL, TF32_MATMUL = "copy", "read", "matmul", "matmul-tf32"
 READS_ALONE = 0.01  # share of written bytes up to which a cell is compared with a read and not with a copy
 FAR_BEYOND_CACHES = 256 << 20  # bytes: between such rungs time grows by the rate of the memory alone
+MEMORY_ALONE = 16  # operations a byte, up to which no GPU's matrix units are the limit
 QUANTISED_BELOW = 0.9  # of the time at the rate of the case's dtype; a product of that dtype comes within 3 % of it
 
 
@@ -57,8 +58,8 @@ class Ceilings:
         Between two rungs of the ladder as on a straight line, which goes on above two that no cache holds, as for the
         weights of a whole model; else None beyond its ends.
         """
-        reads_alone = case.written_bytes <= READS_ALONE * case.least_bytes
-        return _between((self.reads if reads_alone else self.copies).get(scope, ()), case.least_bytes)
+        rungs = {COPY: self.copies, READ: self.reads}[_ladder(case)]
+        return _between(rungs.get(scope, ()), case.least_bytes)
 
     def matrix_seconds(self, case: PlannedCase, measured_seconds: float = math.inf) -> float | None:
         """Time that the case's operations take at the rate of its dtype; None where it has none, or none is known.
@@ -88,6 +89,33 @@ class CeilingGap:
 
 
 Cells = Mapping[tuple[str, str], CellResult]  # by case and profile
+
+
+def needed_cases(measured: PlannedExperiment, others: Sequence[PlannedExperiment]) -> frozenset[str]:
+    """Which of the ceilings limit the cases of `others`, by name: the copies or reads next to their bytes, and the
+    products where operations may be the limit. Measuring every ceiling would take a minute and a half."""
+    return frozenset(case.name for other in others for each in other.included_cases for case in _beside(measured, each))
+
+
+def _beside(measured: PlannedExperiment, case: PlannedCase) -> Iterator[PlannedCase]:
+    rungs = sorted((each for each in measured.cases if each.op == _ladder(case)), key=lambda each: each.least_bytes)
+    upper = bisect_left(rungs, case.least_bytes, key=lambda each: each.least_bytes)
+    if upper < len(rungs) and rungs[upper].least_bytes == case.least_bytes:
+        yield rungs[upper]
+    else:
+        last = len(rungs) - 1
+        upper = min(max(upper, 1), last)  # beyond the ends the two that are nearest
+        lower = max(upper - 1, 0)
+        # The largest needs more memory than many GPUs have: without it the line goes on above the two below it.
+        if upper == last and lower and rungs[lower - 1].least_bytes >= FAR_BEYOND_CACHES:
+            lower -= 1
+        yield from rungs[lower : upper + 1]
+    if intensity(case) > MEMORY_ALONE:
+        yield from (each for each in measured.cases if each.op in (MATMUL, TF32_MATMUL))
+
+
+def _ladder(case: PlannedCase) -> str:
+    return READ if case.written_bytes <= READS_ALONE * case.least_bytes else COPY
 
 
 def ceilings_of(measured: PlannedExperiment, cells: Cells, launch_floor_seconds: float) -> Ceilings | None:

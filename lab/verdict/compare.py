@@ -72,7 +72,7 @@ def timing_of(timed: Timed, scope: str) -> Timing | None:
 def _together(timed: Sequence[tuple[Timed, str]], spoiled: ExcludedRounds) -> list[Rounds]:
     """Of (cell, scope) pairs of one process and case: the rounds in which every one has a sample; none if too few."""
     timings = [timing_of(cell, scope) for cell, scope in timed]
-    rounds = [timing.rounds for timing in timings if timing]
+    rounds = [tuple(timing.rounds) for timing in timings if timing]  # unpacked once
     planned = {len(blocks) for blocks in rounds}
     if len(rounds) < len(timed) or len(planned) != 1:
         return []

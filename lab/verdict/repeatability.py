@@ -43,8 +43,13 @@ class Repeatability:
     def holding_share(self) -> float:
         return self.holding / (2 * self.pairs)
 
-    def share(self, count: int) -> float:
-        return count / self.pairs
+    @property
+    def zero_share(self) -> float:
+        return self.zero / self.pairs
+
+    @property
+    def changed_share(self) -> float:
+        return self.changed / self.pairs
 
 
 def repeatability(runs: Sequence[RunResult], one_code: bool = False) -> tuple[Repeatability, ...]:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from lab.definition.experiment import CEILINGS
-from lab.definition.plan import Plan, PlannedClaim, PlannedExperiment, PlannedProfile, load_plan
+from lab.definition.plan import Plan, PlannedClaim, PlannedExperiment, PlannedProfile
+from lab.definition.plan_file import load_plan
 from lab.errors import RunError
 from lab.evidence import journal
 from lab.evidence.record import (

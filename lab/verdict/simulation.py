@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lab.definition.experiment import USUAL_THRESHOLD
-from lab.definition.plan import make_protocol
+from lab.definition.planning import make_protocol
 from lab.verdict.judge import FULL_SWEEPS, Side, Status, Verdict, judge_case, judge_family
 from lab.verdict.precision import wants_another
 from lab.verdict.scatter import MOST_SWEEPS, Logs, Process, control_of, run_of

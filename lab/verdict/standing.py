@@ -1,6 +1,6 @@
 """How one profile stands against the best of all others, over the cases of an experiment. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.verdict.results import ExperimentResult
@@ -29,8 +29,12 @@ class Spread:
     smallest: float
     low: float
     median: float
-    level_share: float  # of the cases, those at or above `level`
-    ahead_share: float  # those above 1
+    level_cases: int  # at or above `level`
+    ahead_share: float  # of the cases, those above 1
+
+    @property
+    def level_share(self) -> float:
+        return self.level_cases / self.cases
 
 
 def standings(experiment: ExperimentResult, profile: str, scope: str) -> tuple[Standing, ...]:
@@ -42,10 +46,20 @@ def standings(experiment: ExperimentResult, profile: str, scope: str) -> tuple[S
             for (case_name, name), cell in experiment.cells.items()
             if case_name == case.name and (latency := cell.latencies.get(scope))
         }
-        own = times.pop(profile, None)
-        if own is not None and times:
-            rival = min(times, key=lambda name: times[name])
-            results.append(Standing(case=case.name, scope=scope, seconds=own, rival=rival, rival_seconds=times[rival]))
+        results += standing(case.name, scope, times, profile)
+    return worst_first(results)
+
+
+def standing(case: str, scope: str, seconds: Mapping[str, float], profile: str) -> list[Standing]:
+    """The one of a case, from the times of all its profiles; none where the profile or every rival lacks one."""
+    rivals = {name: time for name, time in seconds.items() if name != profile}
+    if profile not in seconds or not rivals:
+        return []
+    rival = min(rivals, key=lambda name: rivals[name])
+    return [Standing(case=case, scope=scope, seconds=seconds[profile], rival=rival, rival_seconds=rivals[rival])]
+
+
+def worst_first(results: Iterable[Standing]) -> tuple[Standing, ...]:
     return tuple(sorted(results, key=lambda standing: standing.ratio))
 
 
@@ -69,6 +83,6 @@ def spread(standings: Iterable[Standing], level: float) -> Spread:
         smallest=ratios[0],
         low=ratios[int(0.05 * count)],
         median=(ratios[(count - 1) // 2] + ratios[count // 2]) / 2,
-        level_share=sum(ratio >= level for ratio in ratios) / count,
+        level_cases=sum(ratio >= level for ratio in ratios),
         ahead_share=sum(ratio > 1 for ratio in ratios) / count,
     )

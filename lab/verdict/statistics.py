@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import median
 
 import numpy as np
@@ -194,10 +195,7 @@ def t_half_width(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> floa
 
 def quantum(sweeps: Sequence[Rounds]) -> float:
     """The timer's step in seconds: the smallest difference between two unequal samples; 0 if none differ."""
-    distinct = np.unique([second for rounds in sweeps for block in rounds for second in block])
-    steps = np.diff(distinct)
-    steps = steps[steps > 1e-10]  # below a tenth of a nanosecond is rounding of the record
-    return float(steps.min()) if steps.size else 0.0
+    return _least_step(_ordered(sweeps))
 
 
 def largest_rate(count: int, trials: int) -> float | None:
@@ -220,13 +218,19 @@ def _round_logs(baseline: Rounds, subject: Rounds) -> list[float]:
 
 def _step_half_width(baseline: Sequence[Rounds], subject: Sequence[Rounds], step_seconds: float = 0.0) -> float:
     """The half width of a ratio that the clock's step causes, which more samples do not reduce."""
-    step_seconds = max(step_seconds, quantum(baseline), quantum(subject))
-    return math.log1p(STEP_SHARE * step_seconds / min(_median(baseline), _median(subject)))
+    sides = _ordered(baseline), _ordered(subject)
+    step_seconds = max(step_seconds, *map(_least_step, sides))
+    return math.log1p(STEP_SHARE * step_seconds / min(median(side) if side else math.inf for side in sides))
 
 
-def _median(sweeps: Sequence[Rounds]) -> float:
-    seconds = [second for rounds in sweeps for block in rounds for second in block]
-    return median(seconds) if seconds else math.inf
+def _ordered(sweeps: Sequence[Rounds]) -> list[float]:
+    return sorted(chain.from_iterable(chain.from_iterable(sweeps)))
+
+
+def _least_step(ordered: Sequence[float]) -> float:
+    steps = np.diff(ordered)
+    steps = steps[steps > 1e-10]  # below a tenth of a nanosecond is rounding of the record
+    return float(steps.min()) if steps.size else 0.0
 
 
 def per_cent(share: float, places: int = 0) -> str:

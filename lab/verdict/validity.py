@@ -9,7 +9,7 @@ from lab.definition.experiment import USUAL_THRESHOLD
 from lab.profiler.readings import DIRTY_FLUSH, INSTRUMENTS
 from lab.verdict.judge import WEIGHED, Status, Verdict
 from lab.verdict.results import ExperimentResult, RunResult, judge_run
-from lab.verdict.statistics import Speedup
+from lab.verdict.statistics import Speedup, largest_rate
 
 EXPERIMENT = "measurement-validity"
 SESSION_SWEEPS = 5
@@ -30,6 +30,10 @@ class SelfComparison:
     comparisons: int
     supported: int
     excluding_one: int
+
+    @property
+    def largest_supported_rate(self) -> float | None:
+        return largest_rate(self.supported, self.comparisons)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +66,18 @@ class Repeat:
     disjoint: tuple[str, ...]  # those of which two runs' intervals do not meet
     changed: tuple[str, ...]  # those whose verdict is not the same in all runs
     flips: tuple[str, ...]  # those supported in one run and refuted in another
+
+    @property
+    def disjoint_count(self) -> int:
+        return len(self.disjoint)
+
+    @property
+    def changed_count(self) -> int:
+        return len(self.changed)
+
+    @property
+    def flip_count(self) -> int:
+        return len(self.flips)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

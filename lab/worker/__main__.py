@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lab.definition.plan import load_plan
+from lab.definition.plan_file import load_plan
 from lab.process.channel import send
 from lab.process.parent_death import die_with_parent
 from lab.worker import audit_hook

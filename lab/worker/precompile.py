@@ -15,7 +15,7 @@ import torch
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import Case, Profile
-from lab.definition.plan import load_plan
+from lab.definition.plan_file import load_plan
 from lab.process.parent_death import die_with_parent
 from lab.worker.edges import edge_inputs
 from lab.worker.faults import fault, skip_reason

@@ -9,8 +9,11 @@ import pytest
 from counting import PLAIN_MOVES_TWICE
 from factory import FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, SMALL, plan_of, small_experiment
 
-from lab.definition.plan import LONGEST_RUN_ID, SCHEMA, Plan, case_order, load_plan, planned, save_plan
+from lab.definition.plan import Plan, case_order
+from lab.definition.plan_file import load_plan, save_plan
+from lab.definition.planning import LONGEST_RUN_ID, planned
 from lab.errors import PlanError, RunError
+from lab.evidence.codec import SCHEMA
 
 
 @pytest.mark.parametrize("run_id", ["a", "7", "h100-first-light", "2026-01-02", "x" * LONGEST_RUN_ID])
@@ -88,7 +91,9 @@ def test_the_same_options_give_the_same_digest_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"sweeps": 3}, {"device": "cpu"}, {"profiling": True}, {"include": ()}, {"run_id": "other"}], ids=str
+    "change",
+    [{"sweeps": 3}, {"device": "cpu"}, {"profiling": True}, {"include": ("rmsnorm-shape-sweep",)}, {"run_id": "other"}],
+    ids=str,
 )
 def test_any_option_changes_the_digest(change: dict[str, object]) -> None:
     assert plan_of(**change).digest != plan_of().digest  # type: ignore[arg-type]

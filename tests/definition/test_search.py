@@ -10,7 +10,7 @@ import torch
 
 from lab.definition.catalogue import choose_experiments, experiments_of_run, load_tunables
 from lab.definition.experiment import CEILINGS, Experiment
-from lab.definition.plan import planned
+from lab.definition.planning import planned
 from lab.definition.search import (
     RULE,
     Tunable,

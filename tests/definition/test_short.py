@@ -7,7 +7,7 @@ import torch
 
 import lab
 from lab.definition.mistakes import mistakes
-from lab.definition.plan import planned
+from lab.definition.planning import planned
 from lab.definition.prose import missing_prose
 from lab.definition.short import Draft
 from lab.errors import DefinitionError

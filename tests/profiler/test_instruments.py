@@ -14,7 +14,7 @@ import torch
 from factory import plan_of, profile, small_experiment
 
 from lab.definition.experiment import Experiment
-from lab.definition.plan import save_plan
+from lab.definition.plan_file import save_plan
 from lab.evidence.source import OWN_MODULE, child_environment
 from lab.process.channel import Reader
 from lab.profiler import instruments

@@ -14,7 +14,7 @@ from factory import DOUBLING, PLAIN, SMALL, plan_of, profile, small_experiment
 from torch import Tensor
 
 from lab.definition.experiment import Profile
-from lab.definition.plan import save_plan
+from lab.definition.plan_file import save_plan
 from lab.profiler import profiled
 from lab.profiler.profiled import CALLS_BEFORE, show
 from lab.worker.guard import Guard

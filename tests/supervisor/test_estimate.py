@@ -6,7 +6,7 @@ from itertools import groupby
 
 import pytest
 
-from lab.definition.plan import load_plan
+from lab.definition.plan_file import load_plan
 from lab.evidence import journal
 from lab.evidence.record import Cell, SweepStart, Watch
 from lab.evidence.source import ROOT

@@ -5,7 +5,8 @@ import dataclasses
 from factory import DOUBLING, FAST, FAST_BEATS_PLAIN, PLAIN, SMALL, plan_of, profile, small_experiment
 
 from lab.definition.experiment import Case, Claim
-from lab.definition.plan import Plan, make_protocol
+from lab.definition.plan import Plan
+from lab.definition.planning import make_protocol
 from lab.supervisor.extra_sweeps import all_cells, extra_cells, recompiled_cells
 
 OTHER = Case(operator=DOUBLING, shape=(8, 8), dtype="float32", description="where no claim is about a compiler")

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import small_caches
 from factory import machine, plan_of, records_of, write_run
 from waiting import clock_that_runs_while, is_running, wait_until, wait_until_ended
 
@@ -35,7 +36,6 @@ from lab.evidence.record import (
     SweepStart,
     Watch,
 )
-from lab.evidence.source import ROOT
 from lab.supervisor.run import run
 from lab.supervisor.worker_process import LOG_BYTES
 
@@ -343,10 +343,10 @@ def test_a_sweep_that_takes_too_long_in_all_loses_the_case_it_was_at_and_blames_
 
 def start_run(folder: Path, *options: str) -> "subprocess.Popen[str]":
     """`lab run` as a user has it, on the toys, with its runs in the folder."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "LAB_PROJECT": str(TOYS), "LAB_RUNS": str(folder / "runs")}
+    places = {"PYTHONPATH": small_caches.PYTHONPATH, "LAB_PROJECT": str(TOYS), "LAB_RUNS": str(folder / "runs")}
     return subprocess.Popen(
         [sys.executable, "-m", "lab.cli", "run", *options],
-        cwd=folder, env=environment, stderr=subprocess.PIPE, text=True,
+        cwd=folder, env={**os.environ, **places}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
 

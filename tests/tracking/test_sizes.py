@@ -3,7 +3,7 @@
 import pytest
 
 from lab.definition.catalogue import load_experiments
-from lab.definition.plan import planned
+from lab.definition.planning import planned
 from lab.tracking.sizes import axis_names, sizes
 
 

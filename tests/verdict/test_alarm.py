@@ -14,15 +14,18 @@ from lab.cli import main
 from lab.evidence.record import RunStart
 from lab.verdict.alarm import FEWEST_RUNS, Night, followed, past_of
 from lab.verdict.alarm_simulation import (
+    ALARM_PROCESSES,
     DISTURBED,
     FALSE_ALARMS,
     FOUND,
     NO_SERIES,
     PUBLISHED,
     STEP,
+    alarm_row,
     chance_of_finding,
     simulate_alarms,
 )
+from lab.verdict.scatter import PROCESSES
 
 QUIET = [0] * (FEWEST_RUNS + 2)  # nights on which the subject takes no per cent longer
 
@@ -145,12 +148,18 @@ def nights_at(ratio: float, count: int) -> list[Night]:
 
 def test_the_published_noise_seldom_alarms_and_seldom_hides_a_step() -> None:
     """The first series that `lab simulate --alarms` counts; its goals leave room for so few."""
-    rows = {row.process: row for row in simulate_alarms(60, 2026)}
+    asked = [process for process in ALARM_PROCESSES if process.name in (PUBLISHED, DISTURBED)]
+    rows = {process.name: alarm_row(process, 60, 2026) for process in asked}
     row = rows[PUBLISHED]
     assert row.false_alarms <= 1 + 10 * FALSE_ALARMS * row.case_nights
     assert row.steps_found >= (FOUND - 0.05) * row.series
     assert row.steps_found <= row.findable + 3, "hardly more than a rule finds that knows the past"
     assert rows[DISTURBED].steps_found >= (FOUND - 0.05) * row.series, "nights that deviate alone are no part of a past"
+
+
+def test_every_process_of_a_verdict_is_simulated_and_one_with_disturbed_nights() -> None:
+    counted = [row.process for row in simulate_alarms(1, 2026)]
+    assert counted == [*(process.name for process in PROCESSES), DISTURBED]
 
 
 def test_what_any_rule_could_find_is_the_power_of_the_mean_of_two_nights() -> None:

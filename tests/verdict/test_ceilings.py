@@ -9,8 +9,9 @@ from factory import LAUNCH_FLOOR_SECONDS, ceiling_seconds, machine, plan_of, rec
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS
-from lab.definition.plan import PlannedCase, planned
-from lab.verdict.ceilings import Ceilings, MatrixRate, Rung, ceiling_gap, intensity
+from lab.definition.plan import PlannedCase
+from lab.definition.planning import planned
+from lab.verdict.ceilings import Ceilings, MatrixRate, Rung, ceiling_gap, intensity, needed_cases
 from lab.verdict.cells import CellResult
 from lab.verdict.results import RunResult, judge_run
 from lab.verdict.statistics import Latency
@@ -70,6 +71,60 @@ def test_the_ladder_holds_the_fastest_profile_of_each_size_in_each_scope(ceiling
     assert largest.bytes_per_second == pytest.approx(3e12, rel=0.01)
     assert ceilings.copies["graph"][-1].seconds == pytest.approx(0.95 * largest.seconds, rel=1e-3)
     assert [round(rung.bytes / MIB) for rung in ceilings.reads["device_cold"]] == [64, 512, 2048]
+
+
+def needed(*cases: PlannedCase) -> set[int | str]:
+    """Sizes in MiB of the copies and reads, and names of the products."""
+    other = dataclasses.replace(planned(BOTH[0], frozenset()), cases=cases)
+    names = needed_cases(PLANNED, [other])
+    chosen = [case for case in PLANNED.cases if case.name in names]
+    return {case.name if "matmul" in case.op else round(case.least_bytes / MIB) for case in chosen}
+
+
+@pytest.mark.parametrize(
+    ("mib", "rungs"), [(1, {2, 4}), (2, {2}), (3, {2, 4}), (64, {64}), (100, {64, 128}), (9000, {256, 512, 2048})]
+)
+def test_the_needed_ceilings_are_those_that_limit_a_case(mib: int, rungs: set[int]) -> None:
+    assert needed(case_of(mib * MIB // 2, mib * MIB // 2)) == rungs
+
+
+def test_reads_and_products_are_needed_where_they_may_be_the_limit() -> None:
+    assert needed(case_of(100 * MIB, 0)) == {64, 512}
+    products = {case.name for case in PLANNED.cases if "matmul" in case.op}
+    assert needed(case_of(32 * MIB, 32 * MIB, flops=100 * 64 * MIB)) == {64, *products}
+    assert needed(case_of(32 * MIB, 32 * MIB, flops=5 * 64 * MIB)) == {64}
+
+
+def test_a_gpu_too_small_for_the_largest_copy_has_a_limit_above_the_others_too() -> None:
+    def limit(names: frozenset[str]) -> float | None:
+        cases = tuple(dataclasses.replace(case, included=case.name in names) for case in measured.cases)
+        plan = plan_of(experiments=BOTH, sweeps=3)
+        plan = dataclasses.replace(plan, experiments=(norms, dataclasses.replace(measured, cases=cases)))
+        found = judge_run(plan, records_of(plan, times(), noise=0.0001)).ceilings
+        assert found is not None
+        return found.memory_seconds(large, "device_cold")
+
+    norms, measured = plan_of(experiments=BOTH, sweeps=3).experiments
+    large = case_of(400 * MIB, 400 * MIB)
+    needed_ones = needed_cases(measured, [dataclasses.replace(norms, cases=(large,))])
+    largest = "copy-1024x262144-float32"
+    every = frozenset(case.name for case in measured.cases)
+    assert limit(needed_ones - {largest}) == pytest.approx(limit(every - {largest}), rel=1e-3)
+
+
+def test_what_is_left_out_changes_no_limit(run: RunResult, ceilings: Ceilings) -> None:
+    plan = plan_of(experiments=BOTH, sweeps=3)
+    norms, measured = plan.experiments
+    names = needed_cases(measured, [norms])
+    assert 0 < len(names) < len(measured.cases)
+    cases = tuple(dataclasses.replace(case, included=case.name in names) for case in measured.cases)
+    fewer = dataclasses.replace(plan, experiments=(norms, dataclasses.replace(measured, cases=cases)))
+    found = judge_run(fewer, records_of(fewer, times(), noise=0.0001)).ceilings
+    assert found is not None
+    limits = [found.memory_seconds(case, "device_cold") for case in norms.included_cases]
+    assert any(limits)
+    every = [ceilings.memory_seconds(case, "device_cold") for case in norms.included_cases]
+    assert limits == [limit and pytest.approx(limit, rel=1e-3) for limit in every]
 
 
 def test_each_kind_of_matrix_has_its_rate(ceilings: Ceilings) -> None:

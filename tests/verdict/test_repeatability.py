@@ -24,7 +24,7 @@ def run(name: str, ratio: float = 1.2, board: str = "a", source: str = "s", devi
 def test_runs_that_agree_hold_each_others_estimates() -> None:
     (agreement,) = repeatability([run("a"), run("b", board="b"), run("c")])
     assert (agreement.runs, agreement.boards, agreement.pairs) == (3, 2, 3)
-    assert agreement.holding_share == agreement.share(agreement.zero) == 1
+    assert agreement.holding_share == agreement.zero_share == 1
     assert (agreement.changed, agreement.flipped, agreement.one_draw) == (0, 0, False)
 
 

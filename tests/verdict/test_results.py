@@ -19,7 +19,8 @@ from factory import (
     write_run,
 )
 
-from lab.definition.plan import Plan, make_protocol
+from lab.definition.plan import Plan
+from lab.definition.planning import make_protocol
 from lab.errors import RunError
 from lab.evidence import journal
 from lab.evidence.record import Cell, Counters, Record, RunFinish, RunStart, SweepStart, Timing

@@ -76,8 +76,9 @@ def _impossible(counted: Captured, peak: float) -> Amount | None:
 
 def same_counters(publication: Publication) -> Iterator[Finding]:
     for table in publication.tables:
-        for row in table.rows:
-            twins = [other for other in table.rows if _twin(row, other)]
+        profiled = [row for row in table.rows if row.counters]
+        for row in profiled:
+            twins = [other for other in profiled if _twin(row, other)]
             if twins and row.counters and row.seconds:
                 other = max(twins, key=lambda candidate: abs((candidate.seconds or 0.0) - (row.seconds or 0.0)))
                 yield Finding(

@@ -44,7 +44,7 @@ def identical_times(publication: Publication) -> Iterator[Finding]:
         if not row.rated or row.launch_bound or row.seconds is None:
             continue
         for other in alike:
-            if _outruns(row, other, table) and _identical(row.seconds, other.seconds or 0.0, table):
+            if _identical(row.seconds, other.seconds or 0.0, table) and _outruns(row, other, table):
                 yield Finding(
                     table=table.title, row=row.label, printed=Amount(row.seconds, "seconds"), allowed=None,
                     words=(
@@ -94,8 +94,9 @@ def _least(row: Row, table: Table) -> float:
 
 
 def bandwidth_near_floor(publication: Publication) -> Iterator[Finding]:
-    floors = _floors(publication)
-    for table, row in rows_of(publication):
+    near = [(table, row) for table, row in rows_of(publication) if row.bytes_per_second is not None]
+    floors = {} if all(table.launch_floor_seconds for table, _ in near) else _floors(publication)
+    for table, row in near:
         floor = table.launch_floor_seconds or floors.get(_waits(table, row), 0.0)
         if row.bytes_per_second is None or row.seconds is None:
             continue
