@@ -1,5 +1,6 @@
 """Triton without a GPU runs in its interpreter; tests marked `gpu` need `--gpu`; several processes share the rest."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -10,9 +11,11 @@ import pytest
 
 HERE = Path(__file__).parent
 LONGEST = (
-    "remote/test_remote.py", "cluster/test_local.py", "test_own_project.py", "supervisor/test_run.py", "browser/",
-    "worker/test_cheating.py", "test_experiments.py", "website/test_verify.py", "faults/", "tracking/",
-    "kernels/test_patching.py", "kernels/test_flash_attention.py",
+    "remote/test_remote.py", "cluster/test_local.py", "tracking/", "faults/", "test_own_project.py",
+    "supervisor/test_run.py", "browser/", "worker/test_cheating.py", "kernels/test_cuda.py",
+    "kernels/test_flash_attention_hopper.py", "website/test_whole_site.py", "website/test_verify.py",
+    "website/test_site.py", "kernels/test_gemm_hopper.py", "test_experiments.py", "website/test_determinism.py",
+    "kernels/test_flash_attention.py", "website/test_refusal.py",
 )  # fmt: skip
 
 # One of several processes (pytest-xdist) must not take the cores of the others; the libraries read this when imported.
@@ -51,6 +54,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "gpu" in item.keywords:
             item.add_marker(skip)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays, and the garbage collector need not look at these millions of objects again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unsynced() -> Iterator[None]:
+    """No machine loses its power in a test: what asks for syncing is tested with an `os.fsync` that takes notes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 def _turn(item: pytest.Item) -> int:

@@ -6,10 +6,10 @@ import os
 import runpy
 import socket
 import sys
+from importlib import import_module
 from typing import Any
 
 ORDER_BYTES = 1 << 20
-SMALL_CACHE_BYTES = 1 << 20
 FREE_DESCRIPTORS = 500  # no process of the tests has so many open
 
 
@@ -54,12 +54,11 @@ def become(order: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    import lab.worker.cpu
-    import lab.worker.measure_sweep
+    for module in ("lab.worker.cpu", "lab.worker.measure_sweep"):
+        import_module(module)
 
     order = serve(socket.socket(fileno=int(sys.argv[1])))
     become(order)
-    lab.worker.cpu.last_level_cache_bytes = lambda: SMALL_CACHE_BYTES
     runpy.run_module(order["command"][3], run_name="__main__", alter_sys=True)
 
 

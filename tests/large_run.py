@@ -12,7 +12,8 @@ from pathlib import Path
 from factory import DOUBLING, canary, cell, machine, plan_of, profile, small_experiment, watch
 
 from lab.definition.experiment import Case, Claim, Experiment
-from lab.definition.plan import Plan, PlannedCase, save_plan
+from lab.definition.plan import Plan, PlannedCase
+from lab.definition.plan_file import save_plan
 from lab.evidence import journal
 from lab.evidence.codec import SCHEMA
 from lab.evidence.record import Control, Record, RunFinish, RunStart, SweepFinish, SweepStart, Timing

@@ -85,7 +85,7 @@ TRACKING = {
     [
         ("mlflow", TRACKING),
         ("pynvml", {"lab.evidence.nvml"}),
-        ("plotly", {"lab.website.charts.intervals", "lab.notebook"}),
+        ("plotly", {"lab.interval_figure", "lab.notebook"}),
         ("jinja2", {"lab.website.render"}),
         ("experiments", {"lab.definition.catalogue"}),
         ("cuda", {"lab.profiler.nvbench"}),

@@ -4,9 +4,9 @@ Importing takes most of the CPU time of a worker that measures toys. A test that
 `lab.process.child` asks for the fixture `warm_workers`; all else about its workers is real: an own process and session,
 the channel, the log, the environment, and how they end. Tests that start the command line have workers from scratch.
 
-Before a cold call these workers flush a cache of 1 MiB, and not one of this machine's size, which takes more time than
-all else that is done with a toy or a cheat. In /proc, which shows the environment that a program was started with, a
-fork has no mark of its own (see `lab.process.leftovers`); the programs that it starts have it.
+Before a cold call these workers flush a small cache, as `small_caches` says. In /proc, which shows the environment that
+a program was started with, a fork has no mark of its own (see `lab.process.leftovers`); the programs that it starts
+have it.
 """
 
 import json
@@ -22,6 +22,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import small_caches
 
 from lab.evidence.source import OWN_MODULE, ROOT
 from lab.process.leftovers import adopt_orphans
@@ -40,7 +41,8 @@ class Forks:
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", str(FORKED), str(theirs.fileno())], pass_fds=[theirs.fileno()],
-                env={**os.environ, **one_thread, "PYTHONPATH": str(ROOT)}, cwd=ROOT, start_new_session=True,
+                env={**os.environ, **one_thread, "PYTHONPATH": small_caches.PYTHONPATH},
+                cwd=ROOT, start_new_session=True,
             )  # fmt: skip
         return self
 

@@ -1,5 +1,6 @@
 """Intact lines of a damaged journal are read, and the others are reported with their position."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,14 @@ def test_what_was_appended_is_read_back_in_order(path: Path) -> None:
     assert contents.records == tuple(RECORDS)
     assert contents.damages == ()
     assert contents.intact_bytes == path.stat().st_size
+
+
+def test_what_was_appended_was_synced_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
+    path.unlink()
+    sizes = [append(path, record) for record in RECORDS]
+    assert synced == sizes
 
 
 def test_a_file_that_is_not_there_holds_nothing(tmp_path: Path) -> None:

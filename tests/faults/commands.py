@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+import small_caches
 from factory import plan_of, records_of, small_experiment, write_run
-
-from lab.evidence.source import ROOT
 
 PAIR = Path(__file__).parent / "pair"
 SECONDS = {"plain": 40e-6, "fast": 20e-6}
@@ -34,7 +33,7 @@ def lab(
     if not project.exists():
         shutil.copytree(PAIR, project, ignore=shutil.ignore_patterns("__pycache__"))
         (project / "experiments" / "decisions").mkdir()
-    paths = {"PYTHONPATH": str(ROOT), "LAB_PROJECT": str(project), "LAB_RUNS": str(folder / "runs")}
+    paths = {"PYTHONPATH": small_caches.PYTHONPATH, "LAB_PROJECT": str(project), "LAB_RUNS": str(folder / "runs")}
     command = [sys.executable, "-m", "lab.cli", *arguments]
     if frozen:
         mount = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'

@@ -19,8 +19,8 @@ from factory import plan_of, publish, records_of, small_experiment, write_run
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from lab.definition import plan
-from lab.definition.plan import load_plan
+from lab.definition import plan_file
+from lab.definition.plan_file import load_plan
 from lab.errors import LabError
 from lab.evidence import journal
 from lab.evidence.codec import canonical
@@ -137,10 +137,10 @@ def test_journals_whose_lines_are_whole_and_say_what_nobody_measured(copy: Path)
 
 def test_plans(copy: Path) -> None:
     def read(content: bytes) -> None:
-        (copy / plan.NAME).write_bytes(content)
+        (copy / plan_file.NAME).write_bytes(content)
         load_plan(copy)
 
-    tried((copy / plan.NAME).read_bytes(), read, b'{"schema": 1e0}', b'{"schema": [1]}')
+    tried((copy / plan_file.NAME).read_bytes(), read, b'{"schema": 1e0}', b'{"schema": [1]}')
 
 
 def test_manifests_of_evidence(copy: Path, tmp_path: Path) -> None:

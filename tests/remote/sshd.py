@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import small_caches
 from waiting import wait_until
 
-from lab.evidence.source import ROOT
 from lab.process.leftovers import adopt_orphans
 
 NEEDED = {"sshd": "openssh-server", "ssh": "openssh-client", "rsync": "rsync"}
@@ -48,7 +48,7 @@ def sshd(folder: Path) -> Iterator[Sshd]:
     (folder / "config").write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
         f"PidFile {folder}/pid\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nMaxStartups 100\n"
-        f"SetEnv PYTHONPATH={ROOT}\n"
+        f"SetEnv PYTHONPATH={small_caches.PYTHONPATH}\n"
     )
     log = (folder / "log").open("wb")
     server = subprocess.Popen([SSHD, "-D", "-e", "-f", str(folder / "config")], stdout=log, stderr=log)
