@@ -7,34 +7,13 @@ import hashlib
 import re
 
 from lab.definition.experiment import SLUG
-from lab.definition.plan import PlannedCase
-from lab.evidence.record import Machine
-from lab.verdict.results import RunResult
 
-# Short names of cases, machines and runs, for places that cut long ones off. Pure.
 DTYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "float8_e4m3fn": "f8"}
-
-
-def case_name(case: PlannedCase) -> str:
-    """'4096x8192 f16 rmsnorm': what tells cases apart comes first."""
-    return f"{'x'.join(map(str, case.shape))} {DTYPES.get(case.dtype, case.dtype)} {case.op}"
-
-
-def machine_name(machine: Machine) -> str:
-    return measured_on(machine.device, machine.gpu, machine.cpu, machine.cpu_count)
 
 
 def measured_on(device: str, gpu: str, cpu: str, cpu_count: int) -> str:
     """Of the fields of a Machine: the GPU, or plainly the CPU."""
     return gpu if device == "cuda" else f"CPU: {cpu}, {cpu_count} cores"
-
-
-def run_title(run: RunResult) -> str:
-    """'night-3 on NVIDIA H100 80GB HBM3', and plainly where it is unfinished or not of a GPU."""
-    title = f"{run.plan.run_id} on {machine_name(run.machine)}"
-    if run.machine.device == "cpu":
-        title += " (CPU evidence: it says nothing of any GPU)"
-    return title if run.finished_utc else title + " (unfinished)"
 
 
 SHORT = 12  # characters of a digest

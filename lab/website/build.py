@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
-from pathlib import Path
 from types import SimpleNamespace as View
 from typing import Any
 
@@ -21,7 +20,7 @@ from lab.verdict.audit.rules import audit
 from lab.website.data.publication_log import head
 from lab.website.decisions import Decision, SupportStanding
 from lab.website.files.inventory import Listed, inventory
-from lab.website.folder import REMEMBERED, Content, NextSite, Part, replace_site
+from lab.website.folder import Content, NextSite, Part
 from lab.website.outputs import GroupBuilder, Outlines, Output, PageBuilder, PageGroup, SiteContext
 from lab.website.pages.claims import pooled_of
 from lab.website.pages.methods import guarded
@@ -48,12 +47,6 @@ class PageBuilders:
     of_one: Sequence[PageBuilder]
     of_all: Sequence[PageBuilder]
     of_some: Sequence[GroupBuilder]
-
-
-def write_context(context: SiteContext, builders: PageBuilders, out: Path, remembered: Path = REMEMBERED) -> int:
-    """Make `out` the site of what was gathered; returns how many files it has."""
-    parts = replace_site(out, remembered, Builder(context, builders).fill)
-    return sum(len(part.files) for part in parts.values())
 
 
 class Builder:
@@ -86,15 +79,14 @@ class Builder:
         if site.keep_others(whole):
             return
         notes = {name: json.loads(site.parts[_part_name(name)].note) for name in names}
-        for part in self._of_several(notes):
-            site.add(part)
+        self._add_lists(site, whole, notes)
         site.add(Part(name="inventory", key=whole, make=lambda: self._inventory(site)))
 
     def _whole(self, keys: Sequence[str]) -> str:
         """Of all that any page may show, in which order, and of the files of runs."""
         context = self._context
         order = [[item.key for item in items] for items in (context.current, context.published)]
-        files = [[each.digest for each in context.files], [context.downloads, context.samples], context.base_url]
+        files = [[each.digest for each in context.files], context.samples, context.base_url]
         rest = [self._told(context.decisions), digest(dict(context.trust)), head(context.log)]
         return digest([self._code, list(keys), order, files, rest])
 
@@ -113,7 +105,7 @@ class Builder:
             )  # fmt: skip
             outlined = outlines(context)
             yield json.dumps(_note(context, outlined))
-            quotable = Quotable(outlined.quoted())
+            quotable = Quotable(outlined.phrases())
             for output in (output for builder in self._builders.of_one for output in builder(context)):
                 if current and not context.label:
                     refuse_outside(context.current[0], said(output))
@@ -121,24 +113,16 @@ class Builder:
 
         return Part(name=_part_name(name), key=key, make=make)
 
-    def _of_several(self, notes: dict[str, dict[str, Any]]) -> Iterator[Part]:
-        context = replace(
-            self._context,
-            outlines=self._outlines(notes),
-            guarded=[note["guarded"] for note in notes.values() if "guarded" in note],
-        )
-        assert context.outlines is not None
-        quotable = Quotable(context.outlines.quoted())
-        quoted = digest(repr(list(context.outlines.quoted())))
-        for output in (output for builder in self._builders.of_all for output in builder(context)):
-            yield self._of_all(output, quoted, quotable)
+    def _add_lists(self, site: NextSite, whole: str, notes: dict[str, dict[str, Any]]) -> None:
+        """Lists and counts are made of the outlines, all of them; pages that need more, where that is another."""
+        outlined = self._outlines(notes)
+        guarded = [note["guarded"] for note in notes.values() if "guarded" in note]
+        context = replace(self._context, outlines=outlined, guarded=guarded)
+        quotable = Quotable(outlined.phrases())
+        outputs = (output for builder in self._builders.of_all for output in builder(context))
+        site.add(Part(name="lists", key=whole, make=lambda: self._files(outputs, quotable)))
         for group in (group for builder in self._builders.of_some for group in builder(context)):
-            yield self._of_some(group, quotable)
-
-    def _of_all(self, output: Output, quoted: str, quotable: Quotable) -> Part:
-        """One list or count: most are the same when one experiment has changed."""
-        key = digest([self._code, quoted, repr(output)])
-        return Part(name=output.path, key=key, make=lambda: self._files([output], quotable))
+            site.add(self._of_some(group, quotable))
 
     def _of_some(self, group: PageGroup, quotable: Quotable) -> Part:
         key = digest([self._code, group.shows])

@@ -11,7 +11,7 @@ an entry to `reviewed`, a list of {date, evidence: digest, says: a sentence}, th
 """
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,10 @@ from lab.website.decisions import SOFTWARE, Decision, Freshness, Review, Support
 from lab.website.wording.references import REFERENCE, References, check_prose, refuse_marks
 
 STATUSES = ("proposed", "accepted", "rejected", "superseded")
-REQUIRED = ("title", "status", "date", "review_by", "rests_on")
 SUPPORT = ["claim", "expects", "evidence", "acknowledged"]
-REVIEW = ["date", "evidence", "says"]
-FIELDS = (*REQUIRED, "deciders", "software", "supersedes", "acknowledged", "reviewed")
+REVIEW = {"date": datetime.date, "evidence": str, "says": str}
+REQUIRED = {"title": str, "status": str, "date": datetime.date, "review_by": datetime.date, "rests_on": list}
+FIELDS = REQUIRED | {"deciders": list, "software": dict, "supersedes": str, "acknowledged": str, "reviewed": list}
 
 
 def load_decisions(folder: Path) -> tuple[Decision, ...]:
@@ -88,115 +88,109 @@ def _check_supersedes(decision: Decision, known: Mapping[str, Decision]) -> None
 
 
 def _parse(path: Path) -> Decision:
-    slug = path.stem
-    if not SLUG.fullmatch(slug):
-        raise DefinitionError(f"{path.name}: the file's name must be NNNN-slug.md")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as problem:
         raise DefinitionError(f"{path.name}: cannot be read: {problem}") from None
     refuse_marks(text, path.name, DefinitionError)
+    try:
+        return _decision(path.stem, text)
+    except DefinitionError as slip:
+        raise DefinitionError(f"{path.name}: {slip}") from None
+
+
+def _decision(slug: str, text: str) -> Decision:
+    if not SLUG.fullmatch(slug):
+        raise DefinitionError("the file's name must be NNNN-slug.md")
     parts = text.split("---\n", 2)
     if len(parts) != 3 or parts[0].strip():
-        raise DefinitionError(f"{path.name}: must begin with YAML front matter between two lines of ---")
+        raise DefinitionError("must begin with YAML front matter between two lines of ---")
     try:
         front = yaml.safe_load(parts[1])
     except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as problem:
-        raise DefinitionError(f"{path.name}: front matter is not valid YAML: {problem}") from None
+        raise DefinitionError(f"front matter is not valid YAML: {problem}") from None
     if not isinstance(front, dict):
-        raise DefinitionError(f"{path.name}: front matter must be fields; accepted are {list(FIELDS)}")
-    if unknown := sorted(set(front) - set(FIELDS)):
-        raise DefinitionError(f"{path.name}: unknown field {unknown[0]!r}; accepted are {list(FIELDS)}")
-    decided = _field(path, front, "date", datetime.date)
-    return Decision(
-        slug=slug,
-        title=_field(path, front, "title", str),
-        status=_one_of(path, "status", _field(path, front, "status", str), STATUSES),
-        date=decided,
-        review_by=_field(path, front, "review_by", datetime.date),
-        rests_on=_supports(path, _field(path, front, "rests_on", list)),
-        deciders=_deciders(path, front),
-        software=_software(path, front),
-        supersedes=_field(path, front, "supersedes", str) if "supersedes" in front else "",
-        acknowledged=_field(path, front, "acknowledged", str) if "acknowledged" in front else "",
-        reviewed=_reviews(path, _field(path, front, "reviewed", list), decided) if "reviewed" in front else (),
-        body=parts[2].strip(),
-    )
-
-
-def _reviews(path: Path, items: list[Any], decided: datetime.date) -> tuple[Review, ...]:
-    reviews = tuple(_review(path, item) for item in items)
-    days = [decided, *(review.date for review in reviews)]
+        raise DefinitionError(f"front matter must be fields; accepted are {list(FIELDS)}")
+    if unknown := [name for name in front if name not in FIELDS]:
+        raise DefinitionError(f"unknown field {unknown[0]!r}; accepted are {list(FIELDS)}")
+    written = _fields(front, {name: kind for name, kind in FIELDS.items() if name in front or name in REQUIRED})
+    read = {name: READERS[name](value) if name in READERS else value for name, value in written.items()}
+    decision = Decision(slug=slug, body=parts[2].strip(), **read)
+    days = [decision.date, *(review.date for review in decision.reviewed)]
     if days != sorted(days):
         raise DefinitionError(
-            f"{path.name}: reviewed is not in order: {[str(day) for day in days[1:]]} after the decision of {decided}; "
+            f"reviewed is not in order: {[str(day) for day in days[1:]]} after the decision of {decision.date}; "
             "a review is added at the end of the list, and none is changed or taken away"
         )
-    return reviews
+    return decision
 
 
-def _review(path: Path, item: Any) -> Review:
-    if not isinstance(item, dict) or set(item) != {*REVIEW}:
-        raise DefinitionError(f"{path.name}: each of reviewed must have {REVIEW}, and nothing else")
-    return Review(
-        date=_field(path, item, "date", datetime.date),
-        evidence=_field(path, item, "evidence", str),
-        says=_field(path, item, "says", str),
-    )
+def _fields(given: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
+    for name, kind in kinds.items():
+        value = given.get(name)
+        # A datetime is a date to Python, and an empty sentence is a string: neither is what the field asks for.
+        if not isinstance(value, kind) or isinstance(value, datetime.datetime) or value == "":
+            raise DefinitionError(f"field {name!r} is {value!r}; it must be a {kind.__name__}")
+    return {name: given[name] for name in kinds}
 
 
-def _supports(path: Path, items: list[Any]) -> tuple[Support, ...]:
+def _status(text: str) -> str:
+    return _one_of("status", text, STATUSES)
+
+
+def _reviews(items: list[Any]) -> tuple[Review, ...]:
+    if not all(isinstance(item, dict) and item.keys() == REVIEW.keys() for item in items):
+        raise DefinitionError(f"each of reviewed must have {[*REVIEW]}, and nothing else")
+    return tuple(Review(**_fields(item, REVIEW)) for item in items)
+
+
+def _supports(items: list[Any]) -> tuple[Support, ...]:
     if not items:
-        raise DefinitionError(f"{path.name}: rests_on is empty; name at least one claim")
-    return tuple(_support(path, item) for item in items)
+        raise DefinitionError("rests_on is empty; name at least one claim")
+    return tuple(map(_support, items))
 
 
-def _support(path: Path, item: Any) -> Support:
-    if not isinstance(item, dict) or not {"claim", "expects"} <= set(item) <= {*SUPPORT}:
-        raise DefinitionError(f"{path.name}: each of rests_on must have claim and expects; accepted are {SUPPORT}")
+def _support(item: Any) -> Support:
+    if not isinstance(item, dict) or not {"claim", "expects"} <= item.keys() <= {*SUPPORT}:
+        raise DefinitionError(f"each of rests_on must have claim and expects; accepted are {SUPPORT}")
     experiment, _, claim = str(item["claim"]).partition("/")
-    expects = _one_of(path, "expects", str(item["expects"]), tuple(Status))
     known = item.get("acknowledged", [])
-    known = known if isinstance(known, list) else [known]
     accepted = (*Status, Freshness.ORPHANED)
     return Support(
         experiment=experiment,
         claim=claim,
-        expects=Status(expects),
+        expects=Status(_one_of("expects", str(item["expects"]), tuple(Status))),
         evidence=str(item.get("evidence", "")),
-        acknowledged=tuple(_one_of(path, "acknowledged", str(each), accepted) for each in known),
+        acknowledged=tuple(
+            _one_of("acknowledged", str(each), accepted) for each in (known if isinstance(known, list) else [known])
+        ),
     )
 
 
-def _deciders(path: Path, front: Mapping[str, Any]) -> tuple[str, ...]:
-    names = _field(path, front, "deciders", list) if "deciders" in front else []
+def _deciders(names: list[Any]) -> tuple[str, ...]:
     if not all(isinstance(name, str) and name for name in names):
-        raise DefinitionError(f"{path.name}: field 'deciders' is {names!r}; it must be a list of names")
+        raise DefinitionError(f"field 'deciders' is {names!r}; it must be a list of names")
     return tuple(names)
 
 
-def _software(path: Path, front: Mapping[str, Any]) -> Mapping[str, str]:
-    ranges = _field(path, front, "software", dict) if "software" in front else {}
+def _software(ranges: Mapping[Any, Any]) -> Mapping[str, str]:
     for name, text in ranges.items():
-        _one_of(path, "software", str(name), SOFTWARE)
+        _one_of("software", str(name), SOFTWARE)
         try:
             SpecifierSet(str(text))
         except InvalidSpecifier:
             raise DefinitionError(
-                f"{path.name}: software {name} is {text!r}; it must be a range of versions, such as '>=2.11,<2.12'"
+                f"software {name} is {text!r}; it must be a range of versions, such as '>=2.11,<2.12'"
             ) from None
     return {str(name): str(text) for name, text in ranges.items()}
 
 
-def _field(path: Path, front: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = front.get(name)
-    # A datetime is a date to Python, and an empty sentence is a string: neither is what the field asks for.
-    if not isinstance(value, kind) or isinstance(value, datetime.datetime) or value == "":
-        raise DefinitionError(f"{path.name}: field {name!r} is {front.get(name)!r}; it must be a {kind.__name__}")
-    return front[name]
-
-
-def _one_of(path: Path, name: str, value: str, accepted: Sequence[str]) -> str:
+def _one_of(name: str, value: str, accepted: Sequence[str]) -> str:
     if value not in accepted:
-        raise DefinitionError(f"{path.name}: {name} is {value!r}; accepted are {[str(a) for a in accepted]}")
+        raise DefinitionError(f"{name} is {value!r}; accepted are {[str(a) for a in accepted]}")
     return value
+
+
+READERS: Mapping[str, Callable[[Any], Any]] = {
+    "status": _status, "rests_on": _supports, "deciders": _deciders, "software": _software, "reviewed": _reviews
+}  # fmt: skip

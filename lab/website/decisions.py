@@ -64,8 +64,8 @@ class Decision:
     date: datetime.date
     review_by: datetime.date
     rests_on: tuple[Support, ...]
-    acknowledged: str
     body: str
+    acknowledged: str = ""
     deciders: tuple[str, ...] = ()
     software: Mapping[str, str] = field(default_factory=dict)  # name → range of versions that it holds for
     supersedes: str = ""
@@ -94,8 +94,12 @@ class ClaimEvidence:
         return str(self.data["status"])
 
     @property
+    def word(self) -> str:
+        return claim_word(self.data)
+
+    @property
     def text(self) -> str:
-        return next(claim_sentence(claim) for claim in self.judged.plan.claims if claim.name == self.claim)
+        return claim_sentence(self.judged.plan.claim(self.claim))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,25 +193,20 @@ def _standing(
     last = next(reversed(reviews.values()), then)
     now = _of_one_model(shown, last, history)
     elsewhere = shown if now is not shown else None
-    if now and not _speaks(now, then):
-        state = Freshness.EXPIRED if today > decision.review_by else Freshness.FRESH
-        why = f"the review was due on {decision.review_by}" if state is Freshness.EXPIRED else ""
-        return SupportStanding(
-            support=support, now=now, then=then, last=last, freshness=state, why=why, elsewhere=elsewhere,
-            reviews=reviews,
-        )  # fmt: skip
     run = contradicting(now.judged, support.claim, history) if now and now.status == support.expects else None
-    newer = ClaimEvidence(judged=run, claim=support.claim) if run else None
-    if newer:
-        problem, when = newer.status, newer.judged.measured_utc[:10]
-        state = Freshness.CHALLENGED
-        why = f"“{claim_word(newer.data)}” in the newer run {newer.judged.evidence['run_id']} of {when}"
+    newer, problem = ClaimEvidence(judged=run, claim=support.claim) if run else None, ""
+    if now and not _speaks(now, then):
+        newer, (state, why) = None, _due(decision, today)
+    elif newer:
+        state, problem = Freshness.CHALLENGED, newer.status
+        why = f"“{newer.word}” in the newer run {newer.judged.evidence['run_id']} of {newer.judged.measured_utc[:10]}"
     else:
-        problem = now.status if now else Freshness.ORPHANED
         state, why = _state(decision, support, now, last, today)
+        if state in GATED:
+            problem = now.status if now else Freshness.ORPHANED
     return SupportStanding(
-        support=support, now=now, then=then, last=last, freshness=state, why=why,
-        problem=problem if state in GATED else "", newer=newer, elsewhere=elsewhere, reviews=reviews,
+        support=support, now=now, then=then, last=last, freshness=state, why=why, problem=problem, newer=newer,
+        elsewhere=elsewhere, reviews=reviews,
     )  # fmt: skip
 
 
@@ -215,14 +214,13 @@ def _of_one_model(
     shown: ClaimEvidence | None, last: ClaimEvidence | None, history: Sequence[Judged]
 ) -> ClaimEvidence | None:
     """What is held against `last`: what the page shows, or the fullest evidence of the GPU model that `last` is of."""
-    if shown is None or last is None or shown.judged.on_cpu or _machine(shown) == _machine(last):
+    if shown is None or last is None or shown.judged.on_cpu:
         return shown
-    same = [run for run in history if run.machine_name == _machine(last) and last.claim in run.data["claims"]]
+    machine = last.judged.machine_name
+    if shown.judged.machine_name == machine:
+        return shown
+    same = [run for run in history if run.machine_name == machine and last.claim in run.data["claims"]]
     return ClaimEvidence(judged=max(same, key=lambda run: run.fullness), claim=last.claim)
-
-
-def _machine(claim: ClaimEvidence) -> str:
-    return claim.judged.machine_name
 
 
 def _speaks(now: ClaimEvidence, then: ClaimEvidence | None) -> bool:
@@ -241,15 +239,21 @@ def _held(support: Support, among: Sequence[Judged]) -> ClaimEvidence | None:
     return None
 
 
+def _due(decision: Decision, today: datetime.date) -> tuple[Freshness, str]:
+    if today > decision.review_by:
+        return Freshness.EXPIRED, f"the review was due on {decision.review_by}"
+    return Freshness.FRESH, ""
+
+
 def _state(
     decision: Decision, support: Support, now: ClaimEvidence | None, last: ClaimEvidence | None, today: datetime.date
 ) -> tuple[Freshness, str]:
     if now is None:
         return Freshness.ORPHANED, "no experiment makes this claim any more"
     if now.status != support.expects:
-        return Freshness.CHALLENGED, f"now “{claim_word(now.data)}”, expected “{verdict_word(support.expects)}”"
+        return Freshness.CHALLENGED, f"now “{now.word}”, expected “{verdict_word(support.expects)}”"
     if today > decision.review_by:
-        return Freshness.EXPIRED, f"the review was due on {decision.review_by}"
+        return _due(decision, today)
     if outside := _outside(decision.software, now.judged):
         return Freshness.EXPIRED, outside
     both = shared_cases(last, now)

@@ -97,7 +97,8 @@ class NextSite:
     def __init__(self, old: Path, made: Path, before: Mapping[str, Written], stamps: Mapping[str, Stamp]) -> None:
         self._old, self._made, self._before = old, made, before
         self.present, self._folders = scan(old, _stamp_of)
-        self._sound = {path for path, stamp in self.present.items() if stamps.get(path) == stamp}
+        known = {path: sha256 for part in before.values() for path, sha256 in part.files.items()}
+        self._sound = {path: known.get(path) for path, stamp in self.present.items() if stamps.get(path) == stamp}
         self.parts: dict[str, Written] = {}
         self.stamps: dict[str, Stamp] = {}
         self._places: dict[str, str] = {}  # of files that were made, until they are moved
@@ -178,7 +179,7 @@ class NextSite:
         return folders.union(*map(_folders_of, folders)) - {""}
 
     def _is_sound(self, part: Written) -> bool:
-        return self._sound.issuperset(part.files)
+        return part.files.keys() <= self._sound.keys()
 
     def _keep(self, name: str, part: Written) -> None:
         for path in part.files:
@@ -189,6 +190,10 @@ class NextSite:
     def _write(self, path: str, content: bytes) -> str:
         """Returns the file's SHA-256."""
         self._refuse_second(path)
+        sha256 = hashlib.sha256(content).hexdigest()
+        if self._sound.get(path) == sha256:
+            self.stamps[path] = self.present[path]
+            return sha256
         if not self._places:
             self._made.mkdir(parents=True, exist_ok=True)
         place = self._places[path] = f"{self._made}/{len(self._places)}"
@@ -196,7 +201,7 @@ class NextSite:
             file.write(content)
             file.flush()
             self.stamps[path] = _stamp(os.fstat(file.fileno()))
-        return hashlib.sha256(content).hexdigest()
+        return sha256
 
     def _refuse_second(self, path: str) -> None:
         if path in self.stamps:

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace as View
 from typing import Any
 
 from lab.website.data.judged import Judged
+from lab.website.data.promoted import Evidence
 from lab.website.data.publication_log import Log
 from lab.website.decisions import Decision, SupportStanding
-from lab.website.wording.lint import Quoted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,14 +32,6 @@ Output = Document | Attachment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Published:
-    """The files of a published run: where they lie, and what they are addressed by."""
-
-    digest: str
-    directory: Path
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Outlines:
     """What lists and counts show of every experiment, in their order, and of every experiment of every published run,
     oldest first: plain values, which stay in memory and are remembered from build to build."""
@@ -48,10 +39,10 @@ class Outlines:
     current: Sequence[View]  # lab.website.pages.outline.outline
     published: Sequence[View]  # lab.website.pages.outline.past_outlines
 
-    def quoted(self) -> Iterator[Quoted]:
+    def phrases(self) -> Iterator[str]:
         """What pages may quote of them."""
         for each in (*self.current, *self.published):
-            yield Quoted(each.name, each.phrases, each.machine_phrases)
+            yield from (*each.phrases, *each.machine_phrases)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,8 +56,7 @@ class SiteContext:
     current: Sequence[Judged]  # every experiment with the evidence that its page shows, in their order
     published: Sequence[Judged]  # every experiment of every published run, oldest first
     decisions: Sequence[tuple[Decision, Sequence[SupportStanding]]]
-    files: Sequence[Published] = ()  # of every published run, oldest first; none in a preview
-    downloads: bool = True  # whether the files of runs are written; a site that is made to compare needs none
+    files: Sequence[Evidence] = ()  # of every published run, oldest first; none in a preview
     samples: bool = False  # whether the site holds plans and journals of its runs, or leaves them in the repository
     base_url: str = ""  # where the site will stand, with a slash at its end; empty where nobody said
     guarded: Sequence[Mapping[str, Any]] = ()  # by experiment, what the guard said: lab.website.pages.methods.guarded

@@ -96,30 +96,32 @@ def _limits(machine: Machine) -> Limits:
 
 def _rows(shown: Judged, data: Mapping[str, Any], scope: str) -> Iterator[Row]:
     """The rows of a scope that have a time and are not shown as rejected."""
-    view = DataView(data)
+    view, labels = DataView(data), {case.name: case_label(case) for case in shown.plan.cases}
     for case, profile in shown.plan.cells():
         cell = view.value("cells", case.name, profile.name)
         if cell and cell["outcome"] == "measured" and scope in cell["scopes"] and not cell["impossible"].get(scope):
-            yield _row(case, profile, cell, view, scope)
+            yield _row(case, profile, cell, view, scope, f"{labels[case.name]}, {profile.title}")
 
 
-def _row(case: PlannedCase, profile: PlannedProfile, cell: Mapping[str, Any], view: DataView, scope: str) -> Row:
-    path, hardware = ("cells", case.name, profile.name), ("limits", case.name, "profiles", profile.name)
-    counters = cell.get("counters")
+def _row(
+    case: PlannedCase, profile: PlannedProfile, cell: Mapping[str, Any], view: DataView, scope: str, label: str
+) -> Row:  # fmt: skip
+    hardware = ("limits", case.name, "profiles", profile.name)
+    counters, times = cell.get("counters"), cell["scopes"][scope]
     matrix = MATRIX_KINDS.get(case.dtype, "") if case.op.startswith("matmul") else ""
     headline = scope == SCOPE
     return Row(
-        label=f"{case_label(case)}, {profile.title}",
+        label=label,
         operator=case.op,
         shape="×".join(map(str, case.shape)),
         dtype=case.dtype,
         profile=profile.name,
         work=case.work,
         matrix=matrix,
-        seconds=view.value(*path, "scopes", scope, "p50_seconds"),
-        bytes_per_second=view.value(*path, "bytes_per_second") if headline else None,
+        seconds=times.get("p50_seconds"),
+        bytes_per_second=cell.get("bytes_per_second") if headline else None,
         flops_per_second=view.value(*hardware, "flops_per_second") if headline and matrix else None,
-        noise_ratio=view.value(*path, "scopes", scope, "noise_ratio"),
+        noise_ratio=times.get("noise_ratio"),
         launches=len(counters["kernels"]) or None if counters else None,
         counters=_captured(counters["kernels"]) if headline and counters else None,
         launch_bound=cell["launch_bound"],

@@ -45,7 +45,7 @@ class Renderer:
     def __init__(self, info: SiteInfo) -> None:
         if not TEMPLATES.is_dir():
             raise LabError(f"{TEMPLATES} is missing: build from a whole checkout or an installed wheel")
-        self._label, self._base_url, self._title = info.label, info.base_url, info.title
+        self._site = info
         self._templates = environment()
         self._templates.globals |= {"site": info}
 
@@ -59,9 +59,9 @@ class Renderer:
     def _page(self, page: Document, quotable: Quotable) -> str:
         root = "../" * page.path.count("/")
         text = written(self._templates.get_template(page.template).render(root=root, **page.view), root)
-        if self._base_url:
-            text = with_preview(text, self._base_url + page.path.removesuffix("index.html"), self._title)
-        if not self._label:  # a preview is no publication, and shows whatever its run holds
+        if self._site.base_url:
+            text = with_preview(text, self._site.base_url + page.path.removesuffix("index.html"), self._site.title)
+        if not self._site.label:  # a preview is no publication, and shows whatever its run holds
             refuse_untraced(page.path, text, quotable)
         return text
 
@@ -103,9 +103,9 @@ def environment() -> Environment:
     made.filters["with_code"] = _with_code
     # Figures are most of a page: a macro for each would be most of the work.
     made.globals |= {
-        "number": tables.number, "near": tables.near, "sentence": tables.words_html, "words_html": tables.words_html,
-        "table_html": tables.table, "fold_html": tables.fold, "folded_html": tables.folded,
-        "verdict_html": tables.verdict, "verdict_word": verdict_word,
+        "number": tables.number, "words_html": tables.words_html, "table_html": tables.table,
+        "fold_html": tables.fold, "folded_html": tables.folded, "verdict_html": tables.verdict,
+        "verdict_word": verdict_word,
     }  # fmt: skip
     return made
 

@@ -1,16 +1,17 @@
 """Definitions + evidence + decisions → the whole site: gather everything first, then write what is new of it."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from lab.definition.plan import PlannedExperiment, load_plan
+from lab.definition.plan import PlannedExperiment
+from lab.definition.plan_file import load_plan
 from lab.definition.prose import missing_prose
+from lab.definition.publication import Publication
 from lab.errors import LabError
 from lab.project import project
 from lab.verdict.results import load_run
-from lab.website.build import PageBuilders, write_context
+from lab.website.build import Builder, PageBuilders
 from lab.website.data import publication_log
 from lab.website.data.judged import Judged, judged_run, not_measured
 from lab.website.data.judged_cache import CACHE, audits, definitions, judged, trust
@@ -21,8 +22,8 @@ from lab.website.decisions import Decision, SupportStanding, refuse_unacknowledg
 from lab.website.files.csv_tables import experiment_csv_files
 from lab.website.files.inventory import checked_base_url
 from lab.website.files.schemas import schema_files
-from lab.website.folder import REMEMBERED
-from lab.website.outputs import Published, SiteContext
+from lab.website.folder import REMEMBERED, replace_site
+from lab.website.outputs import SiteContext
 from lab.website.pages.case import case_pages
 from lab.website.pages.compare import compare_list, compare_pages
 from lab.website.pages.decisions import decision_pages
@@ -31,10 +32,10 @@ from lab.website.pages.feed import feed_file
 from lab.website.pages.front import front_pages
 from lab.website.pages.methods import methods_pages
 from lab.website.pages.policy import glossary_pages, policy_pages
-from lab.website.pages.run import run_list, run_pages
+from lab.website.pages.run import run_list, run_pages, verdict_pages
 from lab.website.pages.search import search_pages
 from lab.website.pages.trust import trust_pages
-from lab.website.pages.verdicts import verdict_pages
+from lab.website.pages.zoo import zoo_pages
 from lab.website.wording.references import References, check_references
 
 DECISIONS = project().decisions
@@ -49,7 +50,7 @@ PREVIEWED = PageBuilders(  # what a run shows before it is published
 BUILDERS = PageBuilders(
     of_one=(*PREVIEWED.of_one, verdict_pages),
     of_all=(*PREVIEWED.of_all, run_list, compare_list, feed_file, trust_pages),
-    of_some=(*PREVIEWED.of_some, run_pages, compare_pages, methods_pages),
+    of_some=(*PREVIEWED.of_some, run_pages, compare_pages, methods_pages, zoo_pages),
 )
 
 
@@ -85,10 +86,12 @@ def gather(
         histories.setdefault(item.name, []).append(item)
     # One that lacks words is a draft: it is measured and previewed, and not shown.
     defined = [plan for plan in definitions(kept) if not any(missing_prose(plan))]
-    current = [_shown(definition, histories.get(definition.name, ())) for definition in defined]
-    references = References(_DataByName(current))
+    publications = audits(kept) if any(plan.name not in histories for plan in defined) else ()
+    current = [_shown(plan, histories.get(plan.name, ()), publications) for plan in defined]
+    shown = {item.name: item for item in current}
+    references = References(shown)
     check_references(defined, references)
-    current = [cited_plan(item, references) for item in current]
+    current = [cited_plan(item, References(shown, lenient=True)) for item in current]
     records = [cited(decision, references) for decision in load_decisions(decisions)]
     check_records(records, [item.digest for item in evidence])
     supports = _standings(records, current, published)
@@ -99,7 +102,7 @@ def gather(
         current=current,
         published=published,
         decisions=supports,
-        files=tuple(Published(digest=item.digest, directory=item.directory) for item in evidence),
+        files=evidence,
         base_url=checked_base_url(base_url),
         trust=trust(evidence, kept),
         log=log,
@@ -113,7 +116,7 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     current = judged_run(run)
     names = {item.name for item in current}
     _, published = _published(_measuring(names, load_evidence()), CACHE)
-    references = References(_DataByName(current), lenient=True)
+    references = References({item.name: item for item in current}, lenient=True)
     on_cpu = current[0].on_cpu
     # What was decided on GPUs a CPU cannot speak of.
     written = [] if on_cpu else [r for r in load_decisions(decisions) if {s.experiment for s in r.rests_on} <= names]
@@ -138,9 +141,10 @@ def write_site(context: SiteContext, builders: PageBuilders, out: Path, remember
     """
     try:
         _refuse_to_replace(out)
-        return write_context(context, builders, out, remembered)
+        parts = replace_site(out, remembered, Builder(context, builders).fill)
     except OSError as refusal:
         raise LabError(f"{out}: the site cannot be written there ({refusal.strerror}); choose another folder") from None
+    return sum(len(part.files) for part in parts.values())
 
 
 def _refuse_to_replace(out: Path) -> None:
@@ -158,9 +162,9 @@ def _published(evidence: Sequence[Evidence], kept: Path) -> tuple[list[Evidence]
     return [item for item, _ in pairs], [each for _, run in pairs for each in run.experiments]
 
 
-def _shown(definition: PlannedExperiment, history: Sequence[Judged]) -> Judged:
+def _shown(definition: PlannedExperiment, history: Sequence[Judged], publications: Sequence[Publication]) -> Judged:
     """The fullest evidence of an experiment, and of such the newest; else its definition alone."""
-    return max(history, key=lambda item: item.fullness) if history else not_measured(definition, audits())
+    return max(history, key=lambda item: item.fullness) if history else not_measured(definition, publications)
 
 
 def cited_plan(item: Judged, references: References) -> Judged:
@@ -168,8 +172,8 @@ def cited_plan(item: Judged, references: References) -> Judged:
     if not item.cites:
         return item
     plan = item.plan
-    limits = tuple(references.resolve(text, plan.name, lenient=True) for text in plan.does_not_show)
-    importance = references.resolve(plan.importance, plan.name, lenient=True)
+    limits = tuple(references.resolve(text, plan.name) for text in plan.does_not_show)
+    importance = references.resolve(plan.importance, plan.name)
     return Judged(plan=replace(plan, importance=importance, does_not_show=limits), data=item.data, text=item.text)
 
 
@@ -178,19 +182,3 @@ def _standings(
 ) -> list[tuple[Decision, Sequence[SupportStanding]]]:
     newest = max((item.finished_utc for item in (*current, *published)), default="")
     return [(each, standings(each, current, published, today_of(newest, each))) for each in records]
-
-
-class _DataByName(Mapping[str, Mapping[str, Any]]):
-    """The data of experiments, by name; of one only that somebody asks for."""
-
-    def __init__(self, items: Sequence[Judged]) -> None:
-        self._items = {item.name: item for item in items}
-
-    def __getitem__(self, name: str) -> Mapping[str, Any]:
-        return self._items[name].data
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)

@@ -11,7 +11,8 @@
 A template writes `{{ table_html(table) }}`, and the page's module yields `csv_file(table, "trust/flush.csv")`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -24,18 +25,9 @@ from lab.website.files.csv_tables import csv_text
 from lab.website.outputs import Attachment
 from lab.website.verdict_words import look, mark_words, verdict_word
 
-NOTHING = Markup('<span class="soft" title="no value">–</span>')
+NOTHING = "–"
 NUM = ' class="num"'
-CIRCLE = '<circle cx="8" cy="8" r="6" fill="none" stroke="currentColor" stroke-width="2"/>'
-ICONS = (
-    (("supported", "fresh"), '<circle cx="8" cy="8" r="7" fill="currentColor"/>'),
-    (("refuted", "rejected", "challenged"),
-     '<path d="M2 2 L14 14 M14 2 L2 14" stroke="currentColor" stroke-width="3" fill="none"/>'),
-    (("inconclusive", "drifted"), f'{CIRCLE}<path d="M8 2 A6 6 0 0 1 8 14 Z" fill="currentColor"/>'),
-    (("tie",), '<path d="M2 5.5 L14 5.5 M2 10.5 L14 10.5" stroke="currentColor" stroke-width="3" fill="none"/>'),
-    (("rerun-noise", "expired"),
-     '<path d="M1 8 L4 3 L7 13 L10 3 L13 13 L15 8" stroke="currentColor" stroke-width="2" fill="none"/>'),
-)  # fmt: skip
+SHORTER = len(' data-at=""')  # by more than this must a beginning make the pointers below it shorter
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +104,7 @@ class PageTable:
     caption: Words = ()
     kind: str = ""
     group: str = ""  # what the headings of groups are called in a CSV
-    authored: bool = False  # its caption is prose about the method, with figures of its own
+    labelled: bool = True  # of a kind that stacks on phones, where each value has its heading beside it
 
     def row(self, name: str) -> TableRow:
         """The row of that heading."""
@@ -135,7 +127,6 @@ class Fold:
     caption: str = ""
     tables: tuple[PageTable, ...] = ()
     items: tuple[Words, ...] = ()
-    authored: bool = False  # its lead is prose about the method, with figures of its own
 
 
 def words(*names: str) -> tuple[Head, ...]:
@@ -199,7 +190,7 @@ def _value(cell: Any) -> Any:
 
 def tally(counts: Iterable[Any]) -> Words:
     """How many claims have which verdict: of lab.website.verdict_words.status_counts."""
-    return tuple(part for count in counts for part in (VerdictChip(count.status), f" {count.claims} "))
+    return tuple(part for count in counts for part in (VerdictChip(count.status, word=count.word), f" {count.claims} "))
 
 
 def plain(parts: Sequence[Any]) -> str:
@@ -207,25 +198,20 @@ def plain(parts: Sequence[Any]) -> str:
     return "".join(map(_plain, parts)).strip()
 
 
-def number(figure: Figure | None, data: str = "data.json") -> Markup:
-    """A figure in a <data> element, with its value and the pointer to it. `data` is the file that holds the value,
-    relative to the page, unless the figure's own pointer names one."""
-    return Markup(_figure(figure, data, "")) if figure else NOTHING
+def number(figure: Figure | None, at: str = "") -> Markup:
+    """A figure in a <data> element, with its value and the pointer to it.
+
+    Where the pointer names no file, it is one into the file that the data-at around it names. `at` is what that data-at
+    begins it with: of long tables that is most of it.
+    """
+    return Markup(_figure(figure, at) if figure else NOTHING)
 
 
-def near(figure: Figure | None, at: str) -> Markup:
-    """Inside an element whose data-at holds the beginning of its pointer: of long tables that is most of it."""
-    return Markup(_figure(figure, "", at)) if figure else NOTHING
-
-
-def _figure(figure: Figure, data: str, at: str) -> str:
-    value, source = figure.value, figure.source
-    if at and source.startswith(at):
-        source = source[len(at) :]
-    elif "#" not in source:
-        source = f"{data}#{source}"
+def _figure(figure: Figure, at: str) -> str:
+    value = figure.value
     written = value if type(value) is float else escaped(str(value))
-    return f'<data value="{written}" data-src="{escaped(source)}">{escaped(figure.text)}</data>'
+    source = escaped(_below(at, figure.source))
+    return f'<data value="{written}" data-src="{source}">{escaped(figure.text)}</data>'
 
 
 def escaped(text: str) -> str:
@@ -235,31 +221,29 @@ def escaped(text: str) -> str:
     return text
 
 
-def table(content: PageTable, data: str = "data.json") -> Markup:
-    """A table as HTML; `data` is the file that its figures point into."""
+def table(content: PageTable) -> Markup:
+    """A table as HTML."""
+    at = _beginning([source for row in content.rows for cell in row.cells for source in _sources(cell)])
     heads = "".join(_head(head) for head in content.heads)
     tags = [f"<td{NUM if head.numbers else ''}{_labelled(content, head)}>" for head in content.heads[1:]]
-    body = "".join(_row(row, tags, data) for row in content.rows)
-    mark = " data-authored" if content.authored else ""
-    caption = f"<caption{mark}>{html(content.caption, data)}</caption>" if content.caption else ""
+    body = "".join(_row(row, tags, at) for row in content.rows)
+    caption = f"<caption>{html(content.caption)}</caption>" if content.caption else ""
     kind = f' class="{content.kind}"' if content.kind else ""
     return Markup(
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(content.label)}"><table{kind}>{caption}'
-        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escaped(content.label)}"><table{kind}>{caption}'
+        f"<thead><tr>{heads}</tr></thead><tbody{_said(at)}>{body}</tbody></table></div>"
     )
 
 
-def fold(content: Fold, data: str = "data.json") -> Markup:
+def fold(content: Fold) -> Markup:
     """A fold that a reader opens."""
-    title = escaped(content.title)
-    inside = f'<div id="{escaped(content.id)}">\n{folded(content, data)}</div>'
-    return Markup(f"<details><summary>{title}</summary>\n{inside}\n</details>")
+    inside = f'<div id="{escaped(content.id)}">\n{folded(content)}</div>'
+    return Markup(f"<details><summary>{escaped(content.title)}</summary>\n{inside}\n</details>")
 
 
-def folded(content: Fold, data: str = "data.json") -> Markup:
+def folded(content: Fold) -> Markup:
     """What is in a fold: its lead, pictures, tables and items."""
-    authored = " data-authored" if content.authored else ""
-    parts = [f'<p class="soft"{authored}>{html(content.lead, data)}</p>'] if content.lead else []
+    parts = [f'<p class="soft">{html(content.lead)}</p>'] if content.lead else []
     if content.panels:
         panels = (f"<figcaption>{escaped(title)}</figcaption>{drawn}" for title, drawn in content.panels)
         figures = (f'<figure class="chart panel">{inside}</figure>\n' for inside in panels)
@@ -268,91 +252,100 @@ def folded(content: Fold, data: str = "data.json") -> Markup:
         caption = f"<figcaption>{escaped(content.caption)}</figcaption>" if content.caption else ""
         scroll = f'<div class="scroll" role="region" tabindex="0" aria-label="{escaped(content.title)}">'
         parts.append(f'<figure class="chart wide">{scroll}{content.picture}</div>\n{caption}</figure>\n')
-    parts += [f"{table(each, data)}\n" for each in content.tables]
+    parts += [f"{table(each)}\n" for each in content.tables]
     if content.items:
-        items = (f"<li>{html(item, data)}</li>" for item in content.items)
+        items = (f"<li>{html(item)}</li>" for item in content.items)
         parts.append(f'<ul class="items">{"".join(items)}</ul>')
     return Markup("".join(parts))
 
 
-def html(parts: Sequence[Any], data: str = "data.json", at: str = "") -> str:
+def html(parts: Sequence[Any], at: str = "") -> str:
     """`at` is the beginning that the pointers of figures have in common, where an element around them says it."""
-    return "".join([_html(part, data, at) for part in parts])
+    return "".join([_html(part, at) for part in parts])
 
 
-def words_html(parts: Words, data: str = "data.json") -> Markup:
-    return Markup(html(parts, data))
+def words_html(parts: Words) -> Markup:
+    return Markup(html(parts))
 
 
 @lru_cache(maxsize=1024)
 def verdict(status: str, mark: str = "", reason: str = "", word: str = "") -> Markup:
     """The word of a verdict with its sign, so that nobody needs the colour; under it what else marks it."""
     word, more = word or verdict_word(status, mark, reason), mark_words(mark)
-    kind = look(word, status)
-    drawn = f'<svg viewBox="0 0 16 16" aria-hidden="true" focusable="false">{icon(kind)}</svg>'
-    chip = f'<span class="verdict {kind}">{drawn}{escape(word)}</span>'
+    chip = f'<span class="verdict {look(word, status)}">{escape(word)}</span>'
     return Markup(chip + (f'<br><span class="small soft">{escape(more)}</span>' if more else ""))
 
 
 def _head(head: Head) -> str:
-    inside = f'<a href="{escape(head.link)}">{escape(head.text)}</a>' if head.link else str(escape(head.text))
-    attributes = f' id="{escape(head.id)}"' if head.id else ""
+    inside = f'<a href="{escaped(head.link)}">{escaped(head.text)}</a>' if head.link else escaped(head.text)
+    attributes = f' id="{escaped(head.id)}"' if head.id else ""
     return f'<th scope="col"{NUM if head.numbers else ""}{attributes}>{inside}</th>'
 
 
-def _row(row: TableRow, tags: Sequence[str], data: str) -> str:
-    """`tags` begin its cells after the first."""
-    sources: list[str] = []
-    for cell in row.cells:
-        _add_sources(cell, sources)
-    sources = [source for source in sources if "#" not in source] or sources  # of most rows all are in one file
-    at = _common(sources) if len(sources) > 1 else ""
-    attributes = f' id="{escape(row.id)}"' if row.id else ""
+def _row(row: TableRow, tags: Sequence[str], around: str) -> str:
+    """`tags` begin its cells after the first; `around` is the table's beginning of pointers."""
+    more = _beginning([_below(around, source) for cell in row.cells for source in _sources(cell)])
+    at = more if more.startswith("/") or "#" in more else around + more
+    attributes = f' id="{escaped(row.id)}"' if row.id else ""
     attributes += f' class="{row.kind}"' if row.kind else ""
-    attributes += f' data-at="{escape(at if "#" in at else f"{data}#{at}")}"' if at else ""
-    first, *rest = (html(cell, data, at) for cell in row.cells)
+    attributes += _said(more)
+    first, *rest = (html(cell, at) for cell in row.cells)
     if row.kind == "group":
         return f'<tr{attributes}><th scope="rowgroup" colspan="{len(tags) + 1}">{first}</th></tr>'
     cells = "".join(f"{tag}{cell}</td>" for tag, cell in zip(tags, rest, strict=True))
     return f'<tr{attributes}><th scope="row">{first}</th>{cells}</tr>'
 
 
-def _common(pointers: Sequence[str]) -> str:
-    """The beginning that JSON pointers have in common, up to a slash; empty where they lead into different files."""
-    parents = {pointer.rpartition("/")[0] for pointer in pointers}
-    if len(parents) == 1:
-        return parents.pop()
-    first, last = min(pointers).split("/"), max(pointers).split("/")
-    shorter = min(len(first), len(last)) - 1
-    length = next((n for n in range(shorter) if first[n] != last[n]), shorter)
-    common = "/".join(first[:length])
-    return common if "#" in common or "#" not in "".join((*first, *last)) else ""
+def _said(at: str) -> str:
+    return f' data-at="{escaped(at)}"' if at else ""
+
+
+def _below(at: str, pointer: str) -> str:
+    """What of a pointer remains to be said where `at` was said already."""
+    return pointer[len(at) :] if pointer.startswith(at) else pointer
+
+
+def _beginning(pointers: Sequence[str]) -> str:
+    """The beginning, up to a slash, whose being said once makes these pointers shortest; empty where none does.
+
+    It never leads into another file where one of them leads into that around them.
+    """
+    own = [pointer for pointer in pointers if "#" not in pointer] or pointers
+    counts = Counter(each for pointer in own for each in _beginnings(pointer))
+    at = max(counts, key=lambda each: (counts[each] - 1) * len(each), default="")
+    return at if (counts[at] - 1) * len(at) > SHORTER else ""
+
+
+@lru_cache(maxsize=1 << 14)
+def _beginnings(pointer: str) -> tuple[str, ...]:
+    """'/a/' and '/a/b/' of '/a/b/c'; with its file, where the pointer names one."""
+    return tuple(pointer[: n + 1] for n in range(max(1, pointer.find("#")), len(pointer)) if pointer[n] == "/")
 
 
 def _labelled(content: PageTable, head: Head) -> str:
-    """On a phone some tables become paragraphs, in which each value needs its heading beside it."""
-    return f' data-label="{escape(head.text)}:"' if "stacks" in content.kind else ""
+    """On a phone some tables become paragraphs, in which a value may need its heading beside it."""
+    return f' data-label="{escaped(head.text)}:"' if "stacks" in content.kind and content.labelled else ""
 
 
-def _add_sources(parts: Sequence[Any], sources: list[str]) -> None:
+def _sources(parts: Sequence[Any]) -> Iterator[str]:
     """The pointers of all figures in a cell."""
     for part in parts:
         kind = type(part)
         if kind is Figure:
-            sources.append(part.source)
+            yield part.source
         elif kind is Strong or kind is Soft or kind is Constant:
-            _add_sources(part.parts, sources)
+            yield from _sources(part.parts)
 
 
-def _html(part: Any, data: str, at: str) -> str:
+def _html(part: Any, at: str) -> str:
     """The kinds of which there are most on a page come first."""
     kind = type(part)
     if kind is Figure:
-        return _figure(part, data, at)
+        return _figure(part, at)
     if kind is str:
         return escaped(part)
     if kind is Soft:
-        return f'<span class="small soft below">{html(part.parts, data, at)}</span>'
+        return f'<span class="small soft below">{html(part.parts, at)}</span>'
     if part is None:
         return NOTHING
     if kind is Link:
@@ -360,11 +353,11 @@ def _html(part: Any, data: str, at: str) -> str:
     if kind is VerdictChip:
         return verdict(part.status, part.mark, part.reason, part.word)
     if kind is Strong:
-        return f"<strong>{html(part.parts, data, at)}</strong>"
+        return f"<strong>{html(part.parts, at)}</strong>"
     if kind is Code:
         return f'<span class="id">{escaped(part.text)}</span>'
     if kind is Constant:
-        return f"<span data-constant>{html(part.parts, data, at)}</span>"
+        return f"<span data-constant>{html(part.parts, at)}</span>"
     if isinstance(part, str):  # an enumeration's
         return escaped(str(part))
     raise TypeError(f"nothing that a cell may hold: {part!r}")
@@ -383,8 +376,3 @@ def _plain(part: Any) -> str:
         case VerdictChip():
             return part.word or str(part.status)
     return str(part.text)
-
-
-def icon(kind: str) -> str:
-    """The sign of a verdict, 16 by 16, in the colour around it."""
-    return next((drawn for kinds, drawn in ICONS if kind in kinds), CIRCLE)

@@ -11,6 +11,7 @@ from lab.verdict.judge import READING_ORDER, Status
 from lab.verdict.plain_words import FAILS, INSTEAD, MIXED, RIVAL_WRONG, SLOWER, TIE
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Sentence
+from lab.website.sentence import sentence
 
 MARKS = {
     "one draw": "one draw of the compiler",
@@ -23,6 +24,7 @@ FRESHNESS = {
     "challenged": "challenged",
     "orphaned": "claim removed",
 }
+COUNTED = (("sweeps", "most_sweeps"), ("rounds", "rounds"))  # and the field that says whether it is one
 # Words that look like another verdict than their status: they take the colour of what they say.
 LOOKS = {TIE: "tie", SLOWER: "refuted", MIXED: "refuted", FAILS: "refuted", RIVAL_WRONG: "no-evidence"}
 
@@ -57,32 +59,33 @@ def mark_words(mark: str) -> str:
 
 
 def verdict_counts(item: Judged) -> dict[str, int]:
-    """How many claims of an experiment have which verdict; of a CPU's run, of those that a CPU can run."""
+    """How many claims of an experiment have which verdict, by status, and those that were rejected by their word; of a
+    CPU's run, of those that a CPU can run."""
     able = (each for each in item.plan.claims if not item.on_cpu or can_run(item.plan, each, "cpu"))
-    return Counter(item.data["claims"][claim.name]["status"] for claim in able)
+    judged = (item.data["claims"][claim.name] for claim in able)
+    return Counter(claim_word(each) if each["status"] == Status.REJECTED else each["status"] for each in judged)
 
 
 def status_counts(items: Iterable[Mapping[str, int]]) -> tuple[View, ...]:
-    """All these counts together, in the reading order; verdicts that no claim has are left out."""
+    """All these counts together, in the reading order, with a word for each; verdicts that no claim has are left
+    out."""
     total: Counter[str] = Counter()
     for counts in items:
         total.update(counts)
-    return tuple(View(status=status, claims=total[status]) for status in READING_ORDER if total[status])
-
-
-def supported_at(claim: str, view: DataView) -> Sentence:
-    """'holds at 3 of 5 cases', and where there are any 'a tie at 1'."""
-    supported, judged, ties = (view.figure("claims", claim, name) for name in ("supported", "judged", "ties"))
-    noun = " case" if judged and judged.value == 1 else " cases"
-    words: Sentence = ("holds at ", supported or "none", " of ", judged or "no", noun)
-    return (*words, ", a tie at ", ties) if ties and ties.value else words
+    statuses = [status for status in READING_ORDER if total[status]]
+    found = [View(status=status, word=verdict_word(status), claims=total[status]) for status in statuses]
+    if rejected := [word for word in total if word not in tuple(Status)]:
+        claims = sum(total[word] for word in rejected)
+        found.append(View(status=Status.REJECTED, word=" or ".join(sorted(rejected)), claims=claims))
+    return tuple(found)
 
 
 def samples_taken(view: DataView) -> Sentence:
     """'5 to 8 sweeps × 10 rounds × up to 20 samples'."""
-    fewest, most = view.figure("evidence", "fewest_sweeps"), view.figure("evidence", "most_sweeps")
-    rounds, block = view.figure("evidence", "rounds"), view.figure("evidence", "block")
-    if fewest is None or most is None or rounds is None or block is None:
+    evidence = view.value("evidence")
+    if not evidence:
         return ("none",)
-    sweeps: Sentence = (fewest,) if fewest.value == most.value else (fewest, " to ", most)
-    return (*sweeps, " sweeps × ", rounds, " rounds × up to ", block, " samples")
+    to = "" if evidence["fewest_sweeps"] == evidence["most_sweeps"] else " to {most_sweeps}"
+    sweeps, rounds = (name if evidence[most] != 1 else name[:-1] for name, most in COUNTED)
+    text = f"{{fewest_sweeps}}{to} {sweeps} × {{rounds}} {rounds} × up to {{block}} samples"
+    return sentence(view.at("evidence"), text)

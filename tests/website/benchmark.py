@@ -133,7 +133,7 @@ def _named(text: str, number: int) -> str:
 
 def _slower(text: str, factor: float) -> str:
     """All times are so many times as long."""
-    return re.sub(r'(_seconds": )([\d.e-]+)', lambda match: f"{match[1]}{float(match[2]) * factor:.7g}", text)
+    return re.sub(r'(_seconds":)([\d.e-]+)', lambda match: f"{match[1]}{float(match[2]) * factor:.7g}", text)
 
 
 def _mkdocs(site: Path, folder: Path, program: str) -> float:

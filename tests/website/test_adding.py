@@ -45,7 +45,7 @@ def census_pages(context: SiteContext) -> Iterator[Output]:
 TEMPLATE = """{% extends "base.html" %}
 {% block title %}Census{% endblock %}
 {% block description %}Every experiment.{% endblock %}
-{% block content %}<h1>Census</h1>{{ parts.table(table) }}{% endblock %}
+{% block content %}<h1>Census</h1>{{ table_html(table) }}{% endblock %}
 """
 LOOK = """
 import dataclasses, json, sys
@@ -138,7 +138,7 @@ def test_a_metric_of_three_edits_stands_on_pages_in_csv_in_schemas_and_in_mlflow
 def test_a_page_of_two_files_stands_in_the_site_with_its_csv_and_in_the_sitemap(seen: tuple[dict, Path]) -> None:
     _, site = seen
     page = (site / "census/index.html").read_text()
-    assert '<data value="2.5e-05" data-src="data.json#/doubling/p50_seconds">25.00</data>' in page
+    assert '<data value="2.5e-05" data-src="/doubling/p50_seconds">25.00</data>' in page
     assert (site / "census/census.csv").read_text().splitlines() == ["experiment,p50_seconds", "doubling,2.5e-05"]
     assert "census/index.html" in (site / "sitemap.xml").read_text()
     assert "census/data.json" in json.loads((site / "manifest.json").read_text())["files"]

@@ -10,7 +10,7 @@ from test_site import Page
 
 from experiments.breakdowns import PROMPT, TOKEN
 from lab.definition.catalogue import choose_experiments
-from lab.definition.plan import planned
+from lab.definition.planning import planned
 from lab.website.site import build_preview
 
 PAGE = "experiments/qwen-prefill/index.html"
@@ -38,7 +38,7 @@ def test_every_kernel_has_a_row_with_what_was_predicted(page: Path) -> None:
     for row in PROMPT.rows:
         assert row.title in section, row.title
     data = json.loads(page.with_name("data.json").read_text())["breakdown"]
-    assert [row["calls"] for row in data["rows"]] == [row.calls for row in PROMPT.rows]
+    assert [row["row"]["calls"] for row in data["rows"]] == [row.calls for row in PROMPT.rows]
     assert data["predicted"]["seconds"] == pytest.approx(3 * 28 * 50e-6, rel=0.1)
     assert data["measured"]["seconds"] == pytest.approx(3e-3, rel=0.1)
 

@@ -132,6 +132,23 @@ def test_only_what_mentions_a_changed_experiment_is_loaded_and_made(tmp_path: Pa
     assert loaded == {"x-3"}
 
 
+def test_a_page_of_an_experiment_quotes_no_other(tmp_path: Path, monkeypatch) -> None:
+    items = of_their_own(2)
+    items["x-1"] = _named(items["x-1"], "Faster by 5 %")
+    left: dict[str, str] = {}
+    make = Renderer.file
+
+    def noted(self: Renderer, output: Output, quotable: Quotable) -> tuple[str, bytes]:
+        left[output.path] = quotable.without("Faster by 5 %").strip()
+        return make(self, output, quotable)
+
+    monkeypatch.setattr(Renderer, "file", noted)
+    context = SiteContext(label="", current=list(items.values()), published=(), decisions=())
+    write_site(context, BUILDERS, tmp_path / "site", tmp_path / "memory")
+    pages = ("experiments/x-0/index.html", "experiments/x-1/index.html", "index.html")
+    assert [left[page] for page in pages] == ["Faster by 5 %", "", ""]
+
+
 def test_by_other_code_every_file_is_made_again(tmp_path: Path, monkeypatch) -> None:
     """Files that are no pages too: what nobody sees is shown in them, references become words."""
     made: list[str] = []

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from lab.website.charts.lines import Rungs, ladder_chart
+from lab.website.charts.lines import Line, Point, ladder_chart
 from lab.website.charts.rows import Bar, Dot, axis_of, bars, panel
 from lab.website.charts.svg import Scale, si, spread
+from lab.website.pages.ceilings import rung_point
 
 
 def test_labels_that_crowd_are_spread_in_their_order() -> None:
@@ -30,9 +31,17 @@ def test_round_values_have_the_prefix_that_keeps_them_short(value: float, text: 
     assert si(value, "B") == text
 
 
-def lines(*speeds: float) -> list[Rungs]:
+def rung(number: int, size: float, speed: float) -> Point:
+    return rung_point({"bytes": size, "bytes_per_second": speed}, f"line {number}", hollow=False)
+
+
+def lines(*speeds: float) -> list[Line]:
     return [
-        Rungs(label=f"line {n}", series="triton", hollow=False, points=((2e6, speed / 3), (2e9, speed)))
+        Line(
+            label=f"line {n}",
+            series="triton",
+            points=tuple(rung(n, *each) for each in ((2e6, speed / 3), (2e9, speed))),
+        )
         for n, speed in enumerate(speeds)
     ]
 

@@ -7,7 +7,7 @@ import pytest
 from factory import FAST_BEATS_PLAIN, PLAIN, SMALL, plan_of, profile, records_of, small_experiment
 from page_parts import figures, section_of, words_of
 
-from lab.definition.plan import make_protocol
+from lab.definition.planning import make_protocol
 from lab.evidence.record import Cell, Compiled, Reading, Record, SweepStart
 from lab.profiler.readings import DO_BENCH
 from lab.verdict.results import judge_run

@@ -1,9 +1,11 @@
 """Which published runs are held against one another, and what is said of them."""
 
+import dataclasses
 from functools import cache
 
 from factory import FAST_BEATS_PLAIN, SMALL, plan_of, records_of, small_experiment
 
+from lab.definition.experiment import CEILINGS
 from lab.verdict.results import judge_run
 from lab.website.data.comparison import RUNS_BEFORE, comparison_data, run_pairs, shared
 from lab.website.data.judged import Judged, judged_run
@@ -18,6 +20,10 @@ def measured(seed: int = 1) -> Judged:
     plan = plan_of(experiments=[small_experiment()], include=())
     (item,) = judged_run(judge_run(plan, records_of(plan, {"plain": 200e-6, "fast": 100e-6}, seed=seed)))
     return item
+
+
+def renamed(item: Judged, name: str) -> Judged:
+    return Judged(plan=dataclasses.replace(item.plan, name=name), data=item.data)
 
 
 def run(number: int, gpu: str = A, card: str = "0123456789ab") -> Judged:
@@ -53,6 +59,12 @@ def test_a_newer_run_takes_no_pair_away():
 
 def test_runs_that_share_two_experiments_are_one_pair():
     assert numbers([run(1), run(2)], [run(1), run(2)]) == [(1, 2)]
+
+
+def test_runs_that_share_only_the_measured_ceilings_are_no_pair():
+    ceilings = [renamed(run(number), CEILINGS) for number in (1, 2, 3)]
+    outlined = tuple(past_outlines((*ceilings, run(2), run(3))))
+    assert [(int(pair.older), int(pair.newer)) for pair in pairs_of(outlined)] == [(2, 3)]
 
 
 def test_only_what_both_runs_have_is_shared():

@@ -400,9 +400,10 @@ def test_another_gpu_model_neither_confirms_nor_challenges_a_decision(tmp_path, 
     assert support.elsewhere.judged.digest == "bbbb"
     refuse_unacknowledged(decision, [support], [other])
     shown = support_view(support, preview=False)
-    assert (shown.now.machine, shown.elsewhere.machine) == (OLD_GPU, NEW_GPU)
-    assert shown.elsewhere.status == ("supported" if times is FAST else "refuted")
-    assert shown.now.data.startswith("../../runs/aaaa")  # the experiment's page holds the figures of the other model
+    assert (shown.now.claim.judged.machine_name, shown.elsewhere.claim.judged.machine_name) == (OLD_GPU, NEW_GPU)
+    assert shown.elsewhere.claim.status == ("supported" if times is FAST else "refuted")
+    # The experiment's page holds the figures of the other model.
+    assert shown.now.span[0].source.startswith("../../runs/aaaa")
     assert not any(isinstance(row.cells[0][0], Link) for row in shown.cases)
     assert support_view(support, preview=True).now.span == ()  # a preview has no pages of other runs
 

@@ -290,6 +290,15 @@ def test_a_second_folder_that_somebody_changed_is_put_right_and_never_written_th
     assert tree(site.out) == {"index.html": "1", "a/index.html": "a", "2/index.html": "other"} == tree(spare)
 
 
+def test_a_file_that_is_made_again_and_is_the_same_is_not_written(site) -> None:
+    """Nor one of a part that is kept: each stays the file that it was."""
+    site.build({"one": {"index.html": "1", "a/b/index.html": "b"}, "two": {"2/index.html": "2"}})
+    before = {path: (site.out / path).stat().st_ino for path in tree(site.out)}
+    site.build({"one": {"index.html": "other", "a/b/index.html": "b"}, "two": {"2/index.html": "2"}})
+    after = {path: (site.out / path).stat().st_ino for path in tree(site.out)}
+    assert [path for path in after if after[path] != before[path]] == ["index.html"]
+
+
 def test_two_parts_may_not_write_one_file(site) -> None:
     with pytest.raises(LabError, match="two parts"):
         site.build({"one": {"index.html": "1"}, "two": {"index.html": "2"}})

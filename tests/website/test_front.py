@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from factory import plan_of, records_of, write_run
+from factory import SWEEP_FLAG, plan_of, records_of, write_run
 from test_site import Page, publish
 
 from lab.definition.experiment import SCOPES
@@ -62,7 +62,7 @@ def site(tmp_path_factory) -> Path:
     """Two runs, in the second of which a claim falls; records on what holds, what fell, and nothing, and an old one."""
     folder = tmp_path_factory.mktemp("published")
     for run_id, times, day in (("a-first", TIMES, "2026-01-02"), ("b-second", SLOWER, "2026-01-03")):
-        plan = plan_of(run_id)
+        plan = plan_of(run_id, include=[SWEEP_FLAG])
         finish = RunFinish(finished_utc=f"{day}T04:00:00Z")
         records = [*records_of(plan, times, finished=False), finish]
         publish(folder / "evidence", write_run(folder / run_id, plan, records))
@@ -100,7 +100,7 @@ def test_the_grid_has_every_shape_in_every_call_mode_with_the_times_behind_it(si
     html = (site / "index.html").read_text()
     for mode in ("device_cold", "graph", "eager"):
         for case, row in data[mode].items():
-            assert html.count(f'data-at="data.json#/shapes/H100/{mode}/{case}/cells/"') == 1
+            assert html.count(f'data-at="/shapes/H100/{mode}/{case}/cells/"') == 1
             cells = row["cells"]
             assert row["best"] == min(cells, key=lambda family: cells[family]["p50_seconds"])
             assert cells[row["best"]]["call"] == "best"
@@ -134,7 +134,7 @@ def test_verdicts_are_counted_as_text_from_the_data(site):
     claims = json.loads((site / "experiments/normalization-fusion/data.json").read_text())["claims"].values()
     refuted = sum(claim["status"] == "refuted" for claim in claims)
     assert data["verdicts"]["refuted"] == refuted > 0
-    assert f'data-src="data.json#/verdicts/refuted">{refuted}</data>' in (site / "index.html").read_text()
+    assert f'data-src="/verdicts/refuted">{refuted}</data>' in (site / "index.html").read_text()
 
 
 def test_only_the_claims_that_got_another_verdict_are_news(site):

@@ -16,6 +16,7 @@ from lab.website.pages.experiment import experiment_page
 from lab.website.pages.history import history_folds, other_models
 from lab.website.pages.outline import history_entries
 from lab.website.table import Fold, Link, plain
+from lab.website.verdict_words import verdict_counts
 
 FASTER = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}
 SLOWER = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 70e-6}
@@ -205,6 +206,6 @@ def test_the_fullest_run_of_each_other_gpu_model_is_named_with_its_verdicts() ->
     few = run_of("few", SLOWER, on=machine(gpu="NVIDIA H200"), sweeps=3)
     full = run_of("full", on=machine(gpu="NVIDIA H200"))
     here = run_of("here")
-    (other,) = other_models(here, (few, full, here), "../../")
-    assert (other.run_id, other.machine) == ("full", "NVIDIA H200")
-    assert [(count.status, count.claims) for count in other.counts] == [("supported", 1)]
+    (other,) = other_models(here, (few, full, here))
+    assert (other.evidence["run_id"], other.machine_name) == ("full", "NVIDIA H200")
+    assert verdict_counts(other) == {"supported": 1}

@@ -10,7 +10,7 @@ from lab.evidence.record import Cell, Counters, Kernel, Record, RunStart
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.figure import DataView
-from lab.website.pages.hardware import traffic_fold, traffic_table
+from lab.website.pages.hardware import case_traffic
 from lab.website.pages.kernels import NO_DETAILS, kernels_fold
 from lab.website.table import Fold, PageTable, plain
 
@@ -120,7 +120,7 @@ def test_a_run_that_was_not_profiled_shows_no_kernels() -> None:
     item = item_of(profiling=False)
     view = DataView(item.data)
     assert [kernels_fold(item, case, view) for case in item.plan.cases] == [None, None]
-    assert traffic_fold(item, view) is None
+    assert [case_traffic(item, case, view) for case in item.plan.cases] == [None, None]
 
 
 def test_an_older_run_is_known_to_lack_the_details() -> None:
@@ -159,12 +159,10 @@ def test_the_bytes_of_each_call_are_held_against_the_least() -> None:
     item = item_of(counted("plain", kernels=(LONG, SHORT)))
     view = DataView(item.data)
     case = next(case for case in item.plan.cases if case.name == LARGE.name)
-    table = traffic_table(item, case, view)
-    assert table is not None
+    at_case = case_traffic(item, case, view)
+    assert at_case is not None
+    table = at_case.tables[0]
     assert "at least 134 MB" in plain(table.caption)
     assert table.texts("plain")[:3] == ["120", "100", "1.64×"]
     assert table.texts("plain")[3].startswith("excess moves 1.64× what it must")
     assert table.texts("fast")[3].startswith("reconciled")
-    fold = traffic_fold(item, view)
-    assert fold is not None
-    assert fold.tables[0].texts("doubling 4096×4096 fp32") == ["134", "1.64× excess", "1.00×"]

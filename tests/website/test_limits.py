@@ -14,7 +14,7 @@ from lab.verdict.results import RunResult, judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.figure import DataView
 from lab.website.pages.experiment import experiment_page
-from lab.website.pages.hardware import limits_fold, limits_table
+from lab.website.pages.hardware import case_limits, limits_fold
 from lab.website.table import PageTable, plain
 
 MIB = 1 << 20
@@ -40,9 +40,9 @@ def item_of(times: dict[Any, float], experiment: Experiment | None = None) -> Ju
 def rows_of(item: Judged, case: Case) -> PageTable:
     """How near each implementation came to the limit of a case, as the case's page says it."""
     planned = next(each for each in item.plan.cases if each.name == case.name)
-    table = limits_table(item, planned, DataView(item.data))
-    assert table is not None
-    return table
+    fold = case_limits(item, planned, DataView(item.data))
+    assert fold is not None
+    return fold.tables[0]
 
 
 def test_a_cell_is_held_against_the_copy_of_as_many_bytes_in_each_scope() -> None:
@@ -93,15 +93,18 @@ def test_each_page_states_the_ceilings_that_its_cells_are_held_against() -> None
     assert [title for title, _ in fold.panels] == ["doubling 4096×4096 fp32"]
     assert "50 %" in str(fold.panels[0][1])
     text = plain(fold.lead)
-    assert "a copy of 2147 MB at 2.99 TB/s in device_cold, " in text
-    assert "dense float8 products at 1200 TFLOP/s" in text
+    assert (
+        "copies ran at 2.99 TB/s (2.147 GB), reads at 3.01 TB/s (2.148 GB), dense products at 600 TFLOP/s (float16)"
+        in text
+    )
+    assert "1200 TFLOP/s (float8_e4m3fn)" in text
     assert fold.tables[0].texts("doubling 4096×4096 fp32") == ["memory", "47.74", "0.125"]
 
 
 def test_a_run_without_ceilings_has_no_limits() -> None:
     (page,) = pages_of(run_of({(LARGE.name, "plain"): 60e-6}, ceilings=False))
     assert "limits" not in [fold.id for fold in page.folds]
-    assert (page.data["limits"], page.data["ceilings"]) == (None, None)
+    assert (page.item.data["limits"], page.item.data["ceilings"]) == (None, None)
 
 
 # The page of the ceilings themselves

@@ -13,15 +13,15 @@ from lab.verdict.results import load_run
 from lab.website import render
 from lab.website.data.judged import judged_run
 from lab.website.site import build_preview, build_site
-from lab.website.wording.lint import Quotable, Quoted, quoted, refuse_untraced, untraced
+from lab.website.wording.lint import Quotable, quoted, refuse_untraced, untraced
 from lab.website.wording.references import FIGURE
 
 NOTHING = Quotable(())
 PAGE = "experiments/doubling/index.html"
 
 
-def untraced_texts(html, quotable=NOTHING, page=PAGE):
-    return list(untraced(page, html, quotable))
+def untraced_texts(html, quotable=NOTHING):
+    return list(untraced(html, quotable))
 
 
 @pytest.mark.parametrize(
@@ -93,14 +93,14 @@ def test_the_refusal_names_page_text_and_remedy():
         refuse_untraced(PAGE, "<p>about 5 µs</p>", NOTHING)
 
 
-def quotable(tmp_path, reason="it ran for 5 s", others=()):
+def quotable(tmp_path, reason="it ran for 5 s"):
     slow = dataclasses.replace(PLAIN, title="2 % more work", hypothesis="It takes 3 % longer.")
     case = dataclasses.replace(SMALL, description="about 20 µs & <b> on an H100")
     changed = small_experiment(profiles=(slow, FAST), cases=(case, LARGE))
     plan = plan_of("small", experiments=[changed])
     records = records_of(plan, {"plain": 2e-5}, outcomes={"fast": ("failed", reason)}, on=machine(gpu="GPU with 80GB"))
     items = judged_run(load_run(write_run(tmp_path / "small", plan, records)))
-    return Quotable([*map(quoted, items), *others])
+    return Quotable(phrase for item in items for phrases in quoted(item) for phrase in phrases)
 
 
 @pytest.mark.parametrize(
@@ -111,14 +111,7 @@ def quotable(tmp_path, reason="it ran for 5 s", others=()):
 def test_what_is_registered_or_is_data_may_be_quoted_word_for_word(tmp_path, text):
     quotes = quotable(tmp_path)
     assert untraced_texts(f"<p>{escape(text)}</p>", quotes) == []
-    assert untraced_texts(f"<p>{escape(text)}</p>", quotes, "index.html") == []
     assert untraced_texts(f"<p>{escape(text)} and 9 %</p>", quotes) != []
-
-
-def test_a_page_of_an_experiment_quotes_no_other(tmp_path):
-    quotes = quotable(tmp_path, others=[Quoted("other", (), ())])
-    assert untraced_texts("<p>it ran for 5 s</p>", quotes, "experiments/other/index.html") == ["it ran for 5 s"]
-    assert untraced_texts("<p>GPU with 80GB</p>", quotes, "experiments/other/index.html") == []
 
 
 @pytest.mark.usefixtures("few_experiments")

@@ -23,8 +23,9 @@ from lab.verdict.judge_traffic import TRAFFIC_MARGIN, TRAFFIC_RULES
 from lab.verdict.results import RunResult
 from lab.verdict.statistics import per_cent
 from lab.website.data.judged import judged_run
-from lab.website.pages.claims import TRAFFIC
+from lab.website.figure import DataView
 from lab.website.pages.experiment import experiment_page
+from lab.website.pages.hardware import case_traffic
 from lab.website.pages.policy import policy_page
 from lab.website.site import build_preview
 from lab.website.table import PageTable, VerdictChip, plain
@@ -36,38 +37,36 @@ def page_of(run: RunResult) -> View:
     return experiment_page(judged_run(run)[0], [])
 
 
-def test_the_rows_show_the_bytes_of_each_side_and_no_time() -> None:
+def test_a_verdict_on_bytes_has_their_ratio_and_bounds_where_they_are_not_sure() -> None:
     page = page_of(counted_run(fast=once(1.0, 0.75)))
     least, twice = page.claims
     assert least.measure == twice.measure == "traffic"
     (row,) = twice.rows
-    assert [plain(cell) for cell in row.cells[1:6]] == ["117", "134", "403", "3.00×", "–"]
-    call = row.cells[6][0]
+    assert [plain(cell) for cell in row.cells[1:3]] == ["3.00×", "–"]
+    call = row.cells[3][0]
     assert isinstance(call, VerdictChip)
     assert (call.status, call.mark) == ("supported", "one pass")
-    by_case = next(fold for fold in page.folds if fold.id == "case-by-case")
-    assert [table.heads for table in by_case.tables] == [TRAFFIC]
 
 
 def test_each_figure_points_at_its_datum() -> None:
     page = page_of(counted_run())
     (row,) = page.claims[1].rows
     of_row = [figure for cell in row.cells for figure in figures(cell)]
-    assert len(of_row) == 4
+    assert len(of_row) == 1
     for figure in of_row:
-        assert datum(page.data, figure) == figure.value
+        assert datum(page.item.data, figure) == figure.value
 
 
 def test_what_several_kernels_leave_open_is_shown() -> None:
     (row,) = page_of(counted_run(plain=once(1.5, 1.5) * 2)).claims[1].rows
-    assert plain(row.cells[5]) == "2.61× to 3.39×"
+    assert plain(row.cells[2]) == "2.61× to 3.39×"
 
 
 def test_without_counters_the_table_says_why() -> None:
     (row,) = page_of(counted_run(profiling=False)).claims[0].rows
-    assert [plain(cell) for cell in row.cells[1:6]] == ["–"] * 5
-    assert plain(row.cells[6]).startswith("not measured")
-    assert "without profiling" in plain(row.cells[6])
+    assert [plain(cell) for cell in row.cells[1:3]] == ["–"] * 2
+    assert plain(row.cells[3]).startswith("not measured")
+    assert "without profiling" in plain(row.cells[3])
 
 
 @pytest.mark.parametrize(
@@ -106,7 +105,7 @@ def test_the_boundary_says_how_the_bytes_were_counted() -> None:
 
 def test_eager_gains_are_reported_of_claims_on_time_alone() -> None:
     """Claims about traffic have no parts to split."""
-    data = page_of(counted_run(PLAIN_MOVES_TWICE, BEATS)).data
+    data = page_of(counted_run(PLAIN_MOVES_TWICE, BEATS)).item.data
     assert list(data["splits"][LARGE.name]) == [BEATS.name]
 
 
@@ -116,23 +115,20 @@ def test_the_page_of_an_experiment_speaks_of_memory() -> None:
         "Of the bytes that fast allocated, 100.0 % were its results at 1 case, plain allocated 3.00× the bytes of fast "
         "at 1 case. Measured on one NVIDIA H100 80GB HBM3, in peak memory."
     )
-    by_case = next(fold for fold in page.folds if fold.id == "case-by-case")
-    assert [[head.text for head in table.heads] for table in by_case.tables] == [
-        ["Shape", "Subject, MB", "Baseline, MB", "Ratio", "Verdict"]
-    ]
     assert any(words_of(item).startswith("Verdicts on memory: ") for item in page.boundary.holds_for)
 
 
 def explained_of(run: RunResult) -> PageTable | None:
-    """What the traffic explains, in the fold about traffic."""
-    tables = [table for fold in page_of(run).folds if fold.id == "traffic" for table in fold.tables]
-    return next((table for table in tables if table.label == "What the traffic explains"), None)
+    """What the traffic explains, on the page of the case."""
+    (item,) = judged_run(run)
+    fold = case_traffic(item, item.plan.case(LARGE.name), DataView(item.data))
+    return next((table for table in fold.tables if table.label == "What the traffic explains"), None) if fold else None
 
 
 def test_what_the_traffic_explains_stands_beside_the_fastest() -> None:
     table = explained_of(counted_run(plain=once(2.0, 2.0)))
     assert table is not None
-    assert plain(table.rows[0].cells[0]) == "doubling 4096×4096 fp32 fastest: fast"
+    assert "multiples of those of the fastest, fast." in plain(table.caption)
     assert table.texts("plain") == ["2.00×", "2.00×", "yes"]
     assert figures(table.row("plain").cells[2])[0].source == f"/explained/{LARGE.name}/plain/bytes_ratio"
     other = explained_of(counted_run())
@@ -147,8 +143,9 @@ def test_nothing_is_explained_without_counters() -> None:
 def test_the_page_is_rendered_with_its_tables(tmp_path: Path) -> None:
     plan = traffic_plan(PLAIN_MOVES_TWICE, FAST_MOVES_THE_LEAST, BEATS)
     records = recounted(records_of(plan, TIMES), {"fast": once(), "plain": once(2.0, 2.0)})
-    text = build_preview(write_run(tmp_path / "run", plan, records)).read_text(encoding="utf-8")
-    assert text.count("Bytes that one call moves to and from DRAM") == 1
+    page = build_preview(write_run(tmp_path / "run", plan, records))
+    assert page.read_text(encoding="utf-8").count("Of the DRAM traffic of several kernels") == 1
+    text = (page.parent / "cases" / LARGE.name / "index.html").read_text(encoding="utf-8")
     assert "What the traffic explains" in text
     assert "differ by at most 15 %" in text
 

@@ -6,7 +6,7 @@ import pytest
 from factory import FAST_BEATS_PLAIN, SMALL, measured_run, small_experiment
 from test_site import TIMES, publish
 
-from lab.definition.plan import planned
+from lab.definition.planning import planned
 from lab.errors import DefinitionError, EvidenceError
 from lab.verdict.results import load_run
 from lab.website.data.judged import judged_run

@@ -30,15 +30,15 @@ def page_of(scope: str = "device_cold", sweeps: int = 5, of_small: int = 5) -> V
     return experiment_page(judged_run(run)[0], [])
 
 
-def test_a_claims_rows_show_the_times_of_its_own_scope() -> None:
+def test_a_claims_rows_show_the_ratio_of_its_own_scope() -> None:
     """An eager call takes 20 µs more here."""
-    for scope, subject, baseline in (("device_cold", 40, 60), ("eager", 60, 80)):
-        (row,) = page_of(scope).claims[0].rows
-        for cell, name, expected in ((row.cells[1], "fast", subject), (row.cells[2], "plain", baseline)):
-            (figure,) = figures(cell)
-            assert abs(float(figure.text) - expected) < 1
-            assert figure.source == f"/cells/{SMALL.name}/{name}/scopes/{scope}/p50_seconds"
-        assert f"/scopes/{scope}/" in figures(row.cells[5])[0].source
+    for scope, expected in (("device_cold", 60 / 40), ("eager", 80 / 60)):
+        claim = page_of(scope).claims[0]
+        (row,) = claim.rows
+        ratio, interval = (figures(cell)[0] for cell in row.cells[1:3])
+        assert abs(ratio.value / expected - 1) < 0.01
+        assert [each.source.rpartition("/")[2] for each in (ratio, interval)] == ["ratio", "low"]
+        assert all(each.source.startswith(f"/claims/{claim.name}/cases/{SMALL.name}/") for each in (ratio, interval))
 
 
 def test_the_sweeps_that_the_page_names_were_measured() -> None:
@@ -47,6 +47,7 @@ def test_the_sweeps_that_the_page_names_were_measured() -> None:
 
     assert samples(page_of()) == "5 sweeps × 6 rounds × up to 12 samples"
     assert samples(page_of(sweeps=7)) == "5 to 7 sweeps × 6 rounds × up to 12 samples"
+    assert samples(page_of(sweeps=1)) == "1 sweep × 6 rounds × up to 12 samples"
 
 
 def crowd(times: dict[str, float], **how: object) -> View:

@@ -150,6 +150,9 @@ def test_times_of_one_card_are_divided_and_those_of_two_are_not(world, page):
     assert "Newer / older" in same.text
     assert "Different machines." in other.text
     assert "Newer / older" not in other.text
+    assert "Times, cell by cell" in same.text
+    assert "Times, cell by cell" not in other.text
+    assert "only times.csv has them" in other.text
     assert data(world, "compare/{again}-{elsewhere}/data.json")["experiments"][NORMS]["times"] == {}
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from factory import measured_run, plan_of, records_of
+from factory import SWEEP_FLAG, measured_run, plan_of, records_of
 from test_site import TIMES, Page, publish
 
 from lab.definition.publication import Aggregate, Headline, Publication, Selection
@@ -30,7 +30,7 @@ def refuse(publication: Publication) -> None:
 
 def shown(spoil: Callable[[Data], None] = lambda data: None) -> Judged:
     """A run that measured all profiles; `spoil` changes what was made of it."""
-    plan = plan_of("try", device="cuda", profiling=True)
+    plan = plan_of("try", device="cuda", profiling=True, include=[SWEEP_FLAG])
     item = judged_run(judge_run(plan, records_of(plan, TIMES)), "d" * 64)[0]
     data = copy.deepcopy(dict(item.data))
     spoil(data)
@@ -188,7 +188,7 @@ def test_a_refused_build_leaves_the_old_site_and_a_preview_shows_the_run(tmp_pat
 
 @pytest.mark.parametrize("unknown", [{"peak_bytes_per_second": 0.0, "gpu": "A GPU of no datasheet"}, {"l2_bytes": 0}])
 def test_what_the_driver_does_not_tell_refuses_nothing(unknown: dict[str, Any]) -> None:
-    plan = plan_of("try", device="cuda", profiling=True)
+    plan = plan_of("try", device="cuda", profiling=True, include=[SWEEP_FLAG])
     records = [
         replace(record, machine=replace(record.machine, **unknown)) if isinstance(record, SweepStart) else record
         for record in records_of(plan, TIMES)

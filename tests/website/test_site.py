@@ -20,6 +20,7 @@ from lab.evidence.source import ROOT
 from lab.website.data.judged_cache import judged
 from lab.website.data.promoted import load_evidence
 from lab.website.site import build_preview, build_site
+from lab.website.verification.figures import resolved
 
 EXPERIMENT = "experiments/normalization-fusion/index.html"
 TIMES = {
@@ -52,13 +53,12 @@ class Page(html.parser.HTMLParser):
         self.tags.append(tag)
         self.attributes += list(attributes.items())
         self.ids += [attributes["id"]] if "id" in attributes else []
+        at = resolved(self._open[-1][1] if self._open else "", attributes.get("data-at", ""))
         self.links += [attributes[name] for name in ("href", "src", "data-script") if name in attributes]
         if "data-src" in attributes:
-            within = next((at for _, at in reversed(self._open) if at), "")
-            source = attributes["data-src"]
-            self.figures.append((attributes["value"], source if "#" in source else within + source))
+            self.figures.append((attributes["value"], resolved(at, attributes["data-src"])))
         if tag not in VOID:
-            self._open.append((tag, attributes.get("data-at", "")))
+            self._open.append((tag, at))
 
     def handle_endtag(self, tag):
         while self._open and self._open.pop()[0] != tag:
@@ -117,8 +117,7 @@ def test_an_experiment_without_evidence_says_so_and_lists_every_claim(tmp_path):
 def test_every_part_of_the_page_is_there(preview):
     page = Page(preview / EXPERIMENT)
     anchors = (
-        "contest cases claims boundary decisions reproduce provenance why explanation limits traffic correctness "
-        "distribution downloads"
+        "contest cases claims boundary decisions reproduce provenance why explanation limits correctness downloads"
     )
     for anchor in anchors.split():
         assert anchor in page.ids, anchor

@@ -1,9 +1,10 @@
 """A table is the same on a page and as CSV, and each of its figures leads to its datum."""
 
 from lab.quantities import heading_of, tracked, unit_of
-from lab.website.figure import DataView
-from lab.website.table import PageTable, Soft, TableRow, column, csv_file, named, row
+from lab.website.figure import DataView, Figure
+from lab.website.table import PageTable, Soft, TableRow, column, csv_file, named, numbers, row, table_row
 from lab.website.table import table as html
+from lab.website.verification.figures import Figures
 
 DATA = {"runs": {"a&b": {"read_bytes": 12_340_000.0, "hit_percent": 51.26}, "c": {"read_bytes": 5e6}}}
 HEADS = (named("run", "Run"), column("read_bytes", "Read, MB"), column("hit_percent", "Hits, %"))
@@ -17,20 +18,30 @@ def table() -> PageTable:
 
 
 def test_a_figure_stands_on_the_page_in_the_unit_of_its_quantity_with_its_pointer() -> None:
-    page = html(table(), "../data.json")
-    assert '<tr data-at="../data.json#/runs/a&amp;b">' in page
-    assert '<td class="num"><data value="12340000.0" data-src="/read_bytes">12.3</data></td>' in page
+    page = html(table())
+    assert '<tbody data-at="/runs/">' in page
+    assert '<td class="num"><data value="12340000.0" data-src="a&amp;b/read_bytes">12.3</data></td>' in page
     assert 'aria-label="All &lt;runs&gt;"' in page
     assert '<th scope="rowgroup" colspan="3">All<span class="small soft below">of them</span></th>' in page
     assert '<th scope="row">a&amp;b<span class="small soft below">a note</span></th>' in page
 
 
-def test_a_figure_from_elsewhere_has_its_whole_pointer() -> None:
-    elsewhere = DataView(DATA).figure("runs", "c", "read_bytes")
-    assert elsewhere is not None
-    mixed = row(DataView(DATA).at("runs", "a&b"), HEADS[:2], run="c", read_bytes=(elsewhere,))
-    page = html(PageTable(label="", heads=HEADS[:2], rows=(mixed,)), "d.json")
-    assert 'data-src="d.json#/runs/c/read_bytes"' in page
+def test_every_pointer_leads_to_its_datum_also_where_a_row_has_figures_of_several_files() -> None:
+    own, other = DataView(DATA), DataView(DATA, "other.json#")
+    rows = [
+        table_row("both", own.figure("runs", "c", "read_bytes"), other.figure("runs", "a&b", "read_bytes")),
+        table_row("other", other.figure("runs", "a&b", "read_bytes"), other.figure("runs", "a&b", "hit_percent")),
+        table_row("own", own.figure("runs", "a&b", "read_bytes"), own.figure("runs", "a&b", "hit_percent")),
+    ]
+    for many in (1, 20):  # of the other file alone there is a table too
+        for shown in (rows * many, rows[1:2] * many):
+            page = Figures()
+            page.feed(f'<main data-at="d.json#">{html(PageTable(label="", heads=numbers("", "A", "B"), rows=shown))}')
+            wanted = [part for row in shown for cell in row.cells for part in cell if isinstance(part, Figure)]
+            files = ("" if "#" in figure.source else "d.json#" for figure in wanted)
+            assert [figure[1] for figure in page.figures] == [
+                file + figure.source for file, figure in zip(files, wanted, strict=True)
+            ]
 
 
 def test_the_csv_holds_the_data_themselves_and_no_heading_of_a_group() -> None:

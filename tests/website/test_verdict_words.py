@@ -3,7 +3,7 @@
 import pytest
 
 from lab.verdict.judge import Status
-from lab.website.verdict_words import case_word, claim_word, look, mark_words, verdict_word
+from lab.website.verdict_words import case_word, claim_word, look, mark_words, status_counts, verdict_word
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,15 @@ def test_each_verdict_has_a_word(status: str, mark: str, word: str) -> None:
 def test_a_wrong_result_is_called_one_and_another_rejection_is_not() -> None:
     assert verdict_word("rejected", "", "wrong result of the subject: off by a lot") == "wrong result"
     assert verdict_word("rejected", "", "the subject is faster than the memory") == "not credible"
+
+
+def test_a_count_of_rejected_claims_says_why_they_were() -> None:
+    counted = status_counts([{"supported": 3, "rival's result wrong": 2}, {"supported": 1}])
+    assert [(each.status, each.word, each.claims) for each in counted] == [
+        ("supported", "holds", 4), ("rejected", "rival's result wrong", 2),
+    ]  # fmt: skip
+    (both,) = status_counts([{"wrong result": 1, "not credible": 2}])
+    assert (both.status, both.word, both.claims) == ("rejected", "not credible or wrong result", 3)
 
 
 def test_no_word_is_the_name_of_a_rule_that_readers_do_not_know() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import html5lib
 import pytest
 import whole_site
-from factory import machine, measured_run, plan_of, publish, records_of, take_stock, write_run
+from factory import SWEEP_FLAG, machine, measured_run, plan_of, publish, records_of, take_stock, write_run
 from plain_html import plain_tree
 from whole_site import QUESTIONS, Whole
 
@@ -63,11 +63,16 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs on a GPU between which a verdict changed, one on another GPU model, one on a CPU; a decision that is
     challenged, and one that rests on the other model."""
     root = tmp_path_factory.mktemp("whole")
+    every = (SWEEP_FLAG,)
     on = machine(gpu="NVIDIA H200", gpu_id="ba9876543210")
-    other = publish(root / "evidence", measured_run(root / "runs", FAST, run_id="a-another-model", on=on))
-    publish(root / "evidence", measured_run(root / "runs", SLOW, run_id="a-first-look"))
-    publish(root / "evidence", measured_run(root / "runs", FAST, run_id="a-second-look", seed=2))
-    publish(root / "evidence", measured_run(root / "runs", FAST, run_id="b-with-counters", profiling=True))
+    other = publish(
+        root / "evidence", measured_run(root / "runs", FAST, run_id="a-another-model", on=on, include=every)
+    )
+    publish(root / "evidence", measured_run(root / "runs", SLOW, run_id="a-first-look", include=every))
+    publish(root / "evidence", measured_run(root / "runs", FAST, run_id="a-second-look", seed=2, include=every))
+    publish(
+        root / "evidence", measured_run(root / "runs", FAST, run_id="b-with-counters", profiling=True, include=every)
+    )
     plan = plan_of("on-a-cpu", experiments=choose_experiments(["softmax-fusion"]), device="cpu", sweeps=3)
     publish(root / "evidence", write_run(root / "runs" / "on-a-cpu", plan, records_of(plan, ON_CPU)))
     (root / "decisions").mkdir()

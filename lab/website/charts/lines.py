@@ -1,7 +1,7 @@
 """Charts with a line for each implementation or claim: the winner by size, bandwidth by bytes, ratios by run."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -34,7 +34,7 @@ NEAR_PARITY = 1.3  # lines farther from it are drawn without it, or they would b
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Point:
-    """A ratio with its interval, at a size or at the place of a run."""
+    """A value with its interval, at a size or at the place of a run. `hollow`: unlike the others."""
 
     at: float
     value: float
@@ -42,13 +42,15 @@ class Point:
     high: float
     title: str
     note: str = ""  # stands below it
+    hollow: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Line:
     label: str
-    series: str
+    series: str  # names colour and marker
     points: tuple[Point, ...]
+    dotted: bool = False
 
 
 def crossover_chart(name: str, about: str, sizes: Sequence[int], tracks: Sequence[Line], most: float) -> Markup:
@@ -79,33 +81,18 @@ def crossover_chart(name: str, about: str, sizes: Sequence[int], tracks: Sequenc
     ends = spread([y(track.points[-1].value) + 4 for track in tracks], 15.0, frame.top + 8, frame.bottom)
     for number, (track, end) in enumerate(zip(tracks, ends, strict=True)):
         shift = 3 * (number - (len(tracks) - 1) / 2)
-        places = [(x.at(point.at) + shift, y(point.value)) for point in track.points]
-        marked = list(zip(places, track.points, strict=True))
-        marks = [
-            *(line(at[0], y(p.high), at[0], y(p.low), "mark whisker") for at, p in marked),
-            *(marker(track.series, *at, p.title) for at, p in marked),
-        ]  # fmt: skip
-        parts.append(_track(track.series, places, marks, (frame.right + 21, end, short_label(track.label, 22))))
+        xs = [x.at(point.at) + shift for point in track.points]
+        parts.append(_track(track, xs, y, (frame.right + 21, end, short_label(track.label, 22))))
     heading = f"Time over the fastest's, by n in {about}"
     about_chart = "The lowest line is the fastest. The table of every cell holds the times."
     return picture(frame.width, frame.height, name, heading, about_chart, *parts)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rungs:
-    """One line: how fast as many bytes were moved."""
-
-    label: str
-    series: str  # names colour and marker
-    hollow: bool  # and dotted
-    points: tuple[tuple[float, float], ...]  # (bytes, bytes per second), ascending
-
-
-def ladder_chart(lines: Sequence[Rungs], cache_bytes: float, peak_bytes_per_second: float | None) -> Markup:
+def ladder_chart(lines: Sequence[Line], cache_bytes: float, peak_bytes_per_second: float | None) -> Markup:
     """Bandwidth against bytes moved; a cache of 0 bytes and a peak of None are not known and not drawn."""
     frame = LADDER
-    sizes = [moved for each in lines for moved, _ in each.points]
-    speeds = [speed for each in lines for _, speed in each.points] + [peak_bytes_per_second or 0.0]
+    sizes = [point.at for each in lines for point in each.points]
+    speeds = [point.value for each in lines for point in each.points] + [peak_bytes_per_second or 0.0]
     x = Scale(low=min(sizes) / 1.3, high=max(sizes) * 1.15, start=frame.left, end=frame.right)
     step = step_between(0, max(speeds), LADDER_STEPS, 8)
     top = step * math.ceil(max(speeds) / step + 0.2)
@@ -127,15 +114,10 @@ def ladder_chart(lines: Sequence[Rungs], cache_bytes: float, peak_bytes_per_seco
         at = y(peak_bytes_per_second)
         label = f"datasheet, {terabytes_per_second(peak_bytes_per_second)} TB/s"
         parts += [line(frame.left, at, frame.right, at, "roof dashed"), text(frame.left + 6, at - 6, label)]
-    ends = spread([y(each.points[-1][1]) + 4 for each in lines], 16.0, frame.top + 8, frame.bottom)
+    ends = spread([y(each.points[-1].value) + 4 for each in lines], 16.0, frame.top + 8, frame.bottom)
     for each, end in zip(lines, ends, strict=True):
-        places = [(x.at(moved), y(speed)) for moved, speed in each.points]
-        marks = [
-            marker(each.series, *place, f"{each.label}: {megabytes(moved)} MB at {terabytes_per_second(speed)} TB/s",
-                   each.hollow)
-            for place, (moved, speed) in zip(places, each.points, strict=True)
-        ]  # fmt: skip
-        parts.append(_track(each.series, places, marks, (frame.right + 24, end, each.label), dotted=each.hollow))
+        xs = [x.at(point.at) for point in each.points]
+        parts.append(_track(each, xs, y, (frame.right + 24, end, each.label)))
     about = "Lines of copies are solid with filled markers, lines of reads dotted with hollow ones."
     return picture(frame.width, frame.height, "ladder", "Bandwidth against bytes moved, by scope", about, *parts)
 
@@ -168,30 +150,25 @@ def timeline_chart(lines: Sequence[Line], boards: Sequence[str]) -> Markup:
     for number, (each, end) in enumerate(zip(lines, ends, strict=True)):
         # Lines stand a little apart, so that no interval hides another.
         start = frame.left + INSET + 7 * (number - (len(lines) - 1) / 2)
-        places = [(start + pace * point.at, y.at(point.value)) for point in each.points]
-        marks = []
-        for place, point in zip(places, each.points, strict=True):
-            marks.append(line(place[0], y.at(point.high), place[0], y.at(point.low), "mark whisker"))
-            marks.append(marker(each.series, *place, point.title, boards[int(point.at)] != boards[-1]))
-            if point.note:
-                marks.append(text(place[0], y.at(point.low) + 17, point.note, "", "middle"))
-        parts.append(_track(each.series, places, marks, (frame.right + 12, end, short_label(each.label, 30))))
+        xs = [start + pace * point.at for point in each.points]
+        parts.append(_track(each, xs, y.at, (frame.right + 12, end, short_label(each.label, 30))))
     about = "Times as fast on a logarithmic axis, with intervals. Hollow: on another board than the newest run."
     return picture(frame.width, frame.height, "timeline", "Headline ratios by published run", about, *parts)
 
 
-def _track(
-    series: str,
-    places: Sequence[tuple[float, float]],
-    marks: Sequence[str],
-    label: tuple[float, float, str],
-    dotted: bool = False,
-) -> str:
-    """A line with its marks, and a leader from its end to its label."""
+def _track(track: Line, xs: Sequence[float], y: Callable[[float], float], label: tuple[float, float, str]) -> str:
+    """A line with its marks and their intervals, and a leader from its end to its label."""
+    places = [(x, y(point.value)) for x, point in zip(xs, track.points, strict=True)]
     path = " ".join(f"{x:g},{y:g}" for x, y in places)
-    rung = element("polyline", class_name="rung dotted" if dotted else "rung", points=path)
-    leader = line(places[-1][0] + 8, places[-1][1], label[0] - 3, label[1] - 4, "leader")
-    return element("g", rung, leader, *marks, text(*label), class_name=f"s-{series}")
+    parts = [element("polyline", class_name="rung dotted" if track.dotted else "rung", points=path)]
+    parts.append(line(places[-1][0] + 8, places[-1][1], label[0] - 3, label[1] - 4, "leader"))
+    for (x, at), point in zip(places, track.points, strict=True):
+        if point.low < point.high:
+            parts.append(line(x, y(point.high), x, y(point.low), "mark whisker"))
+        parts.append(marker(track.series, x, at, point.title, point.hollow))
+        if point.note:
+            parts.append(text(x, y(point.low) + 17, point.note, "", "middle"))
+    return element("g", *parts, text(*label), class_name=f"s-{track.series}")
 
 
 def _ticks(low: float, high: float) -> list[float]:

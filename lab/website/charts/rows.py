@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from lab.website.charts.svg import Frame, element, line, marker, picture, short_label, step_between, text
+from lab.website.charts.svg import Frame, Scale, element, line, marker, picture, short_label, step_between, text
 
 PANEL = Frame(376.0, 26.0, 172.0, 58.0, 4.0, 22.0)  # of no rows; names left of the plot, values right of the last mark
 ROW, LONGEST, HALF_MARK = 19.0, 23, 6.6  # height of a row; characters of a bold name that fit; half of the widest mark
@@ -82,6 +82,45 @@ def _dot(dot: Dot, y: float, axis: Axis) -> str:
     if not beyond:
         parts += [line(left, y, right, y, "mark whisker"), marker(dot.series, x, y, f"{dot.label}: {dot.text}")]
     return element("g", *parts, class_name=f"s-{dot.series}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Strip:
+    """One row of many values, such as an operator's at every shape, and the text that stands beside it."""
+
+    label: str
+    series: str
+    values: Sequence[float]
+    text: str
+
+
+STRIP = Frame(376.0, 26.0, 136.0, 50.0, 4.0, 22.0)
+LONGEST_OF_STRIP = 20
+RATIOS = (0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0)  # where a logarithmic axis has ticks
+
+
+def strips(name: str, title: str, rows: Sequence[Strip], band: tuple[float, float], better: str) -> Markup:
+    """Ratios on one logarithmic axis; `band` is what counts as equal, and `better` what it means to lie right."""
+    every = [band[0], band[1], *(value for row in rows for value in row.values)]
+    axis = Scale(low=min(every) / 1.03, high=max(every) * 1.03, start=STRIP.left, end=STRIP.right)
+    bottom = STRIP.top + ROW * len(rows)
+    left, right = axis.at(band[0]), axis.at(band[1])
+    parts = [element("rect", class_name="band", x=left, y=STRIP.top, width=right - left, height=bottom - STRIP.top)]
+    for tick in RATIOS:
+        if axis.low < tick < axis.high:
+            at = axis.at(tick)
+            parts += [line(at, STRIP.top, at, bottom, "axis"), text(at, bottom + 14, f"{tick:g}×", "tick", "middle")]
+    for number, each in enumerate(rows):
+        y = STRIP.top + ROW * (number + 0.5)
+        marks = (element("circle", class_name="mark faint", cx=axis.at(value), cy=y, r=4.0) for value in each.values)
+        parts.append(
+            element(
+                "g", text(0, y + 4, short_label(each.label, LONGEST_OF_STRIP)), *marks,
+                text(STRIP.right + 8, y + 4, each.text, "value"), class_name=f"s-{each.series}",
+            )
+        )  # fmt: skip
+    about = f"{better}. A table beside holds the same figures."
+    return picture(STRIP.width, bottom + STRIP.below, name, title, about, *parts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,6 @@
 Times of different machines are never divided. A speed-up may stand beside another: each is a ratio within its run.
 """
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace as View
@@ -13,7 +12,7 @@ from lab.definition.plan import PlannedClaim, PlannedExperiment
 from lab.verdict.between_runs import shift
 from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.website.data.judged import Judged
-from lab.website.data.published_cells import rounded
+from lab.website.data.typed import plain_json
 from lab.website.figure import DataView
 
 # What differs between two runs besides their samples: machine, software, source and protocol. Pure.
@@ -49,7 +48,7 @@ LIBRARY_NAMES = {"liger-kernel": "Liger", "quack-kernels": "QuACK", "flash-attn-
 UNKNOWN = ("", 0, None, "not on record")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Difference:
     """A field that two runs do not share; `path` leads to it in the data of either."""
 
@@ -73,7 +72,10 @@ def is_known(value: Any) -> bool:
 
 
 def differences(older: Judged, newer: Judged) -> tuple[Difference, ...]:
-    return tuple(_differences(older, newer))
+    left, right = DataView(older.data), DataView(newer.data)
+    fields = dict.fromkeys((*fields_of(older), *fields_of(newer)))
+    found = (Difference(kind, name, path, left.value(*path), right.value(*path)) for kind, name, path in fields)
+    return tuple(each for each in found if each.older != each.newer)
 
 
 def one_machine(older: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
@@ -88,7 +90,7 @@ def device_name(item: Judged) -> str:
 
 def redefined(older: PlannedExperiment, newer: PlannedExperiment, claim: str) -> tuple[str, ...]:
     """What of a claim's definition changed between two plans, in words; nothing where it is the same."""
-    before, after = _claim(older, claim), _claim(newer, claim)
+    before, after = older.claim(claim), newer.claim(claim)
     said = []
     for name in ("subject", "baseline", "scope", "measure", "threshold"):
         if getattr(before, name) != getattr(after, name):
@@ -107,18 +109,6 @@ def fields_of(item: Judged) -> Iterator[tuple[str, str, tuple[str, ...]]]:
             for library in sorted(item.machine["libraries"]):
                 yield kind, LIBRARY_NAMES.get(library, library), (*LIBRARIES, library)
             yield from ((kind, name, (*VARIABLES, name)) for name in sorted(item.machine["environment"]))
-
-
-def _differences(older: Judged, newer: Judged) -> Iterator[Difference]:
-    left, right = DataView(older.data), DataView(newer.data)
-    for kind, name, path in dict.fromkeys((*fields_of(older), *fields_of(newer))):
-        before, after = left.value(*path), right.value(*path)
-        if before != after:
-            yield Difference(kind=kind, name=name, path=path, older=before, newer=after)
-
-
-def _claim(plan: PlannedExperiment, name: str) -> PlannedClaim:
-    return next(claim for claim in plan.claims if claim.name == name)
 
 
 def _judged_cases(plan: PlannedExperiment, claim: PlannedClaim) -> set[str]:
@@ -192,7 +182,7 @@ def _shift(older: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str, Any]
     if change is None:
         return None
     moved = change.low > 1 + EQUIVALENCE_MARGIN or change.high < 1 / (1 + EQUIVALENCE_MARGIN)
-    return {**rounded(dataclasses.asdict(change)), "moved": moved}
+    return {**plain_json(change), "moved": moved}
 
 
 def _verdicts(older: Judged, newer: Judged) -> dict[str, dict[str, str]]:

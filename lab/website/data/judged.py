@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -18,8 +18,12 @@ from lab.website.data.published import experiment_data
 from lab.website.wording.references import REFERENCE
 
 # What is published of an experiment in one run at its address for ever: its verdicts, and the times behind them.
-LEFT_OUT = ("against", "places", "explained", "limits", "clocks", "gpu")
-LEFT_OUT_OF_CELLS = ("counters", "compiled", "edges", "draws", "traffic")
+LEFT_OUT = ("against", "places", "contest", "explained", "limits", "clocks", "gpu")
+LEFT_OUT_OF_CELLS = (
+    "counters", "compiled", "edges", "draws", "traffic", "bytes_per_second", "enqueue_seconds", "prepare_seconds",
+    "peak_memory_bytes", "graph_memory_bytes", "correctness_checks", "worst_absolute_error", "worst_tolerance_share",
+    "launch_bound", "host_bound",
+)  # fmt: skip
 
 
 def verdict_data(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,10 +46,10 @@ class Judged:
     """An experiment as one run's evidence has it, or as nobody has measured it yet."""
 
     plan: PlannedExperiment
-    data: Mapping[str, Any]  # lab.website.data.published.experiment_data
-    text: str = ""  # the same as JSON, where that was at hand
+    data: Mapping[str, Any]  # of lab.website.data.published.ExperimentData
+    text: str = field(default_factory=str)  # the same as JSON, where that was at hand
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.plan.name
 
@@ -89,12 +93,12 @@ class Judged:
         """When its run ended, or began where it did not end; empty where there is none."""
         return str(self.evidence.get("finished_utc") or self.evidence.get("started_utc", ""))
 
-    @property
+    @cached_property
     def finished_utc(self) -> str:
         """Empty where its run did not end, or there is none."""
         return str(self.evidence.get("finished_utc", ""))
 
-    @property
+    @cached_property
     def fullness(self) -> tuple[Any, ...]:
         """The larger, the fuller its evidence: a GPU's, speaking to more claims, at more cases, of more sweeps, newer.
 
@@ -109,21 +113,17 @@ class Judged:
         sweeps, run_id = self.evidence.get("sweeps", 0), self.evidence.get("run_id", "")
         return not self.on_cpu, claims, sum(spoken), sweeps, self.finished_utc, run_id
 
-    @property
+    @cached_property
     def cites(self) -> bool:
         """Whether what was registered of it refers to results, which are looked up when its page is made."""
         return any(REFERENCE.search(text) for text in (self.plan.importance, *self.plan.does_not_show))
 
     def as_json(self) -> str:
         """The published text of the data."""
-        return self._json
-
-    @cached_property
-    def _json(self) -> str:
         return self.text or json_text(self.data)
 
     def cell(self, case: str, profile: str) -> Mapping[str, Any]:
-        """lab.website.data.published_cells.cell_data."""
+        """As lab.website.data.published_cells.CellData."""
         cell: Mapping[str, Any] = self.data["cells"][case][profile]
         return cell
 
@@ -132,55 +132,52 @@ class Judged:
 
     def places(self, case: str, scope: str) -> dict[str, Place]:
         """The place of each profile timed in a scope, fastest first; empty where none was."""
-        if (case, scope) not in self._places:
-            self._places[case, scope] = {
-                each["profile"]: Place(
-                    rank=each["rank"], times_fastest=each["times_fastest"], level=each["level"], proven=each["proven"]
-                )
-                for each in self.data["places"].get(case, {}).get(scope, ())
-            }
-        return self._places[case, scope]
-
-    @cached_property
-    def _places(self) -> dict[tuple[str, str], dict[str, Place]]:
-        """Those that were asked for: many parts of a page ask for the same."""
-        return {}
+        return {
+            each["profile"]: Place(**{name: each[name] for name in ("rank", "times_fastest", "level", "proven")})
+            for each in self.data["places"].get(case, {}).get(scope, ())
+        }
 
 
 @lru_cache(maxsize=AT_HAND)
 def _loaded(stored: "LazyJudged") -> Judged:
-    return stored._read()  # type: ignore[attr-defined,no-any-return]
+    read: Callable[[], Judged] = vars(stored)["_read"]
+    return read()
 
 
 class LazyJudged(Judged):
     """An experiment on disk, read when its plan or data are asked for: thousands do not fit into memory.
 
-    What lists and counts ask of every experiment is known without reading it.
+    What lists and counts ask of every experiment is `known` without reading it.
     """
 
-    def __init__(
-        self, read: Callable[[], Judged], *, name: str, key: str, finished_utc: str, fullness: tuple[Any, ...],
-        cites: bool,
-    ) -> None:  # fmt: skip
-        known = {"name": name, "key": key, "finished_utc": finished_utc, "fullness": fullness, "cites": cites}
-        object.__setattr__(self, "_read", read)
-        object.__setattr__(self, "_known", known)
+    def __init__(self, read: Callable[[], Judged], **known: Any) -> None:
+        vars(self).update(known, _read=read)
 
-    name = property(lambda self: self._known["name"])
-    key = property(lambda self: self._known["key"])
-    finished_utc = property(lambda self: self._known["finished_utc"])
-    fullness = property(lambda self: self._known["fullness"])
-    cites = property(lambda self: self._known["cites"])
-    plan = property(lambda self: _loaded(self).plan)
-    data = property(lambda self: _loaded(self).data)
-    text = property(lambda self: _loaded(self).text)
-    loaded = property(lambda self: _loaded(self))
-    _places = property(lambda self: _loaded(self)._places)
+    def __getattr__(self, name: str) -> Any:
+        if name in ("plan", "data", "text"):
+            return getattr(_loaded(self), name)
+        raise AttributeError(f"{type(self).__name__} has no {name!r}")
+
+    @property
+    def loaded(self) -> Judged:
+        return _loaded(self)
 
 
 def json_text(data: Mapping[str, Any]) -> str:
-    """Data as they are published: to be read by people too, in the order in which they were made."""
-    return json.dumps(data, indent=1) + "\n"
+    """Data as they are published: to be read by people too, a line for each part of a part, in the order in which they
+    were made."""
+    return f"{{\n{_lines(data, _part)}\n}}\n"
+
+
+def _part(value: Any) -> str:
+    return f"{{\n{_lines(value, _packed)}\n}}" if isinstance(value, Mapping) and value else _packed(value)
+
+
+def _lines(data: Mapping[str, Any], text: Callable[[Any], str]) -> str:
+    return ",\n".join(f"{_packed(name)}:{text(value)}" for name, value in data.items())
+
+
+_packed = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def judged_run(run: RunResult, digest: str = "", commit: str = "") -> tuple[Judged, ...]:

@@ -5,10 +5,10 @@ of each, the plan and the data as they are published. All of it may be deleted a
 """
 
 import json
+import os
 import pickle
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from lab.definition.catalogue import load_audits, load_experiments
-from lab.definition.plan import PlannedExperiment, planned
+from lab.definition.plan import PlannedExperiment
+from lab.definition.planning import planned
 from lab.definition.publication import Publication
 from lab.errors import DefinitionError, LabError
 from lab.evidence.codec import digest, from_data, to_data
@@ -42,7 +43,7 @@ JUDGING = (
 PACKAGES = ("numpy", "scipy")  # which compute for it
 DEFINING = (
     "experiments/*.py", "experiments/cheats", "lab/definition", "lab/kernels", "lab/evidence/codec.py",
-    "lab/website/wording/outside.py", "lab/website/wording/references.py", "lab/website/addresses.py",
+    "lab/website/wording", "lab/website/addresses.py",
 )  # fmt: skip
 
 
@@ -58,11 +59,9 @@ class CachedRun:
 def judged(evidence: Evidence, kept: Path = CACHE) -> CachedRun:
     """What is kept of a published run; judged now, where nothing is."""
     folder = kept / _rules() / evidence.digest
-    if not folder.is_dir():
-        _keep(folder, evidence)
     try:
-        listed = json.loads((folder / LIST).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
+        listed = json.loads(_kept(folder / LIST, lambda: _judged(folder, evidence)))
+    except ValueError as problem:
         raise _unreadable(folder, problem) from None
     return CachedRun(
         finished_utc=listed["finished_utc"],
@@ -96,9 +95,8 @@ class CacheEntry:
             raise _unreadable(self.folder, problem) from None
 
     def put(self, item: Judged) -> None:
-        self.folder.mkdir(parents=True)
-        (self.folder / "plan.json").write_text(json.dumps(to_data(item.plan)), encoding="utf-8")
-        (self.folder / "data.json").write_text(item.as_json(), encoding="utf-8")
+        _replace(self.folder / "plan.json", json.dumps(to_data(item.plan)).encode())
+        _replace(self.folder / "data.json", item.as_json().encode())
 
 
 def definitions(kept: Path = CACHE) -> tuple[PlannedExperiment, ...]:
@@ -159,36 +157,27 @@ def _unreadable(folder: Path, problem: Exception) -> LabError:
 def _replace(path: Path, content: bytes) -> None:
     """Write it whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".keeping-") as scratch:
-        fresh = Path(scratch) / path.name
-        fresh.write_bytes(content)
-        fresh.replace(path)
+    fresh = path.with_name(f".{path.name}-{os.getpid()}")
+    fresh.write_bytes(content)
+    fresh.replace(path)
 
 
-def _keep(folder: Path, evidence: Evidence) -> None:
-    """Whole or not at all; what was judged by other rules goes."""
+def _judged(folder: Path, evidence: Evidence) -> bytes:
+    """Put a run's experiments into the folder; the list of them, which is written when all are there. What was judged
+    by other rules goes."""
     for stale in folder.parents[1].glob("*"):
         if stale.is_dir() and stale != folder.parent:
             shutil.rmtree(stale, ignore_errors=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     refuse_marked(evidence.directory)
     items = judged_run(evidence.run, evidence.digest, evidence.commit)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".judging-") as scratch:
-        whole = Path(scratch) / "run"
-        whole.mkdir()
-        for item in items:
-            CacheEntry(whole / item.plan.name).put(item)
-        listed = {
-            "finished_utc": evidence.run.finished_utc,
-            "run_id": evidence.run.plan.run_id,
-            "experiments": {item.plan.name: {"fullness": item.fullness, "cites": item.cites} for item in items},
-        }
-        (whole / LIST).write_text(json.dumps(listed), encoding="utf-8")
-        try:
-            whole.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # else another build has kept the same meanwhile
-                raise
+    for item in items:
+        CacheEntry(folder / item.plan.name).put(item)
+    listed = {
+        "finished_utc": evidence.run.finished_utc,
+        "run_id": evidence.run.plan.run_id,
+        "experiments": {item.plan.name: {"fullness": item.fullness, "cites": item.cites} for item in items},
+    }
+    return json.dumps(listed).encode()
 
 
 @cache

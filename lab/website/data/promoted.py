@@ -6,51 +6,42 @@ import re
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from lab.definition import plan
+from lab.definition import plan_file
 from lab.definition.prose import missing_prose
 from lab.errors import EvidenceError, RunError
 from lab.evidence import journal
-from lab.evidence.codec import SCHEMA, digest
+from lab.evidence.codec import SCHEMA, digest, from_data, to_data
 from lab.evidence.moment import now
 from lab.evidence.source import NoRepository, commit_of
 from lab.project import project
 from lab.verdict.results import RunResult, load_run
 from lab.website.addresses import run_folder
 from lab.website.data import publication_log, signature
-from lab.website.outputs import Attachment, Published
 from lab.website.wording.references import refuse_marks
 
 # The files of a run as a reader downloads them: as they lie among the evidence, the journal compressed.
-SAMPLES = (plan.NAME, journal.PACKED)
-
-
-def run_files(run: Published, samples: bool) -> Iterator[Attachment]:
-    """What a run is addressed by, and with `samples` what was measured."""
-    folder = run_folder(run.digest)
-    for name in (NAME, *(SAMPLES if samples else ())):
-        yield Attachment(path=f"{folder}/{name}", content=(run.directory / name).read_bytes())
-    if signed := signature_of(run):
-        yield Attachment(path=f"{folder}/{signature.SIGNATURE}", content=signed)
-
-
-def signature_of(run: Published) -> bytes:
-    """Empty where nobody signed it."""
-    path = run.directory / signature.SIGNATURE
-    return path.read_bytes() if path.is_file() else b""
-
-
+SAMPLES = (plan_file.NAME, journal.PACKED)
 EVIDENCE = project().evidence
 NAME = "evidence.json"
-FIELDS = {"run_id": str, "digest": str, "commit": str, "files": dict}
 SCHEMAS = range(1, SCHEMA + 1)
-FILES = (plan.NAME, journal.NAME)
+FILES = (plan_file.NAME, journal.NAME)
 PRIVATE = re.compile(r"/(?:home|root|Users)/[\w.-]+|/tmp/[\w.-]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Manifest:
+    """What evidence.json says of a published run; `files` by name their SHA-256."""
+
+    schema: int
+    run_id: str
+    digest: str
+    commit: str
+    files: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +56,20 @@ class Evidence:
     def run(self) -> RunResult:
         """Its result, judged when it is first asked for, which takes seconds."""
         return load_run(self.directory)
+
+    @property
+    def signature(self) -> bytes:
+        """Empty where nobody signed it."""
+        path = self.directory / signature.SIGNATURE
+        return path.read_bytes() if path.is_file() else b""
+
+    def files(self, samples: bool) -> Iterator[tuple[str, bytes]]:
+        """Path in the site and content of what it is addressed by, and with `samples` of what was measured."""
+        folder = run_folder(self.digest)
+        for name in (NAME, *(SAMPLES if samples else ())):
+            yield f"{folder}/{name}", (self.directory / name).read_bytes()
+        if signed := self.signature:
+            yield f"{folder}/{signature.SIGNATURE}", signed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,22 +105,22 @@ def promote(directory: Path, evidence: Path = EVIDENCE, root: Path | None = None
         commit = commit_of(run.start.source_digest, root)
     except NoRepository:
         commit = ""  # its pages say that it is not known, and its source is told by its digest alone
-    contents = _contents(directory)
-    hashes = _hashes(contents)
+    contents = contents_of(directory)
+    hashes = hashes_of(contents)
     address = address_of(run.plan.run_id, commit, hashes)
     target = evidence / run.plan.run_id
     if target.exists():
-        if _manifest(target)["digest"] == address:
+        if _manifest(target).digest == address:
             return _noted(Promotion(directory=target, digest=address, commit=commit, fresh=False), run, key)
         raise EvidenceError(f"{target}: holds other evidence under this run id; evidence is never replaced")
-    manifest = {"schema": SCHEMA, "run_id": run.plan.run_id, "digest": address, "commit": commit, "files": hashes}
+    manifest = Manifest(schema=SCHEMA, run_id=run.plan.run_id, digest=address, commit=commit, files=hashes)
     evidence.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=evidence, prefix=".promoting-") as scratch:
         whole = Path(scratch) / "evidence"
         whole.mkdir()
-        (whole / plan.NAME).write_bytes(contents[plan.NAME])
+        (whole / plan_file.NAME).write_bytes(contents[plan_file.NAME])
         (whole / journal.PACKED).write_bytes(journal.packed(contents[journal.NAME]))
-        (whole / NAME).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
+        (whole / NAME).write_text(json.dumps(to_data(manifest), indent=1, sort_keys=True) + "\n")
         whole.rename(target)
     return _noted(Promotion(directory=target, digest=address, commit=commit, fresh=True), run, key)
 
@@ -143,17 +148,17 @@ def load_evidence(evidence: Path = EVIDENCE) -> tuple[Evidence, ...]:
 
 def _load(directory: Path) -> Evidence:
     manifest = _manifest(directory)
-    hashes = _hashes(_contents(directory))
-    if altered := [name for name in FILES if manifest["files"].get(name) != hashes[name]]:
+    hashes = hashes_of(contents_of(directory))
+    if altered := [name for name in FILES if manifest.files.get(name) != hashes[name]]:
         raise EvidenceError(f"{directory / altered[0]}: is not the file that was published; restore it from git")
-    if address_of(str(manifest["run_id"]), str(manifest["commit"]), hashes) != manifest["digest"]:
+    if address_of(manifest.run_id, manifest.commit, hashes) != manifest.digest:
         raise EvidenceError(f"{directory / NAME}: its digest is not that of what it lists; restore it from git")
-    return Evidence(directory=directory, digest=manifest["digest"], commit=manifest["commit"])
+    return Evidence(directory=directory, digest=manifest.digest, commit=manifest.commit)
 
 
 def refuse_marked(directory: Path) -> None:
     """EvidenceError where a run holds a character by which this website marks figures."""
-    for name, content in _contents(directory).items():
+    for name, content in contents_of(directory).items():
         refuse_marks(content.decode(), str(directory / name), EvidenceError)
 
 
@@ -181,7 +186,7 @@ def _refuse_unfit(run: RunResult, directory: Path) -> None:
             f"again: what is published is what was registered before measuring\n{listed}"
         )
     refuse_marked(directory)
-    for name, content in _contents(directory).items():
+    for name, content in contents_of(directory).items():
         text = content.decode()
         host = socket.gethostname()
         private = PRIVATE.search(text) or (re.search(rf"\b{re.escape(host)}\b", text) if len(host) > 4 else None)
@@ -189,17 +194,14 @@ def _refuse_unfit(run: RunResult, directory: Path) -> None:
             raise EvidenceError(f"{directory / name}: holds {private[0]!r}, which is private to the machine")
 
 
-def _manifest(directory: Path) -> dict[str, Any]:
+def _manifest(directory: Path) -> Manifest:
     path = directory / NAME
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as problem:
+        manifest = from_data(Manifest, json.loads(path.read_text(encoding="utf-8")), NAME)
+    except (OSError, ValueError, RecursionError, RunError) as problem:
         raise EvidenceError(f"{path}: cannot be read ({problem}); restore it from git") from None
-    if not isinstance(manifest, dict) or type(manifest.get("schema")) is not int or manifest["schema"] not in SCHEMAS:
+    if manifest.schema not in SCHEMAS:
         raise EvidenceError(f"{path}: is not a manifest of schemas 1 to {SCHEMA}")
-    for field, kind in FIELDS.items():
-        if not isinstance(manifest.get(field), kind):
-            raise EvidenceError(f"{path}: its {field!r} is missing, or of another kind; restore it from git")
     return manifest
 
 
@@ -208,16 +210,16 @@ def address_of(run_id: str, commit: str, hashes: dict[str, str]) -> str:
     return digest({"run_id": run_id, "commit": commit, "files": hashes})
 
 
-def _contents(directory: Path) -> dict[str, bytes]:
+def contents_of(directory: Path) -> dict[str, bytes]:
     """Plan and journal of a run, the journal unpacked. EvidenceError where one is missing or cannot be read."""
     path = journal.find(directory)
     try:
         if path is None:
             raise EvidenceError(f"{directory}: holds no {journal.NAME} and no {journal.PACKED}; restore it from git")
-        return {plan.NAME: (directory / plan.NAME).read_bytes(), journal.NAME: journal.content_of(path)}
+        return {plan_file.NAME: (directory / plan_file.NAME).read_bytes(), journal.NAME: journal.content_of(path)}
     except (OSError, RunError) as problem:
         raise EvidenceError(f"{directory}: cannot be read ({problem}); restore it from git") from None
 
 
-def _hashes(contents: dict[str, bytes]) -> dict[str, str]:
+def hashes_of(contents: dict[str, bytes]) -> dict[str, str]:
     return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}

@@ -2,66 +2,225 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
 from lab.definition.breakdown import Breakdown
+from lab.definition.families import family_of
 from lab.definition.plan import PlannedExperiment
 from lab.definition.publication import Publication
 from lab.definition.search import is_search
 from lab.definition.tokens import Tokens
-from lab.evidence.codec import SCHEMA, to_data
-from lab.evidence.record import Round, Watch
-from lab.verdict.breakdown import break_down
-from lab.verdict.explained import explain
-from lab.verdict.judge import POLICY_VERSION, WEIGHED, Verdict
-from lab.verdict.results import ExperimentResult, RunResult
-from lab.verdict.search import searches
-from lab.verdict.statistics import Speedup, geometric_mean
+from lab.evidence.record import Cell, Machine, Round
+from lab.verdict.breakdown import BreakdownResult, break_down
+from lab.verdict.explained import Explained, explain
+from lab.verdict.judge import POLICY_VERSION, WEIGHED, Status, Verdict
+from lab.verdict.ranking import Place, contest, rank
+from lab.verdict.results import ClaimResult, ExperimentResult, RunResult
+from lab.verdict.search import Search, searches
+from lab.verdict.statistics import geometric_mean
 from lab.verdict.validity import can_fail
-from lab.website.data.published_breakdown import breakdown_data
-from lab.website.data.published_cells import (
-    attributes,
-    ceilings_data,
-    cell_data,
-    clocks_data,
-    contest_data,
-    limits_data,
-    measured_data,
-    places_data,
-    quotient,
-    rounded,
-)
-from lab.website.data.published_replication import replication_data, replication_of
+from lab.website.data.published_cells import CellData, cell_data
+from lab.website.data.published_clocks import ClockData, clocks_data, quotient
+from lab.website.data.published_limits import CeilingsData, LimitsData, ceilings_data, limits_data
+from lab.website.data.published_replication import ReplicationData, replication_data
+from lab.website.data.typed import DATA_SCHEMA, ByCase, ByClaim, ByProfile, ByScope, Digest, plain_json, taken
 
 NO_TOKENS: Mapping[str, Tokens] = {}
 
 
-# What a run was asked for beside times, and what it cost, as data: the same in each of its experiments.
-def run_data(run: RunResult) -> dict[str, Any]:
-    """`processes` began to measure: more than there were sweeps, where some died; `stage_seconds` are of them all.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interval:
+    """Time of the baseline over time of the subject, with its 95 % interval over sweeps."""
 
-    `experiments` are all that the run measured; `include` the flags by which it took in cases that it leaves out.
-    """
-    finish = run.finish
-    return {
-        "experiments": [each.name for each in run.plan.experiments],
-        "include": sorted({case.only_with for each in run.plan.experiments for case in each.included_cases} - {""}),
-        **attributes(run.plan, "metric_set profiling instruments"),
-        "processes": len({(sweep.sweep, sweep.process) for sweep in run.sweeps}),
-        # 0 is what a record says that never asked; None what an interrupted run does not know.
-        "wall_seconds": finish.wall_seconds or None if finish else None,
-        "profiling_seconds": finish.profiling_seconds or None if finish else None,
-        "stage_seconds": stage_seconds(run),
-    }
+    ratio: float
+    low: float
+    high: float
+    quotient_of_medians: float | None = None
 
 
-def stage_seconds(run: RunResult) -> dict[str, float]:
-    """Where the time of its processes went, over all sweeps."""
-    stages: dict[str, float] = {}
-    for end in run.sweep_ends:
-        for stage, seconds in end.stage_seconds.items():
-            stages[stage] = stages.get(stage, 0.0) + seconds
-    return dict(sorted(stages.items()))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvidenceData:
+    """Which run it is, how it measured, and what it is addressed by; of a preview the digest is empty."""
+
+    digest: Digest
+    commit: Annotated[str, "The one whose source was measured."]
+    run_id: str
+    schema_of_run: int
+    cut_short: str
+    source_digest: str
+    plan_digest: str
+    policy_version_of_run: int
+    started_utc: str
+    finished_utc: str
+    sweeps: int
+    fewest_sweeps: int
+    most_sweeps: int
+    rounds: int
+    block: int
+    launch_floor_seconds: float
+    empty_seconds: float
+    median_launch_floor_seconds: float
+    median_empty_seconds: float
+    damages: Annotated[dict[str, str], "By line of the journal, why it was not used."]
+    experiments: Annotated[list[str], "All that the run measured."]
+    include: Annotated[list[str], "The --include flags that it was given, without the prefix."]
+    metric_set: str
+    profiling: bool
+    instruments: bool
+    processes: Annotated[int, "That began to measure: more than there were sweeps, where some died."]
+    wall_seconds: float | None
+    profiling_seconds: float | None
+    stage_seconds: Annotated[dict[str, float], "By stage, in seconds over all sweeps."]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseData:
+    op: str
+    shape: tuple[int, ...]
+    dtype: str
+    least_bytes: int
+    flops: int
+    included: bool
+    tokens: Annotated[int | None, "That one call reads or makes."] = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlaceData:
+    """`level`: shown to be slower than none; `proven`: enough sweeps to tell. `ratio`: in a contest of families, how
+    many times as fast the fastest is, with its interval."""
+
+    family: str
+    profile: str
+    rank: int
+    times_fastest: float
+    level: bool
+    proven: bool
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VerdictData:
+    """From low to high is the interval for any board of the GPU model, from run_low to run_high that of this run."""
+
+    status: Status
+    mark: str
+    reason: str
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    run_low: float | None = None
+    run_high: float | None = None
+    sweep_ratios: Annotated[tuple[float, ...] | None, "The ratio of each sweep by itself."] = None
+    subject_bytes: float | None = None
+    baseline_bytes: float | None = None
+    quotient_of_medians: Annotated[
+        float | None, "Of the two medians that are shown, where it is not the ratio: that is of paired rounds."
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClaimData:
+    """Smallest, largest and mean are of the ratios that were fit to be weighed."""
+
+    status: Status
+    mark: Annotated[str, "“one draw” where the verdict rests on such evidence."]
+    measure: Literal["speedup", "traffic", "memory"]
+    threshold: float
+    scope: str
+    expected: Annotated[tuple[Status, ...], "Of a test of the lab itself: what a sound instrument may say."]
+    cases: ByCase[VerdictData]
+    judged: int
+    compared: int
+    supported: int
+    ties: int
+    smallest_ratio: float | None = None
+    largest_ratio: float | None = None
+    geometric_mean: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ControlData:
+    """One profile against itself under another name: the lab's own error at this case."""
+
+    profile: str
+    scopes: ByScope[Interval]
+    spoiled_share: Annotated[float, "Of the rounds: those left out, as a share of 1."]
+    spoiled_because: list[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuData:
+    """What the GPU went through while a case was timed, over all sweeps; null where nobody told."""
+
+    rounds: int
+    power_capped: bool
+    lowest_spin_hertz: float | None
+    lowest_sm_hertz: float | None
+    largest_power_watts: float | None
+    largest_temperature_celsius: float | None
+    energy_joules_per_sweep: float | None
+    blind: Annotated[list[str], "Why nothing was told, where nothing was."]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SplitData:
+    """An eager speed-up is its device's part times its launch's."""
+
+    end_to_end: Interval
+    device: Interval
+    launch: Interval
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrialData:
+    sweeps_ahead: int
+    sweeps: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchData:
+    """How often each configuration was ahead of the rule, and which won."""
+
+    winner: str
+    scope: str
+    sweeps_fastest: int
+    claims: Annotated[list[str], "Those of the trials, the fastest first."]
+    trials: ByProfile[TrialData]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExperimentData:
+    """Everything that an experiment's page shows of one published run, in SI units, with seven significant digits."""
+
+    schema: int
+    policy_version: int
+    experiment: str
+    title: str
+    question: str
+    evidence: EvidenceData | None
+    machine: Machine | None
+    ceilings: CeilingsData | None
+    limits: Annotated[dict[str, LimitsData] | None, "By case; null where the run did not measure its ceilings."]
+    clock_step_seconds: Annotated[dict[str, float], "By scope, in seconds, the least that the clock tells apart."]
+    counts: Annotated[dict[str, int], "By outcome of a cell; cases, profiles; claims of known verdict, those right."]
+    cases: ByCase[CaseData]
+    places: ByCase[ByScope[Annotated[list[PlaceData], "The fastest first."]]]
+    contest: ByCase[ByScope[Annotated[list[PlaceData], "One implementation of each family, the fastest first."]]]
+    cells: ByCase[ByProfile[CellData]]
+    claims: ByClaim[ClaimData]
+    controls: ByCase[ControlData]
+    gpu: ByCase[GpuData]
+    splits: ByCase[ByClaim[SplitData]]
+    explained: ByCase[ByProfile[Explained]]
+    searches: ByCase[SearchData]
+    against: ByCase[Annotated[dict[str, Annotated[dict[str, Interval | None], "By baseline."]], "By subject."]]
+    measured: Annotated[dict[str, list[str]], "By case, what any sweep measured, also where the result is wrong."]
+    clocks: ByCase[ByClaim[ClockData]]
+    replication: ReplicationData | None = None
+    breakdown: BreakdownResult | None = None
 
 
 def experiment_data(
@@ -73,117 +232,77 @@ def experiment_data(
     breakdown: Breakdown | None = None,
     tokens: Mapping[str, Tokens] = NO_TOKENS,
 ) -> dict[str, Any]:
-    """Plain JSON values; SI units; the unit in the key. `commit` is the one whose source was measured.
+    """ExperimentData as plain JSON values. `commit` is the one whose source was measured.
 
     `publications`: those whose cases an experiment may measure again; `breakdown`: which of its cases are parts of
     another; `tokens`: by operator, how many tokens a call is.
     """
-    plan = result.plan
+    plan, included = result.plan, [case.name for case in result.plan.included_cases]
     of_call = {case.name: tokens[case.op].of(case.shape) for case in plan.cases if case.op in tokens}
-    again = replication_of(publications, plan.name)
-    broken_down = break_down(result, breakdown) if breakdown else None
-    data = {
-        "schema": SCHEMA,
-        "policy_version": POLICY_VERSION,
-        "experiment": plan.name,
-        **attributes(plan, "title question"),
-        "evidence": _evidence(result, run, digest, commit) if run else None,
-        "machine": {**to_data(run.machine), "gpu_id": run.board} if run else None,
-        "ceilings": ceilings_data(run) if run else None,
-        "limits": limits_data(result, run) if run else None,
-        "clock_step_seconds": result.step_seconds,
-        "counts": _counts(plan, result),
-        "cases": {
+    data = taken(
+        ExperimentData, plan,
+        schema=DATA_SCHEMA, policy_version=POLICY_VERSION, experiment=plan.name,
+        evidence=_evidence(result, run, digest, commit) if run else None,
+        machine=replace(run.machine, gpu_id=run.board) if run else None,
+        ceilings=ceilings_data(run) if run else None, limits=limits_data(result, run) if run else None,
+        clock_step_seconds=result.step_seconds, counts=_counts(plan, result),
+        cases={case.name: taken(CaseData, case, tokens=of_call.get(case.name)) for case in plan.cases},
+        places={
+            case: {scope: _places(plan, rank(result, case, scope)) for scope in plan.scopes} for case in included
+        },
+        contest={
+            case: {scope: _places(plan, contest(result, case, scope), leads=True) for scope in plan.scopes}
+            for case in included
+        },
+        cells={
             case.name: {
-                **attributes(case, "op shape dtype least_bytes flops included"),
-                **({"tokens": of_call[case.name]} if case.name in of_call else {}),
+                each.name: cell_data(each, result.cells[case.name, each.name], run, of_call.get(case.name))
+                for each in plan.profiles
             }
             for case in plan.cases
         },
-        "places": {
-            case.name: {scope: places_data(result, case.name, scope) for scope in plan.scopes}
-            for case in plan.included_cases
-        },
-        "contest": {
-            case.name: {scope: contest_data(result, case.name, scope) for scope in plan.scopes}
-            for case in plan.included_cases
-        },
-        "cells": {
-            case.name: {
-                profile.name: cell_data(
-                    case, profile, result.cells[case.name, profile.name], run, of_call.get(case.name)
-                )
-                for profile in plan.profiles
-            }
-            for case in plan.cases
-        },
-        "claims": {
-            claim.claim.name: {
-                "status": claim.status,
-                "mark": claim.mark,
-                **attributes(claim.claim, "measure threshold scope expected"),
-                "cases": {
-                    case: _verdict(verdict)
-                    | quotient(
-                        result, case, claim.claim.subject, claim.claim.baseline, verdict.speedup, claim.claim.scope
-                    )
-                    for case, verdict in claim.verdicts.items()
-                },
-                **_summary(list(claim.verdicts.values())),
-            }
-            for claim in result.claims
-        },
-        "controls": {case.name: _control(result, case.name) for case in plan.included_cases},
-        "gpu": {
-            case.name: _gpu(result.watches.get(case.name, ()))
-            | {"power_capped": (plan.name, case.name) in result.spoiled.power_capped}
-            for case in plan.included_cases
-        },
-        "splits": {case.name: _splits(result, case.name) for case in plan.included_cases},
-        "explained": _explained(result),
-        "searches": _searches(result),
-        "against": {
-            case.name: {
-                subject.name: {
-                    baseline.name: _speedup(result, case.name, subject.name, baseline.name)
-                    for baseline in result.measured_profiles(case.name)
-                    if baseline != subject
-                }
-                for subject in result.measured_profiles(case.name)
-            }
-            for case in plan.included_cases
-        },
-        "measured": measured_data(result),
-        "clocks": clocks_data(result),
-        **({"replication": replication_data(*again, result, run)} if again else {}),
-        **({"breakdown": breakdown_data(broken_down)} if broken_down else {}),
-    }
-    whole: dict[str, Any] = rounded(data)
+        claims={claim.claim.name: _claim(result, claim) for claim in result.claims},
+        controls={case: _control(result, case) for case in included},
+        gpu={case: _gpu(result, case) for case in included},
+        splits={case: _splits(result, case) for case in included},
+        explained=_explained(result),
+        searches={each.case.name: _search(each) for each in searches(result)} if is_search(plan) else {},
+        against={case: _against(result, case) for case in included},
+        measured=_measured(result), clocks=clocks_data(result),
+        replication=replication_data(publications, result, run),
+        breakdown=break_down(result, breakdown) if breakdown else None,
+    )  # fmt: skip
+    whole: dict[str, Any] = plain_json(data)
     return whole
 
 
-def _evidence(result: ExperimentResult, run: RunResult, digest: str, commit: str) -> dict[str, Any]:
-    return {
-        "digest": digest,
-        "commit": commit or run.start.commit,
-        "run_id": run.plan.run_id,
-        "schema_of_run": run.start.schema,
-        "cut_short": run.finish.cut_short if run.finish else "",
-        "source_digest": run.start.source_digest,
-        "plan_digest": run.start.plan_digest,
-        "policy_version_of_run": run.plan.policy_version,
-        "started_utc": run.start.started_utc,
-        "finished_utc": run.finished_utc,
-        "sweeps": run.plan.protocol.sweeps,
-        "fewest_sweeps": min(_sweeps_by_case(result).values(), default=0),
-        "most_sweeps": max(_sweeps_by_case(result).values(), default=0),
-        **attributes(run.plan.protocol, "rounds block"),
-        **attributes(run.sweeps[0], "launch_floor_seconds empty_seconds"),
-        "median_launch_floor_seconds": statistics.median(s.launch_floor_seconds for s in run.sweeps),
-        "median_empty_seconds": statistics.median(s.empty_seconds for s in run.sweeps),
-        "damages": {str(damage.line_number): damage.reason for damage in run.damages},
-        **run_data(run),
-    }
+def _evidence(result: ExperimentResult, run: RunResult, digest: str, commit: str) -> EvidenceData:
+    sweeps = _sweeps_by_case(result).values()
+    asked_for = {case.only_with for each in run.plan.experiments for case in each.included_cases}
+    return taken(
+        EvidenceData, run.start, run.plan.protocol, run.plan, run.sweeps[0],
+        digest=digest, commit=commit or run.start.commit, schema_of_run=run.start.schema,
+        cut_short=run.finish.cut_short if run.finish else "", policy_version_of_run=run.plan.policy_version,
+        finished_utc=run.finished_utc, fewest_sweeps=min(sweeps, default=0), most_sweeps=max(sweeps, default=0),
+        median_launch_floor_seconds=statistics.median(each.launch_floor_seconds for each in run.sweeps),
+        median_empty_seconds=statistics.median(each.empty_seconds for each in run.sweeps),
+        damages={str(damage.line_number): damage.reason for damage in run.damages},
+        experiments=[each.name for each in run.plan.experiments], include=sorted(asked_for - {""}),
+        processes=len({(sweep.sweep, sweep.process) for sweep in run.sweeps}),
+        # 0 is what a record says that never asked; None what an interrupted run does not know.
+        wall_seconds=run.finish.wall_seconds or None if run.finish else None,
+        profiling_seconds=run.finish.profiling_seconds or None if run.finish else None,
+        stage_seconds=_stage_seconds(run),
+    )  # fmt: skip
+
+
+def _stage_seconds(run: RunResult) -> dict[str, float]:
+    """Where the time of its processes went, over all sweeps."""
+    stages: dict[str, float] = {}
+    for end in run.sweep_ends:
+        for stage, seconds in end.stage_seconds.items():
+            stages[stage] = stages.get(stage, 0.0) + seconds
+    return dict(sorted(stages.items()))
 
 
 def _sweeps_by_case(result: ExperimentResult) -> dict[str, int]:
@@ -220,16 +339,69 @@ def _known(result: ExperimentResult) -> dict[str, int]:
     return {"known": len(known), "right": right} if known else {}
 
 
-def _control(result: ExperimentResult, case: str) -> dict[str, Any]:
+def _places(plan: PlannedExperiment, places: Mapping[str, Place], leads: bool = False) -> list[PlaceData]:
+    families = {profile.name: family_of(profile) for profile in plan.profiles}
+    return [
+        taken(PlaceData, place, place.lead if leads else None, family=families[profile], profile=profile)
+        for profile, place in places.items()
+    ]
+
+
+def _measured(result: ExperimentResult) -> dict[str, list[str]]:
+    by_case: dict[str, dict[str, None]] = {}
+    for record in result.records:
+        if isinstance(record, Cell) and record.outcome == "measured":
+            by_case.setdefault(record.case, {})[record.profile] = None
+    return {case: list(profiles) for case, profiles in by_case.items()}
+
+
+def _claim(result: ExperimentResult, claim: ClaimResult) -> ClaimData:
+    """With counts of its verdicts, and range and geometric mean of the ratios that were fit to be judged."""
+    verdicts = list(claim.verdicts.values())
+    weighed = [verdict for verdict in verdicts if verdict.status in WEIGHED]
+    ratios = [verdict.ratio for verdict in weighed if verdict.ratio is not None]
+    return taken(
+        ClaimData, claim, claim.claim, cases={case: _verdict(result, claim, case) for case in claim.verdicts},
+        judged=len(verdicts), compared=len(ratios),
+        supported=sum(verdict.status == "supported" for verdict in verdicts),
+        ties=sum("equivalent" in verdict.mark.split(", ") for verdict in verdicts),
+        smallest_ratio=min(ratios, default=None), largest_ratio=max(ratios, default=None),
+        geometric_mean=geometric_mean(ratios) if ratios else None,
+    )  # fmt: skip
+
+
+def _verdict(result: ExperimentResult, claim: ClaimResult, case: str) -> VerdictData:
+    verdict: Verdict = claim.verdicts[case]
+    asked, speedup = claim.claim, verdict.speedup
+    run_low, run_high = speedup.of_run_alone if speedup else (None, None)
+    return taken(
+        VerdictData, verdict.compared_bytes, speedup, verdict, run_low=run_low, run_high=run_high,
+        quotient_of_medians=quotient(result, case, asked.subject, asked.baseline, speedup, asked.scope),
+    )  # fmt: skip
+
+
+def _against(result: ExperimentResult, case: str) -> dict[str, dict[str, Interval | None]]:
+    """Each against each other."""
+    names = [profile.name for profile in result.measured_profiles(case)]
+    return {one: {other: _speedup(result, case, one, other) for other in names if other != one} for one in names}
+
+
+def _speedup(result: ExperimentResult, case: str, subject: str, baseline: str) -> Interval | None:
+    speedup = result.compare(case, subject, baseline)
+    medians = quotient(result, case, subject, baseline, speedup)
+    return taken(Interval, speedup, quotient_of_medians=medians) if speedup else None
+
+
+def _control(result: ExperimentResult, case: str) -> ControlData:
     """The A/A control of a case by scope, and how much of the case was left out."""
     controls = result.controls.get(case, ())
-    scopes = {scope: _ratio(result.control(case, scope)) for scope in result.plan.scopes} if controls else {}
-    return {
-        "profile": controls[0].profile if controls else "",
-        "scopes": {scope: ratio for scope, ratio in scopes.items() if ratio},
-        "spoiled_share": result.spoiled_share(case),
-        "spoiled_because": _spoiled_because(result, case),
-    }
+    scopes = {scope: result.control(case, scope) for scope in result.plan.scopes} if controls else {}
+    return ControlData(
+        profile=controls[0].profile if controls else "",
+        scopes={scope: taken(Interval, speedup) for scope, speedup in scopes.items() if speedup},
+        spoiled_share=result.spoiled_share(case),
+        spoiled_because=_spoiled_because(result, case),
+    )
 
 
 def _spoiled_because(result: ExperimentResult, case: str) -> list[str]:
@@ -242,98 +414,51 @@ def _spoiled_because(result: ExperimentResult, case: str) -> list[str]:
     return sorted(reasons)
 
 
-def _gpu(watches: Sequence[Watch]) -> dict[str, Any]:
-    """What the GPU went through while a case was timed, over all sweeps; None where nobody told."""
+def _gpu(result: ExperimentResult, case: str) -> GpuData:
+    watches = result.watches.get(case, ())
     rounds = [seen for watch in watches for seen in watch.rounds]
     readings = {name: [v for seen in rounds if (v := getattr(seen, name)) is not None] for name in Round.__slots__}
     joules = [watch.energy_joules for watch in watches if watch.energy_joules is not None]
-    return {
-        "rounds": len(rounds),
-        "lowest_spin_hertz": min(readings["spin_hertz"], default=None),
-        "lowest_sm_hertz": min(readings["sm_hertz"], default=None),
-        "largest_power_watts": max(readings["power_watts"], default=None),
-        "largest_temperature_celsius": max(readings["temperature_celsius"], default=None),
-        "energy_joules_per_sweep": sum(joules) / len(joules) if joules else None,
-        "blind": sorted({watch.blind for watch in watches if watch.blind}),
-    }
+    return GpuData(
+        rounds=len(rounds),
+        power_capped=(result.plan.name, case) in result.spoiled.power_capped,
+        lowest_spin_hertz=min(readings["spin_hertz"], default=None),
+        lowest_sm_hertz=min(readings["sm_hertz"], default=None),
+        largest_power_watts=max(readings["power_watts"], default=None),
+        largest_temperature_celsius=max(readings["temperature_celsius"], default=None),
+        energy_joules_per_sweep=sum(joules) / len(joules) if joules else None,
+        blind=sorted({watch.blind for watch in watches if watch.blind}),
+    )
 
 
-def _splits(result: ExperimentResult, case: str) -> dict[str, Any]:
-    """The eager speed-up of each headline claim, as device × launch."""
+def _splits(result: ExperimentResult, case: str) -> dict[str, SplitData]:
+    """Of each headline claim."""
     splits = {}
     for claim in result.plan.claims:
         if claim.name in result.plan.headlines and case in claim.cases and claim.measure == "speedup":
             split = result.split(case, claim.subject, claim.baseline)
             if split:
-                parts = {"end_to_end": split.end_to_end, "device": split.device, "launch": split.launch}
-                splits[claim.name] = {name: _ratio(part) for name, part in parts.items()}
+                parts = {name: taken(Interval, getattr(split, name)) for name in ("end_to_end", "device", "launch")}
+                splits[claim.name] = SplitData(**parts)
     return splits
 
 
-def _explained(result: ExperimentResult) -> dict[str, Any]:
-    """By case and profile: what the traffic explains of its time beside the fastest."""
-    rows: dict[str, Any] = {}
+def _explained(result: ExperimentResult) -> dict[str, dict[str, Explained]]:
+    """By case and profile."""
+    rows: dict[str, dict[str, Explained]] = {}
     for row in explain(result):
-        values = attributes(row, "fastest time_ratio bytes_ratio explained others")
-        rows.setdefault(row.case, {})[row.profile] = values
+        rows.setdefault(row.case, {})[row.profile] = row
     return rows
 
 
-def _searches(result: ExperimentResult) -> dict[str, Any]:
-    """By case, of a search for launch configurations: how often each was ahead of the rule, and what won.
-
-    `claims`: those of the trials, the fastest first.
-    """
-    if not is_search(result.plan):
-        return {}
-    return {
-        search.case.name: {
-            "winner": search.winner.profile.name if search.winner else "",
-            "scope": search.scope,
-            "sweeps_fastest": search.sweeps_fastest,
-            "claims": [trial.claim for trial in search.trials],
-            "trials": {
-                trial.profile.name: {"sweeps_ahead": trial.sweeps_ahead, "sweeps": len(trial.sweep_ratios)}
-                for trial in search.trials
-                if trial.sweep_ratios
-            },
-        }
-        for search in searches(result)
-    }
-
-
-def _ratio(speedup: Speedup | None) -> dict[str, Any] | None:
-    return attributes(speedup, "ratio low high") if speedup else None
-
-
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    data = attributes(verdict, "status mark reason")
-    if verdict.speedup:
-        run_low, run_high = verdict.speedup.of_run_alone
-        data |= attributes(verdict.speedup, "ratio low high") | {"run_low": run_low, "run_high": run_high}
-        data["sweep_ratios"] = verdict.speedup.sweep_ratios
-    if verdict.compared_bytes:
-        data |= attributes(verdict.compared_bytes, "ratio low high subject_bytes baseline_bytes")
-    return data
-
-
-def _summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Counts of a claim's verdicts, and range and geometric mean of the ratios that were fit to be judged."""
-    weighed = [verdict for verdict in verdicts if verdict.status in WEIGHED]
-    ratios = [verdict.ratio for verdict in weighed if verdict.ratio is not None]
-    counts: dict[str, Any] = {
-        "judged": len(verdicts),
-        "compared": len(ratios),
-        "supported": sum(verdict.status == "supported" for verdict in verdicts),
-        "ties": sum("equivalent" in verdict.mark.split(", ") for verdict in verdicts),
-    }
-    if ratios:
-        counts |= {"smallest_ratio": min(ratios), "largest_ratio": max(ratios)}
-        counts["geometric_mean"] = geometric_mean(ratios)
-    return counts
-
-
-def _speedup(result: ExperimentResult, case: str, subject: str, baseline: str) -> dict[str, Any] | None:
-    speedup = result.compare(case, subject, baseline)
-    ratio = _ratio(speedup)
-    return ratio | quotient(result, case, subject, baseline, speedup) if ratio else None
+def _search(search: Search) -> SearchData:
+    return taken(
+        SearchData, search,
+        winner=search.winner.profile.name if search.winner else "",
+        claims=[trial.claim for trial in search.trials],
+        trials={
+            trial.profile.name: TrialData(sweeps_ahead=trial.sweeps_ahead, sweeps=len(trial.sweep_ratios))
+            for trial in search.trials
+            if trial.sweep_ratios
+        },
+    )  # fmt: skip

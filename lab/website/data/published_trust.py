@@ -4,39 +4,35 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from lab.evidence.codec import SCHEMA
 from lab.profiler.readings import DIRTY_FLUSH
 from lab.verdict.cells import SCOPE
 from lab.verdict.excluded_rounds import LARGEST_CANARY_DRIFT, deviations
 from lab.verdict.judge import POLICY_VERSION
 from lab.verdict.pooled import Pooled, pooled
-from lab.verdict.repeatability import Repeatability, repeatability
+from lab.verdict.repeatability import repeatability
 from lab.verdict.results import RunResult
-from lab.verdict.statistics import largest_rate
-from lab.verdict.validity import Repeat, SelfComparison, Study
-from lab.website.data.published_cells import INSTRUMENTS, attributes, clocks_data, rounded
+from lab.verdict.validity import Study
+from lab.website.data.published_clocks import INSTRUMENTS, clocks_data
+from lab.website.data.typed import DATA_SCHEMA, plain_json
 
 OTHERS = ("do_bench", "nvbench")
 
 
 def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
     """Plain JSON values; SI units; the unit in the key."""
-    data = {
-        "schema": SCHEMA,
+    data: dict[str, Any] = plain_json({
+        "schema": DATA_SCHEMA,
         "policy_version": POLICY_VERSION,
         "sessions": study.sessions,
-        "same": _counts(study.same),
-        "same_by_case": {case: _counts(result) for case, result in study.by_case.items()},
-        "controls": _counts(study.controls),
-        "power": {
-            power.claim: attributes(power, "known_ratio trials right withheld excluding_one covering")
-            for power in study.power
-        },
-        "repeatability": {str(number): _pairs_data(result) for number, result in enumerate(repeatability(runs))},
+        "same": study.same,
+        "same_by_case": study.by_case,
+        "controls": study.controls,
+        "power": {power.claim: power for power in study.power},
+        "repeatability": {str(number): result for number, result in enumerate(repeatability(runs))},
         "pooled": _pooled_data(pooled(runs)),
-        "repeats": {str(number): _repeat_data(repeat) for number, repeat in enumerate(study.repeats)},
+        "repeats": {str(number): repeat for number, repeat in enumerate(study.repeats)},
         "repeated": {
-            "flip_count": sum(len(repeat.flips) for repeat in study.repeats),
+            "flip_count": sum(repeat.flip_count for repeat in study.repeats),
             "comparisons": sum(repeat.comparisons for repeat in study.repeats),
         },
         "instruments": {
@@ -51,26 +47,16 @@ def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
         "agreement": _agreement_data(study) | _turned(runs),
         "flush": {
             run.plan.run_id: {  # bytes that were counted, to the last one
-                name: None if value is None else int(value)
-                for name, value in attributes(run.flush, "footprint_bytes flushed_read_bytes warm_read_bytes").items()
+                "footprint_bytes": run.flush.footprint_bytes,
+                "flushed_read_bytes": int(run.flush.flushed_read_bytes),
+                "warm_read_bytes": None if (again := run.flush.warm_read_bytes) is None else int(again),
             }
             for run in runs
             if run.flush and run.flush.flushed_read_bytes is not None
         },
         "clock": {run.plan.run_id: _clock(run) for run in runs if run.canaries},
-    }
-    whole: dict[str, Any] = rounded(data)
-    return whole
-
-
-def _pairs_data(pairs: Repeatability) -> dict[str, Any]:
-    """Pairs of runs of one source, and how often the one agreed with the other."""
-    return {
-        **attributes(pairs, "gpu one_draw boards runs pairs holding_share flipped"),
-        "run_ids": list(pairs.run_ids),
-        "zero_share": pairs.share(pairs.zero),
-        "changed_share": pairs.share(pairs.changed),
-    }
+    })  # fmt: skip
+    return data
 
 
 def _pooled_data(cases: Sequence[Pooled]) -> dict[str, Any]:
@@ -80,19 +66,10 @@ def _pooled_data(cases: Sequence[Pooled]) -> dict[str, Any]:
         if each.low is not None:
             claims = data.setdefault(each.place.experiment, {}).setdefault(each.place.gpu, {})
             claims.setdefault(each.place.claim, {})[each.place.case] = {
-                **attributes(each, "ratio low high boards runs"),
+                "ratio": each.ratio, "low": each.low, "high": each.high, "boards": each.boards, "runs": each.runs,
                 "run_count": len(each.runs),
-            }
+            }  # fmt: skip
     return data
-
-
-def _repeat_data(repeat: Repeat) -> dict[str, Any]:
-    return attributes(
-        repeat, "experiment gpu gpus runs sources cells within largest_deviation largest_at comparisons disjoint "
-        "changed flips"
-    ) | {
-        "disjoint_count": len(repeat.disjoint), "changed_count": len(repeat.changed), "flip_count": len(repeat.flips)
-    }  # fmt: skip
 
 
 def _agreement_data(study: Study) -> dict[str, int]:
@@ -111,18 +88,13 @@ def _agreement_data(study: Study) -> dict[str, int]:
 def _turned(runs: Sequence[RunResult]) -> dict[str, int]:
     """Claims at cases that another clock has timed too, and those that it puts on the other side of their threshold."""
     turned = [
-        other["turned"]
+        other.turned
         for run in runs
         for result in run.experiments
         for claims in clocks_data(result).values()
         for other in claims.values()
     ]
     return {"claims": len(turned), "claims_turned": sum(map(bool, turned))}
-
-
-def _counts(comparison: SelfComparison) -> dict[str, Any]:
-    rate = largest_rate(comparison.supported, comparison.comparisons)
-    return attributes(comparison, "comparisons supported excluding_one") | {"largest_supported_rate": rate}
 
 
 def _clock(run: RunResult) -> dict[str, Any]:

@@ -43,8 +43,7 @@ def _status(item: Judged, claim: str) -> str:
 
 
 def _asks(item: Judged, claim: str) -> list[object]:
-    asked = next(each for each in item.plan.claims if each.name == claim)
-    return [getattr(asked, name) for name in ASKED]
+    return [getattr(item.plan.claim(claim), name) for name in ASKED]
 
 
 # Where no cause can be told apart from chance.
@@ -60,13 +59,11 @@ SILENT = ("ncu",)  # reads no time that a verdict rests on
 class VerdictChange:
     """A claim's verdict in a run, where it is not that of the run before on such a GPU.
 
-    `causes` are what else changed between the two: any of them may be the cause, and none need be. `certain`: no case
-    that both runs judged came out otherwise, so that the one cause is that other cases were judged.
+    `causes` are what else changed between the two: any of them may be the cause, and none need be. Where no case that
+    both runs judged came out otherwise, the one cause is that other cases were judged.
     """
 
-    date: str  # when the run ended, as an ISO time
-    digest: str
-    experiment: str
+    digest: str  # of the run
     claim: str
     gpu: str  # its model, or that of the CPU
     was: str  # empty: the first verdict on this GPU
@@ -76,7 +73,6 @@ class VerdictChange:
     before: str = ""  # digest of the run that `was` stands in
     moved: tuple[str, ...] = ()  # the cases judged in both runs that came out otherwise
     causes: tuple[str, ...] = ()
-    certain: bool = False
 
     @property
     def attribution(self) -> str:
@@ -88,15 +84,12 @@ class VerdictChange:
 
 def changes(history: Iterable[Judged]) -> tuple[VerdictChange, ...]:
     """Every change of a verdict, oldest first; within a run in the order of its plan's claims."""
-    return _all_changes(tuple(history))
+    return _changes(tuple(history))
 
 
 @lru_cache(maxsize=2)  # the pages of one experiment are made one after the other
-def _all_changes(history: tuple[Judged, ...]) -> tuple[VerdictChange, ...]:
-    return tuple(_changes(history))
-
-
-def _changes(history: Iterable[Judged]) -> Iterator[VerdictChange]:
+def _changes(history: tuple[Judged, ...]) -> tuple[VerdictChange, ...]:
+    found = []
     last: dict[tuple[str, str, str], Judged] = {}
     for item in history:
         for claim in item.data["claims"]:
@@ -104,27 +97,26 @@ def _changes(history: Iterable[Judged]) -> Iterator[VerdictChange]:
             change = _change(last.get(key), item, claim)
             last[key] = item
             if change.was != change.now:
-                yield change
+                found.append(change)
+    return tuple(found)
 
 
 def _change(before: Judged | None, item: Judged, claim: str) -> VerdictChange:
     known = {
-        "date": item.evidence["finished_utc"], "digest": item.digest, "experiment": item.plan.name, "claim": claim,
-        "gpu": device_name(item), "now": item.data["claims"][claim]["status"],
-        "now_word": claim_word(item.data["claims"][claim]),
+        "digest": item.digest, "claim": claim, "gpu": device_name(item),
+        "now": item.data["claims"][claim]["status"], "now_word": claim_word(item.data["claims"][claim]),
     }  # fmt: skip
     if before is None:
         return VerdictChange(was="", **known)
     older, newer = (each.data["claims"][claim]["cases"] for each in (before, item))
     moved = tuple(case for case in newer if case in older and newer[case]["status"] != older[case]["status"])
-    certain = not moved and older.keys() != newer.keys()
+    only_other_cases = not moved and older.keys() != newer.keys()
     return VerdictChange(
         was=before.data["claims"][claim]["status"],
         was_word=claim_word(before.data["claims"][claim]),
         before=before.digest,
         moved=moved,
-        causes=(_other_cases(older, newer),) if certain else _causes(before, item, claim),
-        certain=certain,
+        causes=(_other_cases(older, newer),) if only_other_cases else _causes(before, item, claim),
         **known,
     )
 

@@ -3,8 +3,10 @@
 The rows of one experiment are plain JSON values, remembered with its outline; `grid` merges those of all experiments.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from lab.definition.experiment import CEILINGS
 from lab.definition.families import FAMILIES
@@ -12,10 +14,70 @@ from lab.definition.plan import PlannedCase
 from lab.definition.search import is_search
 from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.website.data.judged import Judged
+from lab.website.data.typed import ByCase, plain_json, taken
 
 MODES = ("device_cold", "graph", "eager")  # those that a reader chooses between
 DIGITS = 3  # of times and ratios in a row, as pages show them; the experiment's data hold all
-Row = Mapping[str, Any]
+Row = Mapping[str, Any]  # of the fields of WinnerRow
+Call = Literal["best", "tie", "slower", "unproven"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WinnerCell:
+    """`call`: `tie` within 2 % of the fastest where none is shown to be ahead; `unproven` where too few sweeps were
+    measured, or they scatter too much, to tell."""
+
+    profile: str
+    p50_seconds: float
+    call: Call
+    times_fastest: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Margin:
+    """Of the fastest over the next, with its interval where there is one."""
+
+    over: str
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Range:
+    """Of the fastest one's median, over repeated runs of the same source, or else over sweeps of one run."""
+
+    least_seconds: float
+    most_seconds: float
+    runs: int | None = None
+    boards: int | None = None
+    sweeps: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WinnerRow:
+    gpu: str
+    mode: str
+    case: str
+    op: str
+    shape: list[int]
+    dtype: str
+    experiment: str
+    digest: str
+    date: str
+    cells: Annotated[dict[str, WinnerCell], "By family."]
+    best: str
+    margin: Margin
+    range: Range
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overview:
+    """At each shape every family's time; how many claims on kernels have each verdict, without tests of the lab."""
+
+    claims: int
+    verdicts: dict[str, int]
+    shapes: Annotated[dict[str, Annotated[dict[str, ByCase[WinnerRow]], "By call mode."]], "By GPU."]
 
 
 def winners(item: Judged, history: Sequence[Judged]) -> list[Row]:
@@ -64,10 +126,7 @@ def _worth(row: Row) -> tuple[int, str]:
 
 def _order(row: Row) -> tuple[Any, ...]:
     """Operators by name, dtypes, then small shapes before large ones."""
-    size = 1
-    for length in row["shape"]:
-        size *= length
-    return row["gpu"], MODES.index(row["mode"]), row["op"], size, row["shape"], row["dtype"]
+    return row["gpu"], MODES.index(row["mode"]), row["op"], math.prod(row["shape"]), row["shape"], row["dtype"]
 
 
 def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged]) -> Row | None:
@@ -75,34 +134,30 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged])
     contest = item.data["contest"].get(case.name, {}).get(scope, ())
     if len(contest) < 2:
         return None
-    cells = item.data["cells"][case.name]
-    best, runner_up = contest[0], contest[1]
-    return {
-        "gpu": gpu_of(item),
-        "mode": scope,
-        "case": case.name,
-        "op": case.op,
-        "shape": list(case.shape),
-        "dtype": case.dtype,
-        "experiment": item.plan.name,
-        "digest": item.digest,
-        "date": item.measured_utc,
-        "cells": {
-            each["family"]: {
-                "profile": each["profile"],
-                "p50_seconds": _brief(cells[each["profile"]]["scopes"][scope]["p50_seconds"]),
-                "call": call_of(each, first=each is best),
-                **({"times_fastest": _brief(each.get("ratio", each["times_fastest"]))} if each is not best else {}),
-            }
-            for each in sorted(contest, key=lambda each: list(FAMILIES).index(each["family"]))
-        },
-        "best": best["family"],
-        "margin": _margin(runner_up),
-        "range": _range(item, case.name, best["profile"], scope, history),
-    }
+    cells, (best, runner_up, *_) = item.data["cells"][case.name], contest
+    in_order = sorted(contest, key=lambda each: list(FAMILIES).index(each["family"]))
+    row: Row = plain_json(
+        taken(
+            WinnerRow, case,
+            gpu=gpu_of(item), mode=scope, case=case.name, experiment=item.plan.name, digest=item.digest,
+            date=item.measured_utc, best=best["family"],
+            cells={
+                each["family"]: WinnerCell(
+                    profile=each["profile"],
+                    p50_seconds=_brief(cells[each["profile"]]["scopes"][scope]["p50_seconds"]),
+                    call=call_of(each, first=each is best),
+                    times_fastest=None if each is best else _brief(each.get("ratio", each["times_fastest"])),
+                )
+                for each in in_order
+            },
+            margin=Margin(over=runner_up["family"], **{name: runner_up.get(name) for name in ("ratio", "low", "high")}),
+            range=_range(item, case.name, best["profile"], scope, history),
+        )
+    )  # fmt: skip
+    return row
 
 
-def call_of(place: Mapping[str, Any], *, first: bool) -> str:
+def call_of(place: Mapping[str, Any], *, first: bool) -> Call:
     """'best', 'tie', 'slower', or 'unproven' where too few sweeps were measured, or they scatter too much, to tell."""
     if first:
         return "best"
@@ -112,27 +167,18 @@ def call_of(place: Mapping[str, Any], *, first: bool) -> str:
     return "tie" if place["proven"] and near else "unproven"
 
 
-def _margin(runner_up: Mapping[str, Any]) -> Mapping[str, Any]:
-    """How many times as fast as the next one the fastest is, with its interval where there is one."""
-    known = {name: runner_up[name] for name in ("ratio", "low", "high") if name in runner_up}
-    return {"over": runner_up["family"], **known}
-
-
-def _range(item: Judged, case: str, profile: str, scope: str, history: Sequence[Judged]) -> dict[str, Any]:
+def _range(item: Judged, case: str, profile: str, scope: str, history: Sequence[Judged]) -> Range:
     """From where to where the fastest one's time went: over runs of the same source on the same GPU model, or else over
     the sweeps of the one run, each of which is a fresh process."""
     runs = [each for each in history if _same(each, item)]
     times = list(filter(None, (_p50(each, case, profile, scope) for each in runs)))
     if len(times) > 1:
         boards = len({board for each in runs for board in each.machine["gpu_id"].split("+")})
-        return {"least_seconds": min(times), "most_seconds": max(times), "runs": len(times), "boards": boards}
+        return Range(least_seconds=min(times), most_seconds=max(times), runs=len(times), boards=boards)
     cell = item.data["cells"][case][profile]
-    times_of_scope = cell["scopes"][scope]
-    return {
-        "least_seconds": times_of_scope["fastest_sweep_seconds"],
-        "most_seconds": times_of_scope["slowest_sweep_seconds"],
-        "sweeps": cell["sweeps"],
-    }
+    of_scope = cell["scopes"][scope]
+    least, most = of_scope["fastest_sweep_seconds"], of_scope["slowest_sweep_seconds"]
+    return Range(least_seconds=least, most_seconds=most, sweeps=cell["sweeps"])
 
 
 def _same(one: Judged, other: Judged) -> bool:

@@ -1,6 +1,7 @@
 """The tables behind an experiment's page as CSV (RFC 4180): the values of its data.json, unit in the column's name.
 
-Every row says which evidence it is of and on which machine, so that a row which was copied elsewhere still does.
+Every row says which evidence it is of (by as much of its digest as the address of its run has) and on which machine,
+so that a row which was copied elsewhere still does.
 A value that there is none of is empty; of an experiment that nobody measured, the rows say what is registered.
 """
 
@@ -12,17 +13,19 @@ from functools import lru_cache
 from typing import Any
 
 from lab.quantities import COUNTERS
+from lab.website.addresses import short
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView
 from lab.website.outputs import Attachment, SiteContext
 
 Keys = Mapping[str, Any]  # what tells a row from others, and what its plan says of it
 Column = tuple[str, tuple[str, ...]]  # its name, and the path of its datum; no path where the keys hold it
+Group = tuple[tuple[str, ...], list[str]]
 
 SCOPES = ("device_cold", "device_warm", "graph", "eager", "device_dirty")
 CASE = ("op", "shape", "dtype", "included", "least_bytes", "flops", "tokens")
 INTERVAL = ("ratio", "low", "high")
-CALL = ("outcome", "launches", "dram_bytes", *(name for name, counter in COUNTERS.items() if counter.over_call))
+CALL = ("dram_bytes", *(name for name, counter in COUNTERS.items() if counter.over_call))
 LIMITED = ("device_cold", "graph")
 
 
@@ -44,7 +47,7 @@ def _claims(item: Judged) -> Iterator[Keys]:
     for claim in item.plan.claims:
         for case, verdict in item.data["claims"][claim.name]["cases"].items():
             yield {
-                "claim": claim.name, "text": claim.text, "headline": claim.name in item.plan.headlines,
+                "claim": claim.name, "headline": claim.name in item.plan.headlines,
                 "subject": claim.subject, "baseline": claim.baseline, "case": case,
                 "sweeps": len(verdict.get("sweep_ratios", ())),
             }  # fmt: skip
@@ -78,9 +81,9 @@ def _ceilings(item: Judged) -> Iterator[Keys]:
         yield {"of": f"products of {kind}", "scope": "device_cold", "group": "matrix", "within": kind, "number": ""}
 
 
-# By name: what it holds, its rows and its columns.
-TABLES: Mapping[str, tuple[str, Callable[[Judged], Iterator[Keys]], Sequence[Column]]] = {
-    "cells": ("every profile at every case", _cells, [
+# By name: its rows and its columns.
+TABLES: Mapping[str, tuple[Callable[[Judged], Iterator[Keys]], Sequence[Column]]] = {
+    "cells": (_cells, [
         *_keys("case"), *_of("cases/{case}", CASE), *_keys("profile"),
         *_of("cells/{case}/{profile}", "outcome reason sweeps between_sweep_spread bytes_per_second enqueue_seconds "
              "prepare_seconds peak_memory_bytes graph_memory_bytes launch_bound host_bound worst_absolute_error "
@@ -90,13 +93,14 @@ TABLES: Mapping[str, tuple[str, Callable[[Judged], Iterator[Keys]], Sequence[Col
         *_of("limits/{case}/profiles/{profile}", "flops_per_second"),
         *(column for scope in LIMITED for column in _of(f"limits/{{case}}/profiles/{{profile}}/{scope}",
           "attained distance_seconds", scope)),
-        *_of("cells/{case}/{profile}/counters", CALL, "ncu"),
+        *_of("cells/{case}/{profile}/counters", "outcome launches", "ncu"),
+        *_of("cells/{case}/{profile}/counters/call", CALL, "ncu"),
         *_of("cells/{case}/{profile}/traffic", "ratio state reason", "traffic"),
         *_of("explained/{case}/{profile}", "fastest time_ratio bytes_ratio explained", "beside_fastest"),
         *_of("searches/{case}/trials/{profile}", "sweeps_ahead", "search"),
     ]),
-    "claims": ("every verdict", _claims, [
-        *_keys("claim", "text", "headline", "subject", "baseline"),
+    "claims": (_claims, [
+        *_keys("claim", "headline", "subject", "baseline"),
         *_of("claims/{claim}", "measure scope threshold expected"), *_of("claims/{claim}", ["status"], "claim"),
         *_keys("case"), *_of("cases/{case}", CASE[:3]),
         *_of("claims/{claim}/cases/{case}", ("status", "mark", "reason", *INTERVAL, "subject_bytes", "baseline_bytes")),
@@ -104,7 +108,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Judged], Iterator[Keys]], Sequence[Col
         *(column for part in ("end_to_end", "device", "launch")
           for column in _of(f"splits/{{case}}/{{claim}}/{part}", INTERVAL, part)),
     ]),
-    "cases": ("problems, their limits, controls, and the GPU meanwhile", lambda item: (
+    "cases": (lambda item: (
         {"case": case} for case in item.data["cases"]
     ), [
         *_keys("case"), *_of("cases/{case}", CASE), *_of("limits/{case}", "flops_per_byte"),
@@ -116,18 +120,18 @@ TABLES: Mapping[str, tuple[str, Callable[[Judged], Iterator[Keys]], Sequence[Col
         *_of("gpu/{case}", "rounds lowest_spin_hertz lowest_sm_hertz largest_power_watts largest_temperature_celsius "
              "energy_joules_per_sweep power_capped"),
     ]),
-    "comparisons": ("every profile against every other", _comparisons, [
+    "comparisons": (_comparisons, [
         *_keys("case", "subject", "baseline"), *_of("against/{case}/{subject}/{baseline}", INTERVAL),
     ]),
-    "kernels": ("kernels as the profiler saw them", _kernels("counters"), [
+    "kernels": (_kernels("counters"), [
         *_keys("case", "profile"), *_of("cells/{case}/{profile}/counters/kernels/{kernel}", (
             "name", "grid", "block", *COUNTERS, "top_stall", "top_stall_warps", "limiters")),
     ]),
-    "compiled": ("kernels as Triton compiled them", _kernels("compiled"), [
+    "compiled": (_kernels("compiled"), [
         *_keys("case", "profile"), *_of("cells/{case}/{profile}/compiled/kernels/{kernel}",
                                         "name registers_per_thread spills shared_bytes warps stages code_sha256"),
     ]),
-    "ceilings": ("what the GPU can do at most", _ceilings, [
+    "ceilings": (_ceilings, [
         *_keys("of", "scope"), *_of("ceilings/{group}/{within}/{number}",
                                     "bytes seconds bytes_per_second peak_share profile flops_per_second"),
     ]),
@@ -146,25 +150,25 @@ def experiment_csv_files(context: SiteContext) -> Iterator[Attachment]:
         yield from csv_files(item, f"experiments/{item.plan.name}")
 
 
-def tables_of(item: Judged) -> tuple[tuple[str, str], ...]:
-    """The file names of an experiment's tables, and what each holds, for the page that they lie beside."""
-    return tuple((f"{name}.csv", about) for name, (about, _, _) in TABLES.items() if _is_written(item, name))
+def tables_of(item: Judged) -> tuple[str, ...]:
+    """The file names of an experiment's tables, for the page that they lie beside."""
+    return tuple(f"{name}.csv" for name in TABLES if _is_written(item, name))
 
 
 def csv_files(item: Judged, folder: str, names: Sequence[str] = tuple(TABLES)) -> Iterator[Attachment]:
     """The tables of an experiment that have rows, `cells.csv` and `claims.csv` always."""
     source = _source(item)
     for name in names:
-        _, rows, columns = TABLES[name]
+        rows, columns = TABLES[name]
         if _is_written(item, name):
-            view, groups = DataView(item.data), _groups(columns)
+            view, groups = DataView(item.data), GROUPS[name]
             values = (_values(view, keys, groups) + source for keys in rows(item))
             yield Attachment(path=f"{folder}/{name}.csv", content=csv_text((*(c for c, _ in columns), *SOURCE), values))
 
 
-def _groups(columns: Sequence[Column]) -> list[tuple[tuple[str, ...], list[str]]]:
+def _groups(columns: Sequence[Column]) -> list[Group]:
     """Neighbouring columns whose data stand at one place, and their names there; those of the keys at none."""
-    groups: list[tuple[tuple[str, ...], list[str]]] = []
+    groups: list[Group] = []
     for name, path in columns:
         if not groups or groups[-1][0] != path[:-1]:
             groups.append((path[:-1], []))
@@ -172,12 +176,15 @@ def _groups(columns: Sequence[Column]) -> list[tuple[tuple[str, ...], list[str]]
     return groups
 
 
-def _values(view: DataView, keys: Keys, groups: Sequence[tuple[tuple[str, ...], list[str]]]) -> list[Any]:
+GROUPS = {name: _groups(columns) for name, (_, columns) in TABLES.items()}
+
+
+def _values(view: DataView, keys: Keys, groups: Sequence[Group]) -> list[Any]:
     values: list[Any] = []
+    within = {f"{{{name}}}": value for name, value in keys.items()}
     for place, names in groups:
-        path = [keys[part[1:-1]] if part[0] == "{" else part for part in place]
-        node = view.value(*filter(None, path)) if place else keys
-        values += [node.get(name) for name in names] if node else [None] * len(names)
+        node = view.value(*filter(None, [within.get(part, part) for part in place])) if place else keys
+        values += map(node.get, names) if node else [None] * len(names)
     return values
 
 
@@ -190,13 +197,13 @@ def csv_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def _is_written(item: Judged, name: str) -> bool:
-    return name in ("cells", "claims") or next(iter(TABLES[name][1](item)), None) is not None
+    return name in ("cells", "claims") or next(iter(TABLES[name][0](item)), None) is not None
 
 
 def _source(item: Judged) -> list[str]:
     machine: Mapping[str, Any] = item.machine
     name = machine.get("cpu", "") if item.on_cpu else machine.get("gpu", "")
-    return [str(machine.get("device", "")), str(name), str(item.evidence.get("run_id", "")), item.digest]
+    return [str(machine.get("device", "")), str(name), str(item.evidence.get("run_id", "")), short(item.digest)]
 
 
 def _plain(value: Any) -> Any:

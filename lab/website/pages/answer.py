@@ -22,7 +22,8 @@ from lab.website.pages.labels import (
     shape_label,
     within_sentence,
 )
-from lab.website.verdict_words import claim_word, supported_at
+from lab.website.sentence import joined, span
+from lab.website.verdict_words import claim_word
 
 MOST_ROWS = 6  # of claims that are seen at once on a phone; else those in CUDA graphs stand among the other claims
 MOST_ON_CPU = 3  # claims, where no headline can run there
@@ -41,7 +42,7 @@ def glances(item: Judged, view: DataView) -> tuple[View, ...]:
 def leading(item: Judged) -> tuple[PlannedClaim, ...]:
     """The headline claims. On a CPU those of them that it can run, or else the first claims that it can."""
     claims = {claim.name: claim for claim in item.plan.claims}
-    headlines = tuple(claims[name] for name in item.plan.headlines)
+    headlines = tuple(map(item.plan.claim, item.plan.headlines))
     if not item.on_cpu:
         replayed = filter(None, (claims.get(f"{name}-in-graph") for name in item.plan.headlines))
         both = tuple(dict.fromkeys((*headlines, *replayed)))
@@ -54,10 +55,7 @@ def answer(item: Judged, view: DataView) -> Sentence:
     """How each headline claim came out, and then where that was measured; intervals stand in the table below it."""
     if not item.evidence:
         return ("No run of this experiment has been published yet.",)
-    claims = {claim.name: claim for claim in item.plan.claims}
-    headlines = [claims[name] for name in item.plan.headlines]
-    if item.on_cpu:
-        headlines = list(leading(item)) or headlines
+    headlines = (item.on_cpu and leading(item)) or tuple(map(item.plan.claim, item.plan.headlines))
     scopes = dict.fromkeys(scope_words(claim, item.on_cpu) for claim in headlines)
     place = f". Measured {where(item, tuple(scopes))}."
     if shorter := _left(item, view) or _opening(item, view):
@@ -94,22 +92,15 @@ def _left(item: Judged, view: DataView) -> Sentence:
     measured = view.value("replication", "measured") or {}
     by_operator: dict[str, dict[str, float]] = {}
     for case in item.plan.cases:
-        if "over_rival" in measured.get(case.name, {}):
+        if case.name in measured:
             by_case = by_operator.setdefault(TITLES.get(case.op, case.op), {})
             by_case[case.name] = measured[case.name]["over_rival"]["ratio"]
-    parts: list[Figure | str] = []
+    told: list[Sentence] = []
     for operator, by_case in by_operator.items():
-        ends = dict.fromkeys(
-            (min(by_case, key=lambda case: by_case[case]), max(by_case, key=lambda case: by_case[case]))
-        )
-        ratios = [view.figure("replication", "measured", case, "over_rival", "ratio") or "" for case in ends]
-        span = [ratios[0], " to ", ratios[1]] if len(ratios) > 1 else ratios
-        parts += [
-            ", " if parts else "Against the fastest other implementation the kernels ran ",
-            *span,
-            f" as fast ({operator})",
-        ]
-    return tuple(parts)
+        ends = (end(by_case, key=lambda case: by_case[case]) for end in (min, max))
+        least, most = (view.figure("replication", "measured", case, "over_rival", "ratio") for case in ends)
+        told.append((*span(least, most), f" as fast ({operator})"))
+    return ("Against the fastest other implementation the kernels ran ", *joined(told, ", ")) if told else ()
 
 
 def where(item: Judged, scopes: tuple[str, ...]) -> str:
@@ -125,12 +116,11 @@ def scope_words(claim: PlannedClaim, on_cpu: bool) -> str:
 
 def operator_of(item: Judged, claim: PlannedClaim) -> str:
     """What a claim is about, where other headlines compare profiles of the same names at other operators."""
-    claims = {each.name: each for each in item.plan.claims}
+    headlines = map(item.plan.claim, item.plan.headlines)
     compared = (*_titles(item, claim), claim.measure)
-    alike = [name for name in item.plan.headlines if (*_titles(item, claims[name]), claims[name].measure) == compared]
-    ops = {case.name: case.op for case in item.plan.cases}
-    names = dict.fromkeys(TITLES.get(ops[case], ops[case]) for case in claim.cases)
-    return listed(tuple(names)) if len(alike) > 1 else ""
+    alike = [each for each in headlines if (*_titles(item, each), each.measure) == compared]
+    ops = (item.plan.case(name).op for name in claim.cases)
+    return listed(tuple(dict.fromkeys(TITLES.get(op, op) for op in ops))) if len(alike) > 1 else ""
 
 
 def _titles(item: Judged, claim: PlannedClaim) -> tuple[str, str]:
@@ -165,24 +155,24 @@ def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) 
 
 
 def _tally(claim: PlannedClaim, view: DataView) -> Sentence:
-    """' at all 3 cases', and ' (tie; the claim holds at 1 of 3 cases)'."""
+    """' at all 3 cases', ' (tie; holds at 1 of 3)', and ' (too noisy to call)' where it holds at none."""
     claim_data = view.value("claims", claim.name)
     supported, judged, ties = (view.figure("claims", claim.name, name) for name in ("supported", "judged", "ties"))
     noun = " case" if judged and judged.value == 1 else " cases"
     if claim_data["status"] == Status.SUPPORTED and supported and judged and supported.value == judged.value:
         return (" at all ", judged, noun) if judged.value != 1 and judged.value != 2 else (" at ", judged, noun)
-    if claim_data["status"] in (Status.INCONCLUSIVE, Status.RERUN_NOISE):
+    undecided = claim_data["status"] in (Status.INCONCLUSIVE, Status.RERUN_NOISE)
+    if undecided and not (supported and supported.value):
         return (f" ({claim_word(claim_data)})",)
     word = claim_word(claim_data)
-    lead = "" if claim_data["status"] == Status.SUPPORTED or word == FAILS else f"{word}; "
-    words: Sentence = (f" ({lead}the claim holds at ", supported or "none", " of ", judged or "no", noun)
+    # What is undecided at the others stands in the table below.
+    lead = "" if undecided or claim_data["status"] == Status.SUPPORTED or word == FAILS else f"{word}; "
+    words: Sentence = (f" ({lead}holds at ", supported or "none", " of ", judged or "none")
     return (*words, ", a tie at ", ties, ")") if ties and ties.value and supported and judged else (*words, ")")
 
 
 def _span(ends: tuple[View, ...]) -> Sentence:
-    """'1.18× to 1.53×'; one of the two where they read alike."""
-    ratios = [end.ratio for end in ends if end.ratio]
-    return (ratios[0],) if ratios[0].text == ratios[-1].text else (ratios[0], " to ", ratios[-1])
+    return span(ends[0].ratio, ends[-1].ratio)
 
 
 def _ends(item: Judged, claim: PlannedClaim, view: DataView) -> tuple[View, ...]:
@@ -231,8 +221,8 @@ def _glance(item: Judged, claim: PlannedClaim, view: DataView, *, with_scope: bo
     scope = scope_words(claim, item.on_cpu)
     claimed = requirement_over(claim, baseline)
     return View(
-        claim=claim.name, subject=subject, baseline=baseline, operator=operator_of(item, claim),
+        claim=claim.name, subject=subject, operator=operator_of(item, claim),
         status=view.value("claims", claim.name, "status"), word=claim_word(view.value("claims", claim.name)),
         mark=view.value("claims", claim.name, "mark"), claimed=f"{claimed}, {scope}" if with_scope else claimed,
-        tally=supported_at(claim.name, view), scope=scope, ends=ends, ratios=_span(ends) if ends else (),
+        ends=ends, ratios=_span(ends) if ends else (),
     )  # fmt: skip

@@ -3,27 +3,46 @@
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace as View
 
+from lab.definition.catalogue import ZOO
 from lab.definition.experiment import CEILINGS
-from lab.definition.plan import METRIC_SETS, PlannedCase
+from lab.definition.plan import METRIC_SETS, PlannedCase, Protocol
+from lab.definition.planning import make_protocol
 from lab.verdict.statistics import per_cent
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Sentence
-from lab.website.pages.labels import TITLES, case_label, listed, shape_label
+from lab.website.pages.labels import DTYPES, TITLES, case_label, listed, shape_label
 
 # What measures a run again: exactly the options that it was given, as its plan and its evidence have them.
 RUN_ID = "<run-id>"
+USUAL_BLOCK = make_protocol(Protocol().sweeps, "cuda").block  # samples
 TUNED = "LAB_TUNED"  # lab.kernels.tuned.VARIABLE, by a name that needs no PyTorch; not empty with --with-tuned
 
 
 def live_command(shown: Judged) -> str:
     """What measures one experiment again as its run did; of what was never measured, what measures it at all."""
+    if is_screening(shown):
+        return _screening_command([shown])
     return _command([shown.plan.name], _options([shown]))
 
 
 def run_command(run: Sequence[Judged]) -> str:
     """What measures the whole run again. The ceilings come with any other experiment, and are named only alone."""
+    if is_screening(run[0]):
+        return _screening_command(run)
     named = [item for item in run if item.plan.name != CEILINGS] or run
     return _command([item.plan.name for item in named], _options(named, whole=True))
+
+
+def is_screening(shown: Judged) -> bool:
+    """Whether `lab zoo` measured it, with fewer samples than the usual protocol takes."""
+    return shown.name.startswith(ZOO) and bool(shown.evidence) and shown.evidence["block"] < USUAL_BLOCK
+
+
+def _screening_command(run: Sequence[Judged]) -> str:
+    """What screens the same shapes again."""
+    named = [item.name.removeprefix(ZOO).rpartition("-") for item in run]
+    operators, sample = " ".join(operator for operator, _, _ in named), max(int(count) for _, _, count in named)
+    return f".venv/bin/lab zoo {operators} --sample {sample} --sweeps {run[0].evidence['sweeps']} --run-id {RUN_ID}"
 
 
 def _command(names: Sequence[str], options: Iterator[str]) -> str:
@@ -115,17 +134,17 @@ def boundary_line(shown: Judged) -> str:
     if not shown.evidence:
         return "Nothing is measured yet."
     cases, machine = shown.plan.included_cases, shown.machine
-    dtypes = listed(sorted({case.dtype for case in cases}))
+    dtypes = listed(sorted({DTYPES.get(case.dtype, case.dtype) for case in cases}))
     count = "one case" if len(cases) == 1 else f"{len(cases)} cases"
     return f"Holds for one {shown.machine_name}, {count} in {dtypes}, torch {machine['torch']}, and for nothing else."
 
 
 def _cases(cases: Sequence[PlannedCase]) -> str:
-    """By operator and data type: 'RMSNorm in float16: 512×1024, 4096×8192; in bfloat16: 16×3584'."""
+    """By operator and data type: 'RMSNorm in fp16: 512×1024, 4096×8192; in bf16: 16×3584'."""
     shapes: dict[str, dict[str, list[str]]] = {}
     for case in cases:
         dtypes = shapes.setdefault(TITLES.get(case.op, case.op), {})
-        dtypes.setdefault(case.dtype, []).append("×".join(map(str, case.shape)))
+        dtypes.setdefault(DTYPES.get(case.dtype, case.dtype), []).append("×".join(map(str, case.shape)))
     return "; ".join(
         f"{operator} "
         + "; ".join(f"in {dtype}: {', '.join(shapes_of_dtype)}" for dtype, shapes_of_dtype in dtypes.items())

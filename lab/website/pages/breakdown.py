@@ -4,6 +4,7 @@ from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
 from lab.website.pages.labels import profile_title
+from lab.website.sentence import sentence
 from lab.website.table import Fold, PageTable, Soft, TableRow, Words, numbers, table_row, words
 
 ROOT = "breakdown"
@@ -36,18 +37,16 @@ def breakdown_fold(shown: Judged, view: DataView) -> Fold | None:
     if not (data := view.value(ROOT)):
         return None
     rows = [_row(shown, view, number) for number in range(len(data["rows"]))]
-    together = (profile_title(shown, data["together"]), ", beside the sum of the rows that are added")
+    together = (profile_title(shown, data["breakdown"]["together"]), ", beside the sum of the rows that are added")
     total = table_row(together, "", "", "", _saved(view, "predicted"), _saved(view, "measured"), kind="total")
-    gap, low, high = (
-        view.figure(ROOT, "gap", end, show=format.distance) for end in ("seconds", "low_seconds", "high_seconds")
-    )  # fmt: skip
-    caption: Words = (
-        "The model takes ", view.figure(ROOT, "baseline_seconds"), " µs without kernels. With all it should be ",
-        view.figure(ROOT, "predicted_ratio", show=format.times), " as fast, and is ",
-        view.figure(ROOT, "measured_ratio", show=format.times), " as fast. Saved minus predicted: ",
-        gap, " µs, by both intervals from ", low, " to ", high, ". The two ",
-        "overlap." if data["agrees"] else "do not overlap.",
-    )  # fmt: skip
+    caption = sentence(
+        view.at(ROOT),
+        "The model takes {seconds} µs without kernels. With all it should be {predicted_ratio} as fast, and is "
+        "{measured_ratio} as fast. Saved minus predicted: {gap/seconds:away} µs, by both intervals from "
+        f"{{gap/low_seconds:away}} to {{gap/high_seconds:away}}. The two "
+        f"{'overlap' if data['agrees'] else 'do not overlap'}.",
+        away=format.distance,
+    )
     table = PageTable(label="Predicted and measured", heads=HEADS, rows=(*rows, total), caption=caption)
     return Fold(
         id="breakdown", title="What each kernel saves in the model, predicted and measured", lead=METHOD,
@@ -57,45 +56,46 @@ def breakdown_fold(shown: Judged, view: DataView) -> Fold | None:
 
 def _clock(view: DataView, rows: int) -> Words:
     """What a lower clock of the model may make of the difference."""
-    more = view.figure(ROOT, "clock_seconds", show=format.distance)
-    if more is None:
+    if view.value(ROOT, "clock_seconds") is None:
         return NO_CLOCK
-    added = [number for number in map(str, range(rows)) if view.value(ROOT, "rows", number, "added")]
-    of_parts = [each for number in added if (each := view.figure(ROOT, "rows", number, "clock_hertz"))]
-    lowest, highest = (end(of_parts, key=lambda figure: float(figure.value)) for end in (min, max))
-    clocks = (lowest,) if lowest.text == highest.text else (lowest, " to ", highest)
-    return (
-        "The clock: by spins between the calls it was ", view.figure(ROOT, "clock_hertz"), " MHz in the model, and ",
-        *clocks, " MHz where the parts that are added ran alone. If all that these save took longer in the model as "
-        "its clock is lower, it would save ", more, " µs more than predicted; of work that waits for memory, nothing "
-        "more.",
-    )  # fmt: skip
+    added = [number for number in map(str, range(rows)) if view.value(ROOT, "rows", number, "row", "added")]
+    hertz = {number: view.value(ROOT, "rows", number, "clock_hertz") for number in added}
+    ends = (end(hertz, key=lambda number: hertz[number]) for end in (min, max))
+    lowest, highest = (f"{{rows/{number}/clock_hertz}}" for number in ends)
+    alike = len({format.megahertz(each) for each in hertz.values()}) == 1
+    clocks = lowest if alike else f"{lowest} to {highest}"
+    return sentence(
+        view.at(ROOT),
+        f"The clock: by spins between the calls it was {{clock_hertz}} MHz in the model, and {clocks} MHz where the "
+        "parts that are added ran alone. If all that these save took longer in the model as its clock is lower, it "
+        "would save {clock_seconds:away} µs more than predicted; of work that waits for memory, nothing more.",
+        away=format.distance,
+    )
 
 
 def _gaps(view: DataView) -> Words:
     """What the parts take alone beyond what they take in the model, on each side."""
-    before, after = (
-        view.figure(ROOT, f"excess_{side}_seconds", show=format.distance) for side in ("before", "after")
-    )  # fmt: skip
-    if before is None:
+    if view.value(ROOT, "excess_before_seconds") is None:
         return NO_GAPS
-    return (
-        "Copies and gaps: alone, the parts together take ", before, " µs more than the model without kernels, and ",
-        after, " µs more than the model with all. That holds the copies of their inputs and results and the gaps "
-        "around them. Saved minus predicted is the difference of the two.",
-    )  # fmt: skip
+    return sentence(
+        view.at(ROOT),
+        "Copies and gaps: alone, the parts together take {excess_before_seconds:away} µs more than the model without "
+        "kernels, and {excess_after_seconds:away} µs more than the model with all. That holds the copies of their "
+        "inputs and results and the gaps around them. Saved minus predicted is the difference of the two.",
+        away=format.distance,
+    )
 
 
 def _row(shown: Judged, view: DataView, number: int) -> TableRow:
     path = (ROOT, "rows", str(number))
-    added: Words = (Soft(("added to the sum",)),) if view.value(*path, "added") else ()
+    added: Words = (Soft(("added to the sum",)),) if view.value(*path, "row", "added") else ()
     return table_row(
-        (view.value(*path, "title"), *added),
-        view.figure(*path, "calls"),
+        (view.value(*path, "row", "title"), *added),
+        view.figure(*path, "row", "calls"),
         view.figure(*path, "baseline_seconds"),
         view.figure(*path, "subject_seconds"),
         _saved(view, "rows", str(number), "predicted"),
-        _saved(view, "rows", str(number), "measured") if view.value(*path, "alone") else "",
+        _saved(view, "rows", str(number), "measured") if view.value(*path, "row", "alone") else "",
     )
 
 

@@ -5,21 +5,17 @@ from dataclasses import replace
 from types import SimpleNamespace as View
 from typing import Any
 
-from lab.definition.claim_words import BYTES_WORDS, claim_sentence
-from lab.definition.experiment import CEILINGS
+from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.files.csv_tables import tables_of
 from lab.website.outputs import Document, SiteContext
 from lab.website.pages.case_folds import (
     ROOT,
-    clocks_fold,
     controls_fold,
-    correctness_fold,
     distribution_fold,
     draws_fold,
     history_fold,
@@ -27,16 +23,15 @@ from lab.website.pages.case_folds import (
     pairs_fold,
     quotient,
     splits_fold,
-    traffic_fold,
 )
-from lab.website.pages.claims import pooled_sentence
-from lab.website.pages.hardware import limits_table
+from lab.website.pages.claims import pooled_sentence, verdict_cells
+from lab.website.pages.hardware import case_limits, case_traffic
 from lab.website.pages.history import run_link
 from lab.website.pages.kernels import kernels_fold
 from lab.website.pages.labels import begun, case_label, listed, profile_title, scope_title, scope_words, within_sentence
 from lab.website.pages.replication import printed_reasons
 from lab.website.pages.snippet import Snippet, snippet
-from lab.website.pages.soundness import clock_note, faster_cold, legend
+from lab.website.pages.soundness import case_correctness, clock_note, clocks_fold, faster_cold, legend
 from lab.website.table import (
     Fold,
     Head,
@@ -45,7 +40,6 @@ from lab.website.table import (
     Soft,
     Strong,
     TableRow,
-    VerdictChip,
     Words,
     column,
     named,
@@ -54,7 +48,6 @@ from lab.website.table import (
     table_row,
     words,
 )
-from lab.website.verdict_words import case_word
 
 EXPERIMENT = "../../index.html"  # from a case's page
 SHORT_COLD = (
@@ -86,10 +79,10 @@ def sections(
     if not case.included or not item.evidence:
         return tuple(each for each in (_printed(case, view),) if each), (history,) if history else ()
     face = (_cells(item, case, view), _claims(item, case, view, trust), _scopes(item, case, view),
-            _limits(item, case, view), _printed(case, view))  # fmt: skip
+            case_limits(item, case, view), _printed(case, view))  # fmt: skip
     folds = (
         pairs_fold(item, case, view), splits_fold(item, case, view), clocks_fold(item, case, view),
-        traffic_fold(item, case, view), kernels_fold(item, case, view), correctness_fold(item, case, view),
+        case_traffic(item, case, view), kernels_fold(item, case, view), case_correctness(item, case, view),
         distribution_fold(item, case, view), draws_fold(item, case, view), controls_fold(item, case, view), history,
     )  # fmt: skip
     return tuple(each for each in face if each), tuple(each for each in folds if each)
@@ -158,22 +151,13 @@ def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str,
     rows = []
     for claim in item.plan.claims:
         path = ("claims", claim.name, "cases", case.name)
-        if not (verdict := view.value(*path)):
-            continue
-        of_bytes = claim.measure in BYTES_WORDS
-        pooled = pooled_sentence(trust, item, claim, case.name, ROOT)
-        reason = (Soft((verdict["reason"],)),) if verdict["reason"] else ()
-        chip = VerdictChip(verdict["status"], verdict["mark"], verdict["reason"], case_word(verdict, claim.measure))
-        rows.append(
-            table_row(
-                Link(claim_sentence(claim), f"{EXPERIMENT}#claim-{claim.name}"),
-                (chip, *reason),
-                (view.figure(*path, "ratio") if of_bytes else view.ratio(*path), *medians(quotient(view, *path))),
-                (None if of_bytes else view.interval(*path), *((Soft(pooled),) if pooled else ())),
-            )
-        )
+        if view.value(*path):
+            pooled = pooled_sentence(trust, item, claim, case.name, ROOT)
+            ratio, interval, verdict = verdict_cells(item, claim, case.name, view, pooled)
+            text = Link(claim_sentence(claim), f"{EXPERIMENT}#claim-{claim.name}")
+            rows.append(table_row(text, verdict, (*ratio, *medians(quotient(view, *path))), interval))
     heads = (*words("Claim", "Verdict here"), *numbers("Ratio", "Interval"))
-    table = PageTable(label="Claims about this case", kind="claims stacks", heads=heads, rows=rows)
+    table = PageTable(label="Claims about this case", kind="claims stacks", labelled=False, heads=heads, rows=rows)
     return Fold(id="claims", title="What is claimed of this case", tables=(table,)) if rows else None
 
 
@@ -187,27 +171,19 @@ def _scopes(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
         cells: list[Words] = []
         for scope in scopes:
             figure = view.at("cells", case.name, profile.name, "scopes", scope).figure
-            p50, p95 = (figure(f"{name}_seconds") for name in ("p50", "p95"))
+            p50 = figure("p50_seconds")
             why_not = view.value("cells", case.name, profile.name, "unmeasured", scope) or "not measured"
             tokens = figure("tokens_per_second")
-            beneath = (*((Soft((p95,)),) if p95 else ()), *((Soft((tokens, " tokens/s")),) if tokens else ()))
+            beneath = (Soft((tokens, " tokens/s")),) if tokens else ()
             cells.append((p50, *beneath) if p50 else (Soft((why_not,)),))
         rows.append(table_row(profile.title, *cells))
     covers = "; ".join(f"{title}: {clock}" for title, clock in legend(scopes, item.on_cpu))
     table = PageTable(
-        label="Times by scope", kind="stacks", rows=rows, caption=("p50 and, under it, p95, in µs.",),
+        label="Times by scope", kind="stacks", rows=rows, caption=("p50 in µs; cells.csv has p95 too.",),
         heads=(*words("Implementation"), *numbers(*map(scope_title, scopes))),
     )  # fmt: skip
     lead: Words = (f"{covers}. No comparison mixes them.",)
     return Fold(id="scopes", title="Cold, warm, in a graph, eager", lead=lead, tables=(table,))
-
-
-def _limits(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
-    table = limits_table(item, case, view)
-    where = Link("Ceilings", f"{EXPERIMENT}#{'ceilings' if item.plan.name == CEILINGS else 'limits'}")
-    lead: Words = ("The limit is the longer of two times: a copy of as many bytes in the same scope, and the "
-                   "operations at the measured matrix rate, both of this GPU in this run. ", where, ".")  # fmt: skip
-    return Fold(id="limits", title="How far from the hardware's limit", lead=lead, tables=(table,)) if table else None
 
 
 def _printed(case: PlannedCase, view: DataView) -> Fold | None:
@@ -230,11 +206,11 @@ def _any_quotient(case: PlannedCase, view: DataView) -> bool:
 
 def case_pages(context: SiteContext) -> Iterator[Document]:
     for item in context.current:
-        view, tables = DataView(item.data), tables_of(item)
+        view = DataView(item.data)
         # A preview has no pages of published runs to lead to.
         published = () if context.label else context.history(item.plan.name)
         for number, case in enumerate(item.plan.cases):
-            page = _page(item, case, number, view, published, tables, context.trust)
+            page = _page(item, case, number, view, published, context.trust)
             folder = f"experiments/{item.plan.name}/cases/{experiment_folder(case.name)}"
             yield Document(path=f"{folder}/index.html", template="case.html", view={"page": page})
 
@@ -245,16 +221,15 @@ def _page(
     number: int,
     view: DataView,
     published: Sequence[Judged],
-    tables: tuple[tuple[str, str], ...],
     trust: Mapping[str, Any],
 ) -> View:
     measured = case.included and bool(item.evidence)
     face, folds = sections(item, case, view, published, trust)
     return View(
-        name=case.name, label=case_label(case), title=item.plan.title,
-        description=case.description[:1].upper() + case.description[1:], included=measured, only_with=case.only_with,
-        on_cpu=item.on_cpu, answer=_answer(item, case, view), facts=tuple(_facts(item, case, measured, view)),
-        sections=face, folds=folds, snippets=tuple(_snippets(item, case)), tables=tables,
+        item=item, case=case, label=case_label(case), included=measured,
+        description=case.description[:1].upper() + case.description[1:], answer=_answer(item, case, view),
+        facts=tuple(_facts(item, case, measured, view)),
+        sections=face, folds=folds, snippets=tuple(_snippets(item, case)),
         before=_neighbour(item.plan.cases, number - 1), after=_neighbour(item.plan.cases, number + 1),
     )  # fmt: skip
 

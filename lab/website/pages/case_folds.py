@@ -1,7 +1,6 @@
 """The folds of a case's page: what explains its times and verdicts, and what bears them out."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.quantities import QUANTITIES, unit_of
@@ -9,11 +8,10 @@ from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
-from lab.website.pages.hardware import traffic_table
-from lab.website.pages.history import comparable, elsewhere, finished, software, verdict_data_file, verdict_link
+from lab.website.pages.history import comparable, elsewhere, finished, software, verdict_link, view_of
 from lab.website.pages.kernels import HASH_DIGITS
 from lab.website.pages.labels import profile_title
-from lab.website.pages.soundness import correctness_table, other_clocks
+from lab.website.sentence import joined
 from lab.website.table import (
     Code,
     Fold,
@@ -46,23 +44,28 @@ DRAWS = (
 
 
 def pairs_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
-    """Each against each other; none where they are too many to read."""
-    profiles = item.measured_profiles(case.name)
+    """Each against those that rank behind it; none where they are too many to read."""
+    ranks = {name: rank for rank, name in enumerate(item.places(case.name, SCOPE))}
+    profiles = sorted(item.measured_profiles(case.name), key=lambda profile: ranks.get(profile.name, len(ranks)))
     if not 1 < len(profiles) <= MOST_PAIRS:
         return None
 
     def cell(subject: PlannedProfile, baseline: PlannedProfile) -> Words:
         path = ("against", case.name, subject.name, baseline.name)
-        if subject == baseline:
-            return ()
         return view.ratio(*path), Soft((view.interval(*path),)), *medians(quotient(view, *path))
 
-    rows = [table_row(subject.title, *(cell(subject, other) for other in profiles)) for subject in profiles]
+    rows = [
+        table_row(subject.title, *[()] * place, *(cell(subject, other) for other in profiles[place + 1 :]))
+        for place, subject in enumerate(profiles[:-1])
+    ]
     table = PageTable(
         label="Speed-ups of all pairs",
-        heads=(*words("Implementation"), *numbers(*(f"over {profile.title}" for profile in profiles))),
+        heads=(*words("Implementation"), *numbers(*(f"over {profile.title}" for profile in profiles[1:]))),
         rows=rows,
-        caption=("How many times as fast the row is as the column, with the interval over sweeps.",),
+        caption=(
+            "How many times as fast the row is as the column, with the interval over sweeps; the fastest first. "
+            "comparisons.csv has each pair both ways.",
+        ),
     )
     return Fold(id="pairs", title="Every implementation against every other", tables=(table,))
 
@@ -82,28 +85,6 @@ def splits_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
     lead = ("An eager caller waits for the host as well as for the GPU. The end-to-end speed-up is the product of the "
             "device's part, taken from CUDA graphs, and the launch's part. Below 1 a part costs time.",)  # fmt: skip
     return Fold(id="splits", title="Where an eager speed-up comes from", lead=lead, tables=(table,)) if rows else None
-
-
-def clocks_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
-    table = other_clocks(item, case, view)
-    lead = ("Verdicts depend on the clock. The lab's cold clock reads back what its flush wrote, so no write-back is "
-            "timed; do_bench and nvbench leave dirty lines, whose write-back falls into the timed window. A ratio in "
-            "bold lies on the other side of the claim's threshold.",)  # fmt: skip
-    return Fold(id="clocks", title="The same pairs by other clocks", lead=lead, tables=(table,)) if table else None
-
-
-def traffic_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
-    table = traffic_table(item, case, view)
-    return Fold(id="traffic", title="Bytes moved, against the least possible", tables=(table,)) if table else None
-
-
-def correctness_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
-    table = correctness_table(item, case, view)
-    lead = ("Checked on this shape before anything was timed, in every sweep, and again on timed outputs, against a "
-            "float64 reference. Share is the largest error over what is tolerated: above one is wrong, unless the "
-            "error is at most twice that of the standard implementation. Edge inputs are out of the ordinary on "
-            "purpose; an implementation may refuse one by raising an error.",)  # fmt: skip
-    return Fold(id="correctness", title="Correctness", lead=lead, tables=(table,)) if table else None
 
 
 def distribution_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
@@ -184,12 +165,14 @@ def history_fold(item: Judged, published: Sequence[Judged], case: PlannedCase) -
     heads = (*words("Run", "Date"), *numbers(*(profile.title for profile in profiles)))
     caption = ("p50 in µs. Software is named where it is not that of the run before.",)
     table = PageTable(label="p50 by published run", heads=heads, rows=rows[::-1], caption=caption)
-    others: list[Any] = []
-    for other in elsewhere(item, measured, ROOT):
-        others += [", " if others else "", Link(other.run_id, other.link), f" ({other.machine}, {other.date})"]
-    items: tuple[Words, ...] = ()
-    if others:
-        items = (("On other machines, with which no time is compared: ", *others, "."),)
+    others = joined(
+        (
+            (Link(run.evidence["run_id"], verdict_link(run, ROOT)), f" ({run.machine_name}, {finished(run)})")
+            for run in elsewhere(item, measured)
+        ),
+        ", ",
+    )
+    items = (("On other machines, with which no time is compared: ", *others, "."),) if others else ()
     return Fold(id="history", title="This case in other published runs", tables=(table,) if rows else (), items=items)
 
 
@@ -198,9 +181,7 @@ def _measured(run: Judged, case: str) -> bool:
 
 
 def _time(run: Judged, case: PlannedCase, profile: PlannedProfile) -> Figure | None:
-    return DataView(run.data, f"{verdict_data_file(run, ROOT)}#").figure(
-        "cells", case.name, profile.name, "p50_seconds"
-    )
+    return view_of(run, ROOT).figure("cells", case.name, profile.name, "p50_seconds")
 
 
 def quotient(view: DataView, *path: str) -> Figure | None:

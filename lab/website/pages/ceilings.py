@@ -1,16 +1,17 @@
 """What the GPU itself reaches: the ladder of copies and reads, and each ceiling beside the datasheet's peak."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from lab.definition.experiment import CEILINGS
 from lab.verdict.cells import SCOPE
 from lab.website import format
-from lab.website.charts.lines import Rungs, ladder_chart
+from lab.website.charts.lines import Line, Point, ladder_chart
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.figure import DataView, Sentence
 from lab.website.pages.labels import profile_title
+from lab.website.sentence import joined
 from lab.website.table import Fold, PageTable, TableRow, Words, numbers, table_row, words
 
 KINDS = {"float8_e4m3fn": "float8", "tf32": "TF32"}
@@ -20,40 +21,28 @@ WORK = {"copies": "copy", "reads": "read"}
 SCOPE_SERIES = {"device_cold": "triton", "device_warm": "torch-compile", "graph": "liger"}
 
 
-def ceilings_sentence(view: DataView) -> Sentence:
-    """The ceilings of a run in a sentence: the largest copy of each scope, the matrix rates, the launch floor."""
-    parts: list[Figure | str] = []
-    for scope, rungs in view.value("ceilings", "copies").items():
-        path = ("ceilings", "copies", scope, str(len(rungs) - 1))
-        speed = view.figure(*path, "bytes_per_second", show=format.terabytes_per_second) or "–"
-        size = view.figure(*path, "bytes") or "–"
-        parts += [", "] if parts else ["a copy of ", size, " MB at "]
-        parts += [speed, f" TB/s in {scope}"]
-    for kind in view.value("ceilings", "matrix"):
-        rate = view.figure("ceilings", "matrix", kind, "flops_per_second")
-        parts += [f"; dense {KINDS.get(kind, kind)} products at ", rate or "–", " TFLOP/s"]
-    floor = view.figure("ceilings", "launch_floor_seconds")
-    return (*parts, "; an empty kernel in ", floor or "–", " µs")
-
-
 def reached(view: DataView) -> Sentence:
-    """The same as an answer: 'copies ran at 3.03 TB/s, reads at 3.18 TB/s, dense products at …'."""
-    parts: list[Figure | str] = []
-    for work in WORK:
-        if rungs := view.value("ceilings", work, SCOPE):
-            path = ("ceilings", work, SCOPE, str(len(rungs) - 1))
-            speed = view.figure(*path, "bytes_per_second", show=terabytes)
-            parts += [f", {work} at " if parts else f"{work} ran at ", speed or "–"]
-    kinds = list(view.value("ceilings", "matrix"))
-    for kind in kinds:
-        last = kind == kinds[-1]
-        rate = view.figure("ceilings", "matrix", kind, "flops_per_second")
-        if kind == kinds[0]:
-            parts.append(", dense products at " if parts else "dense products ran at ")
-        else:
-            parts.append(" and " if last else ", ")
-        parts += [rate or "–", f"{' TFLOP/s' if last else ''} ({EXACT.get(kind, kind)})"]
-    return tuple(parts)
+    """'copies ran at 3.03 TB/s (2.147 GB), reads at 3.18 TB/s (2.148 GB), dense products at …': the largest ones."""
+    found: dict[str, Sentence] = {
+        work: _largest(view.at("ceilings", work, SCOPE, str(len(rungs) - 1)))
+        for work in WORK
+        if (rungs := view.value("ceilings", work, SCOPE))
+    }
+    rates = [
+        (view.figure("ceilings", "matrix", kind, "flops_per_second") or "–", f" TFLOP/s ({EXACT.get(kind, kind)})")
+        for kind in view.value("ceilings", "matrix")
+    ]
+    found |= {"dense products": joined(rates, ", ")} if rates else {}
+    told = enumerate(found.items())
+    return joined(((f"{what} {'at' if number else 'ran at'} ", *speed) for number, (what, speed) in told), ", ")
+
+
+def _largest(rung: DataView) -> Sentence:
+    speed, size = (
+        rung.figure("bytes_per_second", show=terabytes),
+        rung.figure("bytes", show=lambda count: format.amount(count, "bytes")),
+    )
+    return (speed or "–", " (", size or "–", ")")
 
 
 def terabytes(speed: float) -> str:
@@ -97,16 +86,20 @@ def _places(view: DataView) -> list[tuple[str, str, list[Any]]]:
     return [place for place in places if place[2]]
 
 
-def _lines(view: DataView) -> list[Rungs]:
+def _lines(view: DataView) -> list[Line]:
     return [
-        Rungs(
-            label=f"{WORK[work]}, {scope}",
-            series=SCOPE_SERIES.get(scope, "torch-baseline"),
-            hollow=work == "reads",
-            points=tuple((float(rung["bytes"]), float(rung["bytes_per_second"])) for rung in rungs),
+        Line(
+            label=f"{WORK[work]}, {scope}", series=SCOPE_SERIES.get(scope, "torch-baseline"), dotted=work == "reads",
+            points=tuple(rung_point(rung, f"{WORK[work]}, {scope}", hollow=work == "reads") for rung in rungs),
         )
         for work, scope, rungs in _places(view)
-    ]
+    ]  # fmt: skip
+
+
+def rung_point(rung: Mapping[str, Any], label: str, *, hollow: bool) -> Point:
+    speed = rung["bytes_per_second"]
+    title = f"{label}: {format.megabytes(rung['bytes'])} MB at {terabytes(speed)}"
+    return Point(at=rung["bytes"], value=speed, low=speed, high=speed, title=title, hollow=hollow)
 
 
 def _ladder(view: DataView) -> PageTable:

@@ -5,8 +5,7 @@ from types import MappingProxyType
 from types import SimpleNamespace as View
 from typing import Any
 
-from lab.definition.claim_words import claim_sentence
-from lab.definition.experiment import MEASURES
+from lab.definition.claim_words import BYTES_WORDS, claim_sentence
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import READING_ORDER, Status
 from lab.website import format
@@ -48,29 +47,7 @@ def pooled_of(trust: Mapping[str, Any], experiment: str) -> dict[str, Any]:
 
 NO_TRUST: Mapping[str, Any] = MappingProxyType({})
 ROOT = "../../"  # from an experiment's page to the site's root
-TIMES = (
-    *words("Shape"), *numbers("Subject, µs", "Baseline, µs", "Speed-up", "Interval", "Noise"), *words("Verdict")
-)  # fmt: skip
-TRAFFIC = (
-    *words("Shape"),
-    *numbers("Subject counted, MB", "with all its result, MB", "Baseline, MB", "Ratio", "Bounds"),
-    *words("Verdict"),
-)
-MEMORY = (*words("Shape"), *numbers("Subject, MB", "Baseline, MB", "Ratio"), *words("Verdict"))
-# By the measure of a claim: the heads of its rows, and what is said of them all.
-CASE_BY_CASE = {
-    "speedup": (
-        TIMES, "Speed-up is the baseline's time over the subject's. Noise is the larger p95 over p50 of the two.",
-    ),
-    "traffic": (
-        TRAFFIC,
-        "Bytes that one call moves to and from DRAM, counted by the profiler in a pass of its own. “With all its "
-        "result” adds what is still in the cache when the count ends. Of several kernels the ratio lies within bounds.",
-    ),
-    "memory": (
-        MEMORY, "The most memory that one call allocates beyond its inputs, its results included, by torch's count.",
-    ),
-}  # fmt: skip
+CASES = (*words("Shape"), *numbers("Ratio", "Interval"), *words("Verdict"))
 
 
 def claim_view(
@@ -78,13 +55,12 @@ def claim_view(
 ) -> View:
     """`linked`: cases have pages beside this one that show the same run."""
     path = ("claims", claim.name)
-    cells = {"speedup": _times, "traffic": _traffic, "memory": _memory}[claim.measure]
 
     def row(case: str) -> TableRow:
-        at, label = (*path, "cases", case), shape_label(next(each for each in shown.plan.cases if each.name == case))
+        label = shape_label(shown.plan.case(case))
         first = Link(label, case_address(case)) if linked else label
-        call = _call(view, at, shown.on_cpu, claim.measure)
-        return table_row(first, *cells(shown, claim, case, view, trust), call)
+        pooled = pooled_sentence(trust, shown, claim, case, ROOT)
+        return table_row(first, *verdict_cells(shown, claim, case, view, pooled))
 
     unmeasured = view.value(*path, "status") == Status.NO_EVIDENCE
     return View(
@@ -127,19 +103,36 @@ def claim_words(claim: View) -> Words:
     return (claim.text, Soft((f"Right: {claim.right}.",))) if claim.right else (claim.text,)
 
 
-def by_case(claims: tuple[View, ...]) -> tuple[PageTable, ...]:
-    """Every verdict, under the claim that it is of: a table for each measure."""
-    return tuple(table for measure in MEASURES if (table := _by_case(claims, measure)))
-
-
-def _by_case(claims: tuple[View, ...], measure: str) -> PageTable | None:
-    heads, caption = CASE_BY_CASE[measure]
+def by_case(claims: tuple[View, ...]) -> PageTable | None:
+    """Every verdict, under the claim that it is of."""
     rows: list[TableRow] = []
     for claim in claims:
-        if claim.measure == measure:
-            scope = (" ", Code(claim.scope)) if measure == "speedup" else ()
-            rows += [table_row((claim.text, *scope, " "), kind="group"), *claim.rows]
-    return PageTable(label="Case by case", heads=heads, rows=rows, caption=(caption,)) if rows else None
+        scope = (" ", Code(claim.scope)) if claim.measure == "speedup" else ()
+        rows += [table_row((claim.text, *scope, " "), kind="group"), *claim.rows]
+    caption = (
+        "The ratio is the baseline's time over the subject's, or that of the bytes which the claim compares. Of the "
+        "DRAM traffic of several kernels the interval is the bounds between which the profiler leaves it open.",
+    )
+    if not rows:
+        return None
+    return PageTable(
+        label="Case by case", kind="claims stacks", labelled=False, heads=CASES, rows=rows, caption=caption
+    )
+
+
+def verdict_cells(
+    shown: Judged, claim: PlannedClaim, case: str, view: DataView, pooled: Sentence
+) -> tuple[Words, Words, Words]:
+    """A claim at a case: its ratio, how sure that is with what all runs say together, and its verdict."""
+    path = ("claims", claim.name, "cases", case)
+    of_bytes, verdict = claim.measure in BYTES_WORDS, view.value(*path)
+    marks = ", ".join(part for part in (verdict["mark"], "CPU evidence" if shown.on_cpu else "") if part)
+    chip = VerdictChip(verdict["status"], marks, verdict["reason"], case_word(verdict, claim.measure))
+    return (
+        (view.figure(*path, "ratio") if of_bytes else view.ratio(*path),),
+        (_bounds(view, *path) if of_bytes else view.interval(*path), *((Soft(pooled),) if pooled else ())),
+        (chip, *((Soft((verdict["reason"],)),) if verdict["reason"] else ())),
+    )
 
 
 def _right(expected: Sequence[str]) -> str:
@@ -164,49 +157,6 @@ def _mean(claim: PlannedClaim, view: DataView) -> Words:
         return ()
     every = compared.value == view.value("claims", claim.name, "judged")
     return (mean,) if every else (mean, Soft(("of ", compared)))
-
-
-Cells = tuple[Any, ...]  # between the case and the verdict
-
-
-def _times(shown: Judged, claim: PlannedClaim, case_name: str, view: DataView, trust: Mapping[str, Any]) -> Cells:
-    path = ("claims", claim.name, "cases", case_name)
-
-    def timed(profile: str) -> tuple[str, ...]:
-        return "cells", case_name, profile, "scopes", claim.scope
-
-    noisier = max(
-        (claim.subject, claim.baseline), key=lambda profile: view.value(*timed(profile), "noise_ratio") or 0.0
-    )
-    pooled = pooled_sentence(trust, shown, claim, case_name, ROOT)
-    return (
-        view.figure(*timed(claim.subject), "p50_seconds"),
-        view.figure(*timed(claim.baseline), "p50_seconds"),
-        view.ratio(*path),
-        (view.interval(*path), *((Soft(pooled),) if pooled else ())),
-        view.figure(*timed(noisier), "noise_ratio"),
-    )
-
-
-def _traffic(shown: Judged, claim: PlannedClaim, case_name: str, view: DataView, _: Mapping[str, Any]) -> Cells:
-    path = ("claims", claim.name, "cases", case_name)
-    return (
-        view.figure("cells", case_name, claim.subject, "counters", "dram_bytes"),
-        *(view.figure(*path, name) for name in ("subject_bytes", "baseline_bytes", "ratio")),
-        _bounds(view, *path),
-    )
-
-
-def _memory(shown: Judged, claim: PlannedClaim, case_name: str, view: DataView, _: Mapping[str, Any]) -> Cells:
-    path = ("claims", claim.name, "cases", case_name)
-    return tuple(view.figure(*path, name) for name in ("subject_bytes", "baseline_bytes", "ratio"))
-
-
-def _call(view: DataView, path: tuple[str, ...], on_cpu: bool, measure: str) -> tuple[VerdictChip | Soft, ...]:
-    mark, reason = view.value(*path, "mark"), view.value(*path, "reason")
-    marks = ", ".join(part for part in (mark, "CPU evidence" if on_cpu else "") if part)
-    call = VerdictChip(view.value(*path, "status"), marks, reason, case_word(view.value(*path), measure))
-    return (call, Soft((reason,))) if reason else (call,)
 
 
 def _bounds(view: DataView, *path: str) -> Figure | None:

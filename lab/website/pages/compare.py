@@ -6,6 +6,7 @@ from itertools import groupby
 from types import SimpleNamespace as View
 
 from lab.definition.claim_words import claim_sentence
+from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
@@ -25,6 +26,7 @@ from lab.website.outputs import Attachment, Document, Outlines, Output, PageGrou
 from lab.website.pages.labels import case_label, clocks_of, field_figure
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
+from lab.website.sentence import sentence, span
 from lab.website.table import (
     Link,
     PageTable,
@@ -63,11 +65,13 @@ def runs_of(published: Sequence[View]) -> Runs:
 
 
 def pairs_of(published: Sequence[View]) -> tuple[View, ...]:
-    """Every pair of runs that has a page, the newest last."""
+    """Every pair of runs that has a page, the newest last: not those that share the measurement of ceilings alone,
+    which stands beside every experiment."""
     runs = runs_of(published)
     histories: dict[str, list[View]] = {}
     for item in published:
-        histories.setdefault(item.name, []).append(item)
+        if item.name != CEILINGS:
+            histories.setdefault(item.name, []).append(item)
     return tuple(_pair(runs[older], runs[newer]) for older, newer in run_pairs(histories.values()))
 
 
@@ -132,19 +136,9 @@ def _pages(pair: View, older: Sequence[Judged], newer: Sequence[Judged]) -> Iter
 
 def _outcome(view: DataView, one_model: bool) -> Sentence:
     """How many verdicts and times came out otherwise. Those of two models of GPU differ, and none of them changed."""
-    claims, changed, cells, moved = (
-        view.figure("counts", name) or "–" for name in ("claims", "changed", "cells", "moved")
-    )
-    said: Sentence = (
-        "Of ",
-        claims,
-        " claims that both judged, ",
-        changed,
-        " came out otherwise" if one_model else " differ between the two",
-    )
-    if view.value("counts", "cells"):
-        said = (*said, "; of ", cells, " times, ", moved, " moved")
-    return (*said, ".")
+    differ = "came out otherwise" if one_model else "differ between the two"
+    times = "; of {cells} times, {moved} moved" if view.value("counts", "cells") else ""
+    return sentence(view.at("counts"), f"Of {{claims}} claims that both judged, {{changed}} {differ}{times}.")
 
 
 def _folder(item: Judged) -> str:
@@ -202,8 +196,7 @@ def _status(item: Judged, claim: str) -> str:
 def _side(item: Judged, claim: str) -> tuple[Words, Words]:
     view, data = _view(item), item.data["claims"][claim]
     least, most = (view.end(claim, name, show=format.times) for name in ("smallest_ratio", "largest_ratio"))
-    span: Words = (least,) if not least or not most or least.text == most.text else (least, " to ", most)
-    return (VerdictChip(data["status"], data["mark"], word=claim_word(data)),), span
+    return (VerdictChip(data["status"], data["mark"], word=claim_word(data)),), span(least, most) or (None,)
 
 
 def _times(pair: View, both: Both, view: DataView) -> PageTable:

@@ -1,4 +1,4 @@
-"""Who stands where at each case: serious rivals as a picture, every cell as a table, memory where it is in question."""
+"""Who stands where at each case: serious rivals as a picture, every cell as a table."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +19,14 @@ from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.labels import case_label
+from lab.website.sentence import joined, span
 from lab.website.table import Fold, Head, Link, PageTable, Soft, Strong, Words, numbers, table_row, words
 
 SERIOUS = 2.0  # times the fastest's time, at some case: who never comes so near is no rival
 BAND = (1.0, 1 + EQUIVALENCE_MARGIN)
 MOST_ROWS = 96  # of all panels: of more, only the cases of the headlines are drawn
 FEWEST_SIZES = 4
+PEAK_MEMORY = "peak memory"  # how an experiment names it among its metrics
 ZOOMS, MOST_SHOWN = (1.1, 1.25, 1.5), 0.7
 BEST, TIED, LEADS, UNCLEAR = "best", "tie", "best?", "not told apart"
 FIRST = (BEST, TIED, LEADS)
@@ -131,8 +133,7 @@ def _standing(place: Place, value: float, among: int) -> str:
 def best(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     """'QuACK: 179 µs', and 'tie of 4: 21.8 µs', which are drawn in bold."""
     standing = rivals(item, case, view)
-    titles = {profile.name: profile.title for profile in item.plan.profiles}
-    level = [titles[name] for name, rival in standing.items() if rival.stands in FIRST]
+    level = [item.plan.profile(name).title for name, rival in standing.items() if rival.stands in FIRST]
     first = next(iter(item.places(case.name, SCOPE)))
     p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_microseconds)
     who = f"tie of {len(level)}" if len(level) > 2 else " and ".join(level) or "too noisy to call"
@@ -148,9 +149,8 @@ def _shown(item: Judged, cases: list[PlannedCase], dots: Mapping[str, Sequence[D
 
 
 def _dots(item: Judged, case: PlannedCase, serious: set[tuple[str, str]], standing: Mapping[str, Rival]) -> list[Dot]:
-    titles = {profile.name: profile.title for profile in item.plan.profiles}
     return [
-        Dot(label=titles[name], series=series(name), value=rival.value, low=rival.low, high=rival.high,
+        Dot(label=item.plan.profile(name).title, series=series(name), value=rival.value, low=rival.low, high=rival.high,
             text=format.times(rival.value), first=rival.stands in FIRST)
         for name, rival in standing.items()
         if (case.op, name) in serious
@@ -159,19 +159,18 @@ def _dots(item: Judged, case: PlannedCase, serious: set[tuple[str, str]], standi
 
 def _weak(item: Judged, serious: set[tuple[str, str]], standing: Standing) -> Sentence:
     """'Not drawn: PyTorch written out, 2.50× to 6.44× the time of the fastest.'"""
-    sentence: list[Figure | str] = []
+    weak: list[Sentence] = []
     for profile in item.plan.profiles:
         rivals_by_case = (
             standing[case.name].get(profile.name)
             for case in item.plan.included_cases
             if (case.op, profile.name) not in serious
         )
-        weak = [rival for rival in rivals_by_case if rival and rival.ratio]
-        if weak:
-            least, most = (end(weak, key=lambda rival: rival.value).ratio for end in (min, max))
-            sentence += ["; " if sentence else "Not drawn: ", f"{profile.title}, ", least or ""]
-            sentence += [" to ", most] if most and most != least else []
-    return (*sentence, " the time of the fastest.") if sentence else ()
+        beaten = [rival for rival in rivals_by_case if rival and rival.ratio]
+        if beaten:
+            least, most = (end(beaten, key=lambda rival: rival.value).ratio for end in (min, max))
+            weak.append((f"{profile.title}, ", *span(least, most)))
+    return ("Not drawn: ", *joined(weak, "; "), " the time of the fastest.") if weak else ()
 
 
 def _crossovers(
@@ -224,7 +223,6 @@ def _fixed(case: PlannedCase, axis: int) -> str:
 
 MOST_COLUMNS = 10
 OUTCOMES = {"wrong": "wrong result"}
-PEAK_MEMORY = "peak memory"  # the metric by which an author says that memory is part of the question
 
 
 def every_cell(item: Judged, view: DataView) -> PageTable:
@@ -269,16 +267,12 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival
 
 def _beneath(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival | None, view: DataView) -> Sentence:
     """'tie, 92 %', '1.08×, 85 %, 270 tokens/s': against the best, of the limit, and what a call is in tokens."""
-    parts: list[Figure | str] = []
-    if rival and rival.stands in FIRST:
-        parts.append(rival.stands)
-    elif rival and rival.ratio:
-        parts += [rival.ratio, "?"] if rival.stands else [rival.ratio]
+    against: Sentence = (rival.ratio, "?" if rival.stands else "") if rival and rival.ratio else ()
+    against = (rival.stands,) if rival and rival.stands in FIRST else against
     attained = view.figure("limits", case.name, "profiles", profile.name, SCOPE, "attained", show=format.whole_percent)
-    parts += [", " if parts else "", attained, " %"] if attained else []
     tokens = view.figure("cells", case.name, profile.name, "scopes", SCOPE, "tokens_per_second")
-    parts += [", " if parts else "", tokens, " tokens/s"] if tokens else []
-    return tuple(part for part in parts if part)
+    parts = (against, (attained, " %") if attained else (), (tokens, " tokens/s") if tokens else ())
+    return joined(filter(None, parts), ", ")
 
 
 def memory_fold(item: Judged, view: DataView) -> Fold | None:

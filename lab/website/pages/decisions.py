@@ -24,6 +24,7 @@ from lab.website.decisions import (
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.outputs import Document, Output, SiteContext
 from lab.website.pages.labels import case_label
+from lab.website.sentence import span
 from lab.website.table import (
     Link,
     PageTable,
@@ -37,7 +38,7 @@ from lab.website.table import (
     named,
     table_row,
 )
-from lab.website.verdict_words import FRESHNESS, case_word, claim_word
+from lab.website.verdict_words import case_word
 
 # Markdown that somebody wrote → HTML that can be read and followed, and does nothing else.
 # To a place of this site, or over the web; never a script, data, a file or another host by its name alone.
@@ -68,21 +69,13 @@ CASES = (
     named("case", "Case"), named("verdict_then", "When decided"), column("ratio_then", "Ratio and interval"),
     named("verdict_now", "Now"), column("ratio_now", "Ratio and interval"),
 )  # fmt: skip
-# What the evidence under a decision says today, the best first.
-STATES = (
-    (FRESHNESS["fresh"], "Every claim still has the expected verdict, at the speed-up it had."),
-    (FRESHNESS["drifted"], "Every claim still has the expected verdict, but a speed-up has left its interval."),
-    (FRESHNESS["expired"], "The review date has passed, or the evidence is of software that the decision is not for."),
-    (FRESHNESS["challenged"], "A claim no longer has the expected verdict."),
-    (FRESHNESS["orphaned"], "No experiment makes the claim any more."),
-)
 HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
 
 
 def decision_pages(context: SiteContext) -> Iterator[Output]:
     """decisions/index.html and its table, and a page for each record."""
     rows = decision_rows(context)
-    yield Document(path="decisions/index.html", template="decisions.html", view={"rows": rows, "states": STATES})
+    yield Document(path="decisions/index.html", template="decisions.html", view={"rows": rows})
     yield csv_table(
         "decisions/decisions.csv",
         ("decision", "title", "status", "freshness", "date", "review_by", "claims", "why"),
@@ -102,7 +95,7 @@ def decision_pages(context: SiteContext) -> Iterator[Output]:
             "sections": _sections(decision.body),
             "supports": supports,
             "cases": cases if any(each.cases for each in supports) else None,
-            "reviews": tuple(_review(review, rested_on, preview) for review in decision.reviewed),
+            "reviews": [_review(review, rested_on, preview) for review in decision.reviewed],
         }
         yield Document(path=f"decisions/{decision.slug}/index.html", template="decision.html", view=view)
         yield csv_file(cases, f"decisions/{decision.slug}/cases.csv")
@@ -111,14 +104,8 @@ def decision_pages(context: SiteContext) -> Iterator[Output]:
 def _review(review: Review, supports: Sequence[SupportStanding], preview: bool) -> View:
     """A look at the record after it was decided. `href` leads to the run; empty in a preview."""
     reviewed = [(standing.support.expects, seen) for standing in supports if (seen := standing.at(review.evidence))]
-    expected = sum(seen.status == expects for expects, seen in reviewed)
-    return View(
-        date=review.date.isoformat(),
-        says=review.says,
-        evidence=review.evidence[:12],
-        href=f"../../{run_folder(reviewed[0][1].judged.digest)}/index.html" if reviewed and not preview else "",
-        standing=f"{expected} of {len(supports)} claims came out as expected.",
-    )
+    href = f"../../{run_folder(reviewed[0][1].judged.digest)}/index.html" if reviewed and not preview else ""
+    return View(review=review, href=href, expected=sum(seen.status == expects for expects, seen in reviewed))
 
 
 def decision_rows(context: SiteContext) -> tuple[View, ...]:
@@ -130,18 +117,11 @@ def decision_rows(context: SiteContext) -> tuple[View, ...]:
 def _row(decision: Decision, supports: Sequence[SupportStanding]) -> View:
     state = None if decision.closed else freshness(supports)
     return View(
-        slug=decision.slug,
-        number=decision.slug.partition("-")[0],
-        title=decision.title,
-        status=decision.status,
-        freshness=state or "",
-        date=decision.date.isoformat(),
-        review_by=decision.review_by.isoformat(),
-        claims=len(supports),
+        slug=decision.slug, title=decision.title, status=decision.status, freshness=state or "",
+        date=decision.date.isoformat(), review_by=decision.review_by.isoformat(), claims=len(supports),
         acknowledged=decision.acknowledged if state in GATED else "",  # else there is nothing to acknowledge
-        why=_why(supports, state) if state else (),
-        attention=state not in (None, Freshness.FRESH),
-    )
+        why=_why(supports, state) if state else (), attention=state not in (None, Freshness.FRESH),
+    )  # fmt: skip
 
 
 def _why(supports: Sequence[SupportStanding], state: Freshness) -> tuple[str, ...]:
@@ -186,23 +166,15 @@ def support_view(standing: SupportStanding, preview: bool) -> View:
     page = f"../../experiments/{support.experiment}/"
     pinned = _folder(then, preview) if then else ""
     here = _folder(now, preview) if now and standing.elsewhere else page
-    evidence = now or then
+    evidence, both = now or then, (now if here else None, then if pinned else None)
     return View(
-        experiment=support.experiment,
-        claim=support.claim,
-        text=evidence.text if evidence else "",
+        support=support, standing=standing, text=evidence.text if evidence else "",
         href=f"{page}index.html#claim-{support.claim}" if now else "",
-        expects=support.expects,
-        pinned=support.evidence[:12],
         then=_value(then, now, pinned) if then else None,
         now=_value(now, then, here) if now else None,
         elsewhere=_value(standing.elsewhere, None, page) if standing.elsewhere else None,
-        freshness=standing.freshness,
-        why=standing.why,
-        cases=_cases(
-            now if here else None, then if pinned else None, (here, pinned), linked=standing.elsewhere is None
-        ),
-    )
+        cases=_cases(*both, (here, pinned), linked=standing.elsewhere is None),
+    )  # fmt: skip
 
 
 def _folder(claim: ClaimEvidence, preview: bool) -> str:
@@ -216,31 +188,29 @@ def _value(claim: ClaimEvidence, other: ClaimEvidence | None, folder: str) -> Vi
     `other`: what it stands beside. `span`: the smallest and the largest ratio over the cases.
     """
     return View(
-        status=claim.status,
-        word=claim_word(claim.data),
-        mark=claim.data["mark"],
-        span=_span(claim, other) if folder else (),
-        run=claim.judged.evidence["run_id"] if claim.judged.digest else "",
+        claim=claim, span=_span(claim, other, folder) if folder else (),
         href=f"{folder}index.html#claim-{claim.claim}" if folder else "",
-        data=f"{folder}data.json" if folder else "",
-        machine=claim.judged.machine_name,
-    )
+    )  # fmt: skip
 
 
-def _span(claim: ClaimEvidence, other: ClaimEvidence | None) -> Sentence:
+def _span(claim: ClaimEvidence, other: ClaimEvidence | None, folder: str) -> Sentence:
     """The smallest and the largest ratio, of the cases that both sides could judge where there are two."""
     ratios = {case: claim.data["cases"][case]["ratio"] for case in shared_cases(other or claim, claim)}
     if not ratios:
         return ()
-    least, most = (_end(claim, pick(ratios, key=lambda case: ratios[case])) for pick in (min, max))
-    return (least,) if least.text == most.text else (least, " to ", most)
+    least, most = (_end(claim, folder, pick(ratios, key=lambda case: ratios[case])) for pick in (min, max))
+    return span(least, most)
 
 
-def _end(claim: ClaimEvidence, case: str) -> Figure:
+def _end(claim: ClaimEvidence, folder: str, case: str) -> Figure:
     show = format.times if claim.data["measure"] in BYTES_WORDS else _times
-    ratio = DataView(claim.judged.data).end(claim.claim, "cases", case, "ratio", show=show)
+    ratio = _view(claim, folder).end(claim.claim, "cases", case, "ratio", show=show)
     assert ratio is not None, "a case that was judged has a ratio"
     return ratio
+
+
+def _view(claim: ClaimEvidence, folder: str) -> DataView:
+    return DataView(claim.judged.data, f"{folder}data.json#")
 
 
 def _times(ratio: float) -> str:
@@ -269,7 +239,7 @@ def _compared(claim: ClaimEvidence | None, case: str, folder: str) -> tuple[Word
     verdict = claim.data["cases"].get(case) if claim else None
     if claim is None or verdict is None:
         return ("–",), (None,)
-    view, path = DataView(claim.judged.data, f"{folder}data.json#"), ("claims", claim.claim, "cases", case)
+    view, path = _view(claim, folder), ("claims", claim.claim, "cases", case)
     of_bytes = claim.data["measure"] in BYTES_WORDS
     chip = VerdictChip(verdict["status"], word=case_word(verdict, claim.data["measure"]))
     interval = None if of_bytes else view.interval(*path)
@@ -279,5 +249,6 @@ def _compared(claim: ClaimEvidence | None, case: str, folder: str) -> tuple[Word
 
 def _case_table(supports: Sequence[View]) -> PageTable:
     """Every claim case by case, as it was when decided and as it is now."""
-    rows = [row for each in supports for row in (table_row(each.text or each.claim, kind="group"), *each.cases)]
+    titles = (table_row(each.text or each.support.claim, kind="group") for each in supports)
+    rows = [row for title, each in zip(titles, supports, strict=True) for row in (title, *each.cases)]
     return PageTable(label="Every claim, case by case", group="claim", heads=CASES, rows=rows)

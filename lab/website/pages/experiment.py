@@ -13,9 +13,9 @@ from lab.website import format
 from lab.website.data.comparison import PROVENANCE
 from lab.website.data.judged import Judged
 from lab.website.data.judged_cache import audits
-from lab.website.data.verdict_log import contradicting, followed_cases
+from lab.website.data.verdict_log import contradicting
 from lab.website.decisions import Decision, Freshness, SupportStanding, freshness, machines
-from lab.website.figure import DataView
+from lab.website.figure import DataView, Figure
 from lab.website.files.csv_tables import tables_of
 from lab.website.files.schemas import with_schema
 from lab.website.outputs import Attachment, Document, Output, SiteContext
@@ -25,13 +25,13 @@ from lab.website.pages.breakdown import breakdown_fold
 from lab.website.pages.ceilings import ceilings_section, ladder_fold
 from lab.website.pages.claims import NO_TRUST, by_case, claim_view, claim_words, claims_table
 from lab.website.pages.contest import contest, every_cell, memory_fold
-from lab.website.pages.hardware import limits_fold, traffic_fold
-from lab.website.pages.history import comparable, finished, history_folds, other_models, run_link, verdict_link
+from lab.website.pages.hardware import limits_fold
+from lab.website.pages.history import finished, history_folds, latest_changes, other_models, run_link, verdict_link
 from lab.website.pages.labels import case_label, environment, evidence_facts, scope_words
 from lab.website.pages.replication import replication_section
-from lab.website.pages.soundness import cells_note, correctness_fold, expectations_fold, noise_fold
-from lab.website.pages.speed_changes import latest_changes
+from lab.website.pages.soundness import cells_note, correctness_fold, expectations_fold
 from lab.website.pages.tuning import search_answer, search_cases
+from lab.website.sentence import joined
 from lab.website.table import Fold, Link, VerdictChip, Words, plain
 from lab.website.verdict_words import claim_word, samples_taken, verdict_word
 
@@ -46,12 +46,10 @@ def experiment_pages(context: SiteContext) -> Iterator[Output]:
         history = context.history(item.plan.name)
         again = audits() if "replication" in item.data else ()
         page = experiment_page(item, context.decisions, again, history, context.trust)
-        data = f"experiments/{page.slug}/data.json"
-        yield Document(
-            path=f"experiments/{page.slug}/index.html",
-            template="experiment.html",
-            view={"page": page, "said": said(page)},
-        )
+        folder = f"experiments/{item.plan.name}"
+        view = {"page": page, "said": said(page)}
+        yield Document(path=f"{folder}/index.html", template="experiment.html", view=view)
+        data = f"{folder}/data.json"
         yield Attachment(path=data, content=with_schema(item.as_json(), data, "experiment"))
 
 
@@ -84,16 +82,15 @@ def experiment_page(
         if any(support.experiment == plan.name for support in decision.rests_on)
     )
     return View(
-        slug=plan.name, title=plan.title, question=plan.question, importance=plan.importance,
+        item=shown,
         answer=search_answer(shown, view) if searches else answer(shown, view), glances=glances(shown, view),
-        contradictions=tuple(_contradictions(shown, history)), changes=tuple(_changes(shown, history)),
-        other_models=other_models(shown, history, ROOT) if shown.digest else (), boundary_line=boundary_line(shown),
-        facts=tuple(_facts(shown, resting, view)), date=format.day(shown.measured_utc), machine=shown.machine_name,
-        on_cpu=shown.on_cpu, clock=scope_words(SCOPE, shown.on_cpu).clock,
+        contradictions=tuple(_contradictions(shown, history)), changes=tuple(latest_changes(shown, history, ROOT)),
+        other_models=_other_models(shown, history) if shown.digest else (), boundary_line=boundary_line(shown),
+        facts=tuple(_facts(shown, resting, view)), clock=scope_words(SCOPE, shown.on_cpu).clock,
         contest=None if searches else contest(shown, view),
         every_cell=every_cell(shown, view) if shown.evidence else None,
         cells_note=cells_note(shown, view),
-        measured=bool(shown.evidence), unmeasured=tuple(
+        unmeasured=tuple(
             (case.name, case_label(case)) for case in plan.cases if not (case.included and shown.evidence)
         ),
         ceilings=ceilings_section(shown, view), searches=searches, claims=claims,
@@ -103,12 +100,11 @@ def experiment_page(
         need_gpu=tuple((each.name, claim_sentence(each)) for each in plan.claims if each not in _able(shown)),
         folds=tuple(_folds(shown, claims, view)) if shown.evidence else (expectations_fold(shown, view),),
         replication=replication_section(publications, shown, view),
-        history=tuple(history_folds(shown, history, ROOT)) if shown.digest else (), self_test=plan.self_test,
-        metrics=plan.metrics, boundary=boundary(shown, view), decisions=resting, live_command=live_command(shown),
+        history=tuple(history_folds(shown, history, ROOT)) if shown.digest else (),
+        boundary=boundary(shown, view), decisions=resting, live_command=live_command(shown),
         local_command=next((_local_command(case) for case in reversed(plan.cases) if case.op in BY_HAND), ""),
-        commit=shown.evidence.get("commit", ""), provenance=_provenance(shown, view) if shown.evidence else (),
-        run_link=run_link(shown, ROOT) if shown.digest else "",
-        verdict_link=verdict_link(shown, ROOT) if shown.digest else "", tables=tables_of(shown), data=shown.data,
+        provenance=_provenance(shown, view) if shown.evidence else (),
+        verdict_link=verdict_link(shown, ROOT) if shown.digest else "", tables=tables_of(shown),
     )  # fmt: skip
 
 
@@ -124,20 +120,19 @@ def _split(shown: Judged, claims: tuple[View, ...]) -> tuple[tuple[View, ...], t
     return tuple(c for c in others if not c.as_expected), tuple(c for c in others if c.as_expected)
 
 
-def _changes(shown: Judged, history: Sequence[Judged]) -> Iterator[Words]:
-    runs = comparable(shown, history) if shown.digest else ()
-    yield from latest_changes(followed_cases(runs), runs, ROOT)
-
-
 def _folds(shown: Judged, claims: tuple[View, ...], view: DataView) -> Iterator[Fold]:
     if section := breakdown_fold(shown, view):
         yield section
-    if tables := by_case(claims):
-        yield Fold(id="case-by-case", title="Every verdict, case by case", tables=tables)
+    if table := by_case(claims):
+        yield Fold(id="case-by-case", title="Every verdict, case by case", tables=(table,))
     yield expectations_fold(shown, view)
-    for fold in (ladder_fold, memory_fold, limits_fold, traffic_fold, correctness_fold, noise_fold):
+    for fold in (ladder_fold, memory_fold, limits_fold, correctness_fold):
         if section := fold(shown, view):
             yield section
+
+
+def _other_models(shown: Judged, history: Sequence[Judged]) -> Words:
+    return joined(((Link(run.machine_name, verdict_link(run, ROOT)),) for run in other_models(shown, history)), "; ")
 
 
 def _contradictions(shown: Judged, history: Sequence[Judged]) -> Iterator[Words]:
@@ -199,9 +194,9 @@ def _able(shown: Judged) -> tuple[PlannedClaim, ...]:
     return tuple(claim for claim in shown.plan.claims if not shown.on_cpu or can_run(shown.plan, claim, device))
 
 
-def _provenance(shown: Judged, view: DataView) -> tuple[View, ...]:
+def _provenance(shown: Judged, view: DataView) -> list[tuple[str, Figure]]:
     ended = {"cut_short": "Cut short"} if shown.evidence["cut_short"] else {}
-    return (*evidence_facts(view, PROVENANCE | ended), *environment(shown, view))
+    return [*evidence_facts(view, PROVENANCE | ended), *environment(shown, view)]
 
 
 def _local_command(case: PlannedCase) -> str:

@@ -15,7 +15,7 @@ from lab.project import project
 from lab.website.decisions import Decision, Freshness, SupportStanding, freshness
 from lab.website.outputs import Attachment, SiteContext
 from lab.website.pages.outline import NEVER, FeedEntry, moment, outlines
-from lab.website.wording.hidden import plain
+from lab.website.wording.hidden import visible
 
 TAG = "tag:kernel-evidence-lab.invalid,2026:"
 ATOM = "http://www.w3.org/2005/Atom"
@@ -86,4 +86,4 @@ def _when(decision: Decision, state: Freshness, taken: Sequence[str], newest: st
 
 def _texts(parent: ET.Element, **texts: str) -> None:
     for name, text in texts.items():
-        ET.SubElement(parent, name).text = plain(text)
+        ET.SubElement(parent, name).text = visible(text)

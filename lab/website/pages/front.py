@@ -1,13 +1,12 @@
 """The front page: who is fastest at which shape, then what changed, decisions, and every experiment."""
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace as View
 from typing import Any
 
 from lab.definition.families import FAMILIES
-from lab.verdict.judge import READING_ORDER, Status
+from lab.verdict.judge import READING_ORDER
 from lab.website import format
 from lab.website.addresses import experiment_folder, run_folder, verdict_folder
 from lab.website.data.winners import MODES, grid
@@ -19,14 +18,16 @@ from lab.website.pages.labels import DTYPES, operator_title
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
 from lab.website.pages.snippet import snippet
+from lab.website.pages.zoo import has_zoo
 from lab.website.table import csv_table
+from lab.website.verdict_words import status_counts
 
 
 def listed(item: View) -> View:
     """`item`: lab.website.pages.outline.outline."""
     return View(
-        slug=item.name, title=item.title, question=item.question, counts=item.counts, self_test=item.self_test,
-        machine=item.machine_name,
+        slug=item.name, title=item.title, question=item.question, told=item.counts, self_test=item.self_test,
+        counts={each.status: each.claims for each in status_counts([item.counts])}, machine=item.machine_name,
         date=format.day(item.measured_utc), on_cpu=item.on_cpu,
     )  # fmt: skip
 
@@ -40,14 +41,10 @@ def experiment_lists(rows: Sequence[View]) -> View:
     measured = [row for row in rows if row.date and not row.self_test]
     tests = [row for row in rows if row.self_test]
     return View(
-        measured=measured, verdicts=_verdicts(measured), tests=tests, test_verdicts=_verdicts(tests),
+        measured=measured, verdicts=status_counts(row.told for row in measured), tests=tests,
+        test_verdicts=status_counts(row.told for row in tests),
         planned=[row for row in rows if not (row.date or row.self_test)],
     )  # fmt: skip
-
-
-def _verdicts(rows: Sequence[View]) -> list[Status]:
-    """The columns: what no claim of them came out as needs none."""
-    return [status for status in READING_ORDER if any(row.counts.get(status) for row in rows)]
 
 
 Row = Mapping[str, Any]
@@ -67,23 +64,13 @@ def grid_view(shapes: Shapes, shown: Mapping[str, str]) -> View:
     """
     dtypes = sorted({row["dtype"] for row in _rows(shapes)}, key=lambda name: DTYPES.get(name, name))
     modes = [mode for mode in MODES if any(mode in by_mode for by_mode in shapes.values())]
-    view = DataView({"shapes": shapes})
-    return View(
-        gpus=list(shapes),
-        modes=[MODE_TITLES[mode] for mode in modes],
-        dtypes=[DTYPES.get(name, name) for name in dtypes],
-        boards=[
-            View(
-                gpu=gpu,
-                mode=MODE_TITLES[mode],
-                g=g,
-                m=m,
-                **_board(by_mode.get(mode, {}), view.at("shapes", gpu, mode), shown, dtypes),
-            )
-            for g, (gpu, by_mode) in enumerate(shapes.items())
-            for m, mode in enumerate(modes)
-        ],
-    )
+    boards = [
+        View(gpu=gpu, mode=MODE_TITLES[mode], g=g, m=m, **_board(shapes, gpu, mode, shown, dtypes))
+        for g, gpu in enumerate(shapes)
+        for m, mode in enumerate(modes)
+    ]
+    titles = [MODE_TITLES[mode] for mode in modes]
+    return View(gpus=list(shapes), modes=titles, dtypes=[DTYPES.get(name, name) for name in dtypes], boards=boards)
 
 
 def _rows(shapes: Shapes) -> Iterator[Row]:
@@ -92,17 +79,19 @@ def _rows(shapes: Shapes) -> Iterator[Row]:
             yield from cases.values()
 
 
-def _board(cases: Mapping[str, Row], view: DataView, shown: Mapping[str, str], dtypes: Sequence[str]) -> dict[str, Any]:
+def _board(shapes: Shapes, gpu: str, mode: str, shown: Mapping[str, str], dtypes: Sequence[str]) -> dict[str, Any]:
     """One table: the shapes of one GPU in one call mode, by operator."""
+    cases, view = shapes[gpu].get(mode, {}), DataView({"shapes": shapes}).at("shapes", gpu, mode)
     families = [each for each in FAMILIES if any(each in row["cells"] for row in cases.values())]
     groups: dict[str, list[View]] = {}
     for case, row in cases.items():
         groups.setdefault(row["op"], []).append(_row(row, families, view.at(case), shown, dtypes))
+    ordered = sorted(groups.items(), key=lambda pair: (-len(pair[1]), operator_title(pair[0]).lower()))
     return {
         "families": [FAMILIES[each] for each in families],
         "groups": [
             View(op=op, title=operator_title(op), dtypes=sorted({row.d for row in rows}), rows=rows)
-            for op, rows in sorted(groups.items(), key=lambda pair: (-len(pair[1]), operator_title(pair[0]).lower()))
+            for op, rows in ordered
         ],
     }
 
@@ -197,30 +186,14 @@ def news(published: Sequence[View]) -> View | None:
     newest = published[-1]
     items = [item for item in published if item.digest == newest.digest]
     before = {item.name for item in published if item.digest != newest.digest}
-    changed = [(item, turn) for item in items for turn in item.turned]
+    changed = [turn for item in items for turn in item.turned]
     new = [View(slug=item.name, title=item.title) for item in items if item.name not in before]
     return View(
-        run_id=newest.run_id,
-        date=format.day(newest.finished_utc),
-        machine=newest.machine_name,
-        href=f"{run_folder(newest.digest)}/index.html",
-        experiments=len(items),
-        new=tuple(new[:MOST_NEW]),
-        more_new=max(0, len(new) - MOST_NEW),
-        changed=tuple(
-            View(
-                experiment=item.title,
-                text=text,
-                was=was,
-                was_word=was_word,
-                now=now,
-                now_word=now_word,
-                href=f"{verdict_folder(item.digest, item.name)}/index.html#claim-{claim}",
-            )
-            for item, (claim, text, was, was_word, now, now_word) in changed[:MOST_CHANGES]
-        ),
+        run_id=newest.run_id, date=format.day(newest.finished_utc), machine=newest.machine_name,
+        href=f"{run_folder(newest.digest)}/index.html", experiments=len(items), new=new[:MOST_NEW],
+        more_new=max(0, len(new) - MOST_NEW), changed=changed[:MOST_CHANGES],
         more=max(0, len(changed) - MOST_CHANGES),
-    )
+    )  # fmt: skip
 
 
 DATA = "data.json"
@@ -239,21 +212,21 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
         for row in item.winners
         if not context.label or row["digest"] == shown[item.name]
     )
-    data = {**_counts(outlined.current), "shapes": shapes}
+    # Those of the lab's tests of itself are not to be counted among them.
+    counts = status_counts(item.counts for item in outlined.current if not item.self_test)
+    verdicts = dict.fromkeys(map(str, READING_ORDER), 0) | {str(each.status): each.claims for each in counts}
+    data = {"claims": sum(verdicts.values()), "verdicts": verdicts, "shapes": shapes}
     view = DataView(data)
     attention = [row for row in decision_rows(context) if row.attention]
     front = View(
         grid=grid_view(shapes, shown),
-        verdicts=[
-            View(status=status, count=view.figure("verdicts", status))
-            for status, count in data["verdicts"].items()
-            if count
-        ],
+        verdicts=[(each, view.figure("verdicts", each.status)) for each in counts],
         claims=view.figure("claims"),
         news=None if context.label else news(outlined.published),
         attention=attention[:MOST_ATTENTION],
         more_attention=max(0, len(attention) - MOST_ATTENTION),
         decisions=len(context.decisions),
+        zoo=not context.label and has_zoo(outlined),
     )
     rows = sorted((listed(item) for item in outlined.current), key=place)
     for leaf in leaves(rows, "experiments", first="index.html", per_page=PER_PAGE):
@@ -265,13 +238,4 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
         )
     yield csv_table("winners.csv", HEADINGS, rows_table(shapes))
     yield Attachment(path="assets/winners.js", content=answers_script(shapes, shown))
-    yield Attachment(path=DATA, content=data_text(data, DATA, "overview", indent=None))
-
-
-def _counts(current: Iterable[View]) -> Mapping[str, Any]:
-    """Verdicts of the claims on kernels; those of the lab's tests of itself are not to be counted among them."""
-    counts: Counter[str] = Counter()
-    for item in current:
-        if not item.self_test:
-            counts.update(item.counts)
-    return {"claims": counts.total(), "verdicts": {str(status): counts[status] for status in READING_ORDER}}
+    yield Attachment(path=DATA, content=data_text(data, DATA, "overview"))

@@ -1,6 +1,6 @@
-"""How far each cell is from what the hardware allows, and what it moved: of an experiment, and of a case."""
+"""How far each cell of a case is from what the hardware allows, and what it moved."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -16,17 +16,17 @@ from lab.website.addresses import experiment_folder
 from lab.website.charts.rows import Bar, bars
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
-from lab.website.data.published_cells import LIMIT_SCOPES
+from lab.website.data.published_limits import LIMIT_SCOPES
 from lab.website.figure import DataView, Sentence
-from lab.website.pages.ceilings import ceilings_sentence
+from lab.website.pages.ceilings import reached
 from lab.website.pages.contest import case_address, serious_rivals
 from lab.website.pages.labels import case_label, profile_title, scope_title
 from lab.website.table import (
+    Constant,
     Fold,
     Link,
     PageTable,
     Soft,
-    TableRow,
     Words,
     column,
     named,
@@ -69,11 +69,10 @@ def limits_fold(shown: Judged, view: DataView) -> Fold | None:
         id="limits",
         title="How far from the hardware's limit",
         lead=("Held against ", Link("this run's own ceilings", f"../{experiment_folder(CEILINGS)}/index.html"), ": ",
-              *ceilings_sentence(view), ". The limit of a case is the "
+              *reached(view), ". The limit of a case is the "
               "longer of two times: a copy of as many bytes, and its operations at the measured matrix rate. "
-              "The per cent in the table of every cell is the limit over the median time; over 100 % means faster "
-              "than the copy benchmark. A launch-bound cell has none."),
-        authored=True,
+              "The per cent in the table of every cell is the limit over the median time. What is beyond the line is "
+              "faster than the copy benchmark. A launch-bound cell has none."),
         panels=_bars(shown, cases, view),
         tables=(table,),
     )  # fmt: skip
@@ -101,7 +100,7 @@ def _bars(shown: Judged, cases: Sequence[PlannedCase], view: DataView) -> tuple[
     )
 
 
-def limits_table(shown: Judged, case: PlannedCase, view: DataView) -> PageTable | None:
+def case_limits(shown: Judged, case: PlannedCase, view: DataView) -> Fold | None:
     """How near each implementation came to the limit of its case, in every scope; None where there is no limit."""
     if view.value("limits", case.name) is None or not shown.measured_profiles(case.name):
         return None
@@ -118,7 +117,12 @@ def limits_table(shown: Judged, case: PlannedCase, view: DataView) -> PageTable 
         cells = [cell for scope in scopes for cell in _attained(shown, case, profile, scope, view)]
         rows.append(table_row(profile.title, *cells))
     columns = (*words("Implementation"), *numbers(*heads))
-    return PageTable(label="How far from the limit", kind="limits stacks", heads=columns, rows=rows)
+    table = PageTable(label="How far from the limit", kind="limits stacks", heads=columns, rows=rows)
+    ceilings = f"../../index.html#{'ceilings' if shown.plan.name == CEILINGS else 'limits'}"
+    lead: Words = ("The limit is the longer of two times: a copy of as many bytes in the same scope, and the "
+                   "operations at the measured matrix rate, both of this GPU in this run. ",
+                   Link("Ceilings", ceilings), ".")  # fmt: skip
+    return Fold(id="limits", title="How far from the hardware's limit", lead=lead, tables=(table,))
 
 
 def _attained(
@@ -144,72 +148,7 @@ def _why_not(cell: Mapping[str, Any], scope: str) -> str:
     return "launch-bound" if cell["launch_bound"] and scope != GRAPH else "no ceiling for as many bytes"
 
 
-def traffic_fold(shown: Judged, view: DataView) -> Fold | None:
-    """What each call moved to and from memory, over the least; None where the profiler counted no bytes."""
-    counted = {
-        (case.name, profile.name): traffic
-        for case, profile in shown.plan.cells()
-        if (traffic := view.value("cells", case.name, profile.name, "traffic"))
-    }
-    if not counted:
-        return None
-    profiles = [p for p in shown.plan.profiles if any(name == p.name for _, name in counted)]
-
-    def cell(case: str, profile: str) -> Words:
-        traffic = counted.get((case, profile))
-        if not traffic:
-            return ()
-        ratio = view.figure("cells", case, profile, "traffic", "ratio")
-        return (ratio,) if traffic["state"] == "reconciled" else (ratio, Soft((traffic["state"],)))
-
-    table = PageTable(
-        label="DRAM traffic against the least",
-        kind="cells",
-        heads=(*words("Case"), *numbers("Least, MB", *(profile.title for profile in profiles))),
-        rows=[
-            table_row(
-                Link(case_label(case), f"{case_address(case.name)}#traffic"),
-                view.figure("cases", case.name, "least_bytes"),
-                *(cell(case.name, profile.name) for profile in profiles),
-            )
-            for case in shown.plan.included_cases
-            if any(name == case.name for name, _ in counted)
-        ],
-    )
-    return Fold(
-        id="traffic",
-        title="Bytes moved, against the least possible",
-        lead=("DRAM bytes of one call as the profiler counted them, over the least that any implementation must move: "
-              "every input read once, every result written once. Below one, writes were still in the cache when the "
-              "count ended.",),
-        tables=(table, *_explained(shown, view)),
-    )  # fmt: skip
-
-
-def _explained(shown: Judged, view: DataView) -> tuple[PageTable, ...]:
-    """Each implementation's time and bytes as multiples of the fastest's; none where nothing was counted."""
-    rows: list[TableRow] = []
-    for case in shown.plan.included_cases:
-        by_profile = view.value("explained", case.name) or {}
-        for number, (profile, data) in enumerate(by_profile.items()):
-            if not number:
-                fastest = profile_title(shown, data["fastest"])
-                rows.append(table_row((case_label(case), Soft(("fastest: ", fastest))), kind="group"))
-            why = "yes" if data["explained"] else f"no: {'; '.join(data['others'])}"
-            at = view.at("explained", case.name, profile)
-            rows.append(row(at, EXPLAINED, profile=profile_title(shown, profile), why=why))
-    if not rows:
-        return ()
-    caption = (
-        "What the traffic explains: time and bytes as multiples of the fastest's. The traffic explains a time where "
-        f"the two differ by at most {per_cent(EXPLAINED_WITHIN - 1)}; elsewhere the last column names other counters "
-        "that differ, which need not be the cause."
-    )
-    label = "What the traffic explains"
-    return (PageTable(label=label, heads=EXPLAINED, rows=rows, caption=(caption,), authored=True),)
-
-
-def traffic_table(shown: Judged, case: PlannedCase, view: DataView) -> PageTable | None:
+def case_traffic(shown: Judged, case: PlannedCase, view: DataView) -> Fold | None:
     """What each call of a case moved; None where the profiler counted nothing of it."""
     rows = []
     for profile in shown.plan.profiles_of(case):
@@ -220,5 +159,27 @@ def traffic_table(shown: Judged, case: PlannedCase, view: DataView) -> PageTable
     if not rows:
         return None
     least: Sentence = (view.figure("cases", case.name, "least_bytes") or "–", " MB")
-    caption = ("DRAM bytes of one call, counted over all its kernels; at least ", *least, " must be moved.")
-    return PageTable(label="DRAM traffic against the least", heads=TRAFFIC, rows=rows, caption=caption)
+    caption = ("DRAM bytes of one call, counted over all its kernels; at least ", *least, " must be moved. Below one, "
+               "writes were still in the cache when the count ended.")  # fmt: skip
+    table = PageTable(label="DRAM traffic against the least", heads=TRAFFIC, rows=rows, caption=caption)
+    tables = (table, *_explained(shown, case, view))
+    return Fold(id="traffic", title="Bytes moved, against the least possible", tables=tables)
+
+
+def _explained(shown: Judged, case: PlannedCase, view: DataView) -> Iterator[PageTable]:
+    """Each implementation's time and bytes as multiples of the fastest's; none where nothing was counted."""
+    if not (by_profile := view.value("explained", case.name)):
+        return
+    rows = []
+    for profile, data in by_profile.items():
+        why = "yes" if data["explained"] else f"no: {'; '.join(data['others'])}"
+        at = view.at("explained", case.name, profile)
+        rows.append(row(at, EXPLAINED, profile=profile_title(shown, profile), why=why))
+    fastest = profile_title(shown, next(iter(by_profile.values()))["fastest"])
+    caption = (
+        f"What the traffic explains: time and bytes as multiples of those of the fastest, {fastest}. The traffic "
+        f"explains a time where the two differ by at most {per_cent(EXPLAINED_WITHIN - 1)}; elsewhere the last column "
+        "names other counters that differ, which need not be the cause."
+    )
+    label = "What the traffic explains"
+    yield PageTable(label=label, heads=EXPLAINED, rows=rows, caption=(Constant((caption,)),))

@@ -8,7 +8,8 @@ from types import SimpleNamespace as View
 from typing import Any
 
 from lab.definition.claim_words import claim_sentence
-from lab.verdict.alarm import Alarm
+from lab.definition.experiment import CEILINGS
+from lab.verdict.alarm import Alarm, Followed
 from lab.website import format
 from lab.website.addresses import pair_folder, run_folder, verdict_folder
 from lab.website.charts.lines import Line, Point, timeline_chart
@@ -18,12 +19,9 @@ from lab.website.data.judged import Judged
 from lab.website.data.verdict_log import VerdictChange, changes, followed_cases
 from lab.website.figure import DataView
 from lab.website.format import interval, ratio
-from lab.website.pages.labels import case_label
-from lab.website.pages.speed_changes import alarms_of, speed_folds
+from lab.website.pages.labels import baseline_title, case_label, profile_title
 from lab.website.table import Fold, Head, Link, PageTable, Soft, TableRow, VerdictChip, Words, table_row, tally, words
 from lab.website.verdict_words import case_word, status_counts, verdict_counts
-
-# Published runs as an earlier or later page names them: which may be compared, when they were, where their data is.
 
 
 def comparable(item: Judged, published: Sequence[Judged]) -> tuple[Judged, ...]:
@@ -31,29 +29,17 @@ def comparable(item: Judged, published: Sequence[Judged]) -> tuple[Judged, ...]:
     return tuple(run for run in published if run.machine_name == item.machine_name) if item.evidence else ()
 
 
-def elsewhere(item: Judged, published: Sequence[Judged], root: str) -> tuple[View, ...]:
-    return tuple(
-        View(
-            run_id=run.evidence["run_id"],
-            link=verdict_link(run, root),
-            date=finished(run),
-            machine=run.machine_name,
-            counts=status_counts([verdict_counts(run)]),
-        )
-        for run in reversed(published)
-        if run.machine_name != item.machine_name
-    )
+def elsewhere(item: Judged, published: Sequence[Judged]) -> list[Judged]:
+    """The runs on other machines, the newest first."""
+    return [run for run in reversed(published) if run.machine_name != item.machine_name]
 
 
-def other_models(item: Judged, published: Sequence[Judged], root: str) -> tuple[View, ...]:
+def other_models(item: Judged, published: Sequence[Judged]) -> list[Judged]:
     """Of each other GPU model (or CPU) the run with the fullest evidence; the newest first."""
     fullest: dict[str, Judged] = {}
     for run in published:
-        known = fullest.get(run.machine_name)
-        if known is None or run.fullness > known.fullness:
-            fullest[run.machine_name] = run
-    kept = sorted(fullest.values(), key=lambda run: run.finished_utc)
-    return elsewhere(item, kept, root)
+        fullest[run.machine_name] = max(fullest.get(run.machine_name, run), run, key=lambda each: each.fullness)
+    return elsewhere(item, sorted(fullest.values(), key=lambda run: run.finished_utc))
 
 
 def software(run: Judged) -> str:
@@ -75,18 +61,20 @@ def verdict_link(run: Judged, root: str) -> str:
     return f"{root}{verdict_folder(run.digest, run.plan.name)}/index.html"
 
 
-def verdict_data_file(run: Judged, root: str) -> str:
-    """The file with the figures of that page."""
-    return f"{root}{verdict_folder(run.digest, run.plan.name)}/data.json"
+def view_of(run: Judged, root: str) -> DataView:
+    """Figures that point into the data of that page."""
+    return DataView(run.data, f"{root}{verdict_folder(run.digest, run.plan.name)}/data.json#")
 
 
 def compare_link(change: VerdictChange, history: Sequence[Judged], root: str) -> str:
-    """The page that compares the two runs between which a verdict changed; empty where they are too far apart for one.
+    """The page that compares the two runs between which a verdict changed; empty where they are too far apart for one,
+    or share only ceilings.
 
     `history`: runs of the experiment, oldest first.
     """
     places = [run.digest for run in history]
-    if places.index(change.digest) - places.index(change.before) > RUNS_BEFORE:
+    far = places.index(change.digest) - places.index(change.before) > RUNS_BEFORE
+    if far or history[0].name == CEILINGS:
         return ""
     return f"{root}{pair_folder(change.before, change.digest)}/index.html"
 
@@ -105,13 +93,10 @@ def history_folds(item: Judged, published: Sequence[Judged], root: str) -> Itera
     speeds = followed_cases(runs)
     followed = tuple(_followed(item, runs, alarms_of(speeds, runs)))
     boards = board_names(runs)
-    lines = list(_lines(item, followed, runs))
+    lines = list(_lines(item, followed, runs, boards))
     heads = (*words("Run", "Date", "Board"), *(Head(text=f"{each.heading} at {each.case_label}") for each in followed))
     rows = [_row(number, runs, item, followed, boards[number], root) for number in range(len(runs))]
-    others: tuple[Words, ...] = tuple(
-        (f"{run.machine}: ", Link(run.run_id, run.link), f" of {run.date} ", *tally(run.counts))
-        for run in elsewhere(item, published, root)
-    )
+    others = tuple(_other(run, root) for run in elsewhere(item, published))
     yield Fold(
         id="history",
         title="History across published runs",
@@ -125,13 +110,19 @@ def history_folds(item: Judged, published: Sequence[Judged], root: str) -> Itera
                           rows=tuple(reversed(rows))),),
         items=others,
     )  # fmt: skip
-    yield from speed_folds(speeds, runs, boards, root)
+    if changed := speed_fold(speeds, runs, boards, root):
+        yield changed
     turns = list(_turns(item, runs, root))
     if turns:
         heads = words("Claim", "Before", "After", "Run", "What else changed since the run before")
         table = PageTable(label="Log of verdicts", kind="claims stacks", heads=heads, rows=tuple(reversed(turns)))
         lead: Words = ("Each time that a claim came out otherwise than in the run before, newest first.",)
         yield Fold(id="verdict-log", title="Log of verdicts", lead=lead, tables=(table,))
+
+
+def _other(run: Judged, root: str) -> Words:
+    link, counts = Link(run.evidence["run_id"], verdict_link(run, root)), status_counts([verdict_counts(run)])
+    return (f"{run.machine_name}: ", link, f" of {finished(run)} ", *tally(counts))
 
 
 def board_names(runs: Sequence[Judged]) -> list[str]:
@@ -144,11 +135,8 @@ def board_names(runs: Sequence[Judged]) -> list[str]:
 def _followed(item: Judged, runs: Sequence[Judged], alarms: Sequence[Alarm]) -> Iterator[View]:
     """Each headline at the case whose speed changed last, or that most runs have a ratio for; of several the one with
     the largest today. `alarms`: oldest first."""
-    claims = {claim.name: claim for claim in item.plan.claims}
-    cases = {case.name: case for case in item.plan.cases}
-    titles = {profile.name: profile.title for profile in item.plan.profiles}
     for name in item.plan.headlines:
-        claim = claims[name]
+        claim = item.plan.claim(name)
         ratios = {
             case: (sum(_ratio(run, name, case) is not None for run in runs), _ratio(item, name, case) or 0.0)
             for case in claim.cases
@@ -157,8 +145,9 @@ def _followed(item: Judged, runs: Sequence[Judged], alarms: Sequence[Alarm]) -> 
         chosen = changed[-1].series.case if changed else max(claim.cases, key=lambda case: ratios[case])
         turns = {alarm.first_run: alarm.direction for alarm in changed if alarm.series.case == chosen}
         if ratios[chosen][0]:
-            heading = f"{titles[claim.subject]} over {titles[claim.baseline] if claim.baseline else 'the least'}"
-            yield View(claim=name, case=chosen, heading=heading, case_label=case_label(cases[chosen]), turns=turns)
+            heading = f"{profile_title(item, claim.subject)} over {baseline_title(item, claim)}"
+            label = case_label(item.plan.case(chosen))
+            yield View(claim=name, case=chosen, heading=heading, case_label=label, turns=turns)
 
 
 def _ratio(run: Judged, claim: str, case: str) -> float | None:
@@ -168,8 +157,7 @@ def _ratio(run: Judged, claim: str, case: str) -> float | None:
     return value
 
 
-def _lines(item: Judged, followed: Sequence[View], runs: Sequence[Judged]) -> Iterator[Line]:
-    subjects = {claim.name: claim.subject for claim in item.plan.claims}
+def _lines(item: Judged, followed: Sequence[View], runs: Sequence[Judged], boards: Sequence[str]) -> Iterator[Line]:
     for each in followed:
         points = []
         for number, run in enumerate(runs):
@@ -181,18 +169,18 @@ def _lines(item: Judged, followed: Sequence[View], runs: Sequence[Judged]) -> It
                 points.append(
                     Point(
                         at=number, value=verdict["ratio"], low=low, high=high, title=title,
-                        note=each.turns.get(run.digest, ""),
+                        note=each.turns.get(run.digest, ""), hollow=boards[number] != boards[-1],
                     )
                 )  # fmt: skip
         if len(points) >= FEWEST_RUNS:
-            yield Line(label=each.heading, series=series(subjects[each.claim]), points=tuple(points))
+            yield Line(label=each.heading, series=series(item.plan.claim(each.claim).subject), points=tuple(points))
 
 
 def _row(
     number: int, runs: Sequence[Judged], item: Judged, followed: Sequence[View], board: str, root: str
 ) -> TableRow:  # fmt: skip
     run, before = runs[number], runs[number - 1] if number else None
-    view = DataView(run.data, f"{verdict_data_file(run, root)}#")
+    view = view_of(run, root)
     notes = ["shown here"] if run.digest == item.digest else []
     notes += [software(run)] if before is None or software(run) != software(before) else []
     name: Words = (f"{number + 1}. ", Link(run.evidence["run_id"], verdict_link(run, root)), *map(_soft, notes))
@@ -226,7 +214,72 @@ def _turns(item: Judged, runs: Sequence[Judged], root: str) -> Iterator[TableRow
             was, now = VerdictChip(change.was, word=change.was_word), VerdictChip(change.now, word=change.now_word)
             link = compare_link(change, runs, root)
             why: Words = (change.attribution, *((". ", Link("Compare the runs", link)) if link else ()))
-            text = next(claim_sentence(claim) for claim in run.plan.claims if claim.name == change.claim)
+            text = claim_sentence(run.plan.claim(change.claim))
             claim = Link(text, f"#claim-{change.claim}") if change.claim in asked else text
             where: Words = (Link(run.evidence["run_id"], verdict_link(run, root)), _soft(finished(run)))
             yield table_row(claim, was, now, where, why)
+
+
+# What became faster or slower on a board, run after run: a table of all changes, and the last ones in words.
+CHANGES = words("Claim", "Case", "Board", "Change", "Last run before", "First run after", "Confirmed by")
+
+
+def alarms_of(followed: Sequence[Followed], runs: Sequence[Judged]) -> list[Alarm]:
+    """By the run that first showed the change, oldest first."""
+    order = {run.digest: number for number, run in enumerate(runs)}
+    return sorted((alarm for each in followed for alarm in each.alarms), key=lambda alarm: order[alarm.first_run])
+
+
+def speed_fold(followed: Sequence[Followed], runs: Sequence[Judged], boards: Sequence[str], root: str) -> Fold | None:
+    """None before a board has a past. `runs`: those of the experiment on one GPU model, oldest first; `boards`: their
+    letters."""
+    if not any(each.past or each.alarms for each in followed):
+        return None
+    alarms = alarms_of(followed, runs)
+    by_digest = {run.digest: run for run in runs}
+    letters = {run.digest: letter for run, letter in zip(runs, boards, strict=True)}
+    rows = tuple(_alarm_row(alarm, by_digest, letters[alarm.first_run], root) for alarm in reversed(alarms))
+    table = PageTable(label="Changes of speed", kind="claims stacks", heads=CHANGES, rows=rows)
+    lead = (
+        "The speed-up left the scatter of the runs before on the same board, and the next run there confirmed it."
+        if alarms
+        else "No case has left the scatter of its own past in two runs in a row on one board."
+    )
+    return Fold(id="alarms", title="Faster or slower than before", lead=(lead,), tables=(table,) if alarms else ())
+
+
+def latest_changes(item: Judged, history: Sequence[Judged], root: str) -> Iterator[Words]:
+    """A sentence for each change after which the board has no past yet: what it is compared with from now on."""
+    runs = comparable(item, history) if item.digest else ()
+    by_digest = {run.digest: run for run in runs}
+    for alarm in reversed(alarms_of([each for each in followed_cases(runs) if not each.past], runs)):
+        before, first = by_digest[alarm.before_run], by_digest[alarm.first_run]
+        yield (
+            f"{alarm.direction.capitalize()} at {_case(alarm, first)}: ", *_speedup(before, alarm, root), "in ",
+            _claim_in(before, alarm, root), ", ", *_speedup(first, alarm, root), "since ",
+            _claim_in(first, alarm, root), f" of {finished(first)}. ", Link("All changes", "#alarms"),
+        )  # fmt: skip
+
+
+def _alarm_row(alarm: Alarm, runs: Mapping[str, Judged], board: str, root: str) -> TableRow:
+    three = [runs[digest] for digest in (alarm.before_run, alarm.first_run, alarm.confirmed_by)]
+    confirmed = three[-1]
+    text = claim_sentence(confirmed.plan.claim(alarm.series.claim))
+    speeds = ((*_speedup(run, alarm, root), _claim_in(run, alarm, root), Soft((finished(run),))) for run in three)
+    claim = Link(text, f"#claim-{alarm.series.claim}")
+    return table_row(claim, _case(alarm, confirmed), board, alarm.direction, *speeds)
+
+
+def _speedup(run: Judged, alarm: Alarm, root: str) -> Words:
+    """With its interval."""
+    view, path = view_of(run, root), ("claims", alarm.series.claim, "cases", alarm.series.case)
+    return tuple(part for figure in (view.ratio(*path), view.interval(*path)) if figure for part in (figure, " "))
+
+
+def _claim_in(run: Judged, alarm: Alarm, root: str) -> Link:
+    """To the run that measured it."""
+    return Link(run.evidence["run_id"], f"{verdict_link(run, root)}#claim-{alarm.series.claim}")
+
+
+def _case(alarm: Alarm, run: Judged) -> str:
+    return case_label(run.plan.case(alarm.series.case))

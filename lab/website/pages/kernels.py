@@ -7,7 +7,8 @@ from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.quantities import COUNTERS, heading_of
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.figure import DataView, Sentence
+from lab.website.sentence import joined
 from lab.website.table import (
     Code,
     Fold,
@@ -93,7 +94,7 @@ def _counted(shown: Judged, case: PlannedCase, view: DataView) -> PageTable | No
         rows += [_kernel(view, (*path, "kernels", str(number))) for number in range(len(counters["kernels"]))]
         if len(counters["kernels"]) > 1:
             name: Words = (f"all {len(counters['kernels'])} kernels", Soft(("sums, and means of percentages",)))
-            rows.append(table_row(name, *_figures(view, path), (), kind="total"))
+            rows.append(table_row(name, *_figures(view, (*path, "call")), (), kind="total"))
     heads = (*words("Kernel"), *numbers(*map(heading_of, COUNTED)), *words("Warps mostly"))
     return PageTable(label="Kernels", kind="kernels", heads=heads, rows=rows) if rows else None
 
@@ -132,16 +133,14 @@ def _about(shown: Judged, case: PlannedCase, view: DataView) -> Sentence:
 
 def essentials(case: PlannedCase, profile: PlannedProfile, view: DataView) -> Sentence:
     """'1 kernel, 1.00× the least bytes, 81.5 % DRAM, 93.2 % occupancy', as far as it was counted."""
-    path = ("cells", case.name, profile.name)
-    launches = view.figure(*path, "counters", "launches")
-    ratio = view.figure(*path, "traffic", "ratio")
-    dram = view.figure(*path, "counters", "dram_percent")
-    occupancy = view.figure(*path, "counters", "occupancy_percent")
-    parts: list[Figure | str] = [launches or "–", " kernel" if launches and launches.value == 1 else " kernels"]
-    parts += [", ", ratio, " the least bytes"] if ratio else []
-    parts += [", ", dram, " % DRAM"] if dram else []
-    parts += [", ", occupancy, " % occupancy"] if occupancy else []
-    return tuple(parts)
+    at = view.at("cells", case.name, profile.name)
+    one = at.value("counters", "launches") == 1
+    told = {
+        "counters/launches": " kernel" if one else " kernels", "traffic/ratio": " the least bytes",
+        "counters/call/dram_percent": " % DRAM", "counters/call/occupancy_percent": " % occupancy",
+    }  # fmt: skip
+    counted = ((at.figure(*path.split("/")), what) for path, what in told.items())
+    return joined(((figure, what) for figure, what in counted if figure), ", ")
 
 
 def _compiled(case: PlannedCase, profile: PlannedProfile, view: DataView) -> Iterator[TableRow]:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace as View
 from typing import Any, NamedTuple
 
 from lab.definition.plan import PlannedCase, PlannedClaim
@@ -43,7 +42,7 @@ TITLES = {
     "qwen-decode-layer": "Qwen, one token, a layer", "qwen-decode-rest": "Qwen, one token, all but the layers",
 }  # fmt: skip
 DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8_e4m3fn": "fp8"}  # as people type them
-COMMON_WORD = re.compile(r"[a-z]+(?: |$)")  # and no name of code
+COMMON_WORD = re.compile(r"[a-z]+(?:,? |$)")  # and no name of code
 COMMON = re.compile(r"[a-z]+'s ")  # of a title that is no name of its own
 
 
@@ -122,7 +121,7 @@ def begun(title: str) -> str:
 
 
 def profile_title(shown: Judged, profile: str) -> str:
-    return next(p.title for p in shown.plan.profiles if p.name == profile)
+    return shown.plan.profile(profile).title
 
 
 def baseline_title(shown: Judged, claim: PlannedClaim) -> str:
@@ -146,7 +145,7 @@ SHOWS: Mapping[str, Callable[[Any], str]] = {
 }
 
 
-def environment(item: Judged, view: DataView) -> tuple[View, ...]:
+def environment(item: Judged, view: DataView) -> list[tuple[str, Figure]]:
     """What is known of the machine and its software, and what the clock reads at least."""
     fields = [(name, field_figure(view, path)) for kind, name, path in fields_of(item) if kind in OF_MACHINE]
     floors = (
@@ -154,13 +153,13 @@ def environment(item: Judged, view: DataView) -> tuple[View, ...]:
         for field, name in FLOORS.items()
     )
     fields += [(name, value) for name, value in floors if value and value.value]
-    return tuple(View(name=name, value=value) for name, value in fields if value and value.text != NOT_KNOWN)
+    return [(name, value) for name, value in fields if value and value.text != NOT_KNOWN]
 
 
-def evidence_facts(view: DataView, fields: Mapping[str, str]) -> tuple[View, ...]:
+def evidence_facts(view: DataView, fields: Mapping[str, str]) -> list[tuple[str, Figure]]:
     """Fields of the run's evidence, by what a reader calls them."""
     values = ((name, field_figure(view, ("evidence", field))) for field, name in fields.items())
-    return tuple(View(name=name, value=value) for name, value in values if value)
+    return [(name, value) for name, value in values if value]
 
 
 def field_figure(view: DataView, path: tuple[str, ...]) -> Figure | None:

@@ -2,23 +2,25 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from types import SimpleNamespace as View
 from typing import Any
 
 from lab.definition.publication import Publication
-from lab.verdict.audit.finding import Amount, Finding, Rule
+from lab.verdict.audit.finding import Finding
 from lab.verdict.audit.rules import RULES, audit
 from lab.website import format
 from lab.website.data.judged import json_text
 from lab.website.data.judged_cache import audits
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.data.typed import plain_json
+from lab.website.figure import DataView, Sentence
 from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
+from lab.website.sentence import sentence
 from lab.website.table import (
     Constant,
     PageTable,
     Soft,
     TableRow,
-    Words,
     column,
     csv_file,
     csv_table,
@@ -59,18 +61,19 @@ def _pages(guarded: Sequence[Mapping[str, Any]], experiments: Sequence[str]) -> 
 
 def _tables(page: View) -> Iterator[Attachment]:
     yield csv_file(page.rules, "methods/rules.csv")
-    findings = (
-        (each.slug, *(_told(cell) for cell in row.cells))
-        for each in (*page.publications, *page.own_pages)
-        for row in each.findings.rows
-        if row.kind != "group"
-    )
-    yield csv_table("methods/findings.csv", ("publication", "where", "published", "allowed", "rule", "why"), findings)
+    found = (_told(each) for each in (*page.publications, *page.own_pages))
+    columns = ("publication", "rule", "where", "published", "allowed", "why")
+    yield csv_table("methods/findings.csv", columns, chain.from_iterable(found))
 
 
-def _told(words: Words) -> str:
-    """Figures with their units: in these columns they differ from row to row."""
-    return plain([word for word in words if word])
+def _told(page: View) -> Iterator[tuple[str, ...]]:
+    """Its findings, each under its rule; figures with their units, which differ from row to row."""
+    rule = ""
+    for row in page.findings.rows:
+        if row.kind == "group":
+            rule = plain(row.cells[0][:1]).rstrip(":")
+        else:
+            yield page.slug, rule, *(plain([word for word in cell if word]) for cell in row.cells)
 
 
 def guarded(publication: Publication, findings: Mapping[str, tuple[Finding, ...]]) -> dict[str, Any]:
@@ -98,7 +101,7 @@ def methods_data(publications: Sequence[Publication], own: Sequence[Mapping[str,
         },
         "own_pages": {each["slug"]: each["found"] for each in own},
         "publication_count": len(publications),
-        "rows": sum(_row_count(publication) for publication in publications),
+        "rows": sum(len(table.rows) for publication in publications for table in publication.tables),
         "findings": sum(len(findings) for each in findings_by_slug.values() for findings in each.values()),
         "publications": {each.slug: _found(each, findings_by_slug[each.slug]) for each in publications},
     }  # fmt: skip
@@ -117,52 +120,35 @@ def _found(publication: Publication, by_rule: Mapping[str, tuple[Finding, ...]])
         "rules": {
             rule: {
                 "count": len(findings),
-                "findings": {str(number): _finding(finding) for number, finding in enumerate(findings)},
+                "findings": {str(number): plain_json(finding) for number, finding in enumerate(findings)},
             }
             for rule, findings in by_rule.items()
         },
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
-    """`text`: its sentence, as texts and amounts."""
-    return {
-        "table": finding.table,
-        "row": finding.row,
-        "printed": _amount(finding.printed),
-        "allowed": _amount(finding.allowed),
-        "text": [_amount(word) if isinstance(word, Amount) else word for word in finding.words],
-    }
-
-
-def _amount(amount: Amount | None) -> dict[str, Any] | None:
-    return None if amount is None else {"value": float(f"{amount.value:.7g}"), "unit": amount.unit}
-
-
-def _row_count(publication: Publication) -> int:
-    return sum(len(table.rows) for table in publication.tables)
-
-
 def _lede(view: DataView) -> Sentence:
-    return (
-        "Before anything is published here, ", _number(view, "rule_count"), " rules check whether the hardware "
-        "allows it and whether it contradicts itself. On ", _number(view, "publication_count"),
-        " public benchmark projects with ", _number(view, "rows"), " rows in all, the same rules find ",
-        _number(view, "findings"), " things to look at again.",
-    )  # fmt: skip
+    return sentence(
+        view,
+        "Before anything is published here, {rule_count} rules check whether the hardware allows it and whether it "
+        "contradicts itself. On {publication_count} public benchmark projects with {rows:many} rows in all, the same "
+        "rules find {findings:many} things to look at again.",
+        many=_many,
+    )
 
 
 def _own(view: DataView) -> Sentence:
-    return (
-        "This site was checked by the same rules when it was built: ", _number(view, "own", "rows"), " rows in ",
-        _number(view, "own", "tables"), " tables and ", _number(view, "own", "statements"), " statements on ",
-        _number(view, "own", "pages"), " pages. A broken binding rule would have stopped the build; the others find ",
-        _number(view, "own", "findings"), " things here.",
-    )  # fmt: skip
+    return sentence(
+        view.at("own"),
+        "This site was checked by the same rules when it was built: {rows:many} rows in {tables:many} tables and "
+        "{statements:many} statements on {pages} pages. A broken binding rule would have stopped the build; the others "
+        "find {findings:many} things here.",
+        many=_many,
+    )
 
 
-def _number(view: DataView, *path: str) -> Figure | str:
-    return view.figure(*path, show=lambda value: f"{value:,}") or "no"
+def _many(count: int) -> str:
+    return f"{count:,}"
 
 
 def _rules(view: DataView) -> PageTable:
@@ -178,7 +164,7 @@ def _rules(view: DataView) -> PageTable:
         named("rule", "Rule"), named("statement", "A finding is"), named("binding", "Here it"),
         column("findings", "Found below"),
     )  # fmt: skip
-    return PageTable(label="The rules", kind="prose-table", group="principle", heads=heads, rows=rows)
+    return PageTable(label="The rules", kind="prose-table stacks", group="principle", heads=heads, rows=rows)
 
 
 def _publication(publication: Publication, view: DataView, experiments: Collection[str]) -> View:
@@ -196,10 +182,8 @@ def _own_page(page: Mapping[str, Any], view: DataView) -> View:
 
 
 def _summary(view: DataView) -> Sentence:
-    return (
-        _number(view, "findings"), " findings by ", _number(view, "rules_broken"), " rules; ",
-        _number(view, "sound_rows"), " of ", _number(view, "rows"), " rows have none.",
-    )  # fmt: skip
+    text = "{findings} findings by {rules_broken} rules; {sound_rows} of {rows} rows have none."
+    return sentence(view, text)
 
 
 def _findings(title: str, view: DataView) -> PageTable:
@@ -209,15 +193,15 @@ def _findings(title: str, view: DataView) -> PageTable:
         at = view.at("rules", rule.name)
         if numbered := at.value("findings"):
             head = (f"{rule.name}: ", at.figure("count"), Soft((Constant((rule.statement,)),)))
-            rows += [table_row(head, kind="group"), *(_finding_row(rule, at.at("findings", each)) for each in numbered)]
-    heads = (*words("Where"), *numbers("Published", "Allowed or expected"), *words("Rule", "Why"))
-    return PageTable(label=f"Findings in {title}", kind="prose-table", heads=heads, rows=rows)
+            rows += [table_row(head, kind="group"), *(_finding_row(at.at("findings", each)) for each in numbered)]
+    heads = (*words("Where"), *numbers("Published", "Allowed or expected"), *words("Why"))
+    return PageTable(label=f"Findings in {title}", kind="prose-table stacks", heads=heads, rows=rows)
 
 
-def _finding_row(rule: Rule, view: DataView) -> TableRow:
+def _finding_row(view: DataView) -> TableRow:
     table, row = view.value("table"), view.value("row")
     place = Constant((f"{table}: {row}" if table else row,))
-    return table_row(place, view.amount("printed"), view.amount("allowed"), rule.name, Constant(view.sentence("text")))
+    return table_row(place, view.amount("printed"), view.amount("allowed"), Constant(view.sentence("words")))
 
 
 def _limits(publications: Sequence[Publication]) -> PageTable:
@@ -234,4 +218,4 @@ def _limits(publications: Sequence[Publication]) -> PageTable:
         for limits in known.values()
     ]
     heads = (*words("GPU"), *numbers("Memory", "Dense float16 products", "L2 cache"), *words("Source"))
-    return PageTable(label="What the GPUs can do at most", kind="prose-table", heads=heads, rows=rows)
+    return PageTable(label="What the GPUs can do at most", kind="prose-table stacks", heads=heads, rows=rows)

@@ -49,47 +49,46 @@ def history_entries(history: Sequence[Judged], log: Sequence[VerdictChange]) -> 
 
 
 def _first(item: Judged, first_changes: Sequence[VerdictChange]) -> FeedEntry:
-    claims = {claim.name: claim_sentence(claim) for claim in item.plan.claims}
-    return FeedEntry(
-        about=f"{experiment_folder(item.plan.name)}/first/{short(item.digest)}",
-        updated=moment(item.finished_utc),
-        title=f"{item.plan.title}: first verdicts on {item.machine_name}",
-        summary=f"{item.plan.question} " + " ".join(f"{each.now_word}: {claims[each.claim]}" for each in first_changes),
-        link=f"{verdict_folder(item.digest, item.plan.name)}/index.html",
-    )
+    told = (f"{each.now_word}: {claim_sentence(item.plan.claim(each.claim))}" for each in first_changes)
+    return _entry(
+        item, "first", f"first verdicts on {item.machine_name}", " ".join((item.plan.question, *told)),
+        _verdict_page(item),
+    )  # fmt: skip
 
 
 def _changed(change: VerdictChange, item: Judged, before: Judged) -> FeedEntry:
-    text = next(claim_sentence(claim) for claim in item.plan.claims if claim.name == change.claim)
-    return FeedEntry(
-        about=f"{experiment_folder(item.plan.name)}/{experiment_folder(change.claim)}/{short(item.digest)}",
-        updated=moment(item.finished_utc),
-        title=f"{item.plan.title}: {change.was_word} → {change.now_word}: {text}",
-        summary=(
-            f"On {item.machine_name}: “{change.now_word}” in run {item.evidence['run_id']}, “{change.was_word}” in run "
-            f"{before.evidence['run_id']} before it. What else changed: {change.attribution}."
-        ),
-        link=f"{verdict_folder(item.digest, item.plan.name)}/index.html#claim-{change.claim}",
-    )
+    return _entry(
+        item, experiment_folder(change.claim),
+        f"{change.was_word} → {change.now_word}: {claim_sentence(item.plan.claim(change.claim))}",
+        f"On {item.machine_name}: “{change.now_word}” in run {item.evidence['run_id']}, “{change.was_word}” in run "
+        f"{before.evidence['run_id']} before it. What else changed: {change.attribution}.",
+        _verdict_page(item, change.claim),
+    )  # fmt: skip
 
 
 def _alarmed(alarm: Alarm, runs: Mapping[str, Judged]) -> FeedEntry:
-    confirmed = runs[alarm.confirmed_by]
-    first = runs[alarm.first_run]
+    confirmed, first = runs[alarm.confirmed_by], runs[alarm.first_run]
     plan, claim, case = confirmed.plan, alarm.series.claim, alarm.series.case
-    text = next(claim_sentence(each) for each in plan.claims if each.name == claim)
-    label = next(case_label(each) for each in plan.cases if each.name == case)
+    return _entry(
+        confirmed, f"{experiment_folder(claim)}/{case}/alarm",
+        f"{alarm.direction} than before at {case_label(plan.case(case))}",
+        f"{claim_sentence(plan.claim(claim))} On board {alarm.series.board[:6] or '?'}, {confirmed.machine_name}: "
+        f"{times(alarm.before)} in the {alarm.past_runs} runs before, {times(alarm.after)} since run "
+        f"{first.evidence['run_id']} of {day(first.measured_utc)}; run {confirmed.evidence['run_id']} confirmed it.",
+        _verdict_page(confirmed, claim),
+    )  # fmt: skip
+
+
+def _entry(item: Judged, about: str, title: str, summary: str, link: str) -> FeedEntry:
+    """Of what happened in a run."""
     return FeedEntry(
-        about=f"{experiment_folder(plan.name)}/{experiment_folder(claim)}/{case}/alarm/{short(confirmed.digest)}",
-        updated=moment(confirmed.finished_utc),
-        title=f"{plan.title}: {alarm.direction} than before at {label}",
-        summary=(
-            f"{text} On board {alarm.series.board[:6] or '?'}, {confirmed.machine_name}: {times(alarm.before)} in the "
-            f"{alarm.past_runs} runs before, {times(alarm.after)} since run {first.evidence['run_id']} of "
-            f"{day(first.measured_utc)}; run {confirmed.evidence['run_id']} confirmed it."
-        ),
-        link=f"{verdict_folder(confirmed.digest, plan.name)}/index.html#claim-{claim}",
-    )
+        about=f"{experiment_folder(item.plan.name)}/{about}/{short(item.digest)}",
+        updated=moment(item.finished_utc), title=f"{item.plan.title}: {title}", summary=summary, link=link,
+    )  # fmt: skip
+
+
+def _verdict_page(item: Judged, claim: str = "") -> str:
+    return f"{verdict_folder(item.digest, item.plan.name)}/index.html{f'#claim-{claim}' if claim else ''}"
 
 
 def moment(finished_utc: str) -> str:
@@ -131,30 +130,24 @@ def outline(item: Judged, history: Sequence[Judged] = ()) -> View:
 
 
 def past_outlines(history: Sequence[Judged]) -> Iterator[View]:
-    """The same of an experiment as each published run has it. `turned`: claims with another verdict than before, by
-    name, text, status and word before and now. `history`: the published runs, oldest first."""
+    """The same of an experiment as each published run has it. `turned`: claims with another verdict than before.
+    `history`: the published runs, oldest first."""
     log = changes(history)
-    turned = [change for change in log if change.was]
     entries = history_entries(history, log)
     for item in history:
-        texts, said = {claim.name: claim_sentence(claim) for claim in item.plan.claims}, quoted(item)
+        said, turned = quoted(item), [each for each in log if each.was and each.digest == item.digest]
         yield View(
-            name=item.plan.name,
-            title=item.plan.title,
-            digest=item.digest,
-            run_id=item.evidence["run_id"],
-            finished_utc=item.finished_utc,
-            cut_short=bool(item.evidence["cut_short"]),
-            machine={name: item.machine[name] for name in MACHINE},
-            machine_name=item.machine_name,
-            on_cpu=item.on_cpu,
-            counts=verdict_counts(item),
-            turned=[
-                (c.claim, texts[c.claim], c.was, c.was_word, c.now, c.now_word)
-                for c in turned
-                if c.digest == item.digest
-            ],
+            name=item.plan.name, title=item.plan.title, digest=item.digest, run_id=item.evidence["run_id"],
+            finished_utc=item.finished_utc, cut_short=bool(item.evidence["cut_short"]),
+            machine={name: item.machine[name] for name in MACHINE}, machine_name=item.machine_name,
+            on_cpu=item.on_cpu, counts=verdict_counts(item), turned=[_turned(item, each) for each in turned],
             entries=[asdict(entry) for entry in entries[item.digest]],
-            phrases=said.phrases,
-            machine_phrases=said.machine,
-        )
+            phrases=said.phrases, machine_phrases=said.machine,
+        )  # fmt: skip
+
+
+def _turned(item: Judged, change: VerdictChange) -> dict[str, str]:
+    return {
+        "text": claim_sentence(item.plan.claim(change.claim)), "was": change.was, "was_word": change.was_word,
+        "now": change.now, "now_word": change.now_word, "href": _verdict_page(item, change.claim),
+    }  # fmt: skip

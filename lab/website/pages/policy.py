@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.definition.experiment import USUAL_THRESHOLD
-from lab.definition.plan import make_protocol
+from lab.definition.planning import make_protocol
 from lab.verdict import (
     excluded_rounds,
     explained,
@@ -27,33 +27,27 @@ from lab.verdict.statistics import Latency, per_cent
 from lab.website.figure import DataView
 from lab.website.format import ratio_interval
 from lab.website.outputs import Document, Output, SiteContext
+from lab.website.pages.claims import DATA as TRUST
 from lab.website.pages.trust import self_comparison_errors
-from lab.website.table import csv_table
+from lab.website.table import Constant, Head, PageTable, csv_table, numbers, table_row, words
 
-PROTOCOL = make_protocol(5, "cuda")
+PROTOCOL = make_protocol(judge.FULL_SWEEPS, "cuda")
 FURTHER = tuple(truth for truth in TRUTHS if truth not in (JUST_BELOW, JUST_ABOVE))
 SIMULATED = (
     "process", "false_supported", "false_refuted",
     *(f"decided_at_a_true_{truth:g}".replace(".", "_") for truth in FURTHER),
 )  # fmt: skip
-SHOWN = ("Kind of timing", "Wrongly “holds”", "Wrongly “does not hold”", *(f"Decided at {t:g}×" for t in FURTHER))
-TIE = per_cent(judge.EQUIVALENCE_MARGIN)
-# What a decided verdict is called, by where its interval lies.
-WORDS = (
-    ("faster", "The whole interval is above 1. If the claim asks for more: “faster, but less than claimed”, or "
-     "“faster, size unclear” if more may be true."),
-    ("tie", f"The whole interval is within {TIE} of 1."),
-    ("slower", "The whole interval is below 1. A claim may allow that, and then holds: “slower, within the claim”."),
-    ("about as fast, not faster", "The interval includes 1 and is too wide for a tie; the claim holds, or fails."),
-    ("holds, does not hold", "A claim about bytes, or one whose cases differ. “Mixed”: it holds at some of its cases "
-     "and fails at others."),
+SHOWN = (
+    *words("Kind of timing"), *numbers("Wrongly “holds”", "Wrongly “does not hold”"),
+    *(Head(text=f"Decided at {truth:g}") for truth in FURTHER),
 )  # fmt: skip
+TIE = per_cent(judge.EQUIVALENCE_MARGIN)
 
 
 def policy_pages(context: SiteContext) -> Iterator[Output]:
     """policy/index.html, of the constants of the code and the error rates that were seen; and the constants alone."""
     page = policy_page()
-    errors = self_comparison_errors(DataView(context.trust)) if context.trust else ()
+    errors = self_comparison_errors(DataView(context.trust, f"../{TRUST}#")) if context.trust else ()
     yield Document(path="policy/index.html", template="policy.html", view={**page, "errors": errors})
     yield csv_table("policy/constants.csv", ("constant", "value"), page["constants"])
     yield csv_table("policy/simulation.csv", SIMULATED, page["simulated"])
@@ -62,19 +56,25 @@ def policy_pages(context: SiteContext) -> Iterator[Output]:
 def policy_page() -> dict[str, Any]:
     """The rules as the judge applies them, from its own constants."""
     table = simulated.load()
+    simulated_rows = tuple(_simulated(table))
     return {
         "version": judge.POLICY_VERSION,
         "threshold": f"{USUAL_THRESHOLD:.2f}×",
         "history": tuple(sorted(judge.POLICY_HISTORY.items(), reverse=True)),
         "rules": tuple((str(status), text) for status, text in RULES),
-        "words": WORDS,
+        "tie": TIE,
         "marks": tuple(judge.MARKS.items()),
         "sources": (("Between sessions", widening.SESSION_SOURCE), ("Between choices", widening.DRAW_SOURCE)),
         "traffic_rules": tuple((str(status), text) for status, text in judge_traffic.TRAFFIC_RULES.items()),
         "memory_rules": tuple((str(status), text) for status, text in judge_memory.MEMORY_RULES.items()),
         "example": tuple(_example()),
-        "headings": SHOWN,
-        "simulated": tuple(_simulated(table)),
+        "simulated": simulated_rows,
+        "error_rates": PageTable(
+            label="Error rates of the rules on simulated runs",
+            kind="stacks",
+            heads=SHOWN,
+            rows=[table_row(*(Constant((cell,)) for cell in row)) for row in simulated_rows],
+        ),
         "simulation": f"{table.runs:,} runs a row, {COMPARISONS} comparisons a run, policy {table.policy_version}, "
         f"seed {table.seed}.",
         "goals": f"The goals: at most {per_cent(simulated.FALSE_SUPPORTED)} and "
@@ -153,9 +153,6 @@ def _made_up(ratios: tuple[float, ...]) -> statistics.Speedup:
     speedup = statistics.over_sweeps([[math.log(ratio)] for ratio in ratios], floor=0.0)
     assert speedup is not None, "five sweeps have an interval"
     return speedup
-
-
-PROTOCOL = make_protocol(judge.FULL_SWEEPS, "cuda")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,16 @@
 """Published speed-ups beside the same cases measured here, and why they differ: a section of an experiment's page."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from types import SimpleNamespace as View
 
 from lab.definition.plan import PlannedCase
 from lab.definition.publication import Publication
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure, Sentence, pointer
+from lab.website.figure import DataView, Sentence, Show, pointer
 from lab.website.pages.labels import case_label, profile_title
+from lab.website.sentence import joined, sentence
 
 ROOT = "replication"
 REASONS = ("reasons", "by_itself")
@@ -20,7 +22,6 @@ def replication_section(publications: Sequence[Publication], shown: Judged, view
     publication = next((each for each in publications if each.slug == view.value(ROOT, "publication")), None)
     if publication is None:
         return None
-    cases = {case.name: case for case in shown.plan.cases}
     first: dict[str, str] = {}  # case → the first table that has it
     for table in publication.tables:
         for case in view.value(ROOT, "tables", table.title) or ():
@@ -30,7 +31,7 @@ def replication_section(publications: Sequence[Publication], shown: Judged, view
             title=table.title,
             source=table.source,
             clock=table.scope,
-            rows=tuple(_row(shown, table.title, cases[case], first[case], view) for case in cases_of_table),
+            rows=tuple(_row(shown, table.title, shown.plan.case(case), first[case], view) for case in cases_of_table),
         )
         for table in publication.tables
         if (cases_of_table := view.value(ROOT, "tables", table.title))
@@ -57,16 +58,15 @@ def _reasons(view: DataView, path: tuple[str, ...]) -> Iterator[Sentence]:
 def _row(shown: Judged, table: str, case: PlannedCase, first: str, view: DataView) -> View:
     """One published speed-up. `ratios`: ours by scope, with intervals; `above`: the table above that has the case."""
     path, here = (ROOT, "tables", table, case.name), (ROOT, "measured", case.name)
-    outcome = view.value(*here, "outcome")
-    rival = view.value(*here, "rival")
+    rival = view.value(*here, "rival", "profile")
     return View(
-        at=pointer(*path),
+        at=f"{pointer(*path)}/",
         case=case_label(case),
         anchor=case.name,
         explained=any(_reasons(view, path)),
-        baseline=view.figure(*path, "baseline_seconds"),
-        subject=view.figure(*path, "subject_seconds"),
-        printed=view.figure(*path, "ratio", show=lambda value: format.amount(value, "ratio")),
+        baseline=view.figure(*path, "printed", "baseline_seconds"),
+        subject=view.figure(*path, "printed", "subject_seconds"),
+        printed=view.figure(*path, "printed", "ratio", show=lambda value: format.amount(value, "ratio")),
         ratios=tuple(
             (view.ratio(*here, "over_baseline", scope), view.interval(*here, "over_baseline", scope))
             for scope in shown.plan.scopes
@@ -76,30 +76,21 @@ def _row(shown: Judged, table: str, case: PlannedCase, first: str, view: DataVie
         loop=view.figure(*here, "loop_ratio"),
         product=_product(view, path),
         above="" if first == table else first,
-        unmeasured="" if outcome == "measured" else outcome,
+        unmeasured=view.value(ROOT, "unmeasured", case.name) or "",
     )
 
 
 def _product(view: DataView, path: Sequence[str]) -> Sentence:
     """'8.8× = 1.02× · 5.1× formula · …'; empty where nothing was measured."""
-    parts: list[Figure | str] = []
-    for name in SIGNS:
-        factor = view.figure(*path, "factors", name, show=format.times)
-        if factor:
-            parts += [" · " if parts else "", factor, SIGNS[name]]
-    whole = view.figure(*path, "ratio", show=lambda value: format.amount(value, "ratio"))
-    return (whole, " = ", *parts) if parts and whole else ()
+    factors = ((view.figure(*path, "factors", name, show=format.times), sign) for name, sign in SIGNS.items())
+    product = joined(((factor, sign) for factor, sign in factors if factor), " · ")
+    whole = view.figure(*path, "printed", "ratio", show=lambda value: format.amount(value, "ratio"))
+    return (whole, " = ", *product) if product and whole else ()
 
 
 def _machines(view: DataView) -> Sentence:
     """Times of two GPUs are not comparable: whose memory delivers what."""
-    there = view.value(ROOT, "there", "gpu")
-    words: Sentence = (f"The published times are of an {there} with a bandwidth of ", _gigabytes(view, "there"))
-    if gpu := view.value(ROOT, "here", "gpu"):
-        words = (*words, f"; ours are of an {gpu} with ", _gigabytes(view, "here"))
-    return (*words, ". Compare ratios, not microseconds.")
-
-
-def _gigabytes(view: DataView, which: str) -> Figure | str:
-    show = view.figure(ROOT, which, "bytes_per_second", show=lambda value: format.amount(value, "bytes_per_second"))
-    return show or "an unknown bandwidth"
+    text = "The published times are of an {there/gpu} with a bandwidth of {there/bytes_per_second:speed}"
+    text += "; ours are of an {here/gpu} with {here/bytes_per_second:speed}" if view.value(ROOT, "here") else ""
+    speed: Show = partial(format.amount, unit="bytes_per_second")
+    return sentence(view.at(ROOT), f"{text}. Compare ratios, not microseconds.", speed=speed)

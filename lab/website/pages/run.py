@@ -1,28 +1,36 @@
-"""A published run on a page of its own, with the files that it left behind; and the list of all runs."""
+"""Published runs: the page of each with the files that it left behind, their list, and what each said, for ever."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace as View
 
 from lab.definition.claim_words import claim_sentence
+from lab.definition.search import is_search
 from lab.project import project
 from lab.verdict.judge import Status
 from lab.website import format
-from lab.website.addresses import experiment_folder, run_folder, short
+from lab.website.addresses import experiment_folder, run_folder, short, verdict_folder
 from lab.website.data.comparison import PROTOCOL, PROVENANCE
-from lab.website.data.judged import Judged
-from lab.website.data.promoted import run_files, signature_of
+from lab.website.data.judged import Judged, verdict_data
+from lab.website.data.promoted import Evidence
+from lab.website.data.verdict_log import VerdictChange, changes
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.outputs import Document, Output, PageGroup, Published, SiteContext
-from lab.website.pages.boundary import boundary, run_command
+from lab.website.files.csv_tables import csv_files
+from lab.website.files.schemas import data_text
+from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
+from lab.website.pages.answer import answer
+from lab.website.pages.boundary import boundary, live_command, run_command
+from lab.website.pages.claims import by_case, claim_view, claims_table
 from lab.website.pages.compare import pairs_of, runs_of
+from lab.website.pages.history import compare_link, verdict_link
 from lab.website.pages.labels import environment, evidence_facts
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
-from lab.website.table import Link, PageTable, VerdictChip, csv_table, numbers, table_row, words
-from lab.website.verdict_words import claim_word, status_counts, verdict_counts
+from lab.website.pages.tuning import search_answer
+from lab.website.sentence import joined
+from lab.website.table import Link, Words, csv_table
+from lab.website.verdict_words import samples_taken, status_counts, verdict_counts
 
-MOST_IN_FULL = 50  # experiments of a run whose claims its page lists
 FILES = (
     ("evidence.json", "digest, measured commit, and the SHA-256 of the two files below"),
     ("plan.json", "what was registered before measuring: cases, implementations, claims, protocol"),
@@ -53,39 +61,29 @@ def run_pages(context: SiteContext) -> Iterator[PageGroup]:
     outlined = outlines(context)
     shown = {item.name: item.digest for item in outlined.current}
     pairs = pairs_of(outlined.published)
-    files = {each.digest: each for each in context.files if context.downloads}
+    files = {each.digest: each for each in context.files}
     runs: dict[str, list[Judged]] = {}
     for each, past in zip(context.published, outlined.published, strict=True):
         runs.setdefault(past.digest, []).append(each)
     for digest, items in runs.items():
         current = {each.name: shown[each.name] == digest for each in items if each.name in shown}
         mine = tuple(pair for pair in pairs if digest in (pair.older, pair.newer))
-        signed = signature_of(files[digest]).decode() if digest in files else ""
+        signed = files[digest].signature.decode() if digest in files else ""
         yield PageGroup(
             name=run_folder(digest),
-            shows=[
-                [each.key for each in items],
-                current,
-                list(map(vars, mine)),
-                digest in files,
-                signed,
-                context.samples,
-            ],
+            shows=[[e.key for e in items], current, [*map(vars, mine)], digest in files, signed, context.samples],
             make=partial(_pages, items, current, mine, files.get(digest), context.samples),
         )
 
 
 def _pages(
-    run: Sequence[Judged],
-    current: Mapping[str, bool],
-    pairs: tuple[View, ...],
-    files: Published | None,
-    samples: bool,
+    run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[View, ...], files: Evidence | None, samples: bool
 ) -> Iterator[Output]:
     """`current`: of each experiment that is still defined, whether its page shows this run."""
     view = _page(tuple(run), current, pairs, samples)
-    yield Document(path=f"{run_folder(view.digest)}/index.html", template="run.html", view={"run": view})
-    yield from run_files(files, samples) if files else ()
+    yield Document(path=f"{run_folder(view.first.digest)}/index.html", template="run.html", view={"run": view})
+    for path, content in files.files(samples) if files else ():
+        yield Attachment(path=path, content=content)
 
 
 def _page(run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[View, ...], samples: bool) -> View:
@@ -93,67 +91,43 @@ def _page(run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[View,
     first = run[0]
     evidence, view = first.evidence, DataView(first.data)
     return View(
-        run_id=evidence["run_id"], digest=first.digest, date=format.minute(evidence["finished_utc"]),
-        finished_utc=evidence["finished_utc"], gpu=first.machine_name,
-        on_cpu=first.on_cpu, cut_short=evidence["cut_short"],
+        first=first, date=format.minute(evidence["finished_utc"]),
         damages=tuple(sorted(evidence["damages"].items(), key=lambda pair: int(pair[0]))),
         counts=status_counts(map(verdict_counts, run)), data=f"{experiment_folder(first.plan.name)}/data.json",
         command=run_command(run), protocol=evidence_facts(view, PROTOCOL), cost=_cost(view), stages=_stages(view),
         provenance=evidence_facts(view, PROVENANCE), environment=environment(first, view),
-        in_full=len(run) <= MOST_IN_FULL,
-        experiments=tuple(_section(item, current, len(run) <= MOST_IN_FULL) for item in run), pairs=pairs,
+        experiments=tuple(_section(item, current) for item in run), pairs=pairs,
         files=FILES if samples else FILES[:1],
         samples_in="" if samples else f"{project().settings.evidence}/{evidence['run_id']}/",
     )  # fmt: skip
 
 
-def _cost(view: DataView) -> tuple[View, ...]:
+def _cost(view: DataView) -> list[tuple[str, Figure]]:
     asked: tuple[tuple[str, Figure | None], ...] = (
         ("From start to end", view.figure("evidence", "wall_seconds", show=format.duration)),
         ("Of that with the profiler", view.figure("evidence", "profiling_seconds", show=format.duration)),
         ("Processes", view.figure("evidence", "processes")),
     )
-    return tuple(View(name=name, value=value) for name, value in asked if value)
+    return [(name, value) for name, value in asked if value]
 
 
 def _stages(view: DataView) -> Sentence:
     """Where the time of the processes went, longest first."""
     stages: dict[str, float] = view.value("evidence", "stage_seconds")
-    parts: list[Figure | str] = []
-    for stage in sorted(stages, key=lambda name: -stages[name]):
-        spent = view.figure("evidence", "stage_seconds", stage, show=format.duration)
-        parts += [f"{', ' if parts else ''}{stage} ", spent or "–"]
-    return tuple(parts)
+    at = view.at("evidence", "stage_seconds")
+    ordered = sorted(stages, key=lambda name: -stages[name])
+    return joined(((f"{stage} ", at.figure(stage, show=format.duration) or "–") for stage in ordered), ", ")
 
 
-def _section(item: Judged, current: Mapping[str, bool], in_full: bool) -> View:
-    """`current`: whether the experiment's own page shows this run. Not `in_full`, its claims stand on their own page
-    alone."""
+def _section(item: Judged, current: Mapping[str, bool]) -> View:
+    """Its verdicts stand on a page of their own. `current`: whether the experiment's own page shows this run."""
     view = DataView(item.data)
     cases, measured = view.figure("counts", "cases"), view.figure("counts", "measured")
     return View(
-        folder=experiment_folder(item.plan.name),
-        slug=item.plan.name,
-        title=item.plan.title,
-        current=current.get(item.plan.name, False),
+        folder=experiment_folder(item.plan.name), slug=item.plan.name, title=item.plan.title,
+        current=current.get(item.plan.name, False), counts=status_counts([verdict_counts(item)]),
         cells=(measured or "no", " cells measured at ", cases or "no", " cases"),
-        counts=status_counts([verdict_counts(item)]),
-        claims=_claims(item, view) if in_full else None,
-        left_out=boundary(item, view).excluded if in_full else (),
-    )
-
-
-def _claims(item: Judged, view: DataView) -> PageTable:
-    folder = experiment_folder(item.plan.name)
-    rows = []
-    for claim in item.plan.claims:
-        result = item.data["claims"][claim.name]
-        supported, judged = (view.figure("claims", claim.name, name) or "–" for name in ("supported", "judged"))
-        link = Link(claim_sentence(claim), f"{folder}/index.html#claim-{claim.name}")
-        chip = VerdictChip(result["status"], result["mark"], word=claim_word(result))
-        rows.append(table_row(link, chip, (supported, " of ", judged)))
-    heads = (*words("Claim", "Verdict"), *numbers("Holds at cases"))
-    return PageTable(label=f"Claims of {item.plan.title} in this run", kind="claims", heads=heads, rows=rows)
+    )  # fmt: skip
 
 
 def _row(run: Sequence[View]) -> View:
@@ -164,3 +138,66 @@ def _row(run: Sequence[View]) -> View:
         on_cpu=first.on_cpu, cut_short=first.cut_short, experiments=tuple(item.title for item in run),
         counts=status_counts(item.counts for item in run),
     )  # fmt: skip
+
+
+# An experiment as one run has it: verdicts at an address that stays, whatever is measured later.
+ROOT = "../../../"  # of the site, from such a page
+
+
+def verdict_pages(context: SiteContext) -> Iterator[Output]:
+    shown = {item.plan.name: item for item in context.current}
+    for name, history in context.histories().items():
+        log = changes(history)
+        for place, item in enumerate(history):
+            around = (history[place - 1] if place else None, history[place + 1] if place + 1 < len(history) else None)
+            changed = [_change(each, item, history) for each in log if each.was and each.digest == item.digest]
+            published, folder = verdict_data(item.data), verdict_folder(item.digest, name)
+            page = _verdict_page(item, DataView(published), shown.get(name), around, changed)
+            yield Document(path=f"{folder}/index.html", template="verdicts.html", view={"page": page})
+            data = f"{folder}/data.json"
+            yield Attachment(path=data, content=data_text(published, data, "verdict"))
+            yield from csv_files(item, folder, ("claims",))
+
+
+def _change(change: VerdictChange, item: Judged, history: Sequence[Judged]) -> Words:
+    """How a claim came out in the run before, where otherwise, and what else changed since."""
+    before = next(run for run in history if run.digest == change.before)
+    link, text = compare_link(change, history, ROOT), item.plan.claim(change.claim)
+    compare = (" ", Link("Compare the two runs", link), ".") if link else ()
+    return (
+        Link(claim_sentence(text), f"#claim-{change.claim}"), f" It was “{change.was_word}” in ",
+        Link(before.evidence["run_id"], verdict_link(before, ROOT)), ", the run before on this GPU model. What else "
+        f"changed: {change.attribution}. Any of it may be the cause, or chance.", *compare,
+    )  # fmt: skip
+
+
+def _verdict_page(
+    item: Judged, view: DataView, current: Judged | None, around: tuple[Judged | None, Judged | None],
+    changed: Sequence[Words],
+) -> View:  # fmt: skip
+    """`current` is the evidence that the experiment's own page shows: None where it is this, or there is no page."""
+    is_current = current is not None and current.digest == item.digest
+    claims = tuple(claim_view(item, claim, view, linked=False) for claim in item.plan.claims)
+    return View(
+        item=item,
+        answer=search_answer(item, view) if is_search(item.plan) else answer(item, view), command=live_command(item),
+        defined=current is not None, is_current=is_current,
+        current=None if is_current or current is None else _elsewhere(current), next=_elsewhere(around[1]),
+        previous=_elsewhere(around[0]), date=format.minute(item.evidence["finished_utc"]),
+        samples=samples_taken(view), policy=view.figure("policy_version"),
+        policy_of_run=view.figure("evidence", "policy_version_of_run"), counts=status_counts([verdict_counts(item)]),
+        claims=claims_table(claims, "Claims"), changed=changed, by_case=by_case(claims),
+        boundary=boundary(item, view), provenance=evidence_facts(view, PROVENANCE),
+    )  # fmt: skip
+
+
+def _elsewhere(item: Judged | None) -> View | None:
+    """A run of the same experiment, by the folder of its verdicts."""
+    if item is None or not item.digest:
+        return None
+    return View(
+        run_id=item.evidence["run_id"],
+        date=format.minute(item.evidence["finished_utc"]),
+        folder=verdict_folder(item.digest, item.plan.name),
+        machine=item.machine_name,
+    )

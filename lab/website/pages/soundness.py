@@ -8,10 +8,11 @@ from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure, Sentence
-from lab.website.pages.contest import best, case_address
+from lab.website.figure import DataView, Sentence
+from lab.website.pages.contest import case_address
 from lab.website.pages.kernels import essentials
-from lab.website.pages.labels import CPU_SCOPES, SCOPES, case_label, profile_title, scope_title
+from lab.website.pages.labels import CPU_SCOPES, SCOPES, case_label, scope_title
+from lab.website.sentence import joined
 from lab.website.table import (
     Fold,
     Link,
@@ -37,19 +38,10 @@ CHECKED = (
 )  # fmt: skip
 
 
-def worst_table(item: Judged, view: DataView) -> PageTable | None:
-    """By implementation, the worst over all cases; None where nothing was checked."""
-    rows = [checked for profile in item.plan.profiles if (checked := _worst(item, profile, view))]
-    heads = (*words("Implementation"), *numbers("Largest error", "Share of tolerance", "Checks, at least"),
-             *words("Edge inputs"))  # fmt: skip
-    return PageTable(label="Correctness", heads=heads, rows=rows) if rows else None
-
-
-def correctness_table(item: Judged, case: PlannedCase, view: DataView) -> PageTable | None:
+def case_correctness(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
     """A row for each implementation that was checked at a case."""
     checked = [(profile, cell) for profile in item.plan.profiles_of(case) if (cell := _cell(case, profile, view))]
     edges = tuple(dict.fromkeys(name for _, cell in checked for name in cell["edges"]))
-    heads = (*CHECKED, *words(*edges))
     rows = []
     for profile, cell in checked:
         wrong = (Soft((Strong(("wrong",)), f": {cell['reason']}")),) if cell["outcome"] == "wrong" else ()
@@ -57,7 +49,12 @@ def correctness_table(item: Judged, case: PlannedCase, view: DataView) -> PageTa
         marked = (each if each in (PASSED, "–") else Strong((each,)) for each in outcomes)
         counted = row(view.at("cells", case.name, profile.name), CHECKED, profile=(profile.title, *wrong))
         rows.append(table_row(*counted.cells, *marked))
-    return PageTable(label="Correctness", heads=heads, rows=rows) if rows else None
+    table = PageTable(label="Correctness", heads=(*CHECKED, *words(*edges)), rows=rows)
+    lead = ("Checked on this shape before anything was timed, in every sweep, and again on timed outputs, against a "
+            "float64 reference. Share is the largest error over what is tolerated: above one is wrong, unless the "
+            "error is at most twice that of the standard implementation. Edge inputs are out of the ordinary on "
+            "purpose; an implementation may refuse one by raising an error.",)  # fmt: skip
+    return Fold(id="correctness", title="Correctness", lead=lead, tables=(table,)) if rows else None
 
 
 def _worst(item: Judged, profile: PlannedProfile, view: DataView) -> TableRow | None:
@@ -92,11 +89,11 @@ def _edges(checked_cells: list[tuple[PlannedCase, Mapping[str, Any]]]) -> Words:
     unusual = {key: cases for key, cases in outcomes.items() if key[1] != PASSED}
     failing = {edge for edge, _ in unusual}
     passed = [edge for edge, outcome in outcomes if outcome == PASSED and edge not in failing]
-    phrase: list[Any] = [f"passed {', '.join(passed)}"] if passed else []
+    phrases: list[Words] = [(f"passed {', '.join(passed)}",)] if passed else []
     for (edge, outcome), cases in unusual.items():
         where = ", ".join(cases) if len(cases) <= MOST_CASES else f"{len(cases)} cases"
-        phrase += ["; " if phrase else "", Strong((f"{outcome} {edge}",)), f" at {where}"]
-    return tuple(phrase) or ("none",)
+        phrases.append((Strong((f"{outcome} {edge}",)), f" at {where}"))
+    return joined(phrases, "; ") or ("none",)
 
 
 def _cell(case: PlannedCase, profile: PlannedProfile, view: DataView) -> Mapping[str, Any]:
@@ -144,70 +141,16 @@ def _largest_profiled(item: Judged, profile: PlannedProfile, view: DataView) -> 
 
 
 def correctness_fold(item: Judged, view: DataView) -> Fold | None:
-    """None where nothing was checked."""
-    table = worst_table(item, view)
-    return Fold(
-        id="correctness",
-        title="Correctness",
-        lead=("Before anything is timed, each implementation is held against a float64 reference on the shapes that "
-              "are timed, with fresh inputs in every sweep and with edge inputs, and again on timed outputs. A wrong "
-              "result is never timed. Share is the largest error over what is tolerated; above one is wrong, unless "
-              "the error is at most twice that of the standard implementation on the same inputs.",),
-        tables=(table,),
-    ) if table else None  # fmt: skip
-
-
-def noise_fold(item: Judged, view: DataView) -> Fold | None:
-    """How calm the measurement was: noise, spread, and an implementation that was timed against itself."""
-    if not item.evidence:
-        return None
-    cases = [case for case in item.plan.included_cases if item.measured_profiles(case.name)]
-    table = PageTable(
-        label="Noise by case",
-        heads=(*words("Case", "Fastest"), *numbers("Largest noise", "Widest spread, %", "Against itself", "Interval",
-                                                   "Rounds left out, %")),
-        rows=tuple(_noise(item, case, view) for case in cases),
-    )  # fmt: skip
-    return Fold(
-        id="distribution",
-        title="Noise and controls",
-        lead=("Noise is p95 over p50 of all samples, spread the slowest over the fastest sweep, less one; both of the "
-              "worst implementation. At each case one implementation was timed twice, under two names: what it shows "
-              "“against itself” is the lab's own error. Rounds are left out for all alike, by the state of the GPU, "
-              "and never by a time.",),
-        tables=(table,),
-    )  # fmt: skip
-
-
-def _noise(item: Judged, case: PlannedCase, view: DataView) -> TableRow:
-    noisiest, widest = _largest(item, case, "noise_ratio"), _largest(item, case, "between_sweep_spread")
-    control, twin = ("controls", case.name), view.value("controls", case.name, "profile")
-    capped = (
-        (Soft(("at the power limit for part of the time",)),) if view.value("gpu", case.name, "power_capped") else ()
-    )
-
-    def of(profile: str, figure: Figure | None) -> Words:
-        return (figure, Soft((profile_title(item, profile),))) if profile and figure else (None,)
-
-    return table_row(
-        (Link(case_label(case), f"{case_address(case.name)}#distribution"), *capped),
-        best(item, case, view) if item.places(case.name, SCOPE) else "–",
-        of(noisiest, view.figure("cells", case.name, noisiest, "noise_ratio")),
-        of(widest, view.figure("cells", case.name, widest, "between_sweep_spread", show=format.share)),
-        of(twin or "", view.ratio(*control, "scopes", SCOPE)),
-        view.interval(*control, "scopes", SCOPE),
-        view.figure(*control, "spoiled_share", show=format.whole_percent),
-    )
-
-
-def _largest(item: Judged, case: PlannedCase, name: str) -> str:
-    """The implementation whose value of that name is the largest at a case; empty where none has one."""
-    values = {
-        profile.name: value
-        for profile in item.plan.profiles
-        if (value := item.cell(case.name, profile.name).get(name)) is not None
-    }
-    return max(values, key=lambda profile: values[profile], default="")
+    """By implementation, the worst over all cases; None where nothing was checked."""
+    rows = [checked for profile in item.plan.profiles if (checked := _worst(item, profile, view))]
+    heads = (*words("Implementation"), *numbers("Largest error", "Share of tolerance", "Checks, at least"),
+             *words("Edge inputs"))  # fmt: skip
+    lead = ("Before anything is timed, each implementation is held against a float64 reference on the shapes that "
+            "are timed, with fresh inputs in every sweep and with edge inputs, and again on timed outputs. A wrong "
+            "result is never timed. Share is the largest error over what is tolerated; above one is wrong, unless "
+            "the error is at most twice that of the standard implementation on the same inputs.",)  # fmt: skip
+    table = PageTable(label="Correctness", heads=heads, rows=rows)
+    return Fold(id="correctness", title="Correctness", lead=lead, tables=(table,)) if rows else None
 
 
 # What a reader must know of a time beside the time: what its clock leaves out, and what else a clock would say.
@@ -257,21 +200,24 @@ def cells_note(item: Judged, view: DataView) -> Sentence:
     return note
 
 
-def other_clocks(item: Judged, case: PlannedCase, view: DataView) -> PageTable | None:
+def clocks_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
     """What other clocks say of the pair of each claim; in bold what turns the verdict. None where nothing was read."""
     by_claim = view.value("clocks", case.name) or {}
     names = [name for name in OTHERS if any(name in others for others in by_claim.values())]
     rows = []
     for claim in item.plan.claims:
-        others = by_claim.get(claim.name)
-        if others:
+        if others := by_claim.get(claim.name):
             path, show = ("clocks", case.name, claim.name), format.beside(claim.threshold, format.times)
             ratios = ((name, view.figure(*path, name, "ratio", show=show)) for name in names)
             cells: list[Words] = [(Strong((each,)),) if name in others["turned"] else (each,) for name, each in ratios]
             ours = view.ratio("claims", claim.name, "cases", case.name)
             rows.append(table_row(claim_sentence(claim), ours, *cells))
     heads = (*words("Claim"), *numbers(scope_title(SCOPE), *(OTHERS[name] for name in names)))
-    return PageTable(label="Claims by other clocks", kind="claims", heads=heads, rows=rows) if rows else None
+    table = PageTable(label="Claims by other clocks", kind="claims", heads=heads, rows=rows)
+    lead = ("Verdicts depend on the clock. The lab's cold clock reads back what its flush wrote, so no write-back is "
+            "timed; do_bench and nvbench leave dirty lines, whose write-back falls into the timed window. A ratio in "
+            "bold lies on the other side of the claim's threshold.",)  # fmt: skip
+    return Fold(id="clocks", title="The same pairs by other clocks", lead=lead, tables=(table,)) if rows else None
 
 
 def legend(scopes: Sequence[str], on_cpu: bool) -> tuple[tuple[str, str], ...]:

@@ -11,10 +11,11 @@ from lab.verdict.widening import DRAW_SPREAD
 from lab.website import format
 from lab.website.data.judged import json_text
 from lab.website.data.publication_log import LOG, gone, head, text_of
-from lab.website.data.published_cells import INSTRUMENTS
+from lab.website.data.published_clocks import INSTRUMENTS
 from lab.website.data.published_trust import OTHERS
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.figure import DataView, Sentence
 from lab.website.outputs import Attachment, Document, Output, SiteContext
+from lab.website.sentence import joined, sentence
 from lab.website.table import Head, PageTable, TableRow, column, csv_file, named, row
 
 Part = dict[str, Any]  # of the page: anchor, title, about, table, summary
@@ -146,13 +147,12 @@ def _agreeing(view: DataView, cell: str, how: str) -> str:
 
 
 def _agreement(view: DataView) -> Sentence:
-    names = ("cells", "do_bench_agrees", "nvbench_agrees", "do_bench_agrees_cold", "nvbench_agrees_cold")
-    cells, dirty_do, dirty_nv, cold_do, cold_nv = (view.figure("agreement", name) or "–" for name in names)
-    return (
-        "Of ", cells, " cells, the lab's clock after a writing flush agrees with do_bench in ", dirty_do,
-        " and with nvbench in ", dirty_nv, "; device_cold, on which most verdicts rest, in ", cold_do, " and ", cold_nv,
-        ".",
-    )  # fmt: skip
+    return sentence(
+        view.at("agreement"),
+        "Of {cells} cells, the lab's clock after a writing flush agrees with do_bench in {do_bench_agrees} and with "
+        "nvbench in {nvbench_agrees}; device_cold, on which most verdicts rest, in {do_bench_agrees_cold} and "
+        "{nvbench_agrees_cold}.",
+    )
 
 
 def flush_part(view: DataView) -> Part:
@@ -201,24 +201,6 @@ def _thousands(value: float) -> str:
     return f"{value:,.0f}"
 
 
-GUARDED = (
-    "An implementation runs in the process that times it and can do there whatever Python allows. So the lab does not "
-    "trust that process alone. Samples go to a parent process after every block. An audit hook reports who looks at "
-    "frames, objects or code of others. Hooks, signal handlers, timers, threads and child processes are checked when "
-    "the clock stops. Names in torch, Triton and the measuring code are compared, and process settings are restored. "
-    "Which calls are checked is drawn after they ran, and some inputs are never announced."
-)
-STILL_POSSIBLE = (
-    "Code below Python, such as a compiled extension that patches memory, the clock or the driver, goes unnoticed.",
-    "The experiment's own module is trusted at import: it defines the inputs and the right answer.",
-    "Code that poses as a library by its module's name goes unnoticed when it looks at frames.",
-    "With a warm cache or in eager calls only part of an input changes between calls. An implementation that remembers "
-    "its last result and updates that part would gain. With a cold cache nearly all values change.",
-    "A rival slowed down by worn-out memory or caches is not timed again in a process of its own.",
-    "Any result within the operator's tolerance counts as right, however it was computed.",
-)
-
-
 def trust_pages(context: SiteContext) -> Iterator[Output]:
     """trust/index.html, its data and its tables as CSV; a preview of one run has none."""
     if context.trust:
@@ -239,8 +221,8 @@ def trust_page(data: Mapping[str, Any]) -> dict[str, Any]:
         "lede": _lede(view), "missed": missed_goals(view), "errors": self_comparison_errors(view),
         "moved": _moved(view), "clocks": _clocks(view), "changed": tuple(_changed(data)),
         "face": tuple(part for make in face if (part := make(view))["table"].rows),
-        "folded": tuple(part for make in folded if (part := make(view))["table"].rows), "guarded": GUARDED,
-        "still_possible": STILL_POSSIBLE, "draw_spread": per_cent(DRAW_SPREAD),
+        "folded": tuple(part for make in folded if (part := make(view))["table"].rows),
+        "draw_spread": per_cent(DRAW_SPREAD),
     }  # fmt: skip
 
 
@@ -254,44 +236,47 @@ def _log(context: SiteContext) -> dict[str, Any] | None:
 
 
 def _lede(view: DataView) -> Sentence:
-    flips, repeated = (view.figure("repeated", name) for name in ("flip_count", "comparisons"))
-    count, supported = view.figure("same", "comparisons"), view.figure("same", "supported")
-    parts: list[Figure | str] = []
-    if flips and repeated and repeated.value:
-        parts += ["When runs were repeated, ", flips, " of ", repeated,
-                  " claims went from “holds” to “does not hold” or back. "]  # fmt: skip
-    if count and supported and count.value:
-        parts += ["Of ", count, " comparisons of a function with itself, ", supported, " called one side faster."]
-    return tuple(parts) or ("No run that tests the lab itself has been published yet.",)
+    repeated, compared = view.value("repeated", "comparisons"), view.value("same", "comparisons")
+    told = (
+        "When runs were repeated, {repeated/flip_count} of {repeated/comparisons} claims went from “holds” to “does "
+        "not hold” or back. " if repeated else "",
+        "Of {same/comparisons} comparisons of a function with itself, {same/supported} called one side faster."
+        if compared else "",
+    )  # fmt: skip
+    return sentence(view, "".join(told) or "No run that tests the lab itself has been published yet.")
 
 
 def self_comparison_errors(view: DataView) -> Sentence:
     """How often a function beat itself, in tests and in the controls of all other runs; empty where none was run."""
-    parts: list[Figure | str] = []
-    for place, where in {"same": " comparisons in tests", "controls": " in the controls of other runs"}.items():
-        if view.value(place, "comparisons"):
-            count, supported, excluding = (
-                view.figure(place, name) or "–" for name in ("comparisons", "supported", "excluding_one")
+    places = {"same": "comparisons in tests", "controls": "in the controls of other runs"}
+    told = joined(
+        (
+            sentence(
+                view.at(place),
+                f"of {{comparisons}} {where}, {{supported}} were called faster (a rate of at most "
+                f"{{largest_supported_rate:rate}} with {per_cent(CONFIDENCE)} confidence) and {{excluding_one}} had an "
+                "interval without 1",
+                rate=lambda rate: per_cent(rate, 1),
             )
-            rate = view.figure(place, "largest_supported_rate", show=lambda v: per_cent(v, 1)) or "–"
-            parts += [
-                "; of " if parts else "Of ", count, where, ", ", supported, " were called faster (a rate of at most ",
-                rate, f" with {per_cent(CONFIDENCE)} confidence) and ", excluding, " had an interval without 1",
-            ]  # fmt: skip
-    return (*parts, f", where {per_cent(1 - CONFIDENCE)} would be normal.") if parts else ()
+            for place, where in places.items()
+            if view.value(place, "comparisons")
+        ),
+        "; ",
+    )
+    return ("O", str(told[0])[1:], *told[1:], f", where {per_cent(1 - CONFIDENCE)} would be normal.") if told else ()
 
 
 def missed_goals(view: DataView) -> Sentence:
     """Every goal that repeats miss, by GPU model; that none is; nothing where no run was repeated."""
-    parts: list[Figure | str] = []
+    missing: list[Sentence] = []
     for number, pairs in (view.value("repeatability") or {}).items():
+        who = f"{pairs['gpu']}{f' ({ONE_DRAW})' if pairs['one_draw'] else ''}"
         for key, goal, missed, said in GOALS:
             if missed(pairs[key]):
                 value = view.figure("repeatability", number, key, show=share) or "–"
-                who = f"{pairs['gpu']}{f' ({ONE_DRAW})' if pairs['one_draw'] else ''}"
-                parts += ["; " if parts else "Goals that are missed: ", f"{said} on {who}: ", value, f", goal {goal}"]
-    if parts:
-        return (*parts, ".")
+                missing.append((f"{said} on {who}: ", value, f", goal {goal}"))
+    if missing:
+        return ("Goals that are missed: ", *joined(missing, "; "), ".")
     return ("Every goal is met.",) if view.value("repeatability") else ()
 
 
@@ -302,25 +287,23 @@ def _moved(view: DataView) -> Sentence:
     number = max(out, key=lambda each: out[each], default="")
     if not out.get(number):
         return ()
-    path = ("repeats", number)
-    runs, cells, within = (view.figure(*path, name) or "–" for name in ("runs", "cells", "within"))
-    worst = view.figure(*path, "largest_deviation", show=lambda v: per_cent(v, 1)) or "–"
+    at, repeat = view.at("repeats", number), repeats[number]
     return (
-        "Times move more than ratios do. Over ", runs, f" runs of {repeats[number]['experiment']}, ", within, " of ",
-        cells, f" times stayed within ±{per_cent(REPEATED_WITHIN)} of their median. The worst, "
-        f"{repeats[number]['largest_at']}, was off by ", worst, ".",
+        *sentence(at, "Times move more than ratios do. Over {runs} runs of "), f"{repeat['experiment']}, ",
+        *sentence(at, "{within} of {cells} times stayed within "), f"±{per_cent(REPEATED_WITHIN)} of their median. "
+        f"The worst, {repeat['largest_at']}, was off by ", *sentence(at, "{largest_deviation:share}.", share=share),
     )  # fmt: skip
 
 
 def _clocks(view: DataView) -> Sentence:
     """How many claims another clock would put on the other side of their threshold."""
-    claims, turned = view.figure("agreement", "claims"), view.figure("agreement", "claims_turned")
-    if not claims or not claims.value or not turned:
+    if not view.value("agreement", "claims"):
         return ()
-    return (
-        "Of ", claims, " claims that do_bench, nvbench or a writing flush timed too, ", turned,
-        " fall on the other side of their threshold by that clock. A case's page shows the ratios side by side.",
-    )  # fmt: skip
+    return sentence(
+        view.at("agreement"),
+        "Of {claims} claims that do_bench, nvbench or a writing flush timed too, {claims_turned} fall on the other "
+        "side of their threshold by that clock. A case's page shows the ratios side by side.",
+    )
 
 
 def _changed(data: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:

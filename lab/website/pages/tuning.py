@@ -12,6 +12,7 @@ from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.answer import where
 from lab.website.pages.labels import begun, case_label, scope_words
+from lab.website.sentence import joined
 from lab.website.table import PageTable, Soft, TableRow, VerdictChip, numbers, table_row, words
 
 Trial = tuple[str, PlannedProfile]  # claim, configuration
@@ -38,27 +39,16 @@ def search_answer(shown: Judged, view: DataView) -> Sentence:
             won.append((f"at {label} {chosen[0]} ran ", chosen[1], " ", chosen[2], " as fast as the rule"))
         else:
             stayed.append((f"{label} (nearest: {chosen[0]}, ", chosen[1], " ", chosen[2], ")"))
-    parts = _joined(won, "; ")
     if stayed:
-        parts += ["; n" if won else "N", "o configuration beat the rule by what its claim asks at "]
-        parts += _joined(stayed, ", ")
-    first, *rest = parts
+        won.append(("no configuration beat the rule by what its claim asks at ", *joined(stayed, ", ")))
+    first, *rest = joined(won, "; ")
     return (begun(first) if isinstance(first, str) else first, *rest, f". Measured {where(shown, scopes)}.")
-
-
-def _joined(sentences: list[Sentence], between: str) -> list[Figure | str]:
-    parts: list[Figure | str] = []
-    for number, sentence in enumerate(sentences):
-        parts += [between] if number else []
-        parts += sentence
-    return parts
 
 
 def _trials(shown: Judged, case: PlannedCase) -> list[Trial]:
     """Everything that was tried at a case, the fastest first."""
-    subjects = {claim.name: claim.subject for claim in shown.plan.claims}
-    profiles = {profile.name: profile for profile in shown.plan.profiles}
-    return [(claim, profiles[subjects[claim]]) for claim in shown.data["searches"][case.name]["claims"]]
+    claims = map(shown.plan.claim, shown.data["searches"][case.name]["claims"])
+    return [(claim.name, shown.plan.profile(claim.subject)) for claim in claims]
 
 
 def _case(case: PlannedCase, trials: list[Trial], view: DataView) -> View:

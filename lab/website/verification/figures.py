@@ -13,41 +13,30 @@ from lab.website.verification.files import Mismatch, read_json
 
 NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 AFTER = re.compile(r"[ \u00a0\u202f]?([µmn]?s|min|h|[kMGT]?(?:B|FLOP)(?:/s)?|[KMG]iB|[kMG]?Hz|%|×)?")
-UNITS: Mapping[str, tuple[float, ...]] = {
-    "h": (1 / 3600,), "min": (1 / 60,), "s": (1.0,), "ms": (1e3,), "µs": (1e6,), "ns": (1e9,),
-    "B": (1.0,), "kB": (1e-3,), "MB": (1e-6,), "GB": (1e-9,), "TB": (1e-12,),
-    "KiB": (2.0**-10,), "MiB": (2.0**-20,), "GiB": (2.0**-30,),
-    "B/s": (1.0,), "kB/s": (1e-3,), "MB/s": (1e-6,), "GB/s": (1e-9,), "TB/s": (1e-12,),
-    "FLOP": (1.0,), "kFLOP": (1e-3,), "MFLOP": (1e-6,), "GFLOP": (1e-9,), "TFLOP": (1e-12,),
-    "FLOP/s": (1.0,), "kFLOP/s": (1e-3,), "MFLOP/s": (1e-6,), "GFLOP/s": (1e-9,), "TFLOP/s": (1e-12,),
-    "Hz": (1.0,), "kHz": (1e-3,), "MHz": (1e-6,), "GHz": (1e-9,),
-    "%": (1.0,), "×": (1.0,),
+PREFIXES = {"": 1.0, "k": 1e-3, "M": 1e-6, "G": 1e-9, "T": 1e-12}
+UNITS: Mapping[str, float] = {
+    **{prefix + unit: scale for unit in ("B", "B/s", "FLOP", "FLOP/s", "Hz") for prefix, scale in PREFIXES.items()},
+    "h": 1 / 3600, "min": 1 / 60, "s": 1.0, "ms": 1e3, "µs": 1e6, "ns": 1e9,
+    "KiB": 2.0**-10, "MiB": 2.0**-20, "GiB": 2.0**-30, "%": 1.0, "×": 1.0,
 }  # fmt: skip
 # Where the unit stands beside the value in the data, the key that it stands for.
 AMOUNTS = {"seconds": "seconds", "bytes": "bytes", "bytes_per_second": "bytes_per_second", "share": "attained"}
 # What a number without a unit of its own may be in, by the end of its key; a heading beside it names the unit.
-QUANTITIES: tuple[tuple[str, tuple[float, ...]], ...] = (
-    ("tokens_per_second", (1.0,)),
-    ("bytes_per_second", (1e-9, 1e-12)),
-    ("flops_per_second", (1e-9, 1e-12)),
-    ("stage_seconds", (1.0,)),
-    ("wall_seconds", (1.0,)),
-    ("profiling_seconds", (1.0,)),
-    ("prepare_seconds", (1.0,)),
-    ("compile_seconds", (1.0,)),
-    ("autotune_seconds", (1.0,)),
-    ("seconds_per_cell_and_sweep", (1.0,)),
-    ("clock_step_seconds", (1e9,)),
-    ("seconds", (1e6,)),
-    ("bytes", (1.0, 1e-3, 1e-6, 1e-9, 2.0**-10, 2.0**-20, 2.0**-30)),
-    ("bytes_per_block", (1e-3,)),
-    ("hertz", (1e-6, 1e-9)),
-    ("flops", (1.0, 1e-6, 1e-9)),
-    ("share", (100.0, 1.0)),
-    ("between_sweep_spread", (100.0,)),
-    ("peak_share", (100.0,)),
-    ("attained", (100.0,)),
-)
+QUANTITIES: tuple[tuple[tuple[str, ...], tuple[float, ...]], ...] = (
+    (("bytes_per_second", "flops_per_second"), (1e-9, 1e-12)),
+    (
+        ("tokens_per_second", "stage_seconds", "wall_seconds", "profiling_seconds", "prepare_seconds",
+         "compile_seconds", "autotune_seconds"), (1.0,),
+    ),
+    (("clock_step_seconds",), (1e9,)),
+    (("seconds",), (1e6,)),
+    (("bytes",), (1.0, 1e-3, 1e-6, 1e-9, 2.0**-10, 2.0**-20, 2.0**-30)),
+    (("bytes_per_block",), (1e-3,)),
+    (("hertz",), (1e-6, 1e-9)),
+    (("flops",), (1.0, 1e-6, 1e-9)),
+    (("between_sweep_spread", "peak_share", "attained"), (100.0,)),
+    (("share",), (100.0, 1.0)),
+)  # fmt: skip
 PLAIN = (1.0,)
 # Values that are no numbers, as pages word them; any other stands as it is, or begins as the text does.
 WORDED: Mapping[Any, str] = {
@@ -72,13 +61,14 @@ class Figures(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = {name: value or "" for name, value in attrs}
-        at = attributes.get("data-at", self._around[-1][1] if self._around else "")
+        around = self._around[-1][1] if self._around else ""
+        at = resolved(around, attributes.get("data-at", ""))
         if tag not in VOID:
             self._around.append((tag, at))
             self._names[tag] += 1
         if tag == "data":
-            source = attributes.get("data-src", "")
-            self._open, self._text = (attributes.get("value", ""), source if "#" in source else at + source), ""
+            self._open = attributes.get("value", ""), resolved(at, attributes.get("data-src", ""))
+            self._text = ""
 
     def handle_data(self, data: str) -> None:
         if self._open:
@@ -93,6 +83,14 @@ class Figures(HTMLParser):
             self._names[name] -= 1
             if name == tag:
                 break
+
+
+def resolved(at: str, pointer: str) -> str:
+    """The whole pointer that an element says inside `at`: it names a file, or begins anew in the file of `at`, or goes
+    on from there."""
+    if "#" in pointer:
+        return pointer
+    return f"{at.partition('#')[0]}#{pointer}" if pointer.startswith("/") else at + pointer
 
 
 class Data:
@@ -188,8 +186,8 @@ def _scales(text: str, number: re.Match[str], keys: Sequence[str]) -> tuple[floa
     if unit == "%" and not any(key.endswith("percent") for key in keys):
         return (100.0,)
     if unit:
-        return UNITS[unit]
-    return next((scales for key in keys for end, scales in QUANTITIES if key.endswith(end)), PLAIN)
+        return (UNITS[unit],)
+    return next((scales for key in keys for ends, scales in QUANTITIES if key.endswith(ends)), PLAIN)
 
 
 def _says(number: str, value: float) -> bool:

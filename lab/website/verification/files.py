@@ -1,6 +1,5 @@
 """A published site as `lab verify` finds it: a folder or a zip, its files by its manifest, its runs judged afresh."""
 
-import hashlib
 import json
 import struct
 import zipfile
@@ -13,12 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from lab.definition import plan
-from lab.definition.plan import load_plan
+from lab.definition.plan_file import load_plan
 from lab.errors import EvidenceError, LabError
 from lab.evidence import journal
 from lab.website.addresses import short
-from lab.website.data.promoted import EVIDENCE, NAME, SAMPLES, Evidence, address_of
+from lab.website.data.promoted import EVIDENCE, NAME, SAMPLES, Evidence, address_of, contents_of, hashes_of
 from lab.website.files.inventory import MANIFEST, manifest_text, read_files
 
 FRONT = "index.html"
@@ -187,7 +185,7 @@ def stated_digests(root: Path) -> set[str]:
 
 
 def load_published(
-    root: Path, scratch: Path, differences: list[Mismatch], unchecked: list[str], say: Callable[[str], None]
+    root: Path, differences: list[Mismatch], unchecked: list[str], say: Callable[[str], None]
 ) -> tuple[Evidence, ...]:
     """Every run of the site, oldest first; what is wrong with one is added to `differences`, and to `unchecked` runs
     whose samples are nowhere.
@@ -207,13 +205,13 @@ def load_published(
             unchecked.append(f"{name}: its samples are neither in the site nor in experiments/evidence/")
             continue
         try:
-            evidence, wrong = _load(root, name, source, scratch / folder.name)
+            evidence, wrong = _load(root, name, source)
             differences += wrong
             runs.append(evidence)
             if evidence.run.seal and not evidence.run.seal.chained:
                 say("  its journal is of an older schema and not chained: a line that is missing leaves no trace")
         except LabError as problem:
-            differences.append(Mismatch(name, str(problem).replace(f"{scratch}/", "")))
+            differences.append(Mismatch(name, str(problem).removeprefix(f"{source}: ").replace(f"{root}/", "")))
         except UNMEASURED as problem:
             differences.append(Mismatch(name, f"cannot be judged ({type(problem).__name__}: {problem})"))
     return tuple(sorted(runs, key=lambda item: (item.run.finished_utc, item.run.plan.run_id)))
@@ -228,35 +226,18 @@ def _repository(root: Path) -> dict[str, Path]:
     return folders_by_address
 
 
-def _load(root: Path, name: str, source: Path, unpacked: Path) -> tuple[Evidence, list[Mismatch]]:
+def _load(root: Path, name: str, source: Path) -> tuple[Evidence, list[Mismatch]]:
     manifest = read_json(root, f"{name}/{NAME}")
-    files = _unpack(source, unpacked)
-    hashes = {file: hashlib.sha256(content).hexdigest() for file, content in files.items()}
-    commit = _text(manifest, "commit", name)
-    run_id = load_plan(unpacked).run_id
+    hashes, commit = hashes_of(contents_of(source)), _text(manifest, "commit", name)
     # The digest too is computed: what the manifest says may be any text, and is not to become a path.
-    evidence = Evidence(directory=unpacked, digest=address_of(run_id, commit, hashes), commit=commit)
+    digest = address_of(load_plan(source).run_id, commit, hashes)
+    evidence = Evidence(directory=source, digest=digest, commit=commit)
     _ = evidence.run  # read and judged here, so that what is wrong with it is said of this run
     damaged = (
         Mismatch(f"{name}/{journal.PACKED}, line {damage.line_number}", damage.reason)
         for damage in evidence.run.damages
     )
     return evidence, [*damaged, *_misaddressed(manifest, hashes, evidence, name)]
-
-
-def _unpack(source: Path, unpacked: Path) -> Mapping[str, bytes]:
-    """Plan and journal of a run, written where the judge reads them."""
-    try:
-        files = {
-            plan.NAME: (source / plan.NAME).read_bytes(),
-            journal.NAME: journal.content_of(source / journal.PACKED),
-        }
-    except FileNotFoundError as missing:
-        raise EvidenceError(f"{Path(str(missing.filename)).name} is missing; publish the site again") from None
-    unpacked.mkdir(parents=True)
-    for file, content in files.items():
-        (unpacked / file).write_bytes(content)
-    return files
 
 
 def _misaddressed(manifest: Any, hashes: Mapping[str, str], evidence: Evidence, name: str) -> Iterator[Mismatch]:

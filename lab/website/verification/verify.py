@@ -6,21 +6,19 @@ has to say what its datum holds. Nothing is taken from what earlier builds kept,
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lab.errors import EvidenceError, LabError
-from lab.evidence import journal
-from lab.website.addresses import run_folder, verdict_folder
-from lab.website.build import write_context
+from lab.website.addresses import verdict_folder
 from lab.website.data import promoted, publication_log
-from lab.website.data.promoted import EVIDENCE, FILES, NAME, Evidence
+from lab.website.data.promoted import EVIDENCE, Evidence
 from lab.website.data.publication_log import LOG, Log, gone, read_log
 from lab.website.data.signature import SIGNATURE, known_signer, signer
 from lab.website.files import inventory
-from lab.website.site import BUILDERS, DECISIONS, gather
+from lab.website.site import BUILDERS, DECISIONS, gather, write_site
 from lab.website.verification.again import recomputed
 from lab.website.verification.figures import Data, check_page, count_figures
 from lab.website.verification.files import (
@@ -40,11 +38,8 @@ SHOWN, BEFORE = 60, 20  # characters of a line that differs, and of them those t
 def rebuilt(root: Path, evidence: Sequence[Evidence], decisions: Path, scratch: Path, log: Log = ()) -> Path:
     """The folder of a site of the same runs and for the same address. LabError where it cannot be built."""
     context = gather(evidence, decisions, _address(root), scratch / "kept", log)
-    samples = holds_samples(root)  # its pages say so
-    # The files of runs are held against their own digests; to compress them again would take longer than all else.
-    write_context(
-        replace(context, samples=samples, downloads=False), BUILDERS, scratch / "site", scratch / "remembered"
-    )
+    context = replace(context, samples=holds_samples(root))  # its pages say so
+    write_site(context, BUILDERS, scratch / "site", scratch / "remembered")
     return scratch / "site"
 
 
@@ -53,25 +48,17 @@ def _address(root: Path) -> str:
     return inventory.address_in(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else ""
 
 
-def unlike(root: Path, made: Path, evidence: Iterable[Evidence]) -> Iterator[Mismatch]:
-    """Where a site is not what was made afresh; data value by value, other files by the first line that differs."""
-    present, expected = _files(root), _files(made)
-    raw = {f"{run_folder(item.digest)}/{name}" for item in evidence for name in (*FILES, NAME, SIGNATURE)}
-    raw = {f"{name}.gz" if name.endswith(journal.NAME) else name for name in raw}
+def unlike(root: Path, made: Path) -> Iterator[Mismatch]:
+    """Where a site is not what was made afresh; data value by value, other files by the first line that differs. The
+    manifest is checked by itself."""
+    present, expected = inventory.read_files(root), inventory.read_files(made)
     for name in sorted(expected.keys() - present.keys()):
         yield Mismatch(name, "is missing; it follows from the samples")
-    for name in sorted(present.keys() - expected.keys() - raw):
+    for name in sorted(present.keys() - expected.keys()):
         yield Mismatch(name, "is published, and nothing makes it")
     for name in sorted(present.keys() & expected.keys()):
-        published, computed = present[name].read_bytes(), expected[name].read_bytes()
-        if published != computed:
-            yield from _apart(name, published, computed)
-
-
-def _files(root: Path) -> Mapping[str, Path]:
-    """All but the manifest, which lists the files of runs too, and is checked by itself."""
-    paths = (path for path in root.rglob("*") if path.is_file() or path.is_symlink())
-    return {name: path for path in paths if (name := path.relative_to(root).as_posix()) != inventory.MANIFEST}
+        if present[name] != expected[name]:
+            yield from _apart(name, (root / name).read_bytes(), (made / name).read_bytes())
 
 
 def _apart(name: str, published: bytes, computed: bytes) -> Iterator[Mismatch]:
@@ -171,7 +158,7 @@ def verify(
         say("comparing files with the manifest")
         mismatches = list(check_manifest(root))
         unchecked: list[str] = []
-        evidence = load_published(root, Path(scratch) / "runs", mismatches, unchecked, say)
+        evidence = load_published(root, mismatches, unchecked, say)
         mismatches += check_signatures(root, signers, say)
         log = published_log(root, mismatches)
         files = 0
@@ -181,12 +168,14 @@ def verify(
             unchecked.append("all pages and data: they follow from every run together")
         else:
             say("making every file afresh from what the samples give")
-            made = _rebuilt_or_reported(
-                lambda: rebuilt(root, evidence, decisions, Path(scratch), log), site, mismatches
-            )
-            if made:
+            try:
+                made = rebuilt(root, evidence, decisions, Path(scratch), log)
+            except (LabError, *UNMEASURED) as problem:
+                what = "" if isinstance(problem, LabError) else f"{type(problem).__name__}: "
+                mismatches.append(Mismatch(str(site), f"cannot be made from its samples: {what}{problem}"))
+            else:
                 files = sum(path.is_file() for path in made.rglob("*"))
-                mismatches += unlike(root, made, evidence)
+                mismatches += unlike(root, made)
                 say("computing times and speed-ups a second time")
                 mismatches += _recomputed(made, evidence)
         pages = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.html") if path.is_file())
@@ -205,16 +194,6 @@ def verify(
             differences=tuple(dict.fromkeys(mismatches)),
             unchecked=tuple(unchecked),
         )
-
-
-def _rebuilt_or_reported(make: Callable[[], Path], site: Path, mismatches: list[Mismatch]) -> Path | None:
-    """The site made afresh; None where that cannot be done, which is a difference."""
-    try:
-        return make()
-    except (LabError, *UNMEASURED) as problem:
-        what = "" if isinstance(problem, LabError) else f"{type(problem).__name__}: "
-        mismatches.append(Mismatch(str(site), f"cannot be made from its samples: {what}{problem}"))
-        return None
 
 
 def _recomputed(made: Path, evidence: Sequence[Evidence]) -> Iterator[Mismatch]:

@@ -17,9 +17,9 @@ A marked element holds no element of its own kind. Attributes are not looked at:
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from html import unescape
+from typing import NamedTuple
 
 from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedExperiment
@@ -27,67 +27,35 @@ from lab.errors import DefinitionError
 from lab.website.data.judged import Judged
 from lab.website.wording.references import DIGIT, FIGURE, RARE_DIGIT, SPACE, UNITS
 
+
 # What a page may quote word for word: names and texts of a plan, and sentences that are data themselves.
-FOLDER = "experiments"
+class Quoted(NamedTuple):
+    """What of one experiment may be quoted, as far as it holds a figure."""
 
-
-@dataclass(frozen=True, slots=True)
-class Quoted:
-    """What of one experiment may be quoted, as far as it holds a figure; of its machine on every page."""
-
-    experiment: str
     phrases: Sequence[str]
     machine: Sequence[str]
 
 
 def quoted(item: Judged) -> Quoted:
-    return Quoted(item.plan.name, _quoted_figures(_phrases(item)), _quoted_figures(_machine(item)))
+    return Quoted(_quoted_figures(_phrases(item)), _quoted_figures(_machine(item)))
 
 
 class Quotable:
-    """Looked up as far as a page needs it: a page of an experiment quotes that one, any other page any of them."""
+    """What pages may quote: a page of an experiment is given the phrases of that one, lists and runs those of all."""
 
-    def __init__(self, experiments: Iterable[Quoted]) -> None:
-        self._experiments: dict[str, list[Quoted]] = {}
-        for each in experiments:
-            self._experiments.setdefault(each.experiment, []).append(each)
-        self._by_name: dict[str, Sequence[str]] = {}
-        self._left: dict[tuple[str, str], str] = {}  # by whose pages, and text: many pages say the same
+    def __init__(self, phrases: Iterable[str]) -> None:
+        # A shorter one may be part of a longer one.
+        self._phrases = sorted(set(phrases), key=lambda phrase: (-len(phrase), phrase))
+        self._left: dict[str, str] = {}  # by text: many pages say the same
 
-    def without(self, page: str, text: str) -> str:
+    def without(self, text: str) -> str:
         """What is left of a text when everything that it quotes is taken away."""
-        folder, _, rest = page.partition("/")
-        name = rest.partition("/")[0]
-        whose = name if folder == FOLDER and name in self._experiments else ""
-        if (whose, text) not in self._left:
-            self._left[whose, text] = self._without(whose, text)
-        return self._left[whose, text]
-
-    def _without(self, experiment: str, text: str) -> str:
-        for phrases in (self._machines, self._of(experiment) if experiment else self._all):
-            for phrase in phrases:
-                if phrase in text:
-                    text = text.replace(phrase, " ")
-            if not FIGURE.search(text):
-                break
-        return text
-
-    @cached_property
-    def _machines(self) -> Sequence[str]:
-        return _longest_first(
-            {phrase for quotes in self._experiments.values() for each in quotes for phrase in each.machine}
-        )
-
-    @cached_property
-    def _all(self) -> Sequence[str]:
-        return _longest_first({phrase for name in self._experiments for phrase in self._of(name)})
-
-    def _of(self, name: str) -> Sequence[str]:
-        if name not in self._by_name:
-            self._by_name[name] = _longest_first(
-                {phrase for each in self._experiments[name] for phrase in each.phrases}
-            )
-        return self._by_name[name]
+        if text not in self._left:
+            left = text
+            for phrase in self._phrases:
+                left = left.replace(phrase, " ")
+            self._left[text] = left
+        return self._left[text]
 
 
 def _quoted_figures(phrases: Iterable[str]) -> tuple[str, ...]:
@@ -99,11 +67,6 @@ def _quoted_figures(phrases: Iterable[str]) -> tuple[str, ...]:
 def _holds_figure(phrase: str) -> bool:
     """Every run of an experiment has nearly the same phrases."""
     return FIGURE.search(phrase) is not None
-
-
-def _longest_first(phrases: Iterable[str]) -> tuple[str, ...]:
-    """A shorter one may be part of a longer one."""
-    return tuple(sorted(phrases, key=lambda phrase: (-len(phrase), phrase)))
 
 
 def _machine(item: Judged) -> Iterator[str]:
@@ -166,7 +129,7 @@ MOST_TOLD = 10
 
 def refuse_untraced(page: str, html: str, quotable: Quotable) -> None:
     """DefinitionError that names the page, the texts and what to do, where a figure has no pointer."""
-    texts = list(dict.fromkeys(untraced(page, html, quotable)))
+    texts = list(dict.fromkeys(untraced(html, quotable)))
     if texts:
         more = f" ({len(texts) - MOST_TOLD} more)" if len(texts) > MOST_TOLD else ""
         raise DefinitionError(
@@ -176,7 +139,7 @@ def refuse_untraced(page: str, html: str, quotable: Quotable) -> None:
         )
 
 
-def untraced(page: str, html: str, quotable: Quotable) -> Iterator[str]:
+def untraced(html: str, quotable: Quotable) -> Iterator[str]:
     """Every text of a page that says a figure without a pointer."""
     marked: list[tuple[int, int]] | None = None
     for start, end in _figures(html):
@@ -186,7 +149,7 @@ def untraced(page: str, html: str, quotable: Quotable) -> Iterator[str]:
         if any(first <= start < last for first, last in marked):
             continue
         text = " ".join(unescape(INLINES.sub("", html[start:end])).split())
-        if FIGURE.search(quotable.without(page, text)):
+        if FIGURE.search(quotable.without(text)):
             yield text
 
 

@@ -15,6 +15,7 @@ from lab.website.addresses import DTYPES
 from lab.website.data.judged import Judged
 from lab.website.outputs import Document, Output
 from lab.website.pages import labels
+from lab.website.wording.lint import Quotable
 
 GPU = re.compile(
     r"\b(?:G?[BH]\d{2,3}|A\d{2,3}[A-Z]?|[PV]100|L40?S?|T4|MI\d{3}[A-Z]?|(?:RTX|GTX|GeForce|Quadro|Radeon|Tesla) \w+"
@@ -28,9 +29,9 @@ Said = tuple[str, str]  # where, and the text
 def refuse_outside(item: Judged, said: Iterable[Said]) -> None:
     """EvidenceError that names the experiment, the text and what in it the evidence does not hold."""
     texts = list(said)
-    names = _registered(item) if texts else []
+    names = Quotable(_registered(item) if texts else ())  # a file says nothing
     for place, text in texts:
-        for kind, name in _outside(item, _without(names, text)):
+        for kind, name in _outside(item, names.without(text)):
             raise EvidenceError(
                 f"{item.plan.name}, {place}: speaks of {kind} {name!r}, which its evidence does not hold: {text!r}"
             )
@@ -44,11 +45,11 @@ def check_claims(experiments: Iterable[PlannedExperiment]) -> None:
     """
     for experiment in experiments:
         cases = {case.name: case for case in experiment.cases}
-        titles = _longest_first(profile.title for profile in experiment.profiles)
+        titles = Quotable(profile.title for profile in experiment.profiles)
         for claim in experiment.claims:
             asked = [cases[name] for name in claim.cases]
             described = " ".join(case.description for case in asked)
-            for kind, name in _beyond(_without(titles, claim.text), asked, gpu=""):
+            for kind, name in _beyond(titles.without(claim.text), asked, gpu=""):
                 if name not in described:
                     raise DefinitionError(
                         f"{experiment.name}: claim {claim.name} speaks of {kind} {name!r}, which none of its cases has"
@@ -81,19 +82,9 @@ def _beyond(text: str, cases: Iterable[PlannedCase], gpu: str) -> Iterator[tuple
     yield from (("shape", name) for name in SHAPE.findall(text) if name.replace("x", "×") not in shapes)
 
 
-def _registered(item: Judged) -> list[str]:
-    """Names of profiles and operators, and claims, longest first."""
+def _registered(item: Judged) -> set[str]:
+    """Names of profiles and operators, and claims."""
     operators = {case.op for case in item.plan.cases}
     titles = {labels.TITLES[name] for name in operators if name in labels.TITLES}
     claims = {text for claim in item.plan.claims for text in (claim_sentence(claim), claim.text)}
-    return _longest_first({each.title for each in item.plan.profiles} | operators | titles | claims)
-
-
-def _longest_first(names: Iterable[str]) -> list[str]:
-    return sorted(names, key=len, reverse=True)
-
-
-def _without(names: Iterable[str], text: str) -> str:
-    for name in names:
-        text = text.replace(name, " ")
-    return text
+    return {each.title for each in item.plan.profiles} | operators | titles | claims

@@ -14,7 +14,7 @@ digest is its runs' address, and its text can no longer be mended.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
-from typing import Any
+from typing import Any, Protocol
 
 from lab.definition.experiment import Experiment
 from lab.definition.plan import PlannedExperiment
@@ -27,8 +27,14 @@ REFERENCE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 # Of Unicode's private use: texts of authors and of evidence that hold one are refused (refuse_marks).
 BEGIN, BETWEEN, END = "\ue000", "\ue001", "\ue002"
 MARK = re.compile(r"[\ue000-\ue002]|(?<!\\)(?:\\\\)*\\u[eE]00[0-2]")  # one of them, or its escape in JSON
+IN_A_MARK = (BEGIN, BETWEEN, END, r"\ue00", r"\uE00")  # one of these, which is quickly looked for in long journals
 TRAVELLING = re.compile(f"{BEGIN}([^{BEGIN}]*?){BETWEEN}([^{BEGIN}]*?){BETWEEN}([^{BEGIN}]*?){END}")
 WORDS_ONLY = re.compile(r"<(?:title|script|style|code|pre|text|tspan|desc)\b[^>]*>$")
+
+
+class WithData(Protocol):
+    @property
+    def data(self) -> Mapping[str, Any]: ...
 
 
 class References:
@@ -38,45 +44,42 @@ class References:
     that are published and can be mended no more.
     """
 
-    def __init__(self, data: Mapping[str, Mapping[str, Any]], *, lenient: bool = False) -> None:
-        self._data = data
+    def __init__(self, experiments: Mapping[str, WithData], *, lenient: bool = False) -> None:
+        self._experiments = experiments
         self._lenient = lenient
 
-    def resolve(self, text: str, place: str, *, lenient: bool = False) -> str:
+    def resolve(self, text: str, place: str) -> str:
         """The text with each reference resolved. DefinitionError names the place and the reference that fails."""
 
         def figure_for(match: re.Match[str]) -> str:
-            resolved = self._resolved(match[1])
-            if resolved is None and not (lenient or self._lenient):
-                raise DefinitionError(f"{place}: {match[0]} {self._why_not(match[1])}")
-            return resolved or "–"
+            try:
+                return self._resolved(match[1])
+            except LookupError as problem:
+                if self._lenient:
+                    return "–"
+                raise DefinitionError(f"{place}: {match[0]} {problem.args[0]}") from None
 
         return REFERENCE.sub(figure_for, text)
 
-    def _resolved(self, reference: str) -> str | None:
+    def _resolved(self, reference: str) -> str:
+        """LookupError with what is wrong, and what there is instead where the reference stops leading on."""
         experiment, *path = _parts(reference)
-        if experiment not in self._data or not path:
-            return None
-        view = DataView(self._data[experiment])
-        value = view.value(*path)
-        if value is None or isinstance(value, Mapping | list | bool):
-            return None
-        text = value_text(path[-1], value, view.value(*path[:-1]))
+        if experiment not in self._experiments:
+            raise LookupError(f"names no experiment; accepted are {sorted(self._experiments)}")
+        value: Any = self._experiments[experiment].data
+        view, around = DataView(value), value
+        for place in range(len(path)):
+            around, value = value, view.value(*path[: place + 1])
+            if value is None:
+                where = "/".join((experiment, *path[:place]))
+                raise LookupError(
+                    f"leads nowhere: {where} holds {sorted(around) if isinstance(around, Mapping) else 'a value'}"
+                )
+        if isinstance(value, Mapping | list | bool):
+            holds = sorted(value) if isinstance(value, Mapping) else "a list"
+            raise LookupError(f"is no single value; it holds {holds}")
+        text = value_text(path[-1], value, around)
         return f"{BEGIN}experiments/{experiment}/data.json#{pointer(*path)}{BETWEEN}{value}{BETWEEN}{text}{END}"
-
-    def _why_not(self, reference: str) -> str:
-        """What is wrong with a reference, and what there is instead where it stops leading on."""
-        experiment, *path = _parts(reference)
-        if experiment not in self._data:
-            return f"names no experiment; accepted are {sorted(self._data)}"
-        view, node = DataView(self._data[experiment]), self._data[experiment]
-        for length in range(1, len(path) + 1):
-            below = view.value(*path[:length])
-            if below is None:
-                where = "/".join((experiment, *path[: length - 1]))
-                return f"leads nowhere: {where} holds {sorted(node) if isinstance(node, Mapping) else 'a value'}"
-            node = below
-        return f"is no single value; it holds {sorted(node) if isinstance(node, Mapping) else 'a list'}"
 
 
 def _parts(reference: str) -> list[str]:
@@ -119,7 +122,7 @@ def refuse_marks(text: str, place: str, error: type[LabError]) -> None:
 
     It could pass for a figure with a pointer that nobody computed.
     """
-    if mark := MARK.search(text):
+    if any(each in text for each in IN_A_MARK) and (mark := MARK.search(text)):
         code = f"{ord(mark[0]):04X}" if len(mark[0]) == 1 else mark[0][-4:].upper()
         line = text.count("\n", 0, mark.start()) + 1
         raise error(f"{place}, line {line}: holds U+{code}, a private character that marks figures on pages; remove it")

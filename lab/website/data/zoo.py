@@ -1,0 +1,87 @@
+"""How the lab's kernels stand at a sample of all shapes: the data of runs of `lab zoo`, one of each GPU."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from lab.definition.plan import PlannedExperiment
+from lab.verdict.standing import Spread, Standing, spread, standing, worst_first
+from lab.website.data.judged import Judged
+from lab.website.data.typed import DATA_SCHEMA, ByCase, ByScope, Digest, plain_json
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScopeOfZoo:
+    """Of all shapes together, of each operator, and of each shape, the worst first; those alone at which the lab's
+    kernel and a rival have a time."""
+
+    cases: ByCase[Standing]
+    operators: Annotated[Mapping[str, Spread], "By operator, against the best rival."]
+    rivals: Annotated[Mapping[str, Spread], "By rival, against it alone."]
+    all: Spread | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ZooOfGpu:
+    run_id: str
+    digest: Digest
+    finished_utc: str
+    sweeps: int
+    level: Annotated[float, "The ratio to the best rival from which on a kernel counts as level with it."]
+    shapes: int
+    scopes: ByScope[ScopeOfZoo]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ZooData:
+    schema: int
+    gpus: Annotated[Mapping[str, ZooOfGpu], "By GPU."]
+
+
+def zoo_data(runs: Mapping[str, Sequence[Judged]]) -> dict[str, Any]:
+    """`runs`: by GPU, the experiments of the run that is shown. Plain JSON values; SI units; the unit in the key."""
+    data: dict[str, Any] = plain_json(
+        ZooData(schema=DATA_SCHEMA, gpus={gpu: _gpu(items) for gpu, items in runs.items()})
+    )
+    return data
+
+
+def _gpu(items: Sequence[Judged]) -> ZooOfGpu:
+    first = items[0]
+    return ZooOfGpu(
+        run_id=first.evidence["run_id"], digest=first.digest, finished_utc=first.finished_utc,
+        sweeps=first.evidence["sweeps"], level=_level(first.plan),
+        shapes=sum(len(item.plan.included_cases) for item in items),
+        scopes={scope: _scope(items, scope) for scope in first.plan.scopes},
+    )  # fmt: skip
+
+
+def _scope(items: Sequence[Judged], scope: str) -> ScopeOfZoo:
+    times = {item.plan.cases[0].op: list(_times(item, scope)) for item in items}
+    subject, level = items[0].plan.claims[0].subject, _level(items[0].plan)
+    found = {
+        op: [one for case, each in cases for one in standing(case, scope, each, subject)] for op, cases in times.items()
+    }
+    every = worst_first(one for standings in found.values() for one in standings)
+    against: dict[str, list[Standing]] = {}
+    for case, each in (timed for cases in times.values() for timed in cases):
+        for rival in each.keys() - {subject}:
+            alone = {name: each[name] for name in (subject, rival) if name in each}
+            against.setdefault(rival, []).extend(standing(case, scope, alone, subject))
+    return ScopeOfZoo(
+        cases={each.case: each for each in every},
+        operators={op: spread(standings, level) for op, standings in found.items() if standings},
+        rivals={rival: spread(against[rival], level) for rival in sorted(against) if against[rival]},
+        all=spread(every, level) if every else None,
+    )
+
+
+def _times(item: Judged, scope: str) -> Iterator[tuple[str, dict[str, float]]]:
+    """Of each case the median of every implementation that has one."""
+    for case in item.plan.included_cases:
+        scopes = {name: cell.get("scopes", {}) for name, cell in item.data["cells"][case.name].items()}
+        yield case.name, {name: timed[scope]["p50_seconds"] for name, timed in scopes.items() if scope in timed}
+
+
+def _level(plan: PlannedExperiment) -> float:
+    return plan.claims[0].threshold

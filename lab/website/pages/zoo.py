@@ -1,0 +1,151 @@
+"""How often is the lab's kernel within two per cent of the best? The page of the fullest `lab zoo` of each GPU."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from types import SimpleNamespace as View
+from typing import Any
+
+from lab.definition.catalogue import ZOO
+from lab.verdict.judge import EQUIVALENCE_MARGIN
+from lab.website import format
+from lab.website.addresses import run_folder, short, verdict_folder
+from lab.website.charts.rows import Strip, strips
+from lab.website.charts.svg import series
+from lab.website.data.judged import Judged
+from lab.website.data.zoo import zoo_data
+from lab.website.figure import DataView
+from lab.website.files.schemas import data_text
+from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext
+from lab.website.pages.boundary import is_screening, run_command
+from lab.website.pages.labels import case_label, operator_title, profile_title, scope_title
+from lab.website.pages.outline import outlines
+from lab.website.sentence import sentence
+from lab.website.table import Head, Link, PageTable, TableRow, column, csv_table, named, row
+
+PAGE = "zoo/index.html"
+COLUMNS = ("case", "scope", "seconds", "rival", "rival_seconds", "ratio")  # of the CSV, after the GPU
+WORST = 10  # shapes that are listed in each scope
+BAND = (1 - EQUIVALENCE_MARGIN, 1 + EQUIVALENCE_MARGIN)
+
+
+def ratio(value: float) -> str:
+    """With three decimals, so that none is rounded onto the level that is asked for."""
+    return f"{value:.3f}×"
+
+
+SPREAD = (
+    column("level_cases", "Level or ahead", show=str), column("cases", "Shapes", show=str),
+    column("ahead_share", "Ahead, %", show=format.whole_percent), column("smallest", "Smallest", show=ratio),
+    column("median", "Median", show=ratio),
+)  # fmt: skip
+OPERATORS, RIVALS = (named("operator", "Operator"), *SPREAD), (named("rival", "Rival"), *SPREAD)
+SHAPES = (
+    named("shape", "Shape"), column("ratio", "Rival's time over ours", show=ratio), column("seconds", "Lab, µs"),
+    named("rival", "Best rival"), column("rival_seconds", "Rival, µs"),
+)  # fmt: skip
+
+
+def has_zoo(outlined: Outlines) -> bool:
+    return any(each.name.startswith(ZOO) for each in outlined.published)
+
+
+def zoo_pages(context: SiteContext) -> Iterator[PageGroup]:
+    """zoo/index.html, its data and the table of all shapes; nothing where no such run was published."""
+    runs: dict[tuple[str, str], list[Judged]] = {}
+    for item, past in zip(context.published, outlines(context).published, strict=True):
+        if item.name.startswith(ZOO):
+            runs.setdefault((past.machine_name, past.digest), []).append(item)
+    fullest: dict[str, list[Judged]] = {}
+    for (gpu, _), items in runs.items():
+        fullest[gpu] = max(fullest.get(gpu, []), items, key=_fullness)
+    if fullest:
+        keys = [item.key for items in fullest.values() for item in items]
+        yield PageGroup(name="zoo", shows=keys, make=partial(_pages, fullest))
+
+
+def _fullness(items: Sequence[Judged]) -> tuple[int, str]:
+    """Verdicts at shapes; what `lab zoo` measures again by the usual protocol are the close ones alone."""
+    return sum(item.fullness[2] for item in items), max((item.finished_utc for item in items), default="")
+
+
+def _pages(runs: Mapping[str, Sequence[Judged]]) -> Iterator[Output]:
+    data = zoo_data(runs)
+    view = DataView(data)
+    gpus = [_gpu(gpu, items, view.at("gpus", gpu)) for gpu, items in runs.items()]
+    yield Document(path=PAGE, template="zoo.html", view={"gpus": gpus})
+    yield Attachment(path="zoo/data.json", content=data_text(data, "zoo/data.json", "zoo"))
+    yield csv_table("zoo/shapes.csv", ("gpu", *COLUMNS), _standings(data))
+
+
+def _standings(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    for gpu, run in data["gpus"].items():
+        for scope in run["scopes"].values():
+            yield from ((gpu, *(each[name] for name in COLUMNS)) for each in scope["cases"].values())
+
+
+def _gpu(gpu: str, items: Sequence[Judged], view: DataView) -> View:
+    first = items[0]
+    return View(
+        name=gpu, run_id=first.evidence["run_id"], run=f"../{run_folder(first.digest)}/index.html",
+        date=format.day(first.finished_utc), sweeps=view.figure("sweeps", show=str),
+        screening=is_screening(first), command=run_command(items), level=view.figure("level", show=str),
+        lede=sentence(
+            view,
+            "Of {shapes} shapes that public models call, and odd ones, {scopes/device_cold/all/cases} have a right "
+            "result of the lab's kernel and of a rival. Ours is level with the best rival or ahead at "
+            "{scopes/device_cold/all/level_cases} of these with nothing cached, and at {scopes/graph/all/level_cases} "
+            "in CUDA graphs. At the median shape the best rival takes {scopes/device_cold/all/median:ratio} our time "
+            "with nothing cached and {scopes/graph/all/median:ratio} in graphs; at the worst "
+            "{scopes/device_cold/all/smallest:ratio}.",
+            ratio=ratio,
+        ),
+        scopes=[_scope(scope, items, view.at("scopes", scope), short(first.digest)) for scope in first.plan.scopes],
+    )  # fmt: skip
+
+
+def _scope(scope: str, items: Sequence[Judged], view: DataView, run: str) -> View:
+    """`run` tells the ids of two GPUs apart."""
+    title = scope_title(scope)
+    cases = {case.name: (case_label(case), item) for item in items for case in item.plan.included_cases}
+    worst = [(name, *cases[name]) for name in list(view.value("cases"))[:WORST]]
+    return View(
+        id=f"{scope}-{run}", title=title,
+        chart=strips(f"zoo-{scope}-{run}", f"{title}: best rival's time over ours",
+                     [_strip(each, view) for each in items], BAND, "Right of 1 ours is faster"),
+        operators=_table(f"{title}, by operator", OPERATORS, [
+            row(view.at("operators", _operator(item)), OPERATORS, operator=Link(
+                operator_title(_operator(item)), f"../{verdict_folder(item.digest, item.plan.name)}/index.html"
+            ))
+            for item in items
+        ]),
+        rivals=_table(f"{title}, against each rival alone", RIVALS, [
+            row(view.at("rivals", name), RIVALS, rival=_title(items, name)) for name in view.value("rivals")
+        ]),
+        worst=_table(f"{title}, the worst shapes", SHAPES, [
+            row(view.at("cases", name), SHAPES, shape=label,
+                rival=profile_title(item, view.value("cases", name, "rival")))
+            for name, label, item in worst
+        ]),
+    )  # fmt: skip
+
+
+def _strip(item: Judged, view: DataView) -> Strip:
+    found, told = view.value("cases"), view.value("operators", _operator(item))
+    return Strip(
+        label=operator_title(_operator(item)), series=series(item.plan.claims[0].subject),
+        values=[found[case.name]["ratio"] for case in item.plan.included_cases if case.name in found],
+        text=f"{told['level_cases']} of {told['cases']}" if told else "no time",
+    )  # fmt: skip
+
+
+def _title(items: Sequence[Judged], profile: str) -> str:
+    """Of the first operator that has the profile."""
+    return next(profile_title(item, profile) for item in items if profile in {each.name for each in item.plan.profiles})
+
+
+def _operator(item: Judged) -> str:
+    return item.plan.cases[0].op
+
+
+def _table(label: str, heads: Sequence[Head], rows: Sequence[TableRow]) -> PageTable:
+    return PageTable(label=label, kind="stacks", heads=heads, rows=tuple(rows))

@@ -1,0 +1,84 @@
+"""How the lab's kernels stand at shapes of public models: the fullest run of `lab zoo`, counted and drawn."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from factory import machine, plan_of, publish, records_of, write_run
+from few_experiments import only
+from test_site import Page
+
+from lab.definition.catalogue import choose_experiments
+from lab.definition.plan import Protocol
+from lab.evidence.machine import Machine
+from lab.website.site import build_site
+
+SOFTMAX, RMSNORM = choose_experiments(["zoo-softmax-4", "zoo-rmsnorm-4"])
+LOST, CLOSE, *WON = [case.name for case in SOFTMAX.cases]
+TIMES = {
+    **{(case.name, name): 12e-6 for case in (*SOFTMAX.cases, *RMSNORM.cases) for name in ("torch-fused", "quack")},
+    **{(case.name, "lab"): 10e-6 for case in (*SOFTMAX.cases, *RMSNORM.cases)},
+    (LOST, "quack"): 8e-6, (CLOSE, "quack"): 9.9e-6,
+}  # fmt: skip
+SCREENING = Protocol(block=6)
+
+
+def published(folder: Path, run_id: str, on: Machine | None = None, **how: object) -> None:
+    plan = plan_of(run_id, experiments=[SOFTMAX, RMSNORM], include=(), **how)
+    publish(folder / "evidence", write_run(folder / run_id, plan, records_of(plan, TIMES, noise=0.0001, on=on)))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("zoo")
+    published(folder, "tour")
+    published(folder, "tour-close", cases={SOFTMAX.name: [LOST], RMSNORM.name: []})  # newer, but not whole
+    published(folder, "other", machine(gpu="NVIDIA H200"), protocol=SCREENING)
+    (folder / "decisions").mkdir()
+    with only(("gpu-ceilings",)):
+        build_site(folder / "site", folder / "decisions", folder / "evidence", remembered=folder / "remembered")
+    return folder / "site"
+
+
+def test_the_data_count_shapes_that_are_level_or_ahead(site: Path) -> None:
+    gpus = json.loads((site / "zoo" / "data.json").read_text())["gpus"]
+    assert {gpu: run["run_id"] for gpu, run in gpus.items()} == {
+        "NVIDIA H100 80GB HBM3": "tour",
+        "NVIDIA H200": "other",
+    }
+    run = gpus["NVIDIA H100 80GB HBM3"]
+    cold = run["scopes"]["device_cold"]
+    assert run["shapes"] == 8
+    assert (cold["all"]["cases"], cold["all"]["level_cases"]) == (8, 7)
+    assert (cold["operators"]["softmax"]["level_cases"], cold["operators"]["rmsnorm"]["level_cases"]) == (3, 4)
+    assert (cold["rivals"]["quack"]["level_cases"], cold["rivals"]["torch-fused"]["level_cases"]) == (7, 8)
+    assert list(cold["cases"])[:2] == [LOST, CLOSE]
+    assert cold["cases"][LOST]["rival"] == "quack"
+    assert cold["cases"][LOST]["ratio"] == pytest.approx(0.8, rel=0.02)
+
+
+def test_the_page_says_it_draws_it_and_lists_the_worst_first(site: Path) -> None:
+    page = Page(site / "zoo" / "index.html")
+    assert "Of 8 shapes" in page.text
+    assert "--experiment zoo-softmax-4 zoo-rmsnorm-4 --sweeps 5" in page.text
+    assert "lab zoo softmax rmsnorm --sample 4 --sweeps 5" in page.text
+    assert page.text.count("This is a screening") == 1  # of one GPU
+    assert len(page.ids) == len(set(page.ids))
+    assert "ahead at 7 of these with nothing cached" in page.text
+    drawn = (site / "zoo" / "index.html").read_text()
+    assert drawn.count("<circle") == 2 * 2 * 8
+    assert "3 of 4" in drawn
+    with (site / "zoo" / "shapes.csv").open(newline="") as file:
+        first, *_ = rows = list(csv.DictReader(file))
+    assert (len(rows), first["case"], first["scope"]) == (32, LOST, "device_cold")
+    assert "zoo/index.html" in (site / "index.html").read_text()
+
+
+def test_a_site_without_such_a_run_has_no_such_page(tmp_path: Path) -> None:
+    (tmp_path / "decisions").mkdir()
+    (tmp_path / "evidence").mkdir()
+    with only(("gpu-ceilings",)):
+        build_site(tmp_path / "site", tmp_path / "decisions", tmp_path / "evidence", remembered=tmp_path / "kept")
+    assert not (tmp_path / "site" / "zoo").exists()
+    assert "zoo/" not in (tmp_path / "site" / "index.html").read_text()
