@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,11 @@ def _has_gpu() -> bool:
 if not _has_gpu():
     os.environ["TRITON_INTERPRET"] = "1"
 
+
+# A shell starts what runs in the background with this signal ignored, and every process that a test interrupts would
+# inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ["LAB_TUNED"] = ""  # nor may what was tuned on this machine change what is tested
 
