@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -46,12 +47,15 @@ def test_a_sleep_takes_about_as_long_as_it_lasts() -> None:
 
 
 def test_the_cache_is_flushed_before_a_cold_call_and_not_before_a_warm_one() -> None:
+    events: list[str] = []
     clock = CpuClock()
-    clock._flush_buffer.zero_()
-    clock.block("device_warm", calls(nothing), 0.0)
-    assert not clock._flush_buffer.any()
-    clock.block("device_cold", calls(nothing), 0.0)
-    assert clock._flush_buffer.all()
+    assert clock._flush_buffer.numel() * clock._flush_buffer.itemsize == 2 * clock.cache_bytes
+    clock._flush_buffer = SimpleNamespace(sum=lambda: events.append("flush"))  # type: ignore[assignment]
+    two = calls(*[lambda: events.append("call")] * 2)
+    clock.block("device_warm", two, 0.0)
+    assert events == ["call"] * 2
+    clock.block("device_cold", two, 0.0)
+    assert events == ["call"] * 2 + ["flush", "call"] * 2
 
 
 @pytest.mark.parametrize("scope", CpuClock.scopes)
