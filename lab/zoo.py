@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.definition.catalogue import choose_experiments, load_zoo
 from lab.definition.plan import Plan
-from lab.definition.planning import make_plan
+from lab.definition.planning import MOST_SWEEPS_ASKED, make_plan
 from lab.errors import PlanError
 from lab.supervisor.run import run
 from lab.tune import launch_by_rules
@@ -48,7 +48,10 @@ def screen(tour: Tour, runs: Path, say: Say) -> Iterator[str]:
     """Measure, and tell how the kernels stand. PlanError and RunError as for any run."""
     zoo = load_zoo()
     launch_by_rules()
-    screened = _measured(_plan(tour, _names(tour)), runs, say)
+    names = _names(tour)
+    if tour.decide:
+        _deciding(tour, dict.fromkeys(names, ()))  # refused now, and not when the screening is over
+    screened = _measured(_plan(tour, names), runs, say)
     for experiment in screened:
         yield from describe_standing(experiment, zoo.profile, zoo.level)
     if not tour.decide:
@@ -60,7 +63,7 @@ def screen(tour: Tour, runs: Path, say: Say) -> Iterator[str]:
 
 
 def close_cases(experiment: ExperimentResult, profile: str, level: float) -> tuple[str, ...]:
-    """The cases at which the profile is behind its best rival in some scope, or hardly at `level`."""
+    """The cases whose ratio in some scope is below `level`, or above it by less than CLOSE."""
     return tuple(
         sorted(
             {
@@ -114,6 +117,8 @@ def _names(tour: Tour) -> list[str]:
             raise PlanError(f"no operator {operator!r} is in the zoo; accepted are {list(zoo.operators)}")
     if tour.sample < 1:
         raise PlanError(f"--sample is {tour.sample}; accepted are numbers from 1")
+    if not 0 <= tour.decide <= MOST_SWEEPS_ASKED:
+        raise PlanError(f"--decide is {tour.decide}; accepted are 0 to {MOST_SWEEPS_ASKED}")
     return zoo.names(tour.operators, tour.sample)
 
 

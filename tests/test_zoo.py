@@ -16,6 +16,7 @@ from lab.cli import main
 from lab.definition.catalogue import choose_experiments, load_tunables
 from lab.definition.dtypes import ITEMSIZES
 from lab.definition.plan import Plan
+from lab.definition.planning import LONGEST_RUN_ID
 from lab.errors import PlanError
 from lab.kernels.rows import MAXIMUM_COLUMNS
 from lab.verdict.results import load_run
@@ -150,6 +151,17 @@ def test_shapes_that_are_lost_or_close_are_decided_by_a_second_run_of_the_usual_
     assert "close: 2 shapes, in 3 sweeps" in capsys.readouterr().out
 
 
+def test_a_second_run_that_could_not_be_begun_is_refused_before_the_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LAB_TUNED", "")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(zoo, "run", lambda *_: pytest.fail("it was measured"))
+    name = "x" * LONGEST_RUN_ID
+    assert main(["zoo", "softmax", "--sample", "1", "--run-id", name, "--decide", "3"]) == 2
+    assert f"run id '{name}-close' is not a plain slug" in capsys.readouterr().err
+
+
 def test_a_dry_run_lists_shapes_and_who_calls_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["zoo", "--dry-run", "rope-qk", "--sample", "4"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -162,6 +174,8 @@ def test_a_dry_run_lists_shapes_and_who_calls_them(capsys: pytest.CaptureFixture
     [
         (["nothing"], "no operator 'nothing' is in the zoo; accepted are"),
         (["--sample", "0"], "--sample is 0; accepted"),
+        (["--decide", "-1"], "--decide is -1; accepted are 0 to 60"),
+        (["--decide", "61"], "--decide is 61; accepted are 0 to 60"),
     ],
 )
 def test_what_it_refuses(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
