@@ -22,8 +22,8 @@ SCOPES = ("device_cold", "graph")
 RIVALS = ("torch-fused", "torch-compile", "liger", "quack")
 SOURCES = (NORMALIZATION_FUSION, SOFTMAX_FUSION, SWIGLU_FUSION, ROPE_FUSION, FP8_QUANTIZATION)
 ODD_IN = 4
-# Their tolerance is one rounding to 16 bits. In float32 the arithmetic rounds as often as the result does, in PyTorch's
-# own functions too.
+# Their tolerance is the rounding of a result to 16 bits. In float32 every step rounds as coarsely as the result, in
+# PyTorch's own functions too: there the formula written out is the standard.
 STANDARDS = {"swiglu": swiglu_written_out, "geglu-tanh": geglu_tanh_written_out}
 FEWEST_BYTES = 2**20  # of the first tensor: a smaller call takes as long as its launch in every implementation
 
