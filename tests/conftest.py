@@ -70,7 +70,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def unsynced() -> Iterator[None]:
-    """No machine loses its power in a test: what asks for syncing is tested with an `os.fsync` that takes notes."""
+    """No machine loses its power in a test. That the journal is synced, a test sees by an `os.fsync` of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield

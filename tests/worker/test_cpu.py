@@ -41,8 +41,8 @@ def test_each_call_is_prepared_then_touched_then_run_then_done(scope: str) -> No
 
 
 def test_a_sleep_takes_about_as_long_as_it_lasts() -> None:
-    block = CpuClock().block("device_cold", calls(lambda: time.sleep(0.02)), 0.0)
-    assert 0.02 <= block.seconds[0] < 0.2
+    block = CpuClock().block("device_cold", calls(*[lambda: time.sleep(0.02)] * 5), 0.0)
+    assert 0.02 <= min(block.seconds) < 0.2  # of several: a busy machine may let one of them wait
     assert block.void == 0
 
 
@@ -125,7 +125,7 @@ def test_integers_and_other_results_are_left_alone() -> None:
 
 def test_only_the_run_is_timed() -> None:
     slow = Call(*[lambda: time.sleep(0.05)] * 2, nothing, lambda output: time.sleep(0.05))
-    assert CpuClock().block("device_cold", [slow], 0.0).seconds[0] < 0.02
+    assert min(CpuClock().block("device_cold", [slow] * 5, 0.0).seconds) < 0.02
 
 
 def test_what_a_call_raises_is_not_hidden() -> None:
