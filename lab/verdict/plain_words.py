@@ -27,7 +27,7 @@ ABOVE_PARITY = {
     Status.INCONCLUSIVE: "faster, size unclear",
 }
 ACROSS_PARITY = {Status.SUPPORTED: "about as fast", Status.REFUTED: "not faster"}
-BELOW_PARITY = {Status.SUPPORTED: "slower, within the claim"}
+BELOW_PARITY = {Status.SUPPORTED: "slower, within the claim", Status.INCONCLUSIVE: "slower, size unclear"}
 # A mark of a refuted claim that says what is so instead.
 INSTEAD = {"equivalent": TIE, "regressed": SLOWER}
 

@@ -88,7 +88,8 @@ def _opening(item: Judged, view: DataView) -> Sentence:
 
 
 def _left(item: Judged, view: DataView) -> Sentence:
-    """Of published speed-ups that were measured again: what is left of them against the fastest other profile."""
+    """Of published speed-ups that were measured again: what is left of them against the fastest other profile, which
+    may be one of the lab's own."""
     measured = view.value("replication", "measured") or {}
     by_operator: dict[str, dict[str, float]] = {}
     for case in item.plan.cases:
@@ -99,8 +100,14 @@ def _left(item: Judged, view: DataView) -> Sentence:
     for operator, by_case in by_operator.items():
         ends = (end(by_case, key=lambda case: by_case[case]) for end in (min, max))
         least, most = (view.figure("replication", "measured", case, "over_rival", "ratio") for case in ends)
-        told.append((*span(least, most), f" as fast ({operator})"))
-    return ("Against the fastest other implementation the kernels ran ", *joined(told, ", ")) if told else ()
+        told.append((*span(least, most), f" ({operator})" if len(by_operator) > 1 else ""))
+    if not told:
+        return ()
+    who, rivals = (
+        "; ".join(dict.fromkeys(profile_title(item, each[side]["profile"]) for each in measured.values()))
+        for side in ("subject", "rival")
+    )
+    return (f"{who} ran ", *joined(told, ", "), f" as fast as the fastest other implementation ({rivals})")
 
 
 def where(item: Judged, scopes: tuple[str, ...]) -> str:
@@ -224,5 +231,12 @@ def _glance(item: Judged, claim: PlannedClaim, view: DataView, *, with_scope: bo
         claim=claim.name, subject=subject, operator=operator_of(item, claim),
         status=view.value("claims", claim.name, "status"), word=claim_word(view.value("claims", claim.name)),
         mark=view.value("claims", claim.name, "mark"), claimed=f"{claimed}, {scope}" if with_scope else claimed,
-        ends=ends, ratios=_span(ends) if ends else (),
+        ends=ends, ratios=_span(ends) if ends else (), holds=_holds_at(claim, view),
+        everywhere=view.value("claims", claim.name, "supported") == view.value("claims", claim.name, "judged"),
     )  # fmt: skip
+
+
+def _holds_at(claim: PlannedClaim, view: DataView) -> Sentence:
+    """'4 of 5'; nothing where no case was judged."""
+    supported, judged = (view.figure("claims", claim.name, name) for name in ("supported", "judged"))
+    return (supported or "0", " of ", judged) if judged else ()

@@ -60,7 +60,7 @@ def contest(item: Judged, view: DataView) -> View | None:
     if not shown and not drawn:
         return None
     rows = [dots[case.name] for case in shown]
-    axis = axis_of(rows, BAND, "Time of one call over that of the fastest; left is faster", zoom(rows))
+    axis = axis_of(rows, BAND, "Time of one call over that of the lowest median; left is faster", zoom(rows))
     panels = tuple(
         View(
             case=case.name,
@@ -95,16 +95,13 @@ def serious_rivals(item: Judged) -> set[tuple[str, str]]:
 
 
 def rivals(item: Judged, case: PlannedCase, view: DataView) -> dict[str, Rival]:
-    """Everybody who was timed at a case, the fastest first, by the ratios of rounds timed one after the other.
-
-    Of too few sweeps there are only medians.
+    """Everybody who was timed at a case, by the ratio to the one with the lowest median, as in the grid of the front
+    page: of rounds timed one after the other, and of medians where there are too few sweeps.
     """
     places = item.places(case.name, SCOPE)
     if not places:
         return {}
-    names = list(places)
-    by_median = view.value("against", case.name, names[0]) or {}
-    fastest = min(names, key=lambda name: (by_median.get(name) or {}).get("ratio") or places[name].times_fastest)
+    fastest = next(iter(places))
     rivals_here = {}
     for number, (name, place) in enumerate(places.items()):
         path = ("against", case.name, fastest, name)
@@ -184,6 +181,8 @@ def _crossovers(
             if len(points := tuple(_points(profile, cases, axis, serious, standing))) > 1
         ]
         if len(tracks) > 1:
+            looks = [track.series for track in tracks]
+            tracks = [replace(each, dotted=each.series in looks[:place]) for place, each in enumerate(tracks)]
             sizes = [case.shape[axis] for case in cases]
             title = _fixed(cases[0], axis)
             yield (title, crossover_chart(f"crossover-{number}", title, sizes, tracks, SERIOUS)), cases

@@ -1,6 +1,5 @@
 """An experiment's page: on its face answer, contest, every cell, claims and boundary; the rest behind folds."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace as View
 from typing import Any
@@ -33,7 +32,7 @@ from lab.website.pages.soundness import cells_note, correctness_fold, expectatio
 from lab.website.pages.tuning import search_answer, search_cases
 from lab.website.sentence import joined
 from lab.website.table import Fold, Link, VerdictChip, Words, plain
-from lab.website.verdict_words import claim_word, samples_taken, verdict_word
+from lab.website.verdict_words import samples_taken, status_counts, verdict_counts, verdict_word
 
 ROOT = "../../"  # from an experiment's page to the site's root
 MOST_CLAIMS = 14  # on the face; of more, those that nobody need look at twice go behind a fold
@@ -183,8 +182,7 @@ def _state(shown: Judged) -> str:
     """How many claims have which verdict."""
     if not shown.evidence:
         return "no evidence"
-    words = Counter(claim_word(shown.data["claims"][claim.name]) for claim in _able(shown))
-    counted = ", ".join(f"{word} {count}" for word, count in words.most_common())
+    counted = ", ".join(f"{each.word} {each.claims}" for each in status_counts([verdict_counts(shown)]))
     return counted + (" (CPU)" if shown.on_cpu else "")
 
 

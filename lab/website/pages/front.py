@@ -224,6 +224,7 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
         claims=view.figure("claims"),
         news=None if context.label else news(outlined.published),
         attention=attention[:MOST_ATTENTION],
+        answered=all(row.acknowledged for row in attention),
         more_attention=max(0, len(attention) - MOST_ATTENTION),
         decisions=len(context.decisions),
         zoo=not context.label and has_zoo(outlined),
