@@ -62,7 +62,7 @@ def test_a_case_is_called_by_where_its_interval_lies_and_bytes_by_their_status()
 @pytest.mark.parametrize(
     ("status", "cases", "word"),
     [("supported", (FASTER, FASTER), "faster"), ("supported", (FASTER, TIED), "holds"),
-     ("refuted", (TIED_OUT, OPEN), "tie"), ("refuted", (TIED_OUT, FASTER), "mixed"),
+     ("refuted", (TIED_OUT, OPEN), "does not hold"), ("refuted", (TIED_OUT, FASTER), "mixed"),
      ("refuted", (TIED_OUT, SLOWER), "does not hold"), ("inconclusive", (FASTER, OPEN), "too close to call"),
      ("no-evidence", (), "not measured")],
 )  # fmt: skip
