@@ -168,7 +168,7 @@
       code.tabIndex = 0;
       add(code, "code", found[1]);
     }
-    add(add(right, "p"), "a", "All times, and the raw samples").href = finder.dataset.root + row[16];
+    add(add(right, "p"), "a", "All times and their evidence").href = finder.dataset.root + row[16];
   }
 
   // Where a browser forbids that of a file, nothing else is lost.

@@ -136,7 +136,7 @@ def test_a_verdict_page_has_claims_boundary_environment_and_policy(page):
     assert {"claims", "claim-triton-rmsnorm-beats-torch-fused", "boundary", "provenance"} <= set(verdicts.ids)
     for word in (
         "Holds for",
-        "of which one board measured",
+        "of which one board was measured",
         f"policy {POLICY_VERSION}, today's",
         "torch 2.12.0",
         "slower",

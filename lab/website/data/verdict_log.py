@@ -145,6 +145,8 @@ def _told(difference: Difference) -> str:
 
 
 def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return "not set" if value is None else "set to nothing" if value == "" else str(value)
 
 

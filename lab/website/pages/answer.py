@@ -17,6 +17,7 @@ from lab.website.pages.labels import (
     TITLES,
     baseline_title,
     begun,
+    case_label,
     listed,
     profile_title,
     shape_label,
@@ -150,7 +151,7 @@ def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) 
         if view.value(*path, "status") == Status.REJECTED:
             return (f"{about}the claim that “{subject}” beats {baseline} was rejected",)
         return (f"{about}{subject} could not be judged against {baseline}",)
-    span, verdict = _span(ends), _tally(claim, view)
+    span, verdict = _span(ends), _tally(item, claim, view)
     if claim.measure == "speedup":
         ran = "" if again else f"{about}{subject} ran "
         return (ran, *span, f" as fast as {baseline}", *verdict)
@@ -161,13 +162,24 @@ def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) 
     return (f"{baseline} {of.past} ", *span, f" the bytes of {subject}", *verdict)
 
 
-def _tally(claim: PlannedClaim, view: DataView) -> Sentence:
-    """' at all 3 cases', ' (tie; holds at 1 of 3)', and ' (too noisy to call)' where it holds at none."""
+def _only_case(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
+    """' (RMSNorm 16×3584 bf16)', and how near to the hardware's limit the subject came there."""
+    cases = view.value("claims", claim.name, "cases")
+    (name,) = (name for name, each in cases.items() if each["status"] in WEIGHED)
+    path = ("limits", name, "profiles", claim.subject, claim.scope, "attained")
+    attained = view.figure(*path, show=format.whole_percent) if claim.measure == "speedup" else None
+    label = case_label(item.plan.case(name))
+    return (f" ({label}, at ", attained, " % of the hardware's limit)") if attained else (f" ({label})",)
+
+
+def _tally(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
+    """' at all 3 cases', or the only one; ' (tie; holds at 1 of 3)', and ' (too noisy to call)' where at none."""
     claim_data = view.value("claims", claim.name)
     supported, judged, ties = (view.figure("claims", claim.name, name) for name in ("supported", "judged", "ties"))
-    noun = " case" if judged and judged.value == 1 else " cases"
     if claim_data["status"] == Status.SUPPORTED and supported and judged and supported.value == judged.value:
-        return (" at all ", judged, noun) if judged.value != 1 and judged.value != 2 else (" at ", judged, noun)
+        if judged.value == 1:
+            return _only_case(item, claim, view)
+        return (" at all ", judged, " cases") if judged.value != 2 else (" at both cases",)
     undecided = claim_data["status"] in (Status.INCONCLUSIVE, Status.RERUN_NOISE)
     if undecided and not (supported and supported.value):
         return (f" ({claim_word(claim_data)})",)

@@ -71,7 +71,7 @@ def _options(named: Sequence[Judged], whole: bool = False) -> Iterator[str]:
         yield "--with-instruments"
 
 
-BEYOND_GPU = "Another GPU model, or other versions; intervals allow for other boards of this model."
+BEYOND_GPU = "Another GPU model, or other versions; a ratio's interval allows for other boards of this model."
 BEYOND_CPU = "Another machine, or other versions."
 
 BYTES_COUNTED = {
@@ -143,7 +143,7 @@ def _machines(shown: Judged) -> str:
     if shown.on_cpu:
         return f"{shown.machine_name}: this one machine."
     boards = len(set(shown.machine["gpu_id"].split("+")))
-    return f"{shown.machine_name}, of which {'one board' if boards == 1 else f'{boards} boards'} measured."
+    return f"{shown.machine_name}, of which {'one board was' if boards == 1 else f'{boards} boards were'} measured."
 
 
 def _cases(cases: Sequence[PlannedCase]) -> str:

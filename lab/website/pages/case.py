@@ -293,9 +293,10 @@ def _is_near(case: PlannedCase, first: str, name: str, view: DataView) -> bool:
 
 def _in_graph(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     """Who is fastest in a CUDA graph, as the front page has it; nothing where none compete there."""
-    first, *rest = item.data["contest"].get(case.name, {}).get(GRAPH, ()) or (None,)
-    if not rest:
+    places = item.data["contest"].get(case.name, {}).get(GRAPH, ())
+    if len(places) < 2:
         return ()
+    first, *rest = places
     tied = [profile_title(item, each["profile"]) for each in rest if call_of(each, first=False) == "tie"]
     p50 = view.figure(
         "cells", case.name, first["profile"], "scopes", GRAPH, "p50_seconds", show=format.brief_microseconds

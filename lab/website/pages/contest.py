@@ -18,7 +18,7 @@ from lab.website.charts.rows import Bar, Dot, axis_of, bars, panel
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.pages.labels import case_label
+from lab.website.pages.labels import case_label, listed, scope_title
 from lab.website.sentence import joined, span
 from lab.website.table import Fold, Head, Link, PageTable, Soft, Strong, Words, numbers, table_row, words
 
@@ -258,20 +258,23 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival
     path = ("cells", case.name, profile.name)
     p50 = view.figure(*path, "p50_seconds", show=format.brief_microseconds)
     if p50 is None:
-        outcome = item.cell(case.name, profile.name)["outcome"]
-        return (Soft((OUTCOMES.get(outcome, outcome),)),)
+        cell = item.cell(case.name, profile.name)
+        outcome, scopes = cell["outcome"], [scope_title(each).lower() for each in cell.get("scopes", ())]
+        return (Soft((f"{listed(scopes)} only" if scopes else OUTCOMES.get(outcome, outcome),)),)
     first = rival is not None and rival.stands in FIRST
-    return (Strong((p50,)) if first else p50, Soft(_beneath(item, case, profile, rival, view)))
+    tokens = view.figure(*path, "scopes", SCOPE, "tokens_per_second")
+    return (
+        Strong((p50,)) if first else p50, Soft(_beneath(case, profile, rival, view)),
+        *((Soft((tokens, " tokens/s")),) if tokens else ()),
+    )  # fmt: skip
 
 
-def _beneath(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival | None, view: DataView) -> Sentence:
-    """'tie, 92 %', '1.08×, 85 %, 270 tokens/s': against the best, of the limit, and what a call is in tokens."""
+def _beneath(case: PlannedCase, profile: PlannedProfile, rival: Rival | None, view: DataView) -> Sentence:
+    """'tie, 92 %', '1.08×, 85 %': against the best, and of the limit."""
     against: Sentence = (rival.ratio, "?" if rival.stands else "") if rival and rival.ratio else ()
     against = (rival.stands,) if rival and rival.stands in FIRST else against
     attained = view.figure("limits", case.name, "profiles", profile.name, SCOPE, "attained", show=format.whole_percent)
-    tokens = view.figure("cells", case.name, profile.name, "scopes", SCOPE, "tokens_per_second")
-    parts = (against, (attained, " %") if attained else (), (tokens, " tokens/s") if tokens else ())
-    return joined(filter(None, parts), ", ")
+    return joined(filter(None, (against, (attained, " %") if attained else ())), ", ")
 
 
 def memory_fold(item: Judged, view: DataView) -> Fold | None:

@@ -31,7 +31,7 @@ from lab.website.pages.replication import replication_section
 from lab.website.pages.soundness import cells_note, correctness_fold, expectations_fold
 from lab.website.pages.tuning import search_answer, search_cases
 from lab.website.sentence import joined
-from lab.website.table import Fold, Link, VerdictChip, Words, plain
+from lab.website.table import Fold, Link, Soft, VerdictChip, Words, plain
 from lab.website.verdict_words import samples_taken, status_counts, verdict_counts, verdict_word
 
 ROOT = "../../"  # from an experiment's page to the site's root
@@ -160,7 +160,7 @@ def decision_link(decision: Decision, supports: Sequence[SupportStanding]) -> Vi
 def _facts(shown: Judged, resting: Sequence[View], view: DataView) -> Iterator[tuple[str, Words]]:
     """What a reader asks before the figures: when, on what, of how many samples, with which verdicts."""
     if shown.evidence:
-        yield "Measured on", (f"{shown.machine_name}, {format.day(shown.measured_utc)}",)
+        yield "Measured on", (shown.machine_name, Soft((format.day(shown.measured_utc),)))
         yield "Samples", samples_taken(view)
     yield "Claims", (_state(shown),)
     yield "Decisions", (Link(_decision_state(resting), "#decisions"),)

@@ -197,8 +197,8 @@ def cells_note(item: Judged, view: DataView) -> Sentence:
     beyond = sum(share > BEYOND_LIMIT for share in attained)
     note: Sentence = ()
     if short and events and events.value:
-        note = (f"{_of(short, cells)} hardly longer than the clock itself, which reads ", events,
-                " µs when nothing runs. ")  # fmt: skip
+        note = (f"{_of(short, cells)} so short that what the clock reads of nothing, ", events,
+                " µs, is a large part. ")  # fmt: skip
     if cold:
         note = (*note, f"{_of(cold, cells)} faster with a cold cache than warm or in a graph: their results stay in "
                 "L2, and writing them back is not timed. ")  # fmt: skip

@@ -36,8 +36,8 @@ def ratio(value: float) -> str:
 
 SPREAD = (
     column("level_cases", "Level or ahead", show=str), column("cases", "Shapes", show=str),
-    column("ahead_share", "Ahead, %", show=format.whole_percent), column("smallest", "Worst ratio", show=ratio),
-    column("median", "Median ratio", show=ratio),
+    column("ahead_share", "Ahead, %", show=format.whole_percent), column("smallest", "Worst", show=ratio),
+    column("median", "Median", show=ratio),
 )  # fmt: skip
 OPERATORS, RIVALS = (named("operator", "Operator"), *SPREAD), (named("rival", "Rival"), *SPREAD)
 SHAPES = (
