@@ -17,6 +17,7 @@ from lab.definition.experiment import CEILINGS
 from lab.evidence.codec import digest
 from lab.project import project
 from lab.verdict.audit.rules import audit
+from lab.website.data.lost_commits import lost_commits
 from lab.website.data.publication_log import head
 from lab.website.decisions import Decision, SupportStanding
 from lab.website.files.inventory import Listed, inventory
@@ -67,6 +68,7 @@ class Builder:
             ceilings=CEILINGS in self._current,
             title=project().settings.title,
             base_url=context.base_url,
+            lost_commits=lost_commits(),
         )
         self._code = digest([digest_of(*MAKING), *map(version, PACKAGES), repr(self._info)])
 

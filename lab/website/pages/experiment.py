@@ -1,6 +1,5 @@
 """An experiment's page: on its face answer, contest, every cell, claims and boundary; the rest behind folds."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace as View
 from typing import Any
@@ -32,8 +31,8 @@ from lab.website.pages.replication import replication_section
 from lab.website.pages.soundness import cells_note, correctness_fold, expectations_fold
 from lab.website.pages.tuning import search_answer, search_cases
 from lab.website.sentence import joined
-from lab.website.table import Fold, Link, VerdictChip, Words, plain
-from lab.website.verdict_words import claim_word, samples_taken, verdict_word
+from lab.website.table import Fold, Link, Soft, VerdictChip, Words, plain
+from lab.website.verdict_words import samples_taken, status_counts, verdict_counts, verdict_word
 
 ROOT = "../../"  # from an experiment's page to the site's root
 MOST_CLAIMS = 14  # on the face; of more, those that nobody need look at twice go behind a fold
@@ -161,7 +160,7 @@ def decision_link(decision: Decision, supports: Sequence[SupportStanding]) -> Vi
 def _facts(shown: Judged, resting: Sequence[View], view: DataView) -> Iterator[tuple[str, Words]]:
     """What a reader asks before the figures: when, on what, of how many samples, with which verdicts."""
     if shown.evidence:
-        yield "Measured on", (f"{shown.machine_name}, {format.day(shown.measured_utc)}",)
+        yield "Measured on", (shown.machine_name, Soft((format.day(shown.measured_utc),)))
         yield "Samples", samples_taken(view)
     yield "Claims", (_state(shown),)
     yield "Decisions", (Link(_decision_state(resting), "#decisions"),)
@@ -183,8 +182,7 @@ def _state(shown: Judged) -> str:
     """How many claims have which verdict."""
     if not shown.evidence:
         return "no evidence"
-    words = Counter(claim_word(shown.data["claims"][claim.name]) for claim in _able(shown))
-    counted = ", ".join(f"{word} {count}" for word, count in words.most_common())
+    counted = ", ".join(f"{each.word} {each.claims}" for each in status_counts([verdict_counts(shown)]))
     return counted + (" (CPU)" if shown.on_cpu else "")
 
 

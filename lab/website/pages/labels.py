@@ -32,14 +32,14 @@ TITLES = {
     "rmsnorm-backward": "RMSNorm, backward", "add-rmsnorm-backward": "Add and RMSNorm, backward",
     "layernorm-backward": "LayerNorm, backward", "softmax-backward": "Softmax, backward",
     "swiglu-backward": "SwiGLU, backward", "rope-backward": "RoPE, backward",
-    "qwen-prefill": "Qwen, prompt", "qwen-prefill-ways": "Qwen, prompt, every way",
-    "qwen-norm": "Qwen, a norm", "qwen-rope": "Qwen, a rotation", "qwen-gate": "Qwen, a gated unit",
-    "qwen-attention": "Qwen, an attention", "qwen-joined-layer": "Qwen, a layer, norms joined to products",
-    "qwen-layer": "Qwen, a whole layer",
-    "qwen-decode": "Qwen, one token", "qwen-decode-ways": "Qwen, one token, every way",
+    "qwen-prefill": "Qwen, prompt", "qwen-prefill-ways": "Qwen, prompt, all variants",
+    "qwen-norm": "Qwen, norm", "qwen-rope": "Qwen, RoPE", "qwen-gate": "Qwen, gated unit",
+    "qwen-attention": "Qwen, attention", "qwen-joined-layer": "Qwen, layer, norms joined to products",
+    "qwen-layer": "Qwen, whole layer",
+    "qwen-decode": "Qwen, one token", "qwen-decode-ways": "Qwen, one token, all variants",
     "qwen-decode-compiled": "Qwen, one token, compiled",
-    "qwen-decode-compiled-at-once": "Qwen, one token, compiled at once",
-    "qwen-decode-layer": "Qwen, one token, a layer", "qwen-decode-rest": "Qwen, one token, all but the layers",
+    "qwen-decode-compiled-at-once": "Qwen, one token, compiled as a whole",
+    "qwen-decode-layer": "Qwen, one token, one layer", "qwen-decode-rest": "Qwen, one token, without the layers",
 }  # fmt: skip
 DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8_e4m3fn": "fp8"}  # as people type them
 COMMON_WORD = re.compile(r"[a-z]+(?:,? |$)")  # and no name of code
@@ -56,7 +56,7 @@ SCOPES = {
                               "GPU time of one call with nothing cached"),
     "device_warm": ScopeWords("in GPU time with inputs cached",
                               "GPU time of one call with inputs cached"),
-    "graph": ScopeWords("in replayed CUDA graphs", "GPU time of one call in a replayed CUDA graph"),
+    "graph": ScopeWords("in CUDA graphs", "GPU time of one call in a replayed CUDA graph"),
     "eager": ScopeWords("as an eager caller waits", "what a caller of Python waits, launch included"),
     "device_dirty": ScopeWords("in GPU time after a flush that leaves dirty lines", "GPU time "
                                "of one call after a flush that leaves dirty lines, as in do_bench and nvbench"),
