@@ -55,7 +55,7 @@ def case_word(
 def _speed(status: Status, low: float, high: float) -> str:
     """By where the interval lies: a claim to keep up may be supported by an implementation that is slower."""
     if low > 1 - EQUIVALENCE_MARGIN and high < 1 + EQUIVALENCE_MARGIN:
-        return TIE
+        return TOO_CLOSE if status is Status.INCONCLUSIVE else TIE
     if high < 1:
         return BELOW_PARITY.get(status, SLOWER)
     if low > 1:

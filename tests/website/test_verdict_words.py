@@ -56,6 +56,7 @@ TIED_OUT, SLOWER = case("refuted", 0.99, 1.01, "equivalent"), case("refuted", 0.
 def test_a_case_is_called_by_where_its_interval_lies_and_bytes_by_their_status() -> None:
     words = [case_word(each) for each in (FASTER, TIED, OPEN, SLOWER, case("inconclusive", 0.95, 0.99))]
     assert words == ["faster", "tie", "too close to call", "slower", "slower, size unclear"]
+    assert case_word(case("inconclusive", 0.99, 1.01)) == "too close to call"
     assert case_word(FASTER, "traffic") == "holds"
 
 

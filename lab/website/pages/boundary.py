@@ -163,8 +163,8 @@ def _scope_sentence(shown: Judged) -> str:
     if shown.on_cpu:
         return "Wall time of one call on the CPU, its last-level cache flushed before each."
     return (
-        "Verdicts in the scope that the claim names. device_cold: GPU time of one call with the L2 cache flushed; the "
-        "host's launch is not counted. Of other scopes only what their own columns say."
+        "Verdicts by the clock that the claim names; where it names none, the GPU time of one call with the L2 cache "
+        "flushed, without the host's launch. Other clocks say only what stands in their own columns."
     )
 
 

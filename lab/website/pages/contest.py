@@ -18,7 +18,7 @@ from lab.website.charts.rows import Bar, Dot, axis_of, bars, panel
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.pages.labels import case_label, listed, scope_title
+from lab.website.pages.labels import case_label, listed, scope_within
 from lab.website.sentence import joined, span
 from lab.website.table import Fold, Head, Link, PageTable, Soft, Strong, Words, numbers, table_row, words
 
@@ -259,7 +259,7 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival
     p50 = view.figure(*path, "p50_seconds", show=format.brief_microseconds)
     if p50 is None:
         cell = item.cell(case.name, profile.name)
-        outcome, scopes = cell["outcome"], [scope_title(each).lower() for each in cell.get("scopes", ())]
+        outcome, scopes = cell["outcome"], [scope_within(each) for each in cell.get("scopes", ())]
         return (Soft((f"{listed(scopes)} only" if scopes else OUTCOMES.get(outcome, outcome),)),)
     first = rival is not None and rival.stands in FIRST
     tokens = view.figure(*path, "scopes", SCOPE, "tokens_per_second")

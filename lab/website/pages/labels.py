@@ -80,6 +80,12 @@ def scope_title(scope: str) -> str:
     return SCOPE_TITLES.get(scope, scope)
 
 
+def scope_within(scope: str) -> str:
+    """The same within a sentence: 'cold', 'in a CUDA graph'."""
+    title = scope_title(scope)
+    return title[:1].lower() + title[1:]
+
+
 def scope_words(scope: str, on_cpu: bool) -> ScopeWords:
     """Of a CPU's run never the GPU's."""
     return (CPU_SCOPES if on_cpu else SCOPES).get(scope) or SCOPES[scope]

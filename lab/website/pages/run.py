@@ -33,7 +33,7 @@ from lab.website.table import Link, Words, csv_table
 from lab.website.verdict_words import samples_taken, status_counts, verdict_counts
 
 FILES = (
-    ("evidence.json", "digest, measured commit, and the SHA-256 of the two files below"),
+    ("evidence.json", "digest, measured commit, and the SHA-256 of plan and journal"),
     ("plan.json", "what was registered before measuring: cases, implementations, claims, protocol"),
     ("journal.jsonl.gz", "every record and raw sample, one checksummed line each"),
 )
