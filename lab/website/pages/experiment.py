@@ -13,7 +13,7 @@ from lab.website.data.comparison import PROVENANCE
 from lab.website.data.judged import Judged
 from lab.website.data.judged_cache import audits
 from lab.website.data.verdict_log import contradicting
-from lab.website.decisions import Decision, Freshness, SupportStanding, freshness, machines
+from lab.website.decisions import Decision, Freshness, SupportStanding, freshness
 from lab.website.figure import DataView, Figure
 from lab.website.files.csv_tables import tables_of
 from lab.website.files.schemas import with_schema
@@ -152,9 +152,7 @@ def _contradictions(shown: Judged, history: Sequence[Judged]) -> Iterator[Words]
 def decision_link(decision: Decision, supports: Sequence[SupportStanding]) -> View:
     """Nobody follows a closed decision any more: how fresh it is says nothing."""
     state = "" if decision.closed else str(freshness(supports))
-    return View(
-        slug=decision.slug, title=decision.title, status=decision.status, freshness=state, machines=machines(supports)
-    )
+    return View(slug=decision.slug, title=decision.title, status=decision.status, freshness=state)
 
 
 def _facts(shown: Judged, resting: Sequence[View], view: DataView) -> Iterator[tuple[str, Words]]:
