@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 from lab.errors import LabError
 from lab.project import project
 from lab.website import table as tables
-from lab.website.addresses import experiment_folder
+from lab.website.addresses import experiment_folder, relative
 from lab.website.charts.svg import style_sheet
 from lab.website.outputs import Attachment, Document, Output
 from lab.website.sources import TEMPLATES
@@ -58,7 +58,7 @@ class Renderer:
 
     def _page(self, page: Document, quotable: Quotable) -> str:
         root = "../" * page.path.count("/")
-        text = written(self._templates.get_template(page.template).render(root=root, **page.view), root)
+        text = relative(written(self._templates.get_template(page.template).render(root=root, **page.view)), root)
         if self._site.base_url:
             text = with_preview(text, self._site.base_url + page.path.removesuffix("index.html"), self._site.title)
         if not self._site.label:  # a preview is no publication, and shows whatever its run holds

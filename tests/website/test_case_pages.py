@@ -119,7 +119,7 @@ def test_its_history_compares_runs_on_one_model_of_gpu_only() -> None:
     assert plain(then.cells[0]).startswith("before torch 2.10.0")
     assert "other (NVIDIA H200" in plain(history.items[0])
     assert [head.text for head in times.heads[2:]] == ["plain", "fast"]
-    file = f"../../../../runs/{before.digest[:12]}/doubling/data.json"
+    file = f"site:runs/{before.digest[:12]}/doubling/data.json"
     assert figures(then.cells[2])[0].source == f"{file}#/cells/{SMALL.name}/plain/p50_seconds"
 
 

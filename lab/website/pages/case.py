@@ -14,7 +14,6 @@ from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.outputs import Document, SiteContext
 from lab.website.pages.case_folds import (
-    ROOT,
     controls_fold,
     distribution_fold,
     draws_fold,
@@ -152,7 +151,7 @@ def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str,
     for claim in item.plan.claims:
         path = ("claims", claim.name, "cases", case.name)
         if view.value(*path):
-            pooled = pooled_sentence(trust, item, claim, case.name, ROOT)
+            pooled = pooled_sentence(trust, item, claim, case.name)
             ratio, interval, verdict = verdict_cells(item, claim, case.name, view, pooled)
             text = Link(claim_sentence(claim), f"{EXPERIMENT}#claim-{claim.name}")
             rows.append(table_row(text, verdict, (*ratio, *medians(quotient(view, *path))), interval))
@@ -247,7 +246,7 @@ def _facts(item: Judged, case: PlannedCase, measured: bool, view: DataView) -> I
     if measured:
         yield "Measured on", (f"{item.machine_name}, {format.day(item.measured_utc)}",)
         run = item.evidence["run_id"]
-        yield "Run", (Link(run, run_link(item, ROOT)) if item.digest else run,)
+        yield "Run", (Link(run, run_link(item)) if item.digest else run,)
 
 
 def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:

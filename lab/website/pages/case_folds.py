@@ -28,7 +28,6 @@ from lab.website.table import (
     words,
 )
 
-ROOT = "../../../../"  # from a case's page to the site's root
 MOST_PAIRS = 16  # implementations; the table of all pairs grows with their square
 MOST_CODES = 3  # kernels of one call whose sums are shown
 # Of the GPU while it was timed.
@@ -160,14 +159,14 @@ def history_fold(item: Judged, published: Sequence[Judged], case: PlannedCase) -
         notes = ["shown here"] if run.digest == item.digest else []
         if number == 0 or software(run) != software(runs[number - 1]):
             notes.append(software(run))
-        name: Words = (Link(run.evidence["run_id"], verdict_link(run, ROOT)), *(Soft((note,)) for note in notes))
+        name: Words = (Link(run.evidence["run_id"], verdict_link(run)), *(Soft((note,)) for note in notes))
         rows.append(table_row(name, finished(run), *(_time(run, case, profile) for profile in profiles)))
     heads = (*words("Run", "Date"), *numbers(*(profile.title for profile in profiles)))
     caption = ("p50 in µs. Software is named where it is not that of the run before.",)
     table = PageTable(label="p50 by published run", heads=heads, rows=rows[::-1], caption=caption)
     others = joined(
         (
-            (Link(run.evidence["run_id"], verdict_link(run, ROOT)), f" ({run.machine_name}, {finished(run)})")
+            (Link(run.evidence["run_id"], verdict_link(run)), f" ({run.machine_name}, {finished(run)})")
             for run in elsewhere(item, measured)
         ),
         ", ",
@@ -181,7 +180,7 @@ def _measured(run: Judged, case: str) -> bool:
 
 
 def _time(run: Judged, case: PlannedCase, profile: PlannedProfile) -> Figure | None:
-    return view_of(run, ROOT).figure("cells", case.name, profile.name, "p50_seconds")
+    return view_of(run).figure("cells", case.name, profile.name, "p50_seconds")
 
 
 def quotient(view: DataView, *path: str) -> Figure | None:

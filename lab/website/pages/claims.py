@@ -9,6 +9,7 @@ from lab.definition.claim_words import BYTES_WORDS, claim_sentence
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import READING_ORDER, Status
 from lab.website import format
+from lab.website.addresses import SITE
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.contest import case_address
@@ -17,16 +18,16 @@ from lab.website.table import Code, Link, PageTable, Soft, TableRow, VerdictChip
 from lab.website.verdict_words import case_word, claim_word, verdict_word
 
 # All runs of unchanged code taken together, beside the verdict of the newest, in words.
-DATA = "trust/data.json"  # from the root of the site
+TRUST = f"{SITE}trust/data.json#"
 
 
-def pooled_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str, root: str = "") -> Sentence:
-    """'3 runs on 3 boards: 1.18× [1.16, 1.20]', into `DATA`; nothing where the run shown is not one of three or more.
+def pooled_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str) -> Sentence:
+    """'3 runs on 3 boards: 1.18× [1.16, 1.20]', into `TRUST`; nothing where the run shown is not one of three or more.
 
-    `trust`: lab.website.data.published_trust; empty in a preview. `root` leads from the page to that of the site.
+    `trust`: lab.website.data.published_trust; empty in a preview.
     """
     path = ("pooled", item.plan.name, item.machine.get("gpu", ""), claim.name, case)
-    view = DataView(trust, f"{root}{DATA}#").at(*path)
+    view = DataView(trust, TRUST).at(*path)
     if item.evidence.get("run_id") not in (view.value("runs") or ()):
         return ()
     low, high, asked = view.value("low"), view.value("high"), item.data["claims"][claim.name]["threshold"]
@@ -46,7 +47,6 @@ def pooled_of(trust: Mapping[str, Any], experiment: str) -> dict[str, Any]:
 
 
 NO_TRUST: Mapping[str, Any] = MappingProxyType({})
-ROOT = "../../"  # from an experiment's page to the site's root
 CASES = (*words("Shape"), *numbers("Ratio", "Interval"), *words("Verdict"))
 
 
@@ -59,7 +59,7 @@ def claim_view(
     def row(case: str) -> TableRow:
         label = shape_label(shown.plan.case(case))
         first = Link(label, case_address(case)) if linked else label
-        pooled = pooled_sentence(trust, shown, claim, case, ROOT)
+        pooled = pooled_sentence(trust, shown, claim, case)
         return table_row(first, *verdict_cells(shown, claim, case, view, pooled))
 
     unmeasured = view.value(*path, "status") == Status.NO_EVIDENCE

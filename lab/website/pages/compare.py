@@ -10,7 +10,7 @@ from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
-from lab.website.addresses import experiment_folder, pair_folder, verdict_folder
+from lab.website.addresses import experiment_folder, pair_folder
 from lab.website.data.comparison import (
     OF_MACHINE,
     comparison_data,
@@ -23,6 +23,7 @@ from lab.website.data.comparison import (
 from lab.website.data.judged import Judged, json_text
 from lab.website.figure import DataView, Sentence
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext
+from lab.website.pages.history import verdict_link, view_of
 from lab.website.pages.labels import case_label, clocks_of, field_figure
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
@@ -141,14 +142,6 @@ def _outcome(view: DataView, one_model: bool) -> Sentence:
     return sentence(view.at("counts"), f"Of {{claims}} claims that both judged, {{changed}} {differ}{times}.")
 
 
-def _folder(item: Judged) -> str:
-    return f"../../{verdict_folder(item.digest, item.plan.name)}"
-
-
-def _view(item: Judged) -> DataView:
-    return DataView(item.data, f"{_folder(item)}/data.json#")
-
-
 def _fields(pair: View, older: Judged, newer: Judged) -> PageTable:
     """Every recorded field in which the runs differ: of machine and software first, then of source and protocol."""
     found = differences(older, newer)
@@ -157,7 +150,7 @@ def _fields(pair: View, older: Judged, newer: Judged) -> PageTable:
         those = [each for each in found if (each.kind in OF_MACHINE) == of_machine]
         rows.append(table_row(title if those else f"{title}: the same in every recorded field", kind="group"))
         for each in those:
-            sides = (field_figure(_view(item), each.path) or "not set" for item in (older, newer))
+            sides = (field_figure(view_of(item), each.path) or "not set" for item in (older, newer))
             rows.append(table_row(each.name, *sides))
     heads = words("Field", pair.older_id, pair.newer_id)
     return PageTable(label="Recorded fields that differ", kind="fields", heads=heads, rows=rows)
@@ -168,7 +161,7 @@ def _verdicts(pair: View, both: Both) -> PageTable:
     rows = []
     for older, newer in both:
         claims = [claim for claim in newer.plan.claims if claim.name in older.data["claims"]]
-        runs = [Link(item.evidence["run_id"], f"{_folder(item)}/index.html") for item in (older, newer)]
+        runs = [Link(item.evidence["run_id"], verdict_link(item)) for item in (older, newer)]
         rows.append(table_row((Strong((newer.plan.title,)), Soft(("in ", runs[0], " and in ", runs[1]))), kind="group"))
         changed = {claim.name: _status(older, claim.name) != _status(newer, claim.name) for claim in claims}
         for claim in sorted(claims, key=lambda claim: not changed[claim.name]):
@@ -194,7 +187,7 @@ def _status(item: Judged, claim: str) -> str:
 
 
 def _side(item: Judged, claim: str) -> tuple[Words, Words]:
-    view, data = _view(item), item.data["claims"][claim]
+    view, data = view_of(item), item.data["claims"][claim]
     least, most = (view.end(claim, name, show=format.times) for name in ("smallest_ratio", "largest_ratio"))
     return (VerdictChip(data["status"], data["mark"], word=claim_word(data)),), span(least, most) or (None,)
 
@@ -203,7 +196,7 @@ def _times(pair: View, both: Both, view: DataView) -> PageTable:
     """The cells that at least one of the runs measured, and that both know."""
     rows = []
     for older, newer in both:
-        sides, changes = (_view(older), _view(newer)), view.at("experiments", newer.plan.name, "times")
+        sides, changes = (view_of(older), view_of(newer)), view.at("experiments", newer.plan.name, "times")
         for case in newer.plan.cases:
             before, after = (item.data["cells"].get(case.name, {}) for item in (older, newer))
             profiles = [

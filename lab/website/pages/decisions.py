@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from lab.definition.claim_words import BYTES_WORDS
 from lab.website import format
-from lab.website.addresses import run_folder, verdict_folder
+from lab.website.addresses import SITE, verdict_folder
 from lab.website.decisions import (
     GATED,
     WORST_FIRST,
@@ -23,6 +23,7 @@ from lab.website.decisions import (
 )
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.outputs import Document, Output, SiteContext
+from lab.website.pages.history import run_link
 from lab.website.pages.labels import case_label
 from lab.website.sentence import span
 from lab.website.table import (
@@ -104,7 +105,7 @@ def decision_pages(context: SiteContext) -> Iterator[Output]:
 def _review(review: Review, supports: Sequence[SupportStanding], preview: bool) -> View:
     """A look at the record after it was decided. `href` leads to the run; empty in a preview."""
     reviewed = [(standing.support.expects, seen) for standing in supports if (seen := standing.at(review.evidence))]
-    href = f"../../{run_folder(reviewed[0][1].judged.digest)}/index.html" if reviewed and not preview else ""
+    href = run_link(reviewed[0][1].judged) if reviewed and not preview else ""
     return View(review=review, href=href, expected=sum(seen.status == expects for expects, seen in reviewed))
 
 
@@ -163,7 +164,7 @@ def _section(anchor: str, title: str, text: str) -> View:
 def support_view(standing: SupportStanding, preview: bool) -> View:
     """One claim that a decision rests on: as expected, when decided, and now."""
     support, now, then = standing.support, standing.now, standing.then
-    page = f"../../experiments/{support.experiment}/"
+    page = f"{SITE}experiments/{support.experiment}/"
     pinned = _folder(then, preview) if then else ""
     here = _folder(now, preview) if now and standing.elsewhere else page
     evidence, both = now or then, (now if here else None, then if pinned else None)
@@ -179,7 +180,7 @@ def support_view(standing: SupportStanding, preview: bool) -> View:
 
 def _folder(claim: ClaimEvidence, preview: bool) -> str:
     """Where the verdicts of a published run stand; empty in a preview, which has no other runs."""
-    return "" if preview else f"../../{verdict_folder(claim.judged.digest, claim.judged.plan.name)}/"
+    return "" if preview else f"{SITE}{verdict_folder(claim.judged.digest, claim.judged.plan.name)}/"
 
 
 def _value(claim: ClaimEvidence, other: ClaimEvidence | None, folder: str) -> View:
@@ -227,7 +228,7 @@ def _cases(
     rows = []
     for name in names:
         shown = linked and now and name in now.data["cases"]
-        address = f"../../experiments/{now.judged.plan.name}/index.html#case-{name}" if shown and now else ""
+        address = f"{SITE}experiments/{now.judged.plan.name}/index.html#case-{name}" if shown and now else ""
         sides = zip((then, now), reversed(folders), strict=True)
         cells = (cell for claim, folder in sides for cell in _compared(claim, name, folder))
         rows.append(table_row(Link(labels[name], address) if address else labels[name], *cells))

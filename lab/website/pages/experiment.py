@@ -10,6 +10,7 @@ from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.definition.publication import Publication
 from lab.verdict.cells import SCOPE
 from lab.website import format
+from lab.website.addresses import SITE
 from lab.website.data.comparison import PROVENANCE
 from lab.website.data.judged import Judged
 from lab.website.data.judged_cache import audits
@@ -35,7 +36,6 @@ from lab.website.sentence import joined
 from lab.website.table import Fold, Link, VerdictChip, Words, plain
 from lab.website.verdict_words import claim_word, samples_taken, verdict_word
 
-ROOT = "../../"  # from an experiment's page to the site's root
 MOST_CLAIMS = 14  # on the face; of more, those that nobody need look at twice go behind a fold
 BY_HAND = ("rmsnorm", "layernorm")  # what benchmark-norms computes
 
@@ -84,7 +84,7 @@ def experiment_page(
     return View(
         item=shown,
         answer=search_answer(shown, view) if searches else answer(shown, view), glances=glances(shown, view),
-        contradictions=tuple(_contradictions(shown, history)), changes=tuple(latest_changes(shown, history, ROOT)),
+        contradictions=tuple(_contradictions(shown, history)), changes=tuple(latest_changes(shown, history)),
         other_models=_other_models(shown, history) if shown.digest else (), boundary_line=boundary_line(shown),
         facts=tuple(_facts(shown, resting, view)), clock=scope_words(SCOPE, shown.on_cpu).clock,
         contest=None if searches else contest(shown, view),
@@ -100,11 +100,11 @@ def experiment_page(
         need_gpu=tuple((each.name, claim_sentence(each)) for each in plan.claims if each not in _able(shown)),
         folds=tuple(_folds(shown, claims, view)) if shown.evidence else (expectations_fold(shown, view),),
         replication=replication_section(publications, shown, view),
-        history=tuple(history_folds(shown, history, ROOT)) if shown.digest else (),
+        history=tuple(history_folds(shown, history)) if shown.digest else (),
         boundary=boundary(shown, view), decisions=resting, live_command=live_command(shown),
         local_command=next((_local_command(case) for case in reversed(plan.cases) if case.op in BY_HAND), ""),
         provenance=_provenance(shown, view) if shown.evidence else (),
-        verdict_link=verdict_link(shown, ROOT) if shown.digest else "", tables=tables_of(shown),
+        verdict_link=verdict_link(shown) if shown.digest else "", tables=tables_of(shown),
     )  # fmt: skip
 
 
@@ -132,13 +132,13 @@ def _folds(shown: Judged, claims: tuple[View, ...], view: DataView) -> Iterator[
 
 
 def _other_models(shown: Judged, history: Sequence[Judged]) -> Words:
-    return joined(((Link(run.machine_name, verdict_link(run, ROOT)),) for run in other_models(shown, history)), "; ")
+    return joined(((Link(run.machine_name, verdict_link(run)),) for run in other_models(shown, history)), "; ")
 
 
 def _contradictions(shown: Judged, history: Sequence[Judged]) -> Iterator[Words]:
     for claim in shown.plan.claims:
         if run := contradicting(shown, claim.name, history):
-            status, link = run.data["claims"][claim.name]["status"], f"{verdict_link(run, ROOT)}#claim-{claim.name}"
+            status, link = run.data["claims"][claim.name]["status"], f"{verdict_link(run)}#claim-{claim.name}"
             where = Link(f"run {run.evidence['run_id']} of {finished(run)}", link)
             yield (
                 Link(claim_sentence(claim), f"#claim-{claim.name}"),
@@ -166,8 +166,8 @@ def _facts(shown: Judged, resting: Sequence[View], view: DataView) -> Iterator[t
     yield "Claims", (_state(shown),)
     yield "Decisions", (Link(_decision_state(resting), "#decisions"),)
     if shown.digest:
-        yield "Run", (f"{shown.evidence['run_id']}, ", Link(shown.digest[:12], run_link(shown, ROOT)))
-        yield "Judged by", (Link(f"rules, version {shown.data['policy_version']}", f"{ROOT}policy/index.html"),)
+        yield "Run", (f"{shown.evidence['run_id']}, ", Link(shown.digest[:12], run_link(shown)))
+        yield "Judged by", (Link(f"rules, version {shown.data['policy_version']}", f"{SITE}policy/index.html"),)
 
 
 def _decision_state(links: Sequence[View]) -> str:

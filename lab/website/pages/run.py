@@ -141,7 +141,6 @@ def _row(run: Sequence[View]) -> View:
 
 
 # An experiment as one run has it: verdicts at an address that stays, whatever is measured later.
-ROOT = "../../../"  # of the site, from such a page
 
 
 def verdict_pages(context: SiteContext) -> Iterator[Output]:
@@ -162,11 +161,11 @@ def verdict_pages(context: SiteContext) -> Iterator[Output]:
 def _change(change: VerdictChange, item: Judged, history: Sequence[Judged]) -> Words:
     """How a claim came out in the run before, where otherwise, and what else changed since."""
     before = next(run for run in history if run.digest == change.before)
-    link, text = compare_link(change, history, ROOT), item.plan.claim(change.claim)
+    link, text = compare_link(change, history), item.plan.claim(change.claim)
     compare = (" ", Link("Compare the two runs", link), ".") if link else ()
     return (
         Link(claim_sentence(text), f"#claim-{change.claim}"), f" It was “{change.was_word}” in ",
-        Link(before.evidence["run_id"], verdict_link(before, ROOT)), ", the run before on this GPU model. What else "
+        Link(before.evidence["run_id"], verdict_link(before)), ", the run before on this GPU model. What else "
         f"changed: {change.attribution}. Any of it may be the cause, or chance.", *compare,
     )  # fmt: skip
 

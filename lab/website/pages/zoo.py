@@ -8,7 +8,7 @@ from typing import Any
 from lab.definition.catalogue import ZOO
 from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.website import format
-from lab.website.addresses import run_folder, short, verdict_folder
+from lab.website.addresses import short
 from lab.website.charts.rows import Strip, strips
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
@@ -17,6 +17,7 @@ from lab.website.figure import DataView
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext
 from lab.website.pages.boundary import is_screening, run_command
+from lab.website.pages.history import run_link, verdict_link
 from lab.website.pages.labels import case_label, operator_title, profile_title, scope_title
 from lab.website.pages.outline import outlines
 from lab.website.sentence import sentence
@@ -86,7 +87,7 @@ def _standings(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
 def _gpu(gpu: str, items: Sequence[Judged], view: DataView) -> View:
     first = items[0]
     return View(
-        name=gpu, run_id=first.evidence["run_id"], run=f"../{run_folder(first.digest)}/index.html",
+        name=gpu, run_id=first.evidence["run_id"], run=run_link(first),
         date=format.day(first.finished_utc), sweeps=view.figure("sweeps", show=str),
         screening=is_screening(first), command=run_command(items), level=view.figure("level", show=str),
         lede=sentence(
@@ -113,9 +114,8 @@ def _scope(scope: str, items: Sequence[Judged], view: DataView, run: str) -> Vie
         chart=strips(f"zoo-{scope}-{run}", f"{title}: best rival's time over ours",
                      [_strip(each, view) for each in items], BAND, "Right of 1 ours is faster"),
         operators=_table(f"{title}, by operator", OPERATORS, [
-            row(view.at("operators", _operator(item)), OPERATORS, operator=Link(
-                operator_title(_operator(item)), f"../{verdict_folder(item.digest, item.plan.name)}/index.html"
-            ))
+            row(view.at("operators", _operator(item)), OPERATORS,
+                operator=Link(operator_title(_operator(item)), verdict_link(item)))
             for item in items
         ]),
         rivals=_table(f"{title}, against each rival alone", RIVALS, [
