@@ -156,10 +156,9 @@ def _refuse_to_replace(out: Path) -> None:
 
 
 def _published(evidence: Sequence[Evidence], kept: Path) -> tuple[list[Evidence], list[Judged]]:
-    """Published runs, and their experiments, the oldest first."""
-    pairs = [(item, judged(item, kept)) for item in evidence]
-    pairs.sort(key=lambda pair: (pair[1].finished_utc, pair[1].run_id))
-    return [item for item, _ in pairs], [each for _, run in pairs for each in run.experiments]
+    """Published runs, which come by name, and their experiments, the oldest first."""
+    pairs = sorted(((item, judged(item, kept)) for item in evidence), key=lambda pair: pair[1][0].finished_utc)
+    return [item for item, _ in pairs], [each for _, experiments in pairs for each in experiments]
 
 
 def _shown(definition: PlannedExperiment, history: Sequence[Judged], publications: Sequence[Publication]) -> Judged:

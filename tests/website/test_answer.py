@@ -120,6 +120,6 @@ def test_without_evidence_there_is_no_answer_and_no_glance() -> None:
 
 def test_no_answer_of_the_labs_own_evidence_is_long() -> None:
     for evidence in load_evidence():
-        for item in judged(evidence).experiments:
+        for item in judged(evidence):
             if not is_search(item.plan):
                 assert len(answer_of(item).split()) <= LONGEST, item.plan.name
