@@ -14,7 +14,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -133,30 +132,19 @@ class NextSite:
         return bool(self._places) or self.stamps.keys() != self.present.keys() or self._wanted != self._folders
 
     def complete(self, spare: Path) -> None:
-        """Make `spare` the next site. What it holds of it stays, and that is most of it: it was made like the old."""
-        self._fill(spare, *scan(spare, os.DirEntry.inode), self._move_or_link)
-
-    def repeat(self, spare: Path) -> None:
-        """Make `spare` like the site again, with which it has changed places, where a file may have two names."""
-        there = {path: stamp[2] for path, stamp in self.present.items()}
-        with suppress(OSError):
-            self._fill(spare, there, self._folders, self._link)
-
-    def _fill(
-        self, spare: Path, there: Mapping[str, int], folders: set[str], place: Callable[[str, str], None]
-    ) -> None:
-        """`there`: by path which file it is, of each that `spare` holds; `place` puts one there."""
+        """Make `spare` the next site. What it holds of it stays, and that is most of it: it was the site before."""
         spare.mkdir(parents=True, exist_ok=True)
-        wanted, known = self._wanted, {path: stamp[2] for path, stamp in self.stamps.items()}
+        there, folders = scan(spare, os.DirEntry.inode)
+        known = {path: stamp[2] for path, stamp in self.stamps.items()}
         same = {path for path, inode in there.items() if known.get(path) == inode}
         for path in there.keys() - same:
             os.unlink(f"{spare}/{path}")
-        for folder in sorted(folders - wanted, reverse=True):
+        for folder in sorted(folders - self._wanted, reverse=True):
             os.rmdir(f"{spare}/{folder}")
-        for folder in sorted(wanted - folders):
+        for folder in sorted(self._wanted - folders):
             os.mkdir(f"{spare}/{folder}")
         for path in self.stamps.keys() - same:
-            place(path, f"{spare}/{path}")
+            self._move_or_link(path, f"{spare}/{path}")
 
     def _move_or_link(self, path: str, target: str) -> None:
         """A file that was made, or one that is kept."""
@@ -164,13 +152,10 @@ class NextSite:
             os.rename(self._places[path], target)
             return
         try:
-            self._link(path, target)
-        except OSError:
+            os.link(f"{self._old}/{path}", target)
+        except OSError:  # where a file may not have two names
             shutil.copy2(f"{self._old}/{path}", target)
             self.stamps[path] = _stamp(os.stat(target))
-
-    def _link(self, path: str, target: str) -> None:
-        os.link(f"{self._old}/{path}", target)
 
     @cached_property
     def _wanted(self) -> set[str]:
@@ -211,8 +196,8 @@ class NextSite:
 def replace_site(out: Path, remembered: Path, fill: Callable[[NextSite], None]) -> Mapping[str, Written]:
     """Make `out` hold the parts that `fill` adds and nothing else; returns them by name.
 
-    A second build into the same folder waits, and then finds its work done. One that fails changes nothing. A second
-    folder with the same files stays beside what is remembered: the next build changes it and lets both change places.
+    A second build into the same folder waits, and then finds its work done. One that fails changes nothing. The folder
+    that was replaced stays beside what is remembered: the next build changes it and lets both change places.
     """
     out = out.resolve()
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -232,8 +217,6 @@ def replace_site(out: Path, remembered: Path, fill: Callable[[NextSite], None]) 
             if site.differs:
                 site.complete(spare)
                 exchange(spare, out)
-                if stays:
-                    site.repeat(spare)
         finally:
             shutil.rmtree(made if stays else work, ignore_errors=True)
         if site.parts != before or site.stamps != stamps:
