@@ -99,20 +99,20 @@ class DataView:
                 return None
         return node
 
-    def ratio(self, *path: str) -> Figure | None:
-        """The ratio of a comparison at `path`, with the decimals that its interval warrants."""
+    def ratio(self, *path: str, brief: bool = False) -> Figure | None:
+        """The ratio of a comparison at `path`, with the decimals that its interval warrants, or for running text."""
         node = self.value(*path) or {}
         if node.get("ratio") is None:
             return None
-        text = format.ratio(node["ratio"], node["low"], node["high"], self._threshold(path))
+        text = format.ratio(node["ratio"], node["low"], node["high"], self._threshold(path), brief)
         return Figure(text, node["ratio"], f"{self._at}{pointer(*path)}/ratio")
 
-    def interval(self, *path: str) -> Figure | None:
+    def interval(self, *path: str, brief: bool = False) -> Figure | None:
         """The interval of a comparison at `path`; its value is the lower end."""
         node = self.value(*path) or {}
         if node.get("low") is None:
             return None
-        text = format.interval(node["low"], node["high"], self._threshold(path))
+        text = format.interval(node["low"], node["high"], self._threshold(path), brief)
         return Figure(text, node["low"], f"{self._at}{pointer(*path)}/low")
 
     def end(self, claim: str, *name: str, show: Callable[[float], str]) -> Figure | None:

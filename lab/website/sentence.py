@@ -29,3 +29,10 @@ def span(least: Figure | None, most: Figure | None) -> Sentence:
     if least is None or most is None or least.text == most.text:
         return tuple(end for end in (least or most,) if end)
     return least, " to ", most
+
+
+def extremes(figures: Iterable[Figure | None]) -> Sentence:
+    """The span from the smallest of them to the largest."""
+    known = [figure for figure in figures if figure]
+    least, most = (end(known, key=lambda figure: figure.value, default=None) for end in (min, max))
+    return span(least, most)

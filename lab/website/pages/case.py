@@ -11,7 +11,7 @@ from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.figure import DataView, Sentence
 from lab.website.outputs import Document, SiteContext
 from lab.website.pages.case_folds import (
     controls_fold,
@@ -268,23 +268,12 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     elif tied:
         who = (f"{fastest} shared the first place with {listed(tied)}, at ", p50, " µs a call")
     path = ("against", case.name, first, behind) if behind else ()
-    ratio, interval = _brief(view, *path) if path else (None, None)
+    ratio, interval = view.ratio(*path, brief=True), view.interval(*path, brief=True)
     if behind and ratio and interval:
         lead: Sentence = (*who, ": ", ratio, " ", interval, f" as fast as {names[behind]}, the next")
         medians = view.figure(*path, "quotient_of_medians", show=format.times)
         return (*lead, " (", medians, " by the two medians).") if medians else (*lead, ".")
     return (*who, ".")
-
-
-def _brief(view: DataView, *path: str) -> tuple[Figure | None, Figure | None]:
-    """A ratio and its interval in three digits; none where the rounds of the two were not compared."""
-    low, high = view.value(*path, "low"), view.value(*path, "high")
-    if low is None:
-        return None, None
-    return (
-        view.figure(*path, "ratio", show=lambda ratio: format.brief_ratio(ratio, low, high)),
-        view.figure(*path, "low", show=lambda low: format.brief_interval(low, high)),
-    )
 
 
 def _snippets(item: Judged, case: PlannedCase) -> Iterator[tuple[str, Snippet]]:

@@ -19,7 +19,7 @@ from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.labels import case_label
-from lab.website.sentence import joined, span
+from lab.website.sentence import extremes, joined
 from lab.website.table import Fold, Head, Link, PageTable, Soft, Strong, Words, numbers, table_row, words
 
 SERIOUS = 2.0  # times the fastest's time, at some case: who never comes so near is no rival
@@ -166,10 +166,8 @@ def _weak(item: Judged, serious: set[tuple[str, str]], standing: Standing) -> Se
             for case in item.plan.included_cases
             if (case.op, profile.name) not in serious
         )
-        beaten = [rival for rival in rivals_by_case if rival and rival.ratio]
-        if beaten:
-            least, most = (end(beaten, key=lambda rival: rival.value).ratio for end in (min, max))
-            weak.append((f"{profile.title}, ", *span(least, most)))
+        if told := extremes(rival.ratio for rival in rivals_by_case if rival):
+            weak.append((f"{profile.title}, ", *told))
     return ("Not drawn: ", *joined(weak, "; "), " the time of the fastest.") if weak else ()
 
 

@@ -21,11 +21,11 @@ from lab.website.decisions import (
     machines,
     shared_cases,
 )
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.figure import DataView, Sentence
 from lab.website.outputs import Document, Output, SiteContext
 from lab.website.pages.history import run_link
 from lab.website.pages.labels import case_label
-from lab.website.sentence import span
+from lab.website.sentence import extremes
 from lab.website.table import (
     Link,
     PageTable,
@@ -196,18 +196,9 @@ def _value(claim: ClaimEvidence, other: ClaimEvidence | None, folder: str) -> Vi
 
 def _span(claim: ClaimEvidence, other: ClaimEvidence | None, folder: str) -> Sentence:
     """The smallest and the largest ratio, of the cases that both sides could judge where there are two."""
-    ratios = {case: claim.data["cases"][case]["ratio"] for case in shared_cases(other or claim, claim)}
-    if not ratios:
-        return ()
-    least, most = (_end(claim, folder, pick(ratios, key=lambda case: ratios[case])) for pick in (min, max))
-    return span(least, most)
-
-
-def _end(claim: ClaimEvidence, folder: str, case: str) -> Figure:
     show = format.times if claim.data["measure"] in BYTES_WORDS else _times
-    ratio = _view(claim, folder).end(claim.claim, "cases", case, "ratio", show=show)
-    assert ratio is not None, "a case that was judged has a ratio"
-    return ratio
+    view, cases = _view(claim, folder), shared_cases(other or claim, claim)
+    return extremes(view.end(claim.claim, "cases", case, "ratio", show=show) for case in cases)
 
 
 def _view(claim: ClaimEvidence, folder: str) -> DataView:

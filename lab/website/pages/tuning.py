@@ -5,7 +5,6 @@ from types import SimpleNamespace as View
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.definition.search import RULE, is_search
 from lab.verdict.judge import EQUIVALENCE_MARGIN, Status
-from lab.website import format
 from lab.website.charts.rows import Dot, axis_of, panel
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
@@ -108,13 +107,7 @@ def _chosen(case: PlannedCase, trials: list[Trial], view: DataView) -> tuple[str
     """The winner, or the fastest where none won: title, ratio, interval; None where nothing could be compared."""
     winner = view.value("searches", case.name, "winner")
     claim, profile = next((trial for trial in trials if trial[1].name == winner), trials[0])
-    path, asked = _verdict(case, claim), view.value("claims", claim, "threshold")
-    verdict = view.value(*path) or {}
-    if verdict.get("ratio") is None:
-        return None
-    low, high = verdict["low"], verdict["high"]
-    ratio = view.figure(*path, "ratio", show=lambda value: format.brief_ratio(value, low, high, asked))
-    interval = view.figure(*path, "low", show=lambda value: format.brief_interval(value, high, asked))
+    ratio, interval = (figure(*_verdict(case, claim), brief=True) for figure in (view.ratio, view.interval))
     return (profile.title, ratio, interval) if ratio and interval else None
 
 
