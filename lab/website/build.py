@@ -23,6 +23,7 @@ from lab.website.files.inventory import Listed, inventory
 from lab.website.folder import Content, NextSite, Part
 from lab.website.outputs import GroupBuilder, Outlines, Output, PageBuilder, PageGroup, SiteContext
 from lab.website.pages.claims import pooled_of
+from lab.website.pages.labels import TITLES
 from lab.website.pages.methods import guarded
 from lab.website.pages.outline import outlines
 from lab.website.refusal import as_publication, refuse_findings
@@ -68,7 +69,7 @@ class Builder:
             title=project().settings.title,
             base_url=context.base_url,
         )
-        self._code = digest([digest_of(*MAKING), *map(version, PACKAGES), repr(self._info)])
+        self._code = digest([digest_of(*MAKING), *map(version, PACKAGES), repr(self._info), TITLES])
 
     def fill(self, site: NextSite) -> None:
         site.add(Part(name="assets", key=self._code, make=lambda: self._files(assets(), Quotable(()))))
