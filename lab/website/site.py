@@ -23,7 +23,7 @@ from lab.website.files.csv_tables import experiment_csv_files
 from lab.website.files.inventory import checked_base_url
 from lab.website.files.schemas import schema_files
 from lab.website.folder import REMEMBERED, replace_site
-from lab.website.outputs import SiteContext
+from lab.website.outputs import SiteContext, grouped
 from lab.website.pages.case import case_pages
 from lab.website.pages.compare import compare_list, compare_pages
 from lab.website.pages.decisions import decision_pages
@@ -81,9 +81,7 @@ def gather(
     LabError where a decision, a definition or a reference cannot be published as it is.
     """
     evidence, published = _published(evidence, kept)
-    histories: dict[str, list[Judged]] = {}
-    for item in published:
-        histories.setdefault(item.name, []).append(item)
+    histories = grouped(published, lambda item: item.name)
     # One that lacks words is a draft: it is measured and previewed, and not shown.
     defined = [plan for plan in definitions(kept) if not any(missing_prose(plan))]
     publications = audits(kept) if any(plan.name not in histories for plan in defined) else ()

@@ -58,6 +58,7 @@ def judged(evidence: Evidence, kept: Path = CACHE) -> tuple[LazyJudged, ...]:
             partial(read_judged, folder / name),
             name=name,
             key=f"{folder.parent.name}/{evidence.digest}/{name}",
+            digest=evidence.digest,
             finished_utc=listed["finished_utc"],
             fullness=tuple(known["fullness"]),
             cites=known["cites"],

@@ -22,7 +22,7 @@ from lab.website.data.comparison import (
 )
 from lab.website.data.judged import Judged, json_text
 from lab.website.figure import DataView, Sentence
-from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext
+from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
 from lab.website.pages.history import verdict_link, view_of
 from lab.website.pages.labels import case_label, clocks_of, field_figure
 from lab.website.pages.outline import outlines
@@ -59,20 +59,14 @@ def compare_list(context: SiteContext) -> Iterator[Document]:
 
 def runs_of(published: Sequence[View]) -> Runs:
     """The experiments of each run, oldest run first."""
-    runs: dict[str, list[View]] = {}
-    for item in published:
-        runs.setdefault(item.digest, []).append(item)
-    return runs
+    return grouped(published, lambda item: str(item.digest))
 
 
 def pairs_of(published: Sequence[View]) -> tuple[View, ...]:
     """Every pair of runs that has a page, the newest last: not those that share the measurement of ceilings alone,
     which stands beside every experiment."""
     runs = runs_of(published)
-    histories: dict[str, list[View]] = {}
-    for item in published:
-        if item.name != CEILINGS:
-            histories.setdefault(item.name, []).append(item)
+    histories = grouped((item for item in published if item.name != CEILINGS), lambda item: str(item.name))
     return tuple(_pair(runs[older], runs[newer]) for older, newer in run_pairs(histories.values()))
 
 
@@ -107,11 +101,8 @@ def _groups(outlined: Outlines, pairs: Sequence[View]) -> Iterator[View]:
 
 def compare_pages(context: SiteContext) -> Iterator[PageGroup]:
     """The page of each pair, and its data."""
-    published = outlines(context).published
-    runs: dict[str, list[Judged]] = {}
-    for item, past in zip(context.published, published, strict=True):
-        runs.setdefault(past.digest, []).append(item)
-    for pair in pairs_of(published):
+    runs = context.runs()
+    for pair in pairs_of(outlines(context).published):
         older, newer = runs[pair.older], runs[pair.newer]
         yield PageGroup(
             name=pair.folder,

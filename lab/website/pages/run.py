@@ -62,10 +62,7 @@ def run_pages(context: SiteContext) -> Iterator[PageGroup]:
     shown = {item.name: item.digest for item in outlined.current}
     pairs = pairs_of(outlined.published)
     files = {each.digest: each for each in context.files}
-    runs: dict[str, list[Judged]] = {}
-    for each, past in zip(context.published, outlined.published, strict=True):
-        runs.setdefault(past.digest, []).append(each)
-    for digest, items in runs.items():
+    for digest, items in context.runs().items():
         current = {each.name: shown[each.name] == digest for each in items if each.name in shown}
         mine = tuple(pair for pair in pairs if digest in (pair.older, pair.newer))
         signed = files[digest].signature.decode() if digest in files else ""

@@ -15,7 +15,7 @@ from lab.website.data.judged import Judged
 from lab.website.data.zoo import zoo_data
 from lab.website.figure import DataView
 from lab.website.files.schemas import data_text
-from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext
+from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
 from lab.website.pages.boundary import is_screening, run_command
 from lab.website.pages.history import run_link, verdict_link
 from lab.website.pages.labels import case_label, operator_title, profile_title, scope_title
@@ -47,17 +47,19 @@ SHAPES = (
 
 
 def has_zoo(outlined: Outlines) -> bool:
-    return any(each.name.startswith(ZOO) for each in outlined.published)
+    return any(map(_is_of_zoo, outlined.published))
+
+
+def _is_of_zoo(item: Judged | View) -> bool:
+    return str(item.name).startswith(ZOO)
 
 
 def zoo_pages(context: SiteContext) -> Iterator[PageGroup]:
     """zoo/index.html, its data and the table of all shapes; nothing where no such run was published."""
-    runs: dict[tuple[str, str], list[Judged]] = {}
-    for item, past in zip(context.published, outlines(context).published, strict=True):
-        if item.name.startswith(ZOO):
-            runs.setdefault((past.machine_name, past.digest), []).append(item)
+    machines = {past.digest: past.machine_name for past in outlines(context).published}
     fullest: dict[str, list[Judged]] = {}
-    for (gpu, _), items in runs.items():
+    for digest, items in grouped(filter(_is_of_zoo, context.published), lambda item: item.digest).items():
+        gpu = machines[digest]
         fullest[gpu] = max(fullest.get(gpu, []), items, key=_fullness)
     if fullest:
         keys = [item.key for items in fullest.values() for item in items]
