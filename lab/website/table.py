@@ -140,6 +140,11 @@ def named(key: str, text: str) -> Head:
     return Head(text=text, key=key, numbers=False)
 
 
+def below(*parts: Any) -> Soft | str:
+    """What stands below a cell in small letters; nothing where a part of it is missing."""
+    return Soft(parts) if parts and all(parts) else ""
+
+
 def table_row(*cells: Any, kind: str = "", id: str = "") -> TableRow:
     """Each cell is a tuple of its parts, or its only part."""
     return TableRow(cells=tuple(cell if isinstance(cell, tuple) else (cell,) for cell in cells), kind=kind, id=id)

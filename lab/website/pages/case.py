@@ -20,7 +20,6 @@ from lab.website.pages.case_folds import (
     history_fold,
     medians,
     pairs_fold,
-    quotient,
     splits_fold,
 )
 from lab.website.pages.claims import pooled_sentence, verdict_cells
@@ -36,10 +35,10 @@ from lab.website.table import (
     Head,
     Link,
     PageTable,
-    Soft,
     Strong,
     TableRow,
     Words,
+    below,
     column,
     named,
     numbers,
@@ -121,27 +120,23 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, view: DataVi
     columns = _columns(case, view)
     cell, at = item.cell(case.name, profile.name), view.at("cells", case.name, profile.name)
     if cell["outcome"] != "measured":
-        why: Words = (Strong((cell["outcome"],)), Soft((cell["reason"],)) if cell["reason"] else "")
+        why: Words = (Strong((cell["outcome"],)), below(cell["reason"]))
         return table_row(profile.title, why, *[()] * (len(columns) - 2))
     place = item.places(case.name, SCOPE).get(profile.name)
     first = place is not None and place.rank == 1
     rate = at.figure("bytes_per_second")
-    note = clock_note(item, case.name, profile.name, view)
-    of_graphs = at.figure("graph_memory_bytes")
     host = at.figure("enqueue_seconds") if cell.get("enqueue_seconds") else None
     cells = row(
         at, columns,
-        profile=(profile.title, *((Soft((f"fastest{place.doubt}",)),) if first and place else ())),
+        profile=(profile.title, below(first and place and f"fastest{place.doubt}")),
         p50_seconds=(
-            at.figure("p50_seconds") or Soft((cell.get("unmeasured", {}).get(SCOPE, ""),)),
-            *((Soft(note),) if note else ()),
+            at.figure("p50_seconds") or below(cell.get("unmeasured", {}).get(SCOPE, "")),
+            below(*clock_note(item, case.name, profile.name, view)),
         ),
-        bytes_per_second=Soft(("launch-bound",)) if rate is None and cell.get("launch_bound") else rate,
+        bytes_per_second=below("launch-bound") if rate is None and cell.get("launch_bound") else rate,
         tokens_per_second=at.figure("scopes", SCOPE, "tokens_per_second"),
-        peak_memory_bytes=(
-            at.figure("peak_memory_bytes"), *((Soft((of_graphs, " in its graph")),) if of_graphs else ()),
-        ),
-        enqueue_seconds=(host, *((Soft(("host-bound",)),) if cell.get("host_bound") else ())),
+        peak_memory_bytes=(at.figure("peak_memory_bytes"), below(at.figure("graph_memory_bytes"), " in its graph")),
+        enqueue_seconds=(host, below(cell.get("host_bound") and "host-bound")),
     )  # fmt: skip
     return replace(cells, kind="best" if first else "")
 
@@ -154,7 +149,7 @@ def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str,
             pooled = pooled_sentence(trust, item, claim, case.name)
             ratio, interval, verdict = verdict_cells(item, claim, case.name, view, pooled)
             text = Link(claim_sentence(claim), f"{EXPERIMENT}#claim-{claim.name}")
-            rows.append(table_row(text, verdict, (*ratio, *medians(quotient(view, *path))), interval))
+            rows.append(table_row(text, verdict, (*ratio, medians(view, *path)), interval))
     heads = (*words("Claim", "Verdict here"), *numbers("Ratio", "Interval"))
     table = PageTable(label="Claims about this case", kind="claims stacks", labelled=False, heads=heads, rows=rows)
     return Fold(id="claims", title="What is claimed of this case", tables=(table,)) if rows else None
@@ -172,9 +167,8 @@ def _scopes(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
             figure = view.at("cells", case.name, profile.name, "scopes", scope).figure
             p50 = figure("p50_seconds")
             why_not = view.value("cells", case.name, profile.name, "unmeasured", scope) or "not measured"
-            tokens = figure("tokens_per_second")
-            beneath = (Soft((tokens, " tokens/s")),) if tokens else ()
-            cells.append((p50, *beneath) if p50 else (Soft((why_not,)),))
+            tokens = below(figure("tokens_per_second"), " tokens/s")
+            cells.append((p50, tokens) if p50 else (below(why_not),))
         rows.append(table_row(profile.title, *cells))
     covers = "; ".join(f"{title}: {clock}" for title, clock in legend(scopes, item.on_cpu))
     table = PageTable(

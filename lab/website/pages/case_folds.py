@@ -1,6 +1,6 @@
 """The folds of a case's page: what explains its times and verdicts, and what bears them out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.quantities import QUANTITIES, unit_of
@@ -20,6 +20,7 @@ from lab.website.table import (
     Soft,
     TableRow,
     Words,
+    below,
     column,
     named,
     numbers,
@@ -51,7 +52,7 @@ def pairs_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
 
     def cell(subject: PlannedProfile, baseline: PlannedProfile) -> Words:
         path = ("against", case.name, subject.name, baseline.name)
-        return view.ratio(*path), Soft((view.interval(*path),)), *medians(quotient(view, *path))
+        return view.ratio(*path), below(view.interval(*path)), medians(view, *path)
 
     rows = [
         table_row(subject.title, *[()] * place, *(cell(subject, other) for other in profiles[place + 1 :]))
@@ -77,7 +78,7 @@ def splits_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
         if view.value(*path):
             parts = ("end_to_end", "device", "launch")
             pair = f"{profile_title(item, claim.subject)} over {profile_title(item, claim.baseline)}"
-            cells = ((view.ratio(*path, part), Soft((view.interval(*path, part),))) for part in parts)
+            cells = ((view.ratio(*path, part), below(view.interval(*path, part))) for part in parts)
             rows.append(table_row(pair, *cells))
     heads = (*words("Pair"), *numbers("End to end", "Device", "Launch"))
     table = PageTable(label="Parts of eager speed-ups", heads=heads, rows=rows)
@@ -159,7 +160,7 @@ def history_fold(item: Judged, published: Sequence[Judged], case: PlannedCase) -
         notes = ["shown here"] if run.digest == item.digest else []
         if number == 0 or software(run) != software(runs[number - 1]):
             notes.append(software(run))
-        name: Words = (Link(run.evidence["run_id"], verdict_link(run)), *(Soft((note,)) for note in notes))
+        name: Words = (Link(run.evidence["run_id"], verdict_link(run)), *map(below, notes))
         rows.append(table_row(name, finished(run), *(_time(run, case, profile) for profile in profiles)))
     heads = (*words("Run", "Date"), *numbers(*(profile.title for profile in profiles)))
     caption = ("p50 in µs. Software is named where it is not that of the run before.",)
@@ -183,10 +184,6 @@ def _time(run: Judged, case: PlannedCase, profile: PlannedProfile) -> Figure | N
     return view_of(run).figure("cells", case.name, profile.name, "p50_seconds")
 
 
-def quotient(view: DataView, *path: str) -> Figure | None:
-    return view.figure(*path, "quotient_of_medians", show=format.times)
-
-
-def medians(quotient: Figure | None) -> Iterator[Soft]:
-    if quotient:
-        yield Soft(("medians ", quotient))
+def medians(view: DataView, *path: str) -> Soft | str:
+    """The quotient of the two medians, where it is not the ratio of the comparison at `path`."""
+    return below("medians ", view.figure(*path, "quotient_of_medians", show=format.times))

@@ -14,7 +14,18 @@ from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.contest import case_address
 from lab.website.pages.labels import shape_label
-from lab.website.table import Code, Link, PageTable, Soft, TableRow, VerdictChip, Words, numbers, table_row, words
+from lab.website.table import (
+    Code,
+    Link,
+    PageTable,
+    TableRow,
+    VerdictChip,
+    Words,
+    below,
+    numbers,
+    table_row,
+    words,
+)
 from lab.website.verdict_words import case_word, claim_word, verdict_word
 
 # All runs of unchanged code taken together, beside the verdict of the newest, in words.
@@ -100,7 +111,7 @@ def claims_table(claims: tuple[View, ...], label: str) -> PageTable:
 
 def claim_words(claim: View) -> Words:
     """Its sentence, and below it what a test of the lab must find."""
-    return (claim.text, Soft((f"Right: {claim.right}.",))) if claim.right else (claim.text,)
+    return claim.text, below(claim.right and f"Right: {claim.right}.")
 
 
 def by_case(claims: tuple[View, ...]) -> PageTable | None:
@@ -130,8 +141,8 @@ def verdict_cells(
     chip = VerdictChip(verdict["status"], marks, verdict["reason"], case_word(verdict, claim.measure))
     return (
         (view.figure(*path, "ratio") if of_bytes else view.ratio(*path),),
-        (_bounds(view, *path) if of_bytes else view.interval(*path), *((Soft(pooled),) if pooled else ())),
-        (chip, *((Soft((verdict["reason"],)),) if verdict["reason"] else ())),
+        (_bounds(view, *path) if of_bytes else view.interval(*path), below(*pooled)),
+        (chip, below(verdict["reason"])),
     )
 
 
@@ -146,7 +157,7 @@ def _right(expected: Sequence[str]) -> str:
 def _holds(claim: PlannedClaim, view: DataView) -> Words:
     """'3 of 5', and below it how many are ties."""
     supported, judged, ties = (view.figure("claims", claim.name, name) for name in ("supported", "judged", "ties"))
-    return (supported or "0", " of ", judged or "0", *((Soft((ties, " tied")),) if ties and ties.value else ()))
+    return (supported or "0", " of ", judged or "0", below(ties and ties.value and ties, " tied"))
 
 
 def _mean(claim: PlannedClaim, view: DataView) -> Words:
@@ -156,7 +167,7 @@ def _mean(claim: PlannedClaim, view: DataView) -> Words:
     if not mean or not compared:
         return ()
     every = compared.value == view.value("claims", claim.name, "judged")
-    return (mean,) if every else (mean, Soft(("of ", compared)))
+    return (mean,) if every else (mean, below("of ", compared))
 
 
 def _bounds(view: DataView, *path: str) -> Figure | None:

@@ -31,11 +31,11 @@ from lab.website.sentence import sentence, span
 from lab.website.table import (
     Link,
     PageTable,
-    Soft,
     Strong,
     TableRow,
     VerdictChip,
     Words,
+    below,
     column,
     csv_file,
     named,
@@ -153,14 +153,14 @@ def _verdicts(pair: View, both: Both) -> PageTable:
     for older, newer in both:
         claims = [claim for claim in newer.plan.claims if claim.name in older.data["claims"]]
         runs = [Link(item.evidence["run_id"], verdict_link(item)) for item in (older, newer)]
-        rows.append(table_row((Strong((newer.plan.title,)), Soft(("in ", runs[0], " and in ", runs[1]))), kind="group"))
+        rows.append(table_row((Strong((newer.plan.title,)), below("in ", runs[0], " and in ", runs[1])), kind="group"))
         changed = {claim.name: _status(older, claim.name) != _status(newer, claim.name) for claim in claims}
         for claim in sorted(claims, key=lambda claim: not changed[claim.name]):
             mark = (Strong(("Changed." if pair.one_model else "Differs.",)), " ") if changed[claim.name] else ()
             other = redefined(older.plan, newer.plan, claim.name)
-            told = (Soft((f"defined otherwise: {'; '.join(other)}",)),) if other else ()
+            told = below(other and f"defined otherwise: {'; '.join(other)}")
             sides = (cell for item in (older, newer) for cell in _side(item, claim.name))
-            rows.append(table_row((*mark, claim_sentence(claim), *told), *sides))
+            rows.append(table_row((*mark, claim_sentence(claim), told), *sides))
     heads = (
         named("claim", "Claim"), named("older_verdict", pair.older_id), named("older_speed_ups", "Speed-ups"),
         named("newer_verdict", pair.newer_id), named("newer_speed_ups", "Speed-ups"),
@@ -213,5 +213,5 @@ def _cell(
     times = [side.figure(*path, "p50_seconds") or side.value(*path, "outcome") for side in sides]
     if not pair.one_machine:
         return table_row(profile.title, *times)
-    mark = (Soft((Strong(("moved",)),)),) if changes.value(*at, "moved") else ()
-    return table_row(profile.title, *times, (changes.ratio(*at), *mark), changes.interval(*at))
+    mark = below(changes.value(*at, "moved") and Strong(("moved",)))
+    return table_row(profile.title, *times, (changes.ratio(*at), mark), changes.interval(*at))

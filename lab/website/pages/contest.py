@@ -20,7 +20,7 @@ from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.labels import case_label
 from lab.website.sentence import extremes, joined
-from lab.website.table import Fold, Head, Link, PageTable, Soft, Strong, Words, numbers, table_row, words
+from lab.website.table import Fold, Head, Link, PageTable, Strong, Words, below, numbers, table_row, words
 
 SERIOUS = 2.0  # times the fastest's time, at some case: who never comes so near is no rival
 BAND = (1.0, 1 + EQUIVALENCE_MARGIN)
@@ -258,14 +258,14 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival
     p50 = view.figure(*path, "p50_seconds", show=format.brief_microseconds)
     if p50 is None:
         outcome = item.cell(case.name, profile.name)["outcome"]
-        return (Soft((OUTCOMES.get(outcome, outcome),)),)
+        return (below(OUTCOMES.get(outcome, outcome)),)
     first = rival is not None and rival.stands in FIRST
-    return (Strong((p50,)) if first else p50, Soft(_beneath(item, case, profile, rival, view)))
+    return (Strong((p50,)) if first else p50, below(*_beneath(item, case, profile, rival, view)))
 
 
 def _beneath(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival | None, view: DataView) -> Sentence:
     """'tie, 92 %', '1.08×, 85 %, 270 tokens/s': against the best, of the limit, and what a call is in tokens."""
-    against: Sentence = (rival.ratio, "?" if rival.stands else "") if rival and rival.ratio else ()
+    against: Sentence = (rival.ratio, *(("?",) if rival.stands else ())) if rival and rival.ratio else ()
     against = (rival.stands,) if rival and rival.stands in FIRST else against
     attained = view.figure("limits", case.name, "profiles", profile.name, SCOPE, "attained", show=format.whole_percent)
     tokens = view.figure("cells", case.name, profile.name, "scopes", SCOPE, "tokens_per_second")

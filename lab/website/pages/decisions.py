@@ -29,10 +29,10 @@ from lab.website.sentence import extremes
 from lab.website.table import (
     Link,
     PageTable,
-    Soft,
     TableRow,
     VerdictChip,
     Words,
+    below,
     column,
     csv_file,
     csv_table,
@@ -236,7 +236,7 @@ def _compared(claim: ClaimEvidence | None, case: str, folder: str) -> tuple[Word
     chip = VerdictChip(verdict["status"], word=case_word(verdict, claim.data["measure"]))
     interval = None if of_bytes else view.interval(*path)
     ratio = view.figure(*path, "ratio") if of_bytes else view.ratio(*path)
-    return (chip,), (ratio, *((Soft((interval,)),) if interval else ()))
+    return (chip,), (ratio, below(interval))
 
 
 def _case_table(supports: Sequence[View]) -> PageTable:

@@ -5,7 +5,6 @@ Only runs on the GPU model of the run shown stand in one line; all are judged by
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace as View
-from typing import Any
 
 from lab.definition.claim_words import claim_sentence
 from lab.definition.experiment import CEILINGS
@@ -20,7 +19,19 @@ from lab.website.data.verdict_log import VerdictChange, changes, followed_cases
 from lab.website.figure import DataView
 from lab.website.format import interval, ratio
 from lab.website.pages.labels import baseline_title, case_label, profile_title
-from lab.website.table import Fold, Head, Link, PageTable, Soft, TableRow, VerdictChip, Words, table_row, tally, words
+from lab.website.table import (
+    Fold,
+    Head,
+    Link,
+    PageTable,
+    TableRow,
+    VerdictChip,
+    Words,
+    below,
+    table_row,
+    tally,
+    words,
+)
 from lab.website.verdict_words import case_word, status_counts, verdict_counts
 
 
@@ -181,25 +192,16 @@ def _row(number: int, runs: Sequence[Judged], item: Judged, followed: Sequence[V
     view = view_of(run)
     notes = ["shown here"] if run.digest == item.digest else []
     notes += [software(run)] if before is None or software(run) != software(before) else []
-    name: Words = (f"{number + 1}. ", Link(run.evidence["run_id"], verdict_link(run)), *map(_soft, notes))
+    name: Words = (f"{number + 1}. ", Link(run.evidence["run_id"], verdict_link(run)), *map(below, notes))
     cells: list[Words] = []
     for each in followed:
         path = ("claims", each.claim, "cases", each.case)
-        judged, interval_figure = view.value(*path), view.interval(*path)
-        below = (
-            *((Soft((interval_figure,)),) if interval_figure else ()),
-            *((Soft((_call(run, each.claim, judged),)),) if judged else ()),
+        judged = view.value(*path)
+        call = judged and VerdictChip(
+            judged["status"], word=case_word(judged, view.value("claims", each.claim, "measure"))
         )
-        cells.append((view.ratio(*path), *below))
+        cells.append((view.ratio(*path), below(view.interval(*path)), below(call)))
     return table_row(name, finished(run), board, *cells)
-
-
-def _call(run: Judged, claim: str, judged: Mapping[str, Any]) -> VerdictChip:
-    return VerdictChip(judged["status"], word=case_word(judged, run.data["claims"][claim]["measure"]))
-
-
-def _soft(note: str) -> Soft:
-    return Soft((note,))
 
 
 def _turns(item: Judged, runs: Sequence[Judged]) -> Iterator[TableRow]:
@@ -214,7 +216,7 @@ def _turns(item: Judged, runs: Sequence[Judged]) -> Iterator[TableRow]:
             why: Words = (change.attribution, *((". ", Link("Compare the runs", link)) if link else ()))
             text = claim_sentence(run.plan.claim(change.claim))
             claim = Link(text, f"#claim-{change.claim}") if change.claim in asked else text
-            where: Words = (Link(run.evidence["run_id"], verdict_link(run)), _soft(finished(run)))
+            where: Words = (Link(run.evidence["run_id"], verdict_link(run)), below(finished(run)))
             yield table_row(claim, was, now, where, why)
 
 
@@ -263,7 +265,7 @@ def _alarm_row(alarm: Alarm, runs: Mapping[str, Judged], board: str) -> TableRow
     three = [runs[digest] for digest in (alarm.before_run, alarm.first_run, alarm.confirmed_by)]
     confirmed = three[-1]
     text = claim_sentence(confirmed.plan.claim(alarm.series.claim))
-    speeds = ((*_speedup(run, alarm), _claim_in(run, alarm), Soft((finished(run),))) for run in three)
+    speeds = ((*_speedup(run, alarm), _claim_in(run, alarm), below(finished(run))) for run in three)
     claim = Link(text, f"#claim-{alarm.series.claim}")
     return table_row(claim, _case(alarm, confirmed), board, alarm.direction, *speeds)
 

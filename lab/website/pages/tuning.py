@@ -12,7 +12,7 @@ from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.answer import where
 from lab.website.pages.labels import begun, case_label, scope_words
 from lab.website.sentence import joined
-from lab.website.table import PageTable, Soft, TableRow, VerdictChip, numbers, table_row, words
+from lab.website.table import PageTable, TableRow, VerdictChip, below, numbers, table_row, words
 
 Trial = tuple[str, PlannedProfile]  # claim, configuration
 
@@ -90,7 +90,6 @@ def _row(case: PlannedCase, trial: Trial, view: DataView) -> TableRow:
     claim, profile = trial
     path, counts = _verdict(case, claim), ("searches", case.name, "trials", profile.name)
     ahead, sweeps = view.figure(*counts, "sweeps_ahead"), view.figure(*counts, "sweeps")
-    reason = view.value(*path, "reason")
     call = VerdictChip(view.value(*path, "status"), view.value(*path, "mark"))
     return table_row(
         profile.title,
@@ -99,7 +98,7 @@ def _row(case: PlannedCase, trial: Trial, view: DataView) -> TableRow:
         view.interval(*path),
         (ahead, " of ", sweeps) if ahead and sweeps else None,
         *(_compiled(case, profile.name, what, view) for what in ("registers_per_thread", "spills")),
-        (call, Soft((reason,))) if reason else call,
+        (call, below(view.value(*path, "reason"))),
     )
 
 
