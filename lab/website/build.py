@@ -13,7 +13,6 @@ from importlib.metadata import version
 from types import SimpleNamespace as View
 from typing import Any
 
-from lab.definition.experiment import CEILINGS
 from lab.evidence.codec import digest
 from lab.project import project
 from lab.verdict.audit.rules import audit
@@ -65,7 +64,6 @@ class Builder:
             label=context.label,
             trust=bool(context.trust),
             methods=not context.label,
-            ceilings=CEILINGS in self._current,
             title=project().settings.title,
             base_url=context.base_url,
         )

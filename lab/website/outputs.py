@@ -44,7 +44,7 @@ class Outlines:
     def phrases(self) -> Iterator[str]:
         """What pages may quote of them."""
         for each in (*self.current, *self.published):
-            yield from (*each.phrases, *each.machine_phrases)
+            yield from each.phrases
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

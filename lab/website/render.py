@@ -34,7 +34,6 @@ class SiteInfo:
     label: str  # of a preview
     trust: bool  # whether there is this page
     methods: bool
-    ceilings: bool
     title: str = "Kernel Evidence Lab"
     base_url: str = ""  # where the site will stand, with a slash at its end
 
