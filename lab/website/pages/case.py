@@ -8,6 +8,7 @@ from typing import Any
 from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
+from lab.verdict.ranking import Place
 from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
@@ -87,7 +88,8 @@ def sections(
 
 
 def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
-    rows = [_cell(item, case, profile, view) for profile in item.plan.profiles_of(case)]
+    places, columns = item.places(case.name, SCOPE), _columns(case, view)
+    rows = [_cell(item, case, each, places.get(each.name), columns, view) for each in item.plan.profiles_of(case)]
     clock = scope_words(SCOPE, item.on_cpu).clock
     caption = (
         f"{clock[:1].upper()}{clock[1:]}. Noise "
@@ -106,9 +108,7 @@ def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
         remarks.append(
             ("The GPU was at its power limit for part of the time, which may slow the longest kernels most.",)
         )
-    table = PageTable(
-        label="Every implementation", kind="stacks", heads=_columns(case, view), rows=rows, caption=(caption,)
-    )
+    table = PageTable(label="Every implementation", kind="stacks", heads=columns, rows=rows, caption=(caption,))
     return Fold(id="cells", title="Every implementation", tables=(table,), items=tuple(remarks))
 
 
@@ -116,13 +116,13 @@ def _columns(case: PlannedCase, view: DataView) -> tuple[Head, ...]:
     return (*CELLS, TOKENS) if view.value("cases", case.name, "tokens") else CELLS
 
 
-def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, view: DataView) -> TableRow:
-    columns = _columns(case, view)
+def _cell(
+    item: Judged, case: PlannedCase, profile: PlannedProfile, place: Place | None, columns: Sequence[Head], view: DataView
+) -> TableRow:  # fmt: skip
     cell, at = item.cell(case.name, profile.name), view.at("cells", case.name, profile.name)
     if cell["outcome"] != "measured":
         why: Words = (Strong((cell["outcome"],)), below(cell["reason"]))
         return table_row(profile.title, why, *[()] * (len(columns) - 2))
-    place = item.places(case.name, SCOPE).get(profile.name)
     first = place is not None and place.rank == 1
     rate = at.figure("bytes_per_second")
     host = at.figure("enqueue_seconds") if cell.get("enqueue_seconds") else None

@@ -25,7 +25,7 @@ from lab.website.pages.boundary import boundary, boundary_line, live_command
 from lab.website.pages.breakdown import breakdown_fold
 from lab.website.pages.ceilings import ceilings_section, ladder_fold
 from lab.website.pages.claims import NO_TRUST, by_case, claim_view, claim_words, claims_table
-from lab.website.pages.contest import contest, every_cell, memory_fold
+from lab.website.pages.contest import contest, every_cell, memory_fold, standings
 from lab.website.pages.hardware import limits_fold
 from lab.website.pages.history import finished, history_folds, latest_changes, other_models, run_link, verdict_link
 from lab.website.pages.labels import case_label, environment, evidence_facts, scope_words
@@ -73,12 +73,12 @@ def experiment_page(
     """`publications`: those whose cases it may measure again; `history`: its published runs, the oldest first; `trust`:
     what several of these say together, lab.website.pages.claims."""
     plan, view = shown.plan, DataView(shown.data)
-    searches = search_cases(shown, view)
+    searches, standing = search_cases(shown, view), standings(shown, view)
     claims = tuple(claim_view(shown, claim, view, trust) for claim in _able(shown))
     on_face, folded = _split(shown, claims)
     resting = tuple(
-        decision_link(decision, standings)
-        for decision, standings in decisions
+        decision_link(decision, supports)
+        for decision, supports in decisions
         if any(support.experiment == plan.name for support in decision.rests_on)
     )
     return View(
@@ -87,8 +87,8 @@ def experiment_page(
         contradictions=tuple(_contradictions(shown, history)), changes=tuple(latest_changes(shown, history)),
         other_models=_other_models(shown, history) if shown.digest else (), boundary_line=boundary_line(shown),
         facts=tuple(_facts(shown, resting, view)), clock=scope_words(SCOPE, shown.on_cpu).clock,
-        contest=None if searches else contest(shown, view),
-        every_cell=every_cell(shown, view) if shown.evidence else None,
+        contest=None if searches else contest(shown, standing, view),
+        every_cell=every_cell(shown, standing, view) if shown.evidence else None,
         cells_note=cells_note(shown, view),
         unmeasured=tuple(
             (case.name, case_label(case)) for case in plan.cases if not (case.included and shown.evidence)
