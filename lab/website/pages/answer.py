@@ -10,7 +10,7 @@ from lab.verdict.judge import WEIGHED, Status
 from lab.verdict.plain_words import FAILS
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.figure import DataView, Figure, Sentence, extremes, joined, span
 from lab.website.pages import labels
 from lab.website.pages.ceilings import reached
 from lab.website.pages.labels import (
@@ -21,7 +21,6 @@ from lab.website.pages.labels import (
     profile_title,
     within_sentence,
 )
-from lab.website.sentence import extremes, joined, span
 from lab.website.verdict_words import claim_word
 
 MOST_ROWS = 6  # of claims that are seen at once on a phone; else those in CUDA graphs stand among the other claims

@@ -9,9 +9,8 @@ from lab.definition.plan import METRIC_SETS, PlannedCase, Protocol
 from lab.definition.planning import make_protocol
 from lab.verdict.statistics import per_cent
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Sentence
+from lab.website.figure import DataView, Sentence, extremes
 from lab.website.pages.labels import DTYPES, TITLES, case_label, listed, shape_label
-from lab.website.sentence import extremes
 
 # What measures a run again: exactly the options that it was given, as its plan and its evidence have them.
 RUN_ID = "<run-id>"

@@ -2,9 +2,8 @@
 
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure
+from lab.website.figure import DataView, Figure, sentence
 from lab.website.pages.labels import profile_title
-from lab.website.sentence import sentence
 from lab.website.table import Fold, PageTable, TableRow, Words, below, numbers, table_row, words
 
 ROOT = "breakdown"

@@ -117,8 +117,13 @@ def _columns(case: PlannedCase, view: DataView) -> tuple[Head, ...]:
 
 
 def _cell(
-    item: Judged, case: PlannedCase, profile: PlannedProfile, place: Place | None, columns: Sequence[Head], view: DataView
-) -> TableRow:  # fmt: skip
+    item: Judged,
+    case: PlannedCase,
+    profile: PlannedProfile,
+    place: Place | None,
+    columns: Sequence[Head],
+    view: DataView,
+) -> TableRow:
     cell, at = item.cell(case.name, profile.name), view.at("cells", case.name, profile.name)
     if cell["outcome"] != "measured":
         why: Words = (Strong((cell["outcome"],)), below(cell["reason"]))

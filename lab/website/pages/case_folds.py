@@ -7,11 +7,10 @@ from lab.quantities import QUANTITIES, unit_of
 from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure
+from lab.website.figure import DataView, Figure, joined
 from lab.website.pages.history import comparable, elsewhere, finished, software, verdict_link, view_of
 from lab.website.pages.kernels import HASH_DIGITS
 from lab.website.pages.labels import profile_title
-from lab.website.sentence import joined
 from lab.website.table import (
     Code,
     Fold,

@@ -21,13 +21,12 @@ from lab.website.data.comparison import (
     shared,
 )
 from lab.website.data.judged import Judged, json_text
-from lab.website.figure import DataView, Sentence
+from lab.website.figure import DataView, Sentence, sentence, span
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
 from lab.website.pages.history import verdict_link, view_of
 from lab.website.pages.labels import case_label, clocks_of, field_figure
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
-from lab.website.sentence import sentence, span
 from lab.website.table import (
     Link,
     PageTable,

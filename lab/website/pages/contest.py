@@ -17,9 +17,8 @@ from lab.website.charts.lines import Line, Point, crossover_chart
 from lab.website.charts.rows import Bar, Dot, axis_of, bars, panel
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.figure import DataView, Figure, Sentence, extremes, joined
 from lab.website.pages.labels import case_label
-from lab.website.sentence import extremes, joined
 from lab.website.table import Fold, Head, Link, PageTable, Strong, Words, below, numbers, table_row, words
 
 SERIOUS = 2.0  # times the fastest's time, at some case: who never comes so near is no rival

@@ -21,11 +21,10 @@ from lab.website.decisions import (
     machines,
     shared_cases,
 )
-from lab.website.figure import DataView, Sentence
+from lab.website.figure import DataView, Sentence, extremes
 from lab.website.outputs import Document, Output, SiteContext
 from lab.website.pages.history import run_link
 from lab.website.pages.labels import case_label
-from lab.website.sentence import extremes
 from lab.website.table import (
     Link,
     PageTable,

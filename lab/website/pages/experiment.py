@@ -16,7 +16,7 @@ from lab.website.data.judged import Judged
 from lab.website.data.judged_cache import audits
 from lab.website.data.verdict_log import contradicting
 from lab.website.decisions import Decision, Freshness, SupportStanding, freshness, machines
-from lab.website.figure import DataView, Figure
+from lab.website.figure import DataView, Figure, joined
 from lab.website.files.csv_tables import tables_of
 from lab.website.files.schemas import with_schema
 from lab.website.outputs import Attachment, Document, Output, SiteContext
@@ -32,7 +32,6 @@ from lab.website.pages.labels import case_label, environment, evidence_facts, sc
 from lab.website.pages.replication import replication_section
 from lab.website.pages.soundness import cells_note, correctness_fold, expectations_fold
 from lab.website.pages.tuning import search_answer, search_cases
-from lab.website.sentence import joined
 from lab.website.table import Fold, Link, VerdictChip, Words, plain
 from lab.website.verdict_words import claim_word, samples_taken, verdict_word
 

@@ -7,8 +7,7 @@ from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.quantities import COUNTERS, heading_of
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Sentence
-from lab.website.sentence import joined
+from lab.website.figure import DataView, Sentence, joined
 from lab.website.table import (
     Code,
     Fold,

@@ -13,9 +13,8 @@ from lab.website import format
 from lab.website.data.judged import json_text
 from lab.website.data.judged_cache import audits
 from lab.website.data.typed import plain_json
-from lab.website.figure import DataView, Sentence
+from lab.website.figure import DataView, Sentence, sentence
 from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
-from lab.website.sentence import sentence
 from lab.website.table import (
     Constant,
     PageTable,

@@ -14,7 +14,7 @@ from lab.website.data.comparison import PROTOCOL, PROVENANCE
 from lab.website.data.judged import Judged, verdict_data
 from lab.website.data.promoted import Evidence
 from lab.website.data.verdict_log import VerdictChange, changes
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.figure import DataView, Figure, Sentence, joined
 from lab.website.files.csv_tables import csv_files
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
@@ -27,7 +27,6 @@ from lab.website.pages.labels import environment, evidence_facts
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
 from lab.website.pages.tuning import search_answer
-from lab.website.sentence import joined
 from lab.website.table import Link, Words, csv_table
 from lab.website.verdict_words import samples_taken, status_counts, verdict_counts
 

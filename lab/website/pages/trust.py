@@ -13,9 +13,8 @@ from lab.website.data.judged import json_text
 from lab.website.data.publication_log import LOG, gone, head, text_of
 from lab.website.data.published_clocks import INSTRUMENTS
 from lab.website.data.published_trust import OTHERS
-from lab.website.figure import DataView, Sentence
+from lab.website.figure import DataView, Sentence, joined, sentence
 from lab.website.outputs import Attachment, Document, Output, SiteContext
-from lab.website.sentence import joined, sentence
 from lab.website.table import Head, PageTable, TableRow, column, csv_file, named, row
 
 Part = dict[str, Any]  # of the page: anchor, title, about, table, summary

@@ -8,10 +8,9 @@ from lab.verdict.judge import EQUIVALENCE_MARGIN, Status
 from lab.website.charts.rows import Dot, axis_of, panel
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.figure import DataView, Figure, Sentence, joined
 from lab.website.pages.answer import where
 from lab.website.pages.labels import begun, case_label, scope_words
-from lab.website.sentence import joined
 from lab.website.table import PageTable, TableRow, VerdictChip, below, numbers, table_row, words
 
 Trial = tuple[str, PlannedProfile]  # claim, configuration

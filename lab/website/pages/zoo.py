@@ -13,14 +13,13 @@ from lab.website.charts.rows import Strip, strips
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.data.zoo import zoo_data
-from lab.website.figure import DataView
+from lab.website.figure import DataView, sentence
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
 from lab.website.pages.boundary import is_screening, run_command
 from lab.website.pages.history import run_link, verdict_link
 from lab.website.pages.labels import case_label, operator_title, profile_title, scope_title
 from lab.website.pages.outline import outlines
-from lab.website.sentence import sentence
 from lab.website.table import Head, Link, PageTable, TableRow, column, csv_table, named, row
 
 PAGE = "zoo/index.html"
