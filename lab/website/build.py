@@ -18,7 +18,7 @@ from lab.project import project
 from lab.verdict.audit.rules import audit
 from lab.website.data.publication_log import head
 from lab.website.decisions import Decision, SupportStanding
-from lab.website.files.inventory import Listed, inventory
+from lab.website.files.inventory import FileData, inventory
 from lab.website.folder import Content, NextSite, Part
 from lab.website.outputs import GroupBuilder, Outlines, Output, PageBuilder, PageGroup, SiteContext
 from lab.website.pages.claims import pooled_of
@@ -136,7 +136,9 @@ class Builder:
 
     def _inventory(self, site: NextSite) -> Iterator[Content]:
         files = {
-            path: Listed(sha, site.stamps[path][0]) for part in site.parts.values() for path, sha in part.files.items()
+            path: FileData(bytes=site.stamps[path][0], sha256=sha)
+            for part in site.parts.values()
+            for path, sha in part.files.items()
         }
         return inventory(files, self._context.base_url)
 
