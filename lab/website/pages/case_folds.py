@@ -8,13 +8,12 @@ from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, joined
-from lab.website.pages.history import comparable, elsewhere, finished, software, verdict_link, view_of
+from lab.website.pages.history import comparable, elsewhere, finished, named_run, noted_run, view_of
 from lab.website.pages.kernels import HASH_DIGITS
 from lab.website.pages.labels import profile_title
 from lab.website.table import (
     Code,
     Fold,
-    Link,
     PageTable,
     Soft,
     TableRow,
@@ -154,21 +153,15 @@ def history_fold(item: Judged, published: Sequence[Judged], case: PlannedCase) -
     if not measured:
         return None
     profiles = [p for p in item.plan.profiles_of(case) if any(_time(run, case, p) for run in runs)]
-    rows = []
-    for number, run in enumerate(runs):
-        notes = ["shown here"] if run.digest == item.digest else []
-        if number == 0 or software(run) != software(runs[number - 1]):
-            notes.append(software(run))
-        name: Words = (Link(run.evidence["run_id"], verdict_link(run)), *map(below, notes))
-        rows.append(table_row(name, finished(run), *(_time(run, case, profile) for profile in profiles)))
+    rows = [
+        table_row(noted_run(runs, number, item), finished(run), *(_time(run, case, profile) for profile in profiles))
+        for number, run in enumerate(runs)
+    ]
     heads = (*words("Run", "Date"), *numbers(*(profile.title for profile in profiles)))
     caption = ("p50 in µs. Software is named where it is not that of the run before.",)
     table = PageTable(label="p50 by published run", heads=heads, rows=rows[::-1], caption=caption)
     others = joined(
-        (
-            (Link(run.evidence["run_id"], verdict_link(run)), f" ({run.machine_name}, {finished(run)})")
-            for run in elsewhere(item, measured)
-        ),
+        ((named_run(run), f" ({run.machine_name}, {finished(run)})") for run in elsewhere(item, measured)),
         ", ",
     )
     items = (("On other machines, with which no time is compared: ", *others, "."),) if others else ()

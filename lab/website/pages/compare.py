@@ -23,12 +23,11 @@ from lab.website.data.comparison import (
 from lab.website.data.judged import Judged, json_text
 from lab.website.figure import DataView, Sentence, sentence, span
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
-from lab.website.pages.history import verdict_link, view_of
+from lab.website.pages.history import named_run, view_of
 from lab.website.pages.labels import case_label, clocks_of, field_figure
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
 from lab.website.table import (
-    Link,
     PageTable,
     Strong,
     TableRow,
@@ -151,7 +150,7 @@ def _verdicts(pair: View, both: Both) -> PageTable:
     rows = []
     for older, newer in both:
         claims = [claim for claim in newer.plan.claims if claim.name in older.data["claims"]]
-        runs = [Link(item.evidence["run_id"], verdict_link(item)) for item in (older, newer)]
+        runs = [named_run(item) for item in (older, newer)]
         rows.append(table_row((Strong((newer.plan.title,)), below("in ", runs[0], " and in ", runs[1])), kind="group"))
         changed = {claim.name: _status(older, claim.name) != _status(newer, claim.name) for claim in claims}
         for claim in sorted(claims, key=lambda claim: not changed[claim.name]):

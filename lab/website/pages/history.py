@@ -72,6 +72,19 @@ def verdict_link(run: Judged) -> str:
     return f"{SITE}{verdict_folder(run.digest, run.plan.name)}/index.html"
 
 
+def named_run(run: Judged) -> Link:
+    """The same by the run's name."""
+    return Link(run.evidence["run_id"], verdict_link(run))
+
+
+def noted_run(runs: Sequence[Judged], number: int, shown: Judged) -> Words:
+    """One of several runs, the oldest first: whether a page shows it, and its software, if that of the run before is
+    another."""
+    run, before = runs[number], runs[number - 1] if number else None
+    changed = before is None or software(run) != software(before)
+    return named_run(run), below(run.digest == shown.digest and "shown here"), below(changed and software(run))
+
+
 def view_of(run: Judged) -> DataView:
     """Figures that point into the data of that page."""
     return DataView(run.data, f"{SITE}{verdict_folder(run.digest, run.plan.name)}/data.json#")
@@ -132,8 +145,8 @@ def history_folds(item: Judged, published: Sequence[Judged]) -> Iterator[Fold]:
 
 
 def _other(run: Judged) -> Words:
-    link, counts = Link(run.evidence["run_id"], verdict_link(run)), status_counts([verdict_counts(run)])
-    return (f"{run.machine_name}: ", link, f" of {finished(run)} ", *tally(counts))
+    counts = status_counts([verdict_counts(run)])
+    return (f"{run.machine_name}: ", named_run(run), f" of {finished(run)} ", *tally(counts))
 
 
 def board_names(runs: Sequence[Judged]) -> list[str]:
@@ -188,11 +201,8 @@ def _lines(item: Judged, followed: Sequence[View], runs: Sequence[Judged], board
 
 
 def _row(number: int, runs: Sequence[Judged], item: Judged, followed: Sequence[View], board: str) -> TableRow:
-    run, before = runs[number], runs[number - 1] if number else None
-    view = view_of(run)
-    notes = ["shown here"] if run.digest == item.digest else []
-    notes += [software(run)] if before is None or software(run) != software(before) else []
-    name: Words = (f"{number + 1}. ", Link(run.evidence["run_id"], verdict_link(run)), *map(below, notes))
+    run, view = runs[number], view_of(runs[number])
+    name: Words = (f"{number + 1}. ", *noted_run(runs, number, item))
     cells: list[Words] = []
     for each in followed:
         path = ("claims", each.claim, "cases", each.case)
@@ -216,7 +226,7 @@ def _turns(item: Judged, runs: Sequence[Judged]) -> Iterator[TableRow]:
             why: Words = (change.attribution, *((". ", Link("Compare the runs", link)) if link else ()))
             text = claim_sentence(run.plan.claim(change.claim))
             claim = Link(text, f"#claim-{change.claim}") if change.claim in asked else text
-            where: Words = (Link(run.evidence["run_id"], verdict_link(run)), below(finished(run)))
+            where: Words = (named_run(run), below(finished(run)))
             yield table_row(claim, was, now, where, why)
 
 

@@ -22,7 +22,7 @@ from lab.website.pages.answer import answer
 from lab.website.pages.boundary import boundary, live_command, run_command
 from lab.website.pages.claims import by_case, claim_view, claims_table
 from lab.website.pages.compare import pairs_of, runs_of
-from lab.website.pages.history import compare_link, verdict_link
+from lab.website.pages.history import compare_link, named_run
 from lab.website.pages.labels import environment, evidence_facts
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
@@ -52,7 +52,7 @@ def run_list(context: SiteContext) -> Iterator[Output]:
 def _cells(row: View) -> tuple[str | int, ...]:
     claims = {count.status: count.claims for count in row.counts}
     counts = (claims.get(status, 0) for status in Status)
-    return row.run_id, row.digest, row.date, row.gpu or "CPU", "; ".join(row.experiments), *counts
+    return row.run_id, row.digest, row.date, row.gpu, "; ".join(row.experiments), *counts
 
 
 def run_pages(context: SiteContext) -> Iterator[PageGroup]:
@@ -161,7 +161,7 @@ def _change(change: VerdictChange, item: Judged, history: Sequence[Judged]) -> W
     compare = (" ", Link("Compare the two runs", link), ".") if link else ()
     return (
         Link(claim_sentence(text), f"#claim-{change.claim}"), f" It was “{change.was_word}” in ",
-        Link(before.evidence["run_id"], verdict_link(before)), ", the run before on this GPU model. What else "
+        named_run(before), ", the run before on this GPU model. What else "
         f"changed: {change.attribution}. Any of it may be the cause, or chance.", *compare,
     )  # fmt: skip
 
