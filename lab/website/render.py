@@ -22,8 +22,6 @@ from lab.website.wording.references import words, written
 
 COMPILED = project().cache / "templates"
 CODE = re.compile(r"`([^`]+)`")
-TITLE = re.compile("<title>([^<]*)</title>")
-ABOUT = re.compile('<meta name="description" content="([^"]*)">')
 ASSETS = ("search.js", "tables.js", "icon.svg")
 
 
@@ -57,27 +55,12 @@ class Renderer:
 
     def _page(self, page: Document, quotable: Quotable) -> str:
         root = "../" * page.path.count("/")
-        text = relative(written(self._templates.get_template(page.template).render(root=root, **page.view)), root)
-        if self._site.base_url:
-            text = with_preview(text, self._site.base_url + page.path.removesuffix("index.html"), self._site.title)
+        address = self._site.base_url + page.path.removesuffix("index.html")
+        template = self._templates.get_template(page.template)
+        text = relative(written(template.render(root=root, address=address, **page.view)), root)
         if not self._site.label:  # a preview is no publication, and shows whatever its run holds
             refuse_untraced(page.path, text, quotable)
         return text
-
-
-def with_preview(html: str, url: str, site: str) -> str:
-    """A page with what other sites show of a link to it."""
-    properties = {
-        "og:title": "".join(TITLE.findall(html)[:1]),
-        "og:description": "".join(ABOUT.findall(html)[:1]),
-        "og:url": url,
-        "og:type": "website",
-        "og:site_name": site,
-    }
-    lines = [
-        f'<meta property="{name}" content="{text.replace(chr(34), "&quot;")}">' for name, text in properties.items()
-    ]
-    return html.replace("</title>", "\n".join(["</title>", f'<link rel="canonical" href="{escape(url)}">', *lines]), 1)
 
 
 def assets() -> Iterator[Attachment]:
