@@ -1,7 +1,7 @@
 """Tables as data: what stands in each cell, and where its figures point; written as HTML, and as CSV.
 
     HEADS = (
-        named("run", "Run"),                                     # words, handed over for each row
+        named("run", "Run"),                                     # words: here handed over for each row
         column("footprint_bytes", "Buffer, bytes", show=whole),  # the datum under this key, shown in this way
         column("dram_percent"),                                  # heading and format from lab.quantities
     )
@@ -136,7 +136,7 @@ def column(key: str, text: str = "", show: Show | None = None) -> Head:
 
 
 def named(key: str, text: str) -> Head:
-    """The head of a column that holds words, handed over for each row."""
+    """The head of a column that holds words: handed over for a row, or the datum with this key."""
     return Head(text=text, key=key, numbers=False)
 
 
@@ -151,9 +151,13 @@ def table_row(*cells: Any, kind: str = "", id: str = "") -> TableRow:
 
 
 def row(view: DataView, heads: Sequence[Head], **given: Any) -> TableRow:
-    """The figures below the place of `view`. Of a column that `given` names, that cell instead."""
-    cells = (given[head.key] if head.key in given else view.figure(head.key, show=head.show) for head in heads)
+    """The figures and words below the place of `view`. Of a column that `given` names, that cell instead."""
+    cells = (given[head.key] if head.key in given else _datum(view, head) for head in heads)
     return table_row(*cells)
+
+
+def _datum(view: DataView, head: Head) -> Any:
+    return view.figure(head.key, show=head.show) if head.numbers else view.value(head.key)
 
 
 def csv_file(table: PageTable, path: str) -> Attachment:

@@ -59,7 +59,6 @@ def limits_fold(shown: Judged, view: DataView) -> Fold | None:
         row(
             view.at("limits", case.name, "scopes", SCOPE), LIMITS,
             case=Link(case_label(case), f"{case_address(case.name)}#limits"),
-            limit=view.value("limits", case.name, "scopes", SCOPE, "limit") or "–",
             flops_per_byte=view.figure("limits", case.name, "flops_per_byte") if case.flops else None,
         )
         for case in cases

@@ -37,13 +37,7 @@ REPEATABILITY = (
 def repeatability_part(view: DataView) -> Part:
     """Of pairs of runs of one source on one GPU model. No rows where no run was repeated."""
     rows = (
-        row(
-            view.at("repeatability", number),
-            REPEATABILITY,
-            gpu=pairs["gpu"],
-            claims=_kind(pairs),
-            which=", ".join(pairs["run_ids"]),
-        )
+        row(view.at("repeatability", number), REPEATABILITY, claims=_kind(pairs), which=", ".join(pairs["run_ids"]))
         for number, pairs in (view.value("repeatability") or {}).items()
     )
     return _part(
@@ -106,16 +100,13 @@ def repeats_part(view: DataView) -> Part:
         column("within", "Within", show=str),
         column("largest_deviation", "Largest deviation", show=lambda v: per_cent(v, 2)), named("largest_at", "Where"),
     )  # fmt: skip
-    words = ("experiment", "gpu", "largest_at")
     return _part(
         "repeats", "Repeats of each experiment",
         "All published runs of an experiment under one protocol, changes of the source included, most of them on "
         "different boards. Boards run at different clocks, and torch.compile may choose other kernels, so times and "
         "intervals can move apart. The goal: times of 20 µs and more within "
         f"±{per_cent(REPEATED_WITHIN)} of their median over the runs, and no reversed verdict.",
-        columns,
-        (row(view.at("repeats", number), columns, **{word: str(repeat[word]) for word in words})
-         for number, repeat in (view.value("repeats") or {}).items()),
+        columns, (row(view.at("repeats", number), columns) for number in view.value("repeats") or {}),
     )  # fmt: skip
 
 
