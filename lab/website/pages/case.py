@@ -59,10 +59,10 @@ MEDIANS = (
 )
 CELLS = (
     named("profile", "Implementation"), column("p50_seconds", "p50, µs"), column("p95_seconds", "p95, µs"),
-    column("noise_ratio", "Noise"), column("between_sweep_spread", "Spread, %", show=format.share),
+    column("noise_ratio"), column("between_sweep_spread", "Spread, %", show=format.share),
     column("bytes_per_second", "GB/s"), column("enqueue_seconds", "Host, µs"),
     column("prepare_seconds", "Prepared in, s"), column("peak_memory_bytes", "Memory, MB"),
-    column("samples", "Samples"),
+    column("samples"),
 )  # fmt: skip
 GRAPHS_COUNTED = 10  # the schema of records from which on memory holds what CUDA graphs hold
 WITH_GRAPHS = "with what CUDA graphs of an implementation's own hold for it"

@@ -51,9 +51,9 @@ HASH_DIGITS = 12
 NO_DETAILS = "Not measured in this run: allowed occupancy, L2 hits, throughput of SMs and tensor pipe, and stalls."
 COUNTED = tuple(name for name, counter in COUNTERS.items() if counter.shown)
 COMPILED = (
-    named("profile", "Implementation"), named("name", "Kernel"), column("registers_per_thread", "Registers", show=str),
-    column("spills", show=str), column("shared_bytes", "Shared, kB", show=format.kilobytes),
-    column("warps", show=str), column("stages", show=str), named("configuration", "Configuration"),
+    named("profile", "Implementation"), named("name", "Kernel"), column("registers_per_thread"),
+    column("spills"), column("shared_bytes", "Shared, kB", show=format.kilobytes), column("warps"), column("stages"),
+    named("configuration", "Configuration"),
     named("code", "Code"), column("compile_seconds", "Compiling, s"), column("autotune_seconds", "Tuning, s"),
 )  # fmt: skip
 

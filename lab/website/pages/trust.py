@@ -28,9 +28,9 @@ def share(share: float) -> str:
 
 REPEATABILITY = (
     named("gpu", "GPU"), named("claims", "Claims"), column("changed_share", "Changed", show=share),
-    column("flipped", "Reversed", show=str), column("holding_share", "Interval holds", show=share),
-    column("zero_share", "Within error", show=share), column("runs", "Runs", show=str),
-    column("boards", "Boards", show=str), column("pairs", "Pairs", show=str), named("which", "Which runs"),
+    column("flipped", "Reversed"), column("holding_share", "Interval holds", show=share),
+    column("zero_share", "Within error", show=share), column("runs"), column("boards"), column("pairs"),
+    named("which", "Which runs"),
 )  # fmt: skip
 
 
@@ -58,10 +58,9 @@ def _kind(pairs: Mapping[str, Any]) -> str:
 
 def power_part(view: DataView) -> Part:
     columns = (
-        column("known_ratio", "Known ratio", show=lambda v: f"{v:.2f}×"), column("trials", "Trials", show=str),
-        column("right", "Right verdicts", show=str), column("withheld", "Too noisy to call", show=str),
-        column("excluding_one", "Intervals without 1", show=str),
-        column("covering", "Intervals that hold the ratio", show=str),
+        column("known_ratio", "Known ratio", show=lambda v: f"{v:.2f}×"), column("trials"),
+        column("right", "Right verdicts"), column("withheld", "Too noisy to call"),
+        column("excluding_one", "Intervals without 1"), column("covering", "Intervals that hold the ratio"),
     )  # fmt: skip
     effects = view.value("power") or {}
     return _part(
@@ -75,8 +74,8 @@ def power_part(view: DataView) -> Part:
 
 def same_part(view: DataView) -> Part:
     columns = (
-        named("case", "Case"), column("comparisons", "Comparisons", show=str),
-        column("supported", "Called faster", show=str), column("excluding_one", "Intervals without 1", show=str),
+        named("case", "Case"), column("comparisons"), column("supported", "Called faster"),
+        column("excluding_one", "Intervals without 1"),
     )  # fmt: skip
     places: list[tuple[tuple[str, ...], str]] = [
         (("same_by_case", case), case) for case in view.value("same_by_case") or {}
@@ -93,11 +92,9 @@ def same_part(view: DataView) -> Part:
 
 def repeats_part(view: DataView) -> Part:
     columns = (
-        named("experiment", "Experiment"), named("gpu", "GPU"), column("gpus", "Boards", show=str),
-        column("runs", "Runs", show=str), column("comparisons", "Claims at cases", show=str),
-        column("flip_count", "Reversed", show=str), column("changed_count", "Changed", show=str),
-        column("disjoint_count", "Intervals apart", show=str), column("cells", "Times", show=str),
-        column("within", "Within", show=str),
+        named("experiment", "Experiment"), named("gpu", "GPU"), column("gpus", "Boards"), column("runs"),
+        column("comparisons", "Claims at cases"), column("flip_count", "Reversed"), column("changed_count", "Changed"),
+        column("disjoint_count", "Intervals apart"), column("cells", "Times"), column("within"),
         column("largest_deviation", "Largest deviation", show=lambda v: per_cent(v, 2)), named("largest_at", "Where"),
     )  # fmt: skip
     return _part(
@@ -112,7 +109,7 @@ def repeats_part(view: DataView) -> Part:
 
 def instruments_part(view: DataView) -> Part:
     columns = (
-        named("cell", "Cell"), column("p50_seconds", "device_cold, µs", show=format.microseconds),
+        named("cell", "Cell"), column("p50_seconds", "device_cold, µs"),
         *(column(f"{name}_seconds", f"{name.replace('_flush', ' flush')}, µs", show=format.microseconds)
           for name in INSTRUMENTS),
         named("agrees", "Agrees after a writing flush"), named("agrees_cold", "Agrees with device_cold"),
@@ -162,9 +159,8 @@ def flush_part(view: DataView) -> Part:
 def canaries_part(view: DataView) -> Part:
     columns = (
         named("run", "Run"), column("clock_step_seconds", "Clock step, ns", show=lambda v: f"{v * 1e9:.0f}"),
-        column("empty_seconds", "Two events, µs", show=format.microseconds),
-        column("launch_floor_seconds", "Empty kernel, µs", show=format.microseconds),
-        column("canaries", "Canaries", show=str), column("off", "Off", show=str),
+        column("empty_seconds", "Two events, µs"), column("launch_floor_seconds", "Empty kernel, µs"),
+        column("canaries"), column("off"),
         column("largest_off", "Largest deviation", show=lambda v: per_cent(v, 1)),
     )  # fmt: skip
     return _part(
