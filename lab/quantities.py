@@ -7,6 +7,7 @@ Schemas and the metrics in MLflow take both from here. (`lab verify` has units o
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 Better = Literal["", "lower", "higher"]
@@ -133,6 +134,7 @@ MEASURED: Mapping[str, Quantity] = {
 QUANTITIES: Mapping[str, Quantity] = {**COUNTERS, **MEASURED}
 
 
+@cache
 def unit_of(name: str) -> Unit:
     """The unit of a datum of that name; one without symbol where the table knows none."""
     return next((unit for ending, unit in UNITS.items() if name.endswith(ending)), NO_UNIT)

@@ -1,5 +1,6 @@
 """The one place where the lab meets the author's experiments, and the publications that it audits."""
 
+import json
 import os
 import pickle
 import sys
@@ -15,12 +16,14 @@ from lab.definition.publication import Publication
 from lab.definition.search import Tunable, search_of
 from lab.definition.short import Draft
 from lab.definition.tokens import Tokens
-from lab.errors import DefinitionError, PlanError
+from lab.errors import DefinitionError, PlanError, RunError
+from lab.evidence.codec import from_data
 from lab.evidence.source import HANDED_OVER
 from lab.project import project
 from lab.suggest import did_you_mean
 
 ZOO = "zoo-"  # how the names of its samples begin
+TITLES = "titles.json"
 
 
 def load_experiments() -> tuple[Experiment, ...]:
@@ -103,6 +106,15 @@ def load_tokens() -> Mapping[str, Tokens]:
     """By operator, how many tokens a call is; nothing where the project has no tokens.py."""
     module = _module("tokens")
     return {each.operator: each for each in module.TOKENS} if module else {}
+
+
+def load_titles() -> Mapping[str, str]:
+    """By operator, what readers call it; nothing where the project has no titles.json."""
+    path = project().experiments / TITLES
+    try:
+        return from_data(dict[str, str], json.loads(path.read_bytes()), TITLES) if path.is_file() else {}
+    except (ValueError, RunError) as problem:
+        raise DefinitionError(f"{path}: cannot be read ({problem})") from None
 
 
 def _module(name: str) -> ModuleType | None:

@@ -1,6 +1,8 @@
 """Where pages lie, relative to the root of the site. Pure.
 
 What is published keeps its address: a run's is its digest, and a verdict's that of its run and its experiment.
+
+A link or pointer that begins with SITE goes from the root; where its page is written, it becomes relative to the page.
 """
 
 import hashlib
@@ -8,6 +10,7 @@ import re
 
 from lab.definition.experiment import SLUG
 
+SITE = "site:"
 DTYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "float8_e4m3fn": "f8"}
 
 
@@ -43,3 +46,8 @@ def experiment_folder(name: str) -> str:
 def pair_folder(older: str, newer: str) -> str:
     """Of the comparison of two runs, given by their digests."""
     return f"compare/{short(older)}-{short(newer)}"
+
+
+def relative(html: str, root: str) -> str:
+    """A page whose links and pointers go from itself; `root` leads from it to the root. No text holds a bare quote."""
+    return html.replace(f'"{SITE}', f'"{root}')

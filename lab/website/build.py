@@ -13,17 +13,17 @@ from importlib.metadata import version
 from types import SimpleNamespace as View
 from typing import Any
 
-from lab.definition.experiment import CEILINGS
 from lab.evidence.codec import digest
 from lab.project import project
 from lab.verdict.audit.rules import audit
 from lab.website.data.lost_commits import lost_commits
 from lab.website.data.publication_log import head
 from lab.website.decisions import Decision, SupportStanding
-from lab.website.files.inventory import Listed, inventory
+from lab.website.files.inventory import FileData, inventory
 from lab.website.folder import Content, NextSite, Part
 from lab.website.outputs import GroupBuilder, Outlines, Output, PageBuilder, PageGroup, SiteContext
 from lab.website.pages.claims import pooled_of
+from lab.website.pages.labels import TITLES
 from lab.website.pages.methods import guarded
 from lab.website.pages.outline import outlines
 from lab.website.refusal import as_publication, refuse_findings
@@ -65,12 +65,11 @@ class Builder:
             label=context.label,
             trust=bool(context.trust),
             methods=not context.label,
-            ceilings=CEILINGS in self._current,
             title=project().settings.title,
             base_url=context.base_url,
             lost_commits=lost_commits(),
         )
-        self._code = digest([digest_of(*MAKING), *map(version, PACKAGES), repr(self._info)])
+        self._code = digest([digest_of(*MAKING), *map(version, PACKAGES), repr(self._info), TITLES])
 
     def fill(self, site: NextSite) -> None:
         site.add(Part(name="assets", key=self._code, make=lambda: self._files(assets(), Quotable(()))))
@@ -139,7 +138,9 @@ class Builder:
 
     def _inventory(self, site: NextSite) -> Iterator[Content]:
         files = {
-            path: Listed(sha, site.stamps[path][0]) for part in site.parts.values() for path, sha in part.files.items()
+            path: FileData(bytes=site.stamps[path][0], sha256=sha)
+            for part in site.parts.values()
+            for path, sha in part.files.items()
         }
         return inventory(files, self._context.base_url)
 

@@ -1,8 +1,13 @@
-"""A number on a page: its text, the value behind it, and the pointer to that value in the page's data.json."""
+"""A number on a page: its text, the value behind it, and the pointer to that value in the page's data.json.
 
-from collections.abc import Callable, Mapping
+And sentences with such numbers in them: 'Of {counts/claims} claims {counts/changed} came out otherwise.'
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import zip_longest
 from typing import Any
 
 from lab.quantities import unit_of
@@ -25,6 +30,7 @@ Sentence = tuple[Figure | str, ...]
 
 
 Show = Callable[[Any], str]
+PLACE = re.compile(r"\{([^{}:]+)(?::(\w+))?\}")  # of a figure in a sentence
 
 
 @cache
@@ -99,20 +105,20 @@ class DataView:
                 return None
         return node
 
-    def ratio(self, *path: str) -> Figure | None:
-        """The ratio of a comparison at `path`, with the decimals that its interval warrants."""
+    def ratio(self, *path: str, brief: bool = False) -> Figure | None:
+        """The ratio of a comparison at `path`, with the decimals that its interval warrants, or for running text."""
         node = self.value(*path) or {}
         if node.get("ratio") is None:
             return None
-        text = format.ratio(node["ratio"], node["low"], node["high"], self._threshold(path))
+        text = format.ratio(node["ratio"], node["low"], node["high"], self._threshold(path), brief)
         return Figure(text, node["ratio"], f"{self._at}{pointer(*path)}/ratio")
 
-    def interval(self, *path: str) -> Figure | None:
+    def interval(self, *path: str, brief: bool = False) -> Figure | None:
         """The interval of a comparison at `path`; its value is the lower end."""
         node = self.value(*path) or {}
         if node.get("low") is None:
             return None
-        text = format.interval(node["low"], node["high"], self._threshold(path))
+        text = format.interval(node["low"], node["high"], self._threshold(path), brief)
         return Figure(text, node["low"], f"{self._at}{pointer(*path)}/low")
 
     def end(self, claim: str, *name: str, show: Callable[[float], str]) -> Figure | None:
@@ -133,3 +139,31 @@ def pointer(*path: str) -> str:
     if "~" not in joined and joined.count("/") == len(path) - 1:
         return "/" + joined
     return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in path)
+
+
+def sentence(view: DataView, text: str, **shows: Show) -> Sentence:
+    """Each path in braces becomes the figure of what stands there, or a dash where nothing does. `{path:name}` is shown
+    in the way that is handed over under that name."""
+    parts = PLACE.split(text)
+    places = zip(parts[1::3], parts[2::3], strict=True)
+    figures = (view.figure(*path.split("/"), show=shows.get(name)) or "–" for path, name in places)
+    return tuple(part for pair in zip_longest(parts[::3], figures, fillvalue="") for part in pair if part)
+
+
+def joined(parts: Iterable[Sequence[Any]], between: str) -> tuple[Any, ...]:
+    """One after the other, with these words between them."""
+    return tuple(word for part in parts for word in (between, *part))[1:]
+
+
+def span(least: Figure | None, most: Figure | None) -> Sentence:
+    """'1.18× to 1.53×'; one of the two where they read alike, or where there is one."""
+    if least is None or most is None or least.text == most.text:
+        return tuple(end for end in (least or most,) if end)
+    return least, " to ", most
+
+
+def extremes(figures: Iterable[Figure | None]) -> Sentence:
+    """The span from the smallest of them to the largest."""
+    known = [figure for figure in figures if figure]
+    least, most = (end(known, key=lambda figure: figure.value, default=None) for end in (min, max))
+    return span(least, most)

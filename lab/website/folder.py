@@ -14,11 +14,9 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 from lab.errors import LabError
 from lab.project import project
@@ -69,7 +67,6 @@ def _at_once(one: Path, other: Path) -> bool:
 REMEMBERED = project().cache / "site"
 MOST_SITES = 8  # that are remembered, by their folders; previews come and go
 Content = tuple[str, bytes]  # path in the site, what the file holds
-T = TypeVar("T")
 Stamp = list[int]  # size, time of the last change, and which file it is: two may be exchanged
 
 
@@ -82,7 +79,7 @@ class Part:
     make: Callable[[], Iterator[Content | str]]
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True)
 class Written:
     """What a part was when it was made."""
 
@@ -96,7 +93,7 @@ class NextSite:
 
     def __init__(self, old: Path, made: Path, before: Mapping[str, Written], stamps: Mapping[str, Stamp]) -> None:
         self._old, self._made, self._before = old, made, before
-        self.present, self._folders = scan(old, _stamp_of)
+        self.present, self._folders = scan(old)
         known = {path: sha256 for part in before.values() for path, sha256 in part.files.items()}
         self._sound = {path: known.get(path) for path, stamp in self.present.items() if stamps.get(path) == stamp}
         self.parts: dict[str, Written] = {}
@@ -133,30 +130,18 @@ class NextSite:
         return bool(self._places) or self.stamps.keys() != self.present.keys() or self._wanted != self._folders
 
     def complete(self, spare: Path) -> None:
-        """Make `spare` the next site. What it holds of it stays, and that is most of it: it was made like the old."""
-        self._fill(spare, *scan(spare, os.DirEntry.inode), self._move_or_link)
-
-    def repeat(self, spare: Path) -> None:
-        """Make `spare` like the site again, with which it has changed places, where a file may have two names."""
-        there = {path: stamp[2] for path, stamp in self.present.items()}
-        with suppress(OSError):
-            self._fill(spare, there, self._folders, self._link)
-
-    def _fill(
-        self, spare: Path, there: Mapping[str, int], folders: set[str], place: Callable[[str, str], None]
-    ) -> None:
-        """`there`: by path which file it is, of each that `spare` holds; `place` puts one there."""
+        """Make `spare` the next site. What it holds of it stays, and that is most of it: it was the site before."""
         spare.mkdir(parents=True, exist_ok=True)
-        wanted, known = self._wanted, {path: stamp[2] for path, stamp in self.stamps.items()}
-        same = {path for path, inode in there.items() if known.get(path) == inode}
+        there, folders = scan(spare)
+        same = {path for path, stamp in there.items() if self.stamps.get(path) == stamp}
         for path in there.keys() - same:
             os.unlink(f"{spare}/{path}")
-        for folder in sorted(folders - wanted, reverse=True):
+        for folder in sorted(folders - self._wanted, reverse=True):
             os.rmdir(f"{spare}/{folder}")
-        for folder in sorted(wanted - folders):
+        for folder in sorted(self._wanted - folders):
             os.mkdir(f"{spare}/{folder}")
         for path in self.stamps.keys() - same:
-            place(path, f"{spare}/{path}")
+            self._move_or_link(path, f"{spare}/{path}")
 
     def _move_or_link(self, path: str, target: str) -> None:
         """A file that was made, or one that is kept."""
@@ -164,13 +149,10 @@ class NextSite:
             os.rename(self._places[path], target)
             return
         try:
-            self._link(path, target)
-        except OSError:
+            os.link(f"{self._old}/{path}", target)
+        except OSError:  # where a file may not have two names
             shutil.copy2(f"{self._old}/{path}", target)
             self.stamps[path] = _stamp(os.stat(target))
-
-    def _link(self, path: str, target: str) -> None:
-        os.link(f"{self._old}/{path}", target)
 
     @cached_property
     def _wanted(self) -> set[str]:
@@ -211,8 +193,8 @@ class NextSite:
 def replace_site(out: Path, remembered: Path, fill: Callable[[NextSite], None]) -> Mapping[str, Written]:
     """Make `out` hold the parts that `fill` adds and nothing else; returns them by name.
 
-    A second build into the same folder waits, and then finds its work done. One that fails changes nothing. A second
-    folder with the same files stays beside what is remembered: the next build changes it and lets both change places.
+    A second build into the same folder waits, and then finds its work done. One that fails changes nothing. The folder
+    that was replaced stays beside what is remembered: the next build changes it and lets both change places.
     """
     out = out.resolve()
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -232,8 +214,6 @@ def replace_site(out: Path, remembered: Path, fill: Callable[[NextSite], None]) 
             if site.differs:
                 site.complete(spare)
                 exchange(spare, out)
-                if stays:
-                    site.repeat(spare)
         finally:
             shutil.rmtree(made if stays else work, ignore_errors=True)
         if site.parts != before or site.stamps != stamps:
@@ -241,13 +221,9 @@ def replace_site(out: Path, remembered: Path, fill: Callable[[NextSite], None]) 
     return site.parts
 
 
-def _stamp_of(entry: "os.DirEntry[str]") -> Stamp:
-    return _stamp(entry.stat(follow_symlinks=False))
-
-
-def scan(out: Path, told: Callable[["os.DirEntry[str]"], T]) -> tuple[dict[str, T], set[str]]:
-    """What is told of every file, by its path from there; and every folder below."""
-    files: dict[str, T] = {}
+def scan(out: Path) -> tuple[dict[str, Stamp], set[str]]:
+    """The stamp of every file, by its path from there; and every folder below."""
+    files: dict[str, Stamp] = {}
     folders: set[str] = set()
     waiting = [(str(out), "")] if out.is_dir() else []
     while waiting:
@@ -258,7 +234,7 @@ def scan(out: Path, told: Callable[["os.DirEntry[str]"], T]) -> tuple[dict[str, 
                     folders.add(prefix + entry.name)
                     waiting.append((entry.path, f"{prefix}{entry.name}/"))
                 else:
-                    files[prefix + entry.name] = told(entry)
+                    files[prefix + entry.name] = _stamp(entry.stat(follow_symlinks=False))
     return files, folders
 
 
@@ -288,13 +264,9 @@ def _recall(path: Path) -> tuple[dict[str, Written], dict[str, Stamp]]:
 
 def _remember(site: NextSite, path: Path) -> None:
     fresh = path.with_suffix(".part")
-    memory = {"parts": {name: _plain(part) for name, part in site.parts.items()}, "stamps": site.stamps}
+    memory = {"parts": {name: vars(part) for name, part in site.parts.items()}, "stamps": site.stamps}
     fresh.write_text(json.dumps(memory, separators=(",", ":")), encoding="utf-8")
     fresh.replace(path)
     for stale in sorted(path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime_ns)[:-MOST_SITES]:
         stale.unlink(missing_ok=True)
         shutil.rmtree(stale.with_suffix(""), ignore_errors=True)
-
-
-def _plain(part: Written) -> dict[str, object]:
-    return {"key": part.key, "files": part.files, "note": part.note}

@@ -44,15 +44,16 @@ def ratio_places(low: float, high: float) -> int:
     return min(3, max(2, 1 - math.floor(math.log10(half_width))))
 
 
-def ratio(value: float, low: float, high: float, threshold: float | None = None) -> str:
-    """'1.334×', with the decimals that its interval warrants, and those that tell it from a threshold beside it."""
-    places = ratio_places(low, high)
+def ratio(value: float, low: float, high: float, threshold: float | None = None, brief: bool = False) -> str:
+    """'1.334×', with the decimals that its interval warrants, and those that tell it from a threshold beside it. A
+    brief one, for running text, has three significant digits, and more only beside a threshold."""
+    places = brief_places(value) if brief else ratio_places(low, high)
     return beside(threshold, lambda v: f"{v:.{places}f}×")(value)
 
 
-def interval(low: float, high: float, threshold: float | None = None) -> str:
+def interval(low: float, high: float, threshold: float | None = None, brief: bool = False) -> str:
     """'[1.331, 1.337]'."""
-    places = ratio_places(low, high)
+    places = brief_places(low) if brief else ratio_places(low, high)
     show = beside(threshold, lambda v: f"{v:.{places}f}")
     return f"[{show(low)}, {show(high)}]"
 
@@ -96,18 +97,6 @@ def verdict_ratio(verdict: Verdict) -> str:
 def brief_places(ratio: float) -> int:
     """Decimals that make three significant digits."""
     return 3 if ratio < 1 else 2 if ratio < 10 else 1
-
-
-def brief_ratio(value: float, low: float, high: float, threshold: float | None = None) -> str:
-    """`ratio` for running text: three significant digits, and more only beside a threshold."""
-    places = brief_places(value)
-    return beside(threshold, lambda v: f"{v:.{places}f}×")(value)
-
-
-def brief_interval(low: float, high: float, threshold: float | None = None) -> str:
-    places = brief_places(low)
-    show = beside(threshold, lambda v: f"{v:.{places}f}")
-    return f"[{show(low)}, {show(high)}]"
 
 
 def threshold(value: float) -> str:

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace as View
-from typing import Any
+from typing import Any, TypeVar
 
 from lab.website.data.judged import Judged
 from lab.website.data.promoted import Evidence
 from lab.website.data.publication_log import Log
 from lab.website.decisions import Decision, SupportStanding
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +44,7 @@ class Outlines:
     def phrases(self) -> Iterator[str]:
         """What pages may quote of them."""
         for each in (*self.current, *self.published):
-            yield from (*each.phrases, *each.machine_phrases)
+            yield from each.phrases
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,12 +70,21 @@ class SiteContext:
         """Every published run of an experiment, oldest first."""
         return tuple(item for item in self.published if item.name == experiment)
 
-    def histories(self) -> dict[str, tuple[Judged, ...]]:
+    def histories(self) -> dict[str, list[Judged]]:
         """The history of every experiment that has one."""
-        items: dict[str, list[Judged]] = {}
-        for item in self.published:
-            items.setdefault(item.name, []).append(item)
-        return {name: tuple(history) for name, history in items.items()}
+        return grouped(self.published, lambda item: item.name)
+
+    def runs(self) -> dict[str, list[Judged]]:
+        """The experiments of every published run, by its digest, the oldest run first."""
+        return grouped(self.published, lambda item: item.digest)
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], str]) -> dict[str, list[Item]]:
+    """Those of one key together, in their order."""
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

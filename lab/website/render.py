@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 from lab.errors import LabError
 from lab.project import project
 from lab.website import table as tables
-from lab.website.addresses import experiment_folder
+from lab.website.addresses import experiment_folder, relative
 from lab.website.charts.svg import style_sheet
 from lab.website.outputs import Attachment, Document, Output
 from lab.website.sources import TEMPLATES
@@ -22,8 +22,6 @@ from lab.website.wording.references import words, written
 
 COMPILED = project().cache / "templates"
 CODE = re.compile(r"`([^`]+)`")
-TITLE = re.compile("<title>([^<]*)</title>")
-ABOUT = re.compile('<meta name="description" content="([^"]*)">')
 ASSETS = ("search.js", "tables.js", "icon.svg")
 
 
@@ -34,7 +32,6 @@ class SiteInfo:
     label: str  # of a preview
     trust: bool  # whether there is this page
     methods: bool
-    ceilings: bool
     title: str = "Kernel Evidence Lab"
     base_url: str = ""  # where the site will stand, with a slash at its end
     lost_commits: Mapping[str, str] = field(default_factory=dict)  # why, by commit: lab.website.data.lost_commits
@@ -59,27 +56,12 @@ class Renderer:
 
     def _page(self, page: Document, quotable: Quotable) -> str:
         root = "../" * page.path.count("/")
-        text = written(self._templates.get_template(page.template).render(root=root, **page.view), root)
-        if self._site.base_url:
-            text = with_preview(text, self._site.base_url + page.path.removesuffix("index.html"), self._site.title)
+        address = self._site.base_url + page.path.removesuffix("index.html")
+        template = self._templates.get_template(page.template)
+        text = relative(written(template.render(root=root, address=address, **page.view)), root)
         if not self._site.label:  # a preview is no publication, and shows whatever its run holds
             refuse_untraced(page.path, text, quotable)
         return text
-
-
-def with_preview(html: str, url: str, site: str) -> str:
-    """A page with what other sites show of a link to it."""
-    properties = {
-        "og:title": "".join(TITLE.findall(html)[:1]),
-        "og:description": "".join(ABOUT.findall(html)[:1]),
-        "og:url": url,
-        "og:type": "website",
-        "og:site_name": site,
-    }
-    lines = [
-        f'<meta property="{name}" content="{text.replace(chr(34), "&quot;")}">' for name, text in properties.items()
-    ]
-    return html.replace("</title>", "\n".join(["</title>", f'<link rel="canonical" href="{escape(url)}">', *lines]), 1)
 
 
 def assets() -> Iterator[Attachment]:

@@ -1,5 +1,6 @@
 """Definitions + evidence + decisions → the whole site: gather everything first, then write what is new of it."""
 
+import gc
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from lab.website.files.csv_tables import experiment_csv_files
 from lab.website.files.inventory import checked_base_url
 from lab.website.files.schemas import schema_files
 from lab.website.folder import REMEMBERED, replace_site
-from lab.website.outputs import SiteContext
+from lab.website.outputs import SiteContext, grouped
 from lab.website.pages.case import case_pages
 from lab.website.pages.compare import compare_list, compare_pages
 from lab.website.pages.decisions import decision_pages
@@ -81,9 +82,7 @@ def gather(
     LabError where a decision, a definition or a reference cannot be published as it is.
     """
     evidence, published = _published(evidence, kept)
-    histories: dict[str, list[Judged]] = {}
-    for item in published:
-        histories.setdefault(item.name, []).append(item)
+    histories = grouped(published, lambda item: item.name)
     # One that lacks words is a draft: it is measured and previewed, and not shown.
     defined = [plan for plan in definitions(kept) if not any(missing_prose(plan))]
     publications = audits(kept) if any(plan.name not in histories for plan in defined) else ()
@@ -139,11 +138,14 @@ def write_site(context: SiteContext, builders: PageBuilders, out: Path, remember
 
     LabError where it cannot be written, or where `out` holds anything but a site.
     """
+    gc.disable()  # to look for cycles, of which pages leave none, takes a twentieth of a build
     try:
         _refuse_to_replace(out)
         parts = replace_site(out, remembered, Builder(context, builders).fill)
     except OSError as refusal:
         raise LabError(f"{out}: the site cannot be written there ({refusal.strerror}); choose another folder") from None
+    finally:
+        gc.enable()
     return sum(len(part.files) for part in parts.values())
 
 
@@ -156,10 +158,9 @@ def _refuse_to_replace(out: Path) -> None:
 
 
 def _published(evidence: Sequence[Evidence], kept: Path) -> tuple[list[Evidence], list[Judged]]:
-    """Published runs, and their experiments, the oldest first."""
-    pairs = [(item, judged(item, kept)) for item in evidence]
-    pairs.sort(key=lambda pair: (pair[1].finished_utc, pair[1].run_id))
-    return [item for item, _ in pairs], [each for _, run in pairs for each in run.experiments]
+    """Published runs, which come by name, and their experiments, the oldest first."""
+    pairs = sorted(((item, judged(item, kept)) for item in evidence), key=lambda pair: pair[1][0].finished_utc)
+    return [item for item, _ in pairs], [each for _, experiments in pairs for each in experiments]
 
 
 def _shown(definition: PlannedExperiment, history: Sequence[Judged], publications: Sequence[Publication]) -> Judged:

@@ -1,7 +1,7 @@
 """Tables as data: what stands in each cell, and where its figures point; written as HTML, and as CSV.
 
     HEADS = (
-        named("run", "Run"),                                     # words, handed over for each row
+        named("run", "Run"),                                     # words: here handed over for each row
         column("footprint_bytes", "Buffer, bytes", show=whole),  # the datum under this key, shown in this way
         column("dram_percent"),                                  # heading and format from lab.quantities
     )
@@ -11,10 +11,10 @@
 A template writes `{{ table_html(table) }}`, and the page's module yields `csv_file(table, "trust/flush.csv")`.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from os.path import commonprefix
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -27,7 +27,7 @@ from lab.website.verdict_words import look, mark_words, verdict_word
 
 NOTHING = "–"
 NUM = ' class="num"'
-SHORTER = len(' data-at=""')  # by more than this must a beginning make the pointers below it shorter
+SHORTER = len(' data-at=""')  # by more than this must the common beginning of pointers make them shorter
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +106,6 @@ class PageTable:
     group: str = ""  # what the headings of groups are called in a CSV
     labelled: bool = True  # of a kind that stacks on phones, where each value has its heading beside it
 
-    def row(self, name: str) -> TableRow:
-        """The row of that heading."""
-        return next(row for row in self.rows if plain(row.cells[0]).startswith(name))
-
-    def texts(self, name: str) -> list[str]:
-        """What stands in that row, as text."""
-        return [plain(cell) for cell in self.row(name).cells[1:]]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fold:
@@ -144,8 +136,13 @@ def column(key: str, text: str = "", show: Show | None = None) -> Head:
 
 
 def named(key: str, text: str) -> Head:
-    """The head of a column that holds words, handed over for each row."""
+    """The head of a column that holds words: handed over for a row, or the datum with this key."""
     return Head(text=text, key=key, numbers=False)
+
+
+def below(*parts: Any) -> Soft | str:
+    """What stands below a cell in small letters; nothing where a part of it is missing."""
+    return Soft(parts) if parts and all(parts) else ""
 
 
 def table_row(*cells: Any, kind: str = "", id: str = "") -> TableRow:
@@ -154,9 +151,13 @@ def table_row(*cells: Any, kind: str = "", id: str = "") -> TableRow:
 
 
 def row(view: DataView, heads: Sequence[Head], **given: Any) -> TableRow:
-    """The figures below the place of `view`. Of a column that `given` names, that cell instead."""
-    cells = (given[head.key] if head.key in given else view.figure(head.key, show=head.show) for head in heads)
+    """The figures and words below the place of `view`. Of a column that `given` names, that cell instead."""
+    cells = (given[head.key] if head.key in given else _datum(view, head) for head in heads)
     return table_row(*cells)
+
+
+def _datum(view: DataView, head: Head) -> Any:
+    return view.figure(head.key, show=head.show) if head.numbers else view.value(head.key)
 
 
 def csv_file(table: PageTable, path: str) -> Attachment:
@@ -210,7 +211,7 @@ def number(figure: Figure | None, at: str = "") -> Markup:
 def _figure(figure: Figure, at: str) -> str:
     value = figure.value
     written = value if type(value) is float else escaped(str(value))
-    source = escaped(_below(at, figure.source))
+    source = escaped(figure.source.removeprefix(at))
     return f'<data value="{written}" data-src="{source}">{escaped(figure.text)}</data>'
 
 
@@ -223,15 +224,14 @@ def escaped(text: str) -> str:
 
 def table(content: PageTable) -> Markup:
     """A table as HTML."""
-    at = _beginning([source for row in content.rows for cell in row.cells for source in _sources(cell)])
     heads = "".join(_head(head) for head in content.heads)
     tags = [f"<td{NUM if head.numbers else ''}{_labelled(content, head)}>" for head in content.heads[1:]]
-    body = "".join(_row(row, tags, at) for row in content.rows)
+    body = "".join(_row(row, tags) for row in content.rows)
     caption = f"<caption>{html(content.caption)}</caption>" if content.caption else ""
     kind = f' class="{content.kind}"' if content.kind else ""
     return Markup(
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escaped(content.label)}"><table{kind}>{caption}'
-        f"<thead><tr>{heads}</tr></thead><tbody{_said(at)}>{body}</tbody></table></div>"
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
@@ -282,13 +282,12 @@ def _head(head: Head) -> str:
     return f'<th scope="col"{NUM if head.numbers else ""}{attributes}>{inside}</th>'
 
 
-def _row(row: TableRow, tags: Sequence[str], around: str) -> str:
-    """`tags` begin its cells after the first; `around` is the table's beginning of pointers."""
-    more = _beginning([_below(around, source) for cell in row.cells for source in _sources(cell)])
-    at = more if more.startswith("/") or "#" in more else around + more
+def _row(row: TableRow, tags: Sequence[str]) -> str:
+    """`tags` begin its cells after the first."""
+    at = _common([source for cell in row.cells for source in _sources(cell)])
     attributes = f' id="{escaped(row.id)}"' if row.id else ""
     attributes += f' class="{row.kind}"' if row.kind else ""
-    attributes += _said(more)
+    attributes += f' data-at="{escaped(at)}"' if at else ""
     first, *rest = (html(cell, at) for cell in row.cells)
     if row.kind == "group":
         return f'<tr{attributes}><th scope="rowgroup" colspan="{len(tags) + 1}">{first}</th></tr>'
@@ -296,30 +295,12 @@ def _row(row: TableRow, tags: Sequence[str], around: str) -> str:
     return f'<tr{attributes}><th scope="row">{first}</th>{cells}</tr>'
 
 
-def _said(at: str) -> str:
-    return f' data-at="{escaped(at)}"' if at else ""
-
-
-def _below(at: str, pointer: str) -> str:
-    """What of a pointer remains to be said where `at` was said already."""
-    return pointer[len(at) :] if pointer.startswith(at) else pointer
-
-
-def _beginning(pointers: Sequence[str]) -> str:
-    """The beginning, up to a slash, whose being said once makes these pointers shortest; empty where none does.
-
-    It never leads into another file where one of them leads into that around them.
-    """
-    own = [pointer for pointer in pointers if "#" not in pointer] or pointers
-    counts = Counter(each for pointer in own for each in _beginnings(pointer))
-    at = max(counts, key=lambda each: (counts[each] - 1) * len(each), default="")
-    return at if (counts[at] - 1) * len(at) > SHORTER else ""
-
-
-@lru_cache(maxsize=1 << 14)
-def _beginnings(pointer: str) -> tuple[str, ...]:
-    """'/a/' and '/a/b/' of '/a/b/c'; with its file, where the pointer names one."""
-    return tuple(pointer[: n + 1] for n in range(max(1, pointer.find("#")), len(pointer)) if pointer[n] == "/")
+def _common(pointers: list[str]) -> str:
+    """The beginning of all these pointers, up to a slash, where to say it once makes a row shorter."""
+    shared = commonprefix(pointers)  # noqa: RUF071, for a pointer is no path of this machine
+    at = shared[: shared.rfind("/") + 1]
+    whole = at.startswith("/") or "#" in at  # and not the folder of several files
+    return at if whole and (len(pointers) - 1) * len(at) > SHORTER else ""
 
 
 def _labelled(content: PageTable, head: Head) -> str:

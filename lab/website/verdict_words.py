@@ -10,8 +10,7 @@ from lab.verdict import plain_words
 from lab.verdict.judge import READING_ORDER, Status
 from lab.verdict.plain_words import FAILS, INSTEAD, MIXED, RIVAL_WRONG, SLOWER, TIE
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Sentence
-from lab.website.sentence import sentence
+from lab.website.figure import DataView, Sentence, sentence
 
 MARKS = {
     "one draw": "one draw of the compiler",

@@ -8,7 +8,7 @@ import pytest
 from factory import DOUBLING, FAST, FAST_BEATS_PLAIN, PLAIN, SMALL, small_experiment
 
 from lab.cli import main
-from lab.definition.catalogue import load_experiments
+from lab.definition.catalogue import load_experiments, load_titles
 from lab.definition.experiment import Experiment
 from lab.definition.mistakes import mistakes, refuse_mistakes
 from lab.errors import DefinitionError
@@ -109,3 +109,19 @@ def test_a_figure_typed_into_a_hypothesis_is_reported_when_it_is_planned() -> No
 def test_a_flag_that_includes_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--device", "cpu", "--experiment", "normalization-fusion", "--include-rmsnorm-shape"]) == 2
     assert "did you mean 'rmsnorm-shape-sweep'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["{", '["rmsnorm"]', '{"rmsnorm": 1}'])
+def test_titles_that_are_none_are_refused_by_the_name_of_their_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("LAB_PROJECT", str(tmp_path))
+    (tmp_path / "pyproject.toml").write_text("[tool.kernel-evidence-lab]\n")
+    assert load_titles() == {}
+    (tmp_path / "experiments").mkdir()
+    path = tmp_path / "experiments" / "titles.json"
+    path.write_text(text)
+    with pytest.raises(DefinitionError, match=re.escape(str(path))):
+        load_titles()
+    path.write_text('{"rmsnorm": "RMSNorm"}')
+    assert load_titles() == {"rmsnorm": "RMSNorm"}

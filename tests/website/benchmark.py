@@ -13,10 +13,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from lab.website.data.judged import LazyJudged
-from lab.website.data.judged_cache import CacheEntry
+from lab.website.data.judged_cache import read_judged
 from lab.website.outputs import SiteContext
 from lab.website.site import BUILDERS, write_site
 
@@ -93,7 +94,9 @@ def _held(folder: Path) -> LazyJudged:
     """A file that nobody touched has the same key, as evidence has that is addressed by its digest."""
     status = (folder / "data.json").stat()
     key = f"{folder.name} {status.st_size} {status.st_mtime_ns}"
-    return LazyJudged(CacheEntry(folder), name=folder.name, key=key, finished_utc="", fullness=(), cites=False)
+    return LazyJudged(
+        partial(read_judged, folder), name=folder.name, key=key, finished_utc="", fullness=(), cites=False
+    )
 
 
 def _make(size: int, made: Path) -> None:

@@ -5,7 +5,7 @@ from types import SimpleNamespace as View
 from typing import Any
 
 from lab.website.figure import Figure, Sentence
-from lab.website.table import Fold, plain
+from lab.website.table import Fold, PageTable, TableRow, plain
 
 
 def words_of(sentence: Sentence | tuple[Any, ...]) -> str:
@@ -18,6 +18,16 @@ def figures(parts: tuple[Any, ...]) -> list[Figure]:
     for part in parts:
         inside += [part] if isinstance(part, Figure) else figures(getattr(part, "parts", ()))
     return inside
+
+
+def row_of(table: PageTable, name: str) -> TableRow:
+    """The row whose heading begins with that name."""
+    return next(row for row in table.rows if plain(row.cells[0]).startswith(name))
+
+
+def texts_of(table: PageTable, name: str) -> list[str]:
+    """What stands in that row behind its heading, as text."""
+    return [plain(cell) for cell in row_of(table, name).cells[1:]]
 
 
 def datum(data: Mapping[str, Any], figure: Figure) -> Any:

@@ -4,7 +4,7 @@ import dataclasses
 from types import SimpleNamespace as View
 
 from factory import FAST, LARGE, PLAIN, SMALL, machine, plan_of, profile, records_of, small_experiment
-from page_parts import figures, section_of, words_of
+from page_parts import figures, row_of, section_of, texts_of, words_of
 
 from lab.evidence.record import Cell, RunStart
 from lab.verdict.results import judge_run
@@ -72,7 +72,7 @@ def test_every_pair_stands_once_with_ratio_and_interval_the_faster_over_the_slow
     assert [head.text for head in pairs.heads] == ["Implementation", "over third", "over plain"]
     assert [plain(row.cells[0]) for row in pairs.rows] == ["fast", "third"]
     assert [[bool(cell) for cell in row.cells[1:]] for row in pairs.rows] == [[True, True], [False, True]]
-    ratio, interval = figures(pairs.row("fast").cells[2])
+    ratio, interval = figures(row_of(pairs, "fast").cells[2])
     assert ratio.source == f"/against/{SMALL.name}/fast/plain/ratio"
     assert abs(float(ratio.value) - 1.5) < 0.01
     assert interval.text.startswith("[1.")
@@ -91,7 +91,7 @@ def test_each_sweep_is_a_figure_with_its_time() -> None:
 
 def test_a_cell_without_a_time_keeps_its_reason() -> None:
     page = page_of(item_of(TIMES, outcomes={"third": ("failed", "RuntimeError: no")}))
-    assert table(page, "cells").texts("third")[0] == "failed RuntimeError: no"
+    assert texts_of(table(page, "cells"), "third")[0] == "failed RuntimeError: no"
 
 
 def test_its_claims_link_back_with_their_verdicts_here() -> None:
@@ -106,7 +106,7 @@ def test_its_claims_link_back_with_their_verdicts_here() -> None:
 def test_correctness_shows_errors_checks_and_every_edge_input() -> None:
     rows = table(page_of(item_of(TIMES)), "correctness")
     assert rows.heads[-1].text == "zeros"
-    assert rows.texts("plain") == ["0.0010", "0.20", "20", "passed"]
+    assert texts_of(rows, "plain") == ["0.0010", "0.20", "20", "passed"]
 
 
 def test_its_history_compares_runs_on_one_model_of_gpu_only() -> None:
@@ -119,7 +119,7 @@ def test_its_history_compares_runs_on_one_model_of_gpu_only() -> None:
     assert plain(then.cells[0]).startswith("before torch 2.10.0")
     assert "other (NVIDIA H200" in plain(history.items[0])
     assert [head.text for head in times.heads[2:]] == ["plain", "fast"]
-    file = f"../../../../runs/{before.digest[:12]}/doubling/data.json"
+    file = f"site:runs/{before.digest[:12]}/doubling/data.json"
     assert figures(then.cells[2])[0].source == f"{file}#/cells/{SMALL.name}/plain/p50_seconds"
 
 
@@ -162,9 +162,9 @@ def test_the_most_memory_that_a_call_took_in_any_sweep_is_reported_and_none_wher
     (item,) = judged_run(judge_run(plan, records), digest="ab" * 32)
     cells = table(page_of(item), "cells")
     (column,) = [number for number, head in enumerate(cells.heads[1:]) if head.text == "Memory, MB"]
-    assert cells.texts("plain")[column] == "–"
-    assert cells.texts("fast")[column] == "6.00"
-    assert figures(cells.row("fast").cells[column + 1])[0].value == 6_000_000
+    assert texts_of(cells, "plain")[column] == "–"
+    assert texts_of(cells, "fast")[column] == "6.00"
+    assert figures(row_of(cells, "fast").cells[column + 1])[0].value == 6_000_000
 
 
 def with_graphs(schema: int) -> PageTable:
@@ -185,7 +185,7 @@ def with_graphs(schema: int) -> PageTable:
 def test_memory_holds_what_a_graph_holds_and_older_runs_say_that_they_did_not_count_it() -> None:
     now, before = with_graphs(10), with_graphs(9)
     (column,) = [number for number, head in enumerate(now.heads[1:]) if head.text == "Memory, MB"]
-    assert now.texts("fast")[column] == "6.00 5.00 in its graph"
-    assert before.texts("fast")[column] == "1.00"
+    assert texts_of(now, "fast")[column] == "6.00 5.00 in its graph"
+    assert texts_of(before, "fast")[column] == "1.00"
     assert "with what CUDA graphs" in plain(now.caption)
     assert "without what CUDA graphs" in plain(before.caption)

@@ -25,7 +25,7 @@ def pages_of(device: str) -> dict[str, str]:
     """The text of each page that shows times, as it is rendered."""
     context = SiteContext(label="", current=(item_of(device),), published=(), decisions=(), files=())
     outputs = [*experiment_pages(context), *case_pages(context)]
-    renderer = Renderer(SiteInfo(label="a preview", trust=False, methods=False, ceilings=False))
+    renderer = Renderer(SiteInfo(label="a preview", trust=False, methods=False))
     files = [renderer.file(output, Quotable(())) for output in outputs if isinstance(output, Document)]
     return {path: content.decode() for path, content in files}
 

@@ -63,7 +63,7 @@ def evidence(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def runs(evidence):
-    return [run for item in load_evidence(evidence) for run in judged(item).experiments]
+    return [run for item in load_evidence(evidence) for run in judged(item)]
 
 
 def test_only_a_newer_run_that_came_to_another_verdict_contradicts(runs):

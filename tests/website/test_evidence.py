@@ -146,7 +146,7 @@ def test_a_run_that_writes_the_marks_of_figures_is_neither_promoted_nor_judged(t
 def test_what_was_kept_of_it_and_cannot_be_read_is_named_with_what_to_do(tmp_path):
     publish(tmp_path / "evidence", measured_run(tmp_path, TIMES, sweeps=3))
     (evidence,) = load_evidence(tmp_path / "evidence")
-    (item,) = judged(evidence, tmp_path / "kept").experiments
+    (item,) = judged(evidence, tmp_path / "kept")
     path = next((tmp_path / "kept").rglob("data.json"))
     path.write_text(path.read_text()[:-100])
     with pytest.raises(LabError, match="delete the folder, and build again"):

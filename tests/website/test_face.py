@@ -19,7 +19,7 @@ from lab.website.wording.lint import Quotable
 MOST_WORDS = 1200
 MOST_TABLES = 5
 FOLDS = ("details", "summary", "title", "desc")
-FRAME = SiteInfo(label="a test", trust=True, methods=True, ceilings=True)
+FRAME = SiteInfo(label="a test", trust=True, methods=True)
 
 
 class Face(HTMLParser):

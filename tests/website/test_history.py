@@ -32,7 +32,7 @@ def run_of(run_id: str, times: dict[Any, float] = FASTER, threshold: float = 1.0
 
 def folds_of(*runs: Judged) -> dict[str, Fold]:
     """Of the newest run."""
-    return {fold.id: fold for fold in history_folds(runs[-1], runs, "../../")}
+    return {fold.id: fold for fold in history_folds(runs[-1], runs)}
 
 
 def turns_of(*runs: Judged) -> list[list[str]]:
@@ -52,11 +52,11 @@ def test_the_headline_is_followed_from_run_to_run_newest_first() -> None:
     assert plain(two.cells[0]).startswith("2. two shown here")
     assert plain(one.cells[0]).startswith("1. one torch ")
     for row, name in ((two, "two"), (one, "one")):
-        file = f"../../runs/{run_of(name).digest[:12]}/doubling/data.json"
+        file = f"site:runs/{run_of(name).digest[:12]}/doubling/data.json"
         assert figures(row.cells[3])[0].source == f"{file}#/claims/fast-beats-plain/cases/{SMALL.name}/ratio"
     (_, link, *_) = one.cells[0]
     assert isinstance(link, Link)
-    assert link.to == f"../../runs/{run_of('one').digest[:12]}/doubling/index.html"
+    assert link.to == f"site:runs/{run_of('one').digest[:12]}/doubling/index.html"
 
 
 def test_the_chart_holds_the_ratios_of_the_table_with_their_intervals() -> None:
@@ -89,7 +89,7 @@ def test_a_change_that_the_next_run_confirms_stands_with_the_runs_around_it() ->
     assert [plain(cell) for cell in row.cells[2:4]] == ["A", "slower"]
     for cell, run in zip(row.cells[4:], (quiet[-1], *changed), strict=True):
         assert plain(cell).endswith(f" {run.evidence['run_id']} 2026-01-02")
-        file = f"../../runs/{run.digest[:12]}/doubling/data.json"
+        file = f"site:runs/{run.digest[:12]}/doubling/data.json"
         assert figures(cell)[0].source == f"{file}#/claims/fast-beats-plain/cases/{SMALL.name}/ratio"
     entries = history_entries([*quiet, *changed], changes([*quiet, *changed]))
     (entry,) = entries[changed[-1].digest]

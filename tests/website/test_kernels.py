@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from factory import LARGE, plan_of, records_of, small_experiment, triton_kernel
-from page_parts import figures
+from page_parts import figures, row_of, texts_of
 
 from lab.evidence.record import Cell, Counters, Kernel, Record, RunStart
 from lab.verdict.results import judge_run
@@ -59,24 +59,24 @@ def kernels_of(item: Judged) -> PageTable:
 
 def test_every_kernel_of_a_call_is_shown_with_what_the_profiler_told() -> None:
     table = kernels_of(item_of(counted("plain", kernels=(LONG, SHORT))))
-    assert table.texts("long_kernel 4096 blocks of 32×16") == [
+    assert texts_of(table, "long_kernel 4096 blocks of 32×16") == [
         "3.000", "100", "50.0", "60.0", "80.0", "100.0 registers and warps", "40", "2.05", "70.0", "50.0", "30.0",
         "0.0",
         "waiting for memory (long scoreboard)",
     ]  # fmt: skip
-    assert figures(table.row("long_kernel").cells[1])[0].source == (
+    assert figures(row_of(table, "long_kernel").cells[1])[0].source == (
         f"/cells/{LARGE.name}/plain/counters/kernels/0/duration_seconds"
     )
 
 
 def test_a_limiter_and_a_stall_without_a_known_name_keep_their_own() -> None:
-    texts = kernels_of(item_of(counted("plain", kernels=(LONG, SHORT)))).texts("short_kernel")
+    texts = texts_of(kernels_of(item_of(counted("plain", kernels=(LONG, SHORT)))), "short_kernel")
     assert texts[5].endswith("shared memory")
     assert texts[-1] == "new reason"
 
 
 def test_the_row_of_all_kernels_sums_time_and_bytes_and_weighs_percentages_by_duration() -> None:
-    texts = kernels_of(item_of(counted("plain", kernels=(LONG, SHORT)))).texts("all 2 kernels")
+    texts = texts_of(kernels_of(item_of(counted("plain", kernels=(LONG, SHORT)))), "all 2 kernels")
     assert texts[:5] == ["4.000", "120", "100", "50.0", "80.0"]
     assert texts[6] == "–", "a call has no registers of its own"
 
@@ -86,20 +86,20 @@ def test_a_call_of_one_kernel_needs_no_row_of_all() -> None:
 
 
 def test_the_essentials_of_a_call_stand_in_its_heading() -> None:
-    heading = plain(kernels_of(item_of(counted("plain", kernels=(LONG, SHORT)))).row("plain").cells[0])
+    heading = plain(row_of(kernels_of(item_of(counted("plain", kernels=(LONG, SHORT)))), "plain").cells[0])
     assert heading == "plain 2 kernels, 1.64× the least bytes, 50.0 % DRAM, 80.0 % occupancy"
 
 
 def test_what_one_kernel_lacks_is_no_number_of_the_call() -> None:
     unread = dataclasses.replace(SHORT, dram_read_bytes=None)
     table = kernels_of(item_of(counted("plain", kernels=(LONG, unread))))
-    assert table.texts("short_kernel")[1] == "–"
-    assert table.texts("all 2 kernels")[1:3] == ["–", "100"]
+    assert texts_of(table, "short_kernel")[1] == "–"
+    assert texts_of(table, "all 2 kernels")[1:3] == ["–", "100"]
 
 
 def test_blocked_counters_show_their_typed_reason() -> None:
     blocked = {"outcome": "blocked", "blocker": "wrong-kernel", "reason": "it is not its own", "kernels": ()}
-    heading = plain(kernels_of(item_of(counted("plain", **blocked))).row("plain").cells[0])
+    heading = plain(row_of(kernels_of(item_of(counted("plain", **blocked))), "plain").cells[0])
     assert heading == "plain: blocked (wrong-kernel): it is not its own"
 
 
@@ -143,7 +143,7 @@ def compiled(record: Record) -> Record:
 
 def test_tritons_own_metadata_stands_beside_the_kernels() -> None:
     table = fold_of(item_of(compiled)).tables[1]
-    assert table.texts("fast") == [
+    assert texts_of(table, "fast") == [
         "a_kernel", "48", "0", "0.0320", "4", "3", "BLOCK=4096", "cdcdcdcdcdcd one of 2 over the sweeps", "1.2", "–"
     ]  # fmt: skip
 
@@ -163,6 +163,6 @@ def test_the_bytes_of_each_call_are_held_against_the_least() -> None:
     assert at_case is not None
     table = at_case.tables[0]
     assert "at least 134 MB" in plain(table.caption)
-    assert table.texts("plain")[:3] == ["120", "100", "1.64×"]
-    assert table.texts("plain")[3].startswith("excess moves 1.64× what it must")
-    assert table.texts("fast")[3].startswith("reconciled")
+    assert texts_of(table, "plain")[:3] == ["120", "100", "1.64×"]
+    assert texts_of(table, "plain")[3].startswith("excess moves 1.64× what it must")
+    assert texts_of(table, "fast")[3].startswith("reconciled")

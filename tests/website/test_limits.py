@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from factory import LARGE, SMALL, ceiling_seconds, plan_of, records_of, small_experiment
-from page_parts import figures
+from page_parts import figures, row_of, texts_of
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS, Case, Experiment
@@ -51,25 +51,25 @@ def test_a_cell_is_held_against_the_copy_of_as_many_bytes_in_each_scope() -> Non
     assert [head.text for head in table.heads[1:]] == [
         "Cold, % of limit", "Cold, away, µs", "In a CUDA graph, % of limit", "In a CUDA graph, away, µs"
     ]  # fmt: skip
-    assert table.texts("The limit")[:2] == ["memory", "47.74 µs in all"]
-    assert table.texts("plain")[:3] == ["50.0", "47.7", "50.0"]
-    (share,) = figures(table.row("plain").cells[1])
+    assert texts_of(table, "The limit")[:2] == ["memory", "47.74 µs in all"]
+    assert texts_of(table, "plain")[:3] == ["50.0", "47.7", "50.0"]
+    (share,) = figures(row_of(table, "plain").cells[1])
     assert share.source == f"/limits/{LARGE.name}/profiles/plain/device_cold/attained"
 
 
 def test_a_cell_that_is_faster_than_the_copy_is_away_by_less_than_nothing() -> None:
-    texts = rows_of(item_of({(LARGE.name, "plain"): 0.96 * COPY_SECONDS}), LARGE).texts("plain")
+    texts = texts_of(rows_of(item_of({(LARGE.name, "plain"): 0.96 * COPY_SECONDS}), LARGE), "plain")
     assert texts[:2] == ["104.2", "−1.91"]
 
 
 def test_a_launch_bound_cell_says_so_instead_of_a_fraction() -> None:
     """Its bytes are beyond the ladder too, but what it cannot tell is told first."""
     item = item_of({(SMALL.name, "plain"): 5e-6, (LARGE.name, "plain"): 1e-4})
-    assert rows_of(item, SMALL).texts("plain")[0] == "launch-bound"
+    assert texts_of(rows_of(item, SMALL), "plain")[0] == "launch-bound"
 
 
 def test_a_cell_beyond_the_ladder_has_no_ceiling() -> None:
-    texts = rows_of(item_of({(SMALL.name, "plain"): 50e-6}), SMALL).texts("plain")
+    texts = texts_of(rows_of(item_of({(SMALL.name, "plain"): 50e-6}), SMALL), "plain")
     assert texts == ["no ceiling for as many bytes", "", "no ceiling for as many bytes", ""]
 
 
@@ -77,13 +77,13 @@ def test_a_cache_resident_cell_shows_its_working_set() -> None:
     """Half as many bytes, of which the L2 can keep all that is written: 12 µs are possible, and no DRAM's time."""
     experiment = small_experiment(cases=(SMALL, LARGE, HALF))
     item = item_of({(HALF.name, "plain"): 15e-6, (LARGE.name, "plain"): 60e-6}, experiment)
-    assert "cache-resident, 67.1 MB" in rows_of(item, HALF).texts("plain")[0]
-    assert "resident" not in rows_of(item, LARGE).texts("plain")[0]
+    assert "cache-resident, 67.1 MB" in texts_of(rows_of(item, HALF), "plain")[0]
+    assert "resident" not in texts_of(rows_of(item, LARGE), "plain")[0]
 
 
 def test_an_impossible_time_has_no_fraction() -> None:
     item = item_of({(LARGE.name, "plain"): 15e-6, (LARGE.name, "fast"): 60e-6})
-    assert rows_of(item, LARGE).texts("plain")[0].startswith("faster than physics")
+    assert texts_of(rows_of(item, LARGE), "plain")[0].startswith("faster than physics")
 
 
 def test_each_page_states_the_ceilings_that_its_cells_are_held_against() -> None:
@@ -98,7 +98,7 @@ def test_each_page_states_the_ceilings_that_its_cells_are_held_against() -> None
         in text
     )
     assert "1200 TFLOP/s (float8_e4m3fn)" in text
-    assert fold.tables[0].texts("doubling 4096×4096 fp32") == ["memory", "47.74", "0.125"]
+    assert texts_of(fold.tables[0], "doubling 4096×4096 fp32") == ["memory", "47.74", "0.125"]
 
 
 def test_a_run_without_ceilings_has_no_limits() -> None:
@@ -118,8 +118,8 @@ def own_page() -> View:
 def test_the_ceilings_stand_beside_the_datasheets_with_their_source(own_page: View) -> None:
     section = own_page.ceilings
     assert section is not None
-    assert section.tables[0].texts("Dense float16 products")[1:] == ["600", "989", "60.6", "cuBLAS"]
-    assert section.tables[0].texts("Copy of 2147 MB, cold")[1:] == ["2.99", "3.35", "89.2", "driver's copy"]
+    assert texts_of(section.tables[0], "Dense float16 products")[1:] == ["600", "989", "60.6", "cuBLAS"]
+    assert texts_of(section.tables[0], "Copy of 2147 MB, cold")[1:] == ["2.99", "3.35", "89.2", "driver's copy"]
     assert "H100" in plain(section.items[0])
     assert "limits" not in [fold.id for fold in own_page.folds]
 
@@ -132,7 +132,7 @@ def test_the_ladder_has_a_line_for_each_scope_and_a_row_for_each_size(own_page: 
         f"{work}, {scope}" for work in ("copy", "read") for scope in ("cold", "warm", "in a CUDA graph")
     ]
     assert str(section.picture).count("<polyline") == 6
-    assert ladder.texts("134") == ["2.81", "3.12", "2.96", "–", "–", "–"]
+    assert texts_of(ladder, "134") == ["2.81", "3.12", "2.96", "–", "–", "–"]
     # A read of 64 MiB writes a little too, and stands beside the copy of as many bytes.
-    assert "–" not in ladder.texts("67.1")
+    assert "–" not in texts_of(ladder, "67.1")
     assert len(ladder.rows) == 10

@@ -100,7 +100,7 @@ def quotable(tmp_path, reason="it ran for 5 s"):
     plan = plan_of("small", experiments=[changed])
     records = records_of(plan, {"plain": 2e-5}, outcomes={"fast": ("failed", reason)}, on=machine(gpu="GPU with 80GB"))
     items = judged_run(load_run(write_run(tmp_path / "small", plan, records)))
-    return Quotable(phrase for item in items for phrases in quoted(item) for phrase in phrases)
+    return Quotable(phrase for item in items for phrase in quoted(item))
 
 
 @pytest.mark.parametrize(

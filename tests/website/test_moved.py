@@ -16,7 +16,7 @@ from counting import (
     traffic_plan,
 )
 from factory import FAST_BEATS_PLAIN, LARGE, records_of, write_run
-from page_parts import datum, figures, words_of
+from page_parts import datum, figures, row_of, texts_of, words_of
 
 from lab.definition.experiment import Claim
 from lab.verdict.judge_traffic import TRAFFIC_MARGIN, TRAFFIC_RULES
@@ -129,11 +129,11 @@ def test_what_the_traffic_explains_stands_beside_the_fastest() -> None:
     table = explained_of(counted_run(plain=once(2.0, 2.0)))
     assert table is not None
     assert "multiples of those of the fastest, fast." in plain(table.caption)
-    assert table.texts("plain") == ["2.00×", "2.00×", "yes"]
-    assert figures(table.row("plain").cells[2])[0].source == f"/explained/{LARGE.name}/plain/bytes_ratio"
+    assert texts_of(table, "plain") == ["2.00×", "2.00×", "yes"]
+    assert figures(row_of(table, "plain").cells[2])[0].source == f"/explained/{LARGE.name}/plain/bytes_ratio"
     other = explained_of(counted_run())
     assert other is not None
-    assert other.texts("plain")[2] == "no: these counters do not say why"
+    assert texts_of(other, "plain")[2] == "no: these counters do not say why"
 
 
 def test_nothing_is_explained_without_counters() -> None:

@@ -5,7 +5,7 @@ import re
 from types import SimpleNamespace as View
 
 from factory import FAST, LARGE, PLAIN, SMALL, plan_of, profile, records_of, small_experiment
-from page_parts import figures
+from page_parts import figures, texts_of
 
 from lab.evidence.record import Cell, Record
 from lab.verdict.results import judge_run
@@ -76,7 +76,7 @@ def test_what_nothing_tells_apart_is_a_tie_in_picture_and_table() -> None:
     (panel,) = page.contest.panels
     assert plain(panel.best) == "fast and third: 40.0 µs"
     assert panel.drawn.count('class="first"') == 2
-    assert [cell.split(" ")[1] for cell in page.every_cell.texts(panel.label)] == ["1.50×", "tie", "tie"]
+    assert [cell.split(" ")[1] for cell in texts_of(page.every_cell, panel.label)] == ["1.50×", "tie", "tie"]
 
 
 def test_a_rival_far_behind_is_reported_at_the_edge_of_a_zoomed_axis() -> None:
@@ -87,7 +87,7 @@ def test_a_rival_far_behind_is_reported_at_the_edge_of_a_zoomed_axis() -> None:
 
 def test_a_cell_that_failed_keeps_its_outcome_in_the_table() -> None:
     page = crowd({"plain": 60e-6, "fast": 40e-6, "third": 50e-6}, outcomes={"third": ("failed", "it broke")})
-    assert page.every_cell.texts("doubling")[2] == "failed"
+    assert texts_of(page.every_cell, "doubling")[2] == "failed"
 
 
 def sized(count: int) -> View:
@@ -134,7 +134,7 @@ def test_where_memory_is_part_of_the_question_it_stands_beside_what_the_author_e
     assert "memory" not in {fold.id for fold in with_memory(20_000_000).folds}
     page = with_memory(20_000_000, ("peak memory of one call",))
     (fold,) = (fold for fold in page.folds if fold.id == "memory")
-    assert fold.tables[0].texts("fast") == ["20.0", FAST.signal]
+    assert texts_of(fold.tables[0], "fast") == ["20.0", FAST.signal]
     ((_, drawn),) = fold.panels
     half, whole = (float(width) for width in re.findall(r'class="mark"[^>]* width="([\d.]+)"', drawn))
     assert whole == 2 * half

@@ -45,8 +45,8 @@ def decision(**changes):
 
 
 def test_a_reference_becomes_the_figure_that_stands_there_today():
-    html = written(f"<p>It ran {REFERENCES.resolve(LARGEST, 'here')} as fast.</p>", "../../")
-    source = "../../experiments/doubling/data.json#/claims/fast/largest_ratio"
+    html = written(f"<p>It ran {REFERENCES.resolve(LARGEST, 'here')} as fast.</p>")
+    source = "site:experiments/doubling/data.json#/claims/fast/largest_ratio"
     assert html == f'<p>It ran <data value="1.336" data-src="{source}">1.34×</data> as fast.</p>'
 
 
@@ -93,7 +93,7 @@ def test_a_reference_that_leads_nowhere_says_what_there_is(reference, says):
 def test_a_reference_in_a_record_survives_markdown_and_stays_text_in_attributes_and_titles():
     resolved = REFERENCES.resolve(LARGEST, "here")
     page = f'<title>{resolved}</title><a title="{resolved}">{resolved}</a><code>{resolved}</code>'
-    html = written(page, "")
+    html = written(page)
     assert html.count("<data ") == 1
     assert "<title>1.34×</title>" in html
     assert 'title="1.34×"' in html
@@ -102,7 +102,7 @@ def test_a_reference_in_a_record_survives_markdown_and_stays_text_in_attributes_
 
 def test_hostile_text_that_looks_like_a_reference_is_left_alone():
     html = "<p>{{doubling/claims/fast/largest_ratio}} {{ 7*7 }}</p>"
-    assert written(html, "") == html
+    assert written(html) == html
 
 
 @pytest.mark.parametrize("text", ["It is 5 % faster.", "23 µs", "1.33×", f"{LARGEST}, or 3 ms"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from factory import plan_of, records_of, write_run
+from page_parts import texts_of
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.search import RULE
@@ -55,7 +56,7 @@ def test_the_answer_names_the_winner_and_where_the_rule_stays() -> None:
 
 def test_a_configuration_that_failed_stands_in_the_table() -> None:
     page = page_of(TIMES, outcomes={"half-the-warps": ("failed", "OutOfResources")})
-    texts = page.searches[0].table.texts("half the warps")
+    texts = texts_of(page.searches[0].table, "half the warps")
     assert texts[1] == "–"
     assert texts[-1].startswith("no-evidence")
     assert "OutOfResources" in texts[-1]

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from lab.definition.catalogue import load_experiments
-from lab.website.pages.snippet import snippet
+from lab.website.pages.snippet import _is_whole, snippet
 
 EVERYTHING = [
     (experiment.name, profile.name, op)
@@ -85,3 +85,12 @@ def test_every_kernel_of_the_lab_that_a_headline_is_about_has_one():
 def test_what_nobody_defines_has_none():
     assert snippet("no-such-experiment", "triton", "rmsnorm") is None
     assert snippet("normalization-fusion", "triton-fused-rmsnorm", "softmax") is None
+
+
+def test_what_calls_a_function_that_it_does_not_import_has_none():
+    whole = "from lab.kernels.copy import copy\ny = copy(x)"
+    assert _is_whole(whole)
+    assert not _is_whole(whole + "\nz = for_each_shape(copy)")
+    made = [each for each in EVERYTHING if each[0] == "decode-step"]
+    assert made
+    assert not any(snippet(*each) for each in made if "graph" in each[1])

@@ -6,21 +6,21 @@ from lab.website.table import PageTable, Soft, TableRow, column, csv_file, named
 from lab.website.table import table as html
 from lab.website.verification.figures import Figures
 
-DATA = {"runs": {"a&b": {"read_bytes": 12_340_000.0, "hit_percent": 51.26}, "c": {"read_bytes": 5e6}}}
+DATA = {"some_runs": {"a&b": {"read_bytes": 12_340_000.0, "hit_percent": 51.26}, "c": {"read_bytes": 5e6}}}
 HEADS = (named("run", "Run"), column("read_bytes", "Read, MB"), column("hit_percent", "Hits, %"))
 
 
 def table() -> PageTable:
     view = DataView(DATA)
-    rows = [row(view.at("runs", name), HEADS, run=(name, Soft(("a note",)))) for name in DATA["runs"]]
+    rows = [row(view.at("some_runs", name), HEADS, run=(name, Soft(("a note",)))) for name in DATA["some_runs"]]
     group = TableRow(kind="group", cells=(("All", Soft(("of them",))),))
     return PageTable(label="All <runs>", heads=HEADS, rows=(group, *rows))
 
 
 def test_a_figure_stands_on_the_page_in_the_unit_of_its_quantity_with_its_pointer() -> None:
     page = html(table())
-    assert '<tbody data-at="/runs/">' in page
-    assert '<td class="num"><data value="12340000.0" data-src="a&amp;b/read_bytes">12.3</data></td>' in page
+    assert '<tr data-at="/some_runs/a&amp;b/">' in page
+    assert '<td class="num"><data value="12340000.0" data-src="read_bytes">12.3</data></td>' in page
     assert 'aria-label="All &lt;runs&gt;"' in page
     assert '<th scope="rowgroup" colspan="3">All<span class="small soft below">of them</span></th>' in page
     assert '<th scope="row">a&amp;b<span class="small soft below">a note</span></th>' in page
@@ -29,9 +29,11 @@ def test_a_figure_stands_on_the_page_in_the_unit_of_its_quantity_with_its_pointe
 def test_every_pointer_leads_to_its_datum_also_where_a_row_has_figures_of_several_files() -> None:
     own, other = DataView(DATA), DataView(DATA, "other.json#")
     rows = [
-        table_row("both", own.figure("runs", "c", "read_bytes"), other.figure("runs", "a&b", "read_bytes")),
-        table_row("other", other.figure("runs", "a&b", "read_bytes"), other.figure("runs", "a&b", "hit_percent")),
-        table_row("own", own.figure("runs", "a&b", "read_bytes"), own.figure("runs", "a&b", "hit_percent")),
+        table_row("both", own.figure("some_runs", "c", "read_bytes"), other.figure("some_runs", "a&b", "read_bytes")),
+        table_row(
+            "other", other.figure("some_runs", "a&b", "read_bytes"), other.figure("some_runs", "a&b", "hit_percent")
+        ),
+        table_row("own", own.figure("some_runs", "a&b", "read_bytes"), own.figure("some_runs", "a&b", "hit_percent")),
     ]
     for many in (1, 20):  # of the other file alone there is a table too
         for shown in (rows * many, rows[1:2] * many):

@@ -82,8 +82,8 @@ def test_a_claim_shows_what_its_runs_say_together() -> None:
     assert abs(figures[2].value / together.ratio - 1) < 1e-3
     (claim,) = experiment_page(item, [], trust=pooled_of(trust, item.plan.name)).claims
     (beneath,) = [part for part in claim.rows[0].cells[2] if isinstance(part, Soft)]
-    assert beneath.parts == pooled_sentence(trust, item, item.plan.claims[0], SMALL.name, "../../")
-    assert all(part.source.startswith("../../trust/data.json#/") for part in figures_of(beneath.parts))
+    assert beneath.parts == pooled_sentence(trust, item, item.plan.claims[0], SMALL.name)
+    assert all(part.source.startswith("site:trust/data.json#/") for part in figures_of(beneath.parts))
 
 
 def test_runs_of_one_board_and_runs_on_another_model_are_reported_apart() -> None:

@@ -52,7 +52,6 @@ def test_a_change_that_nothing_on_record_explains_is_left_to_the_data():
     assert (change.was, change.now, change.before, change.digest) == (
         "supported", "refuted", older.digest, newer.digest,
     )  # fmt: skip
-    assert change.moved == (SMALL.name,)
     assert change.causes == ()
     assert change.attribution == ONLY_DATA
 
@@ -112,6 +111,4 @@ def test_a_run_that_was_cut_short_is_reported():
 
 def test_a_verdict_of_a_cpu_changes_none_of_a_gpu():
     history = [run(FASTER), run({"plain": 1e-2, "fast": 2e-2}, device="cpu"), run(FASTER)]
-    assert [(each.gpu, each.was) for each in changes(history)] == [
-        ("NVIDIA H100 80GB HBM3", ""), ("A Processor", ""),
-    ]  # fmt: skip
+    assert [(each.digest, each.was) for each in changes(history)] == [(each.digest, "") for each in history[:2]]

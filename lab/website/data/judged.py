@@ -68,8 +68,9 @@ class Judged:
         """Which run, when and how it measured; empty where there is none."""
         return self.data["evidence"] or {}
 
-    @property
+    @cached_property
     def digest(self) -> str:
+        """Of its run; empty where there is none."""
         return str(self.evidence.get("digest", ""))
 
     @property

@@ -10,8 +10,7 @@ import pickle
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -47,56 +46,35 @@ DEFINING = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CachedRun:
-    """The experiments of a published run, in its plan's order."""
-
-    finished_utc: str
-    run_id: str
-    experiments: tuple[LazyJudged, ...]
-
-
-def judged(evidence: Evidence, kept: Path = CACHE) -> CachedRun:
-    """What is kept of a published run; judged now, where nothing is."""
+def judged(evidence: Evidence, kept: Path = CACHE) -> tuple[LazyJudged, ...]:
+    """The experiments of a published run, in its plan's order, as they are kept; judged now, where nothing is."""
     folder = kept / _rules() / evidence.digest
     try:
         listed = json.loads(_kept(folder / LIST, lambda: _judged(folder, evidence)))
     except ValueError as problem:
         raise _unreadable(folder, problem) from None
-    return CachedRun(
-        finished_utc=listed["finished_utc"],
-        run_id=listed["run_id"],
-        experiments=tuple(
-            LazyJudged(
-                CacheEntry(folder / name),
-                name=name,
-                key=f"{folder.parent.name}/{evidence.digest}/{name}",
-                finished_utc=listed["finished_utc"],
-                fullness=tuple(known["fullness"]),
-                cites=known["cites"],
-            )
-            for name, known in listed["experiments"].items()
-        ),
+    return tuple(
+        LazyJudged(
+            partial(read_judged, folder / name),
+            name=name,
+            key=f"{folder.parent.name}/{evidence.digest}/{name}",
+            digest=evidence.digest,
+            finished_utc=listed["finished_utc"],
+            fullness=tuple(known["fullness"]),
+            cites=known["cites"],
+        )
+        for name, known in listed["experiments"].items()
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CacheEntry:
-    """Where the plan and the data of one experiment lie."""
-
-    folder: Path
-
-    def __call__(self) -> Judged:
-        try:
-            text = (self.folder / "data.json").read_text(encoding="utf-8")
-            planned = json.loads((self.folder / "plan.json").read_bytes())
-            return Judged(plan=from_data(PlannedExperiment, planned), data=json.loads(text), text=text)
-        except (OSError, ValueError) as problem:
-            raise _unreadable(self.folder, problem) from None
-
-    def put(self, item: Judged) -> None:
-        _replace(self.folder / "plan.json", json.dumps(to_data(item.plan)).encode())
-        _replace(self.folder / "data.json", item.as_json().encode())
+def read_judged(folder: Path) -> Judged:
+    """An experiment whose plan and data lie there."""
+    try:
+        text = (folder / "data.json").read_text(encoding="utf-8")
+        planned = json.loads((folder / "plan.json").read_bytes())
+        return Judged(plan=from_data(PlannedExperiment, planned), data=json.loads(text), text=text)
+    except (OSError, ValueError) as problem:
+        raise _unreadable(folder, problem) from None
 
 
 def definitions(kept: Path = CACHE) -> tuple[PlannedExperiment, ...]:
@@ -171,10 +149,10 @@ def _judged(folder: Path, evidence: Evidence) -> bytes:
     refuse_marked(evidence.directory)
     items = judged_run(evidence.run, evidence.digest, evidence.commit)
     for item in items:
-        CacheEntry(folder / item.plan.name).put(item)
+        _replace(folder / item.plan.name / "plan.json", json.dumps(to_data(item.plan)).encode())
+        _replace(folder / item.plan.name / "data.json", item.as_json().encode())
     listed = {
         "finished_utc": evidence.run.finished_utc,
-        "run_id": evidence.run.plan.run_id,
         "experiments": {item.plan.name: {"fullness": item.fullness, "cites": item.cites} for item in items},
     }
     return json.dumps(listed).encode()

@@ -66,13 +66,11 @@ class VerdictChange:
 
     digest: str  # of the run
     claim: str
-    gpu: str  # its model, or that of the CPU
     was: str  # empty: the first verdict on this GPU
     now: str
     was_word: str = ""  # the two in plain words
     now_word: str = ""
     before: str = ""  # digest of the run that `was` stands in
-    moved: tuple[str, ...] = ()  # the cases judged in both runs that came out otherwise
     causes: tuple[str, ...] = ()
 
     @property
@@ -104,19 +102,18 @@ def _changes(history: tuple[Judged, ...]) -> tuple[VerdictChange, ...]:
 
 def _change(before: Judged | None, item: Judged, claim: str) -> VerdictChange:
     known = {
-        "digest": item.digest, "claim": claim, "gpu": device_name(item),
+        "digest": item.digest, "claim": claim,
         "now": item.data["claims"][claim]["status"], "now_word": claim_word(item.data["claims"][claim]),
     }  # fmt: skip
     if before is None:
         return VerdictChange(was="", **known)
     older, newer = (each.data["claims"][claim]["cases"] for each in (before, item))
-    moved = tuple(case for case in newer if case in older and newer[case]["status"] != older[case]["status"])
+    moved = any(newer[case]["status"] != older[case]["status"] for case in newer if case in older)
     only_other_cases = not moved and older.keys() != newer.keys()
     return VerdictChange(
         was=before.data["claims"][claim]["status"],
         was_word=claim_word(before.data["claims"][claim]),
         before=before.digest,
-        moved=moved,
         causes=(_other_cases(older, newer),) if only_other_cases else _causes(before, item, claim),
         **known,
     )

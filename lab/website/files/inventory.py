@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import quote, urlsplit
 from xml.sax.saxutils import escape, unescape
 
@@ -16,17 +17,25 @@ MANIFEST = "manifest.json"
 SCHEMA = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    sha256: str
-    size_bytes: int
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileData:
+    bytes: int
+    sha256: Annotated[str, re.compile("^[0-9a-f]{64}$")]
 
 
-def listed(content: bytes) -> Listed:
-    return Listed(hashlib.sha256(content).hexdigest(), len(content))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ManifestData:
+    """What each file of the site must be, but this one."""
+
+    schema: int
+    files: Annotated[dict[str, FileData], "By path from the site's root."]
 
 
-def read_files(site: Path) -> dict[str, Listed]:
+def listed(content: bytes) -> FileData:
+    return FileData(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
+def read_files(site: Path) -> dict[str, FileData]:
     """Every file that lies there, but the manifest."""
     return {
         name: listed(path.read_bytes())
@@ -35,11 +44,11 @@ def read_files(site: Path) -> dict[str, Listed]:
     }
 
 
-def manifest_text(files: Mapping[str, Listed]) -> str:
+def manifest_text(files: Mapping[str, FileData]) -> str:
     """One line a file: two manifests can be compared by eye."""
     quoted = json.JSONEncoder().encode
     lines = ",\n".join(
-        f'  {quoted(name)}: {{"bytes": {listed_file.size_bytes}, "sha256": "{listed_file.sha256}"}}'
+        f'  {quoted(name)}: {{"bytes": {listed_file.bytes}, "sha256": "{listed_file.sha256}"}}'
         for name, listed_file in sorted(files.items())
     )
     return f'{{\n "$schema": "schemas/manifest.json",\n "schema": {SCHEMA},\n "files": {{\n{lines}\n }}\n}}\n'
@@ -67,7 +76,7 @@ def address_in(sitemap: str) -> str:
     return folder + slash
 
 
-def inventory(files: Mapping[str, Listed], base_url: str = "") -> Iterator[tuple[str, bytes]]:
+def inventory(files: Mapping[str, FileData], base_url: str = "") -> Iterator[tuple[str, bytes]]:
     """Path and content of each, where all other files are `files`."""
     content = sitemap((path for path in files if path.endswith(".html")), base_url).encode()
     yield SITEMAP, content

@@ -10,7 +10,6 @@ import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any
 
@@ -20,6 +19,7 @@ from lab.website.data.published import ExperimentData
 from lab.website.data.typed import members
 from lab.website.data.winners import Overview
 from lab.website.data.zoo import ZooData
+from lab.website.files.inventory import ManifestData
 from lab.website.outputs import Attachment, PageGroup, SiteContext
 
 Schema = dict[str, Any]
@@ -27,20 +27,6 @@ PLAIN: Mapping[Any, Schema] = {
     str: {"type": "string"}, bool: {"type": "boolean"}, int: {"type": "integer", "minimum": 0},
     float: {"type": "number"}, None: {"type": "null"},
 }  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FileData:
-    bytes: int
-    sha256: Annotated[str, re.compile("^[0-9a-f]{64}$")]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ManifestData:
-    """What each file of the site must be, but this one."""
-
-    schema: int
-    files: Annotated[dict[str, FileData], "By path from the site's root."]
 
 
 # By file: title, type, and what of it is not there.

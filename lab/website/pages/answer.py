@@ -10,7 +10,7 @@ from lab.verdict.judge import WEIGHED, Status
 from lab.verdict.plain_words import FAILS
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.figure import DataView, Figure, Sentence, extremes, joined, span
 from lab.website.pages import labels
 from lab.website.pages.ceilings import reached
 from lab.website.pages.labels import (
@@ -20,10 +20,8 @@ from lab.website.pages.labels import (
     case_label,
     listed,
     profile_title,
-    shape_label,
     within_sentence,
 )
-from lab.website.sentence import joined, span
 from lab.website.verdict_words import claim_word
 
 MOST_ROWS = 6  # of claims that are seen at once on a phone; else those in CUDA graphs stand among the other claims
@@ -92,16 +90,15 @@ def _left(item: Judged, view: DataView) -> Sentence:
     """Of published speed-ups that were measured again: what is left of them against the fastest other profile, which
     may be one of the lab's own."""
     measured = view.value("replication", "measured") or {}
-    by_operator: dict[str, dict[str, float]] = {}
+    by_operator: dict[str, list[Figure | None]] = {}
     for case in item.plan.cases:
         if case.name in measured:
-            by_case = by_operator.setdefault(TITLES.get(case.op, case.op), {})
-            by_case[case.name] = measured[case.name]["over_rival"]["ratio"]
-    told: list[Sentence] = []
-    for operator, by_case in by_operator.items():
-        ends = (end(by_case, key=lambda case: by_case[case]) for end in (min, max))
-        least, most = (view.figure("replication", "measured", case, "over_rival", "ratio") for case in ends)
-        told.append((*span(least, most), f" ({operator})" if len(by_operator) > 1 else ""))
+            ratio = view.figure("replication", "measured", case.name, "over_rival", "ratio")
+            by_operator.setdefault(TITLES.get(case.op, case.op), []).append(ratio)
+    told: list[Sentence] = [
+        (*extremes(figures), f" ({operator})" if len(by_operator) > 1 else "")
+        for operator, figures in by_operator.items()
+    ]
     if not told:
         return ()
     who, rivals = (
@@ -142,7 +139,7 @@ def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) 
     subject, baseline = _titles(item, claim)
     operator = operator_of(item, claim)
     about = f"for {operator}, " if operator else ""
-    ends = _ends(item, claim, view)
+    ends = _ends(claim, view)
     if not ends and (of := BYTES_WORDS.get(claim.measure)):
         if view.value(*path, "status") == Status.REJECTED:
             return (f"the claim about the bytes that {subject} {of.verb} was rejected",)
@@ -194,49 +191,31 @@ def _span(ends: tuple[View, ...]) -> Sentence:
     return span(ends[0].ratio, ends[-1].ratio)
 
 
-def _ends(item: Judged, claim: PlannedClaim, view: DataView) -> tuple[View, ...]:
-    """The smallest and the largest ratio of the cases that could be judged, or the only one; else of the noisy ones."""
-    path = ("claims", claim.name, "cases")
-    verdicts = {case: view.value(*path, case) or {} for case in claim.cases}
-    ratios = {
-        case: each["ratio"] for case, each in verdicts.items() if each.get("status") in WEIGHED and "ratio" in each
-    }
-    if not ratios:  # what is too noisy to call was measured all the same, and its verdict stands beside it
-        noisy = {case: each for case, each in verdicts.items() if each.get("status") == Status.RERUN_NOISE}
-        ratios = {case: each["ratio"] for case, each in noisy.items() if each.get("ratio") is not None}
-    if not ratios:
+def _ends(claim: PlannedClaim, view: DataView) -> tuple[View, ...]:
+    """The smallest and the largest ratio of the cases that could be judged, or the only one; else of the noisy ones:
+    what is too noisy to call was measured all the same, and its verdict stands beside it."""
+    verdicts = view.value("claims", claim.name, "cases")
+    known = {case: each for case, each in verdicts.items() if each.get("ratio") is not None}
+    weighed = {case: each["ratio"] for case, each in known.items() if each["status"] in WEIGHED}
+    noisy = {case: each["ratio"] for case, each in known.items() if each["status"] == Status.RERUN_NOISE}
+    if not (ratios := weighed or noisy):
         return ()
-    shapes = {case.name: shape_label(case) for case in item.plan.cases}
-    chosen = dict.fromkeys((min(ratios, key=lambda case: ratios[case]), max(ratios, key=lambda case: ratios[case])))
-    return tuple(
-        View(
-            case=case,
-            shape=shapes[case],
-            ratio=_ratio(claim, (*path, case), view),
-            interval=_interval(claim, (*path, case), view) if claim.measure == "speedup" else None,
-        )
-        for case in chosen
-    )
+    chosen = dict.fromkeys(end(ratios, key=lambda case: ratios[case]) for end in (min, max))
+    return tuple(_of_case(claim, case, view) for case in chosen)
 
 
-def _ratio(claim: PlannedClaim, path: tuple[str, ...], view: DataView) -> Figure | None:
-    verdict = view.value(*path)
+def _of_case(claim: PlannedClaim, case: str, view: DataView) -> View:
+    path = ("claims", claim.name, "cases", case)
     if claim.measure == "speedup":
-        return view.figure(
-            *path, "ratio", show=lambda v: format.brief_ratio(v, verdict["low"], verdict["high"], claim.threshold)
-        )
-    return view.figure(*path, "ratio", show=format.times if claim.baseline else format.tenths_of_percent)
-
-
-def _interval(claim: PlannedClaim, path: tuple[str, ...], view: DataView) -> Figure | None:
-    high = view.value(*path, "high")
-    return view.figure(*path, "low", show=lambda low: format.brief_interval(low, high, claim.threshold))
+        return View(ratio=view.ratio(*path, brief=True), interval=view.interval(*path, brief=True))
+    show = format.times if claim.baseline else format.tenths_of_percent
+    return View(ratio=view.figure(*path, "ratio", show=show), interval=None)
 
 
 def _glance(item: Judged, claim: PlannedClaim, view: DataView, *, with_scope: bool) -> View:
     """`with_scope`: the sentence above names other calls than the claim's, or more."""
     subject, baseline = _titles(item, claim)
-    ends = _ends(item, claim, view)
+    ends = _ends(claim, view)
     scope = scope_words(claim, item.on_cpu)
     claimed = requirement_over(claim, baseline)
     return View(

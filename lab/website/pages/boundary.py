@@ -9,7 +9,7 @@ from lab.definition.plan import METRIC_SETS, PlannedCase, Protocol
 from lab.definition.planning import make_protocol
 from lab.verdict.statistics import per_cent
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Sentence
+from lab.website.figure import DataView, Sentence, extremes
 from lab.website.pages.labels import DTYPES, TITLES, case_label, listed, shape_label
 
 # What measures a run again: exactly the options that it was given, as its plan and its evidence have them.
@@ -172,24 +172,12 @@ def _eager(shown: Judged, view: DataView) -> tuple[Sentence, ...]:
     """What an eager caller gets of the headline's speed-up, where no claim says so."""
     if any(claim.scope == "eager" for claim in shown.plan.claims):
         return ()
-    ratios = [
-        (ratio["ratio"], (case, claim))
-        for case, claims in (view.value("splits") or {}).items()
-        for claim, parts in claims.items()
-        if (ratio := parts["end_to_end"])
-    ]
-    if not ratios:
+    pairs = [("splits", case, claim) for case, claims in (view.value("splits") or {}).items() for claim in claims]
+    ratios = (view.figure(*pair, "end_to_end", "ratio", show=lambda v: f"{v:.2f}×") for pair in pairs)
+    if not (told := extremes(ratios)):
         return ()
-    least, most = (
-        view.figure("splits", *place, "end_to_end", "ratio", show=lambda v: f"{v:.2f}×") or ""
-        for _, place in (min(ratios), max(ratios))
-    )
-    return (
-        (
-            "What eager callers gain, of which no claim is made: end to end, launch included, the headline pairs ran ",
-            least, " to ", most, " as fast.",
-        ),
-    )  # fmt: skip
+    about = "What eager callers gain, of which no claim is made: end to end, launch included, the headline pairs ran "
+    return ((about, *told, " as fast."),)
 
 
 def _excluded(shown: Judged, view: DataView) -> tuple[Sentence, ...]:

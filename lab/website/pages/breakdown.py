@@ -2,10 +2,9 @@
 
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure
+from lab.website.figure import DataView, Figure, sentence
 from lab.website.pages.labels import profile_title
-from lab.website.sentence import sentence
-from lab.website.table import Fold, PageTable, Soft, TableRow, Words, numbers, table_row, words
+from lab.website.table import Fold, PageTable, TableRow, Words, below, numbers, table_row, words
 
 ROOT = "breakdown"
 HEADS = (
@@ -88,9 +87,9 @@ def _gaps(view: DataView) -> Words:
 
 def _row(shown: Judged, view: DataView, number: int) -> TableRow:
     path = (ROOT, "rows", str(number))
-    added: Words = (Soft(("added to the sum",)),) if view.value(*path, "row", "added") else ()
+    added = view.value(*path, "row", "added") and "added to the sum"
     return table_row(
-        (view.value(*path, "row", "title"), *added),
+        (view.value(*path, "row", "title"), below(added)),
         view.figure(*path, "row", "calls"),
         view.figure(*path, "baseline_seconds"),
         view.figure(*path, "subject_seconds"),
@@ -105,4 +104,4 @@ def _saved(view: DataView, *path: str) -> Words:
         view.figure(ROOT, *path, end, show=format.distance) for end in ("seconds", "low_seconds", "high_seconds")
     ]  # fmt: skip
     seconds, low, high = ends
-    return (seconds, Soft(("[", low, ", ", high, "]"))) if low and high else (None,)
+    return (seconds, below("[", low, ", ", high, "]")) if low and high else (None,)

@@ -9,22 +9,21 @@ from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.verdict.judge import EQUIVALENCE_MARGIN
+from lab.verdict.ranking import Place
 from lab.verdict.roofline import GRAPH
 from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
 from lab.website.data.winners import call_of
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.figure import DataView, Sentence
 from lab.website.outputs import Document, SiteContext
 from lab.website.pages.case_folds import (
-    ROOT,
     controls_fold,
     distribution_fold,
     draws_fold,
     history_fold,
     medians,
     pairs_fold,
-    quotient,
     splits_fold,
 )
 from lab.website.pages.claims import pooled_sentence, verdict_cells
@@ -40,10 +39,10 @@ from lab.website.table import (
     Head,
     Link,
     PageTable,
-    Soft,
     Strong,
     TableRow,
     Words,
+    below,
     column,
     named,
     numbers,
@@ -63,10 +62,10 @@ MEDIANS = (
 )
 CELLS = (
     named("profile", "Implementation"), column("p50_seconds", "p50, µs"), column("p95_seconds", "p95, µs"),
-    column("noise_ratio", "Noise"), column("between_sweep_spread", "Spread, %", show=format.share),
+    column("noise_ratio"), column("between_sweep_spread", "Spread, %", show=format.share),
     column("bytes_per_second", "GB/s"), column("enqueue_seconds", "Host, µs"),
     column("prepare_seconds", "Prepared in, s"), column("peak_memory_bytes", "Memory, MB"),
-    column("samples", "Samples"),
+    column("samples"),
 )  # fmt: skip
 GRAPHS_COUNTED = 10  # the schema of records from which on memory holds what CUDA graphs hold
 WITH_GRAPHS = "with what CUDA graphs of an implementation's own hold for it"
@@ -92,7 +91,8 @@ def sections(
 
 
 def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
-    rows = [_cell(item, case, profile, view) for profile in item.plan.profiles_of(case)]
+    places, columns = item.places(case.name, SCOPE), _columns(case, view)
+    rows = [_cell(item, case, each, places.get(each.name), columns, view) for each in item.plan.profiles_of(case)]
     clock = scope_words(SCOPE, item.on_cpu).clock
     caption = (
         f"{clock[:1].upper()}{clock[1:]}. Noise "
@@ -111,9 +111,7 @@ def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
         remarks.append(
             ("The GPU was at its power limit for part of the time, which may slow the longest kernels most.",)
         )
-    table = PageTable(
-        label="Every implementation", kind="stacks", heads=_columns(case, view), rows=rows, caption=(caption,)
-    )
+    table = PageTable(label="Every implementation", kind="stacks", heads=columns, rows=rows, caption=(caption,))
     return Fold(id="cells", title="Every implementation", tables=(table,), items=tuple(remarks))
 
 
@@ -121,31 +119,32 @@ def _columns(case: PlannedCase, view: DataView) -> tuple[Head, ...]:
     return (*CELLS, TOKENS) if view.value("cases", case.name, "tokens") else CELLS
 
 
-def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, view: DataView) -> TableRow:
-    columns = _columns(case, view)
+def _cell(
+    item: Judged,
+    case: PlannedCase,
+    profile: PlannedProfile,
+    place: Place | None,
+    columns: Sequence[Head],
+    view: DataView,
+) -> TableRow:
     cell, at = item.cell(case.name, profile.name), view.at("cells", case.name, profile.name)
     if cell["outcome"] != "measured":
-        why: Words = (Strong((cell["outcome"],)), Soft((cell["reason"],)) if cell["reason"] else "")
+        why: Words = (Strong((cell["outcome"],)), below(cell["reason"]))
         return table_row(profile.title, why, *[()] * (len(columns) - 2))
-    place = item.places(case.name, SCOPE).get(profile.name)
     first = place is not None and place.rank == 1
     rate = at.figure("bytes_per_second")
-    note = clock_note(item, case.name, profile.name, view)
-    of_graphs = at.figure("graph_memory_bytes")
     host = at.figure("enqueue_seconds") if cell.get("enqueue_seconds") else None
     cells = row(
         at, columns,
-        profile=(profile.title, *((Soft((f"fastest{place.doubt}",)),) if first and place else ())),
+        profile=(profile.title, below(first and place and f"fastest{place.doubt}")),
         p50_seconds=(
-            at.figure("p50_seconds") or Soft((cell.get("unmeasured", {}).get(SCOPE, ""),)),
-            *((Soft(note),) if note else ()),
+            at.figure("p50_seconds") or below(cell.get("unmeasured", {}).get(SCOPE, "")),
+            below(*clock_note(item, case.name, profile.name, view)),
         ),
-        bytes_per_second=Soft(("launch-bound",)) if rate is None and cell.get("launch_bound") else rate,
+        bytes_per_second=below("launch-bound") if rate is None and cell.get("launch_bound") else rate,
         tokens_per_second=at.figure("scopes", SCOPE, "tokens_per_second"),
-        peak_memory_bytes=(
-            at.figure("peak_memory_bytes"), *((Soft((of_graphs, " in its graph")),) if of_graphs else ()),
-        ),
-        enqueue_seconds=(host, *((Soft(("host-bound",)),) if cell.get("host_bound") else ())),
+        peak_memory_bytes=(at.figure("peak_memory_bytes"), below(at.figure("graph_memory_bytes"), " in its graph")),
+        enqueue_seconds=(host, below(cell.get("host_bound") and "host-bound")),
     )  # fmt: skip
     return replace(cells, kind="best" if first else "")
 
@@ -155,10 +154,10 @@ def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str,
     for claim in item.plan.claims:
         path = ("claims", claim.name, "cases", case.name)
         if view.value(*path):
-            pooled = pooled_sentence(trust, item, claim, case.name, ROOT)
+            pooled = pooled_sentence(trust, item, claim, case.name)
             ratio, interval, verdict = verdict_cells(item, claim, case.name, view, pooled)
             text = Link(claim_sentence(claim), f"{EXPERIMENT}#claim-{claim.name}")
-            rows.append(table_row(text, verdict, (*ratio, *medians(quotient(view, *path))), interval))
+            rows.append(table_row(text, verdict, (*ratio, medians(view, *path)), interval))
     heads = (*words("Claim", "Verdict here"), *numbers("Ratio", "Interval"))
     table = PageTable(label="Claims about this case", kind="claims stacks", labelled=False, heads=heads, rows=rows)
     return Fold(id="claims", title="What is claimed of this case", tables=(table,)) if rows else None
@@ -176,9 +175,8 @@ def _scopes(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
             figure = view.at("cells", case.name, profile.name, "scopes", scope).figure
             p50 = figure("p50_seconds")
             why_not = view.value("cells", case.name, profile.name, "unmeasured", scope) or "not measured"
-            tokens = figure("tokens_per_second")
-            beneath = (Soft((tokens, " tokens/s")),) if tokens else ()
-            cells.append((p50, *beneath) if p50 else (Soft((why_not,)),))
+            tokens = below(figure("tokens_per_second"), " tokens/s")
+            cells.append((p50, tokens) if p50 else (below(why_not),))
         rows.append(table_row(profile.title, *cells))
     covers = "; ".join(f"{title}: {clock}" for title, clock in legend(scopes, item.on_cpu))
     table = PageTable(
@@ -250,7 +248,7 @@ def _facts(item: Judged, case: PlannedCase, measured: bool, view: DataView) -> I
     if measured:
         yield "Measured on", (f"{item.machine_name}, {format.day(item.measured_utc)}",)
         run = item.evidence["run_id"]
-        yield "Run", (Link(run, run_link(item, ROOT)) if item.digest else run,)
+        yield "Run", (Link(run, run_link(item)) if item.digest else run,)
 
 
 def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
@@ -279,7 +277,7 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
         who = (*who, f" (too noisy to tell from {listed(unclear)})")
     graph = _in_graph(item, case, view)
     path = ("against", case.name, first, behind) if behind else ()
-    ratio, interval = _brief(view, *path) if path else (None, None)
+    ratio, interval = view.ratio(*path, brief=True), view.interval(*path, brief=True)
     if behind and ratio and interval:
         lead: Sentence = (*who, ": ", ratio, " ", interval, f" as fast as {names[behind]}, the next")
         medians = view.figure(*path, "quotient_of_medians", show=format.times)
@@ -303,17 +301,6 @@ def _in_graph(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     )
     level = f", in a tie with {listed(tied)}" if tied else ""
     return (f" In a CUDA graph {profile_title(item, first['profile'])} was fastest, at ", p50 or "–", f" µs{level}.")
-
-
-def _brief(view: DataView, *path: str) -> tuple[Figure | None, Figure | None]:
-    """A ratio and its interval in three digits; none where the rounds of the two were not compared."""
-    low, high = view.value(*path, "low"), view.value(*path, "high")
-    if low is None:
-        return None, None
-    return (
-        view.figure(*path, "ratio", show=lambda ratio: format.brief_ratio(ratio, low, high)),
-        view.figure(*path, "low", show=lambda low: format.brief_interval(low, high)),
-    )
 
 
 def _snippets(item: Judged, case: PlannedCase) -> Iterator[tuple[str, Snippet]]:

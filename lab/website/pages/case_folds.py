@@ -1,25 +1,24 @@
 """The folds of a case's page: what explains its times and verdicts, and what bears them out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.quantities import QUANTITIES, unit_of
 from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure
-from lab.website.pages.history import comparable, elsewhere, finished, software, verdict_link, view_of
+from lab.website.figure import DataView, Figure, joined
+from lab.website.pages.history import comparable, elsewhere, finished, named_run, noted_run, view_of
 from lab.website.pages.kernels import HASH_DIGITS
 from lab.website.pages.labels import profile_title
-from lab.website.sentence import joined
 from lab.website.table import (
     Code,
     Fold,
-    Link,
     PageTable,
     Soft,
     TableRow,
     Words,
+    below,
     column,
     named,
     numbers,
@@ -28,7 +27,6 @@ from lab.website.table import (
     words,
 )
 
-ROOT = "../../../../"  # from a case's page to the site's root
 MOST_PAIRS = 16  # implementations; the table of all pairs grows with their square
 MOST_CODES = 3  # kernels of one call whose sums are shown
 # Of the GPU while it was timed.
@@ -52,7 +50,7 @@ def pairs_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
 
     def cell(subject: PlannedProfile, baseline: PlannedProfile) -> Words:
         path = ("against", case.name, subject.name, baseline.name)
-        return view.ratio(*path), Soft((view.interval(*path),)), *medians(quotient(view, *path))
+        return view.ratio(*path), below(view.interval(*path)), medians(view, *path)
 
     rows = [
         table_row(subject.title, *[()] * place, *(cell(subject, other) for other in profiles[place + 1 :]))
@@ -78,7 +76,7 @@ def splits_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
         if view.value(*path):
             parts = ("end_to_end", "device", "launch")
             pair = f"{profile_title(item, claim.subject)} over {profile_title(item, claim.baseline)}"
-            cells = ((view.ratio(*path, part), Soft((view.interval(*path, part),))) for part in parts)
+            cells = ((view.ratio(*path, part), below(view.interval(*path, part))) for part in parts)
             rows.append(table_row(pair, *cells))
     heads = (*words("Pair"), *numbers("End to end", "Device", "Launch"))
     table = PageTable(label="Parts of eager speed-ups", heads=heads, rows=rows)
@@ -155,21 +153,15 @@ def history_fold(item: Judged, published: Sequence[Judged], case: PlannedCase) -
     if not measured:
         return None
     profiles = [p for p in item.plan.profiles_of(case) if any(_time(run, case, p) for run in runs)]
-    rows = []
-    for number, run in enumerate(runs):
-        notes = ["shown here"] if run.digest == item.digest else []
-        if number == 0 or software(run) != software(runs[number - 1]):
-            notes.append(software(run))
-        name: Words = (Link(run.evidence["run_id"], verdict_link(run, ROOT)), *(Soft((note,)) for note in notes))
-        rows.append(table_row(name, finished(run), *(_time(run, case, profile) for profile in profiles)))
+    rows = [
+        table_row(noted_run(runs, number, item), finished(run), *(_time(run, case, profile) for profile in profiles))
+        for number, run in enumerate(runs)
+    ]
     heads = (*words("Run", "Date"), *numbers(*(profile.title for profile in profiles)))
     caption = ("p50 in µs. Software is named where it is not that of the run before.",)
     table = PageTable(label="p50 by published run", heads=heads, rows=rows[::-1], caption=caption)
     others = joined(
-        (
-            (Link(run.evidence["run_id"], verdict_link(run, ROOT)), f" ({run.machine_name}, {finished(run)})")
-            for run in elsewhere(item, measured)
-        ),
+        ((named_run(run), f" ({run.machine_name}, {finished(run)})") for run in elsewhere(item, measured)),
         ", ",
     )
     items = (("On other machines, with which no time is compared: ", *others, "."),) if others else ()
@@ -181,13 +173,9 @@ def _measured(run: Judged, case: str) -> bool:
 
 
 def _time(run: Judged, case: PlannedCase, profile: PlannedProfile) -> Figure | None:
-    return view_of(run, ROOT).figure("cells", case.name, profile.name, "p50_seconds")
+    return view_of(run).figure("cells", case.name, profile.name, "p50_seconds")
 
 
-def quotient(view: DataView, *path: str) -> Figure | None:
-    return view.figure(*path, "quotient_of_medians", show=format.times)
-
-
-def medians(quotient: Figure | None) -> Iterator[Soft]:
-    if quotient:
-        yield Soft(("medians ", quotient))
+def medians(view: DataView, *path: str) -> Soft | str:
+    """The quotient of the two medians, where it is not the ratio of the comparison at `path`."""
+    return below("medians ", view.figure(*path, "quotient_of_medians", show=format.times))

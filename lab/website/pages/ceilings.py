@@ -9,9 +9,8 @@ from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.charts.lines import Line, Point, ladder_chart
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Sentence
+from lab.website.figure import DataView, Sentence, joined
 from lab.website.pages.labels import profile_title, scope_within
-from lab.website.sentence import joined
 from lab.website.table import Fold, PageTable, TableRow, Words, numbers, table_row, words
 
 KINDS = {"float8_e4m3fn": "float8", "tf32": "TF32"}

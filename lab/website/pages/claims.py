@@ -9,24 +9,35 @@ from lab.definition.claim_words import BYTES_WORDS, claim_sentence
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import READING_ORDER, Status
 from lab.website import format
+from lab.website.addresses import SITE
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.contest import case_address
 from lab.website.pages.labels import scope_within, shape_label
-from lab.website.table import Link, PageTable, Soft, TableRow, VerdictChip, Words, numbers, table_row, words
+from lab.website.table import (
+    Link,
+    PageTable,
+    TableRow,
+    VerdictChip,
+    Words,
+    below,
+    numbers,
+    table_row,
+    words,
+)
 from lab.website.verdict_words import case_word, claim_word, verdict_word
 
 # All runs of unchanged code taken together, beside the verdict of the newest, in words.
-DATA = "trust/data.json"  # from the root of the site
+TRUST = f"{SITE}trust/data.json#"
 
 
-def pooled_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str, root: str = "") -> Sentence:
-    """'3 runs on 3 boards: 1.18× [1.16, 1.20]', into `DATA`; nothing where the run shown is not one of three or more.
+def pooled_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str) -> Sentence:
+    """'3 runs on 3 boards: 1.18× [1.16, 1.20]', into `TRUST`; nothing where the run shown is not one of three or more.
 
-    `trust`: lab.website.data.published_trust; empty in a preview. `root` leads from the page to that of the site.
+    `trust`: lab.website.data.published_trust; empty in a preview.
     """
     path = ("pooled", item.plan.name, item.machine.get("gpu", ""), claim.name, case)
-    view = DataView(trust, f"{root}{DATA}#").at(*path)
+    view = DataView(trust, TRUST).at(*path)
     if item.evidence.get("run_id") not in (view.value("runs") or ()):
         return ()
     low, high, asked = view.value("low"), view.value("high"), item.data["claims"][claim.name]["threshold"]
@@ -46,7 +57,6 @@ def pooled_of(trust: Mapping[str, Any], experiment: str) -> dict[str, Any]:
 
 
 NO_TRUST: Mapping[str, Any] = MappingProxyType({})
-ROOT = "../../"  # from an experiment's page to the site's root
 CASES = (*words("Shape"), *numbers("Ratio", "Interval"), *words("Verdict"))
 
 
@@ -59,7 +69,7 @@ def claim_view(
     def row(case: str) -> TableRow:
         label = shape_label(shown.plan.case(case))
         first = Link(label, case_address(case)) if linked else label
-        pooled = pooled_sentence(trust, shown, claim, case, ROOT)
+        pooled = pooled_sentence(trust, shown, claim, case)
         return table_row(first, *verdict_cells(shown, claim, case, view, pooled))
 
     unmeasured = view.value(*path, "status") == Status.NO_EVIDENCE
@@ -100,7 +110,7 @@ def claims_table(claims: tuple[View, ...], label: str) -> PageTable:
 
 def claim_words(claim: View) -> Words:
     """Its sentence, and below it what a test of the lab must find."""
-    return (claim.text, Soft((f"Right: {claim.right}.",))) if claim.right else (claim.text,)
+    return claim.text, below(claim.right and f"Right: {claim.right}.")
 
 
 def by_case(claims: tuple[View, ...]) -> PageTable | None:
@@ -130,8 +140,8 @@ def verdict_cells(
     chip = VerdictChip(verdict["status"], marks, verdict["reason"], case_word(verdict, claim.measure))
     return (
         (view.figure(*path, "ratio") if of_bytes else view.ratio(*path),),
-        (_bounds(view, *path) if of_bytes else view.interval(*path), *((Soft(pooled),) if pooled else ())),
-        (chip, *((Soft((verdict["reason"],)),) if verdict["reason"] else ())),
+        (_bounds(view, *path) if of_bytes else view.interval(*path), below(*pooled)),
+        (chip, below(verdict["reason"])),
     )
 
 
@@ -146,7 +156,7 @@ def _right(expected: Sequence[str]) -> str:
 def _holds(claim: PlannedClaim, view: DataView) -> Words:
     """'3 of 5', and below it how many are ties."""
     supported, judged, ties = (view.figure("claims", claim.name, name) for name in ("supported", "judged", "ties"))
-    return (supported or "0", " of ", judged or "0", *((Soft((ties, " tied")),) if ties and ties.value else ()))
+    return (supported or "0", " of ", judged or "0", below(ties and ties.value and ties, " tied"))
 
 
 def _mean(claim: PlannedClaim, view: DataView) -> Words:
@@ -156,7 +166,7 @@ def _mean(claim: PlannedClaim, view: DataView) -> Words:
     if not mean or not compared:
         return ()
     every = compared.value == view.value("claims", claim.name, "judged")
-    return (mean,) if every else (mean, Soft(("of ", compared)))
+    return (mean,) if every else (mean, below("of ", compared))
 
 
 def _bounds(view: DataView, *path: str) -> Figure | None:

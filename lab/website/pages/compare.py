@@ -10,7 +10,7 @@ from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
-from lab.website.addresses import experiment_folder, pair_folder, verdict_folder
+from lab.website.addresses import experiment_folder, pair_folder
 from lab.website.data.comparison import (
     OF_MACHINE,
     comparison_data,
@@ -21,20 +21,19 @@ from lab.website.data.comparison import (
     shared,
 )
 from lab.website.data.judged import Judged, json_text
-from lab.website.figure import DataView, Sentence
-from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext
+from lab.website.figure import DataView, Sentence, sentence, span
+from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
+from lab.website.pages.history import named_run, view_of
 from lab.website.pages.labels import case_label, clocks_of, field_figure
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
-from lab.website.sentence import sentence, span
 from lab.website.table import (
-    Link,
     PageTable,
-    Soft,
     Strong,
     TableRow,
     VerdictChip,
     Words,
+    below,
     column,
     csv_file,
     named,
@@ -58,20 +57,14 @@ def compare_list(context: SiteContext) -> Iterator[Document]:
 
 def runs_of(published: Sequence[View]) -> Runs:
     """The experiments of each run, oldest run first."""
-    runs: dict[str, list[View]] = {}
-    for item in published:
-        runs.setdefault(item.digest, []).append(item)
-    return runs
+    return grouped(published, lambda item: str(item.digest))
 
 
 def pairs_of(published: Sequence[View]) -> tuple[View, ...]:
     """Every pair of runs that has a page, the newest last: not those that share the measurement of ceilings alone,
     which stands beside every experiment."""
     runs = runs_of(published)
-    histories: dict[str, list[View]] = {}
-    for item in published:
-        if item.name != CEILINGS:
-            histories.setdefault(item.name, []).append(item)
+    histories = grouped((item for item in published if item.name != CEILINGS), lambda item: str(item.name))
     return tuple(_pair(runs[older], runs[newer]) for older, newer in run_pairs(histories.values()))
 
 
@@ -106,11 +99,8 @@ def _groups(outlined: Outlines, pairs: Sequence[View]) -> Iterator[View]:
 
 def compare_pages(context: SiteContext) -> Iterator[PageGroup]:
     """The page of each pair, and its data."""
-    published = outlines(context).published
-    runs: dict[str, list[Judged]] = {}
-    for item, past in zip(context.published, published, strict=True):
-        runs.setdefault(past.digest, []).append(item)
-    for pair in pairs_of(published):
+    runs = context.runs()
+    for pair in pairs_of(outlines(context).published):
         older, newer = runs[pair.older], runs[pair.newer]
         yield PageGroup(
             name=pair.folder,
@@ -141,14 +131,6 @@ def _outcome(view: DataView, one_model: bool) -> Sentence:
     return sentence(view.at("counts"), f"Of {{claims}} claims that both judged, {{changed}} {differ}{times}.")
 
 
-def _folder(item: Judged) -> str:
-    return f"../../{verdict_folder(item.digest, item.plan.name)}"
-
-
-def _view(item: Judged) -> DataView:
-    return DataView(item.data, f"{_folder(item)}/data.json#")
-
-
 def _fields(pair: View, older: Judged, newer: Judged) -> PageTable:
     """Every recorded field in which the runs differ: of machine and software first, then of source and protocol."""
     found = differences(older, newer)
@@ -157,7 +139,7 @@ def _fields(pair: View, older: Judged, newer: Judged) -> PageTable:
         those = [each for each in found if (each.kind in OF_MACHINE) == of_machine]
         rows.append(table_row(title if those else f"{title}: the same in every recorded field", kind="group"))
         for each in those:
-            sides = (field_figure(_view(item), each.path) or "not set" for item in (older, newer))
+            sides = (field_figure(view_of(item), each.path) or "not set" for item in (older, newer))
             rows.append(table_row(each.name, *sides))
     heads = words("Field", pair.older_id, pair.newer_id)
     return PageTable(label="Recorded fields that differ", kind="fields", heads=heads, rows=rows)
@@ -168,15 +150,15 @@ def _verdicts(pair: View, both: Both) -> PageTable:
     rows = []
     for older, newer in both:
         claims = [claim for claim in newer.plan.claims if claim.name in older.data["claims"]]
-        runs = [Link(item.evidence["run_id"], f"{_folder(item)}/index.html") for item in (older, newer)]
-        rows.append(table_row((Strong((newer.plan.title,)), Soft(("in ", runs[0], " and in ", runs[1]))), kind="group"))
+        runs = [named_run(item) for item in (older, newer)]
+        rows.append(table_row((Strong((newer.plan.title,)), below("in ", runs[0], " and in ", runs[1])), kind="group"))
         changed = {claim.name: _status(older, claim.name) != _status(newer, claim.name) for claim in claims}
         for claim in sorted(claims, key=lambda claim: not changed[claim.name]):
             mark = (Strong(("Changed." if pair.one_model else "Differs.",)), " ") if changed[claim.name] else ()
             other = redefined(older.plan, newer.plan, claim.name)
-            told = (Soft((f"defined otherwise: {'; '.join(other)}",)),) if other else ()
+            told = below(other and f"defined otherwise: {'; '.join(other)}")
             sides = (cell for item in (older, newer) for cell in _side(item, claim.name))
-            rows.append(table_row((*mark, claim_sentence(claim), *told), *sides))
+            rows.append(table_row((*mark, claim_sentence(claim), told), *sides))
     heads = (
         named("claim", "Claim"), named("older_verdict", pair.older_id), named("older_speed_ups", "Speed-ups"),
         named("newer_verdict", pair.newer_id), named("newer_speed_ups", "Speed-ups"),
@@ -194,7 +176,7 @@ def _status(item: Judged, claim: str) -> str:
 
 
 def _side(item: Judged, claim: str) -> tuple[Words, Words]:
-    view, data = _view(item), item.data["claims"][claim]
+    view, data = view_of(item), item.data["claims"][claim]
     least, most = (view.end(claim, name, show=format.times) for name in ("smallest_ratio", "largest_ratio"))
     return (VerdictChip(data["status"], data["mark"], word=claim_word(data)),), span(least, most) or (None,)
 
@@ -203,7 +185,7 @@ def _times(pair: View, both: Both, view: DataView) -> PageTable:
     """The cells that at least one of the runs measured, and that both know."""
     rows = []
     for older, newer in both:
-        sides, changes = (_view(older), _view(newer)), view.at("experiments", newer.plan.name, "times")
+        sides, changes = (view_of(older), view_of(newer)), view.at("experiments", newer.plan.name, "times")
         for case in newer.plan.cases:
             before, after = (item.data["cells"].get(case.name, {}) for item in (older, newer))
             profiles = [
@@ -229,5 +211,5 @@ def _cell(
     times = [side.figure(*path, "p50_seconds") or side.value(*path, "outcome") for side in sides]
     if not pair.one_machine:
         return table_row(profile.title, *times)
-    mark = (Soft((Strong(("moved",)),)),) if changes.value(*at, "moved") else ()
-    return table_row(profile.title, *times, (changes.ratio(*at), *mark), changes.interval(*at))
+    mark = below(changes.value(*at, "moved") and Strong(("moved",)))
+    return table_row(profile.title, *times, (changes.ratio(*at), mark), changes.interval(*at))

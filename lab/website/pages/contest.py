@@ -17,10 +17,9 @@ from lab.website.charts.lines import Line, Point, crossover_chart
 from lab.website.charts.rows import Bar, Dot, axis_of, bars, panel
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.figure import DataView, Figure, Sentence, extremes, joined
 from lab.website.pages.labels import case_label, listed, scope_within
-from lab.website.sentence import joined, span
-from lab.website.table import Fold, Head, Link, PageTable, Soft, Strong, Words, numbers, table_row, words
+from lab.website.table import Fold, Head, Link, PageTable, Strong, Words, below, numbers, table_row, words
 
 SERIOUS = 2.0  # times the fastest's time, at some case: who never comes so near is no rival
 BAND = (1.0, 1 + EQUIVALENCE_MARGIN)
@@ -46,12 +45,16 @@ class Rival:
 Standing = Mapping[str, Mapping[str, Rival]]  # by case and implementation
 
 
-def contest(item: Judged, view: DataView) -> View | None:
+def standings(item: Judged, view: DataView) -> Standing:
+    """How everybody stands who was timed."""
+    return {case.name: rivals(item, case, view) for case in item.plan.included_cases}
+
+
+def contest(item: Judged, standing: Standing, view: DataView) -> View | None:
     """None where nothing competes: one implementation alone, a test of the lab itself, the ceilings."""
     if not item.evidence or item.plan.self_test or item.plan.name == CEILINGS:
         return None
     serious = serious_rivals(item)
-    standing = {case.name: rivals(item, case, view) for case in item.plan.included_cases}
     families_drawn = list(_crossovers(item, serious, standing))
     drawn = {case.name for _, family in families_drawn for case in family}
     dots = {case.name: _dots(item, case, serious, standing[case.name]) for case in item.plan.included_cases}
@@ -65,7 +68,7 @@ def contest(item: Judged, view: DataView) -> View | None:
         View(
             case=case.name,
             label=case_label(case),
-            best=best(item, case, view),
+            best=best(item, case, standing[case.name], view),
             drawn=panel(f"contest-{case.name}", f"{case_label(case)}: time over the fastest's", dots[case.name], axis),
         )
         for case in shown
@@ -127,9 +130,8 @@ def _standing(place: Place, value: float, among: int) -> str:
     return BEST if place.rank == 1 else ""
 
 
-def best(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
+def best(item: Judged, case: PlannedCase, standing: Mapping[str, Rival], view: DataView) -> Sentence:
     """'QuACK: 179 µs', and 'tie of 4: 21.8 µs', which are drawn in bold."""
-    standing = rivals(item, case, view)
     level = [item.plan.profile(name).title for name, rival in standing.items() if rival.stands in FIRST]
     first = next(iter(item.places(case.name, SCOPE)))
     p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_microseconds)
@@ -163,10 +165,8 @@ def _weak(item: Judged, serious: set[tuple[str, str]], standing: Standing) -> Se
             for case in item.plan.included_cases
             if (case.op, profile.name) not in serious
         )
-        beaten = [rival for rival in rivals_by_case if rival and rival.ratio]
-        if beaten:
-            least, most = (end(beaten, key=lambda rival: rival.value).ratio for end in (min, max))
-            weak.append((f"{profile.title}, ", *span(least, most)))
+        if told := extremes(rival.ratio for rival in rivals_by_case if rival):
+            weak.append((f"{profile.title}, ", *told))
     return ("Not drawn: ", *joined(weak, "; "), " the time of the fastest.") if weak else ()
 
 
@@ -224,28 +224,24 @@ MOST_COLUMNS = 10
 OUTCOMES = {"wrong": "wrong result"}
 
 
-def every_cell(item: Judged, view: DataView) -> PageTable:
+def every_cell(item: Judged, standing: Standing, view: DataView) -> PageTable:
     """Cases are rows; implementations, where they are more than a page is wide."""
     cases = item.plan.included_cases
     planned = {profile.name for case in cases for profile in item.plan.profiles_of(case)}
     profiles = [profile for profile in item.plan.profiles if profile.name in planned]
-    upright = len(profiles) > max(MOST_COLUMNS, len(cases))
-    stands = {case.name: rivals(item, case, view) for case in cases}
-    cells = {
-        (c.name, p.name): _cell(item, c, p, stands[c.name].get(p.name), view) for c in cases for p in profiles
-    }  # fmt: skip
-    if upright:
-        heads = tuple(Head(text=case_label(c), link=case_address(c.name), id=f"case-{c.name}") for c in cases)
-        rows = [table_row(each.title, *(cells[case.name, each.name] for case in cases)) for each in profiles]
-        first = Head(text="Implementation", numbers=False)
+
+    def cell(case: PlannedCase, profile: PlannedProfile) -> Words:
+        return _cell(item, case, profile, standing[case.name].get(profile.name), view)
+
+    if len(profiles) > max(MOST_COLUMNS, len(cases)):
+        links = [Head(text=case_label(c), link=case_address(c.name), id=f"case-{c.name}") for c in cases]
+        heads = (*words("Implementation"), *links)
+        rows = [table_row(each.title, *(cell(case, each) for case in cases)) for each in profiles]
     else:
-        heads = numbers(*(each.title for each in profiles))
-        names = {c.name: Link(case_label(c), case_address(c.name)) for c in cases}
-        rows = [
-            table_row(names[c.name], *(cells[c.name, p.name] for p in profiles), id=f"case-{c.name}") for c in cases
-        ]  # fmt: skip
-        first = Head(text="Case", numbers=False)
-    return PageTable(label="Every cell", kind="cells stacks", heads=(first, *heads), rows=rows)
+        heads = (*words("Case"), *numbers(*(each.title for each in profiles)))
+        named = [(case, Link(case_label(case), case_address(case.name))) for case in cases]
+        rows = [table_row(name, *(cell(c, each) for each in profiles), id=f"case-{c.name}") for c, name in named]
+    return PageTable(label="Every cell", kind="cells stacks", heads=heads, rows=rows)
 
 
 def case_address(case: str) -> str:
@@ -260,18 +256,17 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival
     if p50 is None:
         cell = item.cell(case.name, profile.name)
         outcome, scopes = cell["outcome"], [scope_within(each) for each in cell.get("scopes", ())]
-        return (Soft((f"{listed(scopes)} only" if scopes else OUTCOMES.get(outcome, outcome),)),)
+        return (below(f"{listed(scopes)} only" if scopes else OUTCOMES.get(outcome, outcome)),)
     first = rival is not None and rival.stands in FIRST
     tokens = view.figure(*path, "scopes", SCOPE, "tokens_per_second")
     return (
-        Strong((p50,)) if first else p50, Soft(_beneath(case, profile, rival, view)),
-        *((Soft((tokens, " tokens/s")),) if tokens else ()),
+        Strong((p50,)) if first else p50, below(*_beneath(case, profile, rival, view)), below(tokens, " tokens/s")
     )  # fmt: skip
 
 
 def _beneath(case: PlannedCase, profile: PlannedProfile, rival: Rival | None, view: DataView) -> Sentence:
     """'tie, 92 %', '1.08×, 85 %': against the best, and of the limit."""
-    against: Sentence = (rival.ratio, "?" if rival.stands else "") if rival and rival.ratio else ()
+    against: Sentence = (rival.ratio, *(("?",) if rival.stands else ())) if rival and rival.ratio else ()
     against = (rival.stands,) if rival and rival.stands in FIRST else against
     attained = view.figure("limits", case.name, "profiles", profile.name, SCOPE, "attained", show=format.whole_percent)
     return joined(filter(None, (against, (attained, " %") if attained else ())), ", ")

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from lab.definition.claim_words import BYTES_WORDS
 from lab.website import format
-from lab.website.addresses import run_folder, verdict_folder
+from lab.website.addresses import SITE, verdict_folder
 from lab.website.decisions import (
     GATED,
     WORST_FIRST,
@@ -21,17 +21,17 @@ from lab.website.decisions import (
     machines,
     shared_cases,
 )
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.figure import DataView, Sentence, extremes
 from lab.website.outputs import Document, Output, SiteContext
+from lab.website.pages.history import run_link
 from lab.website.pages.labels import case_label
-from lab.website.sentence import span
 from lab.website.table import (
     Link,
     PageTable,
-    Soft,
     TableRow,
     VerdictChip,
     Words,
+    below,
     column,
     csv_file,
     csv_table,
@@ -104,7 +104,7 @@ def decision_pages(context: SiteContext) -> Iterator[Output]:
 def _review(review: Review, supports: Sequence[SupportStanding], preview: bool) -> View:
     """A look at the record after it was decided. `href` leads to the run; empty in a preview."""
     reviewed = [(standing.support.expects, seen) for standing in supports if (seen := standing.at(review.evidence))]
-    href = f"../../{run_folder(reviewed[0][1].judged.digest)}/index.html" if reviewed and not preview else ""
+    href = run_link(reviewed[0][1].judged) if reviewed and not preview else ""
     return View(review=review, href=href, expected=sum(seen.status == expects for expects, seen in reviewed))
 
 
@@ -163,7 +163,7 @@ def _section(anchor: str, title: str, text: str) -> View:
 def support_view(standing: SupportStanding, preview: bool) -> View:
     """One claim that a decision rests on: as expected, when decided, and now."""
     support, now, then = standing.support, standing.now, standing.then
-    page = f"../../experiments/{support.experiment}/"
+    page = f"{SITE}experiments/{support.experiment}/"
     pinned = _folder(then, preview) if then else ""
     here = _folder(now, preview) if now and standing.elsewhere else page
     evidence, both = now or then, (now if here else None, then if pinned else None)
@@ -179,7 +179,7 @@ def support_view(standing: SupportStanding, preview: bool) -> View:
 
 def _folder(claim: ClaimEvidence, preview: bool) -> str:
     """Where the verdicts of a published run stand; empty in a preview, which has no other runs."""
-    return "" if preview else f"../../{verdict_folder(claim.judged.digest, claim.judged.plan.name)}/"
+    return "" if preview else f"{SITE}{verdict_folder(claim.judged.digest, claim.judged.plan.name)}/"
 
 
 def _value(claim: ClaimEvidence, other: ClaimEvidence | None, folder: str) -> View:
@@ -195,18 +195,9 @@ def _value(claim: ClaimEvidence, other: ClaimEvidence | None, folder: str) -> Vi
 
 def _span(claim: ClaimEvidence, other: ClaimEvidence | None, folder: str) -> Sentence:
     """The smallest and the largest ratio, of the cases that both sides could judge where there are two."""
-    ratios = {case: claim.data["cases"][case]["ratio"] for case in shared_cases(other or claim, claim)}
-    if not ratios:
-        return ()
-    least, most = (_end(claim, folder, pick(ratios, key=lambda case: ratios[case])) for pick in (min, max))
-    return span(least, most)
-
-
-def _end(claim: ClaimEvidence, folder: str, case: str) -> Figure:
     show = format.times if claim.data["measure"] in BYTES_WORDS else _times
-    ratio = _view(claim, folder).end(claim.claim, "cases", case, "ratio", show=show)
-    assert ratio is not None, "a case that was judged has a ratio"
-    return ratio
+    view, cases = _view(claim, folder), shared_cases(other or claim, claim)
+    return extremes(view.end(claim.claim, "cases", case, "ratio", show=show) for case in cases)
 
 
 def _view(claim: ClaimEvidence, folder: str) -> DataView:
@@ -227,7 +218,7 @@ def _cases(
     rows = []
     for name in names:
         shown = linked and now and name in now.data["cases"]
-        address = f"../../experiments/{now.judged.plan.name}/index.html#case-{name}" if shown and now else ""
+        address = f"{SITE}experiments/{now.judged.plan.name}/index.html#case-{name}" if shown and now else ""
         sides = zip((then, now), reversed(folders), strict=True)
         cells = (cell for claim, folder in sides for cell in _compared(claim, name, folder))
         rows.append(table_row(Link(labels[name], address) if address else labels[name], *cells))
@@ -244,7 +235,7 @@ def _compared(claim: ClaimEvidence | None, case: str, folder: str) -> tuple[Word
     chip = VerdictChip(verdict["status"], word=case_word(verdict, claim.data["measure"]))
     interval = None if of_bytes else view.interval(*path)
     ratio = view.figure(*path, "ratio") if of_bytes else view.ratio(*path)
-    return (chip,), (ratio, *((Soft((interval,)),) if interval else ()))
+    return (chip,), (ratio, below(interval))
 
 
 def _case_table(supports: Sequence[View]) -> PageTable:

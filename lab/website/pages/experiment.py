@@ -9,12 +9,13 @@ from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.definition.publication import Publication
 from lab.verdict.cells import SCOPE
 from lab.website import format
+from lab.website.addresses import SITE
 from lab.website.data.comparison import PROVENANCE
 from lab.website.data.judged import Judged
 from lab.website.data.judged_cache import audits
 from lab.website.data.verdict_log import contradicting
 from lab.website.decisions import Decision, Freshness, SupportStanding, freshness
-from lab.website.figure import DataView, Figure
+from lab.website.figure import DataView, Figure, joined
 from lab.website.files.csv_tables import tables_of
 from lab.website.files.schemas import with_schema
 from lab.website.outputs import Attachment, Document, Output, SiteContext
@@ -23,18 +24,16 @@ from lab.website.pages.boundary import boundary, boundary_line, live_command
 from lab.website.pages.breakdown import breakdown_fold
 from lab.website.pages.ceilings import ceilings_section, ladder_fold
 from lab.website.pages.claims import NO_TRUST, by_case, claim_view, claim_words, claims_table
-from lab.website.pages.contest import contest, every_cell, memory_fold
+from lab.website.pages.contest import contest, every_cell, memory_fold, standings
 from lab.website.pages.hardware import limits_fold
 from lab.website.pages.history import finished, history_folds, latest_changes, other_models, run_link, verdict_link
 from lab.website.pages.labels import case_label, environment, evidence_facts, scope_words
 from lab.website.pages.replication import replication_section
 from lab.website.pages.soundness import cells_note, correctness_fold, expectations_fold
 from lab.website.pages.tuning import search_answer, search_cases
-from lab.website.sentence import joined
-from lab.website.table import Fold, Link, Soft, VerdictChip, Words, plain
+from lab.website.table import Fold, Link, VerdictChip, Words, below, plain
 from lab.website.verdict_words import samples_taken, status_counts, verdict_counts, verdict_word
 
-ROOT = "../../"  # from an experiment's page to the site's root
 MOST_CLAIMS = 14  # on the face; of more, those that nobody need look at twice go behind a fold
 BY_HAND = ("rmsnorm", "layernorm")  # what benchmark-norms computes
 
@@ -72,22 +71,22 @@ def experiment_page(
     """`publications`: those whose cases it may measure again; `history`: its published runs, the oldest first; `trust`:
     what several of these say together, lab.website.pages.claims."""
     plan, view = shown.plan, DataView(shown.data)
-    searches = search_cases(shown, view)
+    searches, standing = search_cases(shown, view), standings(shown, view)
     claims = tuple(claim_view(shown, claim, view, trust) for claim in _able(shown))
     on_face, folded = _split(shown, claims)
     resting = tuple(
-        decision_link(decision, standings)
-        for decision, standings in decisions
+        decision_link(decision, supports)
+        for decision, supports in decisions
         if any(support.experiment == plan.name for support in decision.rests_on)
     )
     return View(
         item=shown,
         answer=search_answer(shown, view) if searches else answer(shown, view), glances=glances(shown, view),
-        contradictions=tuple(_contradictions(shown, history)), changes=tuple(latest_changes(shown, history, ROOT)),
+        contradictions=tuple(_contradictions(shown, history)), changes=tuple(latest_changes(shown, history)),
         other_models=_other_models(shown, history) if shown.digest else (), boundary_line=boundary_line(shown),
         facts=tuple(_facts(shown, resting, view)), clock=scope_words(SCOPE, shown.on_cpu).clock,
-        contest=None if searches else contest(shown, view),
-        every_cell=every_cell(shown, view) if shown.evidence else None,
+        contest=None if searches else contest(shown, standing, view),
+        every_cell=every_cell(shown, standing, view) if shown.evidence else None,
         cells_note=cells_note(shown, view),
         unmeasured=tuple(
             (case.name, case_label(case)) for case in plan.cases if not (case.included and shown.evidence)
@@ -99,11 +98,11 @@ def experiment_page(
         need_gpu=tuple((each.name, claim_sentence(each)) for each in plan.claims if each not in _able(shown)),
         folds=tuple(_folds(shown, claims, view)) if shown.evidence else (expectations_fold(shown, view),),
         replication=replication_section(publications, shown, view),
-        history=tuple(history_folds(shown, history, ROOT)) if shown.digest else (),
+        history=tuple(history_folds(shown, history)) if shown.digest else (),
         boundary=boundary(shown, view), decisions=resting, live_command=live_command(shown),
         local_command=next((_local_command(case) for case in reversed(plan.cases) if case.op in BY_HAND), ""),
         provenance=_provenance(shown, view) if shown.evidence else (),
-        verdict_link=verdict_link(shown, ROOT) if shown.digest else "", tables=tables_of(shown),
+        verdict_link=verdict_link(shown) if shown.digest else "", tables=tables_of(shown),
     )  # fmt: skip
 
 
@@ -131,13 +130,13 @@ def _folds(shown: Judged, claims: tuple[View, ...], view: DataView) -> Iterator[
 
 
 def _other_models(shown: Judged, history: Sequence[Judged]) -> Words:
-    return joined(((Link(run.machine_name, verdict_link(run, ROOT)),) for run in other_models(shown, history)), "; ")
+    return joined(((Link(run.machine_name, verdict_link(run)),) for run in other_models(shown, history)), "; ")
 
 
 def _contradictions(shown: Judged, history: Sequence[Judged]) -> Iterator[Words]:
     for claim in shown.plan.claims:
         if run := contradicting(shown, claim.name, history):
-            status, link = run.data["claims"][claim.name]["status"], f"{verdict_link(run, ROOT)}#claim-{claim.name}"
+            status, link = run.data["claims"][claim.name]["status"], f"{verdict_link(run)}#claim-{claim.name}"
             where = Link(f"run {run.evidence['run_id']} of {finished(run)}", link)
             yield (
                 Link(claim_sentence(claim), f"#claim-{claim.name}"),
@@ -158,13 +157,13 @@ def decision_link(decision: Decision, supports: Sequence[SupportStanding]) -> Vi
 def _facts(shown: Judged, resting: Sequence[View], view: DataView) -> Iterator[tuple[str, Words]]:
     """What a reader asks before the figures: when, on what, of how many samples, with which verdicts."""
     if shown.evidence:
-        yield "Measured on", (shown.machine_name, Soft((format.day(shown.measured_utc),)))
+        yield "Measured on", (shown.machine_name, below(format.day(shown.measured_utc)))
         yield "Samples", samples_taken(view)
     yield "Claims", (_state(shown),)
     yield "Decisions", (Link(_decision_state(resting), "#decisions"),)
     if shown.digest:
-        yield "Run", (f"{shown.evidence['run_id']}, ", Link(shown.digest[:12], run_link(shown, ROOT)))
-        yield "Judged by", (Link(f"rules, version {shown.data['policy_version']}", f"{ROOT}policy/index.html"),)
+        yield "Run", (f"{shown.evidence['run_id']}, ", Link(shown.digest[:12], run_link(shown)))
+        yield "Judged by", (Link(f"rules, version {shown.data['policy_version']}", f"{SITE}policy/index.html"),)
 
 
 def _decision_state(links: Sequence[View]) -> str:

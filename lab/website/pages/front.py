@@ -161,8 +161,8 @@ def answers_script(shapes: Shapes, shown: Mapping[str, str]) -> str:
 def _answer(row: Row, href: str, number: int) -> list[Any]:
     """What a page says of a row, in the order in which finder.js reads it."""
     margin, range_ = row["margin"], row["range"]
-    interval = format.brief_interval(margin["low"], margin["high"]) if "low" in margin else ""
-    ratio = format.brief_ratio(margin["ratio"], margin["low"], margin["high"]) if "low" in margin else ""
+    interval = format.interval(margin["low"], margin["high"], brief=True) if "low" in margin else ""
+    ratio = format.ratio(margin["ratio"], margin["low"], margin["high"], brief=True) if "low" in margin else ""
     return [
         row["gpu"], row["mode"], row["case"], row["op"], operator_title(row["op"]), shape_text(row),
         DTYPES.get(row["dtype"], row["dtype"]), row["best"], _time(row["cells"][row["best"]]["p50_seconds"]),

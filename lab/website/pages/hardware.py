@@ -26,8 +26,8 @@ from lab.website.table import (
     Fold,
     Link,
     PageTable,
-    Soft,
     Words,
+    below,
     column,
     named,
     numbers,
@@ -59,7 +59,6 @@ def limits_fold(shown: Judged, view: DataView) -> Fold | None:
         row(
             view.at("limits", case.name, "scopes", SCOPE), LIMITS,
             case=Link(case_label(case), f"{case_address(case.name)}#limits"),
-            limit=view.value("limits", case.name, "scopes", SCOPE, "limit") or "–",
             flops_per_byte=view.figure("limits", case.name, "flops_per_byte") if case.flops else None,
         )
         for case in cases
@@ -131,12 +130,9 @@ def _attained(
     """How much of its limit a cell attained and what is left to gain; or why that cannot be said."""
     path = ("limits", case.name, "profiles", profile.name, scope)
     if not view.value(*path):
-        return (Soft((_why_not(shown.cell(case.name, profile.name), scope),)),), ()
-    resident = view.figure(*path, "cache_resident_bytes")
-    share: Words = (view.figure(*path, "attained"),)
-    if resident:
-        share = (*share, Soft(("cache-resident, ", resident, " MB")))
-    return share, (view.figure(*path, "distance_seconds", show=format.distance),)
+        return (below(_why_not(shown.cell(case.name, profile.name), scope)),), ()
+    resident = below("cache-resident, ", view.figure(*path, "cache_resident_bytes"), " MB")
+    return (view.figure(*path, "attained"), resident), (view.figure(*path, "distance_seconds", show=format.distance),)
 
 
 def _why_not(cell: Mapping[str, Any], scope: str) -> str:
@@ -154,7 +150,7 @@ def case_traffic(shown: Judged, case: PlannedCase, view: DataView) -> Fold | Non
     for profile in shown.plan.profiles_of(case):
         path = ("cells", case.name, profile.name, "traffic")
         if traffic := view.value(*path):
-            why: Words = (traffic["state"], *((Soft((traffic["reason"],)),) if traffic["reason"] else ()))
+            why = (traffic["state"], below(traffic["reason"]))
             rows.append(row(view.at(*path), TRAFFIC, profile=profile.title, state=why))
     if not rows:
         return None

@@ -5,13 +5,12 @@ Only runs on the GPU model of the run shown stand in one line; all are judged by
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace as View
-from typing import Any
 
 from lab.definition.claim_words import claim_sentence
 from lab.definition.experiment import CEILINGS
 from lab.verdict.alarm import Alarm, Followed
 from lab.website import format
-from lab.website.addresses import pair_folder, run_folder, verdict_folder
+from lab.website.addresses import SITE, pair_folder, run_folder, verdict_folder
 from lab.website.charts.lines import Line, Point, timeline_chart
 from lab.website.charts.svg import series
 from lab.website.data.comparison import RUNS_BEFORE
@@ -20,7 +19,19 @@ from lab.website.data.verdict_log import VerdictChange, changes, followed_cases
 from lab.website.figure import DataView
 from lab.website.format import interval, ratio
 from lab.website.pages.labels import baseline_title, case_label, profile_title
-from lab.website.table import Fold, Head, Link, PageTable, Soft, TableRow, VerdictChip, Words, table_row, tally, words
+from lab.website.table import (
+    Fold,
+    Head,
+    Link,
+    PageTable,
+    TableRow,
+    VerdictChip,
+    Words,
+    below,
+    table_row,
+    tally,
+    words,
+)
 from lab.website.verdict_words import case_word, status_counts, verdict_counts
 
 
@@ -52,21 +63,34 @@ def finished(run: Judged) -> str:
     return format.day(run.measured_utc)
 
 
-def run_link(run: Judged, root: str) -> str:
-    return f"{root}{run_folder(run.digest)}/index.html"
+def run_link(run: Judged) -> str:
+    return f"{SITE}{run_folder(run.digest)}/index.html"
 
 
-def verdict_link(run: Judged, root: str) -> str:
+def verdict_link(run: Judged) -> str:
     """What a run said of its experiment, for ever."""
-    return f"{root}{verdict_folder(run.digest, run.plan.name)}/index.html"
+    return f"{SITE}{verdict_folder(run.digest, run.plan.name)}/index.html"
 
 
-def view_of(run: Judged, root: str) -> DataView:
+def named_run(run: Judged) -> Link:
+    """The same by the run's name."""
+    return Link(run.evidence["run_id"], verdict_link(run))
+
+
+def noted_run(runs: Sequence[Judged], number: int, shown: Judged) -> Words:
+    """One of several runs, the oldest first: whether a page shows it, and its software, if that of the run before is
+    another."""
+    run, before = runs[number], runs[number - 1] if number else None
+    changed = before is None or software(run) != software(before)
+    return named_run(run), below(run.digest == shown.digest and "shown here"), below(changed and software(run))
+
+
+def view_of(run: Judged) -> DataView:
     """Figures that point into the data of that page."""
-    return DataView(run.data, f"{root}{verdict_folder(run.digest, run.plan.name)}/data.json#")
+    return DataView(run.data, f"{SITE}{verdict_folder(run.digest, run.plan.name)}/data.json#")
 
 
-def compare_link(change: VerdictChange, history: Sequence[Judged], root: str) -> str:
+def compare_link(change: VerdictChange, history: Sequence[Judged]) -> str:
     """The page that compares the two runs between which a verdict changed; empty where they are too far apart for one,
     or share only ceilings.
 
@@ -76,16 +100,16 @@ def compare_link(change: VerdictChange, history: Sequence[Judged], root: str) ->
     far = places.index(change.digest) - places.index(change.before) > RUNS_BEFORE
     if far or history[0].name == CEILINGS:
         return ""
-    return f"{root}{pair_folder(change.before, change.digest)}/index.html"
+    return f"{SITE}{pair_folder(change.before, change.digest)}/index.html"
 
 
 FEWEST_RUNS = 2  # for a chart
 
 
-def history_folds(item: Judged, published: Sequence[Judged], root: str) -> Iterator[Fold]:
+def history_folds(item: Judged, published: Sequence[Judged]) -> Iterator[Fold]:
     """The headlines over all runs, what became faster or slower, and the log of verdicts.
 
-    `published`: every run of the experiment, oldest first. `root` leads from the page to that of the site.
+    `published`: every run of the experiment, oldest first.
     """
     runs = comparable(item, published)
     if not runs:
@@ -95,8 +119,8 @@ def history_folds(item: Judged, published: Sequence[Judged], root: str) -> Itera
     boards = board_names(runs)
     lines = list(_lines(item, followed, runs, boards))
     heads = (*words("Run", "Date", "Board"), *(Head(text=f"{each.heading} at {each.case_label}") for each in followed))
-    rows = [_row(number, runs, item, followed, boards[number], root) for number in range(len(runs))]
-    others = tuple(_other(run, root) for run in elsewhere(item, published))
+    rows = [_row(number, runs, item, followed, boards[number]) for number in range(len(runs))]
+    others = tuple(_other(run) for run in elsewhere(item, published))
     yield Fold(
         id="history",
         title="History across published runs",
@@ -110,9 +134,9 @@ def history_folds(item: Judged, published: Sequence[Judged], root: str) -> Itera
                           rows=tuple(reversed(rows))),),
         items=others,
     )  # fmt: skip
-    if changed := speed_fold(speeds, runs, boards, root):
+    if changed := speed_fold(speeds, runs, boards):
         yield changed
-    turns = list(_turns(item, runs, root))
+    turns = list(_turns(item, runs))
     if turns:
         heads = words("Claim", "Before", "After", "Run", "What else changed since the run before")
         table = PageTable(label="Log of verdicts", kind="claims stacks", heads=heads, rows=tuple(reversed(turns)))
@@ -120,9 +144,9 @@ def history_folds(item: Judged, published: Sequence[Judged], root: str) -> Itera
         yield Fold(id="verdict-log", title="Log of verdicts", lead=lead, tables=(table,))
 
 
-def _other(run: Judged, root: str) -> Words:
-    link, counts = Link(run.evidence["run_id"], verdict_link(run, root)), status_counts([verdict_counts(run)])
-    return (f"{run.machine_name}: ", link, f" of {finished(run)} ", *tally(counts))
+def _other(run: Judged) -> Words:
+    counts = status_counts([verdict_counts(run)])
+    return (f"{run.machine_name}: ", named_run(run), f" of {finished(run)} ", *tally(counts))
 
 
 def board_names(runs: Sequence[Judged]) -> list[str]:
@@ -176,35 +200,21 @@ def _lines(item: Judged, followed: Sequence[View], runs: Sequence[Judged], board
             yield Line(label=each.heading, series=series(item.plan.claim(each.claim).subject), points=tuple(points))
 
 
-def _row(
-    number: int, runs: Sequence[Judged], item: Judged, followed: Sequence[View], board: str, root: str
-) -> TableRow:  # fmt: skip
-    run, before = runs[number], runs[number - 1] if number else None
-    view = view_of(run, root)
-    notes = ["shown here"] if run.digest == item.digest else []
-    notes += [software(run)] if before is None or software(run) != software(before) else []
-    name: Words = (f"{number + 1}. ", Link(run.evidence["run_id"], verdict_link(run, root)), *map(_soft, notes))
+def _row(number: int, runs: Sequence[Judged], item: Judged, followed: Sequence[View], board: str) -> TableRow:
+    run, view = runs[number], view_of(runs[number])
+    name: Words = (f"{number + 1}. ", *noted_run(runs, number, item))
     cells: list[Words] = []
     for each in followed:
         path = ("claims", each.claim, "cases", each.case)
-        judged, interval_figure = view.value(*path), view.interval(*path)
-        below = (
-            *((Soft((interval_figure,)),) if interval_figure else ()),
-            *((Soft((_call(run, each.claim, judged),)),) if judged else ()),
+        judged = view.value(*path)
+        call = judged and VerdictChip(
+            judged["status"], word=case_word(judged, view.value("claims", each.claim, "measure"))
         )
-        cells.append((view.ratio(*path), *below))
+        cells.append((view.ratio(*path), below(view.interval(*path)), below(call)))
     return table_row(name, finished(run), board, *cells)
 
 
-def _call(run: Judged, claim: str, judged: Mapping[str, Any]) -> VerdictChip:
-    return VerdictChip(judged["status"], word=case_word(judged, run.data["claims"][claim]["measure"]))
-
-
-def _soft(note: str) -> Soft:
-    return Soft((note,))
-
-
-def _turns(item: Judged, runs: Sequence[Judged], root: str) -> Iterator[TableRow]:
+def _turns(item: Judged, runs: Sequence[Judged]) -> Iterator[TableRow]:
     """A claim whose verdict is not what the run before said."""
     asked = {claim.name for claim in item.plan.claims}
     by_digest = {run.digest: run for run in runs}
@@ -212,11 +222,11 @@ def _turns(item: Judged, runs: Sequence[Judged], root: str) -> Iterator[TableRow
         if change.was:
             run = by_digest[change.digest]
             was, now = VerdictChip(change.was, word=change.was_word), VerdictChip(change.now, word=change.now_word)
-            link = compare_link(change, runs, root)
+            link = compare_link(change, runs)
             why: Words = (change.attribution, *((". ", Link("Compare the runs", link)) if link else ()))
             text = claim_sentence(run.plan.claim(change.claim))
             claim = Link(text, f"#claim-{change.claim}") if change.claim in asked else text
-            where: Words = (Link(run.evidence["run_id"], verdict_link(run, root)), _soft(finished(run)))
+            where: Words = (named_run(run), below(finished(run)))
             yield table_row(claim, was, now, where, why)
 
 
@@ -230,7 +240,7 @@ def alarms_of(followed: Sequence[Followed], runs: Sequence[Judged]) -> list[Alar
     return sorted((alarm for each in followed for alarm in each.alarms), key=lambda alarm: order[alarm.first_run])
 
 
-def speed_fold(followed: Sequence[Followed], runs: Sequence[Judged], boards: Sequence[str], root: str) -> Fold | None:
+def speed_fold(followed: Sequence[Followed], runs: Sequence[Judged], boards: Sequence[str]) -> Fold | None:
     """None before a board has a past. `runs`: those of the experiment on one GPU model, oldest first; `boards`: their
     letters."""
     if not any(each.past or each.alarms for each in followed):
@@ -238,7 +248,7 @@ def speed_fold(followed: Sequence[Followed], runs: Sequence[Judged], boards: Seq
     alarms = alarms_of(followed, runs)
     by_digest = {run.digest: run for run in runs}
     letters = {run.digest: letter for run, letter in zip(runs, boards, strict=True)}
-    rows = tuple(_alarm_row(alarm, by_digest, letters[alarm.first_run], root) for alarm in reversed(alarms))
+    rows = tuple(_alarm_row(alarm, by_digest, letters[alarm.first_run]) for alarm in reversed(alarms))
     table = PageTable(label="Changes of speed", kind="claims stacks", heads=CHANGES, rows=rows)
     lead = (
         "The speed-up left the scatter of the runs before on the same board, and the next run there confirmed it."
@@ -248,37 +258,37 @@ def speed_fold(followed: Sequence[Followed], runs: Sequence[Judged], boards: Seq
     return Fold(id="alarms", title="Faster or slower than before", lead=(lead,), tables=(table,) if alarms else ())
 
 
-def latest_changes(item: Judged, history: Sequence[Judged], root: str) -> Iterator[Words]:
+def latest_changes(item: Judged, history: Sequence[Judged]) -> Iterator[Words]:
     """A sentence for each change after which the board has no past yet: what it is compared with from now on."""
     runs = comparable(item, history) if item.digest else ()
     by_digest = {run.digest: run for run in runs}
     for alarm in reversed(alarms_of([each for each in followed_cases(runs) if not each.past], runs)):
         before, first = by_digest[alarm.before_run], by_digest[alarm.first_run]
         yield (
-            f"{alarm.direction.capitalize()} at {_case(alarm, first)}: ", *_speedup(before, alarm, root), "in ",
-            _claim_in(before, alarm, root), ", ", *_speedup(first, alarm, root), "since ",
-            _claim_in(first, alarm, root), f" of {finished(first)}. ", Link("All changes", "#alarms"),
+            f"{alarm.direction.capitalize()} at {_case(alarm, first)}: ", *_speedup(before, alarm), "in ",
+            _claim_in(before, alarm), ", ", *_speedup(first, alarm), "since ",
+            _claim_in(first, alarm), f" of {finished(first)}. ", Link("All changes", "#alarms"),
         )  # fmt: skip
 
 
-def _alarm_row(alarm: Alarm, runs: Mapping[str, Judged], board: str, root: str) -> TableRow:
+def _alarm_row(alarm: Alarm, runs: Mapping[str, Judged], board: str) -> TableRow:
     three = [runs[digest] for digest in (alarm.before_run, alarm.first_run, alarm.confirmed_by)]
     confirmed = three[-1]
     text = claim_sentence(confirmed.plan.claim(alarm.series.claim))
-    speeds = ((*_speedup(run, alarm, root), _claim_in(run, alarm, root), Soft((finished(run),))) for run in three)
+    speeds = ((*_speedup(run, alarm), _claim_in(run, alarm), below(finished(run))) for run in three)
     claim = Link(text, f"#claim-{alarm.series.claim}")
     return table_row(claim, _case(alarm, confirmed), board, alarm.direction, *speeds)
 
 
-def _speedup(run: Judged, alarm: Alarm, root: str) -> Words:
+def _speedup(run: Judged, alarm: Alarm) -> Words:
     """With its interval."""
-    view, path = view_of(run, root), ("claims", alarm.series.claim, "cases", alarm.series.case)
+    view, path = view_of(run), ("claims", alarm.series.claim, "cases", alarm.series.case)
     return tuple(part for figure in (view.ratio(*path), view.interval(*path)) if figure for part in (figure, " "))
 
 
-def _claim_in(run: Judged, alarm: Alarm, root: str) -> Link:
+def _claim_in(run: Judged, alarm: Alarm) -> Link:
     """To the run that measured it."""
-    return Link(run.evidence["run_id"], f"{verdict_link(run, root)}#claim-{alarm.series.claim}")
+    return Link(run.evidence["run_id"], f"{verdict_link(run)}#claim-{alarm.series.claim}")
 
 
 def _case(alarm: Alarm, run: Judged) -> str:

@@ -7,16 +7,15 @@ from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.quantities import COUNTERS, heading_of
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Sentence
-from lab.website.sentence import joined
+from lab.website.figure import DataView, Sentence, joined
 from lab.website.table import (
     Code,
     Fold,
     PageTable,
-    Soft,
     Strong,
     TableRow,
     Words,
+    below,
     column,
     named,
     numbers,
@@ -52,9 +51,9 @@ HASH_DIGITS = 12
 NO_DETAILS = "Not measured in this run: allowed occupancy, L2 hits, throughput of SMs and tensor pipe, and stalls."
 COUNTED = tuple(name for name, counter in COUNTERS.items() if counter.shown)
 COMPILED = (
-    named("profile", "Implementation"), named("name", "Kernel"), column("registers_per_thread", "Registers", show=str),
-    column("spills", show=str), column("shared_bytes", "Shared, kB", show=format.kilobytes),
-    column("warps", show=str), column("stages", show=str), named("configuration", "Configuration"),
+    named("profile", "Implementation"), named("name", "Kernel"), column("registers_per_thread"),
+    column("spills"), column("shared_bytes", "Shared, kB", show=format.kilobytes), column("warps"), column("stages"),
+    named("configuration", "Configuration"),
     named("code", "Code"), column("compile_seconds", "Compiling, s"), column("autotune_seconds", "Tuning, s"),
 )  # fmt: skip
 
@@ -90,10 +89,10 @@ def _counted(shown: Judged, case: PlannedCase, view: DataView) -> PageTable | No
             why = f"{counters['outcome']}{kind}: {counters['reason']}"
             rows.append(table_row((profile.title, ": ", Strong((why,))), kind="group"))
             continue
-        rows.append(table_row((profile.title, Soft(essentials(case, profile, view))), kind="group"))
+        rows.append(table_row((profile.title, below(*essentials(case, profile, view))), kind="group"))
         rows += [_kernel(view, (*path, "kernels", str(number))) for number in range(len(counters["kernels"]))]
         if len(counters["kernels"]) > 1:
-            name: Words = (f"all {len(counters['kernels'])} kernels", Soft(("sums, and means of percentages",)))
+            name: Words = (f"all {len(counters['kernels'])} kernels", below("sums, and means of percentages"))
             rows.append(table_row(name, *_figures(view, (*path, "call")), (), kind="total"))
     heads = (*words("Kernel"), *numbers(*map(heading_of, COUNTED)), *words("Warps mostly"))
     return PageTable(label="Kernels", kind="kernels", heads=heads, rows=rows) if rows else None
@@ -101,7 +100,7 @@ def _counted(shown: Judged, case: PlannedCase, view: DataView) -> PageTable | No
 
 def _kernel(view: DataView, path: tuple[str, ...]) -> TableRow:
     kernel: Mapping[str, Any] = view.value(*path)
-    name: Words = (Code(kernel["name"]), Soft((f"{_size(kernel['grid'])} blocks of {_size(kernel['block'])}",)))
+    name: Words = (Code(kernel["name"]), below(f"{_size(kernel['grid'])} blocks of {_size(kernel['block'])}"))
     limiters = " and ".join(_told(LIMITS, limit) for limit in kernel["limiters"])
     return table_row(name, *_figures(view, path, limiters), _told(STALLS, kernel["top_stall"]) or "–")
 
@@ -110,7 +109,7 @@ def _figures(view: DataView, path: tuple[str, ...], limiters: str = "") -> Itera
     """Under `path`: of a kernel, or of the call, which has no registers of its own."""
     for key in COUNTED:
         figure = view.figure(*path, key)
-        yield (figure, Soft((limiters,))) if limiters and figure and key.startswith("theoretical") else (figure,)
+        yield figure, below(figure and key.startswith("theoretical") and limiters)
 
 
 def _about(shown: Judged, case: PlannedCase, view: DataView) -> Sentence:
@@ -148,9 +147,8 @@ def _compiled(case: PlannedCase, profile: PlannedProfile, view: DataView) -> Ite
     path = ("cells", case.name, profile.name, "compiled")
     compiled = view.value(*path)
     for number, kernel in enumerate(compiled["kernels"] if compiled else ()):
-        code: Words = (Code(kernel["code_sha256"][:HASH_DIGITS]),)
-        if compiled["variants"] > 1:
-            code = (*code, Soft(("one of ", view.figure(*path, "variants"), " over the sweeps")))
+        variants = compiled["variants"] > 1 and view.figure(*path, "variants")
+        code = (Code(kernel["code_sha256"][:HASH_DIGITS]), below("one of ", variants, " over the sweeps"))
         yield row(
             view.at(*path, "kernels", str(number)), COMPILED, profile=profile.title, name=Code(kernel["name"]),
             code=code, configuration=", ".join(f"{name}={value}" for name, value in kernel["configuration"].items()),

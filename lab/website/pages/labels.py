@@ -4,43 +4,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from lab.definition.catalogue import load_titles
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.website import format
 from lab.website.data.comparison import OF_MACHINE, VARIABLES, fields_of, is_known
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
 
-TITLES = {
-    "rmsnorm": "RMSNorm", "rmsnorm-wide": "RMSNorm of wide rows", "layernorm": "LayerNorm",
-    "copy": "Copy", "read": "Read", "matmul": "Matrix product",
-    "matmul-tf32": "TF32 matrix product", "rope": "RoPE", "swiglu": "SwiGLU",
-    "add-rmsnorm": "Add and RMSNorm", "rmsnorm-rope": "RMSNorm and RoPE", "rmsnorm-fp8": "RMSNorm to FP8",
-    "extreme-rmsnorm": "RMSNorm of extreme values", "row-norms": "Row norms", "qk-norm-rope": "QK norm and RoPE",
-    "rope-qk": "RoPE of Q and K", "softmax": "Softmax", "softmax-wide": "Softmax of wide rows",
-    "softmax-uneven": "Softmax of uneven rows", "geglu-tanh": "GEGLU (tanh)", "fp8-tensor": "FP8 by tensor",
-    "fp8-row": "FP8 by row", "fp8-group-128": "FP8 by group", "scale": "Scale", "add": "Add",
-    "reduction": "Reduction", "copy-block": "Block copy", "copy-transposed": "Transposed copy", "stream": "Stream",
-    "chain": "Dependent chain", "gemm": "Matmul", "gemm-elsewhere": "Matmul, other shapes", "gated-mlp": "Gated MLP",
-    "gemm-default": "Matmul, default launch", "rmsnorm-linear": "RMSNorm + Linear",
-    "rmsnorm-linear-decode": "RMSNorm + Linear, decode", "rmsnorm-linear-between": "RMSNorm + Linear, few rows",
-    "attention-narrow": "Attention, heads of 64", "attention-narrow-causal": "Causal attention, heads of 64",
-    "attention-chunk": "Attention, few queries",
-    "fp8-gemm-row": "FP8 matmul by row", "fp8-gemm-tensor": "FP8 matmul by tensor",
-    "fp8-gemm-block": "FP8 matmul by block", "fp8-linear-row": "FP8 linear by row", "attention": "Attention",
-    "attention-causal": "Causal attention", "attention-causal-grouped": "Causal attention, grouped heads",
-    "decode-attention": "Decode attention", "decode-attention-paged": "Paged decode attention",
-    "rmsnorm-backward": "RMSNorm, backward", "add-rmsnorm-backward": "Add and RMSNorm, backward",
-    "layernorm-backward": "LayerNorm, backward", "softmax-backward": "Softmax, backward",
-    "swiglu-backward": "SwiGLU, backward", "rope-backward": "RoPE, backward",
-    "qwen-prefill": "Qwen, prompt", "qwen-prefill-ways": "Qwen, prompt, all variants",
-    "qwen-norm": "Qwen, norm", "qwen-rope": "Qwen, RoPE", "qwen-gate": "Qwen, gated unit",
-    "qwen-attention": "Qwen, attention", "qwen-joined-layer": "Qwen, layer, norms joined to products",
-    "qwen-layer": "Qwen, whole layer",
-    "qwen-decode": "Qwen, one token", "qwen-decode-ways": "Qwen, one token, all variants",
-    "qwen-decode-compiled": "Qwen, one token, compiled",
-    "qwen-decode-compiled-at-once": "Qwen, one token, compiled as a whole",
-    "qwen-decode-layer": "Qwen, one token, one layer", "qwen-decode-rest": "Qwen, one token, without the layers",
-}  # fmt: skip
+TITLES = load_titles()
 DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8_e4m3fn": "fp8"}  # as people type them
 COMMON_WORD = re.compile(r"[a-z]+(?:,? |$)")  # and no name of code
 COMMON = re.compile(r"[a-z]+'s ")  # of a title that is no name of its own

@@ -13,14 +13,13 @@ from lab.website import format
 from lab.website.data.judged import json_text
 from lab.website.data.judged_cache import audits
 from lab.website.data.typed import plain_json
-from lab.website.figure import DataView, Sentence
+from lab.website.figure import DataView, Sentence, sentence
 from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
-from lab.website.sentence import sentence
 from lab.website.table import (
     Constant,
     PageTable,
-    Soft,
     TableRow,
+    below,
     column,
     csv_file,
     csv_table,
@@ -192,7 +191,7 @@ def _findings(title: str, view: DataView) -> PageTable:
     for rule in RULES:
         at = view.at("rules", rule.name)
         if numbered := at.value("findings"):
-            head = (f"{rule.name}: ", at.figure("count"), Soft((Constant((rule.statement,)),)))
+            head = (f"{rule.name}: ", at.figure("count"), below(Constant((rule.statement,))))
             rows += [table_row(head, kind="group"), *(_finding_row(at.at("findings", each)) for each in numbered)]
     heads = (*words("Where"), *numbers("Published", "Allowed or expected"), *words("Why"))
     return PageTable(label=f"Findings in {title}", kind="prose-table stacks", heads=heads, rows=rows)

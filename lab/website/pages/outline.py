@@ -118,14 +118,14 @@ def outlines(context: SiteContext) -> Outlines:
 def outline(item: Judged, history: Sequence[Judged] = ()) -> View:
     """What lists and counts show of an experiment; of one that was not measured, texts are empty.
     `phrases` are what a page may quote though a figure is in it. `history`: its published runs."""
-    plan, said = item.plan, quoted(item)
+    plan = item.plan
     return View(
         name=plan.name, title=plan.title, question=plan.question, self_test=plan.self_test, digest=item.digest,
         on_cpu=item.on_cpu, machine_name=item.machine_name, measured_utc=item.measured_utc,
         finished_utc=item.finished_utc, counts=verdict_counts(item), winners=winners(item, history),
         claims=[(claim.name, claim_sentence(claim)) for claim in plan.claims],
         cases=[(case.name, case_label(case)) for case in plan.cases],
-        phrases=said.phrases, machine_phrases=said.machine,
+        phrases=quoted(item),
     )  # fmt: skip
 
 
@@ -135,14 +135,14 @@ def past_outlines(history: Sequence[Judged]) -> Iterator[View]:
     log = changes(history)
     entries = history_entries(history, log)
     for item in history:
-        said, turned = quoted(item), [each for each in log if each.was and each.digest == item.digest]
+        turned = [each for each in log if each.was and each.digest == item.digest]
         yield View(
             name=item.plan.name, title=item.plan.title, digest=item.digest, run_id=item.evidence["run_id"],
             finished_utc=item.finished_utc, cut_short=bool(item.evidence["cut_short"]),
             machine={name: item.machine[name] for name in MACHINE}, machine_name=item.machine_name,
             on_cpu=item.on_cpu, counts=verdict_counts(item), turned=[_turned(item, each) for each in turned],
             entries=[asdict(entry) for entry in entries[item.digest]],
-            phrases=said.phrases, machine_phrases=said.machine,
+            phrases=quoted(item),
         )  # fmt: skip
 
 

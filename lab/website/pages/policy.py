@@ -27,7 +27,7 @@ from lab.verdict.statistics import Latency, per_cent
 from lab.website.figure import DataView
 from lab.website.format import ratio_interval
 from lab.website.outputs import Document, Output, SiteContext
-from lab.website.pages.claims import DATA as TRUST
+from lab.website.pages.claims import TRUST
 from lab.website.pages.trust import self_comparison_errors
 from lab.website.table import Constant, Head, PageTable, csv_table, numbers, table_row, words
 
@@ -47,7 +47,7 @@ TIE = per_cent(judge.EQUIVALENCE_MARGIN)
 def policy_pages(context: SiteContext) -> Iterator[Output]:
     """policy/index.html, of the constants of the code and the error rates that were seen; and the constants alone."""
     page = policy_page()
-    errors = self_comparison_errors(DataView(context.trust, f"../{TRUST}#")) if context.trust else ()
+    errors = self_comparison_errors(DataView(context.trust, TRUST)) if context.trust else ()
     yield Document(path="policy/index.html", template="policy.html", view={**page, "errors": errors})
     yield csv_table("policy/constants.csv", ("constant", "value"), page["constants"])
     yield csv_table("policy/simulation.csv", SIMULATED, page["simulated"])

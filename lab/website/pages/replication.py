@@ -8,9 +8,8 @@ from lab.definition.plan import PlannedCase
 from lab.definition.publication import Publication
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Sentence, Show, pointer
+from lab.website.figure import DataView, Sentence, Show, joined, pointer, sentence
 from lab.website.pages.labels import case_label, profile_title
-from lab.website.sentence import joined, sentence
 
 ROOT = "replication"
 REASONS = ("reasons", "by_itself")

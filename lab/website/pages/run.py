@@ -15,7 +15,7 @@ from lab.website.data.comparison import PROTOCOL, PROVENANCE
 from lab.website.data.judged import Judged, verdict_data
 from lab.website.data.promoted import Evidence
 from lab.website.data.verdict_log import VerdictChange, changes
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.figure import DataView, Figure, Sentence, joined
 from lab.website.files.csv_tables import csv_files
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
@@ -23,12 +23,11 @@ from lab.website.pages.answer import answer
 from lab.website.pages.boundary import boundary, live_command, run_command
 from lab.website.pages.claims import by_case, claim_view, claims_table
 from lab.website.pages.compare import pairs_of, runs_of
-from lab.website.pages.history import compare_link, verdict_link
+from lab.website.pages.history import compare_link, named_run
 from lab.website.pages.labels import environment, evidence_facts
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
 from lab.website.pages.tuning import search_answer
-from lab.website.sentence import joined
 from lab.website.table import Link, Words, csv_table
 from lab.website.verdict_words import samples_taken, status_counts, verdict_counts
 
@@ -54,7 +53,7 @@ def run_list(context: SiteContext) -> Iterator[Output]:
 def _cells(row: View) -> tuple[str | int, ...]:
     claims = {count.status: count.claims for count in row.counts}
     counts = (claims.get(status, 0) for status in Status)
-    return row.run_id, row.digest, row.date, row.gpu or "CPU", "; ".join(row.experiments), *counts
+    return row.run_id, row.digest, row.date, row.gpu, "; ".join(row.experiments), *counts
 
 
 def run_pages(context: SiteContext) -> Iterator[PageGroup]:
@@ -63,10 +62,7 @@ def run_pages(context: SiteContext) -> Iterator[PageGroup]:
     shown = {item.name: item.digest for item in outlined.current}
     pairs = pairs_of(outlined.published)
     files = {each.digest: each for each in context.files}
-    runs: dict[str, list[Judged]] = {}
-    for each, past in zip(context.published, outlined.published, strict=True):
-        runs.setdefault(past.digest, []).append(each)
-    for digest, items in runs.items():
+    for digest, items in context.runs().items():
         current = {each.name: shown[each.name] == digest for each in items if each.name in shown}
         mine = tuple(pair for pair in pairs if digest in (pair.older, pair.newer))
         signed = files[digest].signature.decode() if digest in files else ""
@@ -148,7 +144,6 @@ def _row(run: Sequence[View]) -> View:
 
 
 # An experiment as one run has it: verdicts at an address that stays, whatever is measured later.
-ROOT = "../../../"  # of the site, from such a page
 
 
 def verdict_pages(context: SiteContext) -> Iterator[Output]:
@@ -169,11 +164,11 @@ def verdict_pages(context: SiteContext) -> Iterator[Output]:
 def _change(change: VerdictChange, item: Judged, history: Sequence[Judged]) -> Words:
     """How a claim came out in the run before, where otherwise, and what else changed since."""
     before = next(run for run in history if run.digest == change.before)
-    link, text = compare_link(change, history, ROOT), item.plan.claim(change.claim)
+    link, text = compare_link(change, history), item.plan.claim(change.claim)
     compare = (" ", Link("Compare the two runs", link), ".") if link else ()
     return (
         Link(claim_sentence(text), f"#claim-{change.claim}"), f" It was “{change.was_word}” in ",
-        Link(before.evidence["run_id"], verdict_link(before, ROOT)), ", the run before on this GPU model. What else "
+        named_run(before), ", the run before on this GPU model. What else "
         f"changed: {change.attribution}. Any of it may be the cause, or chance.", *compare,
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ is shown whole.
 """
 
 import ast
+import builtins
 import dis
 import inspect
 import pickle
@@ -61,8 +62,20 @@ def _made_now() -> Iterator[tuple[tuple[str, str, str], Snippet]]:
     for experiment in load_experiments():
         for profile in experiment.profiles:
             for op in profile.implementations:
-                if code := _code(profile, op):
+                if (code := _code(profile, op)) and _is_whole(code):
                     yield (experiment.name, profile.name, op), Snippet(_install(profile, code), code)
+
+
+def _is_whole(code: str) -> bool:
+    """Whether all functions that it calls by name are imported, defined or built in."""
+    nodes = list(ast.walk(ast.parse(code)))
+    imported = [each for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for each in node.names]
+    made = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    made += [node.name for node in nodes if isinstance(node, ast.FunctionDef)]
+    known = {*dir(builtins), *made, *(each.asname or each.name for each in imported)}
+    return all(
+        node.func.id in known for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    )
 
 
 def _install(profile: Profile, code: str) -> str:
@@ -283,6 +296,4 @@ def _module(path: str) -> ast.Module:
 
 def _source(function: FunctionType) -> str:
     """Of a function that an experiment defines; nothing of any other."""
-    if not _authored(function):
-        return ""
-    return textwrap.dedent(inspect.getsource(function))
+    return textwrap.dedent(inspect.getsource(function)) if _authored(function) else ""

@@ -8,19 +8,18 @@ from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Sentence
+from lab.website.figure import DataView, Sentence, joined
 from lab.website.pages.contest import case_address
 from lab.website.pages.kernels import essentials
 from lab.website.pages.labels import CPU_SCOPES, SCOPES, case_label, scope_title
-from lab.website.sentence import joined
 from lab.website.table import (
     Fold,
     Link,
     PageTable,
-    Soft,
     Strong,
     TableRow,
     Words,
+    below,
     column,
     named,
     numbers,
@@ -44,10 +43,10 @@ def case_correctness(item: Judged, case: PlannedCase, view: DataView) -> Fold | 
     edges = tuple(dict.fromkeys(name for _, cell in checked for name in cell["edges"]))
     rows = []
     for profile, cell in checked:
-        wrong = (Soft((Strong(("wrong",)), f": {cell['reason']}")),) if cell["outcome"] == "wrong" else ()
+        wrong = below(Strong(("wrong",)), f": {cell['reason']}") if cell["outcome"] == "wrong" else ""
         outcomes = (cell["edges"].get(name, "–") for name in edges)
         marked = (each if each in (PASSED, "–") else Strong((each,)) for each in outcomes)
-        counted = row(view.at("cells", case.name, profile.name), CHECKED, profile=(profile.title, *wrong))
+        counted = row(view.at("cells", case.name, profile.name), CHECKED, profile=(profile.title, wrong))
         rows.append(table_row(*counted.cells, *marked))
     table = PageTable(label="Correctness", heads=(*CHECKED, *words(*edges)), rows=rows)
     lead = ("Checked on this shape before anything was timed, in every sweep, and again on timed outputs, against a "
@@ -68,13 +67,13 @@ def _worst(item: Judged, profile: PlannedProfile, view: DataView) -> TableRow | 
     )
     least = min(checked_cells, key=lambda pair: pair[1]["correctness_checks"])[0]
     wrong = [case_label(case) for case, cell in checked_cells if cell["outcome"] == "wrong"]
-    failed: Words = (Soft((Strong(("wrong result",)), f" at {', '.join(wrong)}")),) if wrong else ()
+    failed = below(Strong(("wrong result",)), wrong and f" at {', '.join(wrong)}")
     return table_row(
-        (profile.title, *failed),
+        (profile.title, failed),
         (view.figure("cells", worst.name, profile.name, "worst_absolute_error", show=format.error),
-         Soft((case_label(worst),))),
+         below(case_label(worst))),
         (view.figure("cells", share.name, profile.name, "worst_tolerance_share", show=format.noise),
-         Soft((case_label(share),))),
+         below(case_label(share))),
         view.figure("cells", least.name, profile.name, "correctness_checks"),
         _edges(checked_cells),
     )  # fmt: skip
@@ -119,7 +118,7 @@ def expectations_fold(item: Judged, view: DataView) -> Fold:
 
 
 def _expectation(item: Judged, profile: PlannedProfile, view: DataView) -> Words:
-    expected = Soft(("Expected: ", profile.hypothesis, " ", profile.signal))
+    expected = below(f"Expected: {profile.hypothesis} {profile.signal}")
     phrase: Words = (Strong((profile.title,)), ": ", profile.technique, expected)
     case = _largest_profiled(item, profile, view)
     if case is None:
@@ -127,7 +126,7 @@ def _expectation(item: Judged, profile: PlannedProfile, view: DataView) -> Words
     attained = view.figure("limits", case.name, "profiles", profile.name, SCOPE, "attained")
     of_limit = ("; ", attained, " % of its limit") if attained else ()
     where = Link(case_label(case), f"{case_address(case.name)}#kernels")
-    return (*phrase, Soft(("Counted at ", where, ": ", *essentials(case, profile, view), *of_limit, ".")))
+    return (*phrase, below("Counted at ", where, ": ", *essentials(case, profile, view), *of_limit, "."))
 
 
 def _largest_profiled(item: Judged, profile: PlannedProfile, view: DataView) -> PlannedCase | None:

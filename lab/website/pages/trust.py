@@ -13,9 +13,8 @@ from lab.website.data.judged import json_text
 from lab.website.data.publication_log import LOG, gone, head, text_of
 from lab.website.data.published_clocks import INSTRUMENTS
 from lab.website.data.published_trust import OTHERS
-from lab.website.figure import DataView, Sentence
+from lab.website.figure import DataView, Sentence, joined, sentence
 from lab.website.outputs import Attachment, Document, Output, SiteContext
-from lab.website.sentence import joined, sentence
 from lab.website.table import Head, PageTable, TableRow, column, csv_file, named, row
 
 Part = dict[str, Any]  # of the page: anchor, title, about, table, summary
@@ -29,22 +28,16 @@ def share(share: float) -> str:
 
 REPEATABILITY = (
     named("gpu", "GPU"), named("claims", "Claims"), column("changed_share", "Changed", show=share),
-    column("flipped", "Reversed", show=str), column("holding_share", "Interval holds", show=share),
-    column("zero_share", "Within error", show=share), column("runs", "Runs", show=str),
-    column("boards", "Boards", show=str), column("pairs", "Pairs", show=str), named("which", "Which runs"),
+    column("flipped", "Reversed"), column("holding_share", "Interval holds", show=share),
+    column("zero_share", "Within error", show=share), column("runs"), column("boards"), column("pairs"),
+    named("which", "Which runs"),
 )  # fmt: skip
 
 
 def repeatability_part(view: DataView) -> Part:
     """Of pairs of runs of one source on one GPU model. No rows where no run was repeated."""
     rows = (
-        row(
-            view.at("repeatability", number),
-            REPEATABILITY,
-            gpu=pairs["gpu"],
-            claims=_kind(pairs),
-            which=", ".join(pairs["run_ids"]),
-        )
+        row(view.at("repeatability", number), REPEATABILITY, claims=_kind(pairs), which=", ".join(pairs["run_ids"]))
         for number, pairs in (view.value("repeatability") or {}).items()
     )
     return _part(
@@ -65,10 +58,9 @@ def _kind(pairs: Mapping[str, Any]) -> str:
 
 def power_part(view: DataView) -> Part:
     columns = (
-        column("known_ratio", "Known ratio", show=lambda v: f"{v:.2f}×"), column("trials", "Trials", show=str),
-        column("right", "Right verdicts", show=str), column("withheld", "Too noisy to call", show=str),
-        column("excluding_one", "Intervals without 1", show=str),
-        column("covering", "Intervals that hold the ratio", show=str),
+        column("known_ratio", "Known ratio", show=lambda v: f"{v:.2f}×"), column("trials"),
+        column("right", "Right verdicts"), column("withheld", "Too noisy to call"),
+        column("excluding_one", "Intervals without 1"), column("covering", "Intervals that hold the ratio"),
     )  # fmt: skip
     effects = view.value("power") or {}
     return _part(
@@ -82,8 +74,8 @@ def power_part(view: DataView) -> Part:
 
 def same_part(view: DataView) -> Part:
     columns = (
-        named("case", "Case"), column("comparisons", "Comparisons", show=str),
-        column("supported", "Called faster", show=str), column("excluding_one", "Intervals without 1", show=str),
+        named("case", "Case"), column("comparisons"), column("supported", "Called faster"),
+        column("excluding_one", "Intervals without 1"),
     )  # fmt: skip
     places: list[tuple[tuple[str, ...], str]] = [
         (("same_by_case", case), case) for case in view.value("same_by_case") or {}
@@ -100,29 +92,24 @@ def same_part(view: DataView) -> Part:
 
 def repeats_part(view: DataView) -> Part:
     columns = (
-        named("experiment", "Experiment"), named("gpu", "GPU"), column("gpus", "Boards", show=str),
-        column("runs", "Runs", show=str), column("comparisons", "Claims at cases", show=str),
-        column("flip_count", "Reversed", show=str), column("changed_count", "Changed", show=str),
-        column("disjoint_count", "Intervals apart", show=str), column("cells", "Times", show=str),
-        column("within", "Within", show=str),
+        named("experiment", "Experiment"), named("gpu", "GPU"), column("gpus", "Boards"), column("runs"),
+        column("comparisons", "Claims at cases"), column("flip_count", "Reversed"), column("changed_count", "Changed"),
+        column("disjoint_count", "Intervals apart"), column("cells", "Times"), column("within"),
         column("largest_deviation", "Largest deviation", show=lambda v: per_cent(v, 2)), named("largest_at", "Where"),
     )  # fmt: skip
-    words = ("experiment", "gpu", "largest_at")
     return _part(
         "repeats", "Repeats of each experiment",
         "All published runs of an experiment under one protocol, changes of the source included, most of them on "
         "different boards. Boards run at different clocks, and torch.compile may choose other kernels, so times and "
         "intervals can move apart. The goal: times of 20 µs and more within "
         f"±{per_cent(REPEATED_WITHIN)} of their median over the runs, and no reversed verdict.",
-        columns,
-        (row(view.at("repeats", number), columns, **{word: str(repeat[word]) for word in words})
-         for number, repeat in (view.value("repeats") or {}).items()),
+        columns, (row(view.at("repeats", number), columns) for number in view.value("repeats") or {}),
     )  # fmt: skip
 
 
 def instruments_part(view: DataView) -> Part:
     columns = (
-        named("cell", "Cell"), column("p50_seconds", "Cold, µs", show=format.microseconds),
+        named("cell", "Cell"), column("p50_seconds", "Cold, µs"),
         *(column(f"{name}_seconds", f"{name.replace('_flush', ' flush')}, µs", show=format.microseconds)
           for name in INSTRUMENTS),
         named("agrees", "Agrees after a writing flush"), named("agrees_cold", "Agrees with cold"),
@@ -172,9 +159,8 @@ def flush_part(view: DataView) -> Part:
 def canaries_part(view: DataView) -> Part:
     columns = (
         named("run", "Run"), column("clock_step_seconds", "Clock step, ns", show=lambda v: f"{v * 1e9:.0f}"),
-        column("empty_seconds", "Two events, µs", show=format.microseconds),
-        column("launch_floor_seconds", "Empty kernel, µs", show=format.microseconds),
-        column("canaries", "Canaries", show=str), column("off", "Off", show=str),
+        column("empty_seconds", "Two events, µs"), column("launch_floor_seconds", "Empty kernel, µs"),
+        column("canaries"), column("off"),
         column("largest_off", "Largest deviation", show=lambda v: per_cent(v, 1)),
     )  # fmt: skip
     return _part(

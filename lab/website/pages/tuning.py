@@ -5,15 +5,13 @@ from types import SimpleNamespace as View
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.definition.search import RULE, is_search
 from lab.verdict.judge import EQUIVALENCE_MARGIN, Status
-from lab.website import format
 from lab.website.charts.rows import Dot, axis_of, panel
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure, Sentence
+from lab.website.figure import DataView, Figure, Sentence, joined
 from lab.website.pages.answer import where
 from lab.website.pages.labels import begun, case_label, scope_words
-from lab.website.sentence import joined
-from lab.website.table import PageTable, Soft, TableRow, VerdictChip, numbers, table_row, words
+from lab.website.table import PageTable, TableRow, VerdictChip, below, numbers, table_row, words
 
 Trial = tuple[str, PlannedProfile]  # claim, configuration
 
@@ -91,7 +89,6 @@ def _row(case: PlannedCase, trial: Trial, view: DataView) -> TableRow:
     claim, profile = trial
     path, counts = _verdict(case, claim), ("searches", case.name, "trials", profile.name)
     ahead, sweeps = view.figure(*counts, "sweeps_ahead"), view.figure(*counts, "sweeps")
-    reason = view.value(*path, "reason")
     call = VerdictChip(view.value(*path, "status"), view.value(*path, "mark"))
     return table_row(
         profile.title,
@@ -100,7 +97,7 @@ def _row(case: PlannedCase, trial: Trial, view: DataView) -> TableRow:
         view.interval(*path),
         (ahead, " of ", sweeps) if ahead and sweeps else None,
         *(_compiled(case, profile.name, what, view) for what in ("registers_per_thread", "spills")),
-        (call, Soft((reason,))) if reason else call,
+        (call, below(view.value(*path, "reason"))),
     )
 
 
@@ -108,13 +105,7 @@ def _chosen(case: PlannedCase, trials: list[Trial], view: DataView) -> tuple[str
     """The winner, or the fastest where none won: title, ratio, interval; None where nothing could be compared."""
     winner = view.value("searches", case.name, "winner")
     claim, profile = next((trial for trial in trials if trial[1].name == winner), trials[0])
-    path, asked = _verdict(case, claim), view.value("claims", claim, "threshold")
-    verdict = view.value(*path) or {}
-    if verdict.get("ratio") is None:
-        return None
-    low, high = verdict["low"], verdict["high"]
-    ratio = view.figure(*path, "ratio", show=lambda value: format.brief_ratio(value, low, high, asked))
-    interval = view.figure(*path, "low", show=lambda value: format.brief_interval(value, high, asked))
+    ratio, interval = (figure(*_verdict(case, claim), brief=True) for figure in (view.ratio, view.interval))
     return (profile.title, ratio, interval) if ratio and interval else None
 
 

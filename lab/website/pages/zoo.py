@@ -8,18 +8,18 @@ from typing import Any
 from lab.definition.catalogue import ZOO
 from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.website import format
-from lab.website.addresses import run_folder, short, verdict_folder
+from lab.website.addresses import short
 from lab.website.charts.rows import Strip, strips
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.data.zoo import zoo_data
-from lab.website.figure import DataView
+from lab.website.figure import DataView, sentence
 from lab.website.files.schemas import data_text
-from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext
+from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
 from lab.website.pages.boundary import is_screening, run_command
+from lab.website.pages.history import run_link, verdict_link
 from lab.website.pages.labels import case_label, operator_title, profile_title, scope_title
 from lab.website.pages.outline import outlines
-from lab.website.sentence import sentence
 from lab.website.table import Head, Link, PageTable, TableRow, column, csv_table, named, row
 
 PAGE = "zoo/index.html"
@@ -35,7 +35,7 @@ def ratio(value: float) -> str:
 
 
 SPREAD = (
-    column("level_cases", "Level or ahead", show=str), column("cases", "Shapes", show=str),
+    column("level_cases", "Level or ahead"), column("cases", "Shapes"),
     column("ahead_share", "Ahead, %", show=format.whole_percent), column("smallest", "Worst", show=ratio),
     column("median", "Median", show=ratio),
 )  # fmt: skip
@@ -47,17 +47,19 @@ SHAPES = (
 
 
 def has_zoo(outlined: Outlines) -> bool:
-    return any(each.name.startswith(ZOO) for each in outlined.published)
+    return any(map(_is_of_zoo, outlined.published))
+
+
+def _is_of_zoo(item: Judged | View) -> bool:
+    return str(item.name).startswith(ZOO)
 
 
 def zoo_pages(context: SiteContext) -> Iterator[PageGroup]:
     """zoo/index.html, its data and the table of all shapes; nothing where no such run was published."""
-    runs: dict[tuple[str, str], list[Judged]] = {}
-    for item, past in zip(context.published, outlines(context).published, strict=True):
-        if item.name.startswith(ZOO):
-            runs.setdefault((past.machine_name, past.digest), []).append(item)
+    machines = {past.digest: past.machine_name for past in outlines(context).published}
     fullest: dict[str, list[Judged]] = {}
-    for (gpu, _), items in runs.items():
+    for digest, items in grouped(filter(_is_of_zoo, context.published), lambda item: item.digest).items():
+        gpu = machines[digest]
         fullest[gpu] = max(fullest.get(gpu, []), items, key=_fullness)
     if fullest:
         keys = [item.key for items in fullest.values() for item in items]
@@ -87,7 +89,7 @@ def _standings(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
 def _gpu(gpu: str, items: Sequence[Judged], view: DataView) -> View:
     first = items[0]
     return View(
-        name=gpu, run_id=first.evidence["run_id"], run=f"../{run_folder(first.digest)}/index.html",
+        name=gpu, run_id=first.evidence["run_id"], run=run_link(first),
         date=format.day(first.finished_utc), sweeps=view.figure("sweeps", show=str),
         missed=any(_misses(view, scope) for scope in first.plan.scopes),
         screening=is_screening(first), command=run_command(items), level=view.figure("level", show=str),
@@ -121,9 +123,8 @@ def _scope(scope: str, items: Sequence[Judged], view: DataView, run: str) -> Vie
         chart=strips(f"zoo-{scope}-{run}", f"{title}: best rival's time over ours",
                      [_strip(each, view) for each in items], BAND, "Right of 1 ours is faster"),
         operators=_table(f"{title}, by operator", OPERATORS, [
-            row(view.at("operators", _operator(item)), OPERATORS, operator=Link(
-                operator_title(_operator(item)), f"../{verdict_folder(item.digest, item.plan.name)}/index.html"
-            ))
+            row(view.at("operators", _operator(item)), OPERATORS,
+                operator=Link(operator_title(_operator(item)), verdict_link(item)))
             for item in items
         ]),
         rivals=_table(f"{title}, against each rival alone", RIVALS, [

@@ -16,10 +16,9 @@ A marked element holds no element of its own kind. Attributes are not looked at:
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from html import unescape
-from typing import NamedTuple
 
 from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedExperiment
@@ -29,15 +28,10 @@ from lab.website.wording.references import DIGIT, FIGURE, RARE_DIGIT, SPACE, UNI
 
 
 # What a page may quote word for word: names and texts of a plan, and sentences that are data themselves.
-class Quoted(NamedTuple):
-    """What of one experiment may be quoted, as far as it holds a figure."""
-
-    phrases: Sequence[str]
-    machine: Sequence[str]
-
-
-def quoted(item: Judged) -> Quoted:
-    return Quoted(_quoted_figures(_phrases(item)), _quoted_figures(_machine(item)))
+def quoted(item: Judged) -> tuple[str, ...]:
+    """What of one experiment may be quoted, as far as it holds a figure; without line breaks, as on pages."""
+    phrases = (*_phrases(item), *_machine(item))
+    return tuple(dict.fromkeys(" ".join(phrase.split()) for phrase in phrases if _holds_figure(phrase)))
 
 
 class Quotable:
@@ -56,11 +50,6 @@ class Quotable:
                 left = left.replace(phrase, " ")
             self._left[text] = left
         return self._left[text]
-
-
-def _quoted_figures(phrases: Iterable[str]) -> tuple[str, ...]:
-    """Those that hold a figure, without line breaks, as on pages."""
-    return tuple(dict.fromkeys(" ".join(phrase.split()) for phrase in phrases if _holds_figure(phrase)))
 
 
 @lru_cache(maxsize=1 << 14)

@@ -21,6 +21,7 @@ from lab.definition.plan import PlannedExperiment
 from lab.errors import DefinitionError, LabError
 from lab.quantities import unit_of
 from lab.website import format
+from lab.website.addresses import SITE
 from lab.website.figure import DataView, pointer
 
 REFERENCE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
@@ -79,7 +80,7 @@ class References:
             holds = sorted(value) if isinstance(value, Mapping) else "a list"
             raise LookupError(f"is no single value; it holds {holds}")
         text = value_text(path[-1], value, around)
-        return f"{BEGIN}experiments/{experiment}/data.json#{pointer(*path)}{BETWEEN}{value}{BETWEEN}{text}{END}"
+        return f"{BEGIN}{SITE}experiments/{experiment}/data.json#{pointer(*path)}{BETWEEN}{value}{BETWEEN}{text}{END}"
 
 
 def _parts(reference: str) -> list[str]:
@@ -101,7 +102,7 @@ def value_text(key: str, value: Any, around: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else format.significant(value, 3)
 
 
-def written(html: str, root: str) -> str:
+def written(html: str) -> str:
     """A rendered page with its references as figures; in attributes, titles, charts and code as their text alone."""
     if BEGIN not in html:
         return html
@@ -112,7 +113,7 @@ def written(html: str, root: str) -> str:
         tag = before.rfind("<")
         if tag > before.rfind(">") or WORDS_ONLY.match(before[tag : before.rfind(">") + 1]):
             return text
-        return f'<data value="{value}" data-src="{escape(root + source)}">{text}</data>'
+        return f'<data value="{value}" data-src="{escape(source)}">{text}</data>'
 
     return TRAVELLING.sub(figure, html)
 
