@@ -12,7 +12,7 @@ from lab.website.data import lost_commits
 from lab.website.render import SiteInfo, environment
 
 LOST = "f" * 40
-SITE = SiteInfo(label="", trust=False, methods=False, ceilings=False, lost_commits={LOST: "its branch is gone"})
+SITE = SiteInfo(label="", trust=False, methods=False, lost_commits={LOST: "its branch is gone"})
 EVIDENCE = CODE / "experiments" / "evidence"
 
 
