@@ -91,7 +91,7 @@
       form.claims.forEach(function (c) { c = c.split("\t"); put("claim", page + "#claim-" + c[0], c[1], f[1]); });
       form.cases.forEach(function (c) { c = c.split("\t"); put("case", folder + "cases/" + c[0] + "/index.html", c[1], f[1]); });
     });
-    winners.rows.forEach(function (row) { put("winner", row[16], place(row), name(row[7]) + " " + row[8] + " µs" + ties(row)); });
+    winners.rows.forEach(function (row) { put("winner", row[16], place(row), name(row[7]) + " " + row[8] + ties(row)); });
     return found;
   }
 
@@ -150,7 +150,7 @@
     var who = add(left, "p", "", "who"), facts = add(left, "dl");
     add(who, "strong", name(row[7]));
     who.append(" ");
-    figure(who, row[8] + " µs", at + "cells/" + row[7] + "/p50_seconds", ties(row));
+    figure(who, row[8], at + "cells/" + row[7] + "/p50_seconds", ties(row));
     add(facts, "dt", "Margin");
     var margin = add(facts, "dd", row[11] ? "" : "too few sweeps to say");
     if (row[11]) {
@@ -160,7 +160,7 @@
     add(facts, "dt", "Run to run");
     var range = add(facts, "dd");
     figure(range, row[13], at + "range/least_seconds", " to ");
-    figure(range, row[14] + " µs", at + "range/most_seconds", " in " + row[15]);
+    figure(range, row[14], at + "range/most_seconds", " in " + row[15]);
     if (row[17] >= 0) {
       var found = winners.snippets[row[17]], line = add(right, "p", "", "small"), code = add(right, "pre");
       add(line, "code", found[0]);

@@ -9,6 +9,7 @@ from lab.verdict.judge import Verdict
 from lab.verdict.statistics import Speedup, per_cent
 
 Show = Callable[[float], str]
+LONG_SECONDS = 0.01
 MOST_PLACES = 7  # of a ratio; as many as data hold of it
 LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 # Unit of an audit's figure → prefixes, largest first, and name.
@@ -34,8 +35,13 @@ times: Show = UNITS["ratio"].text  # a ratio without an interval: '3.53×', '0.9
 
 
 def brief_microseconds(seconds: float) -> str:
-    """Three significant digits in µs: '23.6', '1204' of a long one."""
-    return significant(seconds * 1e6, 3)
+    """For a column in µs, three significant digits: '23.6', '1204' of a long one, and '54.4 ms' from 10 ms on."""
+    return f"{significant(seconds * 1e3, 3)} ms" if seconds >= LONG_SECONDS else significant(seconds * 1e6, 3)
+
+
+def brief_time(seconds: float) -> str:
+    """The same with its unit: '23.6 µs'."""
+    return brief_microseconds(seconds) + (" µs" if seconds < LONG_SECONDS else "")
 
 
 def ratio_places(low: float, high: float) -> int:

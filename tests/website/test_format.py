@@ -15,6 +15,15 @@ def test_significant_digits_are_counted_after_rounding(value: float, digits: int
 
 
 @pytest.mark.parametrize(
+    ("seconds", "in_column", "alone"),
+    [(23.64e-6, "23.6", "23.6 µs"), (1.2041e-3, "1204", "1204 µs"), (0.00999, "9990", "9990 µs"),
+     (0.01, "10.0 ms", "10.0 ms"), (0.135894, "136 ms", "136 ms")],
+)  # fmt: skip
+def test_long_times_are_in_milliseconds_and_say_so(seconds: float, in_column: str, alone: str) -> None:
+    assert (format.brief_microseconds(seconds), format.brief_time(seconds)) == (in_column, alone)
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"),
     [(387.2e-6, "387"), (2.214e-6, "2.21"), (-0.31e-6, "−0.31"), (0.042e-6, "0.04"), (-0.001e-6, "0.00"),
      (34.74947e-6, "34.7"), (116.5013e-6, "117"), (0.997e-6, "1.00")],

@@ -258,8 +258,8 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
         return ("Not measured in the run that the experiment's page shows.",)
     names = {profile.name: within_sentence(profile.title) for profile in item.plan.profiles}
     first, *rest = places
-    fastest, call = begun(profile_title(item, first)), f" µs a call {scope_words(SCOPE, item.on_cpu).told}"
-    p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_microseconds) or ""
+    fastest, call = begun(profile_title(item, first)), f" a call {scope_words(SCOPE, item.on_cpu).told}"
+    p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_time) or ""
     level = [name for name in rest if places[name].level]
     tied = [names[name] for name in level if _is_near(case, first, name, view)]
     unclear = [names[name] for name in level if names[name] not in tied]
@@ -296,11 +296,9 @@ def _in_graph(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
         return ()
     first, *rest = places
     tied = [profile_title(item, each["profile"]) for each in rest if call_of(each, first=False) == "tie"]
-    p50 = view.figure(
-        "cells", case.name, first["profile"], "scopes", GRAPH, "p50_seconds", show=format.brief_microseconds
-    )
+    p50 = view.figure("cells", case.name, first["profile"], "scopes", GRAPH, "p50_seconds", show=format.brief_time)
     level = f", in a tie with {listed(tied)}" if tied else ""
-    return (f" In a CUDA graph {profile_title(item, first['profile'])} was fastest, at ", p50 or "–", f" µs{level}.")
+    return (f" In a CUDA graph {profile_title(item, first['profile'])} was fastest, at ", p50 or "–", f"{level}.")
 
 
 def _snippets(item: Judged, case: PlannedCase) -> Iterator[tuple[str, Snippet]]:

@@ -134,10 +134,10 @@ def best(item: Judged, case: PlannedCase, standing: Mapping[str, Rival], view: D
     """'QuACK: 179 µs', and 'tie of 4: 21.8 µs', which are drawn in bold."""
     level = [item.plan.profile(name).title for name, rival in standing.items() if rival.stands in FIRST]
     first = next(iter(item.places(case.name, SCOPE)))
-    p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_microseconds)
+    p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_time)
     who = f"tie of {len(level)}" if len(level) > 2 else " and ".join(level) or "too noisy to call"
     who += ", too noisy to be sure" if any(rival.stands == LEADS for rival in standing.values()) else ""
-    return (f"{who}: ", p50 or "–", " µs")
+    return f"{who}: ", p50 or "–"
 
 
 def _shown(item: Judged, cases: list[PlannedCase], dots: Mapping[str, Sequence[Dot]]) -> list[PlannedCase]:

@@ -125,14 +125,10 @@ def _cell(cell: Row | None, view: DataView) -> View | None:
     behind = cell.get("times_fastest", 1.0)
     return View(
         call=cell["call"],
-        p50=view.figure("p50_seconds", show=_time),
+        p50=view.figure("p50_seconds", show=format.brief_microseconds),
         ratio=view.figure("times_fastest", show=format.times) if cell["call"] in ("slower", "unproven") else None,
         bar=max(1, round(BARS / behind)),
     )
-
-
-def _time(seconds: float) -> str:
-    return format.significant(seconds * 1e6, 3)
 
 
 def shape_text(row: Row) -> str:
@@ -159,16 +155,19 @@ def answers_script(shapes: Shapes, shown: Mapping[str, str]) -> str:
 
 
 def _answer(row: Row, href: str, number: int) -> list[Any]:
-    """What a page says of a row, in the order in which finder.js reads it."""
+    """What a page says of a row, in the order in which search.js reads it."""
     margin, range_ = row["margin"], row["range"]
     interval = format.interval(margin["low"], margin["high"], brief=True) if "low" in margin else ""
     ratio = format.ratio(margin["ratio"], margin["low"], margin["high"], brief=True) if "low" in margin else ""
+    p50, least, most = map(
+        format.brief_time,
+        (row["cells"][row["best"]]["p50_seconds"], range_["least_seconds"], range_["most_seconds"]),
+    )
     return [
         row["gpu"], row["mode"], row["case"], row["op"], operator_title(row["op"]), shape_text(row),
-        DTYPES.get(row["dtype"], row["dtype"]), row["best"], _time(row["cells"][row["best"]]["p50_seconds"]),
+        DTYPES.get(row["dtype"], row["dtype"]), row["best"], p50,
         [family for family, cell in row["cells"].items() if cell["call"] == "tie"],
-        margin["over"], ratio, interval, _time(range_["least_seconds"]), _time(range_["most_seconds"]),
-        range_told(range_), href, number,
+        margin["over"], ratio, interval, least, most, range_told(range_), href, number,
     ]  # fmt: skip
 
 

@@ -177,9 +177,9 @@ def faster_cold(item: Judged, case: str, profile: str) -> tuple[str, ...]:
 
 def clock_note(item: Judged, case: str, profile: str, view: DataView) -> Sentence:
     """Of one cell in device_cold, computed from its data; none where there is nothing to say."""
-    events = view.figure("evidence", "median_empty_seconds", show=format.brief_microseconds)
+    events = view.figure("evidence", "median_empty_seconds", show=format.brief_time)
     if is_short(item, case, profile) and events and events.value:
-        return ("two events alone read ", events, " µs of it")
+        return ("two events alone read ", events, " of it")
     return ()
 
 
@@ -191,13 +191,13 @@ def cells_note(item: Judged, view: DataView) -> Sentence:
     cells = [(case.name, profile.name) for case, profile in item.plan.cells()] if item.evidence else []
     short = sum(is_short(item, *cell) for cell in cells)
     cold = sum(bool(faster_cold(item, *cell)) for cell in cells)
-    events = view.figure("evidence", "median_empty_seconds", show=format.brief_microseconds)
+    events = view.figure("evidence", "median_empty_seconds", show=format.brief_time)
     attained = (view.value("limits", case, "profiles", profile, SCOPE, "attained") or 0 for case, profile in cells)
     beyond = sum(share > BEYOND_LIMIT for share in attained)
     note: Sentence = ()
     if short and events and events.value:
         note = (f"{_of(short, cells)} so short that what the clock reads of nothing, ", events,
-                " µs, is a large part. ")  # fmt: skip
+                ", is a large part. ")  # fmt: skip
     if cold:
         note = (*note, f"{_of(cold, cells)} faster with a cold cache than warm or in a graph: their results stay in "
                 "L2, and writing them back is not timed. ")  # fmt: skip
