@@ -258,10 +258,10 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival
         outcome = item.cell(case.name, profile.name)["outcome"]
         return (below(OUTCOMES.get(outcome, outcome)),)
     first = rival is not None and rival.stands in FIRST
-    return (Strong((p50,)) if first else p50, below(*_beneath(item, case, profile, rival, view)))
+    return (Strong((p50,)) if first else p50, below(*_beneath(case, profile, rival, view)))
 
 
-def _beneath(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival | None, view: DataView) -> Sentence:
+def _beneath(case: PlannedCase, profile: PlannedProfile, rival: Rival | None, view: DataView) -> Sentence:
     """'tie, 92 %', '1.08×, 85 %, 270 tokens/s': against the best, of the limit, and what a call is in tokens."""
     against: Sentence = (rival.ratio, *(("?",) if rival.stands else ())) if rival and rival.ratio else ()
     against = (rival.stands,) if rival and rival.stands in FIRST else against
