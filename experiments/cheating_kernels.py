@@ -550,7 +550,9 @@ HONEST = (
     honest("compiled", "torch.compile of F.rms_norm.", compiled),
     honest("view-of-larger", "Returns a view of a larger fresh buffer.", view_of_larger),
     honest("tuned-at-first", "Times two variants in its first call, and keeps the faster.", tuned_at_first),
-    honest("triton", "The lab's Triton RMSNorm.", lambda: rmsnorm, GPU, kernel="_rmsnorm_kernel"),
+    honest(
+        "triton", "The lab's Triton RMSNorm.", lambda: rmsnorm, GPU, kernel="_rmsnorm_kernel or _rmsnorm_wide_kernel"
+    ),
     *NEW_HONEST,
 )
 CASE_OF = {case.operator.name: case for case in (PLAIN_CASE, EVEN_CASE, WIDE_CASE)}

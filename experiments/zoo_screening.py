@@ -22,8 +22,8 @@ SCOPES = ("device_cold", "graph")
 RIVALS = ("torch-fused", "torch-compile", "liger", "quack")
 SOURCES = (NORMALIZATION_FUSION, SOFTMAX_FUSION, SWIGLU_FUSION, ROPE_FUSION, FP8_QUANTIZATION)
 ODD_IN = 4
-# Their tolerance is one rounding to 16 bits. In float32 the arithmetic rounds as often as the result does, in PyTorch's
-# own functions too.
+# Their tolerance is the rounding of a result to 16 bits. In float32 every step rounds as coarsely as the result, in
+# PyTorch's own functions too: there the formula written out is the standard.
 STANDARDS = {"swiglu": swiglu_written_out, "geglu-tanh": geglu_tanh_written_out}
 FEWEST_BYTES = 2**20  # of the first tensor: a smaller call takes as long as its launch in every implementation
 
@@ -61,7 +61,7 @@ def _bytes(visit: Visit) -> int:
 
 def _experiment(name: str, operator: str, count: int) -> Experiment:
     (tunable,) = (each for each in TUNABLES if each.operator.name == operator)
-    cases = tuple(_case(tunable, visit) for visit in sample(operator, count))
+    cases = tuple(case_of(tunable, visit) for visit in sample(operator, count))
     lab = _lab(tunable)
     rivals = [p for source in SOURCES for p in source.profiles if p.name in RIVALS and operator in p.implementations]
     claims = tuple(_level(lab, rival, cases, scope) for scope in SCOPES for rival in rivals)
@@ -81,7 +81,7 @@ def _experiment(name: str, operator: str, count: int) -> Experiment:
     )
 
 
-def _case(tunable: Tunable, visit: Visit) -> Case:
+def case_of(tunable: Tunable, visit: Visit) -> Case:
     callers = visit.callers
     more = f" and {len(callers) - 1} more" if len(callers) > 1 else ""
     about = f"as {callers[0]}{more} calls it" if callers else "an odd size, of no model"

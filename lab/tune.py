@@ -5,7 +5,7 @@ chooses who takes part; no verdict rests on its times.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,18 +15,15 @@ from lab.definition.plan import Plan
 from lab.definition.planning import make_plan
 from lab.definition.search import Tunable, candidates, configuration_name, search_name
 from lab.errors import PlanError, RunError
-from lab.evidence.machine import version
 from lab.evidence.record import Machine
-from lab.evidence.source import source_digest
 from lab.kernels.launch import gpu_name
 from lab.kernels.tuned import VARIABLE, drop, keep, read_tuned, tuned_file
+from lab.measured_once import Say, measured_once
 from lab.overview import describe_search
-from lab.supervisor.run import run
 from lab.verdict.judge import POLICY_VERSION, WEIGHED
-from lab.verdict.results import ExperimentResult, RunResult, load_run
+from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.search import Search, searches
 
-Say = Callable[[str], None]
 CELL_SECONDS = 1.2  # of one configuration in one sweep, with its share of loading, compiling and checking
 FEWEST_FINALISTS = 4
 SCREEN = "-screen"  # what the run id of the run that goes before ends in
@@ -80,8 +77,8 @@ def tune(request: SearchRequest, runs: Path, say: Say) -> Iterator[str]:
     names = _names(request)
     if _cost(choose_experiments(names), request.sweeps) > request.budget_seconds:
         say("one sweep of all configurations, to choose who takes part")
-        names = _finalists(_measured(_plan(request.run_id + SCREEN, names, sweeps=1), runs, say), request)
-    result = _measured(_plan(request.run_id, names, request.sweeps), runs, say)
+        names = _finalists(measured_once(_plan(request.run_id + SCREEN, names, sweeps=1), runs, say), request)
+    result = measured_once(_plan(request.run_id, names, request.sweeps), runs, say)
     for experiment in result.experiments:
         for search in searches(experiment):
             yield from describe_search(search, experiment.control(search.case.name, search.scope))
@@ -143,27 +140,6 @@ def _plan(run_id: str, names: Sequence[str], sweeps: int) -> Plan:
         run_id, choose_experiments(names), device="cuda", profiling=False, sweeps=sweeps, include=frozenset(),
         policy_version=POLICY_VERSION,
     )  # fmt: skip
-
-
-def _measured(plan: Plan, runs: Path, say: Say) -> RunResult:
-    """A run of the plan, measured or taken up where it was left; one of this very plan, source and Triton that is
-    finished is not measured twice, so that what could not be kept of it can be kept now."""
-    directory = runs / plan.run_id
-    earlier = _finished(directory)
-    if earlier is None or (earlier.plan.digest, earlier.start.source_digest, earlier.machine.triton) != (
-        plan.digest, source_digest(), version("triton")
-    ):  # fmt: skip
-        run(plan, directory, say)
-        earlier = load_run(directory)
-    return earlier
-
-
-def _finished(directory: Path) -> RunResult | None:
-    try:
-        run = load_run(directory)
-    except RunError:  # none is there yet, or it has hardly begun
-        return None
-    return run if run.finished_utc else None
 
 
 def _finalists(screen: RunResult, request: SearchRequest) -> list[str]:

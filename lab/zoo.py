@@ -1,21 +1,20 @@
 """`lab zoo`: the lab's kernels against their rivals over a sample of the shapes of public models, as a run."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 from lab.definition.catalogue import choose_experiments, load_zoo
 from lab.definition.plan import Plan
-from lab.definition.planning import make_plan
+from lab.definition.planning import MOST_SWEEPS_ASKED, make_plan
 from lab.errors import PlanError
-from lab.supervisor.run import run
+from lab.measured_once import Say, measured_once
 from lab.tune import launch_by_rules
 from lab.verdict.judge import POLICY_VERSION
-from lab.verdict.results import ExperimentResult, load_run
+from lab.verdict.results import ExperimentResult
 from lab.verdict.standing import Standing, spread, standings, unmeasured
 
-Say = Callable[[str], None]
 WORST = 10  # cases that are listed
 CLOSE = 0.04  # a screened ratio is this uncertain: below `level` times 1 + CLOSE the usual protocol decides
 BAR_CHARACTERS = 40  # of the chart, for all cases
@@ -45,22 +44,25 @@ def describe_tour(tour: Tour) -> Iterator[str]:
 
 
 def screen(tour: Tour, runs: Path, say: Say) -> Iterator[str]:
-    """Measure, and tell how the kernels stand. PlanError and RunError as for any run."""
+    """Measure what is not yet measured, and tell how the kernels stand. PlanError and RunError as for any run."""
     zoo = load_zoo()
     launch_by_rules()
-    screened = _measured(_plan(tour, _names(tour)), runs, say)
+    names = _names(tour)
+    if tour.decide:
+        _deciding(tour, dict.fromkeys(names, ()))  # refused now, and not when the screening is over
+    screened = measured_once(_plan(tour, names), runs, say).experiments
     for experiment in screened:
         yield from describe_standing(experiment, zoo.profile, zoo.level)
     if not tour.decide:
         return
     close = {each.plan.name: cases for each in screened if (cases := close_cases(each, zoo.profile, zoo.level))}
     yield f"close: {sum(map(len, close.values()))} shapes, in {tour.decide} sweeps by the usual protocol"
-    for experiment in _measured(_deciding(tour, close), runs, say) if close else ():
+    for experiment in measured_once(_deciding(tour, close), runs, say).experiments if close else ():
         yield from describe_standing(experiment, zoo.profile, zoo.level)
 
 
 def close_cases(experiment: ExperimentResult, profile: str, level: float) -> tuple[str, ...]:
-    """The cases at which the profile is behind its best rival in some scope, or hardly at `level`."""
+    """The cases whose ratio in some scope is below `level`, or above it by less than CLOSE."""
     return tuple(
         sorted(
             {
@@ -114,12 +116,9 @@ def _names(tour: Tour) -> list[str]:
             raise PlanError(f"no operator {operator!r} is in the zoo; accepted are {list(zoo.operators)}")
     if tour.sample < 1:
         raise PlanError(f"--sample is {tour.sample}; accepted are numbers from 1")
+    if not 0 <= tour.decide <= MOST_SWEEPS_ASKED:
+        raise PlanError(f"--decide is {tour.decide}; accepted are 0 to {MOST_SWEEPS_ASKED}")
     return zoo.names(tour.operators, tour.sample)
-
-
-def _measured(plan: Plan, runs: Path, say: Say) -> tuple[ExperimentResult, ...]:
-    run(plan, runs / plan.run_id, say)
-    return load_run(runs / plan.run_id).experiments
 
 
 def _plan(tour: Tour, names: list[str]) -> Plan:

@@ -14,7 +14,7 @@
   var winners = null, entries = null, asked = false, waiting = 0;
 
   function tokens(text) {
-    return text.toLowerCase().replace(/[×*]/g, "x").split(/[^a-z0-9.+]+/).filter(Boolean).map(function (word) { return ALIKE[word] || word; });
+    return text.toLowerCase().replace(/[×*]/g, "x").replace(/speed-up/g, "speedup").split(/[^a-z0-9.+]+/).filter(Boolean).map(function (word) { return ALIKE[word] || word; });
   }
 
   function plain(text) { return " " + tokens(text).join(" "); }
@@ -155,7 +155,7 @@
     var margin = add(facts, "dd", row[11] ? "" : "too few sweeps to say");
     if (row[11]) {
       figure(margin, row[11], at + "margin/ratio", " ");
-      figure(margin, row[12], at + "margin/low", " as fast as " + name(row[10]) + (row[9].indexOf(row[10]) < 0 ? "" : ": too close to call"));
+      figure(margin, row[12], at + "margin/low", " as fast as " + name(row[10]) + (row[9].indexOf(row[10]) < 0 ? "" : ": a tie"));
     }
     add(facts, "dt", "Run to run");
     var range = add(facts, "dd");
@@ -168,7 +168,7 @@
       code.tabIndex = 0;
       add(code, "code", found[1]);
     }
-    add(add(right, "p"), "a", "All times, and the raw samples").href = finder.dataset.root + row[16];
+    add(add(right, "p"), "a", "All times and their evidence").href = finder.dataset.root + row[16];
   }
 
   // Where a browser forbids that of a file, nothing else is lost.

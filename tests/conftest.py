@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,11 @@ if not _has_gpu():
     os.environ["TRITON_INTERPRET"] = "1"
 
 
+# A shell starts what runs in the background with this signal ignored, and every process that a test interrupts would
+# inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 os.environ["LAB_TUNED"] = ""  # nor may what was tuned on this machine change what is tested
 
 
@@ -64,7 +70,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def unsynced() -> Iterator[None]:
-    """No machine loses its power in a test: what asks for syncing is tested with an `os.fsync` that takes notes."""
+    """No machine loses its power in a test. That the journal is synced, a test sees by an `os.fsync` of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from factory import SWEEP_FLAG, measured_run, plan_of, records_of, write_run
+from waiting import LIMIT_SECONDS
 
 from lab.cli import main, parser
 from lab.commands.measuring import plan_of as plan_of_options
@@ -281,7 +282,11 @@ def test_planning_and_judging_load_nothing_that_a_gpu_box_may_lack_nor_torchs_co
         print("loaded:", sorted(absent & set(sys.modules)), file=sys.stderr)
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == "loaded: []"
@@ -289,7 +294,7 @@ def test_planning_and_judging_load_nothing_that_a_gpu_box_may_lack_nor_torchs_co
 
 def test_a_reader_that_has_read_enough_is_no_error() -> None:
     command = f"{sys.executable} -m lab.cli list | head -1; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_SECONDS)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
     assert done.returncode in (0, 141)  # 0 where all was written before the reader left

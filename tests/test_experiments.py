@@ -6,11 +6,15 @@ import torch
 from lab import Experiment
 from lab.definition.catalogue import choose_experiments, experiments_of_run, load_experiments
 from lab.definition.dtypes import ITEMSIZES
-from lab.definition.experiment import CEILINGS
+from lab.definition.experiment import CEILINGS, one_of
 from lab.definition.planning import planned
 from lab.errors import PlanError
 from lab.evidence.codec import from_data, to_data
+from lab.kernels.add_rmsnorm import ADD_RMSNORM_TUNING
 from lab.kernels.attention import MOST_FEATURES
+from lab.kernels.layernorm import LAYERNORM_TUNING
+from lab.kernels.rmsnorm import RMSNORM_TUNING
+from lab.kernels.softmax import SOFTMAX_TUNING
 from lab.worker.correctness import check_profile
 
 EXPERIMENTS = load_experiments()
@@ -51,6 +55,25 @@ def test_each_profile_is_of_use_at_some_case(experiment: Experiment) -> None:
         assert operators & set(profile.implementations)
         assert set(profile.implementations) <= {case.operator.name for each in EXPERIMENTS for case in each.cases}
         assert set(profile.kernels or {}) <= set(profile.implementations)
+
+
+ROW_KERNELS = {
+    "_rmsnorm": RMSNORM_TUNING, "_layernorm": LAYERNORM_TUNING, "_add_rmsnorm": ADD_RMSNORM_TUNING,
+    "_softmax": SOFTMAX_TUNING,
+}  # fmt: skip
+FORMS = {"ROWS": "kernel", "HELD": "wide_kernel", "PART": "parts_kernel"}  # by a constant of the launch
+
+
+@every_experiment
+def test_a_profile_names_the_kernel_that_the_rule_launches_at_each_case(experiment: Experiment) -> None:
+    """Else its result would be refused: it did not launch its own kernel."""
+    for profile in experiment.profiles:
+        for case in experiment.cases:
+            named = one_of((profile.kernels or {}).get(case.operator.name, ""))
+            for stem, tuning in ROW_KERNELS.items():
+                if f"{stem}_kernel" in named or f"{stem}_wide_kernel" in named:
+                    rule = tuning.rule(case.shape, ITEMSIZES[case.dtype])
+                    assert {f"{stem}_{FORMS[name]}" for name, _ in rule.constants if name in FORMS} <= set(named)
 
 
 @every_experiment

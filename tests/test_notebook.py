@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import small_caches
 from factory import measured_run
+from waiting import LIMIT_SECONDS
 
 import lab
 from lab.errors import RunError
@@ -73,7 +74,7 @@ def test_the_notebook_of_the_docs_runs_from_its_first_cell_to_its_last(tmp_path:
     path.write_text(f"{program}\n{last_cell}\n")
     places = {"PYTHONPATH": small_caches.PYTHONPATH, "LAB_RUNS": str(tmp_path / "runs"), "LAB_PROJECT": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, str(path)], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
+        [sys.executable, str(path)], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS,
         env=os.environ | places,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import small_caches
 from factory import measured_run
+from waiting import LIMIT_SECONDS
 
 from lab.evidence.source import ROOT
 
@@ -73,7 +74,7 @@ class OwnProject:
         environment |= {"GIT_CEILING_DIRECTORIES": str(self.project.parent), "PYTHONPATH": str(small_caches.PLACE)}
         done = subprocess.run(
             [str(self._lab), *arguments], cwd=cwd or self.project, env=environment, capture_output=True, text=True,
-            timeout=300, check=False,
+            timeout=LIMIT_SECONDS, check=False,
         )  # fmt: skip
         assert done.returncode == status, done.stdout + done.stderr
         assert "Traceback" not in done.stderr

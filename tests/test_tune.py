@@ -10,7 +10,7 @@ import pytest
 import torch
 from factory import machine, plan_of, records_of, write_run
 
-from lab import tune
+from lab import measured_once, tune
 from lab.cli import main
 from lab.definition.catalogue import choose_experiments, load_tunables
 from lab.definition.plan import Plan
@@ -47,7 +47,7 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Plan]]:
             directory.parent.mkdir(exist_ok=True)
             write_run(directory, plan, records_of(plan, seconds, **how))
 
-        monkeypatch.setattr(tune, "run", run)
+        monkeypatch.setattr(measured_once, "run", run)
         return plans
 
     return prepare

@@ -1,22 +1,25 @@
 """The zoo of shapes, the experiments made of it, and `lab zoo`, with runs that never happened."""
 
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from factory import records_of, write_run
+from factory import machine, records_of, write_run
 
 from experiments.zoo import LAYOUTS, MODELS, MOST_BYTES, ODD_WIDTHS, norm_widths, operators, visits, vocabularies
 from experiments.zoo_screening import ODD_IN, sample
-from lab import zoo
+from lab import measured_once, zoo
 from lab.cli import main
 from lab.definition.catalogue import choose_experiments, load_tunables
 from lab.definition.dtypes import ITEMSIZES
 from lab.definition.plan import Plan
+from lab.definition.planning import LONGEST_RUN_ID
 from lab.errors import PlanError
+from lab.evidence.machine import version
 from lab.kernels.rows import MAXIMUM_COLUMNS
 from lab.verdict.results import load_run
 from lab.verdict.standing import spread, standings, unmeasured
@@ -113,7 +116,7 @@ def test_the_command_measures_and_prints_the_distribution_and_the_worst(
         write_run(directory, plan, records_of(plan, SECONDS))
 
     monkeypatch.setenv("LAB_TUNED", "")
-    monkeypatch.setattr(zoo, "run", run)
+    monkeypatch.setattr(measured_once, "run", run)
     monkeypatch.setenv("LAB_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert main(["zoo", "softmax", "--sample", "8", "--run-id", "trip"]) == 0
@@ -135,10 +138,10 @@ def test_shapes_that_are_lost_or_close_are_decided_by_a_second_run_of_the_usual_
         directory.parent.mkdir(exist_ok=True)
         close = {(case, profile): seconds for case in CASES[:2] for profile, seconds in SECONDS.items()}
         close |= {(CASES[0], "lab"): 23e-6, (CASES[1], "lab"): 20.8e-6}
-        write_run(directory, plan, records_of(plan, SECONDS | close))
+        write_run(directory, plan, records_of(plan, SECONDS | close, on=machine(triton=version("triton"))))
 
     monkeypatch.setenv("LAB_TUNED", "")
-    monkeypatch.setattr(zoo, "run", run)
+    monkeypatch.setattr(measured_once, "run", run)
     monkeypatch.setenv("LAB_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert main(["zoo", "softmax", "--sample", "8", "--run-id", "trip", "--decide", "3"]) == 0
@@ -148,6 +151,21 @@ def test_shapes_that_are_lost_or_close_are_decided_by_a_second_run_of_the_usual_
     assert deciding.protocol.sweeps == 3
     assert screening.protocol.rounds * screening.protocol.block < deciding.protocol.rounds * deciding.protocol.block / 2
     assert "close: 2 shapes, in 3 sweeps" in capsys.readouterr().out
+    shutil.rmtree(tmp_path / "runs" / "trip-close")  # as where the second run was not begun
+    assert main(["zoo", "softmax", "--sample", "8", "--run-id", "trip", "--decide", "3"]) == 0
+    assert [plan.run_id for plan in plans] == ["trip", "trip-close", "trip-close"]
+    assert plans[1].digest == plans[2].digest
+
+
+def test_a_second_run_that_could_not_be_begun_is_refused_before_the_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LAB_TUNED", "")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(measured_once, "run", lambda *_: pytest.fail("it was measured"))
+    name = "x" * LONGEST_RUN_ID
+    assert main(["zoo", "softmax", "--sample", "1", "--run-id", name, "--decide", "3"]) == 2
+    assert f"run id '{name}-close' is not a plain slug" in capsys.readouterr().err
 
 
 def test_a_dry_run_lists_shapes_and_who_calls_them(capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,6 +180,8 @@ def test_a_dry_run_lists_shapes_and_who_calls_them(capsys: pytest.CaptureFixture
     [
         (["nothing"], "no operator 'nothing' is in the zoo; accepted are"),
         (["--sample", "0"], "--sample is 0; accepted"),
+        (["--decide", "-1"], "--decide is -1; accepted are 0 to 60"),
+        (["--decide", "61"], "--decide is 61; accepted are 0 to 60"),
     ],
 )
 def test_what_it_refuses(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

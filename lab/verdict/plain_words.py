@@ -27,7 +27,7 @@ ABOVE_PARITY = {
     Status.INCONCLUSIVE: "faster, size unclear",
 }
 ACROSS_PARITY = {Status.SUPPORTED: "about as fast", Status.REFUTED: "not faster"}
-BELOW_PARITY = {Status.SUPPORTED: "slower, within the claim"}
+BELOW_PARITY = {Status.SUPPORTED: "slower, within the claim", Status.INCONCLUSIVE: "slower, size unclear"}
 # A mark of a refuted claim that says what is so instead.
 INSTEAD = {"equivalent": TIE, "regressed": SLOWER}
 
@@ -55,7 +55,7 @@ def case_word(
 def _speed(status: Status, low: float, high: float) -> str:
     """By where the interval lies: a claim to keep up may be supported by an implementation that is slower."""
     if low > 1 - EQUIVALENCE_MARGIN and high < 1 + EQUIVALENCE_MARGIN:
-        return TIE
+        return TOO_CLOSE if status is Status.INCONCLUSIVE else TIE
     if high < 1:
         return BELOW_PARITY.get(status, SLOWER)
     if low > 1:
@@ -64,15 +64,12 @@ def _speed(status: Status, low: float, high: float) -> str:
 
 
 def claim_word(status: Status, cases: Iterable[tuple[Status, str]]) -> str:
-    """The word for a claim over its cases, given by status and word: theirs where they agree."""
+    """The word for a claim over its cases, given by status and word: theirs where all agree."""
     pairs = list(cases)
     words = {word for _, word in pairs}
     if len(words) == 1:
         return words.pop()
     if status is Status.REFUTED:
-        decided = {word for each, word in pairs if each is not Status.INCONCLUSIVE}
-        if len(decided) == 1:
-            return decided.pop()
         return MIXED if Status.SUPPORTED in {each for each, _ in pairs} else FAILS
     if status is Status.REJECTED:
         return next((word for word in (WRONG, RIVAL_WRONG) if word in words), NOT_CREDIBLE)

@@ -16,6 +16,7 @@ from typing import Any
 from lab.evidence.codec import digest
 from lab.project import project
 from lab.verdict.audit.rules import audit
+from lab.website.data.lost_commits import lost_commits
 from lab.website.data.publication_log import head
 from lab.website.decisions import Decision, SupportStanding
 from lab.website.files.inventory import FileData, inventory
@@ -66,6 +67,7 @@ class Builder:
             methods=not context.label,
             title=project().settings.title,
             base_url=context.base_url,
+            lost_commits=lost_commits(),
         )
         self._code = digest([digest_of(*MAKING), *map(version, PACKAGES), repr(self._info), TITLES])
 

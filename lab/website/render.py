@@ -1,8 +1,8 @@
 """Pages → bytes. It decides nothing and computes nothing."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
@@ -34,6 +34,7 @@ class SiteInfo:
     methods: bool
     title: str = "Kernel Evidence Lab"
     base_url: str = ""  # where the site will stand, with a slash at its end
+    lost_commits: Mapping[str, str] = field(default_factory=dict)  # why, by commit: lab.website.data.lost_commits
 
 
 class Renderer:

@@ -48,8 +48,8 @@ def claim_word(claim: Mapping[str, Any]) -> str:
 
 
 def look(word: str, status: str) -> str:
-    """The class by which a page colours a verdict."""
-    return LOOKS.get(word, status)
+    """The class by which a page colours a verdict: a tie that a claim allows looks as what holds."""
+    return status if (word, status) == (TIE, Status.SUPPORTED) else LOOKS.get(word, status)
 
 
 def mark_words(mark: str) -> str:

@@ -128,7 +128,7 @@ def test_a_long_table_is_sorted_by_keyboard(browser, site):
 
 def test_two_runs_are_compared_by_keyboard(browser, site):
     with visit(browser, f"file://{site}/compare/index.html") as seen:
-        link = seen.page.locator(".pairs a").first
+        link = seen.page.locator("details .pairs a").first
         pair = Path(link.get_attribute("href")).parent.name
         seen.page.locator("main summary").first.focus()
         seen.page.keyboard.press("Enter")

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import small_caches
 from toyshop import CELLS, TOYS, boards_here, cells_of, gated_plan, parent_of, records_in, workers_of
 from waiting import is_running, wait_until, wait_until_ended
 
@@ -66,6 +67,7 @@ def disturbed(tmp_path_factory: pytest.TempPathFactory) -> Disturbed:
     folder = tmp_path_factory.mktemp("disturbed")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LAB_PROJECT", str(TOYS))
+        patch.setenv("PYTHONPATH", small_caches.PYTHONPATH)
         patch.chdir(folder)
         return Disturbed(folder)
 

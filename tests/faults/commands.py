@@ -11,6 +11,7 @@ from typing import IO
 import pytest
 import small_caches
 from factory import plan_of, records_of, small_experiment, write_run
+from waiting import LIMIT_SECONDS
 
 PAIR = Path(__file__).parent / "pair"
 SECONDS = {"plain": 40e-6, "fast": 20e-6}
@@ -48,7 +49,7 @@ def lab(
         preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes)))
         if file_bytes
         else None,
-        timeout=300,
+        timeout=LIMIT_SECONDS,
         check=False,
     )
 

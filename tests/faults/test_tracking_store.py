@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 from commands import doubling
 from mlflow import MlflowClient
+from waiting import wait_until
 
 from lab.cli import main
 from lab.errors import StoreError
@@ -234,11 +234,12 @@ def test_a_ui_that_is_killed_takes_its_server_along(tmp_path: Path, monkeypatch:
     assert str(port) in ui.stdout.readline()
     ui.send_signal(signal.SIGKILL)
     ui.wait()
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
-        except OSError:
-            return
-        time.sleep(0.2)
-    pytest.fail("the server still answers")
+    wait_until(lambda: not answers(port), "the server still answers")
+
+
+def answers(port: int) -> bool:
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+    except OSError:
+        return False
+    return True

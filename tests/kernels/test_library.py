@@ -13,15 +13,19 @@ from lab.kernels.add_rmsnorm import add_rmsnorm
 from lab.kernels.copy import copy
 from lab.kernels.fp8 import quantize_fp8
 from lab.kernels.glu import geglu_erf, geglu_tanh, swiglu
+from lab.kernels.glu_backward import geglu_erf_backward, geglu_tanh_backward, swiglu_backward
 from lab.kernels.glu_module import SwiGLU
 from lab.kernels.launch import Configuration
 from lab.kernels.layernorm import layernorm
+from lab.kernels.library import NAMESPACE
+from lab.kernels.norm_backward import add_rmsnorm_backward, layernorm_backward, rmsnorm_backward
 from lab.kernels.norm_modules import LayerNorm, RMSNorm
 from lab.kernels.rmsnorm import rmsnorm
 from lab.kernels.rmsnorm_fp8 import rmsnorm_fp8
 from lab.kernels.rmsnorm_rope import qk_norm_rope, rmsnorm_rope
 from lab.kernels.rope import Rope, angle_tables, rope, rope_, rope_qk, rope_qk_
 from lab.kernels.softmax import softmax
+from lab.kernels.softmax_backward import softmax_backward
 
 FLOAT8 = torch.float8_e4m3fn
 
@@ -53,6 +57,13 @@ def asked(device: str) -> list[tuple[Callable[..., Any], tuple[Tensor, ...], tup
         (qk_norm_rope, (q, k, head_weight, head_weight, *angles), (1e-6, "half-split")),
         (quantize_fp8, (x,), ("row", FLOAT8, 128)),
         (rmsnorm_fp8, (x, weight), (1e-6, FLOAT8)),
+        (rmsnorm_backward, (x + 2, x, weight), (1e-6,)),
+        (layernorm_backward, (x + 2, x, weight), (1e-5,)),
+        (add_rmsnorm_backward, (x + 2, x + 3, x, weight), (1e-6,)),
+        (softmax_backward, (x + 2, x), ()),
+        (swiglu_backward, (x + 2, x, x + 1), ()),
+        (geglu_erf_backward, (x + 2, x, x + 1), ()),
+        (geglu_tanh_backward, (x + 2, x, x + 1), ()),
     ]
 
 
@@ -68,6 +79,11 @@ def same(actual: Any, expected: Any) -> None:
         assert (mine.shape, mine.stride(), mine.dtype) == (wanted.shape, wanted.stride(), wanted.dtype)
         if not mine.is_meta:
             torch.testing.assert_close(mine.float(), wanted.float())
+
+
+def test_every_registered_operator_is_asked() -> None:
+    registered = {name for name in torch._C._dispatch_get_all_op_names() if name.startswith(f"{NAMESPACE}::")}
+    assert registered == {f"{NAMESPACE}::{name}" for name in NAMES}
 
 
 @pytest.mark.parametrize("place", range(len(NAMES)), ids=NAMES)

@@ -214,14 +214,44 @@ print(compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 2}
 
 
 def test_rows_of_a_multiple_of_eight_are_loaded_16_bytes_at_a_time(tmp_path: Path) -> None:
-    """In a process of its own: in this one kernels are interpreted."""
-    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    ptx = subprocess.run(
-        [sys.executable, "-c", FOR_AN_H100], env=environment, capture_output=True, text=True, check=True
-    ).stdout
-    accesses = re.findall(r"(?:ld|st)\.global\S*", ptx)
+    accesses = re.findall(r"(?:ld|st)\.global\S*", printed(FOR_AN_H100, tmp_path))
     assert len(accesses) == 4  # of 1024 columns by 64 threads: two loads, two stores
     assert all(access.endswith(".v4.b32") for access in accesses)
+
+
+DIVIDED_FOR_AN_H100 = """
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+from lab.kernels.softmax_split import _softmax_join_kernel, _softmax_parts_kernel
+
+constants = dict(x_stride=128256, N=128256, PARTS=32, PART=4096, EARLY=True)
+for kernel in (_softmax_parts_kernel, _softmax_join_kernel):
+    pointers = {name: "*fp32" if name in ("tops_ptr", "sums_ptr") else "*bf16" for name in kernel.arg_names[:-5]}
+    aligned = {(place,): [["tt.divisibility", 16]] for place in range(len(pointers))}
+    source = ASTSource(kernel, pointers | dict.fromkeys(constants, "constexpr"), constants, aligned)
+    made = compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4, "launch_pdl": True})
+    print(made.asm["ptx"])
+"""
+
+
+def test_what_joins_the_parts_of_a_row_waits_for_them_after_it_has_read_its_own(tmp_path: Path) -> None:
+    """Of 4096 columns a thread of 128 reads and writes 16 bytes four times."""
+    ptx = printed(DIVIDED_FOR_AN_H100, tmp_path)
+    steps = re.findall(r"griddepcontrol\.\w+|(?:ld|st)\.global\S*", ptx)
+    columns = [".global.v4.b32"] * 4
+    begun, waited = "griddepcontrol.launch_dependents", "griddepcontrol.wait"
+    assert steps == [
+        begun, *(f"ld{each}" for each in columns), *["st.global.b32"] * 2,
+        *(f"ld{each}" for each in columns), waited, *["ld.global.b32"] * 2, *(f"st{each}" for each in columns),
+    ]  # fmt: skip
+
+
+def printed(program: str, cache: Path) -> str:
+    """By a process of its own: in this one kernels are interpreted."""
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    ).stdout
 
 
 @pytest.mark.gpu
@@ -244,6 +274,18 @@ def test_on_a_gpu_more_than_two_to_the_31_elements_are_addressed_right() -> None
     (last,) = softmax_inputs((3, 4096), torch.float16, "cuda", seed=9)
     x[-3:] = last
     assert_near(softmax(x)[-3:], softmax_reference(last), last)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("columns", [16_385, 50_257, 128_256, 262_144])
+def test_on_a_gpu_a_row_divided_among_programs_agrees_again_and_again(columns: int, dtype: torch.dtype) -> None:
+    """The second launch begins before the first has ended, and its results are those of other data each time."""
+    for seed in range(20):
+        (x,) = softmax_inputs((8, columns), dtype, "cuda", seed=seed)
+        y, again = softmax(x), softmax(x)
+        assert torch.equal(y, again)
+        check(x)
 
 
 @pytest.mark.gpu

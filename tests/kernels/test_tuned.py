@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from waiting import LIMIT_SECONDS
 
 from lab.evidence.source import ROOT
 from lab.kernels import rmsnorm as module
@@ -182,6 +183,6 @@ def test_writers_at_once_lose_nothing(file: Path, device: str) -> None:
         "    keep(Path(sys.argv[1]), key, Configuration.of(BLOCK=number, num_warps=4), {})\n"
         "sys.exit(os.waitpid(other, 0)[1] if other else 0)\n"
     )
-    assert subprocess.run([sys.executable, "-c", program, str(file)], cwd=ROOT, timeout=120).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program, str(file)], cwd=ROOT, timeout=LIMIT_SECONDS).returncode == 0
     assert len(read_tuned(file)) == 40
     assert sorted(path.name for path in file.parent.iterdir()) == ["tuned.json", "tuned.json.lock"]

@@ -5,7 +5,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from pathlib import Path
 from lab.supervisor import lock
 from lab.errors import RunError
 lock.FOLDER = Path(sys.argv[1])
+print("waits", flush=True)
 while not Path(sys.argv[1], "go").exists():
     time.sleep(0.001)
 try:
@@ -53,7 +53,7 @@ def said(process: "subprocess.Popen[str]") -> str:
 def test_a_gpu_that_another_process_holds_is_refused_and_the_holder_is_named(folder: Path) -> None:
     (folder / "go").touch()
     with holder(folder, "GPU-a") as other:
-        assert said(other) == "holds"
+        assert [said(other), said(other)] == ["waits", "holds"]
         with pytest.raises(RunError, match=rf"another run is on this GPU: process {other.pid} holds"):  # noqa: SIM117
             with gpu_lock("cuda", "GPU-a"):
                 pass
@@ -66,7 +66,7 @@ def test_a_gpu_that_another_process_holds_is_refused_and_the_holder_is_named(fol
 
 def test_of_many_that_race_for_a_gpu_one_wins(folder: Path) -> None:
     racers = [holder(folder, "GPU-a") for _ in range(6)]
-    time.sleep(0.3)
+    assert {said(racer) for racer in racers} == {"waits"}
     (folder / "go").touch()
     answers = {racer.pid: said(racer) for racer in racers}
     winners = [pid for pid, text in answers.items() if text == "holds"]

@@ -17,6 +17,7 @@ from factory import plan_of, records_of, small_experiment, write_run
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from servers import LACKING, Server, shared_server, start, stop
+from waiting import LIMIT_SECONDS
 
 import lab.tracking.client_writer
 import lab.tracking.fill
@@ -129,7 +130,7 @@ def test_several_hosts_track_at_once(server: Server, name: str, tmp_path: Path) 
                 text=True, env=os.environ | {"LAB_RUNS": str(tmp_path / host)},
             )
         )  # fmt: skip
-    said = [command.communicate(timeout=300)[1] for command in commands]
+    said = [command.communicate(timeout=LIMIT_SECONDS)[1] for command in commands]
     refused = [text for command, text in zip(commands, said, strict=True) if command.returncode]
     assert all("another `lab track` fills night-3 on this server" in text for text in refused), said
     if refused:

@@ -21,6 +21,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.utils.validation import MAX_TAG_VAL_LENGTH
 from sqlalchemy import Engine, event
+from waiting import LIMIT_SECONDS
 
 from lab.cli import main
 from lab.definition.catalogue import choose_experiments
@@ -661,7 +662,7 @@ def test_two_processes_may_make_the_store_at_once(tmp_path: Path) -> None:
         )
         for name in ("night-3", "night-4")
     ]  # fmt: skip
-    said = [command.communicate(timeout=120)[1] for command in commands]
+    said = [command.communicate(timeout=LIMIT_SECONDS)[1] for command in commands]
 
     assert [command.returncode for command in commands] == [0, 0], said
     assert {run.info.run_name for run in parents(tmp_path)} == {"night-3", "night-4"}

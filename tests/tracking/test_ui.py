@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from factory import plan_of, records_of, small_experiment, write_run
 from mlflow import MlflowClient
+from waiting import LIMIT_SECONDS
 
 from lab.errors import StoreError
 from lab.tracking.fill import track
@@ -137,6 +138,6 @@ def test_ctrl_c_stops_the_server_and_all_that_it_started(shown: Shown) -> None:
     """Last in this file: it ends the server of the tests above."""
     shown.process.send_signal(signal.SIGINT)
 
-    assert shown.process.wait(timeout=30) == 0
+    assert shown.process.wait(timeout=LIMIT_SECONDS) == 0
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(shown.address, timeout=5)

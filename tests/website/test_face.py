@@ -5,8 +5,12 @@ from html.parser import HTMLParser
 
 import pytest
 
+from lab.verdict.cells import SCOPE
 from lab.website.data.promoted import EVIDENCE, load_evidence
+from lab.website.data.winners import winners
+from lab.website.figure import DataView
 from lab.website.outputs import Document, SiteContext
+from lab.website.pages.contest import FIRST, LEADS, TIED, UNCLEAR, rivals
 from lab.website.pages.experiment import experiment_pages
 from lab.website.render import Renderer, SiteInfo
 from lab.website.site import DECISIONS, gather
@@ -77,3 +81,19 @@ def test_a_word_behind_a_fold_is_not_on_the_face() -> None:
     html = "<main><p>two words</p><details><summary>one</summary><p>not these</p></details>"
     html += '<table class="cells"><td>nor these</td></table><table><td>but this</td></table></main>'
     assert (Face(html).words, Face(html).tables) == (5, 2)
+
+
+SAID = {"best": FIRST, "tie": (TIED,), "slower": ("",), "unproven": (UNCLEAR, LEADS)}  # by the call of the grid
+
+
+def test_an_experiments_page_and_the_grid_of_the_front_page_say_the_same() -> None:
+    cells = 0
+    for item in (each.loaded for each in gather(load_evidence(EVIDENCE), DECISIONS).current if each.evidence):
+        cases = {case.name: case for case in item.plan.included_cases}
+        for row in winners(item, ()):
+            if row["mode"] == SCOPE:
+                standing = rivals(item, cases[row["case"]], DataView(item.data))
+                odd = [c for c in row["cells"].values() if standing[c["profile"]].stands not in SAID[c["call"]]]
+                assert not odd, (item.plan.name, row["case"])
+                cells += len(row["cells"])
+    assert cells > 100

@@ -11,6 +11,7 @@ from factory import SWEEP_FLAG, plan_of, records_of, write_run
 from test_site import Page, publish
 
 from lab.definition.experiment import SCOPES
+from lab.definition.families import FAMILIES
 from lab.evidence.record import RunFinish
 from lab.verdict.judge import NOISY_RATIO, READING_ORDER
 from lab.verdict.plain_words import STATUS_WORDS
@@ -19,6 +20,7 @@ from lab.website.data.judged import Judged, judged_run
 from lab.website.data.winners import call_of, grid, winners
 from lab.website.outputs import SiteContext
 from lab.website.pages.decisions import decision_rows
+from lab.website.pages.front import _tally
 from lab.website.pages.policy import CHAPTERS
 from lab.website.site import build_site
 from lab.website.verdict_words import FRESHNESS
@@ -316,3 +318,9 @@ def test_nothing_is_said_to_need_attention_where_there_are_no_decisions():
 )
 def test_a_tie_is_near_the_fastest(place: dict[str, Any], call: str) -> None:
     assert call_of(place, first=False) == call
+
+
+def test_a_grid_tells_who_is_best_or_tied_how_often() -> None:
+    cells = {"compile": {"call": "best"}, "liger": {"call": "tie"}, "eager": {"call": "slower"}}
+    told = _tally([{"cells": cells}, {"cells": cells | {"liger": {"call": "unproven"}}}])
+    assert told == [f"{FAMILIES['compile']} 2 of 2", f"{FAMILIES['liger']} 1 of 2", f"{FAMILIES['eager']} 0 of 2"]

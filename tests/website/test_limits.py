@@ -119,7 +119,7 @@ def test_the_ceilings_stand_beside_the_datasheets_with_their_source(own_page: Vi
     section = own_page.ceilings
     assert section is not None
     assert texts_of(section.tables[0], "Dense float16 products")[1:] == ["600", "989", "60.6", "cuBLAS"]
-    assert texts_of(section.tables[0], "Copy of 2147 MB, device_cold")[1:] == ["2.99", "3.35", "89.2", "driver's copy"]
+    assert texts_of(section.tables[0], "Copy of 2147 MB, cold")[1:] == ["2.99", "3.35", "89.2", "driver's copy"]
     assert "H100" in plain(section.items[0])
     assert "limits" not in [fold.id for fold in own_page.folds]
 
@@ -129,7 +129,7 @@ def test_the_ladder_has_a_line_for_each_scope_and_a_row_for_each_size(own_page: 
     assert section is not None
     (ladder,) = next(fold for fold in own_page.folds if fold.id == "ladder-table").tables
     assert [head.text for head in ladder.heads[1:]] == [
-        f"{work}, {scope}" for work in ("copy", "read") for scope in ("device_cold", "device_warm", "graph")
+        f"{work}, {scope}" for work in ("copy", "read") for scope in ("cold", "warm", "in a CUDA graph")
     ]
     assert str(section.picture).count("<polyline") == 6
     assert texts_of(ladder, "134") == ["2.81", "3.12", "2.96", "–", "–", "–"]

@@ -65,6 +65,13 @@ def test_each_thing_that_changed_may_be_the_cause():
     assert change.attribution == "; ".join(change.causes)
 
 
+def test_a_commit_that_nobody_has_is_not_compared_with_git(monkeypatch):
+    monkeypatch.setattr("lab.website.data.verdict_log.lost_commits", lambda: {"b" * 40: "its branch is gone"})
+    older, newer = run(FASTER, commit="a" * 40), run(SLOWER, source="e" * 64, commit="b" * 40)
+    told = "aaaaaaa → bbbbbbb; bbbbbbb is not in the repository's history"
+    assert only(older, newer).causes == (f"the lab's source ({told})",)
+
+
 def test_what_one_of_the_runs_does_not_know_is_no_cause():
     assert only(run(FASTER, on=machine(libraries={})), run(SLOWER)).causes == ()
 

@@ -54,15 +54,16 @@ TIED_OUT, SLOWER = case("refuted", 0.99, 1.01, "equivalent"), case("refuted", 0.
 
 
 def test_a_case_is_called_by_where_its_interval_lies_and_bytes_by_their_status() -> None:
-    words = [case_word(each) for each in (FASTER, TIED, OPEN, SLOWER)]
-    assert words == ["faster", "tie", "too close to call", "slower"]
+    words = [case_word(each) for each in (FASTER, TIED, OPEN, SLOWER, case("inconclusive", 0.95, 0.99))]
+    assert words == ["faster", "tie", "too close to call", "slower", "slower, size unclear"]
+    assert case_word(case("inconclusive", 0.99, 1.01)) == "too close to call"
     assert case_word(FASTER, "traffic") == "holds"
 
 
 @pytest.mark.parametrize(
     ("status", "cases", "word"),
     [("supported", (FASTER, FASTER), "faster"), ("supported", (FASTER, TIED), "holds"),
-     ("refuted", (TIED_OUT, OPEN), "tie"), ("refuted", (TIED_OUT, FASTER), "mixed"),
+     ("refuted", (TIED_OUT, OPEN), "does not hold"), ("refuted", (TIED_OUT, FASTER), "mixed"),
      ("refuted", (TIED_OUT, SLOWER), "does not hold"), ("inconclusive", (FASTER, OPEN), "too close to call"),
      ("no-evidence", (), "not measured")],
 )  # fmt: skip
@@ -74,5 +75,5 @@ def test_a_claim_is_called_as_its_cases_are_where_these_agree(
 
 def test_a_verdict_is_coloured_by_what_it_says() -> None:
     assert [look("tie", "supported"), look("slower", "supported"), look("faster", "supported")] == [
-        "tie", "refuted", "supported",
+        "supported", "refuted", "supported",
     ]  # fmt: skip

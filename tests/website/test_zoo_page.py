@@ -60,12 +60,12 @@ def test_the_data_count_shapes_that_are_level_or_ahead(site: Path) -> None:
 
 def test_the_page_says_it_draws_it_and_lists_the_worst_first(site: Path) -> None:
     page = Page(site / "zoo" / "index.html")
-    assert "Of 8 shapes" in page.text
+    assert "of 8 shapes, taken from public models" in page.text
     assert "--experiment zoo-softmax-4 zoo-rmsnorm-4 --sweeps 5" in page.text
     assert "lab zoo softmax rmsnorm --sample 4 --sweeps 5" in page.text
     assert page.text.count("This is a screening") == 1  # of one GPU
     assert len(page.ids) == len(set(page.ids))
-    assert "ahead at 7 of these with nothing cached" in page.text
+    assert "or ahead at 7 of these, in CUDA graphs" in page.text
     drawn = (site / "zoo" / "index.html").read_text()
     assert drawn.count("<circle") == 2 * 2 * 8
     assert "3 of 4" in drawn

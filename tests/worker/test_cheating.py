@@ -1,6 +1,7 @@
 """The cheats and the honest oddities, through the real supervisor and worker, on this machine."""
 
 import importlib.util
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -167,7 +168,7 @@ def test_the_rival_of_the_cheats_is_measured(result: MeasuredSweeps) -> None:
         ("patched-when-loaded", "replaced time.perf_counter when it was loaded"),
         ("lazy-by-mode", "left a torch mode active"),
         ("working-ahead", "its result carries a weak reference"),
-        ("peeking", "a timed output was wrong: the result has NaN"),
+        ("peeking", "a timed output was wrong"),
         ("cached-even", "the error is"),
         ("patched-send", "replaced __main__.send when it was loaded"),
         ("patched-random-source", "os.urandom"),
@@ -180,10 +181,11 @@ def test_the_rival_of_the_cheats_is_measured(result: MeasuredSweeps) -> None:
         ("constant-inputs", "replaced torch.randn"),
         ("working-thread", "worked while another profile was timed"),
         ("working-child", "worked while another profile was timed"),
-        ("sampled-stretch", "one element was changed since the call before"),
+        # The element that is changed is drawn, and one in 512 is a sample.
+        ("sampled-stretch", "(one element was changed since the call before|a timed output was wrong)"),
         ("assumed-norm", "inputs of which"),
     ],
 )
 def test_each_is_found_by_what_it_does(result: MeasuredSweeps, name: str, reason: str) -> None:
     (cell,) = result.cells(name)
-    assert reason in cell.reason
+    assert re.search(reason, cell.reason)

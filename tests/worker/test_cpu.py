@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,18 +41,21 @@ def test_each_call_is_prepared_then_touched_then_run_then_done(scope: str) -> No
 
 
 def test_a_sleep_takes_about_as_long_as_it_lasts() -> None:
-    block = CpuClock().block("device_cold", calls(lambda: time.sleep(0.02)), 0.0)
-    assert 0.02 <= block.seconds[0] < 0.2
+    block = CpuClock().block("device_cold", calls(*[lambda: time.sleep(0.02)] * 5), 0.0)
+    assert 0.02 <= min(block.seconds) < 0.2  # of several: a busy machine may let one of them wait
     assert block.void == 0
 
 
 def test_the_cache_is_flushed_before_a_cold_call_and_not_before_a_warm_one() -> None:
+    events: list[str] = []
     clock = CpuClock()
-    clock._flush_buffer.zero_()
-    clock.block("device_warm", calls(nothing), 0.0)
-    assert not clock._flush_buffer.any()
-    clock.block("device_cold", calls(nothing), 0.0)
-    assert clock._flush_buffer.all()
+    assert clock._flush_buffer.numel() * clock._flush_buffer.itemsize == 2 * clock.cache_bytes
+    clock._flush_buffer = SimpleNamespace(sum=lambda: events.append("flush"))  # type: ignore[assignment]
+    two = calls(*[lambda: events.append("call")] * 2)
+    clock.block("device_warm", two, 0.0)
+    assert events == ["call"] * 2
+    clock.block("device_cold", two, 0.0)
+    assert events == ["call"] * 2 + ["flush", "call"] * 2
 
 
 @pytest.mark.parametrize("scope", CpuClock.scopes)
@@ -121,7 +125,7 @@ def test_integers_and_other_results_are_left_alone() -> None:
 
 def test_only_the_run_is_timed() -> None:
     slow = Call(*[lambda: time.sleep(0.05)] * 2, nothing, lambda output: time.sleep(0.05))
-    assert CpuClock().block("device_cold", [slow], 0.0).seconds[0] < 0.02
+    assert min(CpuClock().block("device_cold", [slow] * 5, 0.0).seconds) < 0.02
 
 
 def test_what_a_call_raises_is_not_hidden() -> None:

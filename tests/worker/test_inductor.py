@@ -40,11 +40,9 @@ class Autotuner:
 @pytest.fixture
 def torch_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[type | None], None]:
     """Give torch's room another class, or none; Triton's cache holds the code of one kernel."""
-    from triton import knobs
-
     (tmp_path / "KEY").mkdir()
     (tmp_path / "KEY" / "kernel.ptx").write_text(PTX)
-    monkeypatch.setattr(knobs.cache, "dir", str(tmp_path))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
 
     def put(tuner: type | None) -> None:
         room = ModuleType(inductor.ROOM)

@@ -1,6 +1,7 @@
 """Inputs in which a few elements at random places decide the result, so that no part of a row may be skipped."""
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 from experiments.normalization_fusion import RMSNORM, rmsnorm_fused
 from lab.definition.experiment import Case, Output, Profile
+from lab.evidence.record import Correctness
 from lab.worker.correctness import check_profile
 from lab.worker.input_pool import InputPool
 from lab.worker.measure import Subject
@@ -73,9 +75,22 @@ def test_a_costly_reference_is_asked_for_them_in_the_first_sweep_only(costly: bo
     def forgetful(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return rmsnorm_fused(x.clamp(-8, 8), weight)
 
+    assert checked(forgetful, costly, sweep).passed is not tried
+
+
+def test_results_that_are_remembered_by_address_are_told_by_one_element() -> None:
+    known: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # the inputs too, so that no address is given again
+
+    def remembering(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return known.setdefault(x.data_ptr(), (rmsnorm_fused(x, weight), x))[0].clone()
+
+    assert "one element was changed since the call before" in checked(remembering).message
+
+
+def checked(function: Callable[..., torch.Tensor], costly: bool = False, sweep: int = 0) -> Correctness:
+    """What the checks before the timing say of an RMSNorm."""
     case = Case(operator=replace(RMSNORM, costly_reference=costly), shape=SHAPE, dtype="float16")
     context: Any = SimpleNamespace(sweep=sweep, clock=SimpleNamespace(device="cpu"), edges=frozenset())
     pool = InputPool([RMSNORM.inputs(SHAPE, torch.float16, "cpu", seed) for seed in (1, 2)], random.Random(1))
-    profile = Profile(name="forgetful", implementations={RMSNORM.name: lambda: forgetful})
-    checks = ProfileChecks(context, "norms", case, (1, 2))
-    assert checks.correctness(profile, Subject(forgetful), pool).passed is not tried
+    profile = Profile(name="tried", implementations={RMSNORM.name: lambda: function})
+    return ProfileChecks(context, "norms", case, (1, 2)).correctness(profile, Subject(function), pool)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -21,14 +21,14 @@ from lab.website.charts.svg import (
 )
 from lab.website.format import megabytes, terabytes_per_second
 
-CROSSOVER, CROSSOVER_STEPS = Frame(480.0, 250.0, 40.0, 146.0, 12.0, 44.0), (0.02, 0.05, 0.1, 0.2, 0.5)
+CROSSOVER, CROSSOVER_STEPS = Frame(512.0, 250.0, 40.0, 178.0, 12.0, 44.0), (0.02, 0.05, 0.1, 0.2, 0.5)
 LADDER, LADDER_STEPS = Frame(760.0, 400.0, 66.0, 200.0, 30.0, 52.0), (0.1e12, 0.2e12, 0.5e12, 1e12, 2e12, 5e12)
 TIMELINE = Frame(640.0, 260.0, 48.0, 190.0, 14.0, 54.0)
 TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # between two ticks, where round values are too few
 MOST_TICKS = 6
 INSET, MARGIN = 18.0, 1.06  # before the first run; around the farthest ends of intervals
-LABEL_WIDTH = 18.0  # of a run's number
+LABEL_WIDTH, NOTE_WIDTH = 18.0, 30.0  # of a run's number; of a value under a mark
 NEAR_PARITY = 1.3  # lines farther from it are drawn without it, or they would be flat
 
 
@@ -56,7 +56,8 @@ class Line:
 def crossover_chart(name: str, about: str, sizes: Sequence[int], tracks: Sequence[Line], most: float) -> Markup:
     """Which implementation wins at which size: its time over the fastest's, against one dimension of the shape.
 
-    Sizes on a logarithmic axis; on the other, linear, lower is faster. Beyond `most` a line leaves the picture.
+    Sizes on a logarithmic axis; on the other, linear, lower is faster. What lies beyond `most` is a hollow mark at the
+    edge with its value.
     """
     frame = CROSSOVER
     x = Scale(low=min(sizes) / 1.15, high=max(sizes) * 1.15, start=frame.left, end=frame.right)
@@ -82,10 +83,21 @@ def crossover_chart(name: str, about: str, sizes: Sequence[int], tracks: Sequenc
     for number, (track, end) in enumerate(zip(tracks, ends, strict=True)):
         shift = 3 * (number - (len(tracks) - 1) / 2)
         xs = [x.at(point.at) + shift for point in track.points]
-        parts.append(_track(track, xs, y, (frame.right + 21, end, short_label(track.label, 22))))
+        parts.append(_track(_within(track, xs, top), xs, y, (frame.right + 21, end, short_label(track.label, 26))))
     heading = f"Time over the fastest's, by n in {about}"
     about_chart = "The lowest line is the fastest. The table of every cell holds the times."
     return picture(frame.width, frame.height, name, heading, about_chart, *parts)
+
+
+def _within(track: Line, xs: Sequence[float], top: float) -> Line:
+    """The same with what lies above the picture at its edge, and its value where there is room for it."""
+    points, told = [], -math.inf
+    for x, point in zip(xs, track.points, strict=True):
+        if point.value > top:
+            note, told = (f"{point.value:.2g}×", x) if x - told > NOTE_WIDTH else ("", told)
+            point = replace(point, value=top, low=top, high=top, hollow=True, note=note)
+        points.append(point)
+    return replace(track, points=tuple(points))
 
 
 def ladder_chart(lines: Sequence[Line], cache_bytes: float, peak_bytes_per_second: float | None) -> Markup:

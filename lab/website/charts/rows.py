@@ -12,7 +12,11 @@ from markupsafe import Markup
 from lab.website.charts.svg import Frame, Scale, element, line, marker, picture, short_label, step_between, text
 
 PANEL = Frame(376.0, 26.0, 172.0, 58.0, 4.0, 22.0)  # of no rows; names left of the plot, values right of the last mark
-ROW, LONGEST, HALF_MARK = 19.0, 23, 6.6  # height of a row; characters of a bold name that fit; half of the widest mark
+ROW, LONGEST, HALF_MARK = (
+    19.0,
+    23,
+    6.6,
+)  # height of a row; characters of a name that fit, and two less of a bold one; half of the widest mark
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 MOST_TICKS = 5
 
@@ -76,7 +80,7 @@ def _dot(dot: Dot, y: float, axis: Axis) -> str:
     beyond = dot.value > axis.high
     beside = x + 7 if beyond else max(right, x + HALF_MARK) + 5
     parts = [
-        text(0, y + 4, short_label(dot.label, LONGEST), "first" if dot.first else ""),
+        text(0, y + 4, short_label(dot.label, LONGEST - 2 * dot.first), "first" if dot.first else ""),
         text(beside, y + 4, f"› {dot.text}" if beyond else dot.text, "value"),
     ]
     if not beyond:

@@ -15,6 +15,7 @@ from lab.verdict.judge import WEIGHED, Status
 from lab.website.addresses import short
 from lab.website.data.comparison import Difference, device_name, differences, redefined
 from lab.website.data.judged import Judged
+from lab.website.data.lost_commits import lost_commits
 from lab.website.verdict_words import claim_word
 
 # Whether a newer run says otherwise than the one that a page shows.
@@ -141,6 +142,8 @@ def _told(difference: Difference) -> str:
 
 
 def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return "not set" if value is None else "set to nothing" if value == "" else str(value)
 
 
@@ -152,8 +155,13 @@ def _other_source(older: Judged, newer: Judged) -> bool:
 
 def _diff(older: Judged, newer: Judged) -> str:
     """What shows the difference, where both commits are known."""
-    before, after = (short(each.evidence["commit"])[:7] for each in (older, newer))
-    return f"git diff {before} {after}" if before and after else f"{before or 'no commit'} → {after or 'no commit'}"
+    commits, lost = [each.evidence["commit"] for each in (older, newer)], lost_commits()
+    before, after = (short(commit)[:7] for commit in commits)
+    if all(commit and commit not in lost for commit in commits):
+        return f"git diff {before} {after}"
+    missing = ", ".join(short(commit)[:7] for commit in commits if commit in lost)
+    told = f"; {missing} is not in the repository's history" if missing else ""
+    return f"{before or 'no commit'} → {after or 'no commit'}{told}"
 
 
 def followed_cases(history: Sequence[Judged]) -> tuple[Followed, ...]:

@@ -17,6 +17,7 @@ from lab.website.pages.labels import (
     TITLES,
     baseline_title,
     begun,
+    case_label,
     listed,
     profile_title,
     within_sentence,
@@ -86,15 +87,25 @@ def _opening(item: Judged, view: DataView) -> Sentence:
 
 
 def _left(item: Judged, view: DataView) -> Sentence:
-    """Of published speed-ups that were measured again: what is left of them against the fastest other profile."""
+    """Of published speed-ups that were measured again: what is left of them against the fastest other profile, which
+    may be one of the lab's own."""
     measured = view.value("replication", "measured") or {}
     by_operator: dict[str, list[Figure | None]] = {}
     for case in item.plan.cases:
         if case.name in measured:
             ratio = view.figure("replication", "measured", case.name, "over_rival", "ratio")
             by_operator.setdefault(TITLES.get(case.op, case.op), []).append(ratio)
-    told: list[Sentence] = [(*extremes(figures), f" as fast ({operator})") for operator, figures in by_operator.items()]
-    return ("Against the fastest other implementation the kernels ran ", *joined(told, ", ")) if told else ()
+    told: list[Sentence] = [
+        (*extremes(figures), f" ({operator})" if len(by_operator) > 1 else "")
+        for operator, figures in by_operator.items()
+    ]
+    if not told:
+        return ()
+    who, rivals = (
+        "; ".join(dict.fromkeys(profile_title(item, each[side]["profile"]) for each in measured.values()))
+        for side in ("subject", "rival")
+    )
+    return (f"{who} ran ", *joined(told, ", "), f" as fast as the fastest other implementation ({rivals})")
 
 
 def where(item: Judged, scopes: tuple[str, ...]) -> str:
@@ -137,7 +148,7 @@ def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) 
         if view.value(*path, "status") == Status.REJECTED:
             return (f"{about}the claim that “{subject}” beats {baseline} was rejected",)
         return (f"{about}{subject} could not be judged against {baseline}",)
-    span, verdict = _span(ends), _tally(claim, view)
+    span, verdict = _span(ends), _tally(item, claim, view)
     if claim.measure == "speedup":
         ran = "" if again else f"{about}{subject} ran "
         return (ran, *span, f" as fast as {baseline}", *verdict)
@@ -148,13 +159,24 @@ def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) 
     return (f"{baseline} {of.past} ", *span, f" the bytes of {subject}", *verdict)
 
 
-def _tally(claim: PlannedClaim, view: DataView) -> Sentence:
-    """' at all 3 cases', ' (tie; holds at 1 of 3)', and ' (too noisy to call)' where it holds at none."""
+def _only_case(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
+    """' (RMSNorm 16×3584 bf16)', and how near to the hardware's limit the subject came there."""
+    cases = view.value("claims", claim.name, "cases")
+    (name,) = (name for name, each in cases.items() if each["status"] in WEIGHED)
+    path = ("limits", name, "profiles", claim.subject, claim.scope, "attained")
+    attained = view.figure(*path, show=format.whole_percent) if claim.measure == "speedup" else None
+    label = case_label(item.plan.case(name))
+    return (f" ({label}, at ", attained, " % of the hardware's limit)") if attained else (f" ({label})",)
+
+
+def _tally(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
+    """' at all 3 cases', or the only one; ' (tie; holds at 1 of 3)', and ' (too noisy to call)' where at none."""
     claim_data = view.value("claims", claim.name)
     supported, judged, ties = (view.figure("claims", claim.name, name) for name in ("supported", "judged", "ties"))
-    noun = " case" if judged and judged.value == 1 else " cases"
     if claim_data["status"] == Status.SUPPORTED and supported and judged and supported.value == judged.value:
-        return (" at all ", judged, noun) if judged.value != 1 and judged.value != 2 else (" at ", judged, noun)
+        if judged.value == 1:
+            return _only_case(item, claim, view)
+        return (" at all ", judged, " cases") if judged.value != 2 else (" at both cases",)
     undecided = claim_data["status"] in (Status.INCONCLUSIVE, Status.RERUN_NOISE)
     if undecided and not (supported and supported.value):
         return (f" ({claim_word(claim_data)})",)
@@ -200,5 +222,12 @@ def _glance(item: Judged, claim: PlannedClaim, view: DataView, *, with_scope: bo
         claim=claim.name, subject=subject, operator=operator_of(item, claim),
         status=view.value("claims", claim.name, "status"), word=claim_word(view.value("claims", claim.name)),
         mark=view.value("claims", claim.name, "mark"), claimed=f"{claimed}, {scope}" if with_scope else claimed,
-        ends=ends, ratios=_span(ends) if ends else (),
+        ends=ends, ratios=_span(ends) if ends else (), holds=_holds_at(claim, view),
+        everywhere=view.value("claims", claim.name, "supported") == view.value("claims", claim.name, "judged"),
     )  # fmt: skip
+
+
+def _holds_at(claim: PlannedClaim, view: DataView) -> Sentence:
+    """'4 of 5'; nothing where no case was judged."""
+    supported, judged = (view.figure("claims", claim.name, name) for name in ("supported", "judged"))
+    return (supported or "0", " of ", judged) if judged else ()

@@ -71,9 +71,8 @@ def _options(named: Sequence[Judged], whole: bool = False) -> Iterator[str]:
         yield "--with-instruments"
 
 
-RUN_TO_RUN = (
-    "How much another run, machine or compilation would vary: an interval speaks for the processes of this run."
-)
+BEYOND_GPU = "Another GPU model, or other versions; a ratio's interval allows for other boards of this model."
+BEYOND_CPU = "Another machine, or other versions."
 
 BYTES_COUNTED = {
     "traffic": (
@@ -95,7 +94,7 @@ def boundary(shown: Judged, view: DataView) -> View:
     versions = f"torch {machine['torch']}, triton {machine['triton']}"
     driver = f", driver {machine['driver']}, CUDA {machine['cuda']}" if machine["device"] == "cuda" else ""
     holds: list[Sentence] = [
-        (f"{shown.machine_name}: this one machine.",),
+        (_machines(shown),),
         (f"{versions}{driver}, Python {machine['python']}.",),
         (f"{_cases(plan.included_cases)}.",),
         (_scope_sentence(shown),),
@@ -113,7 +112,7 @@ def boundary(shown: Judged, view: DataView) -> View:
     not_measured += [("Other GPUs, other data types, other shapes, other versions.",)]
     return View(
         holds_for=tuple(holds),
-        does_not_show=(*authored, *_eager(shown, view), (RUN_TO_RUN,)),
+        does_not_show=(*authored, *_eager(shown, view), (BEYOND_CPU if shown.on_cpu else BEYOND_GPU,)),
         not_measured=tuple(not_measured),
         excluded=_excluded(shown, view),
     )
@@ -136,7 +135,15 @@ def boundary_line(shown: Judged) -> str:
     cases, machine = shown.plan.included_cases, shown.machine
     dtypes = listed(sorted({DTYPES.get(case.dtype, case.dtype) for case in cases}))
     count = "one case" if len(cases) == 1 else f"{len(cases)} cases"
-    return f"Holds for one {shown.machine_name}, {count} in {dtypes}, torch {machine['torch']}, and for nothing else."
+    one = "one " if shown.on_cpu else ""
+    return f"Holds for {one}{shown.machine_name}, {count} in {dtypes}, torch {machine['torch']}, and for nothing else."
+
+
+def _machines(shown: Judged) -> str:
+    if shown.on_cpu:
+        return f"{shown.machine_name}: this one machine."
+    boards = len(set(shown.machine["gpu_id"].split("+")))
+    return f"{shown.machine_name}, of which {'one board was' if boards == 1 else f'{boards} boards were'} measured."
 
 
 def _cases(cases: Sequence[PlannedCase]) -> str:
@@ -156,8 +163,8 @@ def _scope_sentence(shown: Judged) -> str:
     if shown.on_cpu:
         return "Wall time of one call on the CPU, its last-level cache flushed before each."
     return (
-        "Verdicts in the scope that the claim names. device_cold: GPU time of one call with the L2 cache flushed; the "
-        "host's launch is not counted. Of other scopes only what their own columns say."
+        "Verdicts by the clock that the claim names; where it names none, the GPU time of one call with the L2 cache "
+        "flushed, without the host's launch. Other clocks say only what stands in their own columns."
     )
 
 

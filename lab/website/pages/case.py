@@ -8,10 +8,13 @@ from typing import Any
 from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
+from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.verdict.ranking import Place
+from lab.verdict.roofline import GRAPH
 from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
+from lab.website.data.winners import call_of
 from lab.website.figure import DataView, Sentence
 from lab.website.outputs import Document, SiteContext
 from lab.website.pages.case_folds import (
@@ -249,30 +252,55 @@ def _facts(item: Judged, case: PlannedCase, measured: bool, view: DataView) -> I
 
 
 def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
-    """One sentence: who was fastest here, by how much, and how surely."""
+    """Who was fastest here, by how much, and how surely; then the same of a CUDA graph."""
     places = item.places(case.name, SCOPE) if case.included else {}
     if not places:
         return ("Not measured in the run that the experiment's page shows.",)
     names = {profile.name: within_sentence(profile.title) for profile in item.plan.profiles}
     first, *rest = places
-    fastest = begun(profile_title(item, first))
+    fastest, call = begun(profile_title(item, first)), f" µs a call {scope_words(SCOPE, item.on_cpu).told}"
     p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_microseconds) or ""
-    tied = [names[name] for name in rest if places[name].level]
+    level = [name for name in rest if places[name].level]
+    tied = [names[name] for name in level if _is_near(case, first, name, view)]
+    unclear = [names[name] for name in level if names[name] not in tied]
     behind = next((name for name in rest if not places[name].level), None)
-    who: Sentence = (f"{fastest} was the fastest, with ", p50, " µs a call")
+    who: Sentence = (f"{fastest} was the fastest, with ", p50, call)
     if not rest:
-        who = (f"{fastest}, the only implementation that was measured, took ", p50, " µs a call")
+        who = (f"{fastest}, the only implementation that was measured, took ", p50, call)
     elif not places[first].proven:
-        who = (f"{fastest} had the shortest p50, ", p50, " µs a call, by too few sweeps to say that it is faster")
+        who = (f"{fastest} had the shortest p50, ", p50, call, ", by too few sweeps to say that it is faster")
     elif tied:
-        who = (f"{fastest} shared the first place with {listed(tied)}, at ", p50, " µs a call")
+        who = (f"{fastest} shared the first place with {listed(tied)}, at ", p50, call)
+    elif unclear:
+        who = (f"{fastest} had the shortest p50, ", p50, call)
+    if unclear and places[first].proven:
+        who = (*who, f" (too noisy to tell from {listed(unclear)})")
+    graph = _in_graph(item, case, view)
     path = ("against", case.name, first, behind) if behind else ()
     ratio, interval = view.ratio(*path, brief=True), view.interval(*path, brief=True)
     if behind and ratio and interval:
         lead: Sentence = (*who, ": ", ratio, " ", interval, f" as fast as {names[behind]}, the next")
         medians = view.figure(*path, "quotient_of_medians", show=format.times)
-        return (*lead, " (", medians, " by the two medians).") if medians else (*lead, ".")
-    return (*who, ".")
+        return (*lead, *((" (", medians, " by the two medians).") if medians else (".",)), *graph)
+    return (*who, ".", *graph)
+
+
+def _is_near(case: PlannedCase, first: str, name: str, view: DataView) -> bool:
+    return (view.value("against", case.name, first, name, "ratio") or 1.0) <= 1 + EQUIVALENCE_MARGIN
+
+
+def _in_graph(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
+    """Who is fastest in a CUDA graph, as the front page has it; nothing where none compete there."""
+    places = item.data["contest"].get(case.name, {}).get(GRAPH, ())
+    if len(places) < 2:
+        return ()
+    first, *rest = places
+    tied = [profile_title(item, each["profile"]) for each in rest if call_of(each, first=False) == "tie"]
+    p50 = view.figure(
+        "cells", case.name, first["profile"], "scopes", GRAPH, "p50_seconds", show=format.brief_microseconds
+    )
+    level = f", in a tie with {listed(tied)}" if tied else ""
+    return (f" In a CUDA graph {profile_title(item, first['profile'])} was fastest, at ", p50 or "–", f" µs{level}.")
 
 
 def _snippets(item: Judged, case: PlannedCase) -> Iterator[tuple[str, Snippet]]:

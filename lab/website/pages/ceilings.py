@@ -10,7 +10,7 @@ from lab.website import format
 from lab.website.charts.lines import Line, Point, ladder_chart
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Sentence, joined
-from lab.website.pages.labels import profile_title
+from lab.website.pages.labels import profile_title, scope_within
 from lab.website.table import Fold, PageTable, TableRow, Words, numbers, table_row, words
 
 KINDS = {"float8_e4m3fn": "float8", "tf32": "TF32"}
@@ -85,11 +85,15 @@ def _places(view: DataView) -> list[tuple[str, str, list[Any]]]:
     return [place for place in places if place[2]]
 
 
+def _label(work: str, scope: str) -> str:
+    return f"{WORK[work]}, {scope_within(scope)}"
+
+
 def _lines(view: DataView) -> list[Line]:
     return [
         Line(
-            label=f"{WORK[work]}, {scope}", series=SCOPE_SERIES.get(scope, "torch-baseline"), dotted=work == "reads",
-            points=tuple(rung_point(rung, f"{WORK[work]}, {scope}", hollow=work == "reads") for rung in rungs),
+            label=_label(work, scope), series=SCOPE_SERIES.get(scope, "torch-baseline"), dotted=work == "reads",
+            points=tuple(rung_point(rung, _label(work, scope), hollow=work == "reads") for rung in rungs),
         )
         for work, scope, rungs in _places(view)
     ]  # fmt: skip
@@ -129,7 +133,7 @@ def _rows(shown: Judged, view: DataView) -> Iterator[TableRow]:
     for work, scope, rungs in _places(view):
         path = ("ceilings", work, scope, str(len(rungs) - 1))
         yield table_row(
-            (f"{WORK[work].capitalize()} of ", view.figure(*path, "bytes"), f" MB, {scope}"),
+            (f"{WORK[work].capitalize()} of ", view.figure(*path, "bytes"), f" MB, {scope_within(scope)}"),
             "TB/s",
             terabytes_of(*path, "bytes_per_second"),
             terabytes_of(*printed, "bytes_per_second"),

@@ -13,19 +13,8 @@ from lab.website.addresses import SITE
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.contest import case_address
-from lab.website.pages.labels import shape_label
-from lab.website.table import (
-    Code,
-    Link,
-    PageTable,
-    TableRow,
-    VerdictChip,
-    Words,
-    below,
-    numbers,
-    table_row,
-    words,
-)
+from lab.website.pages.labels import scope_within, shape_label
+from lab.website.table import Link, PageTable, TableRow, VerdictChip, Words, below, numbers, table_row, words
 from lab.website.verdict_words import case_word, claim_word, verdict_word
 
 # All runs of unchanged code taken together, beside the verdict of the newest, in words.
@@ -118,7 +107,7 @@ def by_case(claims: tuple[View, ...]) -> PageTable | None:
     """Every verdict, under the claim that it is of."""
     rows: list[TableRow] = []
     for claim in claims:
-        scope = (" ", Code(claim.scope)) if claim.measure == "speedup" else ()
+        scope = (f" ({scope_within(claim.scope)})",) if claim.measure == "speedup" else ()
         rows += [table_row((claim.text, *scope, " "), kind="group"), *claim.rows]
     caption = (
         "The ratio is the baseline's time over the subject's, or that of the bytes which the claim compares. Of the "

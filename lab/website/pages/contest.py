@@ -18,7 +18,7 @@ from lab.website.charts.rows import Bar, Dot, axis_of, bars, panel
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence, extremes, joined
-from lab.website.pages.labels import case_label
+from lab.website.pages.labels import case_label, listed, scope_within
 from lab.website.table import Fold, Head, Link, PageTable, Strong, Words, below, numbers, table_row, words
 
 SERIOUS = 2.0  # times the fastest's time, at some case: who never comes so near is no rival
@@ -63,7 +63,7 @@ def contest(item: Judged, standing: Standing, view: DataView) -> View | None:
     if not shown and not drawn:
         return None
     rows = [dots[case.name] for case in shown]
-    axis = axis_of(rows, BAND, "Time of one call over that of the fastest; left is faster", zoom(rows))
+    axis = axis_of(rows, BAND, "Time of one call over that of the lowest median; left is faster", zoom(rows))
     panels = tuple(
         View(
             case=case.name,
@@ -98,16 +98,13 @@ def serious_rivals(item: Judged) -> set[tuple[str, str]]:
 
 
 def rivals(item: Judged, case: PlannedCase, view: DataView) -> dict[str, Rival]:
-    """Everybody who was timed at a case, the fastest first, by the ratios of rounds timed one after the other.
-
-    Of too few sweeps there are only medians.
+    """Everybody who was timed at a case, by the ratio to the one with the lowest median, as in the grid of the front
+    page: of rounds timed one after the other, and of medians where there are too few sweeps.
     """
     places = item.places(case.name, SCOPE)
     if not places:
         return {}
-    names = list(places)
-    by_median = view.value("against", case.name, names[0]) or {}
-    fastest = min(names, key=lambda name: (by_median.get(name) or {}).get("ratio") or places[name].times_fastest)
+    fastest = next(iter(places))
     rivals_here = {}
     for number, (name, place) in enumerate(places.items()):
         path = ("against", case.name, fastest, name)
@@ -184,6 +181,8 @@ def _crossovers(
             if len(points := tuple(_points(profile, cases, axis, serious, standing))) > 1
         ]
         if len(tracks) > 1:
+            looks = [track.series for track in tracks]
+            tracks = [replace(each, dotted=each.series in looks[:place]) for place, each in enumerate(tracks)]
             sizes = [case.shape[axis] for case in cases]
             title = _fixed(cases[0], axis)
             yield (title, crossover_chart(f"crossover-{number}", title, sizes, tracks, SERIOUS)), cases
@@ -255,20 +254,22 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival
     path = ("cells", case.name, profile.name)
     p50 = view.figure(*path, "p50_seconds", show=format.brief_microseconds)
     if p50 is None:
-        outcome = item.cell(case.name, profile.name)["outcome"]
-        return (below(OUTCOMES.get(outcome, outcome)),)
+        cell = item.cell(case.name, profile.name)
+        outcome, scopes = cell["outcome"], [scope_within(each) for each in cell.get("scopes", ())]
+        return (below(f"{listed(scopes)} only" if scopes else OUTCOMES.get(outcome, outcome)),)
     first = rival is not None and rival.stands in FIRST
-    return (Strong((p50,)) if first else p50, below(*_beneath(case, profile, rival, view)))
+    tokens = view.figure(*path, "scopes", SCOPE, "tokens_per_second")
+    return (
+        Strong((p50,)) if first else p50, below(*_beneath(case, profile, rival, view)), below(tokens, " tokens/s"),
+    )  # fmt: skip
 
 
 def _beneath(case: PlannedCase, profile: PlannedProfile, rival: Rival | None, view: DataView) -> Sentence:
-    """'tie, 92 %', '1.08×, 85 %, 270 tokens/s': against the best, of the limit, and what a call is in tokens."""
+    """'tie, 92 %', '1.08×, 85 %': against the best, and of the limit."""
     against: Sentence = (rival.ratio, *(("?",) if rival.stands else ())) if rival and rival.ratio else ()
     against = (rival.stands,) if rival and rival.stands in FIRST else against
     attained = view.figure("limits", case.name, "profiles", profile.name, SCOPE, "attained", show=format.whole_percent)
-    tokens = view.figure("cells", case.name, profile.name, "scopes", SCOPE, "tokens_per_second")
-    parts = (against, (attained, " %") if attained else (), (tokens, " tokens/s") if tokens else ())
-    return joined(filter(None, parts), ", ")
+    return joined(filter(None, (against, (attained, " %") if attained else ())), ", ")
 
 
 def memory_fold(item: Judged, view: DataView) -> Fold | None:

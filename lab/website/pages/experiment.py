@@ -1,6 +1,5 @@
 """An experiment's page: on its face answer, contest, every cell, claims and boundary; the rest behind folds."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace as View
 from typing import Any
@@ -15,7 +14,7 @@ from lab.website.data.comparison import PROVENANCE
 from lab.website.data.judged import Judged
 from lab.website.data.judged_cache import audits
 from lab.website.data.verdict_log import contradicting
-from lab.website.decisions import Decision, Freshness, SupportStanding, freshness, machines
+from lab.website.decisions import Decision, Freshness, SupportStanding, freshness
 from lab.website.figure import DataView, Figure, joined
 from lab.website.files.csv_tables import tables_of
 from lab.website.files.schemas import with_schema
@@ -32,8 +31,8 @@ from lab.website.pages.labels import case_label, environment, evidence_facts, sc
 from lab.website.pages.replication import replication_section
 from lab.website.pages.soundness import cells_note, correctness_fold, expectations_fold
 from lab.website.pages.tuning import search_answer, search_cases
-from lab.website.table import Fold, Link, VerdictChip, Words, plain
-from lab.website.verdict_words import claim_word, samples_taken, verdict_word
+from lab.website.table import Fold, Link, VerdictChip, Words, below, plain
+from lab.website.verdict_words import samples_taken, status_counts, verdict_counts, verdict_word
 
 MOST_CLAIMS = 14  # on the face; of more, those that nobody need look at twice go behind a fold
 BY_HAND = ("rmsnorm", "layernorm")  # what benchmark-norms computes
@@ -152,15 +151,13 @@ def _contradictions(shown: Judged, history: Sequence[Judged]) -> Iterator[Words]
 def decision_link(decision: Decision, supports: Sequence[SupportStanding]) -> View:
     """Nobody follows a closed decision any more: how fresh it is says nothing."""
     state = "" if decision.closed else str(freshness(supports))
-    return View(
-        slug=decision.slug, title=decision.title, status=decision.status, freshness=state, machines=machines(supports)
-    )
+    return View(slug=decision.slug, title=decision.title, status=decision.status, freshness=state)
 
 
 def _facts(shown: Judged, resting: Sequence[View], view: DataView) -> Iterator[tuple[str, Words]]:
     """What a reader asks before the figures: when, on what, of how many samples, with which verdicts."""
     if shown.evidence:
-        yield "Measured on", (f"{shown.machine_name}, {format.day(shown.measured_utc)}",)
+        yield "Measured on", (shown.machine_name, below(format.day(shown.measured_utc)))
         yield "Samples", samples_taken(view)
     yield "Claims", (_state(shown),)
     yield "Decisions", (Link(_decision_state(resting), "#decisions"),)
@@ -182,8 +179,7 @@ def _state(shown: Judged) -> str:
     """How many claims have which verdict."""
     if not shown.evidence:
         return "no evidence"
-    words = Counter(claim_word(shown.data["claims"][claim.name]) for claim in _able(shown))
-    counted = ", ".join(f"{word} {count}" for word, count in words.most_common())
+    counted = ", ".join(f"{each.word} {each.claims}" for each in status_counts([verdict_counts(shown)]))
     return counted + (" (CPU)" if shown.on_cpu else "")
 
 

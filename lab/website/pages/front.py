@@ -1,6 +1,7 @@
 """The front page: who is fastest at which shape, then what changed, decisions, and every experiment."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace as View
 from typing import Any
@@ -54,6 +55,7 @@ HEADINGS = (
     "gpu", "mode", "operator", "shape", "dtype", "implementation", "profile", "p50_seconds", "call", "times_fastest",
     "experiment", "digest",
 )  # fmt: skip
+MOST_TOLD = 5  # families that lead a table
 BARS = 10  # lengths of the bar under a time
 
 
@@ -89,11 +91,24 @@ def _board(shapes: Shapes, gpu: str, mode: str, shown: Mapping[str, str], dtypes
     ordered = sorted(groups.items(), key=lambda pair: (-len(pair[1]), operator_title(pair[0]).lower()))
     return {
         "families": [FAMILIES[each] for each in families],
+        "tally": _tally(cases.values()),
         "groups": [
             View(op=op, title=operator_title(op), dtypes=sorted({row.d for row in rows}), rows=rows)
             for op, rows in ordered
         ],
     }
+
+
+def _tally(rows: Iterable[Row]) -> list[str]:
+    """'lab (Triton) 52 of 60': at how many of its shapes each is the best or tied with it, of those who most often."""
+    level: Counter[str] = Counter()
+    timed: Counter[str] = Counter()
+    for row in rows:
+        for family, cell in row["cells"].items():
+            timed[family] += 1
+            level[family] += cell["call"] in ("best", "tie")
+    ordered = sorted(timed, key=lambda family: -level[family])
+    return [f"{FAMILIES[family]} {level[family]} of {timed[family]}" for family in ordered[:MOST_TOLD]]
 
 
 def _row(row: Row, families: Sequence[str], view: DataView, shown: Mapping[str, str], dtypes: Sequence[str]) -> View:
@@ -224,6 +239,7 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
         claims=view.figure("claims"),
         news=None if context.label else news(outlined.published),
         attention=attention[:MOST_ATTENTION],
+        answered=all(row.acknowledged for row in attention),
         more_attention=max(0, len(attention) - MOST_ATTENTION),
         decisions=len(context.decisions),
         zoo=not context.label and has_zoo(outlined),

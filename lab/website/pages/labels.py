@@ -27,7 +27,7 @@ SCOPES = {
                               "GPU time of one call with nothing cached"),
     "device_warm": ScopeWords("in GPU time with inputs cached",
                               "GPU time of one call with inputs cached"),
-    "graph": ScopeWords("in replayed CUDA graphs", "GPU time of one call in a replayed CUDA graph"),
+    "graph": ScopeWords("in CUDA graphs", "GPU time of one call in a replayed CUDA graph"),
     "eager": ScopeWords("as an eager caller waits", "what a caller of Python waits, launch included"),
     "device_dirty": ScopeWords("in GPU time after a flush that leaves dirty lines", "GPU time "
                                "of one call after a flush that leaves dirty lines, as in do_bench and nvbench"),
@@ -49,6 +49,12 @@ SCOPE_TITLES = {
 def scope_title(scope: str) -> str:
     """At the head of a column."""
     return SCOPE_TITLES.get(scope, scope)
+
+
+def scope_within(scope: str) -> str:
+    """The same within a sentence: 'cold', 'in a CUDA graph'."""
+    title = scope_title(scope)
+    return title[:1].lower() + title[1:]
 
 
 def scope_words(scope: str, on_cpu: bool) -> ScopeWords:

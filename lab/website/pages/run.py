@@ -1,5 +1,6 @@
 """Published runs: the page of each with the files that it left behind, their list, and what each said, for ever."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace as View
@@ -31,7 +32,7 @@ from lab.website.table import Link, Words, csv_table
 from lab.website.verdict_words import samples_taken, status_counts, verdict_counts
 
 FILES = (
-    ("evidence.json", "digest, measured commit, and the SHA-256 of the two files below"),
+    ("evidence.json", "digest, measured commit, and the SHA-256 of plan and journal"),
     ("plan.json", "what was registered before measuring: cases, implementations, claims, protocol"),
     ("journal.jsonl.gz", "every record and raw sample, one checksummed line each"),
 )
@@ -87,7 +88,7 @@ def _page(run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[View,
     first = run[0]
     evidence, view = first.evidence, DataView(first.data)
     return View(
-        first=first, date=format.minute(evidence["finished_utc"]),
+        first=first, date=format.minute(evidence["finished_utc"]), other_date=_other_date(first),
         damages=tuple(sorted(evidence["damages"].items(), key=lambda pair: int(pair[0]))),
         counts=status_counts(map(verdict_counts, run)), data=f"{experiment_folder(first.plan.name)}/data.json",
         command=run_command(run), protocol=evidence_facts(view, PROTOCOL), cost=_cost(view), stages=_stages(view),
@@ -96,6 +97,12 @@ def _page(run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[View,
         files=FILES if samples else FILES[:1],
         samples_in="" if samples else f"{project().settings.evidence}/{evidence['run_id']}/",
     )  # fmt: skip
+
+
+def _other_date(item: Judged) -> str:
+    """The date that a run has in its name, where it is not that of its end."""
+    named = re.search(r"\d{4}-\d\d-\d\d", item.evidence["run_id"])
+    return named[0] if named and named[0] != format.day(item.evidence["finished_utc"]) else ""
 
 
 def _cost(view: DataView) -> list[tuple[str, Figure]]:

@@ -183,20 +183,31 @@ def clock_note(item: Judged, case: str, profile: str, view: DataView) -> Sentenc
     return ()
 
 
+BEYOND_LIMIT = 1.005  # of the limit: what is shown as more than 100 per cent
+
+
 def cells_note(item: Judged, view: DataView) -> Sentence:
     """The same of all cells together, by count; empty where there is nothing to say."""
     cells = [(case.name, profile.name) for case, profile in item.plan.cells()] if item.evidence else []
     short = sum(is_short(item, *cell) for cell in cells)
     cold = sum(bool(faster_cold(item, *cell)) for cell in cells)
     events = view.figure("evidence", "median_empty_seconds", show=format.brief_microseconds)
+    attained = (view.value("limits", case, "profiles", profile, SCOPE, "attained") or 0 for case, profile in cells)
+    beyond = sum(share > BEYOND_LIMIT for share in attained)
     note: Sentence = ()
     if short and events and events.value:
-        note = (f"{short} of {len(cells)} cells are so short that the clock itself, which reads ", events,
-                " µs when nothing runs, is a large part of them. ")  # fmt: skip
+        note = (f"{_of(short, cells)} so short that what the clock reads of nothing, ", events,
+                " µs, is a large part. ")  # fmt: skip
     if cold:
-        note = (*note, f"{cold} of {len(cells)} cells are faster with a cold cache than warm or in a graph: their "
-                "results stay in L2, and writing them back to memory is not timed.")  # fmt: skip
+        note = (*note, f"{_of(cold, cells)} faster with a cold cache than warm or in a graph: their results stay in "
+                "L2, and writing them back is not timed. ")  # fmt: skip
+    if beyond:
+        note = (*note, f"{_of(beyond, cells)} above the limit, which is the lab's own copy or matrix product.")
     return note
+
+
+def _of(some: int, cells: Sequence[object]) -> str:
+    return f"{some} of {len(cells)} cells {'is' if some == 1 else 'are'}"
 
 
 def clocks_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:

@@ -109,17 +109,17 @@ def repeats_part(view: DataView) -> Part:
 
 def instruments_part(view: DataView) -> Part:
     columns = (
-        named("cell", "Cell"), column("p50_seconds", "device_cold, µs"),
+        named("cell", "Cell"), column("p50_seconds", "Cold, µs"),
         *(column(f"{name}_seconds", f"{name.replace('_flush', ' flush')}, µs", show=format.microseconds)
           for name in INSTRUMENTS),
-        named("agrees", "Agrees after a writing flush"), named("agrees_cold", "Agrees with device_cold"),
+        named("agrees", "Agrees after a writing flush"), named("agrees_cold", "Agrees with cold"),
     )  # fmt: skip
     return _part(
         "instruments", "Other benchmarking tools on the same cells",
         "do_bench and nvbench flush the cache by writing. It is then full of dirty lines, and writing those back falls "
-        "into the timed window. device_cold reads them back first, so longer kernels look faster there. Very short "
-        "kernels can look slower, because device_cold also cycles through fresh inputs and outputs. With a writing "
-        "flush and one set of inputs, the lab's clock should agree with both: within "
+        "into the timed window. The lab's cold clock reads them back first, so longer kernels look faster there. Very "
+        "short kernels can look slower, because that clock also cycles through fresh inputs and outputs. With a "
+        "writing flush and one set of inputs, the lab's clock should agree with both: within "
         f"{per_cent(AGREES_WITHIN)} or {AGREES_WITHIN_SECONDS * 1e6:.1f} µs, whichever is more.",
         columns,
         (row(view.at("instruments", cell), columns, cell=cell, agrees=_agreeing(view, cell, "agrees"),
@@ -137,7 +137,7 @@ def _agreement(view: DataView) -> Sentence:
     return sentence(
         view.at("agreement"),
         "Of {cells} cells, the lab's clock after a writing flush agrees with do_bench in {do_bench_agrees} and with "
-        "nvbench in {nvbench_agrees}; device_cold, on which most verdicts rest, in {do_bench_agrees_cold} and "
+        "nvbench in {nvbench_agrees}; its cold clock, on which most verdicts rest, in {do_bench_agrees_cold} and "
         "{nvbench_agrees_cold}.",
     )
 
