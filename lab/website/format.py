@@ -22,14 +22,11 @@ QUANTITIES = {
 significant = quantities.significant
 # In the units of lab.quantities, without their symbols.
 microseconds: Show = UNITS["seconds"].text
-seconds: Show = UNITS["compile_seconds"].text
 megabytes: Show = UNITS["bytes"].text
 kilobytes: Show = UNITS["bytes_per_block"].text
 gigabytes_per_second: Show = UNITS["bytes_per_second"].text
 teraflops_per_second: Show = UNITS["flops_per_second"].text
 megahertz: Show = UNITS["hertz"].text
-intensity: Show = UNITS["flops_per_byte"].text
-percent: Show = UNITS["percent"].text
 share: Show = UNITS["_share"].text
 times: Show = UNITS["ratio"].text  # a ratio without an interval: '3.53×', '0.998×'
 
@@ -119,28 +116,18 @@ def error(value: float) -> str:
     return f"{value:.1e}" if 0 < value < 1e-4 or value >= 1e6 else significant(value, 2)
 
 
-def gigabytes(value: float) -> str:
-    return significant(value / 1e9, 3)
+def scaled(size: float) -> Show:
+    """So many times smaller, in three significant digits."""
+    return lambda value: significant(value / size, 3)
+
+
+mega, gigabytes, terabytes_per_second = scaled(1e6), scaled(1e9), scaled(1e12)  # without their symbols
 
 
 def duration(seconds: float) -> str:
     """'41.2 s', '18.0 min', '2.51 h'."""
     scale, unit = (1, "s") if seconds < 120 else (60, "min") if seconds < 7200 else (3600, "h")
     return f"{significant(seconds / scale, 3)} {unit}"
-
-
-def count(value: float) -> str:
-    """A whole number, also where an instrument gave it as a float."""
-    return f"{value:.0f}"
-
-
-def terabytes_per_second(value: float) -> str:
-    return significant(value / 1e12, 3)
-
-
-def mega(value: float) -> str:
-    """Of operations, in millions: '134'."""
-    return significant(value / 1e6, 3)
 
 
 def tenths_of_percent(value: float) -> str:

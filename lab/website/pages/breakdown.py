@@ -35,7 +35,7 @@ def breakdown_fold(shown: Judged, view: DataView) -> Fold | None:
     """None where no kernels of a model were measured apart."""
     if not (data := view.value(ROOT)):
         return None
-    rows = [_row(shown, view, number) for number in range(len(data["rows"]))]
+    rows = [_row(view, number) for number in range(len(data["rows"]))]
     together = (profile_title(shown, data["breakdown"]["together"]), ", beside the sum of the rows that are added")
     total = table_row(together, "", "", "", _saved(view, "predicted"), _saved(view, "measured"), kind="total")
     caption = sentence(
@@ -85,7 +85,7 @@ def _gaps(view: DataView) -> Words:
     )
 
 
-def _row(shown: Judged, view: DataView, number: int) -> TableRow:
+def _row(view: DataView, number: int) -> TableRow:
     path = (ROOT, "rows", str(number))
     added = view.value(*path, "row", "added") and "added to the sum"
     return table_row(

@@ -14,17 +14,7 @@ from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.contest import case_address
 from lab.website.pages.labels import scope_within, shape_label
-from lab.website.table import (
-    Link,
-    PageTable,
-    TableRow,
-    VerdictChip,
-    Words,
-    below,
-    numbers,
-    table_row,
-    words,
-)
+from lab.website.table import Link, PageTable, TableRow, VerdictChip, Words, below, numbers, table_row, words
 from lab.website.verdict_words import case_word, claim_word, verdict_word
 
 # All runs of unchanged code taken together, beside the verdict of the newest, in words.

@@ -260,7 +260,7 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival
     first = rival is not None and rival.stands in FIRST
     tokens = view.figure(*path, "scopes", SCOPE, "tokens_per_second")
     return (
-        Strong((p50,)) if first else p50, below(*_beneath(case, profile, rival, view)), below(tokens, " tokens/s")
+        Strong((p50,)) if first else p50, below(*_beneath(case, profile, rival, view)), below(tokens, " tokens/s"),
     )  # fmt: skip
 
 

@@ -19,7 +19,6 @@ from lab.website.wording.hidden import visible
 
 TAG = "tag:kernel-evidence-lab.invalid,2026:"
 ATOM = "http://www.w3.org/2005/Atom"
-XML = "http://www.w3.org/XML/1998/namespace"
 MOST_ENTRIES = 200  # a reader comes for what is new; the pages have all that was
 
 

@@ -37,7 +37,7 @@ def ratio(value: float) -> str:
 SPREAD = (
     column("level_cases", "Level or ahead"), column("cases", "Shapes"),
     column("ahead_share", "Ahead, %", show=format.whole_percent), column("smallest", "Worst", show=ratio),
-    column("median", "Median", show=ratio),
+    column("median", show=ratio),
 )  # fmt: skip
 OPERATORS, RIVALS = (named("operator", "Operator"), *SPREAD), (named("rival", "Rival"), *SPREAD)
 SHAPES = (
