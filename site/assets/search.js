@@ -14,7 +14,7 @@
   var winners = null, entries = null, asked = false, waiting = 0;
 
   function tokens(text) {
-    return text.toLowerCase().replace(/[×*]/g, "x").split(/[^a-z0-9.+]+/).filter(Boolean).map(function (word) { return ALIKE[word] || word; });
+    return text.toLowerCase().replace(/[×*]/g, "x").replace(/speed-up/g, "speedup").split(/[^a-z0-9.+]+/).filter(Boolean).map(function (word) { return ALIKE[word] || word; });
   }
 
   function plain(text) { return " " + tokens(text).join(" "); }
@@ -91,7 +91,7 @@
       form.claims.forEach(function (c) { c = c.split("\t"); put("claim", page + "#claim-" + c[0], c[1], f[1]); });
       form.cases.forEach(function (c) { c = c.split("\t"); put("case", folder + "cases/" + c[0] + "/index.html", c[1], f[1]); });
     });
-    winners.rows.forEach(function (row) { put("winner", row[16], place(row), name(row[7]) + " " + row[8] + " µs" + ties(row)); });
+    winners.rows.forEach(function (row) { put("winner", row[16], place(row), name(row[7]) + " " + row[8] + ties(row)); });
     return found;
   }
 
@@ -150,17 +150,17 @@
     var who = add(left, "p", "", "who"), facts = add(left, "dl");
     add(who, "strong", name(row[7]));
     who.append(" ");
-    figure(who, row[8] + " µs", at + "cells/" + row[7] + "/p50_seconds", ties(row));
+    figure(who, row[8], at + "cells/" + row[7] + "/p50_seconds", ties(row));
     add(facts, "dt", "Margin");
     var margin = add(facts, "dd", row[11] ? "" : "too few sweeps to say");
     if (row[11]) {
       figure(margin, row[11], at + "margin/ratio", " ");
-      figure(margin, row[12], at + "margin/low", " as fast as " + name(row[10]) + (row[9].indexOf(row[10]) < 0 ? "" : ": too close to call"));
+      figure(margin, row[12], at + "margin/low", " as fast as " + name(row[10]) + (row[9].indexOf(row[10]) < 0 ? "" : ": a tie"));
     }
     add(facts, "dt", "Run to run");
     var range = add(facts, "dd");
     figure(range, row[13], at + "range/least_seconds", " to ");
-    figure(range, row[14] + " µs", at + "range/most_seconds", " in " + row[15]);
+    figure(range, row[14], at + "range/most_seconds", " in " + row[15]);
     if (row[17] >= 0) {
       var found = winners.snippets[row[17]], line = add(right, "p", "", "small"), code = add(right, "pre");
       add(line, "code", found[0]);
@@ -168,7 +168,7 @@
       code.tabIndex = 0;
       add(code, "code", found[1]);
     }
-    add(add(right, "p"), "a", "All times, and the raw samples").href = finder.dataset.root + row[16];
+    add(add(right, "p"), "a", "All times and their evidence").href = finder.dataset.root + row[16];
   }
 
   // Where a browser forbids that of a file, nothing else is lost.
