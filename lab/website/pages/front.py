@@ -159,15 +159,15 @@ def _answer(row: Row, href: str, number: int) -> list[Any]:
     margin, range_ = row["margin"], row["range"]
     interval = format.interval(margin["low"], margin["high"], brief=True) if "low" in margin else ""
     ratio = format.ratio(margin["ratio"], margin["low"], margin["high"], brief=True) if "low" in margin else ""
-    p50, least, most = map(
-        format.brief_time,
-        (row["cells"][row["best"]]["p50_seconds"], range_["least_seconds"], range_["most_seconds"]),
-    )
+    p50, least, most = row["cells"][row["best"]]["p50_seconds"], range_["least_seconds"], range_["most_seconds"]
+    in_one_unit = (least < format.LONG_SECONDS) == (most < format.LONG_SECONDS)
     return [
         row["gpu"], row["mode"], row["case"], row["op"], operator_title(row["op"]), shape_text(row),
-        DTYPES.get(row["dtype"], row["dtype"]), row["best"], p50,
+        DTYPES.get(row["dtype"], row["dtype"]), row["best"], format.brief_time(p50),
         [family for family, cell in row["cells"].items() if cell["call"] == "tie"],
-        margin["over"], ratio, interval, least, most, range_told(range_), href, number,
+        margin["over"], ratio, interval,
+        (format.brief_microseconds if in_one_unit else format.brief_time)(least), format.brief_time(most),
+        range_told(range_), href, number,
     ]  # fmt: skip
 
 
