@@ -20,8 +20,10 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose errors name the closest command, choice or option."""
 
     def error(self, message: str) -> NoReturn:
-        unknown = CHOICE.search(message) or OPTION.search(message)
-        super().error(message + did_you_mean(unknown[1], _words(self)) if unknown else message)
+        unknown, known = CHOICE.search(message) or OPTION.search(message), set(_words(self))
+        if unknown and unknown[1] not in known:  # one that is known is of another command
+            message += did_you_mean(unknown[1], known)
+        super().error(message)
 
 
 def _words(parser: argparse.ArgumentParser) -> Iterator[str]:

@@ -36,21 +36,22 @@ class Tour:
 
 
 def describe_tour(tour: Tour) -> Iterator[str]:
-    """What would be measured. PlanError where an operator is not in the zoo."""
-    for experiment in choose_experiments(_names(tour)):
+    """What would be measured. PlanError for options that a run would refuse."""
+    names = _names(tour)
+    _screening(tour, names)
+    for experiment in choose_experiments(names):
         profiles = ", ".join(profile.name for profile in experiment.profiles)
         yield f"{experiment.name}: {len(experiment.cases)} shapes by {profiles}"
         yield from (f"  {case.name}: {case.description}" for case in experiment.cases)
+    if tour.decide:
+        yield f"then those that are close or lost, in {tour.decide} sweeps by the usual protocol"
 
 
 def screen(tour: Tour, runs: Path, say: Say) -> Iterator[str]:
     """Measure what is not yet measured, and tell how the kernels stand. PlanError and RunError as for any run."""
     zoo = load_zoo()
     launch_by_rules()
-    names = _names(tour)
-    if tour.decide:
-        _deciding(tour, dict.fromkeys(names, ()))  # refused now, and not when the screening is over
-    screened = measured_once(_plan(tour, names), runs, say).experiments
+    screened = measured_once(_screening(tour, _names(tour)), runs, say).experiments
     for experiment in screened:
         yield from describe_standing(experiment, zoo.profile, zoo.level)
     if not tour.decide:
@@ -121,8 +122,10 @@ def _names(tour: Tour) -> list[str]:
     return zoo.names(tour.operators, tour.sample)
 
 
-def _plan(tour: Tour, names: list[str]) -> Plan:
-    """The screening: a third of the usual samples, since it looks for losses larger than CLOSE."""
+def _screening(tour: Tour, names: list[str]) -> Plan:
+    """With a third of the usual samples, since it looks for losses larger than CLOSE."""
+    if tour.decide:
+        _deciding(tour, dict.fromkeys(names, ()))  # refused now, and not when the screening is over
     plan = make_plan(
         tour.run_id, choose_experiments(names), device="cuda", profiling=False, sweeps=tour.sweeps,
         include=frozenset(), policy_version=POLICY_VERSION,

@@ -168,6 +168,14 @@ def test_a_word_that_is_nearly_right_is_answered_with_the_right_one(
     assert f"did you mean '{suggested}'?" in capsys.readouterr().err
 
 
+def test_an_option_of_another_command_is_not_suggested_to_who_gave_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["check", "--device", "cuda"])
+    error = capsys.readouterr().err
+    assert "unrecognized arguments: --device" in error
+    assert "did you mean" not in error
+
+
 def test_an_experiment_that_is_nearly_right_is_answered_with_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
     line = refused(capsys, "plan", "--device", "cpu", "--experiment", "normalisation-fusion")
     assert "did you mean 'normalization-fusion'?" in line

@@ -78,7 +78,7 @@ def test_every_operator_makes_an_experiment_of_the_labs_kernel_and_its_rivals(op
 @pytest.fixture
 def measured(tmp_path: Path) -> Callable[[Mapping[Any, float]], Any]:
     def measure(seconds: Mapping[Any, float]) -> Any:
-        plan = zoo._plan(zoo.Tour(operators=("softmax",), sample=8, sweeps=5, run_id="trip"), [EXPERIMENT])
+        plan = zoo._screening(zoo.Tour(operators=("softmax",), sample=8, sweeps=5, run_id="trip"), [EXPERIMENT])
         write_run(tmp_path / "trip", plan, records_of(plan, seconds))
         return load_run(tmp_path / "trip").experiments[0]
 
@@ -173,6 +173,9 @@ def test_a_dry_run_lists_shapes_and_who_calls_them(capsys: pytest.CaptureFixture
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("zoo-rope-qk-4: 4 shapes by lab, ")
     assert len(lines) == 5
+    assert main(["zoo", "--dry-run", "rope-qk", "--sample", "4", "--decide", "5"]) == 0
+    then = "then those that are close or lost, in 5 sweeps by the usual protocol"
+    assert capsys.readouterr().out.splitlines() == [*lines, then]
 
 
 @pytest.mark.parametrize(
@@ -180,6 +183,8 @@ def test_a_dry_run_lists_shapes_and_who_calls_them(capsys: pytest.CaptureFixture
     [
         (["nothing"], "no operator 'nothing' is in the zoo; accepted are"),
         (["--sample", "0"], "--sample is 0; accepted"),
+        (["--sweeps", "0"], "--sweeps 0: accepted are 1 to 60"),
+        (["--run-id", "a/b"], "run id 'a/b' is not a plain slug"),
         (["--decide", "-1"], "--decide is -1; accepted are 0 to 60"),
         (["--decide", "61"], "--decide is 61; accepted are 0 to 60"),
     ],

@@ -71,8 +71,11 @@ def compare(options: argparse.Namespace) -> int:
         for line in describe_gate(older, newer, changes, limit):
             tell(line)
     if options.markdown not in (None, "-"):
-        with Path(options.markdown).open("a", encoding="utf-8") as file:
-            file.write(markdown(older, newer, changes, limit))
+        try:
+            with Path(options.markdown).open("a", encoding="utf-8") as file:
+                file.write(markdown(older, newer, changes, limit))
+        except OSError as refusal:
+            raise LabError(f"{options.markdown}: cannot be written: {refusal.strerror}") from None
     return EXIT_STATUS[outcome_of(changes)]
 
 

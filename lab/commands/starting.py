@@ -9,7 +9,7 @@ from lab.commands.runs import say, tell
 
 
 def add_commands(add: Add) -> None:
-    sub = add("init", init, "make a folder a project of the lab: settings, an example and a workflow")
+    sub = add("init", init, "make a folder a project of the lab: settings, an example and two workflows")
     sub.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="default: this one")
     listing = add("list", show_experiments, "show the experiments, their cases, profiles and claims")
     listing.add_argument("experiments", nargs="*", metavar="NAME", help="experiments to show (default: every one)")

@@ -21,6 +21,7 @@ FAMILIES = {
 }
 PACKAGES = {"liger_kernel": "liger", "quack": "quack", "flash_attn": "fa4"}  # by the name that is imported
 WRITTEN_OUT = ("baseline", "eager", "math", "dequantised")  # in the names of profiles of several PyTorch operations
+ONE_CALL = "PyTorch's default"  # the title of one that is a single operation, though its name says baseline
 LIBRARY = ("torch", "sdpa")  # at the beginning of the names of PyTorch's own calls
 
 
@@ -36,7 +37,7 @@ def family_of(profile: PlannedProfile) -> str:
     for library in ("cublas", "cudnn"):
         if library in words:
             return library
-    if any(word in profile.name for word in WRITTEN_OUT):
+    if profile.title != ONE_CALL and any(word in profile.name for word in WRITTEN_OUT):
         return "eager"
     return "fused" if profile.name.startswith(LIBRARY) else "other"
 

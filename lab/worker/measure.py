@@ -23,7 +23,6 @@ from lab.worker.input_pool import Arguments, InputPool
 from lab.worker.reservoir import Reservoir, below
 from lab.worker.tensors import copied
 
-Announce = Callable[[str], None]
 WINDOW = 5
 STEADY = 0.005
 PACING_CALLS = 20

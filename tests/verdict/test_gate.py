@@ -126,6 +126,16 @@ def test_the_exit_status_says_it(
     assert ("### Kernel evidence: a regression" in summary) == (status == 1)
 
 
+def test_a_summary_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LAB_RUNS", str(tmp_path))
+    measured_run(tmp_path, {"torch-fused": 30e-6, "triton-fused-rmsnorm": 20e-6}, run_id="old", include=())
+    summary = tmp_path / "nowhere" / "summary.md"
+    assert main(["compare", "old", "old", "--markdown", str(summary)]) == 2
+    assert capsys.readouterr().err == f"lab: {summary}: cannot be written: No such file or directory\n"
+
+
 @pytest.mark.parametrize("share", ["0", "three", "100%", "-3%"])
 def test_a_share_that_is_none(capsys: pytest.CaptureFixture[str], share: str) -> None:
     with pytest.raises(SystemExit):

@@ -12,6 +12,7 @@ from test_site import Page
 from lab.definition.catalogue import choose_experiments
 from lab.definition.plan import Protocol
 from lab.evidence.machine import Machine
+from lab.website.pages.zoo import ratio
 from lab.website.site import build_site
 
 SOFTMAX, RMSNORM = choose_experiments(["zoo-softmax-4", "zoo-rmsnorm-4"])
@@ -73,6 +74,10 @@ def test_the_page_says_it_draws_it_and_lists_the_worst_first(site: Path) -> None
         first, *_ = rows = list(csv.DictReader(file))
     assert (len(rows), first["case"], first["scope"]) == (32, LOST, "device_cold")
     assert "zoo/index.html" in (site / "index.html").read_text()
+
+
+def test_a_ratio_just_below_the_level_does_not_read_as_on_it() -> None:
+    assert [ratio(value) for value in (0.9798787, 0.98, 0.9804754, 0.8)] == ["0.9799×", "0.980×", "0.9805×", "0.800×"]
 
 
 def test_a_site_without_such_a_run_has_no_such_page(tmp_path: Path) -> None:

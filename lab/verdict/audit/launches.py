@@ -19,8 +19,6 @@ LARGEST_LAUNCH_SECONDS = 10e-6  # what a GPU spends on the launch of a kernel, f
 FEWEST_GAPS = 4
 FEWEST_PROFILED = 3
 
-Placed = tuple[Table, Row]
-
 
 def more_work_in_no_more_time(publication: Publication) -> Iterator[Finding]:
     for table, row, alike in _alike(publication):

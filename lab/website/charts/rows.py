@@ -12,11 +12,8 @@ from markupsafe import Markup
 from lab.website.charts.svg import Frame, Scale, element, line, marker, picture, short_label, step_between, text
 
 PANEL = Frame(376.0, 26.0, 172.0, 58.0, 4.0, 22.0)  # of no rows; names left of the plot, values right of the last mark
-ROW, LONGEST, HALF_MARK = (
-    19.0,
-    23,
-    6.6,
-)  # height of a row; characters of a name that fit, and two less of a bold one; half of the widest mark
+ROW, HALF_MARK = 19.0, 6.6  # height of a row; half of the widest mark
+LONGEST = 23  # characters of a name that fit; of a bold one two less
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 MOST_TICKS = 5
 

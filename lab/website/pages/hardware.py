@@ -71,7 +71,7 @@ def limits_fold(shown: Judged, view: DataView) -> Fold | None:
               *reached(view), ". The limit of a case is the "
               "longer of two times: a copy of as many bytes, and its operations at the measured matrix rate. "
               "The per cent in the table of every cell is the limit over the median time. What is beyond the line is "
-              "faster than the copy benchmark. A launch-bound cell has none."),
+              "faster than that copy or that product. A launch-bound cell has none."),
         panels=_bars(shown, cases, view),
         tables=(table,),
     )  # fmt: skip

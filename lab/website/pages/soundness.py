@@ -202,7 +202,10 @@ def cells_note(item: Judged, view: DataView) -> Sentence:
         note = (*note, f"{_of(cold, cells)} faster with a cold cache than warm or in a graph: their results stay in "
                 "L2, and writing them back is not timed. ")  # fmt: skip
     if beyond:
-        note = (*note, f"{_of(beyond, cells)} above the limit, which is the lab's own copy or matrix product.")
+        note = (
+            *note,
+            f"{_of(beyond, cells)} above the limit, which is the best copy or matrix product of the same run.",
+        )
     return note
 
 

@@ -30,8 +30,8 @@ BAND = (1 - EQUIVALENCE_MARGIN, 1 + EQUIVALENCE_MARGIN)
 
 
 def ratio(value: float) -> str:
-    """With three decimals, so that none is rounded onto the level that is asked for."""
-    return f"{value:.3f}×"
+    """With three decimals, and more where it would else be rounded onto the level that is asked for."""
+    return format.beside(BAND[0], lambda v: f"{v:.3f}×")(value)
 
 
 SPREAD = (
