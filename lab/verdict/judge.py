@@ -33,6 +33,7 @@ LARGEST_DROPPED_SHARE = 0.20
 EQUIVALENCE_MARGIN = 0.02
 MOST_SWEEPS_TO_ADVISE = 60  # as many as a run may have
 ONE_DRAW, IMPRECISE, NOISY, PROVISIONAL = "one draw", "size imprecise", "noisy", "provisional"
+CLEAR_ALONE = "clear on its own"  # how the reason begins where only the correction for many comparisons decides
 
 
 class Status(StrEnum):
@@ -279,7 +280,7 @@ def _against_parity(speedup: Speedup) -> str:
 
 def _lost_in_family(verdict: Verdict, threshold: float, size: int) -> Verdict:
     assert verdict.speedup, "only what was weighed loses"
-    reason = f"clear on its own, but not when all {size} comparisons of this experiment are tested together (Holm)"
+    reason = f"{CLEAR_ALONE}, but not when all {size} comparisons of this experiment are tested together (Holm)"
     status, reason = _undecided(verdict.speedup, threshold, reason)
     kept = [mark for mark in (ONE_DRAW, NOISY, PROVISIONAL) if mark in verdict.mark]
     return replace(verdict, status=status, reason=reason, mark=", ".join(kept))

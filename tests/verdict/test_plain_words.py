@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.verdict.judge import Status, Verdict
+from lab.verdict.judge import CLEAR_ALONE, Status, Verdict
 from lab.verdict.plain_words import claim_word, in_words
 from lab.verdict.statistics import Speedup
 
@@ -30,6 +30,10 @@ def said(status: Status, low: float = 1.0, high: float = 1.0, reason: str = "") 
 )
 def test_a_verdict_has_plain_words(status: Status, low: float, high: float, words: str) -> None:
     assert said(status, low, high) == words
+
+
+def test_what_only_many_comparisons_leave_open_is_not_called_faster() -> None:
+    assert said(Status.INCONCLUSIVE, 1.01, 1.3, f"{CLEAR_ALONE}, but not when all 9 are tested") == "too close to call"
 
 
 def test_a_wrong_result_is_reported_from_one_that_cannot_be() -> None:
