@@ -59,6 +59,17 @@ def test_the_headline_is_followed_from_run_to_run_newest_first() -> None:
     assert link.to == f"site:runs/{run_of('one').digest[:12]}/doubling/index.html"
 
 
+def test_the_chart_of_many_runs_stands_on_the_face_and_of_few_in_its_fold() -> None:
+    runs = [run_of(name) for name in ("one", "two", "three", "four")]
+    few, many = (experiment_page(each[-1], (), history=each) for each in (runs[:3], runs))
+    assert few.timeline is None
+    assert few.history[0].picture
+    assert str(many.timeline.picture).count('class="mark"') == 4
+    assert many.timeline.title == "The headlines over 4 published runs"
+    assert [fold.picture for fold in many.history] == [None] * len(many.history)
+    assert many.history[0].tables[0].rows
+
+
 def test_the_chart_holds_the_ratios_of_the_table_with_their_intervals() -> None:
     runs = run_of("one"), run_of("two", {**FASTER, (SMALL.name, "fast"): 30e-6}), run_of("three")
     picture = drawn(*runs)

@@ -26,7 +26,15 @@ from lab.website.pages.ceilings import ceilings_section, ladder_fold
 from lab.website.pages.claims import NO_TRUST, by_case, claim_view, claim_words, claims_table
 from lab.website.pages.contest import contest, every_cell, memory_fold, standings
 from lab.website.pages.hardware import limits_fold
-from lab.website.pages.history import finished, history_folds, latest_changes, other_models, run_link, verdict_link
+from lab.website.pages.history import (
+    chart_on_face,
+    finished,
+    history_folds,
+    latest_changes,
+    other_models,
+    run_link,
+    verdict_link,
+)
 from lab.website.pages.labels import case_label, environment, evidence_facts, scope_words
 from lab.website.pages.replication import replication_section
 from lab.website.pages.soundness import cells_note, correctness_fold, expectations_fold
@@ -79,6 +87,7 @@ def experiment_page(
         for decision, supports in decisions
         if any(support.experiment == plan.name for support in decision.rests_on)
     )
+    timeline, past = chart_on_face(tuple(history_folds(shown, history)) if shown.digest else ())
     return View(
         item=shown,
         answer=search_answer(shown, view) if searches else answer(shown, view), glances=glances(shown, view),
@@ -98,7 +107,7 @@ def experiment_page(
         need_gpu=tuple((each.name, claim_sentence(each)) for each in plan.claims if each not in _able(shown)),
         folds=tuple(_folds(shown, claims, view)) if shown.evidence else (expectations_fold(shown, view),),
         replication=replication_section(publications, shown, view),
-        history=tuple(history_folds(shown, history)) if shown.digest else (),
+        timeline=timeline, history=past,
         boundary=boundary(shown, view), decisions=resting, live_command=live_command(shown),
         local_command=next((_local_command(case) for case in reversed(plan.cases) if case.op in BY_HAND), ""),
         provenance=_provenance(shown, view) if shown.evidence else (),

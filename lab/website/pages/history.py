@@ -4,6 +4,7 @@ Only runs on the GPU model of the run shown stand in one line; all are judged by
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace as View
 
 from lab.definition.claim_words import claim_sentence
@@ -104,6 +105,7 @@ def compare_link(change: VerdictChange, history: Sequence[Judged]) -> str:
 
 
 FEWEST_RUNS = 2  # for a chart
+FEWEST_ON_FACE = 4  # runs, for the chart to stand on the page's face
 
 
 def history_folds(item: Judged, published: Sequence[Judged]) -> Iterator[Fold]:
@@ -142,6 +144,19 @@ def history_folds(item: Judged, published: Sequence[Judged]) -> Iterator[Fold]:
         table = PageTable(label="Log of verdicts", kind="claims stacks", heads=heads, rows=tuple(reversed(turns)))
         lead: Words = ("Each time that a claim came out otherwise than in the run before, newest first.",)
         yield Fold(id="verdict-log", title="Log of verdicts", lead=lead, tables=(table,))
+
+
+def chart_on_face(folds: Sequence[Fold]) -> tuple[Fold | None, tuple[Fold, ...]]:
+    """The chart of many runs by itself, and the folds without it; of few runs it stays in its fold."""
+    if not folds or not folds[0].picture or len(folds[0].tables[0].rows) < FEWEST_ON_FACE:
+        return None, tuple(folds)
+    first, *others = folds
+    runs = len(first.tables[0].rows)
+    chart = Fold(
+        id="timeline", title=f"The headlines over {runs} published runs", picture=first.picture,
+        caption="Each at one case; hollow: on another board than the newest run. The runs stand under More.",
+    )  # fmt: skip
+    return chart, (replace(first, picture=None), *others)
 
 
 def _other(run: Judged) -> Words:
