@@ -27,7 +27,7 @@ from torch import Tensor
 
 from lab.kernels.checks import check_vector, checked_eps
 from lab.kernels.gemm import Product, by_product, multiplied, shares
-from lab.kernels.gemm_rule import gemm_choices, gemm_rule, settle_product
+from lab.kernels.gemm_rule import gemm_choices, gemm_rule, settle_product, suited
 from lab.kernels.gemv import LONGEST, gemv_configuration, gemv_launch, gemv_rule
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
 from lab.kernels.matmul import check_factors
@@ -240,14 +240,14 @@ def _many_rows(x: Tensor, weight: Tensor, norm_weight: Tensor | None, chosen: Co
     M, K = x.shape
     if norm_weight is not None:
         product = Product(torch.empty_like(x), weight.t(), x.dtype)
-        multiply = settle_product(product, chosen)
+        multiply = settle_product(product, suited(product, chosen))
 
         def normed(x: Tensor, norm_weight: Tensor, weight: Tensor, y: Tensor, eps: float) -> None:
             multiply(rmsnorm(x, norm_weight, eps), weight.t(), None, y, None, None, None)
 
         return normed
     product = Product(x, weight.t(), x.dtype, row_scale=True, row_scale_stride=1)
-    multiply = settle_product(product, chosen)
+    multiply = settle_product(product, suited(product, chosen))
     factors = Launch(
         _rstd_kernel, M, x.get_device(), K, x.stride(0), num_warps=max(1, min(16, triton.next_power_of_2(K) // 1024)),
         BLOCK_K=triton.next_power_of_2(K),
