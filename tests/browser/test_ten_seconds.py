@@ -39,6 +39,8 @@ PLACES = """(selector) => [...document.querySelectorAll(selector)].map(element =
 
 def layout_faults(page, limit: float):
     """Questions without an answer, and answers further down or further right than a reader sees at once."""
+    if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+        yield "the page is wider than the screen"
     for question, selector in QUESTIONS.items():
         places = page.evaluate(PLACES, selector)
         if not places:

@@ -21,7 +21,7 @@ from lab.website.charts.svg import (
 )
 from lab.website.format import megabytes, terabytes_per_second
 
-CROSSOVER, CROSSOVER_STEPS = Frame(512.0, 250.0, 40.0, 178.0, 12.0, 44.0), (0.02, 0.05, 0.1, 0.2, 0.5)
+CROSSOVER, CROSSOVER_STEPS = Frame(512.0, 250.0, 46.0, 178.0, 12.0, 44.0), (0.02, 0.05, 0.1, 0.2, 0.5)
 LADDER, LADDER_STEPS = Frame(760.0, 400.0, 66.0, 200.0, 30.0, 52.0), (0.1e12, 0.2e12, 0.5e12, 1e12, 2e12, 5e12)
 TIMELINE = Frame(700.0, 260.0, 48.0, 240.0, 14.0, 54.0)
 TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
