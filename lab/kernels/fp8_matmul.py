@@ -29,7 +29,7 @@ from lab.kernels.checks import FLOATS, check_tensor, interpreting
 from lab.kernels.float8 import LARGEST, SMALLEST_SCALE, magnitude_bits, scale_of, to_float8
 from lab.kernels.fp8 import quantize_fp8
 from lab.kernels.gemm import Product, by_product
-from lab.kernels.gemm_rule import fp8_choices, settle_product, suited
+from lab.kernels.gemm_rule import fp8_choices, settle_product
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
@@ -164,7 +164,7 @@ def _settled(
         row_scale_stride=strides[0], column_scale_stride=strides[1],
     )  # fmt: skip
     tuning = fp8_matmul_tuning(granularity, accumulation)
-    return settle_product(product, configuration or suited(product, tuning.choose(product.shape, a)))
+    return settle_product(product, configuration or tuning.choose(product.shape, a))
 
 
 def _check(a: Tensor, b: Tensor, dtype: torch.dtype, accumulation: str) -> None:

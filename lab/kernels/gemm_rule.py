@@ -23,8 +23,6 @@ from torch import Tensor
 
 from lab.kernels.gemm import Multiply, Product, gemm_configuration, gemm_launch, on_hopper
 from lab.kernels.gemm_hopper import (
-    COPY_ALIGNMENT,
-    NARROW,
     copies_take,
     hopper_gemm_launch,
     hopper_takes,
@@ -71,20 +69,6 @@ def settle_product(product: Product, chosen: Configuration) -> Multiply:
         if min(M, N, K) >= LEAST_DEPTH:
             return _realigned(product, chosen)
     return gemm_launch(product, _by_pointers(product))
-
-
-def suited(product: Product, choice: Configuration) -> Configuration:
-    """`choice` by rule, or the best of the older tiles where those of 64 rows or two widths were not yet checked on a
-    GPU. They were for 16-bit operands with adjacent k, and rows of y that the copy engine writes."""
-    by_hopper = dict(choice.constants).get("HOPPER")
-    new = by_hopper and (choice["BLOCK_M"] == NARROW or more_columns(choice))
-    aligned = product.shape[1] * product.y_dtype.itemsize % COPY_ALIGNMENT == 0
-    k_adjacent = copies_take(product.a) and copies_take(product.b.t())
-    if not new or (aligned and k_adjacent and product.a.itemsize == 2):
-        return choice
-    shape, itemsize = product.shape, product.a.itemsize
-    checked = (each for each in _hopper_choices(shape, itemsize) if each["BLOCK_M"] > NARROW and not more_columns(each))
-    return min(checked, key=lambda each: _seconds(each, shape, itemsize))
 
 
 def _by_rows(product: Product, chosen: Configuration) -> Multiply:

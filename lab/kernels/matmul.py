@@ -15,7 +15,7 @@ from torch import Tensor
 from lab.kernels.activations import activation_reference, checked_activation
 from lab.kernels.checks import check_tensor
 from lab.kernels.gemm import Product, by_product
-from lab.kernels.gemm_rule import gemm_choices, gemm_rule, settle_product, suited
+from lab.kernels.gemm_rule import gemm_choices, gemm_rule, settle_product
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
@@ -70,7 +70,7 @@ def _settled(
     rows = as_rows(a)
     rows = rows if rows.dim() == 2 else rows.view(-1, a.shape[-1])
     product = Product(rows, b, a.dtype, activation=function, bias=bias is not None)
-    return settle_product(product, configuration or suited(product, MATMUL_TUNING.choose(product.shape, a)))
+    return settle_product(product, configuration or MATMUL_TUNING.choose(product.shape, a))
 
 
 def check_factors(op: str, a: Tensor, b: Tensor, names: tuple[str, str] = ("a", "b")) -> None:

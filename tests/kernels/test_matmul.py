@@ -9,9 +9,8 @@ from products import assert_product
 from torch import Tensor
 
 from lab.kernels.activations import ACTIVATIONS
-from lab.kernels.gemm import Product, gemm_configuration
-from lab.kernels.gemm_hopper import more_columns
-from lab.kernels.gemm_rule import HOPPER_TILES, gemm_rule, suited
+from lab.kernels.gemm import gemm_configuration
+from lab.kernels.gemm_rule import HOPPER_TILES, gemm_rule
 from lab.kernels.matmul import matmul, matmul_choices, matmul_inputs, matmul_reference, matmul_traffic
 
 # The interpreter computes with numpy, which tells of infinities.
@@ -237,16 +236,3 @@ def test_small_products_are_loaded_by_pointers_and_not_split(shape: tuple[int, .
     assert bool(rule["HOPPER"]) is not by_pointers
     if by_pointers:
         assert rule["SPLITS"] == 1
-
-
-@pytest.mark.parametrize(("across", "N", "newest"), [(False, 4608, True), (True, 4608, False), (False, 4609, False)])
-def test_tiles_that_no_gpu_has_checked_at_a_layout_are_not_chosen_there(across: bool, N: int, newest: bool) -> None:
-    a = torch.empty(512, 3584, dtype=torch.bfloat16)
-    b = torch.empty(3584, N, dtype=torch.bfloat16) if across else torch.empty(N, 3584, dtype=torch.bfloat16).t()
-    rule = gemm_rule((512, N, 3584), 2)
-    assert more_columns(rule)
-    chosen = suited(Product(a, b, torch.bfloat16), rule)
-    assert bool(more_columns(chosen)) is newest
-    assert chosen["BLOCK_M"] > 64
-    float8 = Product(a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn), torch.bfloat16)
-    assert not more_columns(suited(float8, rule))
