@@ -133,7 +133,7 @@ TRITON = Profile(
     kernels={
         "softmax": "_softmax_kernel",
         "softmax-uneven": "_softmax_kernel",
-        "softmax-wide": "_softmax_wide_kernel",
+        "softmax-wide": "_softmax_cluster_kernel or _softmax_wide_kernel",
     },
     devices=("cuda",),
 )

@@ -106,7 +106,7 @@ TRITON = Profile(
         "rmsnorm": "_rmsnorm_kernel or _rmsnorm_wide_kernel",
         "rope": "_rope_kernel",
         "swiglu": "_glu_kernel",
-        "softmax": "_softmax_kernel or _softmax_wide_kernel or _softmax_shifted_kernel",
+        "softmax": "_softmax_kernel or _softmax_cluster_kernel or _softmax_wide_kernel or _softmax_shifted_kernel",
     },
     devices=("cuda",),
 )

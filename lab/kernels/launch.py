@@ -54,13 +54,14 @@ class Launch:
     arguments that Triton specialises in the same way: tensors of the same dtypes and alignment on the same device, and
     floats where the first call passed floats. early: the kernel may begin while the one before it on the stream still
     runs, and itself waits for that one, by `gdc_wait`, before it reads or writes what that may read or write.
+    cluster: how many thread blocks a program of the grid is, which run on neighbouring multiprocessors.
     """
 
     __slots__ = ("_compiled", "_constants", "_device", "_grid", "_kernel", "_options", "_run", "_settled", "_tail")
 
     def __init__(
         self, kernel: Any, programs: int, device: int, *settled: int,
-        num_warps: int, num_stages: int = 3, early: int = False, **constants: Any,
+        num_warps: int, num_stages: int = 3, early: int = False, cluster: int = 1, **constants: Any,
     ) -> None:  # fmt: skip
         if (last := kernel.arg_names[-len(constants) :]) != list(constants):
             raise TypeError(f"the last parameters of {kernel} are {last}; the constants given are {list(constants)}")
@@ -69,7 +70,11 @@ class Launch:
         self._device = device
         self._settled = settled
         self._constants = constants
-        self._options = {"num_warps": num_warps, "num_stages": num_stages} | ({"launch_pdl": True} if early else {})
+        self._options = {"num_warps": num_warps, "num_stages": num_stages}
+        if early:
+            self._options["launch_pdl"] = True
+        if cluster > 1:
+            self._options["num_ctas"] = cluster
         self._tail = (*settled, *constants.values())
         self._run: Callable[..., Any] | None = None  # the launcher of the compiled kernel, after the first call
         self._compiled: tuple[Any, ...] = ()

@@ -1,16 +1,13 @@
 import math
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from accuracy import DTYPES, ODD_COLUMNS, assert_near
+from compiled import printed
 from torch import Tensor
 
-from lab.evidence.source import ROOT
 from lab.kernels.launch import Configuration
 from lab.kernels.softmax import (
     softmax,
@@ -244,14 +241,6 @@ def test_what_joins_the_parts_of_a_row_waits_for_them_after_it_has_read_its_own(
         begun, *(f"ld{each}" for each in columns), *["st.global.b32"] * 2,
         *(f"ld{each}" for each in columns), waited, *["ld.global.b32"] * 2, *(f"st{each}" for each in columns),
     ]  # fmt: skip
-
-
-def printed(program: str, cache: Path) -> str:
-    """By a process of its own: in this one kernels are interpreted."""
-    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    ).stdout
 
 
 @pytest.mark.gpu

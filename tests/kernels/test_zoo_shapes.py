@@ -23,7 +23,7 @@ from lab import Tunable
 from lab.kernels.launch import Configuration
 from lab.worker.correctness import check_profile
 
-COUNT = int(os.environ.get("LAB_ZOO_SHAPES", "30"))
+COUNT = int(os.environ.get("LAB_ZOO_SHAPES", "40"))
 TUNABLE = {tunable.operator.name: tunable for tunable in TUNABLES}
 AT_ONCE = 16  # bytes: what a thread loads, and the multiple in which memory is allocated
 StandIn = tuple[Shape, Visit, Configuration]

@@ -1,0 +1,178 @@
+"""Softmax of wide rows, each by a cluster of programs that hold all of it in their registers.
+
+One program cannot hold a row of more than some 64,000 columns and must read the rest twice. The programs of a cluster
+run at the same time on neighbouring multiprocessors and can write to one another's shared memory (CUDA C++ Programming
+Guide, "Thread Block Clusters"; from compute capability 9.0), so a row is read once and they exchange eight bytes each.
+Written in Gluon, whose layouts say which program of a cluster has which part of a tensor. Triton 3.6 cannot reduce
+across programs: the exchange is PTX.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import triton
+from torch import Tensor
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+from lab.kernels.exponential import exponential
+from lab.kernels.launch import Configuration, Launch, capability
+from lab.kernels.rows import LOAD_BYTES
+
+MOST_PROGRAMS = 16  # of a cluster
+NARROWEST = 16_384  # columns: narrower rows fit into the registers of one program
+FEWEST_ELEMENTS, MOST_ELEMENTS = 8, 96  # of a row in the registers of a thread, in float32
+
+# A program's slots, one for each program of the cluster, and the barrier that counts the bytes written to them. $0 is
+# their address. Nobody may write to the shared memory of a program that has not begun, so that each tells the others.
+BEGUN = gl.constexpr("""
+{
+  .reg .pred %first;
+  .reg .b32 %thread, %slots, %bar, %bytes;
+  .shared .align 16 .b64 slots[17];
+  mov.u32 %thread, %tid.x;
+  mov.u32 %slots, slots;
+  add.u32 %bar, %slots, 128;
+  mov.u32 %bytes, %cluster_nctarank;
+  shl.b32 %bytes, %bytes, 3;
+  setp.eq.u32 %first, %thread, 0;
+  @%first mbarrier.init.shared::cta.b64 [%bar], 1;
+  @%first fence.mbarrier_init.release.cluster;
+  @%first mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], %bytes;
+  barrier.cluster.arrive.relaxed;
+  add.u32 $0, %slots, $1;
+}
+""")
+# Write two floats into this program's slot at every program of the cluster, by one thread each, and wait for those of
+# the others.
+TOLD = gl.constexpr("""
+{
+  .reg .pred %writes, %complete;
+  .reg .b32 %slot, %bar, %rank, %thread, %programs;
+  mov.u32 %thread, %tid.x;
+  mov.u32 %programs, %cluster_nctarank;
+  mov.u32 %rank, %cluster_ctarank;
+  mad.lo.u32 %slot, %rank, 8, $1;
+  add.u32 %bar, $1, 128;
+  setp.lt.u32 %writes, %thread, %programs;
+  barrier.cluster.wait;
+  @%writes mapa.shared::cluster.u32 %slot, %slot, %thread;
+  @%writes mapa.shared::cluster.u32 %bar, %bar, %thread;
+  @%writes st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%slot], {$2, $3}, [%bar];
+  add.u32 %bar, $1, 128;
+waiting:
+  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %complete, [%bar], 0;
+  @!%complete bra waiting;
+  mov.b32 $0, $1;
+}
+""")
+READ = gl.constexpr("ld.shared.f32 $0, [$1];")
+
+
+@gluon.jit
+def _read(slot):
+    """The float at an address in shared memory."""
+    return gl.inline_asm_elementwise(READ, "=f,r", [slot], gl.float32, is_pure=False, pack=1)
+
+
+@gluon.jit
+def _softmax_cluster_kernel(
+    x_ptr, y_ptr, x_stride: gl.constexpr,
+    N: gl.constexpr, PROGRAMS: gl.constexpr, TILES: gl.constexpr, BLOCK: gl.constexpr, LAYOUT: gl.constexpr,
+):  # fmt: skip
+    """A row in TILES tiles, of which each program has BLOCK columns. A program takes its powers relative to its own
+    maximum, and scales them when it knows those of the others, so that they are computed once."""
+    EXACT: gl.constexpr = x_ptr.dtype.element_ty == gl.float32
+    part = gl.arange(0, PROGRAMS, gl.SliceLayout(1, LAYOUT))
+    slots = gl.inline_asm_elementwise(BEGUN, "=r,r", [part * 0], gl.int32, is_pure=False, pack=1)
+    row = gl.program_id(0).to(gl.int64)
+    x_ptr += row * x_stride
+    y_ptr += row * N
+    columns = part[:, None] * BLOCK + gl.arange(0, BLOCK, gl.SliceLayout(0, LAYOUT))[None, :]
+    tiles = ()
+    for tile in gl.static_range(TILES):
+        at = tile * PROGRAMS * BLOCK + columns
+        tiles = tiles + (_loaded(x_ptr, at, N, (tile + 1) * PROGRAMS * BLOCK > N),)  # type: ignore  # noqa: RUF005
+    largest = tiles[0]  # type: ignore[misc]
+    for tile in gl.static_range(1, TILES):
+        largest = gl.maximum(largest, tiles[tile])
+    top = gl.max(largest, axis=1)
+    # If all values are −inf there is nothing to add, and −inf − (−inf) would be NaN.
+    anchor = gl.where(top == float("-inf"), 0.0, top)[:, None]
+    powers = ()
+    summed = gl.zeros_like(largest)
+    for tile in gl.static_range(TILES):
+        power = exponential(tiles[tile] - anchor, EXACT)
+        powers = powers + (power,)  # type: ignore[assignment]  # noqa: RUF005
+        summed += power
+    total = gl.sum(summed, axis=1)
+    slots = gl.inline_asm_elementwise(TOLD, "=r,r,f,f", [slots, top, total], gl.int32, is_pure=False, pack=1)
+    highest = _read(slots)
+    for program in gl.static_range(1, PROGRAMS):
+        highest = gl.maximum(highest, _read(slots + 8 * program))
+    all_summed = gl.zeros_like(total)
+    for program in gl.static_range(PROGRAMS):
+        all_summed += _read(slots + 8 * program + 4) * _share(_read(slots + 8 * program), highest, EXACT)
+    scale = (_share(top, highest, EXACT) / all_summed)[:, None]
+    for tile in gl.static_range(TILES):
+        at = tile * PROGRAMS * BLOCK + columns
+        y = (powers[tile] * scale).to(y_ptr.dtype.element_ty)
+        if (tile + 1) * PROGRAMS * BLOCK > N:
+            gl.store(y_ptr + at, y, mask=at < N)
+        else:
+            gl.store(y_ptr + at, y)
+
+
+@gluon.jit
+def _loaded(x_ptr, at, N: gl.constexpr, ENDS: gl.constexpr):
+    """Columns of a row in float32. ENDS: the row may end among them, and what is beyond is −inf."""
+    mask = at < N if ENDS else None
+    return gl.load(x_ptr + at, mask=mask, other=float("-inf") if ENDS else None).to(gl.float32)
+
+
+@gluon.jit
+def _share(top, highest, EXACT: gl.constexpr):
+    """What makes a sum relative to `top` one relative to `highest`; 0 if nothing was summed."""
+    return gl.where(top == float("-inf"), 0.0, exponential(top - highest, EXACT))
+
+
+def has_clusters(device: int) -> bool:
+    """Whether the GPU with this index can run clusters of 16 programs."""
+    return capability(device) >= (9, 0)
+
+
+def cluster_rule(N: int) -> Configuration:
+    """For rows of N columns: 64 of them a thread at most, up to 262,144."""
+    return _clusters(8 if N <= 131_072 else MOST_PROGRAMS, 4 if N <= 65_536 else 8 if N <= 262_144 else 16)
+
+
+def cluster_choices(N: int, itemsize: int) -> Iterator[Configuration]:
+    """The configurations that a search may try for rows of N columns."""
+    if N < NARROWEST or N * itemsize % LOAD_BYTES != 0:
+        return
+    for programs in (2, 4, 8, MOST_PROGRAMS):
+        for warps in (4, 8, 16):
+            if FEWEST_ELEMENTS <= N / (programs * warps * 32) <= MOST_ELEMENTS:
+                yield _clusters(programs, warps)
+
+
+def _clusters(programs: int, warps: int) -> Configuration:
+    return Configuration.of(PROGRAMS=programs, num_warps=warps)
+
+
+def cluster_layout(programs: int, warps: int, itemsize: int) -> gl.BlockedLayout:
+    """Of a tile (programs, columns): a row for each program of a cluster, 16 bytes of it at a time for each thread."""
+    bases = [[1 << bit, 0] for bit in range(programs.bit_length() - 1)]
+    return gl.BlockedLayout([1, LOAD_BYTES // itemsize], [1, 32], [1, warps], [1, 0], cga_layout=bases)
+
+
+def cluster_launch(x: Tensor, chosen: Configuration) -> Launch:
+    """The launch on (x, y) for the rows of `x`, (M, N): PROGRAMS for each row."""
+    M, N = x.shape
+    programs, warps = chosen["PROGRAMS"], chosen.num_warps
+    block = 32 * warps * LOAD_BYTES // x.itemsize
+    constants: dict[str, Any] = {
+        "x_stride": x.stride(0), "N": N, "PROGRAMS": programs, "TILES": triton.cdiv(N, programs * block),
+        "BLOCK": block, "LAYOUT": cluster_layout(programs, warps, x.itemsize),
+    }  # fmt: skip
+    return Launch(_softmax_cluster_kernel, M, x.get_device(), num_warps=warps, cluster=programs, **constants)
