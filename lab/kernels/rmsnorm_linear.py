@@ -24,12 +24,13 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from lab.kernels.checks import check_vector, checked_eps
 from lab.kernels.gemm import Product, by_product, multiplied, shares
-from lab.kernels.gemm_rule import gemm_choices, gemm_rule, settle_product, suited
+from lab.kernels.gemm_rule import gemm_choices, gemm_rule, settle_product
 from lab.kernels.gemv import LONGEST, gemv_configuration, gemv_launch, gemv_rule
-from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
+from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, starts_early
 from lab.kernels.matmul import check_factors
 from lab.kernels.rmsnorm import rmsnorm
 from lab.kernels.traffic import Traffic
@@ -37,6 +38,7 @@ from lab.kernels.tuned import Tuning
 
 FEW_ROWS = 32  # up to here one kernel does everything
 WIDEST = 65_536  # columns of x that fit into registers of the kernel for the rows' factors
+NARROW = 8192  # outputs up to which few programs would have work if K were not split
 JOINED = 1024  # columns of y for which a program adds up the splits
 
 
@@ -44,14 +46,18 @@ JOINED = 1024  # columns of y for which a program adds up the splits
 def _skinny_kernel(
     x_ptr, w_ptr, weight_ptr, y_ptr, eps, M, N, K, x_stride, weight_stride, depth,
     NORM_WEIGHT: tl.constexpr, WIDE: tl.constexpr, WHOLE_K: tl.constexpr, TURNED: tl.constexpr, SPLITS: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """All rows of x times BLOCK_N rows of the weight a program, and the sums of the squares of x in the same loop. With
     SPLITS a program takes a part of K and writes its sums in float32 to y as (SPLITS, M, N).
 
     WIDE: x · w is multiplied as tensor float 32, because float16 might overflow. TURNED: the product is transposed: the
-    rows of the weight fill the matrix units, and those of x need not.
+    rows of the weight fill the matrix units, and those of x need not. EARLY: this kernel is launched before the one
+    before it has finished, and `_join_kernel` when that has.
     """
+    if EARLY:
+        gdc_wait()
+        gdc_launch_dependents()
     tile, split = tl.program_id(0) // SPLITS, tl.program_id(0) % SPLITS
     rows = tl.arange(0, BLOCK_M)
     columns = tile * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -96,14 +102,19 @@ def _skinny_kernel(
 @triton.jit
 def _join_kernel(
     x_ptr, shares_ptr, y_ptr, eps, M, N, K, x_stride,
-    SPLITS: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_N: tl.constexpr,
+    SPLITS: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_N: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    """BLOCK_N columns of one row a program: computes the row's factor from x and adds SPLITS parts in their order."""
+    """BLOCK_N columns of one row a program: computes the row's factor from x and adds SPLITS parts in their order.
+    EARLY: x exists before the parts do."""
+    if EARLY:
+        gdc_launch_dependents()
     row = (tl.program_id(0) % M).to(tl.int64)
     columns = tl.program_id(0) // M * BLOCK_N + tl.arange(0, BLOCK_N)
     inner = tl.arange(0, BLOCK_K)
     x = tl.load(x_ptr + row * x_stride + inner, mask=inner < K, other=0.0).to(tl.float32)
     rstd = tl.rsqrt(tl.sum(x * x, axis=0) / K + eps)
+    if EARLY:
+        gdc_wait()
     sums = tl.zeros((BLOCK_N,), tl.float32)
     for split in tl.static_range(SPLITS):
         sums += tl.load(shares_ptr + (split * M + row) * N + columns, mask=columns < N, other=0.0)
@@ -133,6 +144,8 @@ def rmsnorm_linear(
     it, by `fold_norm_weight`. weight: (N, K), adjacent columns; all float16 or all bfloat16.
     Up to 32 rows take one kernel launch, or two if K is split. More rows take two or three: one for the rows' factors,
     or for the norm if the weight is not folded, and the product.
+    On Hopper the weight of one row may be read before the kernels launched just before have finished, so it must not be
+    the result of one of these calls that is still being computed.
     configuration: how to launch, one of `rmsnorm_linear_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
@@ -213,18 +226,19 @@ def _few_rows(x: Tensor, weight: Tensor, norm_weight: Tensor | None, chosen: Con
     if chosen["BLOCK_M"] < M:
         raise ValueError(f"rmsnorm_linear: configuration is {chosen}, for {chosen['BLOCK_M']} rows; x has {M}")
     depth, splits = shares(K, chosen)
+    early = starts_early(device)
     launch = Launch(
         _skinny_kernel, triton.cdiv(N, chosen["BLOCK_N"]) * splits, device, M, N, K, x.stride(0), weight.stride(0),
-        depth, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        depth, num_warps=chosen.num_warps, num_stages=chosen.num_stages, early=early,
         NORM_WEIGHT=normed, WIDE=x.dtype == torch.float16, WHOLE_K=K % chosen["BLOCK_K"] == 0,
         TURNED=bool(chosen["TURNED"]), SPLITS=splits,
-        BLOCK_M=chosen["BLOCK_M"], BLOCK_N=chosen["BLOCK_N"], BLOCK_K=chosen["BLOCK_K"],
+        BLOCK_M=chosen["BLOCK_M"], BLOCK_N=chosen["BLOCK_N"], BLOCK_K=chosen["BLOCK_K"], EARLY=early,
     )  # fmt: skip
     if splits == 1:
         return launch
     join = Launch(
-        _join_kernel, M * triton.cdiv(N, JOINED), device, M, N, K, x.stride(0), num_warps=4,
-        SPLITS=splits, BLOCK_K=triton.next_power_of_2(K), BLOCK_N=JOINED,
+        _join_kernel, M * triton.cdiv(N, JOINED), device, M, N, K, x.stride(0), num_warps=4, early=early,
+        SPLITS=splits, BLOCK_K=triton.next_power_of_2(K), BLOCK_N=JOINED, EARLY=early,
     )  # fmt: skip
 
     def both(x: Tensor, norm_weight: Any, weight: Tensor, y: Tensor, eps: float) -> None:
@@ -240,14 +254,14 @@ def _many_rows(x: Tensor, weight: Tensor, norm_weight: Tensor | None, chosen: Co
     M, K = x.shape
     if norm_weight is not None:
         product = Product(torch.empty_like(x), weight.t(), x.dtype)
-        multiply = settle_product(product, suited(product, chosen))
+        multiply = settle_product(product, chosen)
 
         def normed(x: Tensor, norm_weight: Tensor, weight: Tensor, y: Tensor, eps: float) -> None:
             multiply(rmsnorm(x, norm_weight, eps), weight.t(), None, y, None, None, None)
 
         return normed
     product = Product(x, weight.t(), x.dtype, row_scale=True, row_scale_stride=1)
-    multiply = settle_product(product, suited(product, chosen))
+    multiply = settle_product(product, chosen)
     factors = Launch(
         _rstd_kernel, M, x.get_device(), K, x.stride(0), num_warps=max(1, min(16, triton.next_power_of_2(K) // 1024)),
         BLOCK_K=triton.next_power_of_2(K),
@@ -269,12 +283,16 @@ def rmsnorm_linear_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """For (M, N, K); N is the number of the layer's outputs."""
     M, N, K = shape
     if M == 1 and K <= LONGEST:
-        return gemv_rule(K)
+        return gemv_rule(K, ahead=1)
     if M > FEW_ROWS:
         return gemm_rule(shape, itemsize)
-    if M > 16:
-        return _skinny(64, 64, rows=FEW_ROWS, warps=4, stages=4, turned=True)
-    return _skinny(64, 128, warps=2, stages=4, splits=min(4 if N <= 8192 else 2, triton.cdiv(K, 256)))
+    narrow = N <= NARROW
+    if M > 16 and narrow:
+        return _skinny(32, 64, rows=FEW_ROWS, warps=1, stages=4, splits=min(4, triton.cdiv(K, 256)), turned=True)
+    if M > 16 or narrow:
+        rows = FEW_ROWS if M > 16 else 16
+        return _skinny(32, 256, rows=rows, warps=2, stages=3, splits=min(2, triton.cdiv(K, 256)))
+    return _skinny(64, 128, warps=2, stages=4, splits=min(2, triton.cdiv(K, 256)))
 
 
 def _skinny(
