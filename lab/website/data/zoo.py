@@ -26,7 +26,8 @@ class ZooOfGpu:
     run_id: str
     digest: Digest
     finished_utc: str
-    sweeps: int
+    fewest_sweeps: int
+    most_sweeps: int
     level: Annotated[float, "The ratio to the best rival from which on a kernel counts as level with it."]
     shapes: int
     scopes: ByScope[ScopeOfZoo]
@@ -50,7 +51,8 @@ def _gpu(items: Sequence[Judged]) -> ZooOfGpu:
     first = items[0]
     return ZooOfGpu(
         run_id=first.evidence["run_id"], digest=first.digest, finished_utc=first.finished_utc,
-        sweeps=first.evidence["sweeps"], level=_level(first.plan),
+        fewest_sweeps=min(item.evidence["fewest_sweeps"] for item in items),
+        most_sweeps=max(item.evidence["most_sweeps"] for item in items), level=_level(first.plan),
         shapes=sum(len(item.plan.included_cases) for item in items),
         scopes={scope: _scope(items, scope) for scope in first.plan.scopes},
     )  # fmt: skip

@@ -13,7 +13,7 @@ from lab.website.charts.rows import Strip, strips
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.data.zoo import zoo_data
-from lab.website.figure import DataView, sentence
+from lab.website.figure import DataView, Sentence, sentence
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
 from lab.website.pages.boundary import is_screening, run_command
@@ -61,6 +61,7 @@ def zoo_pages(context: SiteContext) -> Iterator[PageGroup]:
     for digest, items in grouped(filter(_is_of_zoo, context.published), lambda item: item.digest).items():
         gpu = machines[digest]
         fullest[gpu] = max(fullest.get(gpu, []), items, key=_fullness)
+    fullest = dict(sorted(fullest.items(), key=lambda run: run[1][0].finished_utc, reverse=True))
     if fullest:
         keys = [item.key for items in fullest.values() for item in items]
         yield PageGroup(name="zoo", shows=keys, make=partial(_pages, fullest))
@@ -90,7 +91,7 @@ def _gpu(gpu: str, items: Sequence[Judged], view: DataView) -> View:
     first = items[0]
     return View(
         name=gpu, run_id=first.evidence["run_id"], run=run_link(first),
-        date=format.day(first.finished_utc), sweeps=view.figure("sweeps", show=str),
+        date=format.day(first.finished_utc), processes=_processes(view),
         missed=any(_misses(view, scope) for scope in first.plan.scopes),
         screening=is_screening(first), command=run_command(items), level=view.figure("level", show=str),
         lede=sentence(
@@ -106,6 +107,11 @@ def _gpu(gpu: str, items: Sequence[Judged], view: DataView) -> View:
         ),
         scopes=[_scope(scope, items, view.at("scopes", scope), short(first.digest)) for scope in first.plan.scopes],
     )  # fmt: skip
+
+
+def _processes(view: DataView) -> Sentence:
+    alike = view.value("fewest_sweeps") == view.value("most_sweeps")
+    return sentence(view, "{most_sweeps} processes" if alike else "{fewest_sweeps} to {most_sweeps} processes")
 
 
 def _misses(view: DataView, scope: str) -> bool:
