@@ -1,12 +1,13 @@
-"""Which cells get extra sweeps: those that a compiler tunes again in each sweep, and those that are not yet precise."""
+"""Which cells get extra sweeps: those that a compiler tunes again in each sweep, and those of claims that are not yet
+precise."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from lab.definition.plan import Plan, PlannedCase, PlannedExperiment
+from lab.definition.plan import Plan, PlannedCase, PlannedClaim, PlannedExperiment
 from lab.evidence.record import Cell, Record
 from lab.supervisor.quarantine import is_crash, quarantined
 from lab.supervisor.run_state import Key
-from lab.verdict.precision import imprecise_cases
+from lab.verdict.precision import imprecise_claims
 
 
 def recompiled_cells(plan: Plan) -> list[Key]:
@@ -17,25 +18,26 @@ def recompiled_cells(plan: Plan) -> list[Key]:
     """
     if not plan.protocol.fresh_caches or plan.protocol.most_sweeps <= plan.protocol.sweeps:
         return []
-    return [
-        (experiment.name, case.name, name)
-        for experiment in plan.experiments
-        if not experiment.self_test
-        for case in experiment.included_cases
-        for name in _in_order(experiment, case, _compared(experiment, case, only_recompiled=True))
-    ]
+    wanted: set[Key] = set()
+    for experiment in plan.experiments:
+        recompiled = {profile.name for profile in experiment.profiles if profile.recompiles}
+        for case in experiment.included_cases if not experiment.self_test else ():
+            for claim in experiment.compared_at(case):
+                if not recompiled.isdisjoint((claim.subject, claim.baseline)):
+                    wanted |= _cells(experiment, case, claim)
+    return [key for key in all_cells(plan) if key in wanted]
 
 
 def extra_cells(plan: Plan, before: Sequence[Record], sweep: int) -> list[Key]:
-    """The cells of an extra sweep: the recompiled ones, and both sides of claims at cases that are not precise enough
-    yet. They depend only on the records before that sweep, so that a resumed run chooses the same."""
-    imprecise = imprecise_cases(plan, before)
+    """The cells of an extra sweep: the recompiled ones, and those of claims that are not precise enough yet at a case.
+    They depend only on the records before that sweep, so that a resumed run chooses the same."""
+    imprecise = imprecise_claims(plan, before)
     wanted = set(recompiled_cells(plan))
     for experiment in plan.experiments:
         for case in experiment.included_cases:
-            if (experiment.name, case.name) in imprecise:
-                names = _compared(experiment, case, only_recompiled=False)
-                wanted |= {(experiment.name, case.name, name) for name in names}
+            for claim in experiment.compared_at(case):
+                if (experiment.name, case.name, claim.name) in imprecise:
+                    wanted |= _cells(experiment, case, claim)
     crashed = [record for record in before if isinstance(record, Cell) and is_crash(record)]
     return [key for key in all_cells(plan) if key in wanted and not _is_quarantined(plan, crashed, key)]
 
@@ -48,17 +50,9 @@ def all_cells(plan: Plan) -> list[Key]:
     ]
 
 
-def _compared(experiment: PlannedExperiment, case: PlannedCase, *, only_recompiled: bool) -> set[str]:
-    """The profiles of the claims that compare times at a case, and the control; none where there is no such claim."""
-    recompiled = {profile.name for profile in experiment.profiles if profile.recompiles}
-    sides = [{claim.subject, claim.baseline} for claim in experiment.compared_at(case)]
-    names = set().union(*(pair for pair in sides if not only_recompiled or pair & recompiled))
-    return names | {case.control} if names else names
-
-
-def _in_order(experiment: PlannedExperiment, case: PlannedCase, names: Iterable[str]) -> list[str]:
-    wanted = set(names)
-    return [profile.name for profile in experiment.profiles_of(case) if profile.name in wanted]
+def _cells(experiment: PlannedExperiment, case: PlannedCase, claim: PlannedClaim) -> set[Key]:
+    """Both sides of a claim at a case, and the control, whose spread widens the claim's interval."""
+    return {(experiment.name, case.name, name) for name in (claim.subject, claim.baseline, case.control)}
 
 
 def _is_quarantined(plan: Plan, crashed: Sequence[Cell], key: Key) -> bool:

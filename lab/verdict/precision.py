@@ -1,7 +1,7 @@
-"""Which cases need another sweep: those near a threshold, or whose ratio is not precise. Pure.
+"""Which claims need another sweep at a case: those near a threshold, or whose ratio is not precise. Pure.
 
-Stopping as soon as a result looks clear makes more errors than the rules state. So a case stops early only where each
-claim's p-value is far below the level at which the judge weighs it; all others get every sweep they may have.
+Stopping as soon as a result looks clear makes more errors than the rules state. So a claim stops early at a case only
+where its p-value is far below the level at which the judge weighs it; all others get every sweep they may have.
 tests/verdict/test_simulation.py counts the errors.
 """
 
@@ -14,12 +14,13 @@ from lab.verdict.excluded_rounds import ExcludedRounds, excluded_rounds
 from lab.verdict.statistics import CONFIDENCE, Speedup, p_below, p_reaches
 from lab.verdict.widening import widened
 
-EARLY = 10  # a case may stop early at this part of the level at which a single claim is weighed, or at a smaller
+EARLY = 10  # a claim may stop early at this part of the level at which a single claim is weighed, or at a smaller
 Places = dict[tuple[str, str, str], list[Timed]]  # by experiment, case and profile
 
 
-def imprecise_cases(plan: Plan, records: Sequence[Record]) -> set[tuple[str, str]]:
-    """(experiment, case) where a claim is not clear of its threshold, or its ratio less precise than the plan wants.
+def imprecise_claims(plan: Plan, records: Sequence[Record]) -> set[tuple[str, str, str]]:
+    """(experiment, case, claim) where the claim is not clear of its threshold, or its ratio less precise than the plan
+    wants.
 
     The lab's tests of itself are left as they are: there the width is a result.
     """
@@ -34,18 +35,14 @@ def imprecise_cases(plan: Plan, records: Sequence[Record]) -> set[tuple[str, str
             group = cells if isinstance(record, Cell) else controls
             group.setdefault((record.experiment, record.case, record.profile), []).append(record)
     return {
-        (experiment.name, case.name)
+        (experiment.name, case.name, claim.name)
         for experiment in plan.experiments
         if not experiment.self_test
         for family in [family_of(experiment)]
         for case in experiment.included_cases
-        if any(
-            _draws(plan, experiment, claim)
-            or wants_another(speedup, claim.threshold, family, plan.protocol.target_half_width)
-            for claim in experiment.claims
-            if case.name in claim.cases and claim.measure == "speedup"
-            if (speedup := _speedup(experiment.name, claim, case, (cells, controls), spoiled))
-        )
+        for claim in experiment.compared_at(case)
+        if (speedup := _speedup(experiment.name, claim, case, (cells, controls), spoiled))
+        and wants_another(speedup, claim.threshold, family, plan.protocol.target_half_width)
     }
 
 
@@ -60,12 +57,6 @@ def family_of(experiment: PlannedExperiment) -> int:
     """How many speed-ups of this run are weighed together."""
     included = {case.name for case in experiment.included_cases}
     return sum(len(included.intersection(claim.cases)) for claim in experiment.claims if claim.measure == "speedup")
-
-
-def _draws(plan: Plan, experiment: PlannedExperiment, claim: PlannedClaim) -> bool:
-    """Whether each sweep is a draw of the autotuner: few draws look alike by chance."""
-    compiled = {profile.name for profile in experiment.profiles if profile.recompiles}
-    return plan.protocol.fresh_caches and not compiled.isdisjoint((claim.subject, claim.baseline))
 
 
 def _speedup(

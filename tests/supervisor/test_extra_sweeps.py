@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 from factory import DOUBLING, FAST, FAST_BEATS_PLAIN, PLAIN, SMALL, plan_of, profile, small_experiment
 
 from lab.definition.experiment import Case, Claim
@@ -43,12 +44,15 @@ def test_few_sweeps_a_cpu_and_a_test_of_the_lab_are_left_as_they_are() -> None:
     assert recompiled_cells(plan(self_test=True)) == []
 
 
-def test_imprecise_cases_come_beside_what_is_drawn_anew(monkeypatch) -> None:
-    imprecise = {("doubling", OTHER.name)}
-    monkeypatch.setattr("lab.supervisor.extra_sweeps.imprecise_cases", lambda plan, records: imprecise)
-    keys = extra_cells(plan(), [], 5)
-    assert set(keys) == {*recompiled_cells(plan()), *(("doubling", OTHER.name, name) for name in ("plain", "fast"))}
-    assert [key for key in all_cells(plan()) if key in keys] == keys
+def test_both_sides_of_an_imprecise_claim_come_beside_what_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no profile that only other claims are about, precise ones."""
+    aside = dataclasses.replace(FAST_BEATS_PLAIN, name="aside-beats-plain", subject=ASIDE, cases=(OTHER,))
+    several = plan(claims=(CLAIM, FAST_BEATS_COMPILED, aside))
+    imprecise = {("doubling", OTHER.name, CLAIM.name)}
+    monkeypatch.setattr("lab.supervisor.extra_sweeps.imprecise_claims", lambda plan, records: imprecise)
+    keys = extra_cells(several, [], 5)
+    assert set(keys) == {*recompiled_cells(several), *(("doubling", OTHER.name, name) for name in ("plain", "fast"))}
+    assert [key for key in all_cells(several) if key in keys] == keys
 
 
 def test_caches_are_fresh_on_a_gpu_where_something_is_compiled_at_run_time() -> None:

@@ -483,24 +483,26 @@ def test_a_case_that_is_half_on_record_is_measured_again_as_a_whole(toyshop: Pat
 # More sweeps where precision asks for them
 
 
-def imprecise_until(sweeps: int, asked: list[int]) -> Callable[..., set[tuple[str, str]]]:
+def imprecise_until(sweeps: int, asked: list[int]) -> Callable[..., set[tuple[str, str, str]]]:
     """The second case is not precise enough before it has so many sweeps."""
 
-    def imprecise_cases(plan: Plan, records: list[Record]) -> set[tuple[str, str]]:
+    def imprecise_claims(plan: Plan, records: list[Record]) -> set[tuple[str, str, str]]:
         measured = {cell.sweep for cell in records if isinstance(cell, Cell) and cell.case == PAIRED[1]}
         asked.append(len(measured))
-        return {("pair", PAIRED[1])} if len(measured) < sweeps else set()
+        return {("pair", PAIRED[1], "one-beats-two")} if len(measured) < sweeps else set()
 
-    return imprecise_cases
+    return imprecise_claims
 
 
 PAIRED = ("doubling-8x64-float32", "doubling-16x64-float32")
 EXTENDED = dataclasses.replace(QUICK, most_sweeps=4)
 
 
-def test_imprecise_cases_and_only_those_are_measured_again(toyshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cases_with_imprecise_claims_and_only_those_are_measured_again(
+    toyshop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[int] = []
-    monkeypatch.setattr("lab.supervisor.extra_sweeps.imprecise_cases", imprecise_until(3, asked))
+    monkeypatch.setattr("lab.supervisor.extra_sweeps.imprecise_claims", imprecise_until(3, asked))
     cells = cells_of(measure(toy_plan("pair", protocol=EXTENDED), toyshop / "r"))
     assert asked == [1, 2, 3]
     assert Counter((cell.sweep, cell.case) for cell in cells) == {
@@ -511,7 +513,7 @@ def test_imprecise_cases_and_only_those_are_measured_again(toyshop: Path, monkey
 
 def test_no_more_sweeps_are_measured_than_the_protocol_allows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr("lab.supervisor.extra_sweeps.imprecise_cases", imprecise_until(9, asked))
+    monkeypatch.setattr("lab.supervisor.extra_sweeps.imprecise_claims", imprecise_until(9, asked))
     plan = toy_plan("pair", protocol=dataclasses.replace(QUICK, most_sweeps=QUICK.sweeps))
     assert len(cells_of(measure(plan, begun(tmp_path / "toy", plan)))) == 4
     assert asked == []
@@ -520,7 +522,7 @@ def test_no_more_sweeps_are_measured_than_the_protocol_allows(tmp_path: Path, mo
 def test_a_resumed_run_asks_for_the_same_sweeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No worker is needed: the second sweep of the second case was measured before the run broke off."""
     asked: list[int] = []
-    monkeypatch.setattr("lab.supervisor.extra_sweeps.imprecise_cases", imprecise_until(2, asked))
+    monkeypatch.setattr("lab.supervisor.extra_sweeps.imprecise_claims", imprecise_until(2, asked))
     plan = toy_plan("pair", protocol=EXTENDED)
     directory = begun(tmp_path / "toy", plan)
     for cell in cells_of(journal.read(directory / journal.NAME).records):

@@ -106,7 +106,7 @@ CONSTANTS = (
         "Level at which a case needs no more sweeps",
         f"that of its family, and no more than {(1 - statistics.CONFIDENCE) / 2 / precision.EARLY:g}",
     ),
-    ("Sweeps of a case that is near a threshold or imprecise", f"at most {PROTOCOL.most_sweeps}"),
+    ("Sweeps of both sides of a claim that is near a threshold or imprecise", f"at most {PROTOCOL.most_sweeps}"),
     ("Time at a reduced clock that spoils a round", f"{per_cent(excluded_rounds.LARGEST_VIOLATION_SHARE)} of it"),
     (
         "Clock that spoils a round",
