@@ -22,6 +22,7 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 from lab.kernels.activations import silu
 from lab.kernels.checks import check_alike, check_tensor, check_vector, checked_eps
 from lab.kernels.gemm import multiplied
+from lab.kernels.gemv import weight_tile
 from lab.kernels.launch import Configuration, Launch, Launches, starts_early
 from lab.kernels.matmul import check_factors
 
@@ -58,14 +59,6 @@ def _part(
 
 
 @triton.jit
-def _weights(pointer, places, at, inner, K: tl.constexpr, WHOLE: tl.constexpr):
-    """A tile of a weight, `at` columns from its first, read once and not kept in the cache."""
-    across = None if WHOLE else (at + inner < K)[None, :]
-    zero = None if WHOLE else 0.0
-    return tl.load(pointer + at + places, mask=across, other=zero, eviction_policy="evict_first")
-
-
-@triton.jit
 def _one_row_kernel(
     x_ptr, norm_ptr, w0_ptr, w1_ptr, w2_ptr, b0_ptr, b1_ptr, b2_ptr, residual_ptr, y_ptr, eps,
     M, N, x_stride, residual_stride,
@@ -94,10 +87,10 @@ def _one_row_kernel(
     first_weights = ()
     first_others = ()
     for step in tl.static_range(AHEAD):
-        tile = _weights(weight_ptr, places, step * BLOCK_K, inner, K, WHOLE)
+        tile = weight_tile(weight_ptr, places, step * BLOCK_K, inner, K, WHOLE)
         first_weights = first_weights + (tile,)  # type: ignore[assignment]  # noqa: RUF005
         if PAIRED:
-            tile = _weights(w1_ptr, places, step * BLOCK_K, inner, K, WHOLE)
+            tile = weight_tile(w1_ptr, places, step * BLOCK_K, inner, K, WHOLE)
             first_others = first_others + (tile,)  # type: ignore[assignment]  # noqa: RUF005
     if EARLY:
         gdc_wait()
@@ -106,9 +99,9 @@ def _one_row_kernel(
         mask = None if WHOLE else at + inner < K
         zero = None if WHOLE else 0.0
         if step >= AHEAD:
-            weight = _weights(weight_ptr, places, at, inner, K, WHOLE)
+            weight = weight_tile(weight_ptr, places, at, inner, K, WHOLE)
             if PAIRED:
-                other = _weights(w1_ptr, places, at, inner, K, WHOLE)
+                other = weight_tile(w1_ptr, places, at, inner, K, WHOLE)
         else:
             weight = first_weights[step]
             if PAIRED:
@@ -170,7 +163,7 @@ def _few_rows_kernel(
         across = None if WHOLE else (at + inner < K)[None, :]
         zero = None if WHOLE else 0.0
         x = tl.load(x_ptr + at + x_places, mask=across, other=zero)
-        weight = _weights(weight_ptr, places, at, inner, K, WHOLE)
+        weight = weight_tile(weight_ptr, places, at, inner, K, WHOLE)
         if NORM:
             exact = x.to(tl.float32)
             squares += tl.sum(exact * exact, axis=1)
@@ -178,7 +171,7 @@ def _few_rows_kernel(
             x = exact.to(x.dtype)
         sums = multiplied(weight, x.T, sums) if TURNED else multiplied(x, weight.T, sums)
         if PAIRED:
-            other = _weights(w1_ptr, places, at, inner, K, WHOLE)
+            other = weight_tile(w1_ptr, places, at, inner, K, WHOLE)
             others = multiplied(other, x.T, others) if TURNED else multiplied(x, other.T, others)
     if TURNED:
         sums, others = sums.T, others.T

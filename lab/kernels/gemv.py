@@ -13,7 +13,7 @@ LONGEST = 32_768  # elements of a row: the loop over them is unrolled
 
 
 @triton.jit
-def _weights(pointer, places, at, inner, K: tl.constexpr, WHOLE: tl.constexpr):
+def weight_tile(pointer, places, at, inner, K: tl.constexpr, WHOLE: tl.constexpr):
     """A tile of the weight, `at` columns from its first, read once and not kept in the cache."""
     across = None if WHOLE else (at + inner < K)[None, :]
     zero = None if WHOLE else 0.0
@@ -39,17 +39,17 @@ def _gemv_kernel(
     squares = tl.zeros((BLOCK_K,), tl.float32)
     first_weights = ()
     for step in tl.static_range(AHEAD):
-        tile = _weights(weight_ptr, places, step * BLOCK_K, inner, K, WHOLE)
+        tile = weight_tile(weight_ptr, places, step * BLOCK_K, inner, K, WHOLE)
         first_weights = first_weights + (tile,)  # type: ignore[assignment]  # noqa: RUF005
     if EARLY:
         gdc_wait()
     for step in tl.static_range((K + BLOCK_K - 1) // BLOCK_K):
         mask = None if WHOLE else step * BLOCK_K + inner < K
         zero = None if WHOLE else 0.0
-        if step < AHEAD:  # noqa: SIM108  # of a conditional expression, Triton evaluates both sides
+        if step < AHEAD:  # no conditional expression, of which Triton may evaluate both sides
             weight = first_weights[step]  # type: ignore[var-annotated]
         else:
-            weight = _weights(weight_ptr, places, step * BLOCK_K, inner, K, WHOLE)
+            weight = weight_tile(weight_ptr, places, step * BLOCK_K, inner, K, WHOLE)
         x = tl.load(x_ptr + step * BLOCK_K + inner, mask=mask, other=zero).to(tl.float32)
         if NORM:
             squares += x * x

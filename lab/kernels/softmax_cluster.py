@@ -16,10 +16,11 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 from lab.kernels.exponential import exponential
-from lab.kernels.launch import Configuration, Launch, capability
+from lab.kernels.launch import Configuration, Launch, capability, multiprocessors
 from lab.kernels.rows import LOAD_BYTES
 
 MOST_PROGRAMS = 16  # of a cluster
+FEWEST_MULTIPROCESSORS = 132  # of a GPU on which clusters were tried: 16 or 18 in each group that may hold a cluster
 NARROWEST = 16_384  # columns: narrower rows fit into the registers of one program
 FEWEST_ELEMENTS, MOST_ELEMENTS = 8, 96  # of a row in the registers of a thread, in float32
 
@@ -137,8 +138,9 @@ def _share(top, highest, EXACT: gl.constexpr):
 
 
 def has_clusters(device: int) -> bool:
-    """Whether the GPU with this index can run clusters of 16 programs."""
-    return capability(device) >= (9, 0)
+    """Whether the GPU with this index can run clusters of 16 programs: a whole H100 SXM, H200 or GH200 can. Smaller
+    Hopper GPUs, parts of one, and later generations have not been tried."""
+    return capability(device)[0] == 9 and multiprocessors(device) >= FEWEST_MULTIPROCESSORS
 
 
 def cluster_rule(N: int) -> Configuration:
