@@ -16,7 +16,8 @@ class Model:
     """The sizes of a public model.
 
     rotary: features of a head that are turned, 0 for none. experts: the width of one expert of a mixture of experts, 0
-    if all layers are dense. ranks: widths of norms inside its attention.
+    if all layers are dense. ranks: widths of norms inside its attention. qk_norm: every head of queries and keys has an
+    RMSNorm before it is turned. row_norm: one RMSNorm takes all heads of the queries together, another those of keys.
     """
 
     source: str  # repository on huggingface.co
@@ -32,6 +33,7 @@ class Model:
     experts: int = 0
     ranks: tuple[int, ...] = ()
     qk_norm: bool = False
+    row_norm: bool = False
 
 
 MODELS = (
@@ -90,7 +92,7 @@ MODELS = (
     Model("stabilityai/stablelm-2-1_6b", "layernorm", 2048, 5632, 100352, 32, 32, 64, 16),
     Model("bigcode/starcoder2-15b", "layernorm", 6144, 24576, 49152, 48, 4, 128, 128, ""),
     Model("databricks/dbrx-base", "layernorm", 6144, 10752, 100352, 48, 8, 128, 128, experts=10752),
-    Model("allenai/OLMo-2-1124-7B", "rmsnorm", 4096, 11008, 100352, 32, 32, 128, 128),
+    Model("allenai/OLMo-2-1124-7B", "rmsnorm", 4096, 11008, 100352, 32, 32, 128, 128, row_norm=True),
     Model("01-ai/Yi-34B", "rmsnorm", 7168, 20480, 64000, 56, 8, 128, 128),
     Model("ibm-granite/granite-3.0-8b-base", "rmsnorm", 4096, 12800, 49155, 32, 8, 128, 128),
     Model("HuggingFaceTB/SmolLM2-135M", "rmsnorm", 576, 1536, 49152, 9, 3, 64, 64),
@@ -103,6 +105,11 @@ ROWS = (1, 16, 128, 1024, 4096, 16384, 65536)
 DTYPES = ("bfloat16", "float16", "float32")
 ODD_WIDTHS = (1, 7, 33, 127, 129, 257, 1000, 1023, 1025, 2049, 3001, 4095, 4097, 5003, 8191, 8193, 10007, 16383, 16385)
 WIDE_ODD_WIDTHS = (32767, 32769, 40961, 65535, 65537, 100003, 131071, 200003, 262143)
+# (query heads, key heads, features of a head): features are even, for they are turned in pairs.
+ODD_HEADS = (
+    (1, 1, 2), (3, 1, 34), (5, 5, 66), (6, 2, 250), (7, 1, 80), (9, 3, 96), (11, 11, 130), (14, 2, 62), (71, 1, 72),
+)  # fmt: skip
+SEQUENCES = ((1, 1), (64, 1), (1, 128), (1, 2048), (4, 4096), (1, 32768), (3, 1021))  # (how many, positions of each)
 MOST_BYTES = 2**31  # of one tensor
 # The rows of the first input in memory: without gaps, with a gap of one element after each, or beginning one element
 # past an aligned address.
@@ -143,6 +150,17 @@ def vocabularies() -> dict[int, tuple[str, ...]]:
 def head_sizes() -> dict[Shape, tuple[str, ...]]:
     """(query heads, key heads, turned features), each with the models that have it."""
     return _by_width(((m.heads, m.kv_heads, m.head_dim), m) for m in MODELS if m.rotary == m.head_dim)
+
+
+def normed_head_sizes() -> dict[Shape, tuple[str, ...]]:
+    """As `head_sizes`, of the models that normalise every head before they turn it."""
+    return _by_width(((m.heads, m.kv_heads, m.head_dim), m) for m in MODELS if m.qk_norm)
+
+
+def normed_row_sizes() -> dict[Shape, tuple[str, ...]]:
+    """(heads, turned features) of rows of heads that are normalised together before they are turned, each with the
+    models that have it."""
+    return _by_width(((heads, m.head_dim), m) for m in MODELS if m.row_norm for heads in {m.heads, m.kv_heads})
 
 
 def visits(operator: str) -> Iterator[Visit]:
@@ -186,10 +204,30 @@ def _rows(operator: str, widths: dict[int, tuple[str, ...]], odd: tuple[int, ...
 
 
 def _heads(operator: str) -> Iterator[Visit]:
+    for dtype, batch, positions, (heads, kv_heads, features), callers in _sequences(head_sizes()):
+        yield Visit(operator, (batch, heads, kv_heads, positions, features), dtype, LAYOUTS[0], callers)
+
+
+def _normed_heads(operator: str) -> Iterator[Visit]:
+    sizes = dict.fromkeys(ODD_HEADS, ()) | normed_head_sizes()
+    for dtype, batch, positions, (heads, kv_heads, features), callers in _sequences(sizes):
+        yield Visit(operator, (batch, heads, kv_heads, positions, features), dtype, LAYOUTS[0], callers)
+
+
+def _normed_rows(operator: str) -> Iterator[Visit]:
+    sizes = dict.fromkeys(((heads, features) for heads, _, features in ODD_HEADS), ()) | normed_row_sizes()
+    for dtype, batch, positions, (heads, features), callers in _sequences(sizes):
+        yield Visit(operator, (batch, positions, heads, features), dtype, LAYOUTS[0], callers)
+
+
+def _sequences(
+    sizes: dict[Shape, tuple[str, ...]],
+) -> Iterator[tuple[str, int, int, Shape, tuple[str, ...]]]:
+    """(dtype, batch, positions, size, its callers) of every call."""
     for dtype in DTYPES:
-        for batch, positions in ((1, 1), (64, 1), (1, 128), (1, 2048), (4, 4096), (1, 32768), (3, 1021)):
-            for (heads, kv_heads, features), callers in sorted(head_sizes().items()):
-                yield Visit(operator, (batch, heads, kv_heads, positions, features), dtype, LAYOUTS[0], callers)
+        for batch, positions in SEQUENCES:
+            for size, callers in sorted(sizes.items()):
+                yield dtype, batch, positions, size, callers
 
 
 def _by_width(pairs: Iterator[tuple]) -> dict:  # type: ignore[type-arg]
@@ -204,4 +242,6 @@ _VISITS = {
     "softmax": _softmaxes,
     **dict.fromkeys(("swiglu", "geglu-tanh"), _units),
     "rope-qk": _heads,
+    "qk-norm-rope": _normed_heads,
+    "rmsnorm-rope": _normed_rows,
 }

@@ -4,11 +4,13 @@
 """
 
 import hashlib
+import math
 import re
 from dataclasses import replace
 
 from experiments.fp8_quantization import FP8_QUANTIZATION
 from experiments.normalization_fusion import NORMALIZATION_FUSION
+from experiments.rmsnorm_rope_fusion import RMSNORM_ROPE_FUSION
 from experiments.rope_fusion import ROPE_FUSION
 from experiments.softmax_fusion import SOFTMAX_FUSION
 from experiments.swiglu_fusion import SWIGLU_FUSION, geglu_tanh_written_out, swiglu_written_out
@@ -20,7 +22,9 @@ LAB = "lab"  # the profile that all others are compared with
 LEVEL = 0.98
 SCOPES = ("device_cold", "graph")
 RIVALS = ("torch-fused", "torch-compile", "liger", "quack")
-SOURCES = (NORMALIZATION_FUSION, SOFTMAX_FUSION, SWIGLU_FUSION, ROPE_FUSION, FP8_QUANTIZATION)
+SOURCES = (
+    NORMALIZATION_FUSION, SOFTMAX_FUSION, SWIGLU_FUSION, ROPE_FUSION, FP8_QUANTIZATION, RMSNORM_ROPE_FUSION,
+)  # fmt: skip
 ODD_IN = 4
 # Their tolerance is the rounding of a result to 16 bits. In float32 every step rounds as coarsely as the result, in
 # PyTorch's own functions too: there the formula written out is the standard.
@@ -43,6 +47,7 @@ def sample(operator: str, count: int) -> list[Visit]:
     """`count` calls of the operator, one in ODD_IN of an odd size, in the order of a digest of their names.
 
     Calls on fewer than FEWEST_BYTES are left out, and so are calls on views, which an experiment's inputs cannot be.
+    Where models make fewer calls, there are as many as they make: `rmsnorm-rope` has only one caller.
     """
     fit = [visit for visit in visits(operator) if visit.layout == LAYOUTS[0] and _bytes(visit) >= FEWEST_BYTES]
     fit.sort(key=lambda visit: hashlib.sha256(visit.name.encode()).hexdigest())
@@ -56,7 +61,7 @@ def _bytes(visit: Visit) -> int:
     if len(sizes) == 5:
         batch, heads, kv_heads, positions, features = sizes
         return batch * (heads + kv_heads) * positions * features * elements
-    return sizes[0] * sizes[1] * elements
+    return math.prod(sizes) * elements
 
 
 def _experiment(name: str, operator: str, count: int) -> Experiment:

@@ -43,8 +43,13 @@ def stand_ins(operator: str) -> Iterator[StandIn]:
 
 def few_rows(shape: Shape, chosen: Configuration) -> Shape:
     """Two programs, the second of which has fewer rows; of heads one group."""
+    rows = dict(chosen.constants).get("ROWS", 1) + 1
     if len(shape) == 2:
-        return min(shape[0], dict(chosen.constants).get("ROWS", 1) + 1), shape[1]
+        return min(shape[0], rows), shape[1]
+    if len(shape) == 4:
+        batch, positions, heads, features = shape
+        positions = min(positions, -(-rows // min(batch, 2)))
+        return min(batch, -(-rows // positions)), positions, heads, features
     batch, heads, kv_heads, positions, features = shape
     return min(batch, 2), heads // kv_heads, 1, min(positions, 3), features
 
