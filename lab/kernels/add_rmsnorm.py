@@ -115,7 +115,7 @@ def add_rmsnorm(
 ) -> tuple[Tensor, Tensor]:
     """(y, s): s = x + residual, and the RMSNorm y of the rows of s, in one kernel launch.
 
-    x, residual: (..., N) of one dtype, any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of any
+    x, residual: (..., N) of one dtype, any distance between rows, N from 1 to 524,288. weight: (N,), contiguous, of any
     accepted dtype. configuration: how to launch, one of `add_rmsnorm_choices`; by default as tuned here, else by rule.
     Returns new contiguous tensors of the shape and dtype of `x`; the inputs stay as they were. Zero rows give empty
     results. Raises TypeError or ValueError naming the argument, what it was and what is accepted.

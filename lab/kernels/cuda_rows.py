@@ -15,7 +15,6 @@ from torch import Tensor
 from lab.kernels.checks import check_rows, check_vector, checked_eps
 from lab.kernels.cuda_launch import CudaLaunch, check_on_gpu, is_float_beside, vector_width
 from lab.kernels.launch import Launches, as_rows, nothing, result_like
-from lab.kernels.rows import MAXIMUM_COLUMNS
 
 WARP = 32
 MOST_BLOCKS = 16  # of a cluster
@@ -25,6 +24,7 @@ TWO_LOADS_BYTES = 16_384  # up to here a block takes a row with two loads a thre
 FOUR_LOADS_BYTES = 32_768  # up to here with four loads a thread
 BLOCK_BYTES = 65_536  # of a wider row, for one block of a cluster with eight loads: two blocks fit a multiprocessor
 UNVECTORED_BLOCK = 4_096  # up to so many columns a block of 512 threads loads them one by one
+MAXIMUM_COLUMNS = 262_144  # what the registers of MOST_BLOCKS hold of float32, or of any dtype loaded one by one
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,7 +203,7 @@ def quantize_fp8(
 ) -> tuple[Tensor, Tensor]:
     """(q, scale) with x ≈ q · scale, in one kernel launch, or two for the whole tensor, whose scale comes first.
 
-    x: (..., N), any distance between rows, N from 1 to 262,144. granularity: one scale for each "row", for each "group"
+    x: (..., N), any distance between rows, N from 1 to 524,288. granularity: one scale for each "row", for each "group"
     of adjacent columns, or for the "tensor". dtype: torch.float8_e4m3fn or torch.float8_e5m2. group: 1 to 16,384
     columns. configuration: how to launch, one of `quantize_fp8_choices`; by default as tuned here, else by rule.
     Returns new contiguous tensors: q of the shape of x, and scale, float32, (..., 1), (..., ceil(N / group)) or (). No

@@ -126,7 +126,7 @@ def layernorm(
 ) -> Tensor:
     """LayerNorm of the rows of `x`, in one kernel launch.
 
-    x: (..., N), any distance between rows, N from 1 to 262,144. weight, bias: (N,), contiguous.
+    x: (..., N), any distance between rows, N from 1 to 524,288. weight, bias: (N,), contiguous.
     configuration: how to launch, one of `layernorm_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor of the shape and dtype of `x`. Zero rows give an empty result.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted. Gradients

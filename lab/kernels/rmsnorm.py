@@ -96,7 +96,7 @@ def _rmsnorm_wide_kernel(
 def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Configuration | None = None) -> Tensor:
     """RMSNorm of the rows of `x`, in one kernel launch.
 
-    x: (..., N), any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of any accepted dtype.
+    x: (..., N), any distance between rows, N from 1 to 524,288. weight: (N,), contiguous, of any accepted dtype.
     configuration: how to launch, one of `rmsnorm_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor of the shape and dtype of `x`. Zero rows give an empty result.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted. Gradients

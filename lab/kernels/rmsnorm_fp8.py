@@ -132,7 +132,7 @@ def rmsnorm_fp8(
 ) -> tuple[Tensor, Tensor]:
     """(q, scale) with RMSNorm(x) ≈ q · scale, in one kernel launch.
 
-    x: (..., N), any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of any accepted dtype.
+    x: (..., N), any distance between rows, N from 1 to 524,288. weight: (N,), contiguous, of any accepted dtype.
     dtype: torch.float8_e4m3fn or torch.float8_e5m2. configuration: how to launch, one of `rmsnorm_fp8_choices`; by
     default as tuned here, else by rule.
     Returns new contiguous tensors: q of the shape of x, and scale, float32, (..., 1). Zero rows give empty results.

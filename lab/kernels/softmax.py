@@ -32,7 +32,7 @@ from lab.kernels.rows import (
 )
 from lab.kernels.shifted import aligned_row, read_shifted, write_shifted
 from lab.kernels.softmax_backward import softmax_backward
-from lab.kernels.softmax_cluster import cluster_choices, cluster_launch, cluster_rule, has_clusters
+from lab.kernels.softmax_cluster import WIDEST, cluster_choices, cluster_launch, cluster_rule, has_clusters
 from lab.kernels.softmax_split import split_launch
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
@@ -181,7 +181,7 @@ def _lanes_grown(largest, total, x, LANES: tl.constexpr, EXACT: tl.constexpr):
 def softmax(x: Tensor, *, configuration: Configuration | None = None) -> Tensor:
     """Softmax over the last axis of `x`, in one kernel launch, or in two where few wide rows are divided.
 
-    x: (..., N), any distance between rows, N from 1 to 262,144. configuration: how to launch, one of
+    x: (..., N), any distance between rows, N from 1 to 524,288. configuration: how to launch, one of
     `softmax_choices`, or the nearest that the GPU can run; by default as tuned here, else by rule. Returns a new
     contiguous tensor of the shape and dtype of `x`. Zero rows give an empty result. Raises TypeError or ValueError
     naming the argument, what it was and what is accepted. The gradient is that of `softmax_backward`;
@@ -244,7 +244,8 @@ def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """The rule of other rows, and three for wider ones.
 
     Few rows are divided, if each is long enough for its parts to gain more than a second launch costs. Else a cluster
-    holds a row, if the row is wide and of whole lines of 16 bytes, and the GPU can; else one program reads it twice.
+    holds a row of up to WIDEST columns, if it is wide and of whole lines of 16 bytes, and the GPU can; else one program
+    reads it twice.
 
     On an H100, in graphs, clusters took 363 µs instead of 437 for 1024 rows of 131,072 in float32, 330 instead of 349
     for 2048 of 102,400 in bfloat16, and 422 instead of 470 for 1024 of 262,144 in float16. With 1024 of 131,072 in
@@ -258,7 +259,7 @@ def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
         return Configuration.of(PART=PART_BYTES // itemsize, num_warps=4)
     row_bytes = N * itemsize
     alone = itemsize == 2 and WIDEST_SHARING_BYTES[2] < row_bytes <= WIDEST_ALONE_BYTES
-    if row_bytes >= CLUSTER_BYTES and row_bytes % LOAD_BYTES == 0 and not alone:
+    if row_bytes >= CLUSTER_BYTES and N <= WIDEST and row_bytes % LOAD_BYTES == 0 and not alone:
         return cluster_rule(N)
     return _alone_rule(shape, itemsize)
 

@@ -82,7 +82,7 @@ def _softmax_backward_wide_kernel(
 def softmax_backward(dy: Tensor, y: Tensor, *, configuration: Configuration | None = None) -> Tensor:
     """dx, the gradient of x, for the result y of `softmax(x)` and its gradient dy, in one kernel launch.
 
-    dy, y: (..., N) of one dtype, any distance between rows, N from 1 to 262,144. configuration: how to launch, one of
+    dy, y: (..., N) of one dtype, any distance between rows, N from 1 to 524,288. configuration: how to launch, one of
     `softmax_backward_choices`; by default as tuned here, else by rule. Returns a new contiguous tensor of the shape and
     dtype of `y`. Zero rows give an empty result. Raises TypeError or ValueError naming the argument, what it was and
     what is accepted, and NotImplementedError where a gradient would be needed.

@@ -22,6 +22,7 @@ from lab.kernels.rows import LOAD_BYTES
 MOST_PROGRAMS = 16  # of a cluster
 FEWEST_MULTIPROCESSORS = 132  # of a GPU on which clusters were tried: 16 or 18 in each group that may hold a cluster
 NARROWEST = 16_384  # columns: narrower rows fit into the registers of one program
+WIDEST = 262_144  # columns, by rule: programs of a wider row must have a multiprocessor each, which was not measured
 FEWEST_ELEMENTS, MOST_ELEMENTS = 8, 96  # of a row in the registers of a thread, in float32
 
 # A program's slots, one for each program of the cluster, and the barrier that counts the bytes written to them. $0 is
@@ -144,8 +145,8 @@ def has_clusters(device: int) -> bool:
 
 
 def cluster_rule(N: int) -> Configuration:
-    """For rows of N columns: 64 of them a thread at most, up to 262,144."""
-    return _clusters(8 if N <= 131_072 else MOST_PROGRAMS, 4 if N <= 65_536 else 8 if N <= 262_144 else 16)
+    """For rows of N columns, up to WIDEST: 64 of them a thread at most."""
+    return _clusters(8 if N <= 131_072 else MOST_PROGRAMS, 4 if N <= 65_536 else 8)
 
 
 def cluster_choices(N: int, itemsize: int) -> Iterator[Configuration]:

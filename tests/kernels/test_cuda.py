@@ -17,7 +17,15 @@ from lab.kernels.cuda_build import CompilerFailed, CompilerMissing, architecture
 from lab.kernels.cuda_glu import GluShape, _GluPlan, swiglu_cuda
 from lab.kernels.cuda_launch import is_float_beside, launch_listeners, vector_width
 from lab.kernels.cuda_rope import RopeShape, _RopePlan, rope_cuda, rope_qk_cuda, rope_qk_cuda_
-from lab.kernels.cuda_rows import TWO_LOADS_BYTES, RowShape, _RowPlan, rmsnorm_cuda, row_shape, softmax_cuda
+from lab.kernels.cuda_rows import (
+    MAXIMUM_COLUMNS,
+    TWO_LOADS_BYTES,
+    RowShape,
+    _RowPlan,
+    rmsnorm_cuda,
+    row_shape,
+    softmax_cuda,
+)
 from lab.kernels.glu import swiglu_reference
 from lab.kernels.rmsnorm import rmsnorm_reference
 from lab.kernels.rope import angle_tables, rope_qk_reference
@@ -65,6 +73,14 @@ def test_every_row_is_spread_over_threads_that_hold_it_and_that_the_sources_know
         register_bytes = shape.vectors * max(4, width * itemsize)
         most = 256 if where == "warp" else 1024 if register_bytes <= 32 else 512
         assert shape.block_threads <= most, (N, shape)
+
+
+@pytest.mark.parametrize(("itemsize", "vectored"), [(2, False), (4, True), (4, False)])
+def test_rows_wider_than_accepted_would_not_fit_into_sixteen_blocks(itemsize: int, vectored: bool) -> None:
+    width = 16 // itemsize if vectored else 1
+    shape = row_shape(MAXIMUM_COLUMNS, itemsize, vectored=vectored)
+    assert shape.vectors * shape.threads * shape.cluster * width == MAXIMUM_COLUMNS
+    assert shape.cluster == 16
 
 
 def test_no_lane_is_idle_at_the_hidden_sizes_of_known_models() -> None:

@@ -67,7 +67,7 @@ def test_it_rounds_to_the_nearest_at_any_number_of_rows(rows: int, granularity: 
 # A group lies in registers however wide its row is, and a row of many groups is as many programs.
 @pytest.mark.parametrize(
     ("columns", "granularity"),
-    [*itertools.product([16_384, 16_385, 33_000], ["row", "tensor"]), (16_385, "group")],
+    [*itertools.product([16_384, 16_385, 33_000, 524_287], ["row", "tensor"]), (16_385, "group"), (524_288, "group")],
 )
 def test_rows_too_wide_for_registers_are_read_in_tiles(columns: int, granularity: str, device: str) -> None:
     check(drawn(2, columns, dtype=torch.bfloat16, device=device), granularity)
@@ -253,7 +253,7 @@ def test_the_least_traffic_is_one_read_and_a_byte_an_element() -> None:
 @pytest.mark.gpu
 @every_dtype
 @every_granularity
-@pytest.mark.parametrize("columns", [1, 7, 128, 1000, 4096, 4097, 8192, 16_385, 65_537, 262_144])
+@pytest.mark.parametrize("columns", [1, 7, 128, 1000, 4096, 4097, 8192, 16_385, 65_537, 262_144, 524_288])
 def test_on_a_gpu_it_rounds_to_the_nearest_over_many_rows(columns: int, granularity: str, dtype: torch.dtype) -> None:
     check(drawn(257, columns, dtype=torch.bfloat16, device="cuda"), granularity, dtype)
 

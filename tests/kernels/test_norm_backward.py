@@ -65,6 +65,10 @@ def test_it_is_near_the_truth(norm: str, shape: tuple[int, int], dtype: torch.dt
     assert_right(norm, drawn(norm, shape, dtype, device))
 
 
+def test_a_row_of_the_largest_vocabulary_is_near_the_truth(device: str) -> None:
+    assert_right("layernorm", drawn("layernorm", (1, 262_208), torch.float32, device))
+
+
 @every_norm
 def test_rows_at_any_distance_and_of_any_number_of_dimensions(norm: str, device: str) -> None:
     *rows, weight = drawn(norm, (6, 40), torch.float32, device)
@@ -205,7 +209,7 @@ def test_with_a_configuration_no_gradient(device: str) -> None:
 
 @pytest.mark.gpu
 @every_norm
-@pytest.mark.parametrize("shape", [(8192, 4096), (3001, 5120), (513, 8192), (300, 16_384)], ids=str)
+@pytest.mark.parametrize("shape", [(8192, 4096), (3001, 5120), (513, 8192), (300, 16_384), (9, 524_288)], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_many_rows_on_a_gpu_give_the_same_bits_again(norm: str, shape: tuple[int, int], dtype: torch.dtype) -> None:
     backward, reference, _, _ = NORMS[norm]

@@ -49,7 +49,7 @@ def test_any_number_of_rows_will_do(rows: int, device: str) -> None:
     check(*drawn(rows, 48, device=device))
 
 
-@pytest.mark.parametrize("columns", [16_384, 16_385, 40_000])
+@pytest.mark.parametrize("columns", [16_384, 16_385, 40_000, 524_287, 524_288])
 def test_rows_too_wide_for_registers_are_read_in_tiles(columns: int, device: str) -> None:
     check(*drawn(2, columns, dtype=torch.bfloat16, device=device))
 
@@ -129,7 +129,7 @@ def test_the_least_traffic_is_one_read_and_a_byte_an_element() -> None:
 
 @pytest.mark.gpu
 @every_dtype
-@pytest.mark.parametrize("columns", [*ODD_COLUMNS, 3584, 8192, 16_384, 16_385, 65_536, 262_144])
+@pytest.mark.parametrize("columns", [*ODD_COLUMNS, 3584, 8192, 16_384, 16_385, 65_536, 262_144, 524_288])
 def test_on_a_gpu_it_rounds_the_norm_to_the_nearest_over_many_rows(columns: int, dtype: torch.dtype) -> None:
     check(*drawn(257, columns, dtype=torch.bfloat16, device="cuda"), dtype=dtype)
 

@@ -43,6 +43,17 @@ def test_it_agrees_with_float64_at_any_number_of_columns(columns: int, dtype: to
     check(*softmax_inputs((3, columns), dtype, device, seed=1))
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("columns", [262_208, 524_287, 524_288])
+def test_the_widest_rows_agree_with_float64_divided_and_in_tiles(columns: int, dtype: torch.dtype, device: str) -> None:
+    (x,) = softmax_inputs((1, columns), dtype, device, seed=21)
+    divided, in_tiles = (softmax_rule((rows, columns), x.itemsize) for rows in (1, 1024))
+    assert "PART" in dict(divided.constants)
+    assert "HELD" in dict(in_tiles.constants)
+    for configuration in (divided, in_tiles):
+        check(x, configuration)
+
+
 @pytest.mark.parametrize("columns", [100, 20_000])
 @pytest.mark.parametrize("offset", [-60_000.0, 0.0, 60_000.0])
 def test_what_is_added_to_a_whole_row_changes_nothing(offset: float, columns: int, device: str) -> None:
@@ -186,8 +197,8 @@ def test_what_it_refuses(device: str) -> None:
         softmax(x.double())
     with pytest.raises(ValueError, match=r"softmax: x has shape \(\); at least one dimension"):
         softmax(x[0, 0])
-    with pytest.raises(ValueError, match="softmax: x has 262145 columns; accepted are 1 to 262144"):
-        softmax(torch.empty((0, 262_145), device=device))
+    with pytest.raises(ValueError, match="softmax: x has 524289 columns; accepted are 1 to 524288"):
+        softmax(torch.empty((0, 524_289), device=device))
     with pytest.raises(ValueError, match="softmax: x has stride 8 in its last dimension; accepted is 1"):
         softmax(x.t())
 
@@ -245,7 +256,7 @@ def test_what_joins_the_parts_of_a_row_waits_for_them_after_it_has_read_its_own(
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("columns", [*ODD_COLUMNS, *WIDE, 65_536, 65_537, 131_072, 262_144])
+@pytest.mark.parametrize("columns", [*ODD_COLUMNS, *WIDE, 65_536, 65_537, 131_072, 262_144, 262_208, 524_288])
 def test_on_a_gpu_it_agrees_with_float64_over_many_rows(columns: int, dtype: torch.dtype) -> None:
     check(*softmax_inputs((301, columns), dtype, "cuda", seed=7))
 
@@ -267,7 +278,7 @@ def test_on_a_gpu_more_than_two_to_the_31_elements_are_addressed_right() -> None
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("columns", [16_385, 50_257, 128_256, 262_144])
+@pytest.mark.parametrize("columns", [16_385, 50_257, 128_256, 262_144, 524_288])
 def test_on_a_gpu_a_row_divided_among_programs_agrees_again_and_again(columns: int, dtype: torch.dtype) -> None:
     """The second launch begins before the first has ended, and its results are those of other data each time."""
     for seed in range(20):

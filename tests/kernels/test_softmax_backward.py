@@ -33,6 +33,12 @@ def test_it_is_near_the_truth(shape: tuple[int, ...], dtype: torch.dtype, device
     assert_right(*softmax_backward_inputs(shape, dtype, device, 3))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
+@pytest.mark.parametrize("columns", [262_208, 524_287, 524_288])
+def test_the_widest_rows_are_near_the_truth(columns: int, dtype: torch.dtype, device: str) -> None:
+    assert_right(*softmax_backward_inputs((1, columns), dtype, device, 6))
+
+
 def test_rows_at_any_distance_none_and_in_tiles(device: str) -> None:
     dy, y = softmax_backward_inputs((4, 80), torch.float32, device, 4)
     assert_right(dy[:, :40], y[:, 40:])
