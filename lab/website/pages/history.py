@@ -154,7 +154,7 @@ def chart_on_face(folds: Sequence[Fold]) -> tuple[Fold | None, tuple[Fold, ...]]
     runs = len(first.tables[0].rows)
     chart = Fold(
         id="timeline", title=f"The headlines over {runs} published runs", picture=first.picture,
-        caption="Each at one case; hollow: on another board than the newest run. The runs stand under More.",
+        caption="Hollow: on another board than the newest run. All runs: under More.",
     )  # fmt: skip
     return chart, (replace(first, picture=None), *others)
 
