@@ -65,8 +65,10 @@ def test_it_is_near_the_truth(norm: str, shape: tuple[int, int], dtype: torch.dt
     assert_right(norm, drawn(norm, shape, dtype, device))
 
 
-def test_a_row_of_the_largest_vocabulary_is_near_the_truth(device: str) -> None:
-    assert_right("layernorm", drawn("layernorm", (1, 262_208), torch.float32, device))
+@every_norm
+@pytest.mark.gpu  # the interpreter takes 20 s for each
+def test_on_a_gpu_a_row_of_the_largest_vocabulary_is_near_the_truth(norm: str) -> None:
+    assert_right(norm, drawn(norm, (1, 262_208), torch.float32, "cuda"))
 
 
 @every_norm
