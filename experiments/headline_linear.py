@@ -22,7 +22,7 @@ def formula(x: Tensor, norm_weight: Tensor, weight: Tensor, folded: Tensor) -> T
 
 
 def norm_and_linear(x: Tensor, norm_weight: Tensor, weight: Tensor, folded: Tensor) -> Tensor:
-    return rmsnorm_linear(x, norm_weight, weight)
+    return rmsnorm_linear(x, norm_weight, weight, constant_weight=True)
 
 
 def cases(columns: int) -> tuple[Case, ...]:

@@ -39,11 +39,11 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def few_rows(x: Tensor, norm_weight: Tensor, weight: Tensor, folded: Tensor) -> Tensor:
-    return rmsnorm_linear(x, norm_weight, weight)
+    return rmsnorm_linear(x, norm_weight, weight, constant_weight=True)
 
 
 def folded_rows(x: Tensor, norm_weight: Tensor, weight: Tensor, folded: Tensor) -> Tensor:
-    return rmsnorm_linear(x, None, folded)
+    return rmsnorm_linear(x, None, folded, constant_weight=True)
 
 
 # Half an epsilon for rounding the result. K roundings of x · w, or of the folded weight, of half an epsilon each add up

@@ -22,6 +22,7 @@ from lab.kernels.checks import (
     check_vector,
     checked_eps,
 )
+from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.norm_backward import add_rmsnorm_backward
@@ -39,6 +40,7 @@ def _add_rmsnorm_kernel(
     PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program, each in registers as PIECES of BLOCK columns: every tensor is read or written once."""
+    wait_for_previous()
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = rows < M
     w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # one for each row, so that w gets the layout of x
@@ -71,6 +73,7 @@ def _add_rmsnorm_wide_kernel(
     N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """One row a program, in tiles of BLOCK columns: the first HELD of s stay in registers, the rest is read back."""
+    wait_for_previous()
     LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride

@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_tensor
+from lab.kernels.early import wait_for_previous
 from lab.kernels.elements import elements_choices, elements_launch, run_rule, tile_of_planes
 from lab.kernels.launch import Configuration, Launches, nothing, result_like
 from lab.kernels.traffic import Traffic
@@ -22,6 +23,7 @@ from lab.kernels.tuned import Tuning, by_elements
 @triton.jit
 def _copy_kernel(x_ptr, y_ptr, elements, BLOCK: tl.constexpr):
     """BLOCK elements a program. Only the last program masks its loads: a mask makes them narrower."""
+    wait_for_previous()
     start = tl.program_id(0).to(tl.int64) * BLOCK
     left = elements - start
     offsets = tl.arange(0, BLOCK)
@@ -39,6 +41,7 @@ def _copy_strided_kernel(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """A tile of ROWS × COLUMNS elements of one plane a program."""
+    wait_for_previous()
     plane, rows, columns, inside = tile_of_planes(M, N, ROWS, COLUMNS)
     x_ptr += plane * x_plane + rows * x_row + columns * x_column
     y_ptr += plane * M * N + rows * N + columns

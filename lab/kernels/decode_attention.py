@@ -30,6 +30,7 @@ from lab.kernels.attention import (
     checked_scale,
     dot,
 )
+from lab.kernels.early import wait_for_previous
 from lab.kernels.flash_attention import flash_attention_reference
 from lab.kernels.launch import Configuration, Launch, Launches, multiprocessors, nothing
 from lab.kernels.traffic import Traffic
@@ -50,6 +51,7 @@ def _decode_attention_kernel(
     LENGTHS: tl.constexpr, PAGE: tl.constexpr, WHOLE: tl.constexpr, KEYS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Attention of all queries that share a head of keys over one part of the keys: a result and its log-sum-exp."""
+    wait_for_previous()
     program = tl.program_id(0)
     split = program % splits
     which = program // splits
@@ -155,6 +157,7 @@ def _with_keys(
 @triton.jit(do_not_specialize=["splits"])
 def _combine_kernel(part_ptr, lse_ptr, o_ptr, splits, D: tl.constexpr, FEATURES: tl.constexpr, SPLITS: tl.constexpr):
     """Adds the parts of a head in the order of the keys, weighted by their shares of the whole sum."""
+    wait_for_previous()
     head = tl.program_id(0).to(tl.int64)
     parts = tl.arange(0, SPLITS)
     features = tl.arange(0, FEATURES)
@@ -273,14 +276,14 @@ def _launches(
     features = max(NARROWEST_DOT, triton.next_power_of_2(D))
     partial = Launch(
         _decode_attention_kernel, B * k_heads * splits, q.get_device(), S, k_heads, splits, *q.stride()[:2], *steps,
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         RATIO=ratio, PACK=max(NARROWEST_DOT, triton.next_power_of_2(ratio)), D=D, FEATURES=features,
         LENGTHS=lengths, PAGE=page, WHOLE=splits == 1, KEYS=chosen["KEYS"], STAGES=chosen.num_stages,
     )  # fmt: skip
     if splits == 1:
         return partial, nothing, 1
     combine = Launch(
-        _combine_kernel, B * q_heads, q.get_device(), splits, num_warps=4,
+        _combine_kernel, B * q_heads, q.get_device(), splits, early=True, num_warps=4,
         D=D, FEATURES=features, SPLITS=triton.next_power_of_2(splits),
     )  # fmt: skip
     return partial, combine, splits

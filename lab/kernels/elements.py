@@ -53,7 +53,7 @@ def elements_launch(
         chosen = chosen or tuning.choose(first.shape, first)
         return Launch(
             run, triton.cdiv(first.numel(), chosen["BLOCK"]), first.get_device(), first.numel(),
-            num_warps=chosen.num_warps, num_stages=chosen.num_stages, BLOCK=chosen["BLOCK"],
+            early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages, BLOCK=chosen["BLOCK"],
         )  # fmt: skip
     (P, M, N), strides = _planes(tuning.operator, tensors)
     adjacent = all(column_stride == 1 for _, _, column_stride in strides)
@@ -65,7 +65,7 @@ def elements_launch(
     launch = Launch(
         planes, P * triton.cdiv(M, rows) * triton.cdiv(N, columns), first.get_device(),
         M, N, *[stride for of_tensor in strides for stride in of_tensor],
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages, ROWS=rows, COLUMNS=columns,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages, ROWS=rows, COLUMNS=columns,
     )  # fmt: skip
     names = [*tensors]
 

@@ -17,17 +17,19 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from lab.kernels.activations import silu
 from lab.kernels.checks import check_alike, check_tensor, check_vector, checked_eps
+from lab.kernels.early import wait_for_previous
 from lab.kernels.gemm import multiplied
 from lab.kernels.gemv import weight_tile
-from lab.kernels.launch import Configuration, Launch, Launches, starts_early
+from lab.kernels.launch import Configuration, Launch, Launches
 from lab.kernels.matmul import check_factors
+from lab.kernels.rmsnorm import rmsnorm
 
 MOST_ROWS = 64
 MOST_PARTS = 3
+MOST_NORMED = 32  # rows that every program normalises; more are normalised before: on an H100 14 µs instead of 23
 WIDE = 8192  # outputs from which there are programs enough to fill a GPU several times
 
 
@@ -64,13 +66,11 @@ def _one_row_kernel(
     M, N, x_stride, residual_stride,
     K: tl.constexpr, SECOND: tl.constexpr, THIRD: tl.constexpr,
     BIASED0: tl.constexpr, BIASED1: tl.constexpr, BIASED2: tl.constexpr,
-    NORM: tl.constexpr, RESIDUAL: tl.constexpr, PAIRED: tl.constexpr, EARLY: tl.constexpr,
+    NORM: tl.constexpr, RESIDUAL: tl.constexpr, PAIRED: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
-    """BLOCK_N outputs a program. PAIRED: w0 is the gate's weight, w1 the other's. EARLY: the weights of the first AHEAD
+    """BLOCK_N outputs a program. PAIRED: w0 is the gate's weight, w1 the other's. The weights of the first AHEAD
     steps are read before the kernel before this one has finished."""
-    if EARLY:
-        gdc_launch_dependents()
     WHOLE: tl.constexpr = K % BLOCK_K == 0
     STEPS: tl.constexpr = (K + BLOCK_K - 1) // BLOCK_K
     first = tl.program_id(0) * BLOCK_N
@@ -92,8 +92,7 @@ def _one_row_kernel(
         if PAIRED:
             tile = weight_tile(w1_ptr, places, step * BLOCK_K, inner, K, WHOLE)
             first_others = first_others + (tile,)  # type: ignore[assignment]  # noqa: RUF005
-    if EARLY:
-        gdc_wait()
+    wait_for_previous()
     for step in tl.static_range(STEPS):
         at = step * BLOCK_K
         mask = None if WHOLE else at + inner < K
@@ -135,16 +134,14 @@ def _few_rows_kernel(
     M, N, x_stride, residual_stride,
     K: tl.constexpr, SECOND: tl.constexpr, THIRD: tl.constexpr,
     BIASED0: tl.constexpr, BIASED1: tl.constexpr, BIASED2: tl.constexpr,
-    NORM: tl.constexpr, RESIDUAL: tl.constexpr, PAIRED: tl.constexpr, EARLY: tl.constexpr,
+    NORM: tl.constexpr, RESIDUAL: tl.constexpr, PAIRED: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, TURNED: tl.constexpr,
 ):  # fmt: skip
     """All rows of x times BLOCK_N rows of a weight a program. x · norm is rounded for the matrix unit; the factor of a
-    row is applied to the finished sums. PAIRED as in `_one_row_kernel`. EARLY: only the launch comes before the end of
-    the kernel before this one. TURNED: the product is transposed, so that the rows of the weight fill the matrix units.
+    row is applied to the finished sums. PAIRED as in `_one_row_kernel`. TURNED: the product is transposed, so that the
+    rows of the weight fill the matrix units.
     """
-    if EARLY:
-        gdc_launch_dependents()
-        gdc_wait()
+    wait_for_previous()
     WHOLE: tl.constexpr = K % BLOCK_K == 0
     first = tl.program_id(0) * BLOCK_N
     outputs = first + tl.arange(0, BLOCK_N)
@@ -154,7 +151,7 @@ def _few_rows_kernel(
         first, w0_ptr, w1_ptr, w2_ptr, b0_ptr, b1_ptr, b2_ptr, SECOND, THIRD, BIASED0, BIASED1, BIASED2
     )
     places = (tl.where(outputs < N, outputs, first) - start).to(tl.int64)[:, None] * K + inner[None, :]
-    x_places = tl.where(rows < M, rows, 0).to(tl.int64)[:, None] * x_stride + inner[None, :]
+    x_places = (rows % M).to(tl.int64)[:, None] * x_stride + inner[None, :]
     sums = tl.zeros((BLOCK_N, BLOCK_M) if TURNED else (BLOCK_M, BLOCK_N), tl.float32)
     others = tl.zeros((BLOCK_N, BLOCK_M) if TURNED else (BLOCK_M, BLOCK_N), tl.float32)
     squares = tl.zeros((BLOCK_M,), tl.float32)
@@ -196,40 +193,46 @@ def _few_rows_kernel(
 def joined_linear(
     x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor | None] = (), *,
     norm_weight: Tensor | None = None, eps: float = 1e-6, residual: Tensor | None = None,
-    configuration: Configuration | None = None,
+    constant_weights: bool = False, configuration: Configuration | None = None,
 ) -> Tensor:  # fmt: skip
-    """Up to three linear layers on the same few rows, in one launch: their outputs side by side.
+    """Up to three linear layers on the same few rows, in one launch: their outputs side by side. The norm of more than
+    32 rows takes a launch of its own.
 
     x: (M, K), M from 1 to 64, adjacent columns. weights: (N, K) each, contiguous; of several, each N but the last a
     multiple of 64. biases: for each weight (N,) or None; by default none. norm_weight: (K,); x is then first normalised
-    as by `rmsnorm`. residual: (M, sum of all N), added to the result. All float16 or all bfloat16. configuration: how
-    to launch; by default by rule. Returns a new tensor (M, sum of all N). Raises TypeError or ValueError naming the
-    argument, what it was and what is accepted, and NotImplementedError where a gradient would be needed.
-
-    On Hopper weights may be read before the kernels launched just before have finished, so a weight must not be the
-    result of one of these calls that is still being computed.
+    as by `rmsnorm`. residual: (M, sum of all N), added to the result. All float16 or all bfloat16. constant_weights:
+    the kernel launched just before does not write the weights, as it does not write those of a model; on Hopper they
+    may then be read before it has finished. configuration: how to launch; by default by rule. Returns a new tensor
+    (M, sum of all N). Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
+    NotImplementedError where a gradient would be needed.
     """
     given = (*biases, *(None,) * (len(weights) - len(biases)))
-    return _run("joined_linear", x, tuple(weights), given, norm_weight, eps, residual, False, configuration)
+    return _run(
+        "joined_linear", x, tuple(weights), given, norm_weight, eps, residual, False, constant_weights, configuration
+    )  # fmt: skip
 
 
 def normed_gated_mlp(
     x: Tensor, norm_weight: Tensor | None, gate: Tensor, up: Tensor, eps: float = 1e-6, *,
-    configuration: Configuration | None = None,
+    constant_weights: bool = False, configuration: Configuration | None = None,
 ) -> Tensor:  # fmt: skip
     """silu(n @ gate.T) * (n @ up.T) in one launch, where n is the RMSNorm of few rows x, or x if `norm_weight` is None.
 
     gate, up: (F, K), contiguous. Returns a new tensor (M, F). Else as `joined_linear`.
     """
-    return _run("normed_gated_mlp", x, (gate, up), (None, None), norm_weight, eps, None, True, configuration)
+    return _run(
+        "normed_gated_mlp", x, (gate, up), (None, None), norm_weight, eps, None, True, constant_weights, configuration
+    )
 
 
 def _run(
     op: str, x: Tensor, weights: tuple[Tensor, ...], biases: tuple[Tensor | None, ...], norm_weight: Tensor | None,
-    eps: float, residual: Tensor | None, paired: bool, configuration: Configuration | None,
+    eps: float, residual: Tensor | None, paired: bool, constant: bool,
+    configuration: Configuration | None,
 ) -> Tensor:  # fmt: skip
     present = tuple(bias is not None for bias in biases)
-    options = (op, len(weights), present, norm_weight is not None, residual is not None, paired, configuration)
+    given = (norm_weight is not None, residual is not None, paired, constant)
+    options = (op, len(weights), present, *given, configuration)
     optional = [tensor for tensor in (*biases, norm_weight, residual) if tensor is not None]
     launch = _LAUNCHES(x, *weights, *optional, options=options)
     outputs = len(weights[0]) if paired else sum(map(len, weights))
@@ -244,7 +247,7 @@ def _run(
 
 
 def _settle(x: Tensor, *tensors_and_options: Any) -> Callable[..., Any]:
-    *tensors, op, parts, biased, normed, added, paired, configuration = tensors_and_options
+    *tensors, op, parts, biased, normed, added, paired, constant, configuration = tensors_and_options
     weights = tensors[:parts]
     optional = iter(tensors[parts:])
     biases = [next(optional) if each else None for each in biased]
@@ -253,7 +256,9 @@ def _settle(x: Tensor, *tensors_and_options: Any) -> Callable[..., Any]:
     M, K = x.shape
     sizes = [len(weight) for weight in weights]
     N = sizes[0] if paired else sum(sizes)
-    chosen = configuration or few_rows_rule((M, N, K), x.itemsize, paired=paired, normed=normed)
+    apart = normed and not paired and M > MOST_NORMED and configuration is None
+    inside = normed and not apart
+    chosen = configuration or few_rows_rule((M, N, K), x.itemsize, paired=paired, normed=inside)
     ends = [0, 0]
     if not paired:
         ends = [sum(sizes[: number + 1]) if number + 1 < parts else 0 for number in range(MOST_PARTS - 1)]
@@ -262,20 +267,25 @@ def _settle(x: Tensor, *tensors_and_options: Any) -> Callable[..., Any]:
     rows = chosen["BLOCK_M"]
     if rows < M:
         raise ValueError(f"{op}: configuration is {chosen}, for {rows} rows; x has {M}")
-    early = chosen["AHEAD"] >= 0 and starts_early(x.get_device())
+    ahead = min(chosen["AHEAD"], triton.cdiv(K, chosen["BLOCK_K"])) if constant else 0
     constants = {
         "K": K, "SECOND": ends[0], "THIRD": ends[1],
         **{f"BIASED{number}": bias is not None for number, bias in enumerate([*biases, None, None][:MOST_PARTS])},
-        "NORM": normed, "RESIDUAL": added, "PAIRED": paired, "EARLY": early,
+        "NORM": inside, "RESIDUAL": added, "PAIRED": paired,
         **({} if rows == 1 else {"BLOCK_M": rows}), "BLOCK_N": chosen["BLOCK_N"], "BLOCK_K": chosen["BLOCK_K"],
-        **({"AHEAD": min(chosen["AHEAD"], triton.cdiv(K, chosen["BLOCK_K"])) if early else 0} if rows == 1 else
-           {"TURNED": bool(chosen["TURNED"])}),
+        **({"AHEAD": ahead} if rows == 1 else {"TURNED": bool(chosen["TURNED"])}),
     }  # fmt: skip
-    return Launch(
+    launch = Launch(
         _one_row_kernel if rows == 1 else _few_rows_kernel, triton.cdiv(N, chosen["BLOCK_N"]), x.get_device(),
-        M, N, x.stride(0), x.stride(0) if residual is None else residual.stride(0),
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages, early=early, **constants,
+        M, N, K if apart else x.stride(0), K if residual is None else residual.stride(0),
+        num_warps=chosen.num_warps, num_stages=chosen.num_stages, early=True, **constants,
     )  # fmt: skip
+
+    def after_norm(x: Tensor, norm_weight: Tensor, *rest: Any) -> None:
+        normed = rmsnorm(x, norm_weight, rest[-1])
+        launch(normed, normed, *rest)
+
+    return after_norm if apart else launch
 
 
 _LAUNCHES = Launches(_settle)
@@ -330,8 +340,7 @@ def few_rows_configuration(
     rows: int, outputs: int, depth: int, *, warps: int, stages: int = 1, ahead: int = 2, turned: bool = False
 ) -> Configuration:
     """A configuration: the rows that x is padded to, outputs of a program, elements of each that it loads at a time,
-    and how many such steps it loads before the kernel before it has finished; with -1 it is not launched before that.
-    """
+    and how many such steps of constant weights it loads before the kernel before it has finished."""
     return Configuration.of(
         BLOCK_M=rows,
         BLOCK_N=outputs,
@@ -349,9 +358,9 @@ def few_rows_rule(
     """For (M, N, K); N is the number of outputs of all layers together, `normed` whether x is normalised.
 
     One row: a step is loaded ahead; of few outputs there are few programs, so that each takes longer steps by more
-    warps. More rows: every program reads all of x, and normalises it, so that with a norm each takes more outputs;
-    without one, many small programs are fastest, launched late. More than 16 rows, and two weights, are multiplied
-    transposed, which fills the matrix units: on an H100, 64 rows and two weights took 107 µs instead of 160.
+    warps. More rows: every program reads all of x, and normalises it, so that with a norm each takes more outputs. More
+    than 16 rows, and two weights of many outputs, are multiplied transposed, which fills the matrix units: on an H100,
+    64 rows and two weights took 107 µs instead of 160, 16 rows with a norm and 4608 outputs 16 instead of 21.
     """
     M, N, K = shape
     narrow = N < WIDE
@@ -363,16 +372,16 @@ def few_rows_rule(
     rows = max(16, triton.next_power_of_2(M))
     if paired and rows > 16:
         return few_rows_configuration(rows, 64, min(64, whole), warps=4, stages=2 if rows == 32 else 3, turned=True)
-    if rows > 16:
+    if rows > 16 or (normed and narrow and not paired):
         depth, stages = (256, 3) if normed else (128, 6)
         return few_rows_configuration(rows, 64, min(depth, whole), warps=4, stages=stages, turned=True)
     if paired and not narrow:
         return few_rows_configuration(rows, 64, min(128, whole), warps=4, stages=2, turned=True)
+    if paired:
+        return few_rows_configuration(rows, 32, min(256, whole), warps=2, stages=4)
     if not narrow:
-        return few_rows_configuration(rows, 64, min(128, whole), warps=2, stages=4)
-    if normed:
-        return few_rows_configuration(rows, 32 if paired else 64, min(256, whole), warps=2, stages=4)
-    return few_rows_configuration(rows, 16, min(256, whole), warps=2, stages=4, ahead=-1)
+        return few_rows_configuration(rows, 64 if normed else 32, min(128, whole), warps=2, stages=4 if normed else 3)
+    return few_rows_configuration(rows, 16, min(256, whole), warps=2, stages=4)
 
 
 def joined_linear_reference(

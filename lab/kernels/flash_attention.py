@@ -36,6 +36,7 @@ from lab.kernels.attention import (
     sizes_of,
     whole_features,
 )
+from lab.kernels.early import wait_for_previous
 from lab.kernels.flash_attention_hopper import HopperLaunch, hopper_choices, hopper_rule, hopper_takes
 from lab.kernels.launch import Configuration, Launch, Launches, multiprocessors, nothing
 from lab.kernels.traffic import Traffic
@@ -64,6 +65,7 @@ def _flash_attention_kernel(
     Within `group` heads the last rows come first: under a causal mask they take longest. The features of a head are
     divided into HEAD and TAIL, so that 80 or 96 features are not padded to 128.
     """
+    wait_for_previous()
     program = tl.program_id(0) // splits
     split = tl.program_id(0) % splits
     before = program // (group * row_tiles) * group  # heads of the groups before
@@ -168,6 +170,7 @@ def _join_kernel(
     D: tl.constexpr, FEATURES: tl.constexpr, SPLITS: tl.constexpr,
 ):  # fmt: skip
     """One row of the result a program: adds its parts in the order of the keys, weighted by their shares of the sum."""
+    wait_for_previous()
     row = tl.program_id(0).to(tl.int64)
     parts = tl.arange(0, SPLITS)
     features = tl.arange(0, FEATURES)
@@ -344,7 +347,7 @@ def _split_launch(
     parts_like = torch.empty((B, q_heads, Sq, splits, D), dtype=torch.float32, device="meta")
     launch = _launch(q, sizes, left, right, chosen, (q, k, v, parts_like[:, :, :, 0]), prefixed=False)
     join = Launch(
-        _join_kernel, B * q_heads * Sq, q.get_device(), splits, q_heads, Sq, *o.stride()[:3], num_warps=1,
+        _join_kernel, B * q_heads * Sq, q.get_device(), splits, q_heads, Sq, *o.stride()[:3], early=True, num_warps=1,
         D=D, FEATURES=triton.next_power_of_2(D), SPLITS=triton.next_power_of_2(splits),
     )  # fmt: skip
 
@@ -455,7 +458,7 @@ def _launch(
         _flash_attention_kernel, row_tiles * B * q_heads * splits, first.get_device(),
         Sq, Sk, left or 0, right or 0, q_heads, B * q_heads, row_tiles, heads_together(sizes, first.itemsize),
         (packed_rows or Sq) * splits, splits, *(step for x in tensors for step in x.stride()[:3]),
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         RATIO=q_heads // k_heads, HEAD=HEADS_AND_TAILS[D][0], TAIL=HEADS_AND_TAILS[D][1], PACKED=packed_rows > 0,
         RIGHT=right is not None, LEFT=left is not None, PREFIX=prefixed, ROWS=chosen["ROWS"], KEYS=chosen["KEYS"],
     )  # fmt: skip

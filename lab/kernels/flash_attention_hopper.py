@@ -50,6 +50,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
+from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launch, capability, multiprocessors
 
 LOG2_E = gl.constexpr(math.log2(math.e))
@@ -107,6 +108,7 @@ def _load(
     RIGHT: gl.constexpr, LEFT: gl.constexpr,
 ):  # fmt: skip
     """The loading warp: the queries of each tile, then keys and values from the last tile to the first."""
+    wait_for_previous()
     q_desc, k_desc, v_desc = inputs
     q_smem, k_smem, v_smem, q_full, q_empty, k_full, k_empty, v_full, v_empty, _ = buffers
     Sq, Sk, left, right, row_tiles, group, heads_all, heads, tiles = counts
@@ -224,6 +226,7 @@ def _compute(
     RIGHT: gl.constexpr, LEFT: gl.constexpr, RAGGED: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
     """A computing warpgroup: 64 rows of each tile."""
+    wait_for_previous()
     o_desc, lse_ptr = results
     q_smem, k_smem, v_smem, q_full, q_empty, k_full, k_empty, v_full, v_empty, order = buffers
     Sq, Sk, left, right, row_tiles, group, heads_all, heads, tiles = counts
@@ -410,6 +413,7 @@ class HopperLaunch(Launch):
         super().__init__(
             _flash_attention_hopper_kernel, programs, q.get_device(),
             Sq, Sk, left or 0, right or 0, row_tiles, group, B * q_heads, q_heads, tiles, num_warps=WARPS,
+            early=True,
             RATIO=q_heads // k_heads, WARPGROUPS=warpgroups, KEYS=keys, D=padded_features(D), STAGES=chosen.num_stages,
             RIGHT=right is not None, LEFT=left is not None, RAGGED=Sk % keys != 0,
             TURNS=bool(chosen["TURNS"]),

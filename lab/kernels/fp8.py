@@ -21,6 +21,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_rows
+from lab.kernels.early import wait_for_previous
 from lab.kernels.float8 import LARGEST, SMALLEST_SCALE, magnitude_bits, scale_of, to_float8
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, multiprocessors
 from lab.kernels.library import registered, traced
@@ -52,6 +53,7 @@ def _quantize_kernel(
 ):  # fmt: skip
     """ROWS segments a program, each of SEGMENT columns with one scale and in registers as PIECES of BLOCK columns, so
     that x is read once."""
+    wait_for_previous()
     IN_A_ROW: tl.constexpr = (N + SEGMENT - 1) // SEGMENT
     segment = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     row = segment // IN_A_ROW
@@ -113,6 +115,7 @@ def _quantize_wide_kernel(
     columns: N again, but not as a constant. If the compiler knows the length of the loops it unrolls them, and moves
     more loads to the front than there are registers for.
     """
+    wait_for_previous()
     LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
@@ -153,6 +156,7 @@ def write_float8_tile(
 @triton.jit
 def _largest_kernel(x_ptr, largest_ptr, tiles, N, x_stride, TILES_IN_A_ROW, BLOCK: tl.constexpr):
     """Each program stores the bits of the largest |x| of its tiles. A tile is BLOCK columns of one row."""
+    wait_for_previous()
     lanes = tl.arange(0, BLOCK)
     largest = tl.zeros((BLOCK,), tl.int32)
     for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
@@ -169,6 +173,7 @@ def _quantize_tensor_kernel(
     BLOCK: tl.constexpr, PROGRAMS: tl.constexpr, LARGEST: tl.constexpr,
 ):  # fmt: skip
     """Quantise the tiles that `_largest_kernel` reads, the last ones first: they may still be cached."""
+    wait_for_previous()
     places = tl.arange(0, PROGRAMS)
     scale = scale_of(tl.max(tl.load(largest_ptr + places, mask=places < programs, other=0), axis=0), LARGEST)
     if tl.program_id(0) == 0:
@@ -277,7 +282,7 @@ def _segments_launch(x: Tensor, width: int, dtype: torch.dtype, chosen: Configur
     count, block = chosen["ROWS"], chosen["BLOCK"]
     return Launch(
         _quantize_kernel, triton.cdiv(segments, count), x.get_device(), segments, rows.stride(0),
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         N=N, SEGMENT=width, LARGEST=LARGEST[dtype], ROWS=count, BLOCK=block,
         **piece_constants(chosen, segments, width, x.itemsize),
     )  # fmt: skip
@@ -287,7 +292,7 @@ def _wide_launch(x: Tensor, width: int, dtype: torch.dtype, chosen: Configuratio
     rows = x.reshape(-1, width)
     return Launch(
         _quantize_wide_kernel, len(rows), x.get_device(), width, rows.stride(0),
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         N=width, LARGEST=LARGEST[dtype], **dict(chosen.constants), MASKED=width % chosen["BLOCK"] != 0,
     )  # fmt: skip
 
@@ -303,9 +308,9 @@ def _tensor_launch(x: Tensor, dtype: torch.dtype, configuration: Configuration |
     tiles = M * in_a_row
     programs = min(tiles, chosen["PROGRAMS"] * multiprocessors(device))
     how = {"num_warps": chosen.num_warps, "num_stages": chosen.num_stages}
-    find = Launch(_largest_kernel, programs, device, tiles, N, rows.stride(0), in_a_row, **how, BLOCK=block)
+    find = Launch(_largest_kernel, programs, device, tiles, N, rows.stride(0), in_a_row, early=True, **how, BLOCK=block)
     quantize = Launch(
-        _quantize_tensor_kernel, programs, device, tiles, N, rows.stride(0), in_a_row, programs, **how,
+        _quantize_tensor_kernel, programs, device, tiles, N, rows.stride(0), in_a_row, programs, early=True, **how,
         BLOCK=block, PROGRAMS=triton.next_power_of_2(programs), LARGEST=LARGEST[dtype],
     )  # fmt: skip
 

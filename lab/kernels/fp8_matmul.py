@@ -26,6 +26,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import FLOATS, check_tensor, interpreting
+from lab.kernels.early import wait_for_previous
 from lab.kernels.float8 import LARGEST, SMALLEST_SCALE, magnitude_bits, scale_of, to_float8
 from lab.kernels.fp8 import quantize_fp8
 from lab.kernels.gemm import Product, by_product
@@ -45,6 +46,7 @@ def _quantize_squares_kernel(
     x_ptr, q_ptr, scale_ptr, M, N, x_stride, LARGEST: tl.constexpr, SIDE: tl.constexpr
 ):  # fmt: skip
     """One square of SIDE × SIDE a program, with one scale."""
+    wait_for_previous()
     across = tl.cdiv(N, SIDE)
     rows = tl.program_id(0) // across * SIDE + tl.arange(0, SIDE)[:, None]
     columns = tl.program_id(0) % across * SIDE + tl.arange(0, SIDE)[None, :]
@@ -123,8 +125,8 @@ def quantize_squares(x: Tensor) -> tuple[Tensor, Tensor]:
     scale = torch.empty(squares, dtype=torch.float32, device=x.device)
     if x.numel():
         launch = Launch(
-            _quantize_squares_kernel, math.prod(squares), x.get_device(), *x.shape, x.stride(0), num_warps=8,
-            LARGEST=LARGEST[E4M3], SIDE=BLOCK,
+            _quantize_squares_kernel, math.prod(squares), x.get_device(), *x.shape, x.stride(0),
+            early=True, num_warps=8, LARGEST=LARGEST[E4M3], SIDE=BLOCK,
         )  # fmt: skip
         launch(x, q, scale)
     return q, scale

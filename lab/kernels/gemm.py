@@ -20,6 +20,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import interpreting
+from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launch, capability
 
 COMBINED = (128, 1024)  # fewest and most elements of y for which a program adds up the partial sums
@@ -56,6 +57,7 @@ def _gemm_kernel(
 
     The flags are those of `_hopper_gemm_kernel`. WHOLE_K: K and its parts are multiples of BLOCK_K.
     """
+    wait_for_previous()
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     work = tl.program_id(0)
     split = work % SPLITS
@@ -65,8 +67,9 @@ def _gemm_kernel(
     start = split * depth
     end = tl.minimum(start + depth, K)
     inner = start + tl.arange(0, BLOCK_K).to(tl.int64)
-    # Rows beyond the last read an existing row instead. Their results are not stored; a mask would slow every load.
-    safe_rows = tl.where(rows < M, rows, 0).to(tl.int64)
+    # Rows beyond the last read existing rows instead, each another one: many reads of the same row are slow. Their
+    # results are not stored; a mask would slow every load.
+    safe_rows = (rows % M).to(tl.int64)
     safe_columns = tl.where(columns < N, columns, 0).to(tl.int64)
     a_ptrs = a_ptr + safe_rows[:, None] * a_row + inner[None, :] * a_k
     b_places = inner[:, None] * b_k + safe_columns[None, :] * b_column
@@ -120,6 +123,7 @@ def _combine_kernel(
     SPLITS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """y from SPLITS partial sums, `apart` elements from one to the next, added in their order."""
+    wait_for_previous()
     places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = places < elements
     sums = tl.zeros((BLOCK,), tl.float32)
@@ -141,7 +145,8 @@ class Product:
     """A product to launch, determined by the shapes, strides, dtypes and alignment of its tensors.
 
     a: (M, K). b: (K, N), and b2 with the same strides. columns_per_scale: of scales of blocks, 0 without them.
-    precise: float8 is added up in float32 after each 128 of K.
+    precise: float8 is added up in float32 after each 128 of K. b_ahead: b is not written by the kernel launched before,
+    and may be read before that one has finished.
     """
 
     a: Tensor
@@ -156,6 +161,7 @@ class Product:
     columns_per_scale: int = 0
     row_scale_stride: int = 0
     column_scale_stride: int = 0
+    b_ahead: bool = False
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -184,7 +190,7 @@ def gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     launch = Launch(
         _gemm_kernel, tiles * splits, product.a.get_device(), M, N, K, depth, *product.a.stride(), *product.b.stride(),
         product.row_scale_stride, product.column_scale_stride,
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        num_warps=chosen.num_warps, num_stages=chosen.num_stages, early=True,
         PAIRED=product.b2 is not None, **(product.epilogue if whole else NO_EPILOGUE),
         PRECISE=product.precise, COLUMNS_PER_SCALE=product.columns_per_scale,
         WHOLE_K=K % constants["BLOCK_K"] == 0, SPLITS=splits, **constants,
@@ -209,7 +215,7 @@ def combined(product: Product, launch: Multiply, splits: int, rows: int) -> Mult
     combine = Launch(
         _combine_kernel, triton.cdiv(M * N, block), product.a.get_device(), M * N, N, rows * N,
         product.row_scale_stride, product.column_scale_stride,
-        num_warps=block // 256 or 1, **product.epilogue, SPLITS=splits, BLOCK=block,
+        num_warps=block // 256 or 1, early=True, **product.epilogue, SPLITS=splits, BLOCK=block,
     )  # fmt: skip
 
     def both(a: Tensor, b: Tensor, b2: Any, y: Tensor, bias: Any, row_scale: Any, column_scale: Any) -> None:

@@ -2,9 +2,10 @@
 
     y = epilogue(a @ b)        a: (M, K), b: (K, N), y: (M, N); in each operand either of the two axes is adjacent
 
-Written in Gluon, which comes with Triton, because there one can assign work to warps. A program has one warp that only
-copies tiles to shared memory, and two groups of four warps that only multiply. Each group has its own rows, and waits
-for and releases tiles independently, so that one group writes its result while the other still multiplies.
+Written in Gluon, which comes with Triton, because there one can assign work to warps. A program has two warps that only
+copy tiles to shared memory, of one operand each, and two groups of four warps that only multiply. Each group has its
+own rows, and waits for and releases tiles independently, so that one group writes its result while the other still
+multiplies.
 
 Tried on an H200 with Triton 3.6, at 8192³ in bfloat16, where cuBLAS took 1403 µs and this kernel 1373:
 - plain Triton with descriptors, 8 warps that copy and multiply, tiles of 128 × 256 in 3 stages: 1440 µs;
@@ -30,6 +31,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
+from lab.kernels.early import wait_for_previous
 from lab.kernels.gemm import NO_EPILOGUE, Multiply, Product, combined, shares
 from lab.kernels.launch import Configuration, Launch, multiprocessors
 
@@ -45,6 +47,22 @@ def _place(tile, tiles_m, tiles_n, GROUP: gl.constexpr):
 
 
 @gluon.jit
+def _begin(tile, SIZE: gl.constexpr, length):
+    """The first row or column of a tile. The last tile begins before the end of the one before it, if it would reach
+    beyond the last row: the copy engine takes long for rows that do not exist. Both write the same bits there."""
+    return gl.minimum(tile * SIZE, gl.maximum(length - SIZE, 0))
+
+
+@gluon.jit
+def _begin_columns(tile, COLUMNS: gl.constexpr, N, COLUMNS_PER_SCALE: gl.constexpr):
+    """As `_begin`, but where a scale is of a block of columns, a tile begins with such a block."""
+    column = tile * COLUMNS
+    if COLUMNS_PER_SCALE == 0:
+        column = _begin(tile, COLUMNS, N)
+    return column
+
+
+@gluon.jit
 def _before(stage, STAGES: gl.constexpr):
     """The stage before. Computed, because a variable for it would never change: if two variables have the same value
     before a loop, and the loop assigns one to the other, Triton takes the first for a constant."""
@@ -52,29 +70,60 @@ def _before(stage, STAGES: gl.constexpr):
 
 
 @gluon.jit
-def _copy_tiles(
-    a, b, b2, b_more, a_tiles, b_tiles, more_tiles, ready, free, M, N, K, splits, depth,
-    A_ACROSS: gl.constexpr, B_ACROSS: gl.constexpr, PAIRED: gl.constexpr, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr,
-    MORE_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr, STAGES: gl.constexpr,
+def _copy_rows(
+    a, a_tiles, ready, free, M, N, K, splits, depth,
+    A_ACROSS: gl.constexpr, COLUMNS: gl.constexpr, BLOCK_M: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr,
+    STAGES: gl.constexpr,
 ):  # fmt: skip
-    COLUMNS: gl.constexpr = BLOCK_N // 2 if PAIRED else BLOCK_N + MORE_N
+    """Copy the tiles of a for every step of every tile of y. If a has few rows, only these are copied: the others of
+    the tile keep whatever is there, and their results are not stored."""
+    wait_for_previous()
+    ROWS: gl.constexpr = a.block_type.shape[1 if A_ACROSS else 0]
     tiles_m, tiles_n = gl.cdiv(M, BLOCK_M), gl.cdiv(N, COLUMNS)
     tiles = tiles_m * tiles_n
     stage = 0
     phase = 1
     for work in range(gl.program_id(0), tiles * splits, gl.num_programs(0)):
-        tile_m, tile_n = _place(work % tiles, tiles_m, tiles_n, GROUP)
-        row, column = tile_m * BLOCK_M, tile_n * COLUMNS
+        tile_m, _ = _place(work % tiles, tiles_m, tiles_n, GROUP)
+        row = _begin(tile_m, BLOCK_M, M)
         start = work // tiles * depth
         for k in range(start, gl.minimum(start + depth, K), BLOCK_K):
             mbarrier.wait(free.index(stage), phase)
             bar = ready.index(stage)
-            a_tile, b_tile = a_tiles.index(stage), b_tiles.index(stage)
-            mbarrier.expect(bar, (BLOCK_M + BLOCK_N + MORE_N) * BLOCK_K * a.dtype.primitive_bitwidth // 8)
+            mbarrier.expect(bar, a.block_type.nbytes)
             if A_ACROSS:
-                tma.async_copy_global_to_shared(a, [k, row], bar, a_tile)
+                tma.async_copy_global_to_shared(a, [k, row], bar, a_tiles.index(stage))
             else:
-                tma.async_copy_global_to_shared(a, [row, k], bar, a_tile)
+                tma.async_copy_global_to_shared(a, [row, k], bar, a_tiles.index(stage).slice(0, ROWS))
+            stage += 1
+            wrapped = stage == STAGES
+            stage = gl.where(wrapped, 0, stage)
+            phase = gl.where(wrapped, phase ^ 1, phase)
+
+
+@gluon.jit
+def _copy_columns(
+    b, b2, b_more, b_tiles, more_tiles, ready, free, M, N, K, splits, depth,
+    B_ACROSS: gl.constexpr, PAIRED: gl.constexpr, COLUMNS: gl.constexpr, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr,
+    MORE_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr, STAGES: gl.constexpr,
+    B_AHEAD: gl.constexpr, COLUMNS_PER_SCALE: gl.constexpr,
+):  # fmt: skip
+    """Copy the tiles of b, and of b2, for every step of every tile of y."""
+    if not B_AHEAD:
+        wait_for_previous()
+    tiles_m, tiles_n = gl.cdiv(M, BLOCK_M), gl.cdiv(N, COLUMNS)
+    tiles = tiles_m * tiles_n
+    stage = 0
+    phase = 1
+    for work in range(gl.program_id(0), tiles * splits, gl.num_programs(0)):
+        _, tile_n = _place(work % tiles, tiles_m, tiles_n, GROUP)
+        column = _begin_columns(tile_n, COLUMNS, N, COLUMNS_PER_SCALE)
+        start = work // tiles * depth
+        for k in range(start, gl.minimum(start + depth, K), BLOCK_K):
+            mbarrier.wait(free.index(stage), phase)
+            bar = ready.index(stage)
+            b_tile = b_tiles.index(stage)
+            mbarrier.expect(bar, (BLOCK_N + MORE_N) * BLOCK_K * b.dtype.primitive_bitwidth // 8)
             if PAIRED:
                 tma.async_copy_global_to_shared(b, [column, k], bar, b_tile.slice(0, COLUMNS))
                 tma.async_copy_global_to_shared(b2, [column, k], bar, b_tile.slice(COLUMNS, COLUMNS))
@@ -253,6 +302,7 @@ def _multiply(
 ):  # fmt: skip
     """The group of warps WHICH, 0 or 1: its half of the rows of every tile of this program, or of the columns if a tile
     has 64 rows."""
+    wait_for_previous()
     ACROSS: gl.constexpr = BLOCK_M == 64
     ROWS: gl.constexpr = BLOCK_M if ACROSS else BLOCK_M // 2
     WIDTH: gl.constexpr = BLOCK_N // 2 if ACROSS else BLOCK_N
@@ -273,7 +323,9 @@ def _multiply(
     phase = 0
     for work in range(gl.program_id(0), tiles * splits, gl.num_programs(0)):
         tile_m, tile_n = _place(work % tiles, tiles_m, tiles_n, GROUP)
-        row, column = tile_m * BLOCK_M + first_row, tile_n * COLUMNS + first_column
+        tile_row = _begin(tile_m, BLOCK_M, M)
+        tile_column = _begin_columns(tile_n, COLUMNS, N, COLUMNS_PER_SCALE)
+        row, column = tile_row + first_row, tile_column + first_column
         start = work // tiles * depth
         end = gl.minimum(start + depth, K)
         sums = gl.zeros([ROWS, WIDTH], gl.float32, layout)
@@ -341,7 +393,7 @@ def _multiply(
         if MORE_N > 0:
             _finish(
                 more, y_more, y_more_tiles.index(WHICH), bias_ptr, row_scale_ptr, column_scale_ptr, row,
-                tile_n * COLUMNS + BLOCK_N + first_more, base, M, N, row_scale_stride, column_scale_stride, ACTIVATION,
+                tile_column + BLOCK_N + first_more, base, M, N, row_scale_stride, column_scale_stride, ACTIVATION,
                 BIAS, ROW_SCALE, COLUMN_SCALE, DIRECT, False,
             )  # fmt: skip
     tma.store_wait(0)
@@ -355,7 +407,7 @@ def _hopper_gemm_kernel(
     ACTIVATION: gl.constexpr, BIAS: gl.constexpr, ROW_SCALE: gl.constexpr, COLUMN_SCALE: gl.constexpr,
     PRECISE: gl.constexpr, COLUMNS_PER_SCALE: gl.constexpr, DIRECT: gl.constexpr, HALVED: gl.constexpr,
     BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, MORE_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr,
-    STAGES: gl.constexpr,
+    STAGES: gl.constexpr, B_AHEAD: gl.constexpr,
 ):  # fmt: skip
     """Each program takes tiles of y one after another, or with `splits` partial sums of them, in float32.
 
@@ -365,8 +417,10 @@ def _hopper_gemm_kernel(
     PAIRED: the tile's left columns are of b, its right ones of b2, and y = ACTIVATION(left) · right. ROW_SCALE and
     COLUMN_SCALE: float32 factors of rows and columns. COLUMNS_PER_SCALE above 0: there are such factors for each
     BLOCK_K of K, (M, groups) and (N / COLUMNS_PER_SCALE, groups), and PRECISE is set. PRECISE: the ordinary units add
-    up in float32 what the matrix unit has summed over BLOCK_K.
+    up in float32 what the matrix unit has summed over BLOCK_K. B_AHEAD: the
+    first tiles of b are copied before the kernel before this one has finished.
     """
+    COLUMNS: gl.constexpr = BLOCK_N // 2 if PAIRED else BLOCK_N + MORE_N
     a_shape: gl.constexpr = [BLOCK_K, BLOCK_M] if A_ACROSS else [BLOCK_M, BLOCK_K]
     b_shape: gl.constexpr = [BLOCK_K, BLOCK_N] if B_ACROSS else [BLOCK_N, BLOCK_K]
     a_tiles = gl.allocate_shared_memory(a.dtype, [STAGES, a_shape[0], a_shape[1]], a.layout)
@@ -387,7 +441,7 @@ def _hopper_gemm_kernel(
         more_tiles = free
         y_more_tiles = free
     for stage in gl.static_range(STAGES):
-        mbarrier.init(ready.index(stage), count=1)
+        mbarrier.init(ready.index(stage), count=2)
         mbarrier.init(free.index(stage), count=2)
     fence_async_shared()
     gl.warp_specialize(
@@ -404,16 +458,24 @@ def _hopper_gemm_kernel(
                 B_ACROSS, PAIRED, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, PRECISE, COLUMNS_PER_SCALE, DIRECT, HALVED,
                 BLOCK_M, BLOCK_N, MORE_N, BLOCK_K, GROUP, STAGES,
             )),
-            (_copy_tiles, (
-                a, b, b2, b_more, a_tiles, b_tiles, more_tiles, ready, free, M, N, K, splits, depth,
-                A_ACROSS, B_ACROSS, PAIRED, BLOCK_M, BLOCK_N, MORE_N, BLOCK_K, GROUP, STAGES,
+            (_copy_rows, (
+                a, a_tiles, ready, free, M, N, K, splits, depth, A_ACROSS, COLUMNS, BLOCK_M, BLOCK_K, GROUP, STAGES,
+            )),
+            (_copy_columns, (
+                b, b2, b_more, b_tiles, more_tiles, ready, free, M, N, K, splits, depth, B_ACROSS, PAIRED, COLUMNS,
+                BLOCK_M, BLOCK_N, MORE_N, BLOCK_K, GROUP, STAGES, B_AHEAD, COLUMNS_PER_SCALE,
             )),
         ],
-        [4, 1],
-        [240, 24],
+        [4, 1, 1],
+        [240, 24, 24],
     )  # fmt: skip
 
 
+# A program that begins early gets any multiprocessor that is free, and neighbours no longer have tiles that share
+# operands: products whose limit is the cache then take up to 1.3 times as long. So only those begin early of which no
+# two programs share tiles of b, and those with programs for at most this part of the multiprocessors.
+EARLY_SHARE = 0.75
+FEWEST_ROWS = 8  # of a tile of a that the copy engine copies
 NARROW = 64  # rows: the two groups of warps divide the columns of such a tile
 SHARED_BYTES = 227 * 1024  # of shared memory that a program may use
 BARRIER_BYTES = 1024  # more than the barriers and Triton's warp specialisation use
@@ -486,16 +548,20 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     a_across, b_across = not copies_take(product.a), not copies_take(product.b.t())
     direct = N * y_dtype.itemsize % COPY_ALIGNMENT != 0
     stages, halved = hopper_stages(chosen, product.a.itemsize, y_dtype.itemsize, paired=paired)
+    processors = multiprocessors(product.a.get_device())
+    programs = min(processors, tiles_m * tiles_n * splits)
+    early = tiles_m == 1 or programs <= EARLY_SHARE * processors
     launch = Launch(
-        _hopper_gemm_kernel, min(multiprocessors(product.a.get_device()), tiles_m * tiles_n * splits),
-        product.a.get_device(), M, N, K, splits, depth, product.row_scale_stride, product.column_scale_stride,
-        num_warps=4, A_ACROSS=a_across, B_ACROSS=b_across, PAIRED=paired,
+        _hopper_gemm_kernel, programs, product.a.get_device(),
+        M, N, K, splits, depth, product.row_scale_stride, product.column_scale_stride,
+        num_warps=4, early=early, A_ACROSS=a_across, B_ACROSS=b_across, PAIRED=paired,
         **(product.epilogue if splits == 1 else NO_EPILOGUE), PRECISE=product.precise,
         COLUMNS_PER_SCALE=product.columns_per_scale, DIRECT=direct, HALVED=halved,
         BLOCK_M=block_m, BLOCK_N=block_n, MORE_N=more_n, BLOCK_K=block_k, GROUP=chosen["GROUP"],
-        STAGES=stages,
+        STAGES=stages, B_AHEAD=product.b_ahead,
     )  # fmt: skip
-    a_tiles = Tiles(*_turned(product.a, [block_m, block_k], a_across))
+    a_rows = block_m if a_across else max(FEWEST_ROWS, min(block_m, triton.next_power_of_2(M)))
+    a_tiles = Tiles(*_turned(product.a, [a_rows, block_k], a_across))
     b_tiles = Tiles(*_turned(product.b.t(), [columns, block_k], b_across))
     across = block_m == NARROW
     y_columns = block_n // (1 + across) // (1 + (paired or halved))

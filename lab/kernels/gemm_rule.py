@@ -1,17 +1,18 @@
 """Chooses the launch of a matrix product: by a rule on its shape, and by what GPU and operands allow.
 
-The rule was fitted to the times of ten tiles at 97 products of 100 to 8192 rows on an H200, in CUDA graphs, in
-bfloat16. Its choices take 1 % longer than the best of the ten. cuBLAS takes 0.92 of their time in the geometric mean
-(0.87 before there were tiles of 64 rows and of 96, 160 and 192 columns), at worst 0.73, at 1000³. Products of one to
-three waves are the hard ones: cuBLAS has tiles of any multiple of 8 columns. Tried against that, and slower:
-- Stream-K, which gives every program the same number of steps: at 2048³ 34 µs (24.5 by whole tiles), at 4096 × 5120 ×
-  5120 354 (269). Programs are no longer at the same steps of K, so that they share less in the cache.
+The rule was fitted to the times of 16 tiles at 130 products of 48 to 4096 rows on an H100, in CUDA graphs, in bfloat16.
+Where rows are aligned to lines its choices take 1 % longer than the best tile, and cuBLAS takes 0.98 of their time in
+the geometric mean, at worst 0.78 (777 × 3584 × 3584); it was 0.92 before tiles were kept inside y and a tile of a got
+no rows that do not exist. Products of one to three waves are the hard ones: cuBLAS has tiles of any multiple of 8
+columns. Rows that are not aligned to lines, such as 1000 or 3000 elements, cost most: cuBLAS takes 0.74 of the time, at
+worst 0.5, since its programs share what they read. Tried, and slower:
+- Stream-K, which gives every program the same number of steps: on an H200 at 2048³ 34 µs (24.5 by whole tiles), at
+  4096 × 5120 × 5120 354 (269). Programs are no longer at the same steps of K, and share less in the cache.
 - Two launches, whole waves first and the remaining columns in smaller tiles: 512 × 4608 × 3584 33.0 µs, and 28.3 in
   one launch of tiles of 160 columns.
-Rows beyond the last cost time although nothing is read for them: in tiles of 128 rows, 300 × 14,336 × 4096 takes 91 µs,
-384 rows 68. Lower tiles have fewer of them.
-On an H100: 3000³, with rows not aligned to lines, 130 µs, cuBLAS 79, by pointers 430; 4097 × 4095 × 4093, which the
-copy engine cannot read, in single calls 303 µs with both operands copied first, cuBLAS 1001.
+- Tiles of 64 × 96, 64 × 160, 64 × 192, 128 × 80 and 128 × 160: at no product clearly the fastest.
+On an H100: 4097 × 4095 × 4093, which the copy engine cannot read, in single calls 303 µs with both operands copied
+first, cuBLAS 1001.
 """
 
 from collections.abc import Iterator
@@ -34,7 +35,8 @@ from lab.kernels.realign import realign
 
 PROGRAMS = 132  # multiprocessors of an H100 or H200, for which the rule was made
 STEP_BYTES = 128  # of K in a step: a line of shared memory
-FEW_ROWS = 64  # up to here reading the weight is the limit, and the pointer kernel has tiles with so few rows
+FEW_ROWS = 64  # up to here reading the weight is the limit
+FEWEST_ROWS = 16  # up to here, and with few columns, the pointer kernel is faster
 SMALL = 128 * 128  # elements of y: up to here only K can be divided
 SHORT_DEPTH = 3072  # of K: up to here small products are faster by pointers, without splits
 LEAST_DEPTH = 512  # of K in a part: with less, adding the parts up costs more than it saves
@@ -42,18 +44,18 @@ LEAST_DEPTH = 512  # of K in a part: with less, adding the parts up costs more t
 # stages of the largest tiles leave room for a whole tile of y. With four, y goes through shared memory in two halves,
 # one after the other, and products are 1 to 3 % slower.
 HOPPER_TILES = {
-    (64, 128, 0): (8, 0.184e-6), (64, 128, 64): (5, 0.313e-6), (64, 256, 0): (5, 0.342e-6),
-    (128, 64, 0): (8, 0.204e-6), (128, 64, 32): (7, 0.298e-6), (128, 128, 0): (6, 0.345e-6),
-    (128, 128, 32): (5, 0.463e-6), (128, 128, 64): (4, 0.508e-6), (128, 256, 0): (3, 0.663e-6),
-    (256, 128, 0): (3, 0.725e-6),
+    (64, 64, 0): (8, 0.198e-6), (64, 128, 0): (8, 0.212e-6), (64, 128, 16): (7, 0.297e-6), (64, 256, 0): (5, 0.363e-6),
+    (128, 64, 0): (8, 0.25e-6), (128, 64, 32): (7, 0.296e-6), (128, 128, 0): (6, 0.352e-6),
+    (128, 128, 16): (5, 0.451e-6), (128, 128, 64): (4, 0.528e-6), (128, 256, 0): (3, 0.691e-6),
+    (256, 128, 0): (3, 0.731e-6),
 }  # fmt: skip
-BYTES_PER_SECOND = 3.5e12  # between the copy rates of an H100 and an H200
+BYTES_PER_SECOND = 2.56e12  # that products read from memory
 # Bytes a second that all multiprocessors read from the cache, and that the cache reads from memory for them.
-TAKEN_BYTES_PER_SECOND, MISSED_BYTES_PER_SECOND = 18.7e12, 7.4e12
-BETWEEN_LINES = 1.6  # times as many bytes if rows are not aligned to lines
-TILE_SECONDS = 1.1e-6  # to begin a tile and to write it
-BEYOND = 1.05  # times as long if tiles reach beyond the last row
-SPLIT_SECONDS = 4e-6  # the second kernel
+TAKEN_BYTES_PER_SECOND, MISSED_BYTES_PER_SECOND = 21.5e12, 5.67e12
+BETWEEN_LINES = 3.5  # times the bytes, by their cost, if rows are not aligned to lines
+TILE_SECONDS = 1.6e-6  # to begin a tile and to write it
+SPLIT_SECONDS = 1.9e-6  # the second kernel
+NARROW = 2048  # columns of y: up to here few rows are faster by pointers
 
 
 def settle_product(product: Product, chosen: Configuration) -> Multiply:
@@ -132,8 +134,10 @@ def gemm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     M, N, K = shape
     if M == 1 and 0 < K <= LONGEST and itemsize > 1:
         return gemv_rule(K)
-    if M <= FEW_ROWS or N <= FEW_ROWS or not K:
+    if M <= FEWEST_ROWS or N <= FEW_ROWS or not K or (M <= FEW_ROWS and (N <= NARROW or itemsize != 2)):
         return pointer_rule(shape, itemsize)
+    if M <= FEW_ROWS:
+        return few_rows_rule(shape)
     if itemsize == 2 and (short := _short_rule(shape)):
         return short
     if M * N <= SMALL:
@@ -141,10 +145,23 @@ def gemm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     return min(_hopper_choices(shape, itemsize), key=lambda choice: _seconds(choice, shape, itemsize))
 
 
+def few_rows_rule(shape: tuple[int, ...]) -> Configuration:
+    """For (M, N, K) of two bytes, M up to 64, by the Hopper kernel: tiles of 64 rows. A step is twice as deep, so that
+    256 bytes of a row of b are read at a time: 1 to 3 % faster."""
+    choices = [choice for choice in _hopper_choices(shape, 2) if choice["BLOCK_M"] == FEW_ROWS]
+    best = min(choices, key=lambda choice: _seconds(choice, shape, 2))
+    return gemm_configuration(
+        FEW_ROWS, best["BLOCK_N"], 2 * best["BLOCK_K"], stages=best.num_stages // 2 + 1, splits=best["SPLITS"],
+        hopper=True, more_n=more_columns(best),
+    )  # fmt: skip
+
+
 def _short_rule(shape: tuple[int, ...]) -> Configuration | None:
     """For products that end before the warps and barriers of the Hopper kernel pay: small tiles, loaded by pointers,
     all at once. On an H200 512³ took 6.4 µs (Hopper kernel 7.7, cuBLAS 6.8), 512 × 512 × 2048 9.7 (11.4, 9.5)."""
     M, N, K = shape
+    if K % 16:  # loads of single elements
+        return None
     if triton.cdiv(M, 64) * triton.cdiv(N, 32) <= PROGRAMS and K <= SHORT_DEPTH:
         return gemm_configuration(64, 32, 128, stages=5)
     if triton.cdiv(M, 64) * triton.cdiv(N, 64) <= PROGRAMS and K <= SHORT_DEPTH // 6:
@@ -162,8 +179,6 @@ def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> fl
     waves = triton.cdiv(tiles * splits, PROGRAMS)
     steps = triton.cdiv(triton.cdiv(K, splits) * itemsize, STEP_BYTES)
     _, step_seconds = HOPPER_TILES[rows, columns - more, more]
-    if M % rows:
-        step_seconds *= BEYOND
     read_bytes, taken_bytes = (M + N) * K * itemsize, tiles * (rows + columns) * K * itemsize
     if K * itemsize % STEP_BYTES:
         taken_bytes *= BETWEEN_LINES
@@ -189,10 +204,10 @@ def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """For (M, N, K), loaded by pointers: as many programs as multiprocessors, or twice as many."""
     M, N, K = shape
     if M <= 16:
-        tile = (16, 16, 256, 2, 4) if N <= 8192 else (16, 64, 128, 4, 5)
+        tile = (16, 16, 256, 2, 4) if N <= 4096 and M >= 8 else (16, 32, 256, 2, 4)
     elif M <= 32:
         tile = (32, 64, 128, 4, 4)
-    elif N <= 128:
+    elif N <= 128 or (M <= FEW_ROWS and N <= 4096):
         tile = (64, 32, 128, 4, 5)
     elif M <= FEW_ROWS:
         # If there are more tiles than multiprocessors, all must run at once; else memory is idle during the last ones:

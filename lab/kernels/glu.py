@@ -19,6 +19,7 @@ from torch import Tensor
 
 from lab.kernels.activations import gelu_erf, gelu_tanh, silu, silu_exact
 from lab.kernels.checks import GradientNeeded, check_adjacent, check_alike, check_tensor
+from lab.kernels.early import wait_for_previous
 from lab.kernels.glu_backward import geglu_erf_backward, geglu_tanh_backward, swiglu_backward
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
 from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
@@ -37,6 +38,7 @@ def _glu_kernel(
 
     ONE_RUN: all rows follow each other in memory and are taken as one row of N columns.
     """
+    wait_for_previous()
     row, tile = 0, tl.program_id(0)
     if not ONE_RUN:
         tiles = tl.cdiv(N, BLOCK)
@@ -171,7 +173,7 @@ def _prepare(
         activation = silu_exact
     return Launch(
         _glu_kernel, M * triton.cdiv(N, chosen["BLOCK"]), gate.get_device(), N, gate.stride(0), up.stride(0),
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         ACTIVATION=activation, BLOCK=chosen["BLOCK"], ONE_RUN=one_run,
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from lab.kernels.activations import gelu_erf_slope, gelu_tanh_slope, silu_slope, silu_slope_exact
 from lab.kernels.checks import check_adjacent, check_alike, check_tensor
+from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
 from lab.kernels.library import registered, row_result, traced
 from lab.kernels.traffic import Traffic
@@ -33,6 +34,7 @@ def _glu_backward_kernel(
 
     SLOPE: gives (act, act′). ONE_RUN: all rows follow each other in memory and are taken as one row of N columns.
     """
+    wait_for_previous()
     row, tile = 0, tl.program_id(0)
     if not ONE_RUN:
         tiles = tl.cdiv(N, BLOCK)
@@ -147,7 +149,7 @@ def _prepare(
     return Launch(
         _glu_backward_kernel, M * triton.cdiv(N, chosen["BLOCK"]), gate.get_device(),
         N, dy.stride(0), gate.stride(0), up.stride(0),
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         SLOPE=slope, BLOCK=chosen["BLOCK"], ONE_RUN=one_run,
     )  # fmt: skip
 

@@ -84,13 +84,17 @@ def _one_token(
     parts = (attention.q_proj, attention.k_proj, attention.v_proj)
     qkv = joined_linear(
         rows, [part.weight for part in parts], [part.bias for part in parts], norm_weight=first.weight,
-        eps=getattr(first, eps_name),
+        eps=getattr(first, eps_name), constant_weights=True,
     )  # fmt: skip
     cos, sin = (table[:, 0] for table in angles)
     q = rope_into_cache(qkv, cos, sin, lengths, kept.keys, kept.values, kept.cumulative_length)
     o = decode_attention(q, kept.keys, kept.values, lengths, scale=attention.scaling)
     output = attention.o_proj
-    s = joined_linear(o.view(len(o), -1), (output.weight,), (output.bias,), residual=rows)
-    gated = normed_gated_mlp(s, second.weight, mlp.gate_proj.weight, mlp.up_proj.weight, getattr(second, eps_name))
-    y: Tensor = joined_linear(gated, (mlp.down_proj.weight,), residual=s)
+    s = joined_linear(
+        o.view(len(o), -1), (output.weight,), (output.bias,), residual=rows, constant_weights=True
+    )  # fmt: skip
+    gated = normed_gated_mlp(
+        s, second.weight, mlp.gate_proj.weight, mlp.up_proj.weight, getattr(second, eps_name), constant_weights=True
+    )  # fmt: skip
+    y: Tensor = joined_linear(gated, (mlp.down_proj.weight,), residual=s, constant_weights=True)
     return y.view_as(x)

@@ -53,7 +53,7 @@ class Launch:
     constants: the compile-time ones, which come last in the kernel's signature, in its order. All calls must pass
     arguments that Triton specialises in the same way: tensors of the same dtypes and alignment on the same device, and
     floats where the first call passed floats. early: the kernel may begin while the one before it on the stream still
-    runs, and itself waits for that one, by `gdc_wait`, before it reads or writes what that may read or write.
+    runs, and calls `wait_for_previous` (see early.py); ignored on GPUs that cannot do it.
     cluster: how many thread blocks a program of the grid is, which run on neighbouring multiprocessors.
     """
 
@@ -71,7 +71,7 @@ class Launch:
         self._settled = settled
         self._constants = constants
         self._options = {"num_warps": num_warps, "num_stages": num_stages}
-        if early:
+        if early and starts_early(device):
             self._options["launch_pdl"] = True
         if cluster > 1:
             self._options["num_ctas"] = cluster

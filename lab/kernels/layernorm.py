@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import GradientNeeded, check_rows, check_vector, checked_eps
+from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.norm_backward import layernorm_backward
@@ -32,6 +33,7 @@ def _layernorm_kernel(
     PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program, each in registers as PIECES of BLOCK columns, so that x is read once."""
+    wait_for_previous()
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = rows < M
     w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # one for each row, so that w gets the layout of x
@@ -76,6 +78,7 @@ def _layernorm_wide_kernel(
     loses every digit if the mean is large. If d is the mean distance of the row, d² is at most N / BLOCK variances for
     any first tile, since its difference from the rest is variance too. So only a few digits are lost.
     """
+    wait_for_previous()
     LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride

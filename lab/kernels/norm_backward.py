@@ -20,6 +20,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_adjacent, check_alike, check_rows, check_tensor, check_vector, checked_eps
+from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, multiprocessors, result_like, shared_memory
 from lab.kernels.library import registered, row_result, traced
 from lab.kernels.pieces import read_piece, read_pieces, within, write_piece
@@ -55,6 +56,7 @@ def _norm_backward_kernel(
 
     CENTRED: LayerNorm. ADDED: ds is added to dx. sums: (programs, N), or with CENTRED (programs, 2, N).
     """
+    wait_for_previous()
     program = tl.program_id(0)
     w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # one for each row, so that w gets the layout of x
     w = read_pieces(w_ptrs, True, N, PIECES, BLOCK, False, "")
@@ -136,6 +138,7 @@ def _norm_sums_kernel(
     N: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, CENTRED: tl.constexpr,
 ):  # fmt: skip
     """The numbers of one wide row a program, (4, M): mean, 1 / sqrt(var + eps), mean(g), and mean(g · x̂) · that."""
+    wait_for_previous()
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     dy_ptr += row * dy_stride
@@ -173,6 +176,7 @@ def _norm_columns_kernel(
     CENTRED: tl.constexpr, ADDED: tl.constexpr,
 ):  # fmt: skip
     """BLOCK columns of every n-th ROWS rows a program, for rows whose numbers `_norm_sums_kernel` has computed."""
+    wait_for_previous()
     TILES: tl.constexpr = (N + BLOCK - 1) // BLOCK
     VECTORS: tl.constexpr = 2 if CENTRED else 1
     part = tl.program_id(0) // TILES
@@ -212,6 +216,7 @@ def _column_sums_kernel(
     N: tl.constexpr, PARTS: tl.constexpr, VECTORS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """BLOCK columns of dw or db a program: the sums over PARTS of (PARTS, VECTORS, N), rounded once."""
+    wait_for_previous()
     TILES: tl.constexpr = (N + BLOCK - 1) // BLOCK
     vector = tl.program_id(0) // TILES
     columns = tl.program_id(0) % TILES * BLOCK + tl.arange(0, BLOCK)
@@ -335,7 +340,7 @@ def _by_rows(
     stages = min(chosen.num_stages, _most_stages(x, chosen["ROWS"], 3 if added else 2))
     gradients = Launch(
         _norm_backward_kernel, parts, x.get_device(), M, *steps,
-        num_warps=chosen.num_warps, num_stages=stages,
+        early=True, num_warps=chosen.num_warps, num_stages=stages,
         N=N, ROWS=chosen["ROWS"], BLOCK=chosen["BLOCK"], PIECES=triton.cdiv(N, chosen["BLOCK"]),
         PARTIAL=M % chosen["ROWS"] != 0, CENTRED=centred, ADDED=added, STAGES=stages,
     )  # fmt: skip
@@ -362,14 +367,14 @@ def _by_columns(
     device = x.get_device()
     tile = min(WIDE_SUMS_TILE, triton.next_power_of_2(N))
     of_rows = Launch(
-        _norm_sums_kernel, M, device, M, *steps[:2], num_warps=WIDE_SUMS_WARPS,
+        _norm_sums_kernel, M, device, M, *steps[:2], early=True, num_warps=WIDE_SUMS_WARPS,
         N=N, BLOCK=tile, MASKED=N % tile != 0, CENTRED=centred,
     )  # fmt: skip
     tiles = triton.cdiv(N, chosen["COLUMNS"])
     parts = min(triton.cdiv(M, chosen["ROWS"]), triton.cdiv(chosen["SHARE"] * multiprocessors(device), tiles))
     gradients = Launch(
         _norm_columns_kernel, parts * tiles, device, M, *steps,
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         N=N, ROWS=chosen["ROWS"], BLOCK=chosen["COLUMNS"], MASKED=N % chosen["COLUMNS"] != 0,
         CENTRED=centred, ADDED=added,
     )  # fmt: skip
@@ -390,7 +395,7 @@ def _column_sums(x: Tensor, parts: int, centred: bool) -> Launch:
     N = x.shape[1]
     vectors = 1 + centred
     return Launch(
-        _column_sums_kernel, vectors * triton.cdiv(N, SUM_COLUMNS), x.get_device(), num_warps=8,
+        _column_sums_kernel, vectors * triton.cdiv(N, SUM_COLUMNS), x.get_device(), early=True, num_warps=8,
         N=N, PARTS=parts, VECTORS=vectors, ROWS=min(SUM_ROWS, triton.next_power_of_2(parts)), BLOCK=SUM_COLUMNS,
     )  # fmt: skip
 

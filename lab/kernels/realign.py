@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Launch
 
 LINE_BYTES = 128  # rows that begin at a line of memory are read fastest
@@ -18,6 +19,7 @@ def _realign_kernel(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """One tile of `a` or of `b` a program; the first `a_tiles` programs take those of `a`."""
+    wait_for_previous()
     tile = tl.program_id(0)
     if tile < a_tiles:
         _copy_tile(a_ptr, a_to_ptr, tile, a_rows, K, width, a_row, a_k, ROWS, COLUMNS)
@@ -48,7 +50,7 @@ def realign(a: Tensor | None, b: Tensor | None) -> Callable[[Tensor, Tensor], tu
     tiles = [triton.cdiv(size, rows) * across for size in sizes]
     steps = [step for matrix in (a, b) for step in ((0, 0) if matrix is None else matrix.stride())]
     launch = Launch(
-        _realign_kernel, sum(tiles), like.get_device(), *sizes, K, width, *steps, tiles[0], num_warps=4,
+        _realign_kernel, sum(tiles), like.get_device(), *sizes, K, width, *steps, tiles[0], early=True, num_warps=4,
         ROWS=rows, COLUMNS=columns,
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_rows, check_vector, checked_eps
+from lab.kernels.early import wait_for_previous
 from lab.kernels.float8 import LARGEST, magnitude_bits, scale_of
 from lab.kernels.fp8 import check_float8, quantize_fp8_reference, write_float8_piece, write_float8_tile
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
@@ -47,6 +48,7 @@ def _rmsnorm_fp8_kernel(
 
     The largest |x · w| is found before the norm is known, since the norm scales all elements of a row equally.
     """
+    wait_for_previous()
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = rows < M
     w_ptrs = w_ptr + tl.zeros((ROWS, 1), tl.int32)  # one for each row, so that w gets the layout of x
@@ -87,6 +89,7 @@ def _rmsnorm_fp8_wide_kernel(
     The largest |x · w| is found before the norm is known, since the norm scales all elements of a row equally. columns:
     N again, as in `_quantize_wide_kernel`.
     """
+    wait_for_previous()
     LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
@@ -184,11 +187,11 @@ def _prepare(x: Tensor, weight: Tensor, dtype: torch.dtype, configuration: Confi
     if "HELD" in constants:
         return Launch(
             _rmsnorm_fp8_wide_kernel, M, x.get_device(), N, rows.stride(0),
-            **how, **constants, MASKED=N % constants["BLOCK"] != 0,
+            early=True, **how, **constants, MASKED=N % constants["BLOCK"] != 0,
         )  # fmt: skip
     return Launch(
         _rmsnorm_fp8_kernel, triton.cdiv(M, constants["ROWS"]), x.get_device(), M, rows.stride(0),
-        **how, **constants, **piece_constants(chosen, M, N, x.itemsize),
+        early=True, **how, **constants, **piece_constants(chosen, M, N, x.itemsize),
     )  # fmt: skip
 
 

@@ -5,11 +5,12 @@ x: (…, K)   w: (K,), the norm's weight   W: (N, K), the layer's   y: (…, N),
 The factor of a row can be applied after the product: y = ((x · w) @ Wᵀ) · rstd(row). So x is not normalised before the
 product; each row of sums is multiplied by its factor at the end.
 
-- Few rows, as in decoding: reading W once takes most of the time. Up to 32 rows one kernel does everything: in the loop
-  of the product it also sums the squares of x, and multiplies x by w in float32, rounded for the matrix units. Every
-  program does that for all rows, which is too much for 64. Measured on an H100, at 18,944 columns: with 32 rows the
-  fused kernel took 54 µs, norm and product 58, F.rms_norm and cuBLAS 61; with 64 rows 60.5, 56 and 60.5. From 17 rows
-  on the product is transposed (TURNED), so that its rows are those of W: the other way took 97 µs.
+- Few rows, as in decoding: reading W once takes most of the time. Up to 4 rows, and up to 32 with few outputs, the norm
+  is computed in the loop of the product: it also sums the squares of x, and multiplies x by w in float32, rounded for
+  the matrix units. Every program does that for all rows, so that with more rows a norm before the product is faster:
+  with a constant weight the product begins to read it meanwhile. On an H100 in graphs, fused, and norm and product:
+  18,944 outputs of 4 rows 48.7 and 49.5 µs, of 16 rows 50.5 and 49.8, of 32 rows 54.1 and 51.1, of 64 rows 60.5 and
+  52.5; 3584 outputs of 32 rows 12.7 and 13.4, of 64 rows 16.9 and 13.4.
 - Many rows: the operands go from memory directly to the matrix units, so w cannot be multiplied in on the way. If W
   contains w already (`fold_norm_weight`, called once), a small kernel computes the rows' factors from x, and the
   product's epilogue applies them. Otherwise `rmsnorm` normalises x before the product.
@@ -24,21 +25,23 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from lab.kernels.checks import check_vector, checked_eps
+from lab.kernels.early import wait_for_previous
 from lab.kernels.gemm import Product, by_product, multiplied, shares
-from lab.kernels.gemm_rule import gemm_choices, gemm_rule, settle_product
+from lab.kernels.gemm_rule import FEW_ROWS as FEW_PRODUCT_ROWS
+from lab.kernels.gemm_rule import few_rows_rule, gemm_choices, gemm_rule, settle_product
 from lab.kernels.gemv import LONGEST, gemv_configuration, gemv_launch, gemv_rule
-from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, starts_early
+from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
 from lab.kernels.matmul import check_factors
 from lab.kernels.rmsnorm import rmsnorm
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
 
-FEW_ROWS = 32  # up to here one kernel does everything
+FEWEST_ROWS = 4  # up to here one kernel does everything, and a second one adds up if K is split
+FEW_ROWS = 32  # likewise with up to NARROW outputs
 WIDEST = 65_536  # columns of x that fit into registers of the kernel for the rows' factors
-NARROW = 8192  # outputs up to which few programs would have work if K were not split
+NARROW = 8192  # outputs
 JOINED = 1024  # columns of y for which a program adds up the splits
 
 
@@ -46,25 +49,22 @@ JOINED = 1024  # columns of y for which a program adds up the splits
 def _skinny_kernel(
     x_ptr, w_ptr, weight_ptr, y_ptr, eps, M, N, K, x_stride, weight_stride, depth,
     NORM_WEIGHT: tl.constexpr, WIDE: tl.constexpr, WHOLE_K: tl.constexpr, TURNED: tl.constexpr, SPLITS: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, EARLY: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """All rows of x times BLOCK_N rows of the weight a program, and the sums of the squares of x in the same loop. With
     SPLITS a program takes a part of K and writes its sums in float32 to y as (SPLITS, M, N).
 
     WIDE: x · w is multiplied as tensor float 32, because float16 might overflow. TURNED: the product is transposed: the
-    rows of the weight fill the matrix units, and those of x need not. EARLY: this kernel is launched before the one
-    before it has finished, and `_join_kernel` when that has.
+    rows of the weight fill the matrix units, and those of x need not.
     """
-    if EARLY:
-        gdc_wait()
-        gdc_launch_dependents()
+    wait_for_previous()
     tile, split = tl.program_id(0) // SPLITS, tl.program_id(0) % SPLITS
     rows = tl.arange(0, BLOCK_M)
     columns = tile * BLOCK_N + tl.arange(0, BLOCK_N)
     start = split * depth
     end = tl.minimum(start + depth, K)
     inner = start + tl.arange(0, BLOCK_K)
-    x_ptrs = x_ptr + tl.where(rows < M, rows, 0).to(tl.int64)[:, None] * x_stride + inner[None, :]
+    x_ptrs = x_ptr + (rows % M).to(tl.int64)[:, None] * x_stride + inner[None, :]
     weight_ptrs = weight_ptr + tl.where(columns < N, columns, 0).to(tl.int64)[:, None] * weight_stride + inner[None, :]
     w_ptrs = w_ptr + inner if NORM_WEIGHT else inner
     sums = tl.zeros((BLOCK_N, BLOCK_M) if TURNED else (BLOCK_M, BLOCK_N), tl.float32)
@@ -102,19 +102,16 @@ def _skinny_kernel(
 @triton.jit
 def _join_kernel(
     x_ptr, shares_ptr, y_ptr, eps, M, N, K, x_stride,
-    SPLITS: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_N: tl.constexpr, EARLY: tl.constexpr,
+    SPLITS: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """BLOCK_N columns of one row a program: computes the row's factor from x and adds SPLITS parts in their order.
-    EARLY: x exists before the parts do."""
-    if EARLY:
-        gdc_launch_dependents()
+    x exists before the parts do."""
     row = (tl.program_id(0) % M).to(tl.int64)
     columns = tl.program_id(0) // M * BLOCK_N + tl.arange(0, BLOCK_N)
     inner = tl.arange(0, BLOCK_K)
     x = tl.load(x_ptr + row * x_stride + inner, mask=inner < K, other=0.0).to(tl.float32)
     rstd = tl.rsqrt(tl.sum(x * x, axis=0) / K + eps)
-    if EARLY:
-        gdc_wait()
+    wait_for_previous()
     sums = tl.zeros((BLOCK_N,), tl.float32)
     for split in tl.static_range(SPLITS):
         sums += tl.load(shares_ptr + (split * M + row) * N + columns, mask=columns < N, other=0.0)
@@ -124,6 +121,7 @@ def _join_kernel(
 @triton.jit
 def _rstd_kernel(x_ptr, rstd_ptr, eps, K, x_stride, BLOCK_K: tl.constexpr):
     """1 / √(mean(x²) + eps) of one row a program."""
+    wait_for_previous()
     row = tl.program_id(0).to(tl.int64)
     inner = tl.arange(0, BLOCK_K)
     x = tl.load(x_ptr + row * x_stride + inner, mask=inner < K, other=0.0).to(tl.float32)
@@ -136,6 +134,7 @@ def rmsnorm_linear(
     weight: Tensor,
     eps: float = 1e-6,
     *,
+    constant_weight: bool = False,
     configuration: Configuration | None = None,
 ) -> Tensor:
     """The linear layer of `weight` on RMSNorm of the rows of `x`.
@@ -144,17 +143,17 @@ def rmsnorm_linear(
     it, by `fold_norm_weight`. weight: (N, K), adjacent columns; all float16 or all bfloat16.
     Up to 32 rows take one kernel launch, or two if K is split. More rows take two or three: one for the rows' factors,
     or for the norm if the weight is not folded, and the product.
-    On Hopper the weight of one row may be read before the kernels launched just before have finished, so it must not be
-    the result of one of these calls that is still being computed.
+    constant_weight: the kernel launched just before does not write `weight`, as it does not write that of a model. On
+    Hopper the weight may then be read before that kernel has finished.
     configuration: how to launch, one of `rmsnorm_linear_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """
     if norm_weight is None:
-        call = _FOLDED(x, weight, options=(configuration,))
+        call = _FOLDED(x, weight, options=(constant_weight, configuration))
     else:
-        call = _LAUNCHES(x, weight, norm_weight, options=(configuration,))
+        call = _LAUNCHES(x, weight, norm_weight, options=(constant_weight, configuration))
     y = torch.empty((*x.shape[:-1], weight.shape[0]), dtype=x.dtype, device=x.device)
     call(as_rows(x), norm_weight, weight, y, checked_eps("rmsnorm_linear", eps))
     return y
@@ -169,12 +168,14 @@ def fold_norm_weight(norm_weight: Tensor, weight: Tensor) -> Tensor:
     return (weight.float() * norm_weight.float()).to(weight.dtype)
 
 
-def _settle_folded(x: Tensor, weight: Tensor, configuration: Configuration | None) -> Callable[..., Any]:
-    return _prepare(x, weight, None, configuration)
+def _settle_folded(
+    x: Tensor, weight: Tensor, constant: bool, configuration: Configuration | None
+) -> Callable[..., Any]:
+    return _prepare(x, weight, None, constant, configuration)
 
 
 def _prepare(
-    x: Tensor, weight: Tensor, norm_weight: Tensor | None, configuration: Configuration | None
+    x: Tensor, weight: Tensor, norm_weight: Tensor | None, constant: bool, configuration: Configuration | None
 ) -> Callable[..., Any]:
     _check(x, weight, norm_weight)
     rows = as_rows(x)
@@ -185,8 +186,8 @@ def _prepare(
         return nothing
     chosen = configuration or RMSNORM_LINEAR_TUNING.choose((M, N, K), x)
     if "HOPPER" in dict(chosen.constants):
-        return _many_rows(rows, weight, norm_weight, chosen)
-    return _few_rows(rows, weight, norm_weight, chosen)
+        return _many_rows(rows, weight, norm_weight, constant, chosen)
+    return _few_rows(rows, weight, norm_weight, constant, chosen)
 
 
 def _check(x: Tensor, weight: Tensor, norm_weight: Tensor | None) -> None:
@@ -208,7 +209,9 @@ def _check(x: Tensor, weight: Tensor, norm_weight: Tensor | None) -> None:
             raise ValueError(f"{op}: norm_weight has dtype {norm_weight.dtype}; accepted is that of x, {x.dtype}")
 
 
-def _few_rows(x: Tensor, weight: Tensor, norm_weight: Tensor | None, chosen: Configuration) -> Callable[..., Any]:
+def _few_rows(
+    x: Tensor, weight: Tensor, norm_weight: Tensor | None, constant: bool, chosen: Configuration
+) -> Callable[..., Any]:
     """The launch on (rows of x, norm_weight, weight, y, eps) for up to FEW_ROWS rows; it reads the weight once."""
     M, K = x.shape
     N = len(weight)
@@ -217,7 +220,7 @@ def _few_rows(x: Tensor, weight: Tensor, norm_weight: Tensor | None, chosen: Con
     if "ROWS" in dict(chosen.constants):
         if M != 1:
             raise ValueError(f"rmsnorm_linear: configuration is {chosen}, for one row; x has {M}")
-        launch = gemv_launch(weight, chosen, norm=True, norm_weight=normed)
+        launch = gemv_launch(weight, chosen, norm=True, norm_weight=normed, constant=constant)
 
         def one(x: Tensor, norm_weight: Any, weight: Tensor, y: Tensor, eps: float) -> None:
             launch(x, norm_weight, weight, y, None, eps)
@@ -226,19 +229,18 @@ def _few_rows(x: Tensor, weight: Tensor, norm_weight: Tensor | None, chosen: Con
     if chosen["BLOCK_M"] < M:
         raise ValueError(f"rmsnorm_linear: configuration is {chosen}, for {chosen['BLOCK_M']} rows; x has {M}")
     depth, splits = shares(K, chosen)
-    early = starts_early(device)
     launch = Launch(
         _skinny_kernel, triton.cdiv(N, chosen["BLOCK_N"]) * splits, device, M, N, K, x.stride(0), weight.stride(0),
-        depth, num_warps=chosen.num_warps, num_stages=chosen.num_stages, early=early,
+        depth, num_warps=chosen.num_warps, num_stages=chosen.num_stages, early=True,
         NORM_WEIGHT=normed, WIDE=x.dtype == torch.float16, WHOLE_K=K % chosen["BLOCK_K"] == 0,
         TURNED=bool(chosen["TURNED"]), SPLITS=splits,
-        BLOCK_M=chosen["BLOCK_M"], BLOCK_N=chosen["BLOCK_N"], BLOCK_K=chosen["BLOCK_K"], EARLY=early,
+        BLOCK_M=chosen["BLOCK_M"], BLOCK_N=chosen["BLOCK_N"], BLOCK_K=chosen["BLOCK_K"],
     )  # fmt: skip
     if splits == 1:
         return launch
     join = Launch(
-        _join_kernel, M * triton.cdiv(N, JOINED), device, M, N, K, x.stride(0), num_warps=4, early=early,
-        SPLITS=splits, BLOCK_K=triton.next_power_of_2(K), BLOCK_N=JOINED, EARLY=early,
+        _join_kernel, M * triton.cdiv(N, JOINED), device, M, N, K, x.stride(0), num_warps=4, early=True,
+        SPLITS=splits, BLOCK_K=triton.next_power_of_2(K), BLOCK_N=JOINED,
     )  # fmt: skip
 
     def both(x: Tensor, norm_weight: Any, weight: Tensor, y: Tensor, eps: float) -> None:
@@ -249,22 +251,24 @@ def _few_rows(x: Tensor, weight: Tensor, norm_weight: Tensor | None, chosen: Con
     return both
 
 
-def _many_rows(x: Tensor, weight: Tensor, norm_weight: Tensor | None, chosen: Configuration) -> Callable[..., Any]:
+def _many_rows(
+    x: Tensor, weight: Tensor, norm_weight: Tensor | None, constant: bool, chosen: Configuration
+) -> Callable[..., Any]:
     """The launches on (rows of x, norm_weight, weight, y, eps) for more rows: factors or norm, then product."""
     M, K = x.shape
     if norm_weight is not None:
-        product = Product(torch.empty_like(x), weight.t(), x.dtype)
+        product = Product(torch.empty_like(x), weight.t(), x.dtype, b_ahead=constant)
         multiply = settle_product(product, chosen)
 
         def normed(x: Tensor, norm_weight: Tensor, weight: Tensor, y: Tensor, eps: float) -> None:
             multiply(rmsnorm(x, norm_weight, eps), weight.t(), None, y, None, None, None)
 
         return normed
-    product = Product(x, weight.t(), x.dtype, row_scale=True, row_scale_stride=1)
+    product = Product(x, weight.t(), x.dtype, row_scale=True, row_scale_stride=1, b_ahead=constant)
     multiply = settle_product(product, chosen)
     factors = Launch(
         _rstd_kernel, M, x.get_device(), K, x.stride(0), num_warps=max(1, min(16, triton.next_power_of_2(K) // 1024)),
-        BLOCK_K=triton.next_power_of_2(K),
+        early=True, BLOCK_K=triton.next_power_of_2(K),
     )  # fmt: skip
 
     def folded(x: Tensor, _: Any, weight: Tensor, y: Tensor, eps: float) -> None:
@@ -284,15 +288,15 @@ def rmsnorm_linear_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     M, N, K = shape
     if M == 1 and K <= LONGEST:
         return gemv_rule(K, ahead=1)
-    if M > FEW_ROWS:
-        return gemm_rule(shape, itemsize)
     narrow = N <= NARROW
-    if M > 16 and narrow:
-        return _skinny(32, 64, rows=FEW_ROWS, warps=1, stages=4, splits=min(4, triton.cdiv(K, 256)), turned=True)
-    if M > 16 or narrow:
-        rows = FEW_ROWS if M > 16 else 16
-        return _skinny(32, 256, rows=rows, warps=2, stages=3, splits=min(2, triton.cdiv(K, 256)))
-    return _skinny(64, 128, warps=2, stages=4, splits=min(2, triton.cdiv(K, 256)))
+    if M > FEW_ROWS or (M > FEWEST_ROWS and not narrow):
+        return few_rows_rule(shape) if M <= FEW_PRODUCT_ROWS else gemm_rule(shape, itemsize)
+    splits = min(4 if M > 16 else 2, triton.cdiv(K, 256))
+    if M > 16:
+        return _skinny(32, 64, rows=FEW_ROWS, warps=1, stages=4, splits=splits, turned=True)
+    if narrow:
+        return _skinny(16, 128, warps=1, stages=4, splits=splits)
+    return _skinny(64, 128, warps=2, stages=4, splits=splits)
 
 
 def _skinny(

@@ -16,6 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_adjacent, check_tensor, check_vector, checked_eps
+from lab.kernels.early import wait_for_previous
 from lab.kernels.heads import (
     LOAD_BYTES,
     angle_strides,
@@ -48,6 +49,7 @@ def _rmsnorm_rope_kernel(
     INTERLEAVED: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program, each in registers as the pairs of its heads, so that x is read once."""
+    wait_for_previous()
     HALF: tl.constexpr = D // 2
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None, None]
     heads = tl.arange(0, HEADS)[None, :, None]
@@ -78,6 +80,7 @@ def _qk_norm_rope_kernel(
     INTERLEAVED: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """TOKENS positions of HEADS heads a program; each head is in the registers of a few neighbouring threads."""
+    wait_for_previous()
     HALF: tl.constexpr = D // 2
     x, y, inside, is_query, cos_ptrs, sin_ptrs, inside_angles = tile_of_heads(
         q_ptr, k_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr,
@@ -204,7 +207,7 @@ def _settle_rows(
     return Launch(
         _rmsnorm_rope_kernel, triton.cdiv(M, chosen["ROWS"]), x.get_device(),
         M, S, rows.stride(0), *angle_strides(cos), *angle_strides(sin),
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         D=D, PAIRS=pairs, H=H, HEADS=heads, ROWS=chosen["ROWS"], INTERLEAVED=layout == "interleaved",
         MASKED=2 * pairs * heads != H or M % chosen["ROWS"] != 0,
     )  # fmt: skip
@@ -235,7 +238,7 @@ def _settle_heads(
         _qk_norm_rope_kernel, head_programs(sizes, chosen), q.get_device(),
         S, q_heads, k_heads, *angle_strides(cos), *angle_strides(sin),
         *(step for x in (q, k, *results) for step in x.stride()[:3]),
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         D=D, PAIRS=triton.next_power_of_2(D // 2), TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"],
         HEADS_FIRST=q.stride(1) < q.stride(2), INTERLEAVED=layout == "interleaved", MASKED=ragged(sizes, chosen),
     )  # fmt: skip

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
 from lab.kernels.checks import GradientNeeded, runs_here
+from lab.kernels.early import wait_for_previous
 from lab.kernels.heads import (
     angle_strides,
     check_angles,
@@ -47,6 +48,7 @@ def _rope_kernel(
     INTERLEAVED: tl.constexpr, INVERSE: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """TOKENS positions of HEADS heads a program. One thread reads and writes a pair, so that in place is safe."""
+    wait_for_previous()
     x, y, inside, _, cos_ptrs, sin_ptrs, inside_angles = tile_of_heads(
         q_ptr, k_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr,
         S, q_heads, k_heads, cos_batch, cos_token, sin_batch, sin_token,
@@ -265,7 +267,7 @@ def _prepare(
         _rope_kernel, head_programs(sizes, chosen), q.get_device(),
         S, q_heads, k_heads, *angle_strides(cos), *angle_strides(sin),
         *(step for x in (*inputs, *outputs) for step in x.stride()[:3]),
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         D=D, HALF=half, PAIRS=triton.next_power_of_2(half),
         PASS=0 if in_place or 2 * half == D else triton.next_power_of_2(D - 2 * half),
         TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"], HEADS_FIRST=q.stride(1) < q.stride(2),

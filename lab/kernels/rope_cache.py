@@ -13,23 +13,21 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from lab.kernels.attention import check_counts
 from lab.kernels.checks import check_tensor
-from lab.kernels.launch import Launch, Launches, nothing, starts_early
+from lab.kernels.early import wait_for_previous
+from lab.kernels.launch import Launch, Launches, nothing
 
 
 @triton.jit
 def _rope_cache_kernel(
     qkv_ptr, cos_ptr, sin_ptr, lengths_ptr, q_ptr, keys_ptr, values_ptr, counter_ptr,
     q_heads, k_heads, qkv_row, cos_row, sin_row, k_batch, k_head, k_token, v_batch, v_head, v_token,
-    EARLY: tl.constexpr, COUNTED: tl.constexpr, D: tl.constexpr, HALF: tl.constexpr, PAIRS: tl.constexpr,
+    COUNTED: tl.constexpr, D: tl.constexpr, HALF: tl.constexpr, PAIRS: tl.constexpr,
 ):  # fmt: skip
     """One head a program: of the queries, then of the keys, then of the values."""
-    if EARLY:
-        gdc_launch_dependents()
-        gdc_wait()
+    wait_for_previous()
     heads = q_heads + 2 * k_heads
     program = tl.program_id(0)
     batch = (program // heads).to(tl.int64)
@@ -110,11 +108,10 @@ def _settle(
         raise ValueError(f"{op}: counter is {counter.dtype} of shape {tuple(counter.shape)}; accepted is one integer")
     if not B:
         return nothing
-    early = starts_early(qkv.get_device())
     rows = [0 if tensor.shape[0] == 1 else tensor.stride(0) for tensor in (cos, sin)]
     return Launch(
         _rope_cache_kernel, B * (q_heads + 2 * k_heads), qkv.get_device(), q_heads, k_heads, qkv.stride(0), *rows,
-        *keys.stride()[:3], *values.stride()[:3], num_warps=1, early=early, EARLY=early,
+        *keys.stride()[:3], *values.stride()[:3], num_warps=1, early=True,
         COUNTED=counter is not None, D=D, HALF=D // 2, PAIRS=triton.next_power_of_2(D // 2),
     )  # fmt: skip
 

@@ -14,6 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import GradientNeeded, check_rows
+from lab.kernels.early import wait_for_previous
 from lab.kernels.exponential import exponential
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
@@ -60,6 +61,7 @@ def _softmax_kernel(
     x_stride is a constant because Triton checks other integers only for multiples of 16: with rows of 1000 columns, a
     load would then read one element.
     """
+    wait_for_previous()
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = rows < M
     x = read_pieces(x_ptr + rows * x_stride, inside, N, PIECES, BLOCK, PARTIAL, "", float("-inf"))
@@ -91,6 +93,7 @@ def _softmax_wide_kernel(
     calculation for softmax", 2018). A lane has the neighbouring columns that one thread loads together: this costs
     little more than one exponential a column, and no thread waits for another.
     """
+    wait_for_previous()
     LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     EXACT: tl.constexpr = x_ptr.dtype.element_ty == tl.float32
     row = tl.program_id(0).to(tl.int64)
@@ -127,6 +130,7 @@ def _softmax_shifted_kernel(
 
     TILES tiles are enough for a row with any shift. Only the first and those in which the row may end need a mask.
     """
+    wait_for_previous()
     LANES: tl.constexpr = BLOCK * x_ptr.dtype.element_ty.primitive_bitwidth // 128
     EXACT: tl.constexpr = x_ptr.dtype.element_ty == tl.float32
     FULL: tl.constexpr = N // BLOCK

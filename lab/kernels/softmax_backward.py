@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_adjacent, check_alike, check_rows, check_tensor
+from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.library import registered, row_result, traced
 from lab.kernels.pieces import read_pieces, write_piece
@@ -32,6 +33,7 @@ def _softmax_backward_kernel(
     PIECES: tl.constexpr, PARTIAL: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program, each in registers as PIECES of BLOCK columns, so that y and dy are read once."""
+    wait_for_previous()
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = rows < M
     y = read_pieces(y_ptr + rows * y_stride, inside, N, PIECES, BLOCK, PARTIAL, "")
@@ -51,6 +53,7 @@ def _softmax_backward_wide_kernel(
     N: tl.constexpr, HELD: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """One row a program, in tiles of BLOCK columns: the first HELD stay in registers, the rest is read twice."""
+    wait_for_previous()
     LANES: tl.constexpr = BLOCK * y_ptr.dtype.element_ty.primitive_bitwidth // 128
     row = tl.program_id(0).to(tl.int64)
     y_ptr += row * y_stride

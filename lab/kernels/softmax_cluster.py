@@ -15,6 +15,7 @@ from torch import Tensor
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
+from lab.kernels.early import wait_for_previous
 from lab.kernels.exponential import exponential
 from lab.kernels.launch import Configuration, Launch, capability, multiprocessors
 from lab.kernels.rows import LOAD_BYTES
@@ -87,6 +88,7 @@ def _softmax_cluster_kernel(
     EXACT: gl.constexpr = x_ptr.dtype.element_ty == gl.float32
     part = gl.arange(0, PROGRAMS, gl.SliceLayout(1, LAYOUT))
     slots = gl.inline_asm_elementwise(BEGUN, "=r,r", [part * 0], gl.int32, is_pure=False, pack=1)
+    wait_for_previous()
     row = gl.program_id(0).to(gl.int64)
     x_ptr += row * x_stride
     y_ptr += row * N
@@ -178,4 +180,6 @@ def cluster_launch(x: Tensor, chosen: Configuration) -> Launch:
         "x_stride": x.stride(0), "N": N, "PROGRAMS": programs, "TILES": triton.cdiv(N, programs * block),
         "BLOCK": block, "LAYOUT": cluster_layout(programs, warps, x.itemsize),
     }  # fmt: skip
-    return Launch(_softmax_cluster_kernel, M, x.get_device(), num_warps=warps, cluster=programs, **constants)
+    return Launch(
+        _softmax_cluster_kernel, M, x.get_device(), num_warps=warps, early=True, cluster=programs, **constants
+    )

@@ -11,20 +11,19 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from lab.kernels.early import wait_for_previous
 from lab.kernels.exponential import exponential
-from lab.kernels.launch import Configuration, Launch, starts_early
+from lab.kernels.launch import Configuration, Launch
 
 
 @triton.jit
 def _softmax_parts_kernel(
     x_ptr, tops_ptr, sums_ptr, x_stride: tl.constexpr,
-    N: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr, EARLY: tl.constexpr,
+    N: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr,
 ):  # fmt: skip
     """The maximum of PART columns of a row, and the sum relative to it."""
-    if EARLY:
-        gdc_launch_dependents()
+    wait_for_previous()
     x = _read(x_ptr, x_stride, N, PARTS, PART)
     top = tl.max(x, axis=0)
     # If all values are −inf there is nothing to add, and −inf − (−inf) would be NaN.
@@ -37,14 +36,13 @@ def _softmax_parts_kernel(
 @triton.jit
 def _softmax_join_kernel(
     x_ptr, y_ptr, tops_ptr, sums_ptr, x_stride: tl.constexpr,
-    N: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr, EARLY: tl.constexpr,
+    N: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr,
 ):  # fmt: skip
-    """PART columns of a row's softmax, from all of the row's maxima and sums. EARLY: it reads x before those exist."""
+    """PART columns of a row's softmax, from all of the row's maxima and sums; it reads x before those exist."""
     EXACT: tl.constexpr = x_ptr.dtype.element_ty == tl.float32
     PADDED: tl.constexpr = triton.next_power_of_2(PARTS)
     x = _read(x_ptr, x_stride, N, PARTS, PART)
-    if EARLY:
-        gdc_wait()
+    wait_for_previous()
     row, part = tl.program_id(0) // PARTS, tl.program_id(0) % PARTS
     parts = tl.arange(0, PADDED)
     tops = tl.load(tops_ptr + row * PARTS + parts, mask=parts < PARTS, other=float("-inf"))
@@ -68,13 +66,12 @@ def split_launch(x: Tensor, chosen: Configuration) -> Callable[[Tensor, Tensor],
     """Both launches for the rows of `x`, (M, N), PART columns a program: call it with x and y."""
     M, N = x.shape
     parts = triton.cdiv(N, chosen["PART"])
-    early = starts_early(x.get_device())
     constants: dict[str, Any] = {
-        "x_stride": x.stride(0), "N": N, "PARTS": parts, "PART": chosen["PART"], "EARLY": early,
+        "x_stride": x.stride(0), "N": N, "PARTS": parts, "PART": chosen["PART"],
     }  # fmt: skip
-    first = Launch(_softmax_parts_kernel, M * parts, x.get_device(), num_warps=chosen.num_warps, **constants)
-    second = Launch(
-        _softmax_join_kernel, M * parts, x.get_device(), num_warps=chosen.num_warps, early=early, **constants
+    first, second = (
+        Launch(kernel, M * parts, x.get_device(), num_warps=chosen.num_warps, early=True, **constants)
+        for kernel in (_softmax_parts_kernel, _softmax_join_kernel)
     )
 
     def launch(x: Tensor, y: Tensor) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from compiled import ON_A_HOPPER
 
 from lab.evidence.source import ROOT
 from lab.kernels.flash_attention import flash_attention_inputs
@@ -62,8 +63,8 @@ def listings(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], 
         "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("cache")),
     }  # fmt: skip
     completed = subprocess.run(
-        [sys.executable, "-c", COMPILING], input=json.dumps([each[1:] for each in asked]), env=environment,
-        capture_output=True, text=True, check=False,
+        [sys.executable, "-c", ON_A_HOPPER + COMPILING], input=json.dumps([each[1:] for each in asked]),
+        env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert completed.returncode == 0, completed.stderr
     made: dict[tuple[int, int], list[str]] = {key: [] for key in HEADS_AND_FEATURES}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from compiled import ON_A_HOPPER
 
 from lab.kernels.gemm import Product, gemm_configuration
 from lab.kernels.gemm_hopper import NARROW, SHARED_BYTES, copies_take, hopper_stages, hopper_takes
@@ -43,13 +44,14 @@ for dtype, y_dtype, blocks, constants in json.load(sys.stdin):
     print(json.dumps({
         "shared": made.metadata.shared, "local": len(re.findall(r"[.]local", ptx)),
         "products": len(re.findall("wgmma[.]mma_async", ptx)), "waits": waits,
+        "early": len(re.findall("griddepcontrol[.]wait", ptx)),
         "copies": len(re.findall("cp[.]async[.]bulk[.]tensor[^;]*mbarrier", ptx)),
     }))
 """
 PLAIN = {
     "A_ACROSS": False, "B_ACROSS": False, "PAIRED": False, "ACTIVATION": None, "BIAS": False, "ROW_SCALE": False,
     "COLUMN_SCALE": False, "PRECISE": False, "COLUMNS_PER_SCALE": 0, "DIRECT": False, "HALVED": False, "GROUP": 8,
-    "MORE_N": 0,
+    "MORE_N": 0, "B_AHEAD": False,
 }  # fmt: skip
 
 
@@ -75,7 +77,7 @@ def asked(
 
 def compiled(questions: list[Any]) -> list[dict[str, Any]]:
     lines = subprocess.run(
-        [sys.executable, "-c", COMPILING], input=json.dumps(questions), text=True, capture_output=True,
+        [sys.executable, "-c", ON_A_HOPPER + COMPILING], input=json.dumps(questions), text=True, capture_output=True,
         env=os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": str(Path(__file__).parents[2])}, check=True,
     ).stdout.splitlines()  # fmt: skip
     answers = [json.loads(line) for line in lines]
@@ -96,6 +98,7 @@ def test_no_sum_leaves_the_registers_and_the_tiles_fit() -> None:
         asked("bf16", small, 4, MORE_N=64),
         asked("bf16", small, 5, MORE_N=32, B_ACROSS=True, BIAS=True, DIRECT=True),
         asked("bf16", (64, 128, 64), 5, MORE_N=64),
+        asked("bf16", (64, 128, 64), 6, MORE_N=16, B_AHEAD=True),
         asked("bf16", (64, 256, 64), 4, B_ACROSS=True),
         asked("fp32", (128, 128, 32), 4, "fp32"),
         asked("fp8e4nv", (128, 256, 128), 4, HALVED=True, ROW_SCALE=True, COLUMN_SCALE=True),
@@ -105,6 +108,7 @@ def test_no_sum_leaves_the_registers_and_the_tiles_fit() -> None:
     for each in made:
         assert each["local"] == 0
         assert each["shared"] <= SHARED_BYTES
+        assert each["early"] in (3, 4)  # of four groups of warps, all but one that copies a constant operand
         assert each["products"] >= 8  # of two groups of warps
         assert each["copies"] >= 2  # one for each operand, or for each row of 128 bytes of it
 

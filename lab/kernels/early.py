@@ -1,0 +1,28 @@
+"""A kernel may begin before the one before it on the stream has finished: programmatic dependent launch.
+
+CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization"; from compute capability 9.0. The blocks
+of the next kernel are placed on multiprocessors as these become free, and its prologue runs, so that less time passes
+between two kernels. Nothing overlaps that depends on the order: a kernel waits before it touches memory.
+"""
+
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+from triton.language.target_info import cuda_capability_geq
+
+from lab.kernels.checks import interpreting
+
+_INTERPRETED = tl.constexpr(interpreting())
+
+
+@triton.jit
+def wait_for_previous():
+    """Wait until the kernel before has finished and its writes can be seen; from then on the next one may begin.
+
+    Every kernel launched with `early` must call this before it reads or writes what another kernel may write or read.
+    What was complete before the kernel before began may be read without waiting. It does nothing in a kernel that is
+    not launched early, nor on GPUs that cannot do it.
+    """
+    if not _INTERPRETED and cuda_capability_geq(9, 0):
+        gdc_wait()
+        gdc_launch_dependents()
