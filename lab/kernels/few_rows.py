@@ -23,12 +23,13 @@ from lab.kernels.activations import silu
 from lab.kernels.checks import check_alike, check_tensor, check_vector, checked_eps
 from lab.kernels.gemm import multiplied
 from lab.kernels.gemv import weight_tile
-from lab.kernels.launch import Configuration, Launch, Launches, starts_early
+from lab.kernels.launch import Configuration, Launch, Launches, shared_memory, starts_early
 from lab.kernels.matmul import check_factors
 
 MOST_ROWS = 64
 MOST_PARTS = 3
 WIDE = 8192  # outputs from which there are programs enough to fill a GPU several times
+SCRATCH_BYTES = 1024  # of shared memory, for the sums of squares
 
 
 @triton.jit
@@ -274,8 +275,15 @@ def _settle(x: Tensor, *tensors_and_options: Any) -> Callable[..., Any]:
     return Launch(
         _one_row_kernel if rows == 1 else _few_rows_kernel, triton.cdiv(N, chosen["BLOCK_N"]), x.get_device(),
         M, N, x.stride(0), x.stride(0) if residual is None else residual.stride(0),
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages, early=early, **constants,
+        num_warps=chosen.num_warps, early=early,
+        num_stages=stages_that_fit(chosen, x.itemsize, paired, shared_memory(x.get_device())), **constants,
     )  # fmt: skip
+
+
+def stages_that_fit(chosen: Configuration, itemsize: int, paired: bool, shared_bytes: int) -> int:
+    """The stages of a configuration, or as many as the shared memory that a program may have holds; at least one."""
+    step = (chosen["BLOCK_M"] + chosen["BLOCK_N"] * (1 + paired) + 1) * chosen["BLOCK_K"] * itemsize
+    return max(1, min(chosen.num_stages, (shared_bytes - SCRATCH_BYTES) // step))
 
 
 _LAUNCHES = Launches(_settle)
