@@ -207,8 +207,9 @@ def joined_linear(
     to launch; by default by rule. Returns a new tensor (M, sum of all N). Raises TypeError or ValueError naming the
     argument, what it was and what is accepted, and NotImplementedError where a gradient would be needed.
 
-    On Hopper weights may be read before the kernels launched just before have finished, so a weight must not be the
-    result of one of these calls that is still being computed.
+    On Hopper and later the weights of one row may be read before the kernels launched just before have finished. So
+    they must not be the result of one of these calls that is still being computed, nor of another library's kernel that
+    lets the next one begin before it ends.
     """
     given = (*biases, *(None,) * (len(weights) - len(biases)))
     return _run("joined_linear", x, tuple(weights), given, norm_weight, eps, residual, False, configuration)
@@ -358,8 +359,8 @@ def few_rows_rule(
 
     One row: a step is loaded ahead; of few outputs there are few programs, so that each takes longer steps by more
     warps. More rows: every program reads all of x, and normalises it, so that with a norm each takes more outputs;
-    without one, many small programs are fastest, launched late. More than 16 rows, and two weights, are multiplied
-    transposed, which fills the matrix units: on an H100, 64 rows and two weights took 107 µs instead of 160.
+    without one, many small programs are fastest, launched late. More than 16 rows, and two weights of many outputs, are
+    multiplied transposed, which fills the matrix units: on an H100, 64 rows and two weights took 107 µs instead of 160.
     """
     M, N, K = shape
     narrow = N < WIDE

@@ -6,10 +6,11 @@ The factor of a row can be applied after the product: y = ((x · w) @ Wᵀ) · r
 product; each row of sums is multiplied by its factor at the end.
 
 - Few rows, as in decoding: reading W once takes most of the time. Up to 32 rows one kernel does everything: in the loop
-  of the product it also sums the squares of x, and multiplies x by w in float32, rounded for the matrix units. Every
-  program does that for all rows, which is too much for 64. Measured on an H100, at 18,944 columns: with 32 rows the
-  fused kernel took 54 µs, norm and product 58, F.rms_norm and cuBLAS 61; with 64 rows 60.5, 56 and 60.5. From 17 rows
-  on the product is transposed (TURNED), so that its rows are those of W: the other way took 97 µs.
+  of the product it also sums the squares of x, and multiplies x by w in float32, rounded for the matrix units. From 2
+  rows on K is usually split, and a second kernel adds up the parts. Every program normalises all rows, which is too
+  much for 64. Measured on an H100, at 18,944 columns, before the rule of today: with 32 rows the fused kernel took
+  54 µs, norm and product 58, F.rms_norm and cuBLAS 61; with 64 rows 60.5, 56 and 60.5. From 17 rows on, up to NARROW
+  columns, the product is transposed (TURNED), so that its rows are those of W.
 - Many rows: the operands go from memory directly to the matrix units, so w cannot be multiplied in on the way. If W
   contains w already (`fold_norm_weight`, called once), a small kernel computes the rows' factors from x, and the
   product's epilogue applies them. Otherwise `rmsnorm` normalises x before the product.
@@ -36,7 +37,7 @@ from lab.kernels.rmsnorm import rmsnorm
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
 
-FEW_ROWS = 32  # up to here one kernel does everything
+FEW_ROWS = 32  # up to here norm and product are one pass over the weight
 WIDEST = 65_536  # columns of x that fit into registers of the kernel for the rows' factors
 NARROW = 8192  # outputs up to which few programs would have work if K were not split
 JOINED = 1024  # columns of y for which a program adds up the splits
@@ -144,8 +145,9 @@ def rmsnorm_linear(
     it, by `fold_norm_weight`. weight: (N, K), adjacent columns; all float16 or all bfloat16.
     Up to 32 rows take one kernel launch, or two if K is split. More rows take two or three: one for the rows' factors,
     or for the norm if the weight is not folded, and the product.
-    On Hopper the weight of one row may be read before the kernels launched just before have finished, so it must not be
-    the result of one of these calls that is still being computed.
+    On Hopper and later the weight of one row may be read before the kernels launched just before have finished. So it
+    must not be the result of one of these calls that is still being computed, nor of another library's kernel that lets
+    the next one begin before it ends.
     configuration: how to launch, one of `rmsnorm_linear_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
@@ -316,7 +318,7 @@ def _choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     elif M == 1 and K <= LONGEST:
         for rows in (1, 2, 4, 8):
             for depth, warps in ((512, 1), (512, 2), (1024, 2), (1024, 4), (2048, 8)):
-                yield gemv_configuration(rows, depth, warps=warps)
+                yield gemv_configuration(rows, depth, warps=warps, ahead=1)
     else:
         for columns, depth, warps in (
             (16, 128, 2),
