@@ -31,7 +31,7 @@ class Protocol:
     shortest_spin_seconds: float = 200e-6
     deadline_seconds: float = 180.0  # without a sign of life from the worker
     sweep_deadline_seconds: float = added(2, 0.0)  # for all that one worker does; 0 is none
-    most_sweeps: int = added(2, 0)  # up to which imprecise cases are measured again; 0 is never
+    most_sweeps: int = added(2, 0)  # up to which imprecise claims are measured again; 0 is never
     target_half_width: float = added(2, 0.0)  # relative half-width of an interval that is precise enough
     crashes: int = added(2, 0)  # of one profile, after which it is not run again; 0 is never
     fresh_caches: bool = added(6, False)  # every sweep compiles and autotunes anew what is compiled at run time

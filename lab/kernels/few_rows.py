@@ -23,7 +23,7 @@ from lab.kernels.checks import check_alike, check_tensor, check_vector, checked_
 from lab.kernels.early import wait_for_previous
 from lab.kernels.gemm import multiplied
 from lab.kernels.gemv import weight_tile
-from lab.kernels.launch import Configuration, Launch, Launches
+from lab.kernels.launch import Configuration, Launch, Launches, stages_that_fit
 from lab.kernels.matmul import check_factors
 from lab.kernels.rmsnorm import rmsnorm
 
@@ -201,8 +201,8 @@ def joined_linear(
     x: (M, K), M from 1 to 64, adjacent columns. weights: (N, K) each, contiguous; of several, each N but the last a
     multiple of 64. biases: for each weight (N,) or None; by default none. norm_weight: (K,); x is then first normalised
     as by `rmsnorm`. residual: (M, sum of all N), added to the result. All float16 or all bfloat16. constant_weights:
-    the kernel launched just before does not write the weights, as it does not write those of a model; on Hopper they
-    may then be read before it has finished. configuration: how to launch; by default by rule. Returns a new tensor
+    no kernel that may still be running writes the weights, as none writes those of a model; on Hopper they may then be
+    read before the kernel before has finished. configuration: how to launch; by default by rule. Returns a new tensor
     (M, sum of all N). Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.
     """
@@ -275,10 +275,12 @@ def _settle(x: Tensor, *tensors_and_options: Any) -> Callable[..., Any]:
         **({} if rows == 1 else {"BLOCK_M": rows}), "BLOCK_N": chosen["BLOCK_N"], "BLOCK_K": chosen["BLOCK_K"],
         **({"AHEAD": ahead} if rows == 1 else {"TURNED": bool(chosen["TURNED"])}),
     }  # fmt: skip
+    step_bytes = (rows + chosen["BLOCK_N"] * (1 + paired) + 1) * chosen["BLOCK_K"] * x.itemsize
     launch = Launch(
         _one_row_kernel if rows == 1 else _few_rows_kernel, triton.cdiv(N, chosen["BLOCK_N"]), x.get_device(),
         M, N, K if apart else x.stride(0), K if residual is None else residual.stride(0),
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages, early=True, **constants,
+        num_warps=chosen.num_warps, early=True,
+        num_stages=stages_that_fit(chosen.num_stages, step_bytes, x.get_device()), **constants,
     )  # fmt: skip
 
     def after_norm(x: Tensor, norm_weight: Tensor, *rest: Any) -> None:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from lab.kernels.checks import interpreting
 from lab.kernels.early import wait_for_previous
-from lab.kernels.launch import Configuration, Launch, capability
+from lab.kernels.launch import Configuration, Launch, capability, stages_that_fit
 
 COMBINED = (128, 1024)  # fewest and most elements of y for which a program adds up the partial sums
 _INTERPRETED = tl.constexpr(interpreting())
@@ -187,10 +187,12 @@ def gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     depth, splits = shares(K, chosen)
     tiles = triton.cdiv(M, constants["BLOCK_M"]) * triton.cdiv(N, constants["BLOCK_N"])
     whole = splits == 1
+    step_bytes = (chosen["BLOCK_M"] + chosen["BLOCK_N"] * (1 + (product.b2 is not None))) * chosen["BLOCK_K"]
+    stages = stages_that_fit(chosen.num_stages, step_bytes * product.a.itemsize, product.a.get_device())
     launch = Launch(
         _gemm_kernel, tiles * splits, product.a.get_device(), M, N, K, depth, *product.a.stride(), *product.b.stride(),
         product.row_scale_stride, product.column_scale_stride,
-        num_warps=chosen.num_warps, num_stages=chosen.num_stages, early=True,
+        num_warps=chosen.num_warps, num_stages=stages, early=True,
         PAIRED=product.b2 is not None, **(product.epilogue if whole else NO_EPILOGUE),
         PRECISE=product.precise, COLUMNS_PER_SCALE=product.columns_per_scale,
         WHOLE_K=K % constants["BLOCK_K"] == 0, SPLITS=splits, **constants,

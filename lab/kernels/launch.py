@@ -27,6 +27,7 @@ from triton.runtime import driver
 
 from lab.kernels.checks import GradientNeeded
 
+SCRATCH_BYTES = 1024  # of shared memory, besides a pipeline's tiles
 MOST_KEPT = 1024  # launches that an operator keeps; with more, it drops them all and prepares them again when needed
 
 
@@ -219,6 +220,12 @@ def shared_memory(device: int) -> int:
         return 0
     most: int = driver.active.utils.get_device_properties(device)["max_shared_mem"]
     return most
+
+
+def stages_that_fit(stages: int, step_bytes: int, device: int) -> int:
+    """`stages` of a software pipeline, or as many as fit into the shared memory of a program on the GPU with this
+    index, if each holds `step_bytes`; at least one."""
+    return max(1, min(stages, (shared_memory(device) - SCRATCH_BYTES) // step_bytes))
 
 
 @cache

@@ -141,10 +141,10 @@ def rmsnorm_linear(
 
     x: (..., K), at least two dimensions, adjacent columns. norm_weight: (K,), contiguous, or None if `weight` contains
     it, by `fold_norm_weight`. weight: (N, K), adjacent columns; all float16 or all bfloat16.
-    Up to 32 rows take one kernel launch, or two if K is split. More rows take two or three: one for the rows' factors,
-    or for the norm if the weight is not folded, and the product.
-    constant_weight: the kernel launched just before does not write `weight`, as it does not write that of a model. On
-    Hopper the weight may then be read before that kernel has finished.
+    One row takes one kernel launch. Up to 4 rows, and up to 32 with few outputs, take one or, if K is split, two. More
+    take two or three: one for the rows' factors, or for the norm if the weight is not folded, and the product.
+    constant_weight: no kernel that may still be running writes `weight`, as none writes that of a model. On Hopper it
+    may then be read before the kernel before has finished.
     configuration: how to launch, one of `rmsnorm_linear_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
@@ -320,7 +320,7 @@ def _choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     elif M == 1 and K <= LONGEST:
         for rows in (1, 2, 4, 8):
             for depth, warps in ((512, 1), (512, 2), (1024, 2), (1024, 4), (2048, 8)):
-                yield gemv_configuration(rows, depth, warps=warps)
+                yield gemv_configuration(rows, depth, warps=warps, ahead=1)
     else:
         for columns, depth, warps in (
             (16, 128, 2),

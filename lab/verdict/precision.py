@@ -2,7 +2,7 @@
 
 Stopping as soon as a result looks clear makes more errors than the rules state. So a claim stops early at a case only
 where its p-value is far below the level at which the judge weighs it; all others get every sweep they may have.
-tests/verdict/test_simulation.py counts the errors.
+`lab simulate` counts the errors (lab/verdict/simulation.py).
 """
 
 from collections.abc import Sequence

@@ -9,7 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels import launch as launching
-from lab.kernels.launch import Configuration, Launch, Launches
+from lab.kernels.launch import Configuration, Launch, Launches, stages_that_fit
 from lab.kernels.rmsnorm import rmsnorm, rmsnorm_inputs
 from lab.kernels.rope import rope_, rope_qk_inputs
 
@@ -211,3 +211,11 @@ def test_a_compiled_model_calls_kernels_as_they_are(device: str) -> None:
     for heads in (x, x + 1, x[:, :, :3], x.transpose(1, 2).contiguous().transpose(1, 2)):
         torch.testing.assert_close(compiled(heads), model(heads))
     torch.compiler.reset()
+
+
+@pytest.mark.parametrize("shared_bytes", [101_376, 166_912, 232_448])  # of an L40S, an A100 and an H100
+def test_a_pipeline_has_as_many_stages_as_fit(shared_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.kernels.launch.shared_memory", lambda device: shared_bytes)
+    assert stages_that_fit(4, 16_384, 0) == 4
+    assert stages_that_fit(6, 40_960, 0) * 40_960 < shared_bytes
+    assert stages_that_fit(3, 300_000, 0) == 1

@@ -86,6 +86,7 @@ def test_the_page_says_so_and_the_decision_is_challenged(evidence, tmp_path):
     folder = tmp_path / "site" / "experiments" / "normalization-fusion"
     page = (folder / "index.html").read_text()
     assert "A newer run says otherwise." in page
+    assert "Verdict: <span" in page
     assert "run b-quick of 2026-02-02" in page
     front = (tmp_path / "site" / "index.html").read_text()
     assert "experiments/normalization-fusion/index.html#claim-triton-rmsnorm-beats-torch-fused" not in front

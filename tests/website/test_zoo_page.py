@@ -66,7 +66,8 @@ def test_the_page_says_it_draws_it_and_lists_the_worst_first(site: Path) -> None
     assert "lab zoo softmax rmsnorm --sample 4 --sweeps 5" in page.text
     assert page.text.count("This is a screening") == 1  # of one GPU
     assert len(page.ids) == len(set(page.ids))
-    assert "or ahead at 7 of these, in CUDA graphs" in page.text
+    assert "or ahead at 7 of these, in CUDA graphs at 7 of 8." in page.text
+    assert "cut short" not in page.text
     drawn = (site / "zoo" / "index.html").read_text()
     assert drawn.count("<circle") == 2 * 2 * 8
     assert "3 of 4" in drawn

@@ -149,7 +149,7 @@ def _contradictions(shown: Judged, history: Sequence[Judged]) -> Iterator[Words]
             where = Link(f"run {run.evidence['run_id']} of {finished(run)}", link)
             yield (
                 Link(claim_sentence(claim), f"#claim-{claim.name}"),
-                " It is ",
+                " Verdict: ",
                 VerdictChip(status),
                 " in ",
                 where,

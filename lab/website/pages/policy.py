@@ -103,7 +103,7 @@ CONSTANTS = (
     ("Narrowest half-width of a run's own interval", per_cent(statistics.SMALLEST_HALF_WIDTH, 1)),
     ("Half-width that is precise enough", per_cent(PROTOCOL.target_half_width)),
     (
-        "Level at which a case needs no more sweeps",
+        "Level at which a claim needs no more sweeps at a case",
         f"that of its family, and no more than {(1 - statistics.CONFIDENCE) / 2 / precision.EARLY:g}",
     ),
     ("Sweeps of both sides of a claim that is near a threshold or imprecise", f"at most {PROTOCOL.most_sweeps}"),

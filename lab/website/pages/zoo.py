@@ -92,6 +92,7 @@ def _gpu(gpu: str, items: Sequence[Judged], view: DataView) -> View:
     return View(
         name=gpu, run_id=first.evidence["run_id"], run=run_link(first),
         date=format.day(first.finished_utc), processes=_processes(view),
+        cut_short=bool(first.evidence["cut_short"]),
         missed=any(_misses(view, scope) for scope in first.plan.scopes),
         screening=is_screening(first), command=run_command(items), level=view.figure("level", show=str),
         lede=sentence(
@@ -99,7 +100,7 @@ def _gpu(gpu: str, items: Sequence[Judged], view: DataView) -> View:
             "At {scopes/device_cold/all/cases} of {shapes} shapes, taken from public models or odd on purpose, both "
             "the lab's kernel and a rival gave the right result. With nothing cached ours is level with the best rival "
             "or ahead at {scopes/device_cold/all/level_cases} of these, in CUDA graphs at "
-            "{scopes/graph/all/level_cases}. At the median shape the best rival takes "
+            "{scopes/graph/all/level_cases} of {scopes/graph/all/cases}. At the median shape the best rival takes "
             "{scopes/device_cold/all/median:ratio} our time with nothing cached and {scopes/graph/all/median:ratio} "
             "in graphs; at our worst, {scopes/device_cold/all/smallest:ratio} and "
             "{scopes/graph/all/smallest:ratio}.",
