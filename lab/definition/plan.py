@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from lab.definition.experiment import CEILINGS
 from lab.errors import PlanError
 from lab.evidence.codec import added, digest, to_data
 from lab.kernels.traffic import Traffic
@@ -164,6 +165,16 @@ class Plan:
             if experiment.name == name:
                 return experiment
         raise PlanError(f"{name!r} is not in this plan; it holds {[e.name for e in self.experiments]}")
+
+    @property
+    def counted(self) -> tuple[PlannedExperiment, ...]:
+        """The experiments whose calls hardware counters explain: all but the ceilings that come along with others, of
+        which only times are compared."""
+        return tuple(
+            experiment
+            for experiment in self.experiments
+            if not (experiment.name == CEILINGS and len(self.experiments) > 1 and experiment.cases_chosen_by_name)
+        )
 
     def cell_count(self) -> int:
         return sum(len(list(experiment.cells())) for experiment in self.experiments)

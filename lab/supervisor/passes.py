@@ -28,7 +28,7 @@ def explain(
         # No sweep may have begun in this process: the run may lie on another box than before.
         refuse_other_machine(state, fingerprint(plan.device, {}), TOLD_BY_WORKERS)
     if plan.profiling:
-        for experiment in experiments:
+        for experiment in [each for each in experiments if each in plan.counted]:
             _profile(plan, experiment, state, environment, say)
         if flush and plan.device == "cuda" and not any(isinstance(record, FlushCheck) for record in state.records):
             state.keep(check_flush(state.directory, plan.device))

@@ -92,7 +92,8 @@ def compiling_ahead(
 
 def _estimate(plan: Plan, lacking: Collection[tuple[int, Key]]) -> Estimate:
     idle = not_for_this_device(plan)
-    counted = sum(key not in idle for key in all_cells(plan)) if plan.profiling and plan.device == "cuda" else 0
+    names = {each.name for each in plan.counted} if plan.profiling and plan.device == "cuda" else set()
+    counted = sum(key[0] in names and key not in idle for key in all_cells(plan))
     return Estimate(
         ahead=set(lacking),
         idle=idle,

@@ -24,6 +24,12 @@ ROOM = "torch._inductor.runtime.triton_heuristics"
 GENERATOR = "inductor"
 
 
+def import_compiler() -> None:
+    """Import what the first compilation needs, which takes two seconds: better while another process measures."""
+    for name in ("torch._dynamo", "torch._inductor.compile_fx"):
+        import_module(name)
+
+
 @dataclass(slots=True)
 class Choosing:
     """Seconds that each configuration of a kernel took to be timed, those that were refused left out; by autotuner."""

@@ -16,6 +16,7 @@ from lab.worker.device import make_clock
 from lab.worker.faults import fault, skip_reason
 from lab.worker.guard import Guard, Tampering
 from lab.worker.guarded_names import authors_modules, make_guard
+from lab.worker.inductor import import_compiler
 from lab.worker.stage_timer import StageTimer
 from lab.worker.sweep_case import SweepCase
 from lab.worker.sweep_context import Emit, Key, Loaded, SweepContext
@@ -26,6 +27,8 @@ def load(plan: Plan, left_out: set[Any], emit: Emit) -> tuple[Guard, dict[Key, L
 
     `left_out`: (experiment, profile) of those that took a process down when they were loaded.
     """
+    if any(profile.recompiles for planned in plan.experiments for profile in planned.profiles):
+        import_compiler()
     guard = make_guard()
     functions: dict[Key, Loaded] = {}
     for planned in plan.experiments:

@@ -3,12 +3,15 @@
 import dataclasses
 import json
 import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
 from counting import PLAIN_MOVES_TWICE
 from factory import FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, SMALL, plan_of, small_experiment
 
+from lab.definition.catalogue import choose_experiments
+from lab.definition.experiment import Experiment
 from lab.definition.plan import Plan, case_order
 from lab.definition.plan_file import load_plan, save_plan
 from lab.definition.planning import LONGEST_RUN_ID, planned
@@ -159,3 +162,15 @@ def test_the_order_of_cases_is_random_by_sweep_and_the_same_when_asked_again() -
 def test_an_experiment_that_is_not_in_the_plan_is_an_error() -> None:
     with pytest.raises(PlanError, match=r"'nothing' is not in this plan; it holds \['normalization-fusion'"):
         plan_of().experiment("nothing")
+
+
+def test_counters_explain_all_but_ceilings_that_come_along() -> None:
+    (ceilings,), (norms,) = (choose_experiments([name]) for name in ("gpu-ceilings", "normalization-fusion"))
+    some = {ceilings.name: {ceilings.cases[0].name}}
+
+    def counted(*experiments: Experiment, cases: Mapping[str, Collection[str]] = {}) -> list[str]:
+        return [each.name for each in plan_of(experiments=experiments, cases=cases).counted]
+
+    assert counted(norms, ceilings, cases=some) == [norms.name]
+    assert counted(norms, ceilings) == [norms.name, ceilings.name], "asked for: all of them"
+    assert counted(ceilings, cases=some) == [ceilings.name]
