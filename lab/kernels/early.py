@@ -16,12 +16,24 @@ _INTERPRETED = tl.constexpr(interpreting())
 
 
 @triton.jit
+def let_next_begin():
+    """Let the next kernel begin although this one has not yet waited: sooner than `wait_for_previous` does.
+
+    Of one row times a weight of 18,944 × 3584, one call after another in a graph, a call took 45.0 µs on an H100; when
+    only `wait_for_previous` let the next begin, 47.2. The next may then read without waiting only what no kernel that
+    is still running writes.
+    """
+    if not _INTERPRETED and cuda_capability_geq(9, 0):
+        gdc_launch_dependents()
+
+
+@triton.jit
 def wait_for_previous():
     """Wait until the kernel before has finished and its writes can be seen; from then on the next one may begin.
 
     Every kernel launched with `early` must call this before it reads or writes what another kernel may write or read.
-    What was complete before the kernel before began may be read without waiting. It does nothing in a kernel that is
-    not launched early, nor on GPUs that cannot do it.
+    Without waiting it may read constants, and what was complete before the kernel before began, if that one calls this
+    and not `let_next_begin`. It does nothing in a kernel that is not launched early, nor on GPUs that cannot do it.
     """
     if not _INTERPRETED and cuda_capability_geq(9, 0):
         gdc_wait()

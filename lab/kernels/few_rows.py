@@ -20,7 +20,7 @@ from torch import Tensor
 
 from lab.kernels.activations import silu
 from lab.kernels.checks import check_alike, check_tensor, check_vector, checked_eps
-from lab.kernels.early import wait_for_previous
+from lab.kernels.early import let_next_begin, wait_for_previous
 from lab.kernels.gemm import multiplied
 from lab.kernels.gemv import weight_tile
 from lab.kernels.launch import Configuration, Launch, Launches, stages_that_fit
@@ -71,6 +71,7 @@ def _one_row_kernel(
 ):  # fmt: skip
     """BLOCK_N outputs a program. PAIRED: w0 is the gate's weight, w1 the other's. The weights of the first AHEAD
     steps are read before the kernel before this one has finished."""
+    let_next_begin()
     WHOLE: tl.constexpr = K % BLOCK_K == 0
     STEPS: tl.constexpr = (K + BLOCK_K - 1) // BLOCK_K
     first = tl.program_id(0) * BLOCK_N

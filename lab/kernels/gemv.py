@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lab.kernels.early import wait_for_previous
+from lab.kernels.early import let_next_begin, wait_for_previous
 from lab.kernels.launch import Configuration, Launch
 
 LONGEST = 32_768  # elements of a row: the loop over them is unrolled
@@ -29,6 +29,7 @@ def _gemv_kernel(
     """ROWS rows of the weight a program, without the matrix unit. NORM: the same loop sums the squares of x, and the
     norm's factor is applied to the finished sums, which gives the same result. The weights of the first AHEAD steps are
     read before the kernel before this one has finished."""
+    let_next_begin()
     WHOLE: tl.constexpr = K % BLOCK_K == 0
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inner = tl.arange(0, BLOCK_K)
