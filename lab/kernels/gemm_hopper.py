@@ -33,7 +33,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from lab.kernels.early import wait_for_previous
 from lab.kernels.gemm import NO_EPILOGUE, Multiply, Product, combined, shares
-from lab.kernels.launch import Configuration, Launch, multiprocessors
+from lab.kernels.launch import SMALL_GRID, Configuration, Launch, multiprocessors
 
 
 @gluon.jit
@@ -550,11 +550,11 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     stages, halved = hopper_stages(chosen, product.a.itemsize, y_dtype.itemsize, paired=paired)
     processors = multiprocessors(product.a.get_device())
     programs = min(processors, tiles_m * tiles_n * splits)
-    early = tiles_m == 1 or programs <= EARLY_SHARE * processors
+    alone = tiles_m == 1 or programs <= EARLY_SHARE * processors
     launch = Launch(
         _hopper_gemm_kernel, programs, product.a.get_device(),
         M, N, K, splits, depth, product.row_scale_stride, product.column_scale_stride,
-        num_warps=4, early=early, A_ACROSS=a_across, B_ACROSS=b_across, PAIRED=paired,
+        num_warps=4, early=SMALL_GRID if alone else 0, A_ACROSS=a_across, B_ACROSS=b_across, PAIRED=paired,
         **(product.epilogue if splits == 1 else NO_EPILOGUE), PRECISE=product.precise,
         COLUMNS_PER_SCALE=product.columns_per_scale, DIRECT=direct, HALVED=halved,
         BLOCK_M=block_m, BLOCK_N=block_n, MORE_N=more_n, BLOCK_K=block_k, GROUP=chosen["GROUP"],

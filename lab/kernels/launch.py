@@ -27,6 +27,10 @@ from triton.runtime import driver
 
 from lab.kernels.checks import GradientNeeded
 
+# Grids that may begin early, by their programs. On an H100 the blocks of such a grid begin at most one every 1.5 ns: in
+# 16,384 programs, float8 quantisation of 16,384 × 896 took 24.7 µs, 16.6 in a grid that does not begin early.
+# So only what streams weights, with long programs, begins early in any grid.
+SMALL_GRID, ANY_GRID = 4224, 1 << 31
 SCRATCH_BYTES = 1024  # of shared memory, besides a pipeline's tiles
 MOST_KEPT = 1024  # launches that an operator keeps; with more, it drops them all and prepares them again when needed
 
@@ -53,8 +57,8 @@ class Launch:
     device: the GPU's index, -1 for the CPU. settled: the arguments that depend only on the tensors' shapes and strides.
     constants: the compile-time ones, which come last in the kernel's signature, in its order. All calls must pass
     arguments that Triton specialises in the same way: tensors of the same dtypes and alignment on the same device, and
-    floats where the first call passed floats. early: the kernel may begin while the one before it on the stream still
-    runs, and calls `wait_for_previous` (see early.py); ignored on GPUs that cannot do it.
+    floats where the first call passed floats. early: a grid of up to so many programs may begin while the kernel before
+    it on the stream still runs, if the GPU can do that, because the kernel calls `wait_for_previous` (see early.py).
     cluster: how many thread blocks a program of the grid is, which run on neighbouring multiprocessors.
     """
 
@@ -62,7 +66,7 @@ class Launch:
 
     def __init__(
         self, kernel: Any, programs: int, device: int, *settled: int,
-        num_warps: int, num_stages: int = 3, early: int = False, cluster: int = 1, **constants: Any,
+        num_warps: int, num_stages: int = 3, early: int = 0, cluster: int = 1, **constants: Any,
     ) -> None:  # fmt: skip
         if (last := kernel.arg_names[-len(constants) :]) != list(constants):
             raise TypeError(f"the last parameters of {kernel} are {last}; the constants given are {list(constants)}")
@@ -72,7 +76,7 @@ class Launch:
         self._settled = settled
         self._constants = constants
         self._options = {"num_warps": num_warps, "num_stages": num_stages}
-        if early and starts_early(device):
+        if programs <= early and starts_early(device):
             self._options["launch_pdl"] = True
         if cluster > 1:
             self._options["num_ctas"] = cluster

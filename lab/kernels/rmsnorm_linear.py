@@ -32,7 +32,7 @@ from lab.kernels.gemm import Product, by_product, multiplied, shares
 from lab.kernels.gemm_rule import FEW_ROWS as FEW_PRODUCT_ROWS
 from lab.kernels.gemm_rule import few_rows_rule, gemm_choices, gemm_rule, settle_product
 from lab.kernels.gemv import LONGEST, gemv_configuration, gemv_launch, gemv_rule
-from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
+from lab.kernels.launch import ANY_GRID, SMALL_GRID, Configuration, Launch, Launches, as_rows, nothing
 from lab.kernels.matmul import check_factors
 from lab.kernels.rmsnorm import rmsnorm
 from lab.kernels.traffic import Traffic
@@ -231,7 +231,7 @@ def _few_rows(
     depth, splits = shares(K, chosen)
     launch = Launch(
         _skinny_kernel, triton.cdiv(N, chosen["BLOCK_N"]) * splits, device, M, N, K, x.stride(0), weight.stride(0),
-        depth, num_warps=chosen.num_warps, num_stages=chosen.num_stages, early=True,
+        depth, num_warps=chosen.num_warps, num_stages=chosen.num_stages, early=ANY_GRID,
         NORM_WEIGHT=normed, WIDE=x.dtype == torch.float16, WHOLE_K=K % chosen["BLOCK_K"] == 0,
         TURNED=bool(chosen["TURNED"]), SPLITS=splits,
         BLOCK_M=chosen["BLOCK_M"], BLOCK_N=chosen["BLOCK_N"], BLOCK_K=chosen["BLOCK_K"],
@@ -239,7 +239,7 @@ def _few_rows(
     if splits == 1:
         return launch
     join = Launch(
-        _join_kernel, M * triton.cdiv(N, JOINED), device, M, N, K, x.stride(0), num_warps=4, early=True,
+        _join_kernel, M * triton.cdiv(N, JOINED), device, M, N, K, x.stride(0), num_warps=4, early=ANY_GRID,
         SPLITS=splits, BLOCK_K=triton.next_power_of_2(K), BLOCK_N=JOINED,
     )  # fmt: skip
 
@@ -268,7 +268,7 @@ def _many_rows(
     multiply = settle_product(product, chosen)
     factors = Launch(
         _rstd_kernel, M, x.get_device(), K, x.stride(0), num_warps=max(1, min(16, triton.next_power_of_2(K) // 1024)),
-        early=True, BLOCK_K=triton.next_power_of_2(K),
+        early=SMALL_GRID, BLOCK_K=triton.next_power_of_2(K),
     )  # fmt: skip
 
     def folded(x: Tensor, _: Any, weight: Tensor, y: Tensor, eps: float) -> None:

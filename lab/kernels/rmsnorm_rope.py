@@ -32,7 +32,7 @@ from lab.kernels.heads import (
     store_turned,
     tile_of_heads,
 )
-from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
+from lab.kernels.launch import SMALL_GRID, Configuration, Launch, Launches, as_rows, nothing, result_like
 from lab.kernels.library import registered, row_result, traced
 from lab.kernels.rmsnorm import rmsnorm_reference
 from lab.kernels.rope import angle_tables, rope_qk_inputs, rope_qk_traffic, rope_reference
@@ -207,7 +207,7 @@ def _settle_rows(
     return Launch(
         _rmsnorm_rope_kernel, triton.cdiv(M, chosen["ROWS"]), x.get_device(),
         M, S, rows.stride(0), *angle_strides(cos), *angle_strides(sin),
-        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         D=D, PAIRS=pairs, H=H, HEADS=heads, ROWS=chosen["ROWS"], INTERLEAVED=layout == "interleaved",
         MASKED=2 * pairs * heads != H or M % chosen["ROWS"] != 0,
     )  # fmt: skip
@@ -238,7 +238,7 @@ def _settle_heads(
         _qk_norm_rope_kernel, head_programs(sizes, chosen), q.get_device(),
         S, q_heads, k_heads, *angle_strides(cos), *angle_strides(sin),
         *(step for x in (q, k, *results) for step in x.stride()[:3]),
-        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         D=D, PAIRS=triton.next_power_of_2(D // 2), TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"],
         HEADS_FIRST=q.stride(1) < q.stride(2), INTERLEAVED=layout == "interleaved", MASKED=ragged(sizes, chosen),
     )  # fmt: skip

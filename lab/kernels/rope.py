@@ -31,7 +31,7 @@ from lab.kernels.heads import (
     store_turned,
     tile_of_heads,
 )
-from lab.kernels.launch import Configuration, Launch, Launches, nothing
+from lab.kernels.launch import SMALL_GRID, Configuration, Launch, Launches, nothing
 from lab.kernels.library import Trainable, adjacent, registered, traced
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_heads
@@ -267,7 +267,7 @@ def _prepare(
         _rope_kernel, head_programs(sizes, chosen), q.get_device(),
         S, q_heads, k_heads, *angle_strides(cos), *angle_strides(sin),
         *(step for x in (*inputs, *outputs) for step in x.stride()[:3]),
-        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         D=D, HALF=half, PAIRS=triton.next_power_of_2(half),
         PASS=0 if in_place or 2 * half == D else triton.next_power_of_2(D - 2 * half),
         TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"], HEADS_FIRST=q.stride(1) < q.stride(2),

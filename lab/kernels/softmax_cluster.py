@@ -17,7 +17,7 @@ from triton.experimental.gluon import language as gl
 
 from lab.kernels.early import wait_for_previous
 from lab.kernels.exponential import exponential
-from lab.kernels.launch import Configuration, Launch, capability, multiprocessors
+from lab.kernels.launch import SMALL_GRID, Configuration, Launch, capability, multiprocessors
 from lab.kernels.rows import LOAD_BYTES
 
 MOST_PROGRAMS = 16  # of a cluster
@@ -181,5 +181,5 @@ def cluster_launch(x: Tensor, chosen: Configuration) -> Launch:
         "BLOCK": block, "LAYOUT": cluster_layout(programs, warps, x.itemsize),
     }  # fmt: skip
     return Launch(
-        _softmax_cluster_kernel, M, x.get_device(), num_warps=warps, early=True, cluster=programs, **constants
+        _softmax_cluster_kernel, M, x.get_device(), num_warps=warps, early=SMALL_GRID, cluster=programs, **constants
     )
