@@ -5,6 +5,7 @@ run = load_run(directory)
 """
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -47,6 +48,7 @@ from lab.evidence.record import (
 )
 from lab.evidence.source import source_digest
 from lab.kernels.traffic import Traffic
+from lab.project import project
 from lab.verdict.judge import POLICY_VERSION
 from lab.website.data import promoted
 from lab.website.files.inventory import inventory, read_files
@@ -168,7 +170,7 @@ def records_of(
     dice = random.Random(seed)
     where = on or machine(plan.device)
     start = RunStart(
-        schema=SCHEMA, run_id=plan.run_id, plan_digest=plan.digest, source_digest=source or source_digest(),
+        schema=SCHEMA, run_id=plan.run_id, plan_digest=plan.digest, source_digest=source or _digest_of_source(),
         commit=commit, dirty=False, started_utc="2026-01-02T03:04:05Z",
     )  # fmt: skip
     records: list[Record] = [start]
@@ -227,6 +229,16 @@ def records_of(
     if finished:
         records.append(RunFinish(finished_utc="2026-01-02T03:30:00Z"))
     return records
+
+
+def _digest_of_source() -> str:
+    """Of the lab's own, which stays while tests run, it is taken once."""
+    return _own_digest() if project().is_the_labs_own else source_digest()
+
+
+@functools.cache
+def _own_digest() -> str:
+    return source_digest()
 
 
 def measured_run(

@@ -15,7 +15,10 @@ def make_quick(interpreter: ModuleType) -> None:
     interpreter._get_np_dtype = _remembered_dtypes(interpreter)
     interpreter.tl.block_type.__init__ = _remembered_shapes(interpreter.tl)
     interpreter.tl.tensor.__init__ = _of_its_types_shape(interpreter.tl)
+    interpreter.tl.dtype.__eq__ = _equal_to_itself(interpreter.tl)
     interpreter.TritonSemantic.binary_op_sanitize_overflow_impl = _look_for_overflow
+    interpreter.TritonSemantic.broadcast_impl_value = _broadcast_what_differs(interpreter.TritonSemantic)
+    interpreter.TritonSemantic.computation_type_impl = _remembered_promotions(interpreter.TritonSemantic)
 
 
 def _patch_known_builtins(interpreter: ModuleType) -> Any:
@@ -29,9 +32,19 @@ def _patch_known_builtins(interpreter: ModuleType) -> Any:
     def patch(package: Any, builder: Any, scope: Any) -> None:
         for name in names[package]:
             if is_builtin(member := getattr(package, name)):
-                interpreter._patch_attr(package, name, member, builder, scope)
+                scope.set_attr(package, name, _with_semantic(member, interpreter.interpreter_semantic))
 
     return patch
+
+
+def _with_semantic(member: Any, semantic: Any) -> Any:
+    """It makes the named arguments of each call anew, without the one that it then adds."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        kwargs["_semantic"] = semantic
+        return member(*args, **kwargs)
+
+    return call
 
 
 def _patch_once_a_launch(interpreter: ModuleType) -> None:
@@ -76,9 +89,10 @@ def _remembered_dtypes(interpreter: ModuleType) -> Any:
 
 
 def _remembered_shapes(language: ModuleType) -> Any:
-    """It looks whether a block's sides are powers of two whenever it makes the type of a block."""
+    """It looks whether a block's sides are powers of two, and spells them, whenever it makes the type of a block."""
     first = language.block_type.__init__
     known: dict[tuple[Any, ...], tuple[Any, int]] = {}
+    names: dict[tuple[Any, str], str] = {}
 
     def init(self: Any, element_ty: Any, shape: Any) -> None:
         sides = tuple(getattr(side, "value", side) for side in shape)
@@ -89,7 +103,10 @@ def _remembered_shapes(language: ModuleType) -> Any:
             return
         self.element_ty = element_ty
         self.shape, self.numel = known[key]
-        self.name = f"<{self.shape}, {element_ty}>"
+        named = sides, element_ty.name
+        if named not in names:
+            names[named] = f"<{self.shape}, {element_ty}>"
+        self.name = names[named]
 
     return init
 
@@ -114,3 +131,38 @@ def _of_its_types_shape(language: ModuleType) -> Any:
 def _look_for_overflow(semantic: Any, left: Any, right: Any, operation: Any) -> None:
     """It computes each sum of integers a second time, and tells nobody unless it is debugged."""
     assert not semantic.builder.options.debug
+
+
+def _equal_to_itself(language: ModuleType) -> Any:
+    """It looks for constants inside of a dtype that is compared with itself."""
+    equal = language.dtype.__eq__
+    return lambda self, other: other is self or equal(self, other)
+
+
+def _broadcast_what_differs(semantic: Any) -> Any:
+    """It goes through the sides of two blocks of one shape, and leaves them as they are, as it does two scalars."""
+    broadcast = semantic.broadcast_impl_value
+
+    def broadcast_value(self: Any, left: Any, right: Any) -> Any:
+        ours, theirs = left.type, right.type
+        if ours.is_block() and theirs.is_block():
+            alike = ours.shape.values == theirs.shape.values
+        else:
+            alike = not ours.is_block() and not theirs.is_block()
+        return (left, right) if alike else broadcast(self, left, right)
+
+    return broadcast_value
+
+
+def _remembered_promotions(semantic: Any) -> Any:
+    """It finds out anew for each operation which dtype two others become."""
+    find = semantic.computation_type_impl
+    known: dict[tuple[Any, ...], Any] = {}
+
+    def computation_type(self: Any, left: Any, left_is_scalar: bool, right: Any, *others: bool) -> Any:
+        key = left.name, left_is_scalar, right.name, *others
+        if key not in known:
+            known[key] = find(self, left, left_is_scalar, right, *others)
+        return known[key]
+
+    return computation_type

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from torch._dynamo.utils import counters
 
 from experiments import decode_step, qwen
 from experiments.decode_step import (
@@ -109,7 +108,7 @@ def test_two_tokens_one_after_the_other(small: None) -> None:
 
 def test_layers_with_a_cache_share_one_compilation_and_leave_the_cache_as_transformers_does(small: None) -> None:
     torch._dynamo.reset()
-    counters.clear()
+    torch._dynamo.utils.counters.clear()
     embeddings, context = decode_inputs((2, 9), torch.float32, "cpu", seed=3)
     cached = the_cache("cpu", torch.float32, 2, 9)
     layers = cached.static.layers
@@ -123,7 +122,7 @@ def test_layers_with_a_cache_share_one_compilation_and_leave_the_cache_as_transf
     with torch.no_grad():
         for _ in range(2):
             torch.testing.assert_close(step(embeddings), expected)
-    assert counters["stats"]["unique_graphs"] == 1
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
     for layer, (keys, values) in zip(layers, kept, strict=True):
         torch.testing.assert_close(layer.keys, keys)
         torch.testing.assert_close(layer.values, values)

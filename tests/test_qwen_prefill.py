@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch._dynamo.utils import counters
 
 from experiments import qwen
 from experiments.qwen import another, for_each_shape, the_model
@@ -82,13 +81,13 @@ def test_a_usual_run_compares_two_models_and_compiles_none() -> None:
 
 def test_all_layers_share_one_compilation(small: Any) -> None:
     torch._dynamo.reset()
-    counters.clear()
+    torch._dynamo.utils.counters.clear()
     (embeddings,) = prefill_inputs((1, 9), torch.float32, "cpu", seed=3)
     model = another(small, "sdpa")
     compile_layers(model, backend="eager")
     with torch.no_grad():
         logits = prefilled(model)(embeddings)
-    assert counters["stats"]["unique_graphs"] == 1
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
     assert SMALL["num_hidden_layers"] > 1
     torch.testing.assert_close(logits, prefill_standard(embeddings))
 

@@ -102,9 +102,11 @@ def _holds_the_lab(root: Path) -> bool:
 
 
 def _measured_below(root: Path) -> dict[str, str]:
-    patterns = (*MEASURED, *(f"{folder}**/*{ending}" for folder in DEEP for ending in CODE_FILES))
-    paths = {path.relative_to(root).as_posix(): path for pattern in patterns for path in root.glob(pattern)}
-    return {name: _blob_id(path.read_bytes()) for name, path in paths.items() if _is_measured(name)}
+    paths = [path for pattern in MEASURED for path in root.glob(pattern)]
+    # One walk: a glob for each ending reads every folder of evidence again.
+    paths += [Path(place, name) for deep in DEEP for place, _, names in os.walk(root / deep) for name in names]
+    named = {path.relative_to(root).as_posix(): path for path in paths}
+    return {name: _blob_id(path.read_bytes()) for name, path in named.items() if _is_measured(name)}
 
 
 def _installed_lab() -> dict[str, str]:

@@ -1,12 +1,10 @@
-import os
 import re
-import subprocess
-import sys
 import textwrap
 
 import pytest
 import torch
 from accuracy import DTYPES
+from compiled import printed
 
 from lab.kernels.chain import OVERHEAD_STEPS, chain, chain_inputs, chain_reference, chain_traffic, extra_steps
 
@@ -76,12 +74,8 @@ COMPILE = """
 
 def test_the_compiler_keeps_the_loop_and_its_one_dependent_step() -> None:
     """Compiled for an H100, which needs none: a loop that counts down and does one multiply-add on its own result."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(COMPILE)],
-        env={**os.environ, "TRITON_INTERPRET": "0"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    loop = re.search(r"(\$L__BB\d+_\d+):[^$]*?fma\.rn\.f32\s+(%r\d+), (%r\d+), [^$]*?bra\s+\1;", done.stdout)
-    assert loop, done.stdout
+    ptx = printed(textwrap.dedent(COMPILE))
+    loop = re.search(r"(\$L__BB\d+_\d+):[^$]*?fma\.rn\.f32\s+(%r\d+), (%r\d+), [^$]*?bra\s+\1;", ptx)
+    assert loop, ptx
     assert loop[2] == loop[3], "a step does not work on the result of the step before"
     assert loop[0].count("fma.rn.f32") == 1

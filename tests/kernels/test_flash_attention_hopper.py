@@ -1,16 +1,12 @@
 """The machine code that the kernel for Hopper becomes: what is fast about it is nowhere in its source."""
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 import torch
-from compiled import ON_A_HOPPER
+from compiled import printed
 
-from lab.evidence.source import ROOT
 from lab.kernels.flash_attention import flash_attention_inputs
 from lab.kernels.flash_attention_hopper import HopperLaunch, hopper_rule
 from lab.kernels.launch import Configuration, Launch
@@ -58,17 +54,9 @@ def listings(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], 
         for chosen in [rule_for(heads, features)]
         for right in (False, True)
     ]
-    environment = {
-        **os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT),
-        "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("cache")),
-    }  # fmt: skip
-    completed = subprocess.run(
-        [sys.executable, "-c", ON_A_HOPPER + COMPILING], input=json.dumps([each[1:] for each in asked]),
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert completed.returncode == 0, completed.stderr
+    lines = printed(COMPILING, [each[1:] for each in asked], cache=tmp_path_factory.mktemp("cache")).splitlines()
     made: dict[tuple[int, int], list[str]] = {key: [] for key in HEADS_AND_FEATURES}
-    for (heads, features, *_), listing in zip(asked, completed.stdout.splitlines(), strict=True):
+    for (heads, features, *_), listing in zip(asked, lines, strict=True):
         made[heads, features].append(json.loads(listing))
     return made
 

@@ -1,15 +1,11 @@
 """What of the kernel for Hopper can be seen without one: how it compiles, and what it takes."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from compiled import ON_A_HOPPER
+from compiled import printed
 
 from lab.kernels.gemm import Product, gemm_configuration
 from lab.kernels.gemm_hopper import NARROW, SHARED_BYTES, copies_take, hopper_stages, hopper_takes
@@ -76,11 +72,7 @@ def asked(
 
 
 def compiled(questions: list[Any]) -> list[dict[str, Any]]:
-    lines = subprocess.run(
-        [sys.executable, "-c", ON_A_HOPPER + COMPILING], input=json.dumps(questions), text=True, capture_output=True,
-        env=os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": str(Path(__file__).parents[2])}, check=True,
-    ).stdout.splitlines()  # fmt: skip
-    answers = [json.loads(line) for line in lines]
+    answers = [json.loads(line) for line in printed(COMPILING, questions).splitlines()]
     assert len(answers) == len(questions)
     return answers
 

@@ -1,13 +1,10 @@
 """What an H100 makes of the kernels that turn heads, compiled without one; and what a search may try of them."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import triton
+from compiled import printed
 
 from lab.kernels.heads import head_choices, head_rule
 from lab.kernels.rmsnorm_rope import rmsnorm_rope_choices, rmsnorm_rope_rule
@@ -67,11 +64,7 @@ ROWS = [turning_rows(64, 64, masked=False), turning_rows(28, 128, masked=True)]
 def compiled() -> list[list[int]]:
     """What became of TURNED, then of ROWS."""
     asked = [*TURNED, *ROWS]
-    lines = subprocess.run(
-        [sys.executable, "-c", COMPILING], input=json.dumps(asked), text=True, capture_output=True,
-        env=os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": str(Path(__file__).parents[2])}, check=True,
-    ).stdout.splitlines()  # fmt: skip
-    answers = [json.loads(line) for line in lines]
+    answers = [json.loads(line) for line in printed(COMPILING, asked).splitlines()]
     assert len(answers) == len(asked)
     return answers
 

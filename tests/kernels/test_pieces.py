@@ -1,9 +1,7 @@
 """Rows held in pieces: every way to hold one gives the same result, and the rule's way wastes few lanes and no load."""
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import pytest
 import torch
 import triton
 from accuracy import DTYPES, assert_near
+from compiled import printed
 
 from lab.kernels.add_rmsnorm import add_rmsnorm, add_rmsnorm_inputs
 from lab.kernels.fp8 import quantize_fp8, quantize_fp8_rule
@@ -137,11 +136,7 @@ def _asked() -> list[Any]:
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[int]]]:
     folder = tmp_path_factory.mktemp("pieces")
-    lines = subprocess.run(
-        [sys.executable, "-c", COMPILING], input=json.dumps(_asked()), cwd=folder, text=True, capture_output=True,
-        env=os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": str(Path(__file__).parents[2])}, check=True,
-    ).stdout.splitlines()  # fmt: skip
-    return folder, [json.loads(line) for line in lines]
+    return folder, [json.loads(line) for line in printed(COMPILING, _asked(), folder=folder).splitlines()]
 
 
 def test_what_is_divided_crosses_memory_16_bytes_a_thread(compiled: tuple[Path, list[list[int]]]) -> None:

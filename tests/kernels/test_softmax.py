@@ -222,7 +222,7 @@ print(compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 2}
 
 
 def test_rows_of_a_multiple_of_eight_are_loaded_16_bytes_at_a_time(tmp_path: Path) -> None:
-    accesses = re.findall(r"(?:ld|st)\.global\S*", printed(FOR_AN_H100, tmp_path))
+    accesses = re.findall(r"(?:ld|st)\.global\S*", printed(FOR_AN_H100, cache=tmp_path))
     assert len(accesses) == 4  # of 1024 columns by 64 threads: two loads, two stores
     assert all(access.endswith(".v4.b32") for access in accesses)
 
@@ -244,7 +244,7 @@ for kernel in (_softmax_parts_kernel, _softmax_join_kernel):
 
 def test_what_joins_the_parts_of_a_row_waits_for_them_after_it_has_read_its_own(tmp_path: Path) -> None:
     """Of 4096 columns a thread of 128 reads and writes 16 bytes four times."""
-    ptx = printed(DIVIDED_FOR_AN_H100, tmp_path)
+    ptx = printed(DIVIDED_FOR_AN_H100, cache=tmp_path)
     steps = re.findall(r"griddepcontrol\.\w+|(?:ld|st)\.global\S*", ptx)
     columns = [".global.v4.b32"] * 4
     waited = ["griddepcontrol.wait", "griddepcontrol.launch_dependents"]

@@ -72,7 +72,7 @@ print(compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 8,
 
 
 def test_for_an_h100_a_program_reads_its_part_once_and_tells_the_others_its_sum(tmp_path: Path) -> None:
-    ptx = printed(FOR_AN_H100, tmp_path)
+    ptx = printed(FOR_AN_H100, cache=tmp_path)
     steps = re.findall(r"(?:ld|st)\.global\S*|barrier\.cluster\.\w+|st\.async", ptx)
     columns = [".global.v4.b32"] * 8  # 131,072 columns by 8 programs of 256 threads: 64 for each
     assert steps == [

@@ -1,15 +1,14 @@
 """What an H100 makes of the kernels for wide rows, compiled without one; and what a search may try of them."""
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import triton
+from compiled import printed
 
 from lab.kernels.fp8 import quantize_fp8, quantize_fp8_choices, quantize_fp8_rule
 from lab.kernels.launch import Configuration
@@ -61,11 +60,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
         for columns, dtype, itemsize in ((65_536, "bf16", 2), (131_072, "bf16", 2), (131_072, "fp32", 4)):
             chosen = rule((4, columns), itemsize)
             asked.append((name, kernel, columns, chosen["HELD"], chosen["BLOCK"], chosen.num_warps, dtype))
-    root = Path(__file__).parents[2]
-    lines = subprocess.run(
-        [sys.executable, "-c", COMPILING], input=json.dumps(asked), cwd=folder, text=True, capture_output=True,
-        env=os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": str(root)}, check=True,
-    ).stdout.splitlines()  # fmt: skip
+    lines = printed(COMPILING, asked, folder=folder).splitlines()
     names = [f"{name}-{columns}-{dtype}.cubin" for name, _, columns, _, _, _, dtype in asked]
     return folder, dict(zip(names, map(json.loads, lines), strict=True))
 

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from lab.verdict.between_runs import shift
 from lab.verdict.statistics import SMALLEST_HALF_WIDTH
@@ -13,7 +13,7 @@ from lab.verdict.statistics import SMALLEST_HALF_WIDTH
 def test_the_interval_is_welchs():
     older, newer = (1.0, 1.1, 0.9, 1.05, 0.98), (1.3, 1.2, 1.25, 1.4)
     interval = shift(older, newer)
-    expected = stats.ttest_ind(np.log(newer), np.log(older), equal_var=False).confidence_interval(0.95)
+    expected = scipy.stats.ttest_ind(np.log(newer), np.log(older), equal_var=False).confidence_interval(0.95)
     assert interval is not None
     assert (interval.low, interval.high) == pytest.approx((np.exp(expected.low), np.exp(expected.high)))
 

@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from scipy.stats import binom
+import scipy
 
 from lab.errors import EvidenceError
 from lab.verdict.judge import POLICY_VERSION
@@ -18,7 +18,7 @@ def test_the_rules_err_no_more_often_than_they_may(process: Process) -> None:
     """At the threshold's edge; counts that would be surprising at the goal's own rate are failures."""
     for truth, limit in ((JUST_BELOW, FALSE_SUPPORTED), (JUST_ABOVE, FALSE_REFUTED)):
         row = simulate(process, truth, 120, seed=7)
-        assert row.false <= binom.ppf(0.9999, row.comparisons, limit)
+        assert row.false <= scipy.stats.binom.ppf(0.9999, row.comparisons, limit)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_the_rules_err_no_more_often_than_they_may(process: Process) -> None:
 def test_the_rules_decide_what_is_far_from_the_threshold(name: str, truth: float, least: float) -> None:
     process = next(process for process in PROCESSES if process.name == name)
     row = simulate(process, truth, 60, seed=7)
-    assert row.supported >= binom.ppf(0.0001, row.comparisons, least)
+    assert row.supported >= scipy.stats.binom.ppf(0.0001, row.comparisons, least)
 
 
 def test_to_stop_early_does_not_make_the_rules_err_more() -> None:
@@ -38,7 +38,9 @@ def test_to_stop_early_does_not_make_the_rules_err_more() -> None:
     nine = dataclasses.replace(process, name="nine sweeps always", fresh_caches=True)
     stopped, always = (simulate(each, JUST_BELOW, 300, seed=7) for each in (process, nine))
     assert always.sweeps == 9 * always.comparisons
-    assert stopped.supported <= binom.ppf(0.9999, stopped.comparisons, (always.supported + 3) / always.comparisons)
+    assert stopped.supported <= scipy.stats.binom.ppf(
+        0.9999, stopped.comparisons, (always.supported + 3) / always.comparisons
+    )
 
 
 def test_the_kept_table_is_of_these_rules_and_can_be_run_again() -> None:
