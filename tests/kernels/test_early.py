@@ -45,7 +45,7 @@ BEGUN, WAITED = "griddepcontrol.launch_dependents", "griddepcontrol.wait"
 
 def steps(tmp_path: Path, module: str, kernel: str, constants: str, types: str = "") -> list[str]:
     """The reads and writes of a kernel in the order of its code, and where it waits: a weight is read to be evicted."""
-    ptx = printed(FOR_AN_H100.format(module=module, kernel=kernel, constants=constants, types=types), tmp_path)
+    ptx = printed(FOR_AN_H100.format(module=module, kernel=kernel, constants=constants, types=types), cache=tmp_path)
     told = re.findall(r"griddepcontrol\.\w+|(?:ld|st)\.global\S*|cp\.async\.c[ag]\S*", ptx)
     return ["weight" if "evict_first" in each else each for each in told]
 
