@@ -109,8 +109,8 @@ TRITON = Profile(
     name="triton-rmsnorm-linear",
     title="Triton RMSNorm + Linear",
     technique=(
-        "Up to 32 rows one kernel that reads the weight once and sums the squares of x beside its product; for more "
-        "the norm's kernel, then the product."
+        "Up to 4 rows, and up to 32 with few outputs, the product's kernel also sums the squares of x; for more rows "
+        "the norm's kernel comes first. The product begins to read the weight before the kernel before it has ended."
     ),
     hypothesis="Few rows: at the rate of a copy. Many: level with the two calls.",
     signal="Few rows: one kernel, DRAM throughput near that of a copy.",
@@ -120,7 +120,7 @@ TRITON = Profile(
 )
 FOLDED = Profile(
     name="triton-folded",
-    title="Triton, norm weight folded",
+    title="Triton, weight folded",
     technique=(
         "The same with the norm's weight multiplied into the layer's beforehand: for many rows a small kernel reads x "
         "for the rows' factors, and the product's epilogue multiplies with them."
@@ -134,7 +134,7 @@ FOLDED = Profile(
 
 DECODE_BEATS_COMPILE = Claim(
     name="triton-decode-rmsnorm-linear-beats-compile",
-    text="In a CUDA graph norm and layer in one kernel are at least 2 % faster than torch.compile, for 1 and 16 rows.",
+    text="In a CUDA graph norm and layer are at least 2 % faster than torch.compile, for 1 and 16 rows.",
     subject=TRITON, baseline=COMPILED, cases=DECODING, scope="graph",
 )  # fmt: skip
 PROMPT_BEATS_COMPILE = Claim(
@@ -148,7 +148,7 @@ CLAIMS = (
     in_graph(PROMPT_BEATS_COMPILE),
     Claim(
         name="triton-decode-rmsnorm-linear-beats-eager",
-        text="In a CUDA graph norm and layer in one kernel are at least 1.1 times as fast as two calls, up to 16 rows.",
+        text="In a CUDA graph norm and layer are at least 1.1 times as fast as two calls, up to 16 rows.",
         subject=TRITON, baseline=EAGER, cases=DECODING, scope="graph", threshold=1.1,
     ),
     *(
