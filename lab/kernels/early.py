@@ -1,6 +1,6 @@
 """A kernel may begin before the one before it on the stream has finished: programmatic dependent launch.
 
-CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization"; from compute capability 9.0. The blocks
+CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization"; `starts_early` says where. The blocks
 of the next kernel are placed on multiprocessors as these become free, and its prologue runs, so that less time passes
 between two kernels. Nothing overlaps that depends on the order: a kernel waits before it touches memory.
 """

@@ -11,6 +11,7 @@ Streaming stores (`.cs`) gain up to 3 % for wide rows that are read twice; with 
 nothing.
 """
 
+import ctypes
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -213,8 +214,18 @@ def multiprocessors(device: int) -> int:
 
 
 def starts_early(device: int) -> bool:
-    """Whether the GPU with this index can begin a kernel before the one before it has finished, as a Hopper can."""
-    return capability(device) >= (9, 0)
+    """Whether kernels on the GPU with this index may begin before the one before them has finished, also in a graph: on
+    a Hopper, on which it was tried, with a driver for CUDA 12.3 or newer, whose graphs have such edges. On GPUs of
+    compute capability 12.0 captures have failed (github.com/sgl-project/sglang/pull/18596)."""
+    return capability(device)[0] == 9 and _driver_version() >= 12_030
+
+
+@cache
+def _driver_version() -> int:
+    """The newest CUDA that the driver knows, 12_030 for 12.3."""
+    version = ctypes.c_int()
+    ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    return version.value
 
 
 @cache
