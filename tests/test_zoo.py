@@ -20,6 +20,7 @@ from lab.definition.plan import Plan
 from lab.definition.planning import LONGEST_RUN_ID
 from lab.errors import PlanError
 from lab.evidence.machine import version
+from lab.evidence.record import Cell
 from lab.kernels.rows import MAXIMUM_COLUMNS
 from lab.verdict.results import load_run
 from lab.verdict.standing import spread, standings, unmeasured
@@ -111,6 +112,25 @@ def test_a_standing_is_against_the_best_rival_the_worst_first(measured: Callable
     assert summary.smallest == pytest.approx(0.5, rel=0.02)
     assert summary.median == pytest.approx(1.05, rel=0.02)
     assert summary.level_share == summary.ahead_share == 6 / 8
+
+
+def test_a_rival_is_compared_over_the_sweeps_that_measured_both(tmp_path: Path) -> None:
+    """QuACK is left out of the last three sweeps, in which the lab's kernel takes twice its time. Liger, which is
+    faster, shares no sweep with it."""
+    plan = zoo._screening(zoo.Tour(operators=("softmax",), sample=8, sweeps=5, run_id="trip"), [EXPERIMENT])
+    early, late = (records_of(plan, {"lab": own, "quack": 21e-6, "liger": 5e-6}) for own in (20e-6, 40e-6))
+    sweeps = {"lab": {0, 1, 2, 3}, "quack": {0, 1}, "liger": {4}}
+    records = [
+        each
+        for pair in zip(early, late, strict=True)
+        for each in [pair[getattr(pair[0], "sweep", 0) >= 2]]
+        if not isinstance(each, Cell) or each.sweep in sweeps.get(each.profile, ())
+    ]
+    write_run(tmp_path / "trip", plan, records)
+    ranked = standings(load_run(tmp_path / "trip").experiments[0], "lab", "graph")
+    assert len(ranked) == len(CASES)
+    assert {standing.rival for standing in ranked} == {"quack"}
+    assert [standing.ratio for standing in ranked] == pytest.approx([1.05] * len(CASES), rel=0.02)
 
 
 def test_what_was_not_measured_is_reported_apart(measured: Callable[[Mapping[Any, float]], Any]) -> None:

@@ -1,14 +1,22 @@
-"""How one profile stands against the best of all others, over the cases of an experiment. Pure."""
+"""How one profile stands against the best of all others, over the cases of an experiment. Pure.
+
+Two profiles are compared over the sweeps that measured both: an extra sweep leaves out those that are precise already.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
+from lab.verdict.compare import rounds_of
 from lab.verdict.results import ExperimentResult
+
+BySweep = Mapping[int, float]  # the median of each sweep
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """One case in one scope. `ratio` is the best rival's p50 over the profile's own: above 1 it is the faster one."""
+    """One case in one scope. `ratio` is the best rival's p50 over the profile's own: above 1 it is the faster one.
+    Both are of the sweeps that measured the two."""
 
     case: str
     scope: str
@@ -41,22 +49,44 @@ def standings(experiment: ExperimentResult, profile: str, scope: str) -> tuple[S
     """Of every case that the profile and a rival were measured at; the worst first."""
     results = []
     for case in experiment.plan.included_cases:
-        times = {
-            name: latency.p50_seconds
-            for (case_name, name), cell in experiment.cells.items()
-            if case_name == case.name and (latency := cell.latencies.get(scope))
-        }
-        results += standing(case.name, scope, times, profile)
+        results += standing(case.name, scope, sweep_seconds(experiment, case.name, scope), profile)
     return worst_first(results)
 
 
-def standing(case: str, scope: str, seconds: Mapping[str, float], profile: str) -> list[Standing]:
-    """The one of a case, from the times of all its profiles; none where the profile or every rival lacks one."""
-    rivals = {name: time for name, time in seconds.items() if name != profile}
-    if profile not in seconds or not rivals:
-        return []
-    rival = min(rivals, key=lambda name: rivals[name])
-    return [Standing(case=case, scope=scope, seconds=seconds[profile], rival=rival, rival_seconds=rivals[rival])]
+def standing(case: str, scope: str, seconds: Mapping[str, BySweep], profile: str) -> list[Standing]:
+    """The one of a case, from the times of all its profiles; none where no sweep measured the profile and a rival."""
+    own = seconds.get(profile, {})
+    against = [
+        Standing(
+            case=case, scope=scope, rival=name,
+            seconds=median(own[sweep] for sweep in shared), rival_seconds=median(times[sweep] for sweep in shared),
+        )
+        for name, times in seconds.items()
+        if name != profile and (shared := own.keys() & times.keys())
+    ]  # fmt: skip
+    return [min(against, key=lambda standing: standing.ratio)] if against else []
+
+
+def sweep_seconds(experiment: ExperimentResult, case: str, scope: str) -> dict[str, BySweep]:
+    """The times of each profile that has any."""
+    cells = {profile.name: experiment.cells[case, profile.name] for profile in experiment.plan.profiles}
+    return {
+        name: dict(
+            zip(
+                (each.sweep for each in cell.cells if rounds_of(each, scope, experiment.spoiled)),
+                latency.sweep_p50_seconds,
+                strict=True,
+            )
+        )
+        for name, cell in cells.items()
+        if (latency := cell.latencies.get(scope))
+    }
+
+
+def uneven_sweep_seconds(experiment: ExperimentResult, case: str, scope: str) -> dict[str, BySweep]:
+    """The same where not every sweep measured all of them; else none."""
+    seconds = sweep_seconds(experiment, case, scope)
+    return seconds if len({frozenset(times) for times in seconds.values()}) > 1 else {}
 
 
 def worst_first(results: Iterable[Standing]) -> tuple[Standing, ...]:

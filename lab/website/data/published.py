@@ -18,6 +18,7 @@ from lab.verdict.judge import POLICY_VERSION, WEIGHED, Status, Verdict
 from lab.verdict.ranking import Place, contest, rank
 from lab.verdict.results import ClaimResult, ExperimentResult, RunResult
 from lab.verdict.search import Search, searches
+from lab.verdict.standing import uneven_sweep_seconds
 from lab.verdict.statistics import geometric_mean
 from lab.verdict.validity import can_fail
 from lab.website.data.published_cells import CellData, cell_data
@@ -239,6 +240,7 @@ def experiment_data(
     """
     plan, included = result.plan, [case.name for case in result.plan.included_cases]
     of_call = {case.name: tokens[case.op].of(case.shape) for case in plan.cases if case.op in tokens}
+    uneven = {case: {scope: uneven_sweep_seconds(result, case, scope) for scope in plan.scopes} for case in included}
     data = taken(
         ExperimentData, plan,
         schema=DATA_SCHEMA, policy_version=POLICY_VERSION, experiment=plan.name,
@@ -256,7 +258,9 @@ def experiment_data(
         },
         cells={
             case.name: {
-                each.name: cell_data(each, result.cells[case.name, each.name], run, of_call.get(case.name))
+                each.name: cell_data(
+                    each, result.cells[case.name, each.name], run, of_call.get(case.name), uneven.get(case.name, {})
+                )
                 for each in plan.profiles
             }
             for case in plan.cases

@@ -1,6 +1,6 @@
 """What was measured of each cell: times, memory, errors, and what the profiler and the compiler told."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,6 +9,7 @@ from lab.evidence.record import Cell, Compiled, Counters, Kernel
 from lab.verdict.call_counters import call_of, limiters, top_stall
 from lab.verdict.cells import CellResult
 from lab.verdict.results import RunResult
+from lab.verdict.standing import BySweep
 from lab.verdict.traffic import DramTraffic
 from lab.website.data.typed import ByScope, Digest, taken
 
@@ -23,6 +24,9 @@ class ScopeTimes:
     slowest_sweep_seconds: float
     void_share: float
     tokens_per_second: Annotated[float | None, "The tokens of a call over its median."] = None
+    by_sweep_seconds: Annotated[
+        Mapping[str, float] | None, "By sweep, its median; where not every sweep measured all implementations."
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,13 +127,24 @@ class CellData:
     draws: Draws | None = None
 
 
-def cell_data(profile: PlannedProfile, cell: CellResult, run: RunResult | None, tokens: int | None = None) -> CellData:
-    """`tokens`: how many a call is, where it is any."""
+NOT_UNEVEN: Mapping[str, Mapping[str, BySweep]] = {}
+
+
+def cell_data(
+    profile: PlannedProfile,
+    cell: CellResult,
+    run: RunResult | None,
+    tokens: int | None = None,
+    uneven: Mapping[str, Mapping[str, BySweep]] = NOT_UNEVEN,
+) -> CellData:
+    """`tokens`: how many a call is, where it is any; `uneven`: by scope and profile, of `uneven_sweep_seconds`."""
     checked = cell.correctness
     timed = cell.latency or next(iter(cell.latencies.values()), None)
     of_times = {
         "sweeps": len(timed.sweep_p50_seconds),
-        "scopes": {scope: _times(cell, scope, tokens) for scope in cell.latencies},
+        "scopes": {
+            scope: _times(cell, scope, tokens, uneven.get(scope, {}).get(profile.name)) for scope in cell.latencies
+        },
         "peak_memory_bytes": _largest(each.memory_bytes for each in cell.cells),
         "graph_memory_bytes": _largest(each.graph_memory_bytes for each in cell.cells) or None,
         "impossible": {scope: why for scope, why in cell.impossible.items() if why},
@@ -152,13 +167,14 @@ def _largest(sizes: Iterable[int | None]) -> int | None:
     return max((size for size in sizes if size is not None), default=None)
 
 
-def _times(cell: CellResult, scope: str, tokens: int | None) -> ScopeTimes:
+def _times(cell: CellResult, scope: str, tokens: int | None, by_sweep: BySweep | None) -> ScopeTimes:
     latency = cell.latencies[scope]
     return taken(
         ScopeTimes, latency,
         fastest_sweep_seconds=min(latency.sweep_p50_seconds), slowest_sweep_seconds=max(latency.sweep_p50_seconds),
         void_share=cell.void_shares.get(scope, 0.0),
         tokens_per_second=tokens / latency.p50_seconds if tokens else None,
+        by_sweep_seconds={str(sweep): seconds for sweep, seconds in by_sweep.items()} if by_sweep else None,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from lab.definition.plan import PlannedExperiment
-from lab.verdict.standing import Spread, Standing, spread, standing, worst_first
+from lab.verdict.standing import BySweep, Spread, Standing, spread, standing, worst_first
 from lab.website.data.judged import Judged
 from lab.website.data.typed import DATA_SCHEMA, ByCase, ByScope, Digest, plain_json
 
@@ -78,11 +78,17 @@ def _scope(items: Sequence[Judged], scope: str) -> ScopeOfZoo:
     )
 
 
-def _times(item: Judged, scope: str) -> Iterator[tuple[str, dict[str, float]]]:
-    """Of each case the median of every implementation that has one."""
+def _times(item: Judged, scope: str) -> Iterator[tuple[str, dict[str, BySweep]]]:
+    """Of each case the medians of every implementation that has one."""
     for case in item.plan.included_cases:
         scopes = {name: cell.get("scopes", {}) for name, cell in item.data["cells"][case.name].items()}
-        yield case.name, {name: timed[scope]["p50_seconds"] for name, timed in scopes.items() if scope in timed}
+        yield case.name, {name: _by_sweep(timed[scope]) for name, timed in scopes.items() if scope in timed}
+
+
+def _by_sweep(timed: Mapping[str, Any]) -> BySweep:
+    """Where every sweep measured all implementations, the median of all sweeps stands for them."""
+    by_sweep = timed.get("by_sweep_seconds") or {"0": timed["p50_seconds"]}
+    return {int(sweep): seconds for sweep, seconds in by_sweep.items()}
 
 
 def _level(plan: PlannedExperiment) -> float:
