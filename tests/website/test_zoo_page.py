@@ -1,6 +1,7 @@
 """How the lab's kernels stand at shapes of public models: the fullest run of `lab zoo`, counted and drawn."""
 
 import csv
+import dataclasses
 import json
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from test_site import Page
 from lab.definition.catalogue import choose_experiments
 from lab.definition.plan import Protocol
 from lab.evidence.machine import Machine
+from lab.evidence.record import Cell, RunFinish
 from lab.website.pages.zoo import ratio
 from lab.website.site import build_site
 
@@ -23,6 +25,7 @@ TIMES = {
     (LOST, "quack"): 8e-6, (CLOSE, "quack"): 9.9e-6,
 }  # fmt: skip
 SCREENING = Protocol(block=6)
+UNEVEN, LATE = WON[0], 2  # a case that the sweeps from the third on measure without QuACK
 
 
 def published(folder: Path, run_id: str, on: Machine | None = None, **how: object) -> None:
@@ -30,12 +33,33 @@ def published(folder: Path, run_id: str, on: Machine | None = None, **how: objec
     publish(folder / "evidence", write_run(folder / run_id, plan, records_of(plan, TIMES, noise=0.0001, on=on)))
 
 
+def published_broken_off(folder: Path) -> None:
+    """The last sweep has measured one case and not the other, and QuACK took no part in the later sweeps of another,
+    in which all were slow."""
+    plan = plan_of("broken-off", experiments=[SOFTMAX, RMSNORM], include=(), protocol=SCREENING)
+    slow = TIMES | {(UNEVEN, "lab"): 20e-6, (UNEVEN, "torch-fused"): 24e-6}
+    both = (records_of(plan, times, noise=0.0001, on=machine(gpu="NVIDIA H200")) for times in (TIMES, slow))
+    records = [
+        dataclasses.replace(each, cut_short="no time was left") if isinstance(each, RunFinish) else each
+        for early, late in zip(*both, strict=True)
+        for each in [late if getattr(late, "sweep", 0) >= LATE else early]
+        if not (isinstance(each, Cell) and _is_left_out(each))
+    ]
+    publish(folder / "evidence", write_run(folder / "broken-off", plan, records))
+
+
+def _is_left_out(cell: Cell) -> bool:
+    return (cell.sweep >= LATE and (cell.case, cell.profile) == (UNEVEN, "quack")) or (
+        cell.sweep == SCREENING.sweeps - 1 and cell.case == LOST
+    )
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("zoo")
     published(folder, "tour")
     published(folder, "tour-close", cases={SOFTMAX.name: [LOST], RMSNORM.name: []})  # newer, but not whole
-    published(folder, "other", machine(gpu="NVIDIA H200"), protocol=SCREENING)
+    published_broken_off(folder)
     (folder / "decisions").mkdir()
     with only(("gpu-ceilings",)):
         build_site(folder / "site", folder / "decisions", folder / "evidence", remembered=folder / "remembered")
@@ -46,7 +70,7 @@ def test_the_data_count_shapes_that_are_level_or_ahead(site: Path) -> None:
     gpus = json.loads((site / "zoo" / "data.json").read_text())["gpus"]
     assert {gpu: run["run_id"] for gpu, run in gpus.items()} == {
         "NVIDIA H100 80GB HBM3": "tour",
-        "NVIDIA H200": "other",
+        "NVIDIA H200": "broken-off",
     }
     run = gpus["NVIDIA H100 80GB HBM3"]
     cold = run["scopes"]["device_cold"]
@@ -59,6 +83,13 @@ def test_the_data_count_shapes_that_are_level_or_ahead(site: Path) -> None:
     assert cold["cases"][LOST]["ratio"] == pytest.approx(0.8, rel=0.02)
 
 
+def test_a_rival_is_compared_over_the_sweeps_that_measured_both(site: Path) -> None:
+    """The lab's kernel is 1.2 times as fast as each rival in every sweep, though its median is slower than QuACK's."""
+    uneven = json.loads((site / "zoo" / "data.json").read_text())["gpus"]["NVIDIA H200"]["scopes"]["graph"]
+    assert uneven["cases"][UNEVEN]["ratio"] == pytest.approx(1.2, rel=0.02)
+    assert uneven["rivals"]["quack"]["level_cases"] == 7
+
+
 def test_the_page_says_it_draws_it_and_lists_the_worst_first(site: Path) -> None:
     page = Page(site / "zoo" / "index.html")
     assert "of 8 shapes, taken from public models" in page.text
@@ -67,7 +98,9 @@ def test_the_page_says_it_draws_it_and_lists_the_worst_first(site: Path) -> None
     assert page.text.count("This is a screening") == 1  # of one GPU
     assert len(page.ids) == len(set(page.ids))
     assert "or ahead at 7 of these, in CUDA graphs at 7 of 8." in page.text
-    assert "cut short" not in page.text
+    assert "5 processes." in page.text
+    assert "4 to 5 processes; the run was cut short." in page.text
+    assert page.text.count("cut short") == 1
     drawn = (site / "zoo" / "index.html").read_text()
     assert drawn.count("<circle") == 2 * 2 * 8
     assert "3 of 4" in drawn
