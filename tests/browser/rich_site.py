@@ -5,7 +5,7 @@ from pathlib import Path
 from factory import ceiling_seconds, plan_of, publish, records_of, write_run
 from few_experiments import FEW, only
 
-from lab.definition.catalogue import choose_experiments
+from lab.definition.catalogue import choose_experiments, load_zoo
 from lab.definition.experiment import CEILINGS
 from lab.website.site import build_site
 
@@ -31,6 +31,8 @@ def rich_site(root: Path) -> Path:
     publish(
         evidence, _run(root, "noisy", ["swiglu-fusion", "rope-fusion"], dict.fromkeys(_profiles(), 30e-6), noise=0.4)
     )
+    zoo = [f"zoo-{operator}-1" for operator in load_zoo().operators]
+    publish(evidence, _run(root, "shapes", zoo, {"lab": 22e-6, "torch-compile": 23e-6}))
     skipped = {name: NO_GPU for name in _profiles() if name not in ON_CPU}
     publish(evidence, _run(root, "without-a-gpu", ["softmax-fusion"], ON_CPU, skipped, device="cpu"))
     _decisions(root / "decisions", pinned)
