@@ -7,8 +7,8 @@ import re
 import pytest
 
 from lab.website.charts.lines import Line, Point, ladder_chart
-from lab.website.charts.rows import Bar, Dot, axis_of, bars, panel
-from lab.website.charts.svg import Scale, si, spread
+from lab.website.charts.rows import Bar, Dot, Strip, axis_of, bars, panel, strips
+from lab.website.charts.svg import Scale, label_lines, si, spread
 from lab.website.pages.ceilings import rung_point
 
 
@@ -16,6 +16,40 @@ def test_labels_that_crowd_are_spread_in_their_order() -> None:
     assert spread([50.0, 51.0, 10.0], gap=10, low=0, high=100) == [50.0, 60.0, 10.0]
     assert spread([98.0, 99.0, 97.0], gap=10, low=0, high=100) == [90.0, 100.0, 80.0]
     assert spread([-5.0], gap=10, low=0, high=100) == [0.0]
+
+
+def test_a_long_name_has_two_lines_so_that_two_names_can_be_told_apart() -> None:
+    assert label_lines("Triton RMSNorm + Linear", 21) == ["Triton RMSNorm +", "Linear"]
+    assert label_lines("torch.compile", 21) == ["torch.compile"]
+    endless = label_lines("an endless name " * 9, 21)
+    assert len(endless) == 2
+    assert endless[1].endswith("…")
+    assert all(len(words) <= 21 for words in [*endless, *label_lines("x" * 99, 21)])
+
+
+def test_a_name_of_two_lines_takes_the_room_of_two() -> None:
+    names = [["one"], ["two", "lines"], ["three", "lines"]]
+    assert spread([50.0, 50.0, 50.0], gap=10, low=0, high=100, names=names) == [50.0, 60.0, 83.0]
+    assert spread([99.0, 99.0, 99.0], gap=10, low=0, high=100, names=names) == [54.0, 64.0, 87.0]
+
+
+def test_rows_with_long_names_hold_them_whole_and_do_not_overlap() -> None:
+    long, other = "Triton, norm weight folded", "Triton, norm weight read first"
+    dots = [dataclasses.replace(dot(1.0), label=name) for name in (long, other, "torch.compile")]
+    drawings = [
+        panel("a", "A", dots, axis_of([dots], (1.0, 1.02), "left is faster", 2.0)),
+        bars("b", "B", [Bar(label=each.label, series="triton", value=1.0, text="1") for each in dots], 1.0),
+        strips(
+            "c", "C", [Strip(label=each.label, series="triton", values=[1.0], text="1") for each in dots], (1, 1), ""
+        ),
+    ]
+    for drawn in drawings:
+        lines = re.findall(r'<(?:text|tspan) x="0" y="([\d.]+)"[^>]*>([^<]+)<', drawn)
+        assert " ".join(words for _, words in lines) == f"{long} {other} torch.compile"
+        heights = [float(y) for y, _ in lines]
+        assert all(after - before >= 12 for before, after in itertools.pairwise(heights))
+        ((_, height),) = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawn)
+        assert heights[-1] < float(height)
 
 
 def test_a_scale_is_logarithmic() -> None:

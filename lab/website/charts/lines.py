@@ -10,10 +10,11 @@ from lab.website.charts.svg import (
     Frame,
     Scale,
     element,
+    label,
+    label_lines,
     line,
     marker,
     picture,
-    short_label,
     si,
     spread,
     step_between,
@@ -27,6 +28,7 @@ TIMELINE = Frame(700.0, 260.0, 48.0, 240.0, 14.0, 54.0)
 TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # between two ticks, where round values are too few
 MOST_TICKS = 6
+LONGEST_OF_CROSSOVER, LONGEST_OF_TIMELINE = 26, 30  # characters of a line of a name that fit
 INSET, MARGIN = 18.0, 1.06  # before the first run; around the farthest ends of intervals
 LABEL_WIDTH, NOTE_WIDTH = 18.0, 30.0  # of a run's number; of a value under a mark
 NEAR_PARITY = 1.3  # lines farther from it are drawn without it, or they would be flat
@@ -79,11 +81,12 @@ def crossover_chart(name: str, about: str, sizes: Sequence[int], tracks: Sequenc
             parts.append(text(x.at(size), frame.bottom + 17, str(size), "tick", "middle"))
             shown.append(x.at(size))
     parts.append(text(frame.middle, frame.bottom + 36, "n", "tick", "middle"))
-    ends = spread([y(track.points[-1].value) + 4 for track in tracks], 15.0, frame.top + 8, frame.bottom)
-    for number, (track, end) in enumerate(zip(tracks, ends, strict=True)):
+    names = [label_lines(track.label, LONGEST_OF_CROSSOVER) for track in tracks]
+    ends = spread([y(track.points[-1].value) + 4 for track in tracks], 15.0, frame.top + 8, frame.bottom, names)
+    for number, (track, end, name_lines) in enumerate(zip(tracks, ends, names, strict=True)):
         shift = 3 * (number - (len(tracks) - 1) / 2)
         xs = [x.at(point.at) + shift for point in track.points]
-        parts.append(_track(_within(track, xs, top), xs, y, (frame.right + 21, end, short_label(track.label, 26))))
+        parts.append(_track(_within(track, xs, top), xs, y, (frame.right + 21, end, name_lines)))
     heading = f"Time over the fastest's, by n in {about}"
     about_chart = "The lowest line is the fastest. The table of every cell holds the times."
     return picture(frame.width, frame.height, name, heading, about_chart, *parts)
@@ -129,7 +132,7 @@ def ladder_chart(lines: Sequence[Line], cache_bytes: float, peak_bytes_per_secon
     ends = spread([y(each.points[-1].value) + 4 for each in lines], 16.0, frame.top + 8, frame.bottom)
     for each, end in zip(lines, ends, strict=True):
         xs = [x.at(point.at) for point in each.points]
-        parts.append(_track(each, xs, y, (frame.right + 24, end, each.label)))
+        parts.append(_track(each, xs, y, (frame.right + 24, end, [each.label])))
     about = "Lines of copies are solid with filled markers, lines of reads dotted with hollow ones."
     return picture(frame.width, frame.height, "ladder", "Bandwidth against bytes moved, by scope", about, *parts)
 
@@ -158,29 +161,31 @@ def timeline_chart(lines: Sequence[Line], boards: Sequence[str]) -> Markup:
     parts.append(text(frame.left, frame.bottom + 47, "run, oldest first, and its board", "tick"))
     if low < 1.0 < high:
         parts.append(line(frame.left, y.at(1.0), frame.right, y.at(1.0), "parity"))
-    ends = spread([y.at(each.points[-1].value) + 4 for each in lines], 16.0, frame.top + 8, frame.bottom)
-    for number, (each, end) in enumerate(zip(lines, ends, strict=True)):
+    names = [label_lines(each.label, LONGEST_OF_TIMELINE) for each in lines]
+    ends = spread([y.at(each.points[-1].value) + 4 for each in lines], 16.0, frame.top + 8, frame.bottom, names)
+    for number, (each, end, name_lines) in enumerate(zip(lines, ends, names, strict=True)):
         # Lines stand a little apart, so that no interval hides another.
         start = frame.left + INSET + 7 * (number - (len(lines) - 1) / 2)
         xs = [start + pace * point.at for point in each.points]
-        parts.append(_track(each, xs, y.at, (frame.right + 12, end, short_label(each.label, 30))))
+        parts.append(_track(each, xs, y.at, (frame.right + 12, end, name_lines)))
     about = "Times as fast on a logarithmic axis, with intervals. Hollow: on another board than the newest run."
     return picture(frame.width, frame.height, "timeline", "Headline ratios by published run", about, *parts)
 
 
-def _track(track: Line, xs: Sequence[float], y: Callable[[float], float], label: tuple[float, float, str]) -> str:
-    """A line with its marks and their intervals, and a leader from its end to its label."""
+def _track(track: Line, xs: Sequence[float], y: Callable[[float], float], end: tuple[float, float, list[str]]) -> str:
+    """A line with its marks and their intervals, and a leader from its end to its label, of which `end` is the place
+    and the lines."""
     places = [(x, y(point.value)) for x, point in zip(xs, track.points, strict=True)]
     path = " ".join(f"{x:g},{y:g}" for x, y in places)
     parts = [element("polyline", class_name="rung dotted" if track.dotted else "rung", points=path)]
-    parts.append(line(places[-1][0] + 8, places[-1][1], label[0] - 3, label[1] - 4, "leader"))
+    parts.append(line(places[-1][0] + 8, places[-1][1], end[0] - 3, end[1] - 4, "leader"))
     for (x, at), point in zip(places, track.points, strict=True):
         if point.low < point.high:
             parts.append(line(x, y(point.high), x, y(point.low), "mark whisker"))
         parts.append(marker(track.series, x, at, point.title, point.hollow))
         if point.note:
             parts.append(text(x, y(point.low) + 17, point.note, "", "middle"))
-    return element("g", *parts, text(*label), class_name=f"s-{track.series}")
+    return element("g", *parts, label(*end), class_name=f"s-{track.series}")
 
 
 def _ticks(low: float, high: float) -> list[float]:

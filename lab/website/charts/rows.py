@@ -6,14 +6,27 @@ Panels of one picture share one axis. What lies beyond its end is told there, wi
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-from lab.website.charts.svg import Frame, Scale, element, line, marker, picture, short_label, step_between, text
+from lab.website.charts.svg import (
+    LINE,
+    Frame,
+    Scale,
+    element,
+    label,
+    label_lines,
+    line,
+    marker,
+    picture,
+    step_between,
+    text,
+)
 
 PANEL = Frame(376.0, 26.0, 172.0, 58.0, 4.0, 22.0)  # of no rows; names left of the plot, values right of the last mark
-ROW, HALF_MARK = 19.0, 6.6  # height of a row; half of the widest mark
-LONGEST = 23  # characters of a name that fit; of a bold one two less
+ROW, HALF_MARK = 19.0, 6.6  # height of a row whose name has one line; half of the widest mark
+LONGEST = 23  # characters of a line of a name that fit; of a bold one two less
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 MOST_TICKS = 5
 
@@ -61,23 +74,43 @@ def axis_of(panels: Sequence[Sequence[Dot]], band: tuple[float, float], better: 
 
 def panel(name: str, title: str, dots: Sequence[Dot], axis: Axis) -> Markup:
     """The contest at one case: dots with their intervals, each with its value."""
-    bottom = PANEL.top + ROW * len(dots)
+    names = [label_lines(dot.label, LONGEST - 2 * dot.first) for dot in dots]
+    rows, bottom = _rows(names)
     left, right = map(axis.at, axis.band)
     parts = [element("rect", class_name="band", x=left, y=PANEL.top, width=right - left, height=bottom - PANEL.top)]
     for tick in axis.ticks():
         at = axis.at(tick)
         parts += [line(at, PANEL.top, at, bottom, "axis"), text(at, bottom + 14, f"{tick:g}×", "tick", "middle")]
-    parts += [_dot(dot, PANEL.top + ROW * (number + 0.5), axis) for number, dot in enumerate(dots)]
+    parts += [_dot(dot, row, axis) for dot, row in zip(dots, rows, strict=True)]
     about = f"{axis.better}. A table beside holds the same figures."
     return picture(PANEL.width, bottom + PANEL.below, name, title, about, *parts)
 
 
-def _dot(dot: Dot, y: float, axis: Axis) -> str:
+class _Row(NamedTuple):
+    """`middle`: the height of its marks; `first`: that of its name's first line."""
+
+    name: list[str]
+    middle: float
+    first: float
+
+
+def _rows(names: Sequence[list[str]]) -> tuple[list[_Row], float]:
+    """A row for each name, and where the last one ends: one whose name has two lines is higher."""
+    rows, top = [], PANEL.top
+    for name in names:
+        more = LINE * (len(name) - 1)
+        rows.append(_Row(name=name, middle=top + (ROW + more) / 2, first=top + ROW / 2 + 4))
+        top += ROW + more
+    return rows, top
+
+
+def _dot(dot: Dot, row: _Row, axis: Axis) -> str:
+    y = row.middle
     x, left, right = axis.at(dot.value), axis.at(dot.low), axis.at(dot.high)
     beyond = dot.value > axis.high
     beside = x + 7 if beyond else max(right, x + HALF_MARK) + 5
     parts = [
-        text(0, y + 4, short_label(dot.label, LONGEST - 2 * dot.first), "first" if dot.first else ""),
+        label(0, row.first, row.name, "first" if dot.first else ""),
         text(beside, y + 4, f"› {dot.text}" if beyond else dot.text, "value"),
     ]
     if not beyond:
@@ -104,19 +137,19 @@ def strips(name: str, title: str, rows: Sequence[Strip], band: tuple[float, floa
     """Ratios on one logarithmic axis; `band` is what counts as equal, and `better` what it means to lie right."""
     every = [band[0], band[1], *(value for row in rows for value in row.values)]
     axis = Scale(low=min(every) / 1.03, high=max(every) * 1.03, start=STRIP.left, end=STRIP.right)
-    bottom = STRIP.top + ROW * len(rows)
+    named, bottom = _rows([label_lines(row.label, LONGEST_OF_STRIP) for row in rows])
     left, right = axis.at(band[0]), axis.at(band[1])
     parts = [element("rect", class_name="band", x=left, y=STRIP.top, width=right - left, height=bottom - STRIP.top)]
     for tick in RATIOS:
         if axis.low < tick < axis.high:
             at = axis.at(tick)
             parts += [line(at, STRIP.top, at, bottom, "axis"), text(at, bottom + 14, f"{tick:g}×", "tick", "middle")]
-    for number, each in enumerate(rows):
-        y = STRIP.top + ROW * (number + 0.5)
+    for each, row in zip(rows, named, strict=True):
+        y = row.middle
         marks = (element("circle", class_name="mark faint", cx=axis.at(value), cy=y, r=4.0) for value in each.values)
         parts.append(
             element(
-                "g", text(0, y + 4, short_label(each.label, LONGEST_OF_STRIP)), *marks,
+                "g", label(0, row.first, row.name), *marks,
                 text(STRIP.right + 8, y + 4, each.text, "value"), class_name=f"s-{each.series}",
             )
         )  # fmt: skip
@@ -134,13 +167,14 @@ class Bar:
 
 def bars(name: str, title: str, rows: Sequence[Bar], longest: float, mark: float | None = None) -> Markup:
     """`longest` is the end of the axis, `mark` where a line stands, such as that of the whole limit."""
-    room, bottom = PANEL.right - PANEL.left, PANEL.top + ROW * len(rows)
+    room = PANEL.right - PANEL.left
+    named, bottom = _rows([label_lines(row.label, LONGEST) for row in rows])
     parts = [line(PANEL.left, PANEL.top, PANEL.left, bottom, "axis")]
-    for number, bar in enumerate(rows):
-        top, width = PANEL.top + ROW * number, room * bar.value / longest
+    for bar, row in zip(rows, named, strict=True):
+        top, width = row.middle - ROW / 2, room * bar.value / longest
         parts.append(
             element(
-                "g", text(0, top + 13, short_label(bar.label, LONGEST)),
+                "g", label(0, row.first, row.name),
                 element("rect", class_name="mark", x=PANEL.left, y=top + 4, width=width, height=ROW - 8),
                 text(PANEL.left + width + 6, top + 13, bar.text, "value"), class_name=f"s-{bar.series}",
             )

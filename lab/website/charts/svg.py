@@ -1,6 +1,7 @@
 """What every chart is made of: how each implementation looks, SVG elements, scales with ticks, labels kept apart."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from markupsafe import Markup, escape
 OWN = "triton"  # the lab's own kernels; what has no style of its own is either one of these or a library's call
 LIBRARY = "torch-fused"
 LIBRARIES = ("torch", "sdpa", "cublas", "fa4")  # how names of libraries' calls begin
+LINE, MOST_LINES = 13.0, 2  # height of a further line of a name, and the most that a name has
 
 
 class Style(NamedTuple):
@@ -116,16 +118,21 @@ def si(value: float, unit: str) -> str:
     return f"{value / size:g} {prefix}{unit}".strip()
 
 
-def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Where labels go that want to be at `wanted`: in the same order, `gap` apart, between `low` and `high`."""
+def spread(
+    wanted: Sequence[float], gap: float, low: float, high: float, names: Sequence[Sequence[str]] = ()
+) -> list[float]:
+    """Where labels go that want to be at `wanted`: in the same order, `gap` apart, between `low` and `high`. Those with
+    `names` of several lines, of which the first goes there, take more room."""
+    room = [gap + LINE * (len(lines) - 1) for lines in names] or [gap] * len(wanted)
     order = sorted(range(len(wanted)), key=lambda index: wanted[index])
     placed = [0.0] * len(wanted)
-    previous = low - gap
+    free = low
     for index in order:
-        previous = placed[index] = max(wanted[index], previous + gap)
+        placed[index] = max(wanted[index], free)
+        free = placed[index] + room[index]
     following = high + gap
     for index in reversed(order):
-        following = placed[index] = min(placed[index], following - gap)
+        following = placed[index] = min(placed[index], following - room[index])
     return [round(at, 1) for at in placed]
 
 
@@ -134,8 +141,20 @@ def step_between(low: float, high: float, steps: Sequence[float], most: int) -> 
     return next((step for step in steps if (high - low) / step <= most), steps[-1])
 
 
-def short_label(label: str, longest: int) -> str:
-    return label if len(label) <= longest else f"{label[: longest - 1]}…"
+def label_lines(label: str, longest: int) -> list[str]:
+    """A name in lines of at most so many characters; what two lines do not hold is left out."""
+    return textwrap.wrap(label, longest, max_lines=MOST_LINES, placeholder="…") or [""]
+
+
+def label(x: float, y: float, lines: Sequence[str], kind: str = "") -> str:
+    """The lines of a name, the first one at y."""
+    if len(lines) == 1:
+        return text(x, y, lines[0], kind)
+    spans = (
+        element("tspan", str(escape(words)), x=float(x), y=float(y + LINE * number))
+        for number, words in enumerate(lines)
+    )
+    return element("text", " ".join(spans), class_name=kind)
 
 
 class Frame(NamedTuple):
