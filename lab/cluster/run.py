@@ -23,7 +23,7 @@ from lab.evidence.codec import from_data, to_data
 from lab.evidence.moment import now
 from lab.evidence.record import KINDS, Cell, Counters, FlushCheck, LostGpu, Reading, Record, SweepStart
 from lab.supervisor.ending import finish, refuse_nothing
-from lab.supervisor.extra_sweeps import all_cells, extra_cells, recompiled_cells
+from lab.supervisor.extra_sweeps import all_cells, another_sweep, extra_cells, recompiled_cells
 from lab.supervisor.quarantine import is_crash
 from lab.supervisor.resume import open_run, refuse_other_machine
 from lab.supervisor.run import own_directory
@@ -127,7 +127,8 @@ class _Several:
                 break
             lacking = self.state.lacking(number, wanted)
             self._tally.more(len(set(lacking) - set(drawn)))
-            self.say(f"{len({key[:2] for key in wanted})} cases are measured in another sweep")
+            if lacking:
+                self.say(another_sweep(lacking))
             self._waiting = list(deal(number, lacking, self._count))
             self._work_off()
 

@@ -42,6 +42,12 @@ def extra_cells(plan: Plan, before: Sequence[Record], sweep: int) -> list[Key]:
     return [key for key in all_cells(plan) if key in wanted and not _is_quarantined(plan, crashed, key)]
 
 
+def another_sweep(lacking: Sequence[Key]) -> str:
+    """What an extra sweep measures: of a case often a claim's two sides and its control alone."""
+    cells, cases = len(lacking), len({key[:2] for key in lacking})
+    return f"{cells} cells of {cases} case{'s' * (cases > 1)} are measured in another sweep"
+
+
 def all_cells(plan: Plan) -> list[Key]:
     return [
         (experiment.name, case.name, profile.name)

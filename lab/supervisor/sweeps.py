@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from lab.definition.plan import Plan
 from lab.supervisor.caches import Caches
 from lab.supervisor.estimate import Estimate
-from lab.supervisor.extra_sweeps import all_cells, extra_cells, recompiled_cells
+from lab.supervisor.extra_sweeps import all_cells, another_sweep, extra_cells, recompiled_cells
 from lab.supervisor.precompilation import PROCESS_BYTES, Precompilation
 from lab.supervisor.progress import RunProgress
 from lab.supervisor.quarantine import is_crash, not_loadable
@@ -51,7 +51,7 @@ def measure_sweeps(
                 break
             if number in beyond and (again := state.lacking(number, wanted)):
                 progress.more((number, key) for key in again)
-                progress.say(f"{len({key[:2] for key in wanted})} cases are measured in another sweep")
+                progress.say(another_sweep(again))
             following = foreseen.union(beyond if number in beyond else ())
             Sweep(plan, number, wanted, state, pool, watcher, progress).complete(
                 sorted(sweep for sweep in following if sweep > number)

@@ -389,7 +389,11 @@ def test_extra_sweeps_are_measured_until_cases_are_precise(tmp_path: Path) -> No
     crew.records = records_of(
         dataclasses.replace(plan, protocol=dataclasses.replace(plan.protocol, sweeps=9)), SECONDS, noise=0.4
     )
-    records = measure(crew, plan, tmp_path / "r")
+    said: list[str] = []
+    records = measure(crew, plan, tmp_path / "r", say=said.append)
+    assert [text for text in said if "another" in text] == [
+        f"{2 * len(CASES)} cells of {len(CASES)} cases are measured in another sweep"
+    ] * 2
     assert {sweep for sweep, _, _ in cells_of(records)} == set(range(5))
     assert max(cells_of(records).values()) == 1
     order = [order["sweep"] for _, order in crew.orders("sweep")]

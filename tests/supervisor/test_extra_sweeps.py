@@ -8,7 +8,7 @@ from factory import DOUBLING, FAST, FAST_BEATS_PLAIN, PLAIN, SMALL, plan_of, pro
 from lab.definition.experiment import Case, Claim
 from lab.definition.plan import Plan
 from lab.definition.planning import make_protocol
-from lab.supervisor.extra_sweeps import all_cells, extra_cells, recompiled_cells
+from lab.supervisor.extra_sweeps import all_cells, another_sweep, extra_cells, recompiled_cells
 
 OTHER = Case(operator=DOUBLING, shape=(8, 8), dtype="float32", description="where no claim is about a compiler")
 COMPILED = profile("compiled", recompiles=True)
@@ -53,6 +53,12 @@ def test_both_sides_of_an_imprecise_claim_come_beside_what_is_drawn_anew(monkeyp
     keys = extra_cells(several, [], 5)
     assert set(keys) == {*recompiled_cells(several), *(("doubling", OTHER.name, name) for name in ("plain", "fast"))}
     assert [key for key in all_cells(several) if key in keys] == keys
+
+
+def test_what_an_extra_sweep_measures_is_counted_in_cells() -> None:
+    keys = [("doubling", case.name, name) for case in (SMALL, OTHER) for name in ("plain", "fast")]
+    assert another_sweep(keys[:3]) == "3 cells of 2 cases are measured in another sweep"
+    assert another_sweep(keys[:2]) == "2 cells of 1 case are measured in another sweep"
 
 
 def test_caches_are_fresh_on_a_gpu_where_something_is_compiled_at_run_time() -> None:
