@@ -145,8 +145,8 @@ class Product:
     """A product to launch, determined by the shapes, strides, dtypes and alignment of its tensors.
 
     a: (M, K). b: (K, N), and b2 with the same strides. columns_per_scale: of scales of blocks, 0 without them.
-    precise: float8 is added up in float32 after each 128 of K. b_ahead: b is not written by the kernel launched before,
-    and may be read before that one has finished.
+    precise: float8 is added up in float32 after each 128 of K. b_ahead: no kernel that may still be running
+    writes b, and it may be read before the kernel before has finished.
     """
 
     a: Tensor

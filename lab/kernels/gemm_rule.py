@@ -116,7 +116,10 @@ def _realigned(product: Product, chosen: Configuration) -> Multiply:
     copy_both = realign(a if copy_a else None, b.t() if copy_b else None)
     copy_b2 = None if product.b2 is None else realign(None, product.b2.t())
     a_like, bt_like = copy_both(a, b.t())
-    aligned = replace(product, a=a_like, b=bt_like.t(), b2=None if product.b2 is None else bt_like.t())
+    aligned = replace(
+        product, a=a_like, b=bt_like.t(), b2=None if product.b2 is None else bt_like.t(),
+        b_ahead=product.b_ahead and not copy_b,  # a copy is written by the kernel just before
+    )  # fmt: skip
     multiply = hopper_gemm_launch(aligned, chosen)
 
     def call(a: Tensor, b: Tensor, b2: Tensor | None, *rest: Tensor | None) -> None:
