@@ -5,7 +5,7 @@
 
 x: (M, K), up to 64 rows   W: (N, K) each   y: (M, N₁ + N₂ + N₃); float16 or bfloat16, sums in float32, rounded once.
 Reading the weights takes nearly all of the time, so each is read once, and everything else is done on the way: every
-program sums the squares of x itself, because a kernel of its own for the norm would take longer than that. Several
+program sums the squares of x itself, because up to 32 rows a kernel of its own for the norm would take longer. Several
 layers on the same x, such as those of queries, keys and values, are one launch. One row is multiplied without the
 matrix unit; more rows are padded to 16, 32 or 64.
 """

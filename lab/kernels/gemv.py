@@ -83,8 +83,8 @@ def gemv_launch(
     weight: Tensor, chosen: Configuration, *, norm: bool = False, norm_weight: bool = False, bias: bool = False,
     activation: Any = None, constant: bool = False,
 ) -> Launch:  # fmt: skip
-    """The launch on (x, norm_weight, weight, y, bias, eps); weight: (N, K) with adjacent k. constant: it
-    is not written by the kernel before, and may be read before that one has finished."""
+    """The launch on (x, norm_weight, weight, y, bias, eps); weight: (N, K) with adjacent k. constant: no
+    kernel that may still be running writes it, and it may be read before the kernel before has finished."""
     N, K = weight.shape
     return Launch(
         _gemv_kernel, triton.cdiv(N, chosen["ROWS"]), weight.get_device(), N, weight.stride(0),

@@ -8,7 +8,7 @@ before it, the two products of the gated unit are one kernel, and the last produ
 
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from lab.kernels.add_rmsnorm import add_rmsnorm
 from lab.kernels.attention import HALVES
@@ -82,19 +82,22 @@ def _one_token(
     first, second = layer.input_layernorm, layer.post_attention_layernorm
     rows = x.reshape(x.shape[0], -1)
     parts = (attention.q_proj, attention.k_proj, attention.v_proj)
+    # The weight of any other class may be computed when it is asked for, by kernels that still run.
+    layers = (*parts, attention.o_proj, mlp.gate_proj, mlp.up_proj, mlp.down_proj)
+    constant = all(type(each) is nn.Linear for each in layers)
     qkv = joined_linear(
         rows, [part.weight for part in parts], [part.bias for part in parts], norm_weight=first.weight,
-        eps=getattr(first, eps_name), constant_weights=True,
+        eps=getattr(first, eps_name), constant_weights=constant,
     )  # fmt: skip
     cos, sin = (table[:, 0] for table in angles)
     q = rope_into_cache(qkv, cos, sin, lengths, kept.keys, kept.values, kept.cumulative_length)
     o = decode_attention(q, kept.keys, kept.values, lengths, scale=attention.scaling)
     output = attention.o_proj
     s = joined_linear(
-        o.view(len(o), -1), (output.weight,), (output.bias,), residual=rows, constant_weights=True
+        o.view(len(o), -1), (output.weight,), (output.bias,), residual=rows, constant_weights=constant
     )  # fmt: skip
     gated = normed_gated_mlp(
-        s, second.weight, mlp.gate_proj.weight, mlp.up_proj.weight, getattr(second, eps_name), constant_weights=True
+        s, second.weight, mlp.gate_proj.weight, mlp.up_proj.weight, getattr(second, eps_name), constant_weights=constant
     )  # fmt: skip
-    y: Tensor = joined_linear(gated, (mlp.down_proj.weight,), residual=s, constant_weights=True)
+    y: Tensor = joined_linear(gated, (mlp.down_proj.weight,), residual=s, constant_weights=constant)
     return y.view_as(x)

@@ -18,10 +18,15 @@ from lab.kernels.softmax import softmax
 
 FOLDER = Path(lab.kernels.__path__[0])
 KERNELS = re.compile(r"@(?:triton|gluon)\.jit.*\ndef (_\w+_kernel)\((?:.|\n)*?(?=\n\n\n)")
-LAUNCHED = re.compile(r"Launch\(\s*(_\w+_kernel)(?:.|\n)*?(?=\n    \)|\n        \)|\)\n)")
-# These read first what no kernel that may still run has written; how they do it is tested where they are.
-AHEAD = {"_gemv_kernel", "_one_row_kernel", "_softmax_join_kernel", "_join_kernel"}
-BY_WARPS = {"_hopper_gemm_kernel", "_flash_attention_hopper_kernel"}  # each group of warps waits for itself
+# These read first what no kernel that may still run has written; the tests of their code below say in which order.
+AHEAD = {
+    "gemv._gemv_kernel", "few_rows._one_row_kernel", "rmsnorm_linear._join_kernel",
+    "softmax_split._softmax_join_kernel",
+}  # fmt: skip
+BY_WARPS = {"gemm_hopper._hopper_gemm_kernel", "flash_attention_hopper._flash_attention_hopper_kernel"}
+NEVER_EARLY = {
+    "chain._chain_kernel", "reduction._reduction_kernel", "row_sum._row_sum_kernel", "stream._stream_kernel",
+}  # fmt: skip
 
 FOR_AN_H100 = """
 import lab.kernels.few_rows, lab.kernels.gemv, lab.kernels.rmsnorm_linear
@@ -88,36 +93,43 @@ def test_what_joins_splits_begins_when_its_row_exists_and_waits_for_the_splits(t
     assert joined == [*row, WAITED, BEGUN, *sums, "st.global.v4.b32"]
 
 
-def test_a_kernel_waits_before_it_touches_memory() -> None:
-    checked = set()
+def kernels() -> dict[str, str]:
+    """The source of every kernel by its module and name."""
+    found = {}
     for path in sorted(FOLDER.glob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        if "early=" not in text and "wait_for_previous()" not in text:
-            continue
-        for kernel in KERNELS.finditer(text):
-            name, body = kernel[1], kernel[0]
-            if name in AHEAD | BY_WARPS or "wait_for_previous()" not in body:
-                continue
-            before, _ = body.split("wait_for_previous()", 1)
-            assert not re.search(r"(?:load|store|atomic_\w+|read_\w+|write_\w+|tile_of_heads)\(", before), (path, name)
-            checked.add(name)
-    assert len(checked) > 25
+        for kernel in KERNELS.finditer(path.read_text(encoding="utf-8")):
+            found[f"{path.stem}.{kernel[1]}"] = kernel[0]
+    return found
 
 
-def test_only_kernels_that_wait_are_launched_early() -> None:
-    waiting = {
-        kernel[1]
-        for path in FOLDER.glob("*.py")
-        for kernel in KERNELS.finditer(path.read_text(encoding="utf-8"))
-        if "wait_for_previous()" in kernel[0]
-    } | BY_WARPS
-    launched = set()
-    for path in sorted(FOLDER.glob("*.py")):
-        for launch in LAUNCHED.finditer(path.read_text(encoding="utf-8")):
-            if "early=" in launch[0]:
-                launched.add(launch[1])
-    assert launched
-    assert launched <= waiting
+def test_every_kernel_waits_but_those_that_are_never_launched_early() -> None:
+    found = kernels()
+    assert {name for name, source in found.items() if "wait_for_previous()" not in source} == NEVER_EARLY | BY_WARPS
+    for name in sorted(found.keys() - NEVER_EARLY - BY_WARPS - AHEAD):
+        before, _ = found[name].split("wait_for_previous()", 1)
+        touched = re.search(r"(?:load|store|atomic\w*|_?read\w*|write\w*|weight_tile|tile_of_heads)\(", before)
+        assert not touched, (name, touched)
+
+
+@pytest.mark.parametrize(
+    ("module", "parts"),
+    [("gemm_hopper", ("_copy_rows", "_copy_columns", "_multiply")), ("flash_attention_hopper", ("_load", "_compute"))],
+)
+def test_every_group_of_warps_waits(module: str, parts: tuple[str, ...]) -> None:
+    text = (FOLDER / f"{module}.py").read_text(encoding="utf-8")
+    for part in parts:
+        source = text[text.index(f"def {part}(") :].split("\n\n\n", 1)[0]
+        before, *rest = source.split("wait_for_previous()", 1)
+        assert rest, (module, part)
+        assert not re.search(r"async_copy|mbarrier|gl\.load\(|gl\.store\(", before), (module, part)
+
+
+def test_what_never_waits_is_not_launched_early() -> None:
+    for name in NEVER_EARLY:
+        module, kernel = name.split(".")
+        text = (FOLDER / f"{module}.py").read_text(encoding="utf-8")
+        assert kernel in text
+        assert "early=" not in text, name
 
 
 @pytest.mark.gpu

@@ -7,6 +7,7 @@ import pytest
 import torch
 from compiled import printed
 
+from lab.kernels import gemm_rule
 from lab.kernels.gemm import Product, gemm_configuration
 from lab.kernels.gemm_hopper import NARROW, SHARED_BYTES, copies_take, hopper_stages, hopper_takes
 from lab.kernels.gemm_rule import fp8_choices, gated_choices, gemm_choices
@@ -79,7 +80,7 @@ def compiled(questions: list[Any]) -> list[dict[str, Any]]:
 
 def test_no_sum_leaves_the_registers_and_the_tiles_fit() -> None:
     wide, high, small = (128, 256, 64), (256, 128, 64), (128, 128, 64)
-    made = compiled([
+    questions = [
         asked("bf16", wide, 4, HALVED=True),
         asked("bf16", wide, 4, HALVED=True, A_ACROSS=True, B_ACROSS=True),
         asked("bf16", high, 4, HALVED=True, BIAS=True, ACTIVATION="gelu_erf"),
@@ -96,11 +97,11 @@ def test_no_sum_leaves_the_registers_and_the_tiles_fit() -> None:
         asked("fp8e4nv", (128, 256, 128), 4, HALVED=True, ROW_SCALE=True, COLUMN_SCALE=True),
         asked("fp8e4nv", (128, 128, 128), 5, ROW_SCALE=True, COLUMN_SCALE=True, PRECISE=True),
         asked("fp8e4nv", (128, 128, 128), 5, PRECISE=True, COLUMNS_PER_SCALE=128),
-    ])  # fmt: skip
-    for each in made:
+    ]  # fmt: skip
+    for (*_, constants), each in zip(questions, compiled(questions), strict=True):
         assert each["local"] == 0
         assert each["shared"] <= SHARED_BYTES
-        assert each["early"] in (3, 4)  # of four groups of warps, all but one that copies a constant operand
+        assert each["early"] == 4 - constants["B_AHEAD"]  # groups of warps that wait
         assert each["products"] >= 8  # of two groups of warps
         assert each["copies"] >= 2  # one for each operand, or for each row of 128 bytes of it
 
@@ -152,3 +153,16 @@ def test_what_does_not_fit_gets_fewer_stages() -> None:
     assert hopper_stages(choice, 2, 2, paired=False) == (4, True)
     assert hopper_stages(choice, 2, 4, paired=False) == (3, True)
     assert hopper_stages(gemm_configuration(128, 128, 64, stages=4, hopper=True), 2, 2, paired=False) == (4, False)
+
+
+def test_a_weight_that_is_copied_first_is_not_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel just before the product writes the copy."""
+    launched: list[Product] = []
+    monkeypatch.setattr(gemm_rule, "on_hopper", lambda device: True)
+    monkeypatch.setattr(gemm_rule, "hopper_gemm_launch", lambda product, chosen: launched.append(product))
+    chosen = gemm_configuration(128, 128, 64, stages=4, hopper=True)
+    for depth in (1001, 1024):
+        product = Product(matrix(512, depth), matrix(1024, depth).t(), torch.bfloat16, b_ahead=True)
+        gemm_rule.settle_product(product, chosen)
+    copied, given = launched
+    assert (copied.b_ahead, given.b_ahead) == (False, True)
