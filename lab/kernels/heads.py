@@ -6,7 +6,8 @@ and loads the angles of its positions once. Two layouts of the pairs are in use:
 i + R/2 (GPT-NeoX, Llama, Qwen), `interleaved` takes 2i with 2i + 1 (the paper, GPT-J).
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 import triton
@@ -18,6 +19,7 @@ from lab.kernels.launch import Configuration
 
 LAYOUTS = ("half-split", "interleaved")
 LOAD_BYTES = 16  # the widest load of a thread
+MOST_UNIT = 16  # elements: more would not make a load wider
 MOST_HEADS = 2  # that a thread turns with the same angles: more heads would need registers that loads in flight need
 # Below this every multiprocessor has programs, but too few to hide the latency of memory.
 ENOUGH_PROGRAMS = 1024
@@ -29,10 +31,11 @@ def tile_of_heads(
     S, q_heads, k_heads, cos_batch, cos_token, sin_batch, sin_token,
     q_batch, q_head, q_token, k_batch, k_head, k_token,
     q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
-    TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr,
+    UNIT: tl.constexpr, ANGLE_UNIT: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr,
 ):  # fmt: skip
     """This program's heads: pointers in and out (HEADS, TOKENS, 1), their mask, whether they are queries, and pointers
-    to the angles (1, TOKENS, 1) with their mask."""
+    to the angles (1, TOKENS, 1) with their mask. Strides are in units of UNIT and of ANGLE_UNIT elements: see
+    `unit_of`."""
     q_groups = tl.cdiv(q_heads, HEADS)
     groups = q_groups + tl.cdiv(k_heads, HEADS)
     tiles = tl.cdiv(S, TOKENS)
@@ -49,17 +52,17 @@ def tile_of_heads(
     is_query = group < q_groups
     if is_query:
         first, heads = group * HEADS, q_heads
-        x_ptr, y_ptr = q_ptr + batch * q_batch, q_out_ptr + batch * q_out_batch
+        x_ptr, y_ptr = q_ptr + batch * q_batch * UNIT, q_out_ptr + batch * q_out_batch * UNIT
         x_head, x_token, y_head, y_token = q_head, q_token, q_out_head, q_out_token
     else:
         first, heads = (group - q_groups) * HEADS, k_heads
-        x_ptr, y_ptr = k_ptr + batch * k_batch, k_out_ptr + batch * k_out_batch
+        x_ptr, y_ptr = k_ptr + batch * k_batch * UNIT, k_out_ptr + batch * k_out_batch * UNIT
         x_head, x_token, y_head, y_token = k_head, k_token, k_out_head, k_out_token
     head = first.to(tl.int64) + tl.arange(0, HEADS)[:, None, None]
-    x = x_ptr + head * x_head + tokens * x_token
-    y = y_ptr + head * y_head + tokens * y_token
-    cos = cos_ptr + batch * cos_batch + tokens * cos_token
-    sin = sin_ptr + batch * sin_batch + tokens * sin_token
+    x = x_ptr + (head * x_head + tokens * x_token) * UNIT
+    y = y_ptr + (head * y_head + tokens * y_token) * UNIT
+    cos = cos_ptr + (batch * cos_batch + tokens * cos_token) * ANGLE_UNIT
+    sin = sin_ptr + (batch * sin_batch + tokens * sin_token) * ANGLE_UNIT
     return x, y, (head < heads) & (tokens < S), is_query, cos, sin, tokens < S
 
 
@@ -175,9 +178,21 @@ def ragged(shape: tuple[int, ...], chosen: Configuration) -> bool:
     return bool(S % chosen["TOKENS"] or q_heads % heads or k_heads % heads or half != triton.next_power_of_2(half))
 
 
-def angle_strides(angles: Tensor) -> tuple[int, int]:
-    """(batch, token) strides of (S, R/2), which all sequences share, or of (B, S, R/2)."""
-    return (0, angles.stride(0)) if angles.dim() == 2 else (angles.stride(0), angles.stride(1))
+def unit_of(tensors: Iterable[Tensor], columns: int) -> int:
+    """The largest power of two, up to MOST_UNIT, that divides `columns` and the distance between any two rows.
+
+    Triton knows of an integer only whether 16 divides it. Heads of 72 features then are read one by one, with a warp
+    for every half; with strides in units of 4 elements a thread reads 4 at once. A unit that divides all that a thread
+    may load at once gives every load the same layout, so that nothing has to be rearranged among threads.
+    """
+    steps = (step for x in tensors for step, size in zip(x.stride()[:-1], x.shape[:-1], strict=True) if size > 1)
+    return math.gcd(MOST_UNIT, columns, *steps)
+
+
+def angle_strides(angles: Tensor, unit: int = 1) -> tuple[int, int]:
+    """(batch, token) strides of (S, R/2), which all sequences share, or of (B, S, R/2), in units of `unit`."""
+    batch, token = (0, angles.stride(0)) if angles.dim() == 2 else angles.stride()[:2]
+    return batch // unit, token // unit
 
 
 def check_heads(op: str, **heads: Tensor) -> None:

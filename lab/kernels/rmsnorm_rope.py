@@ -31,6 +31,7 @@ from lab.kernels.heads import (
     ragged,
     store_turned,
     tile_of_heads,
+    unit_of,
 )
 from lab.kernels.launch import SMALL_GRID, Configuration, Launch, Launches, as_rows, nothing, result_like
 from lab.kernels.library import registered, row_result, traced
@@ -76,7 +77,8 @@ def _qk_norm_rope_kernel(
     S, q_heads, k_heads, cos_batch, cos_token, sin_batch, sin_token,
     q_batch, q_head, q_token, k_batch, k_head, k_token,
     q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
-    D: tl.constexpr, PAIRS: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr,
+    D: tl.constexpr, PAIRS: tl.constexpr, UNIT: tl.constexpr, ANGLE_UNIT: tl.constexpr,
+    TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr,
     INTERLEAVED: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """TOKENS positions of HEADS heads a program; each head is in the registers of a few neighbouring threads."""
@@ -87,7 +89,7 @@ def _qk_norm_rope_kernel(
         S, q_heads, k_heads, cos_batch, cos_token, sin_batch, sin_token,
         q_batch, q_head, q_token, k_batch, k_head, k_token,
         q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
-        TOKENS, HEADS, HEADS_FIRST,
+        UNIT, ANGLE_UNIT, TOKENS, HEADS, HEADS_FIRST,
     )  # fmt: skip
     cos, sin = load_angles(cos_ptrs, sin_ptrs, inside_angles, HALF, PAIRS, MASKED)
     feature = tl.zeros((1, 1, 1), tl.int32)
@@ -233,13 +235,15 @@ def _settle_heads(
     if not B * S * (q_heads + k_heads):
         return nothing
     chosen = configuration or QK_NORM_ROPE_TUNING.choose(sizes, q)
-    results = (torch.empty_like(x, device="meta") for x in (q, k))
+    heads = (q, k, *(torch.empty_like(x, device="meta") for x in (q, k)))
+    unit, angle_unit = unit_of(heads, D if layout == "interleaved" else D // 2), unit_of((cos, sin), D // 2)
     return Launch(
         _qk_norm_rope_kernel, head_programs(sizes, chosen), q.get_device(),
-        S, q_heads, k_heads, *angle_strides(cos), *angle_strides(sin),
-        *(step for x in (q, k, *results) for step in x.stride()[:3]),
+        S, q_heads, k_heads, *angle_strides(cos, angle_unit), *angle_strides(sin, angle_unit),
+        *(step // unit for x in heads for step in x.stride()[:3]),
         early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
-        D=D, PAIRS=triton.next_power_of_2(D // 2), TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"],
+        D=D, PAIRS=triton.next_power_of_2(D // 2), UNIT=unit, ANGLE_UNIT=angle_unit,
+        TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"],
         HEADS_FIRST=q.stride(1) < q.stride(2), INTERLEAVED=layout == "interleaved", MASKED=ragged(sizes, chosen),
     )  # fmt: skip
 

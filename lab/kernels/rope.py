@@ -30,6 +30,7 @@ from lab.kernels.heads import (
     ragged,
     store_turned,
     tile_of_heads,
+    unit_of,
 )
 from lab.kernels.launch import SMALL_GRID, Configuration, Launch, Launches, nothing
 from lab.kernels.library import Trainable, adjacent, registered, traced
@@ -44,6 +45,7 @@ def _rope_kernel(
     q_batch, q_head, q_token, k_batch, k_head, k_token,
     q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
     D: tl.constexpr, HALF: tl.constexpr, PAIRS: tl.constexpr, PASS: tl.constexpr,
+    UNIT: tl.constexpr, ANGLE_UNIT: tl.constexpr,
     TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr,
     INTERLEAVED: tl.constexpr, INVERSE: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
@@ -54,7 +56,7 @@ def _rope_kernel(
         S, q_heads, k_heads, cos_batch, cos_token, sin_batch, sin_token,
         q_batch, q_head, q_token, k_batch, k_head, k_token,
         q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
-        TOKENS, HEADS, HEADS_FIRST,
+        UNIT, ANGLE_UNIT, TOKENS, HEADS, HEADS_FIRST,
     )  # fmt: skip
     cos, sin = load_angles(cos_ptrs, sin_ptrs, inside_angles, HALF, PAIRS, MASKED)
     if INVERSE:
@@ -263,13 +265,17 @@ def _prepare(
         chosen = configuration or ROPE_TUNING.choose((B, q_heads, S, 2 * half), q)
     else:
         chosen = configuration or ROPE_QK_TUNING.choose(sizes, q)
+    # What is not turned is copied by loads as wide as its heads allow.
+    unit = unit_of((*inputs, *outputs), half if 2 * half == D and layout == "half-split" else 2 * half)
+    angle_unit = unit_of((cos, sin), half)
     return Launch(
         _rope_kernel, head_programs(sizes, chosen), q.get_device(),
-        S, q_heads, k_heads, *angle_strides(cos), *angle_strides(sin),
-        *(step for x in (*inputs, *outputs) for step in x.stride()[:3]),
+        S, q_heads, k_heads, *angle_strides(cos, angle_unit), *angle_strides(sin, angle_unit),
+        *(step // unit for x in (*inputs, *outputs) for step in x.stride()[:3]),
         early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         D=D, HALF=half, PAIRS=triton.next_power_of_2(half),
         PASS=0 if in_place or 2 * half == D else triton.next_power_of_2(D - 2 * half),
+        UNIT=unit, ANGLE_UNIT=angle_unit,
         TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"], HEADS_FIRST=q.stride(1) < q.stride(2),
         INTERLEAVED=layout == "interleaved", INVERSE=inverse, MASKED=ragged(sizes, chosen),
     )  # fmt: skip

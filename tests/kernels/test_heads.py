@@ -1,12 +1,14 @@
 """What an H100 makes of the kernels that turn heads, compiled without one; and what a search may try of them."""
 
 import json
+import math
 
 import pytest
+import torch
 import triton
 from compiled import printed
 
-from lab.kernels.heads import head_choices, head_rule
+from lab.kernels.heads import head_choices, head_rule, unit_of
 from lab.kernels.rmsnorm_rope import rmsnorm_rope_choices, rmsnorm_rope_rule
 
 # Compiles kernels and prints of each: accesses of global memory of 16 bytes, all of them, and bytes of shared memory;
@@ -19,7 +21,9 @@ from triton.compiler import ASTSource
 
 for module, name, dtype, warps, constants in json.load(sys.stdin):
     kernel = getattr(importlib.import_module(f"lab.kernels.{module}"), name)
-    uneven = ("eps", "q_heads", "k_heads")
+    uneven = {"eps", "q_heads", "k_heads"}
+    if constants.get("UNIT", 16) < 16:  # strides in units are no multiples of 16
+        uneven |= {n for n in kernel.arg_names if n.endswith(("_batch", "_head", "_token"))}
     types = {n: f"*{dtype}" if n.endswith("_ptr") else "i32" for n in kernel.arg_names} | {"eps": "fp32"}
     signature = {n: "constexpr" if n in constants else types[n] for n in kernel.arg_names}
     aligned = [i for i, n in enumerate(kernel.arg_names) if n not in constants and n not in uneven]
@@ -38,7 +42,9 @@ def triton_version() -> tuple[int, ...]:
 
 def turning(module: str, name: str, width: int, dtype: str, **more: int) -> Asked:
     chosen = head_rule((1, 32, 8, 8192, width), 4 if dtype == "fp32" else 2)
+    unit = math.gcd(16, width // 2)
     sizes = {"D": width, "PAIRS": triton.next_power_of_2(width // 2), "HEADS_FIRST": True}
+    sizes |= {"UNIT": unit, "ANGLE_UNIT": unit}
     return module, name, dtype, chosen.num_warps, dict(chosen.constants) | sizes | EVERY | more
 
 
@@ -56,6 +62,7 @@ TURNED = [
     turning("rope", "_rope_kernel", 128, "fp32", HALF=64, **ROPE),
     turning("rope", "_rope_kernel", 96, "bf16", HALF=48, **ROPE | {"MASKED": True}),
     turning("rmsnorm_rope", "_qk_norm_rope_kernel", 128, "bf16"),
+    turning("rmsnorm_rope", "_qk_norm_rope_kernel", 72, "fp32", MASKED=True),
 ]
 ROWS = [turning_rows(64, 64, masked=False), turning_rows(28, 128, masked=True)]
 
@@ -100,3 +107,13 @@ def test_what_the_rule_says_of_rows_is_among_the_choices(shape: tuple[int, ...],
     choices = list(rmsnorm_rope_choices(shape, itemsize))
     assert rmsnorm_rope_rule(shape, itemsize) in choices
     assert len(set(choices)) == len(choices) <= 30
+
+
+def test_the_unit_of_strides_divides_them_and_a_half_of_a_head() -> None:
+    heads = torch.empty((3, 5, 71, 72)).transpose(1, 2)
+    assert unit_of([heads], 36) == 4
+    assert unit_of([heads, heads[..., 1:]], 72) == 8
+    assert unit_of([heads, torch.empty((3, 71, 5, 73))[..., :72]], 36) == 1
+    assert unit_of([torch.empty((1, 2, 4, 128))], 64) == 16
+    # Steps that are never taken, such as between sequences if there is one, do not count.
+    assert unit_of([torch.empty_strided((1, 2, 4, 64), (3, 256, 64, 1))], 32) == 16
