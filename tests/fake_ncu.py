@@ -1,7 +1,8 @@
 """Nsight Compute, played by a small program: it says, writes and leaves undone what a test tells it to.
 
 `body` is Python, with `reading` (whether a report is to be read back), `report` (the file), `table` (a real one),
-`arguments`, and `failures` (the file in which the profiled program tells of cells that it could not show) at hand.
+`arguments`, `order` (which waits for what the program under ncu is told), and `failures` (the file in which the
+profiled program tells of cells that it could not show) at hand.
 """
 
 import stat
@@ -23,7 +24,7 @@ else:
 NOTING = GOOD + "if not reading: (report.parent / 'arguments').write_text(' '.join(arguments))\n"
 HEAD = f"""
 #!{sys.executable}
-import os, pathlib, subprocess, sys, time
+import json, os, pathlib, subprocess, sys, time
 arguments = sys.argv[1:]
 if "--version" in arguments:
     print("Version 2025.3.1.0 (build 36398880)")
@@ -33,6 +34,12 @@ report = pathlib.Path(arguments[arguments.index("--import" if reading else "--ex
 if "lab.profiler.profiled" in arguments:
     failures = pathlib.Path(arguments[arguments.index("lab.profiler.profiled") + 3])
 table = {SAMPLE!r}
+
+
+def order():
+    return json.loads(pathlib.Path(arguments[-1]).read_text() or "null")
+
+
 """
 
 

@@ -1,11 +1,16 @@
-"""What Nsight Compute runs to see the lab's flush at work, `python -m lab.profiler.flushed`: one read, cold and warm.
+"""What Nsight Compute runs to see the lab's flush at work, `python -m lab.profiler.flushed ORDER`: one read, cold and
+warm, once it is told to.
 
 The same buffer, smaller than the cache, is read after the flush and at once again. After a flush that works
 all of it comes from DRAM, and the second time next to nothing does.
 """
 
+import sys
+from pathlib import Path
+
 import torch
 
+from lab.process.order import awaited
 from lab.profiler.raw_page import RANGE_SEPARATOR
 from lab.worker.device import CudaClock, profiled_range
 
@@ -14,6 +19,8 @@ FLUSHED, WARM = "flushed", "warm"
 
 
 def main() -> None:
+    if awaited(Path(sys.argv[1])) is None:
+        return
     clock = CudaClock()
     buffer = torch.randn(FOOTPRINT_BYTES // 4, device="cuda")
     buffer.sum()

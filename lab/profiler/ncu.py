@@ -1,6 +1,7 @@
 """Runs Nsight Compute on a program of the lab, and reads its report back as a table, or says why there is none.
 
-It does not change the clocks, and captures only launches inside ranges that the program opens.
+It does not change the clocks, and captures only launches inside ranges that the program opens. The program loads all
+that it needs and then waits for an order, so that it can be started long before it may use the GPU.
 """
 
 import hashlib
@@ -8,17 +9,22 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic
+from typing import Any
 
 from lab.evidence.machine import ncu_path
 from lab.evidence.source import OWN_MODULE
 from lab.process.child import Child, ending
+from lab.process.order import OrderPipe
 from lab.profiler.raw_page import OPTIONS
 from lab.worker.faults import PATHS
 
 CLOCK_CONTROL = "none"
-TIMEOUT_SECONDS = {"chosen": 420.0, "full": 1200.0}  # by set of metrics
+COUNTED_DEVICE = "cuda"
+TIMEOUT_SECONDS = {"chosen": 420.0, "full": 1200.0}  # by set of metrics, from the order on
+LOOK_SECONDS = 0.05
 READING_SECONDS = 120.0
 GRANTED = (
     "run as root (a container needs --cap-add=SYS_ADMIN), or let every user: a line `options nvidia "
@@ -40,11 +46,10 @@ class CaptureRequest:
     """What is to be captured. `full` adds ncu's own largest set to the metrics."""
 
     name: str  # of the report, ncu/NAME.ncu-rep, and of the log and table beside it
-    program: tuple[str, ...]  # a module of the lab and its arguments
+    program: tuple[str, ...]  # a module of the lab and its arguments, to which the path of its order is added
     metrics: tuple[str, ...]
     metric_set: str  # "chosen" or "full"
     cache_control: str  # "all": ncu empties the caches before each kernel; "none": it does not
-    environment: Mapping[str, str] = field(default_factory=dict)  # variables of the program beside this process's own
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,23 +72,90 @@ class _Run:
     problem: str = ""
 
 
-def capture(request: CaptureRequest, directory: Path, device: str) -> CaptureReport:
-    """Run the program under ncu, keep the report in the run's directory, and read its table."""
-    if device != "cuda":
+class Capture:
+    """ncu with its program, from its start on. Always call `end`; it also ends with this process."""
+
+    def __init__(self, ncu: str, request: CaptureRequest, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        report = folder / f"{request.name}.ncu-rep"
+        report.unlink(missing_ok=True)  # one of an earlier pass must not be taken for this one's
+        self._log = report.with_suffix(".log")
+        self._order = OrderPipe(report.with_suffix(".order"))
+        try:
+            with self._log.open("w") as output:
+                self._child = Child(
+                    "lab.process.parent_death", _command(ncu, request, report, self._order.path), output,
+                    # As in workers. Processes of Inductor's that compile would have the variables of before the order.
+                    environment={"TORCHINDUCTOR_COMPILE_THREADS": "1"},
+                )  # fmt: skip
+        except BaseException:
+            self._order.close()
+            raise
+        self._child.order("")
+
+    def wait_until_loaded(self, patience_seconds: float) -> bool:
+        """Whether the program awaits its order; not if it has ended, or takes longer than this."""
+        give_up = monotonic() + patience_seconds
+        while not self._order.is_awaited():
+            if self._child.exit_status(LOOK_SECONDS) or monotonic() >= give_up:
+                return False
+        return self.lives()
+
+    def lives(self) -> bool:
+        return self._child.exit_status() is None
+
+    def follow(self, order: Mapping[str, Any], limit_seconds: float) -> _Run:
+        """Give the order, as soon as the program awaits it, and wait for the end."""
+        give_up = monotonic() + limit_seconds
+        if self.wait_until_loaded(limit_seconds):
+            self._order.give(order)
+        status = self._child.exit_status()
+        while status is None and monotonic() < give_up:
+            status = self._child.exit_status(LOOK_SECONDS)
+        self.end()
+        return _Run(self._log.read_text(encoding="utf-8", errors="replace"), *_how(status, limit_seconds))
+
+    def end(self) -> None:
+        """End ncu, its program and all that they started."""
+        self._child.end(grace_seconds=0.0)
+        self._order.close()
+
+
+def load(request: CaptureRequest, directory: Path, device: str) -> Capture | None:
+    """Start ncu for a later `capture`. None if it cannot be started; `capture` then has the reason."""
+    if device != COUNTED_DEVICE or not (ncu := ncu_path()):
+        return None
+    try:
+        return Capture(ncu, request, directory / "ncu")
+    except OSError:
+        return None
+
+
+def capture(
+    request: CaptureRequest,
+    directory: Path,
+    device: str,
+    order: Mapping[str, Any] = {},
+    loaded: Capture | None = None,
+) -> CaptureReport:
+    """Run the program under ncu, keep the report in the run's directory, and read its table. `loaded`: of the same
+    request; it is used first."""
+    if device != COUNTED_DEVICE:
         return CaptureReport(blocker="no-gpu", reason="counters are a GPU's, and this run measures the CPU")
     if not (ncu := ncu_path()):
         reason = "ncu is not installed: install NVIDIA Nsight Compute and put ncu on the PATH"
         return CaptureReport(blocker="not-installed", reason=reason)
     try:
-        return _captured(ncu, request, directory / "ncu")
+        return _captured(ncu, request, directory / "ncu", order, loaded)
     except OSError as problem:  # such as a disk that is full
         return CaptureReport(blocker="crash", reason=f"the report could not be kept: {problem.strerror}")
 
 
-def _captured(ncu: str, request: CaptureRequest, folder: Path) -> CaptureReport:
-    folder.mkdir(exist_ok=True)
+def _captured(
+    ncu: str, request: CaptureRequest, folder: Path, order: Mapping[str, Any], loaded: Capture | None
+) -> CaptureReport:
     path = folder / f"{request.name}.ncu-rep"
-    run = _capture_known_metrics(ncu, request, path)
+    run = _capture_known_metrics(ncu, request, path, order, loaded)
     if run.blocker or not path.is_file():
         return _diagnosis(run)
     with path.open("rb") as file:
@@ -94,25 +166,30 @@ def _captured(ncu: str, request: CaptureRequest, folder: Path) -> CaptureReport:
     return replace(report, table=read.output)
 
 
-def _capture_known_metrics(ncu: str, request: CaptureRequest, path: Path) -> _Run:
+def _capture_known_metrics(
+    ncu: str, request: CaptureRequest, path: Path, order: Mapping[str, Any], loaded: Capture | None
+) -> _Run:
     """Capture again without the metrics that this ncu or chip does not know, because one unknown metric fails all."""
     metrics = request.metrics
     while True:
-        path.unlink(missing_ok=True)  # a report of an earlier pass must not be taken for this one's
-        command = _command(ncu, replace(request, metrics=metrics), path)
-        run = _run(command, path.with_suffix(".log"), TIMEOUT_SECONDS[request.metric_set], request.environment)
+        started = loaded or Capture(ncu, replace(request, metrics=metrics), path.parent)
+        loaded = None
+        try:
+            run = started.follow(order, TIMEOUT_SECONDS[request.metric_set])
+        finally:
+            started.end()
         unknown = _unknown(run.output, metrics)
         if not unknown or unknown == metrics or path.is_file():
             return run
         metrics = tuple(metric for metric in metrics if metric not in unknown)
 
 
-def _command(ncu: str, request: CaptureRequest, path: Path) -> list[str]:
+def _command(ncu: str, request: CaptureRequest, path: Path, order: Path) -> list[str]:
     return [
         ncu, "--clock-control", CLOCK_CONTROL, "--cache-control", request.cache_control,
         "--profile-from-start", "off", "--nvtx", *(("--set", "full") if request.metric_set == "full" else ()),
         "--metrics", ",".join(request.metrics), "--force-overwrite", "--export", str(path),
-        sys.executable, *OWN_MODULE, *request.program,
+        sys.executable, *OWN_MODULE, *request.program, str(order),
     ]  # fmt: skip
 
 
@@ -122,22 +199,26 @@ def _unknown(output: str, metrics: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(metric for metric in metrics if any(metric.partition(".")[0] in line for line in complaints))
 
 
-def _run(command: list[str], log: Path, timeout_seconds: float, environment: Mapping[str, str] = {}) -> _Run:
+def _run(command: list[str], log: Path, limit_seconds: float) -> _Run:
     """Run a command; it and all that it starts are ended with this call, or with this process."""
     with log.open("w+", errors="replace") as output:
-        child = Child("lab.process.parent_death", command, output, environment=environment)
-        blocker = problem = ""
+        child = Child("lab.process.parent_death", command, output)
         try:
             child.order("")
-            status = child.exit_status(timeout_seconds)
-            if status is None:
-                blocker, problem = "time-out", f"time-out after {timeout_seconds:.0f} s"
-            elif status.si_code != os.CLD_EXITED or status.si_status:
-                blocker, problem = "crash", f"ncu {ending(status)}"
+            status = child.exit_status(limit_seconds)
         finally:
             child.end(grace_seconds=0.0)
         output.seek(0)
-        return _Run(output.read(), blocker, problem)
+        return _Run(output.read(), *_how(status, limit_seconds))
+
+
+def _how(status: os.waitid_result | None, limit_seconds: float) -> tuple[str, str]:
+    """How it ended: blocker and problem, two empty texts where it ended well. None: not within the limit."""
+    if status is None:
+        return "time-out", f"time-out after {limit_seconds:.0f} s"
+    if status.si_code != os.CLD_EXITED or status.si_status:
+        return "crash", f"ncu {ending(status)}"
+    return "", ""
 
 
 def _diagnosis(run: _Run) -> CaptureReport:

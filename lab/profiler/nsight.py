@@ -5,7 +5,7 @@ looked at, so evidence carries the counters of every launch and the report's dig
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from lab.definition.plan import Plan, PlannedCase, PlannedExperiment, PlannedPro
 from lab.evidence.machine import ncu_version
 from lab.evidence.record import Cell, Compiled, Counters, FlushCheck, Kernel
 from lab.profiler.flushed import FLUSHED, FOOTPRINT_BYTES, WARM
-from lab.profiler.ncu import CLOCK_CONTROL, CaptureReport, CaptureRequest, capture
+from lab.profiler.ncu import CLOCK_CONTROL, Capture, CaptureReport, CaptureRequest, capture, load
 from lab.profiler.profiled import range_name
 from lab.profiler.raw_page import CHOSEN_METRICS, READ_BYTES, Range, read_kernels, read_launches
 from lab.profiler.wrong_kernel import wrong_kernel
@@ -47,28 +47,30 @@ class _Pass:
         return ("wrong-kernel", f"wrong kernel: {difference}") if difference else ("", "")
 
 
+def load_ahead(plan: Plan, experiment: PlannedExperiment, directory: Path, timed: Iterable[Cell]) -> Capture | None:
+    """Start the process of `profile_experiment`, which loads everything and waits. None if it cannot be started."""
+    return load(_request(plan, experiment, directory, _crashed(experiment, timed)), directory, plan.device)
+
+
 def profile_experiment(
     plan: Plan,
     experiment: PlannedExperiment,
     directory: Path,
     timed: Iterable[Cell],
     environment: Mapping[str, str] = {},
+    loaded: Capture | None = None,
 ) -> Iterator[Counters]:
     """Capture all cells of one experiment in one ncu run.
 
     timed: what the sweeps gave, which tells the kernels that were timed. A profile that took a measuring process down
     is not called, for it would take the other cells' counters with it. environment: variables that name the compilers'
-    caches, so that what is captured is what a sweep has timed.
+    caches, so that what is captured is what a sweep has timed. loaded: what `load_ahead` has started.
     """
     history = [cell for cell in timed if cell.experiment == experiment.name]
-    crashed = {(cell.case, cell.profile): cell.reason for cell in history if cell.outcome == "crashed"}
-    failures = directory / "ncu" / f"{experiment.name}.failures.jsonl"
-    program = ("lab.profiler.profiled", str(directory), experiment.name, str(failures))
-    request = CaptureRequest(
-        name=experiment.name, program=(*program, *(range_name(*cell) for cell in crashed)), metrics=CHOSEN_METRICS,
-        metric_set=plan.metric_set, cache_control=EMPTIED, environment=environment,
-    )  # fmt: skip
-    report = capture(request, directory, plan.device)
+    crashed = _crashed(experiment, history)
+    order = {"left_out": [range_name(*cell) for cell in crashed], "environment": dict(environment)}
+    report = capture(_request(plan, experiment, directory, crashed), directory, plan.device, order, loaded)
+    failures = _failures_of(experiment, directory)
     captured, ncu = _read(report, failures, crashed, history), ncu_version()
     for case, profile in experiment.cells():
         if plan.device not in profile.devices:
@@ -81,6 +83,27 @@ def profile_experiment(
             ncu=ncu, report_sha256=report.sha256, report_bytes=report.size_bytes,
             cache_control=EMPTIED, clock_control=CLOCK_CONTROL, metric_set=plan.metric_set,
         )  # fmt: skip
+
+
+def _request(plan: Plan, experiment: PlannedExperiment, directory: Path, crashed: Collection[Range]) -> CaptureRequest:
+    program = ("lab.profiler.profiled", str(directory), experiment.name, str(_failures_of(experiment, directory)))
+    return CaptureRequest(
+        name=experiment.name, program=(*program, *sorted({profile for _, profile in crashed})),
+        metrics=CHOSEN_METRICS, metric_set=plan.metric_set, cache_control=EMPTIED,
+    )  # fmt: skip
+
+
+def _crashed(experiment: PlannedExperiment, timed: Iterable[Cell]) -> dict[Range, str]:
+    """The cells that took a measuring process down, and how."""
+    return {
+        (cell.case, cell.profile): cell.reason
+        for cell in timed
+        if cell.experiment == experiment.name and cell.outcome == "crashed"
+    }
+
+
+def _failures_of(experiment: PlannedExperiment, directory: Path) -> Path:
+    return directory / "ncu" / f"{experiment.name}.failures.jsonl"
 
 
 def check_flush(directory: Path, device: str) -> FlushCheck:

@@ -1,24 +1,31 @@
 """How ncu is asked, and what its end means."""
 
 import hashlib
+import json
 import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from fake_ncu import GOOD, NOTING, SAMPLE, Ncu
-from waiting import clock_that_runs_while, wait_until_ended
+from waiting import clock_that_runs_while, wait_until, wait_until_ended
 
+from lab.process.order import OrderPipe, awaited
 from lab.profiler import ncu as room
-from lab.profiler.ncu import CaptureReport, CaptureRequest, capture
+from lab.profiler.ncu import CaptureReport, CaptureRequest, capture, load
 from lab.profiler.raw_page import CHOSEN_METRICS
 
 
-def captured(directory: Path, metric_set: str = "chosen", metrics: tuple[str, ...] = CHOSEN_METRICS) -> CaptureReport:
-    request = CaptureRequest(
+def request_of(metric_set: str = "chosen", metrics: tuple[str, ...] = CHOSEN_METRICS) -> CaptureRequest:
+    return CaptureRequest(
         name="try", program=("lab.profiler.profiled", "run", "experiment", "failures"), metrics=metrics,
         metric_set=metric_set, cache_control="all",
     )  # fmt: skip
-    return capture(request, directory, "cuda")
+
+
+def captured(directory: Path, metric_set: str = "chosen", metrics: tuple[str, ...] = CHOSEN_METRICS) -> CaptureReport:
+    return capture(request_of(metric_set, metrics), directory, "cuda")
 
 
 def asked(directory: Path) -> str:
@@ -163,7 +170,7 @@ def test_ncu_that_hangs_is_ended_with_all_its_children(
     tmp_path: Path, ncu: Ncu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = tmp_path / "started"
-    monkeypatch.setattr("lab.process.child.monotonic", clock_that_runs_while(started))
+    monkeypatch.setattr("lab.profiler.ncu.monotonic", clock_that_runs_while(started))
     ncu(f"""
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         with open({str(started)!r}, "w") as file:
@@ -172,6 +179,55 @@ def test_ncu_that_hangs_is_ended_with_all_its_children(
     """)
     assert captured(tmp_path) == CaptureReport(blocker="time-out", reason="time-out after 420 s")
     wait_until_ended(int(started.read_text()))
+
+
+def test_a_program_that_was_loaded_ahead_is_used_and_the_time_that_it_waited_does_not_count(
+    tmp_path: Path, ncu: Ncu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ncu(f"if not reading: (report.parent / 'order').write_text(json.dumps([os.getpid(), order()]))\n{GOOD}")
+    loaded = load(request_of(), tmp_path, "cuda")
+    assert loaded
+    assert loaded.wait_until_loaded(600.0)
+    assert not (tmp_path / "ncu" / "order").exists()
+    assert not list((tmp_path / "ncu").glob("*.order"))  # whoever copies the folder would wait for it
+    monkeypatch.setattr(room, "monotonic", lambda: time.monotonic() + 10_000.0)
+    report = capture(request_of(), tmp_path, "cuda", {"left_out": ["that"]}, loaded)
+    assert (report.blocker, report.table.strip()) == ("", SAMPLE.strip())
+    process, order = json.loads((tmp_path / "ncu" / "order").read_text())
+    assert order == {"left_out": ["that"]}
+    wait_until_ended(process)
+
+
+def test_a_program_that_nobody_gives_an_order_is_told_so(tmp_path: Path) -> None:
+    """The pipe is closed when the process that would give the order ends, however it does."""
+    path = tmp_path / "try.order"
+    pipe = OrderPipe(path)
+    with ThreadPoolExecutor() as pool:
+        told = pool.submit(awaited, path)
+        wait_until(pipe.is_awaited, "nobody awaits the order")
+        pipe.close()
+        assert told.result() is None
+
+
+@pytest.mark.parametrize("body", ["sys.exit(9)", "open(arguments[-1]); sys.exit(9)"])
+def test_one_that_ends_before_its_order_is_not_loaded(tmp_path: Path, ncu: Ncu, body: str) -> None:
+    ncu(body)
+    loaded = load(request_of(), tmp_path, "cuda")
+    assert loaded
+    loaded.wait_until_loaded(600.0)
+    wait_until(lambda: not loaded.lives(), "it goes on")
+    assert not loaded.wait_until_loaded(600.0)
+    loaded.end()
+
+
+def test_where_nothing_can_be_captured_nothing_is_loaded(
+    tmp_path: Path, ncu: Ncu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ncu(GOOD)
+    assert load(request_of(), tmp_path, "cpu") is None
+    assert load(request_of(), tmp_path / "absent", "cuda") is None
+    monkeypatch.setattr(room, "ncu_path", lambda: "")
+    assert load(request_of(), tmp_path, "cuda") is None
 
 
 def test_a_report_that_cannot_be_read_back_is_kept_all_the_same(tmp_path: Path, ncu: Ncu) -> None:

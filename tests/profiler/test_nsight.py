@@ -153,15 +153,16 @@ def test_a_line_of_it_that_was_cut_off_costs_that_line_only(tmp_path: Path, ncu:
 
 
 def test_a_profile_that_took_a_measuring_process_down_is_not_called(tmp_path: Path, ncu: Ncu) -> None:
-    ncu(NOTING.replace("print(table)", f"print({sample_of('torch-baseline')!r})"))
+    noting = "if not reading: (report.parent / 'order').write_text(json.dumps(order()))"
+    ncu(f"{printing(sample_of('torch-baseline'))}\n{noting}")
     crashed = cell(EXPERIMENT, CASE, "torch-compile", 0, outcome="crashed", reason="was killed by SIGSEGV")
     other = dataclasses.replace(crashed, experiment="another", profile="torch-baseline")
     cells = profiled(tmp_path, timed=(crashed, other))
     assert cells[COMPILED].blocker == "crash"
     assert cells[COMPILED].reason == "not called, because it took a measuring process down: was killed by SIGSEGV"
     assert cells[BASELINE].outcome == "measured"
-    program = (tmp_path / "run" / "ncu" / "arguments").read_text().partition("lab.profiler.profiled")[2]
-    assert [part for part in program.split() if "|" in part] == [f"{CASE}|torch-compile"]
+    order = json.loads((tmp_path / "run" / "ncu" / "order").read_text())
+    assert order == {"left_out": [f"{CASE}|torch-compile"], "environment": {}}
 
 
 def test_a_profile_that_cannot_run_on_this_device_has_no_counters(tmp_path: Path, ncu: Ncu) -> None:

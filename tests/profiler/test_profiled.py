@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -116,17 +117,53 @@ def test_inputs_that_cannot_be_made_are_reported_of_each_profile_of_the_case(ran
     ]
 
 
-def test_the_program_shows_the_planned_cells_but_those_that_are_named_and_writes_what_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranges: list[str]
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranges: list[str]) -> Callable[..., list[Any]]:
+    """Runs the program on profiles of doubling, with an order or without; what it wrote."""
+
+    def run(*profiles: Profile, order: dict[str, Any] | None, not_loaded: tuple[str, ...] = ()) -> list[Any]:
+        experiment = small_experiment(profiles=(PLAIN, *profiles),
+                                      claims=(claim := small_experiment().claims[0],), headlines=(claim,))  # fmt: skip
+        save_plan(plan_of(experiments=[experiment], include=(), device="cpu"), tmp_path)
+        monkeypatch.setattr(profiled, "choose_experiments", lambda names: (experiment,))
+        failures, file = tmp_path / "failures", tmp_path / "order"
+        file.write_text(json.dumps(order) if order else "")
+        monkeypatch.setattr(sys, "argv", ["profiled", str(tmp_path), "doubling", str(failures), *not_loaded, str(file)])
+        profiled.main()
+        return [json.loads(line) for line in failures.read_text().splitlines()] if failures.exists() else []
+
+    return run
+
+
+def test_the_program_shows_the_planned_cells_but_those_of_its_order_and_writes_what_failed(
+    program: Callable[..., list[Any]], ranges: list[str]
 ) -> None:
-    experiment = small_experiment(profiles=(PLAIN, doubling("fast", failing(0)), doubling("crashes", absent)),
-                                  claims=(claim := small_experiment().claims[0],), headlines=(claim,))  # fmt: skip
-    save_plan(plan_of(experiments=[experiment], include=(), device="cpu"), tmp_path)
-    monkeypatch.setattr(profiled, "choose_experiments", lambda names: (experiment,))
-    failures = tmp_path / "failures"
-    monkeypatch.setattr(sys, "argv", ["profiled", str(tmp_path), "doubling", str(failures), f"{CASE}|crashes"])
-    profiled.main()
+    order = {"left_out": [f"{CASE}|crashes"], "environment": {}}
+    failed = program(doubling("fast", failing(0)), doubling("crashes", absent), order=order)
     assert ranges == [f"{CASE}|plain"]
-    assert [json.loads(line) for line in failures.read_text().splitlines()] == [
-        [CASE, "fast", "RuntimeError: no such kernel in (path)"]
-    ]
+    assert failed == [[CASE, "fast", "RuntimeError: no such kernel in (path)"]]
+
+
+def test_profiles_are_loaded_before_the_order_and_called_after_it_with_its_variables(
+    program: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", "of nobody")
+    seen: list[str] = []
+
+    def load() -> Any:
+        seen.append("load")
+        return lambda x: seen.append(os.environ["TRITON_CACHE_DIR"])
+
+    fast = doubling("fast", load)
+    program(fast, order=None)
+    assert seen == ["load"]
+    seen.clear()
+    program(fast, order={"left_out": [], "environment": {"TRITON_CACHE_DIR": "of a sweep"}})
+    assert seen == ["load", "load", *["of a sweep"] * (CALLS_BEFORE + 1)]
+
+
+def test_a_profile_that_took_a_process_down_is_not_loaded_ahead(program: Callable[..., list[Any]]) -> None:
+    loaded: list[str] = []
+    crashes = doubling("fast", lambda: loaded.append("fast"))
+    program(crashes, order={"left_out": [f"{CASE}|fast"], "environment": {}}, not_loaded=("fast",))
+    assert loaded == []
