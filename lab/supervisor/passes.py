@@ -6,22 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from lab.definition.plan import Plan, PlannedExperiment
 from lab.evidence.machine import fingerprint
 from lab.evidence.record import FlushCheck
+from lab.profiler.ahead import CountersAhead
 from lab.profiler.nsight import check_flush, profile_experiment
 from lab.profiler.readings import read_instruments, wanted_readings
 from lab.supervisor.caches import Caches
 from lab.supervisor.progress import in_words
 from lab.supervisor.resume import TOLD_BY_WORKERS, refuse_other_machine
 from lab.supervisor.run_state import RunState, key_of
-from lab.supervisor.sweeps import not_for_this_device
+from lab.supervisor.sweeps import is_counted
 
 Say = Callable[[str], None]
 
 
 def explain(
     plan: Plan, experiments: Sequence[PlannedExperiment], state: RunState, caches: Caches | None, say: Say,
-    flush: bool = True,
+    flush: bool = True, ahead: CountersAhead | None = None,
 ) -> float:  # fmt: skip
-    """All passes over these experiments that are still lacking; seconds that they took. `flush`: check that too."""
+    """All passes over these experiments that are still lacking; seconds that they took. `flush`: check that too.
+    `ahead`: what was loaded for the first of them."""
     began = time.monotonic()
     environment = caches.for_passes().environment if caches else {}
     if plan.profiling or plan.instruments:
@@ -29,7 +31,7 @@ def explain(
         refuse_other_machine(state, fingerprint(plan.device, {}), TOLD_BY_WORKERS)
     if plan.profiling:
         for experiment in [each for each in experiments if each in plan.counted]:
-            _profile(plan, experiment, state, environment, say)
+            _profile(plan, experiment, state, environment, say, ahead)
         if flush and plan.device == "cuda" and not any(isinstance(record, FlushCheck) for record in state.records):
             state.keep(check_flush(state.directory, plan.device))
     if plan.instruments:
@@ -39,15 +41,16 @@ def explain(
 
 
 def _profile(
-    plan: Plan, experiment: PlannedExperiment, state: RunState, environment: Mapping[str, str], say: Say
-) -> None:
-    cells = {(experiment.name, case.name, profile.name) for case, profile in experiment.cells()}
-    counted = state.counted()
-    if cells - not_for_this_device(plan) <= counted:
+    plan: Plan, experiment: PlannedExperiment, state: RunState, environment: Mapping[str, str], say: Say,
+    ahead: CountersAhead | None,
+) -> None:  # fmt: skip
+    if is_counted(plan, experiment, state):
         return
     say(f"profiling {experiment.name} with Nsight Compute, all cells in one pass; its log is ncu/{experiment.name}.log")
     began = time.monotonic()
-    records = list(profile_experiment(plan, experiment, state.directory, state.cells.values(), environment))
+    loaded = ahead.of(experiment) if ahead else None
+    records = list(profile_experiment(plan, experiment, state.directory, state.cells.values(), environment, loaded))
+    counted = state.counted()
     for counters in records:
         if key_of(counters) not in counted:
             state.keep(counters)

@@ -11,6 +11,7 @@ from pathlib import Path
 from lab.definition.plan import Plan
 from lab.errors import RunError
 from lab.evidence.nvml import first_visible, visible_gpu
+from lab.profiler.ahead import CountersAhead
 from lab.supervisor.caches import Caches
 from lab.supervisor.ending import finish, refuse_nothing
 from lab.supervisor.lock import gpu_lock, run_lock
@@ -29,10 +30,13 @@ def run(plan: Plan, directory: Path, say: Say) -> None:
     with own_directory(directory), visible_gpu(plan.device) as gpu:
         with gpu_lock(plan.device, gpu.identity if gpu else first_visible()):
             state = open_run(plan, directory)
-            with Caches(directory) if plan.protocol.fresh_caches else nullcontext() as caches:
-                ahead_seconds = measure_sweeps(plan, state, Watcher(gpu), caches, say)
+            with (
+                Caches(directory) if plan.protocol.fresh_caches else nullcontext() as caches,
+                CountersAhead() as counters,
+            ):
+                ahead_seconds = measure_sweeps(plan, state, Watcher(gpu), caches, say, counters)
                 refuse_nothing(state)
-                profiling_seconds = explain(plan, plan.experiments, state, caches, say)
+                profiling_seconds = explain(plan, plan.experiments, state, caches, say, ahead=counters)
         finish(state, began=began, ahead_seconds=ahead_seconds, profiling_seconds=profiling_seconds, say=say)
 
 

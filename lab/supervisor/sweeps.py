@@ -4,7 +4,8 @@ import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
-from lab.definition.plan import Plan
+from lab.definition.plan import Plan, PlannedExperiment
+from lab.profiler.ahead import CountersAhead
 from lab.supervisor.caches import Caches
 from lab.supervisor.estimate import Estimate
 from lab.supervisor.extra_sweeps import all_cells, another_sweep, extra_cells, recompiled_cells
@@ -22,9 +23,14 @@ COUNTERS_SECONDS = 1.5  # of a cell, by Nsight Compute: what is expected until t
 
 
 def measure_sweeps(
-    plan: Plan, state: RunState, watcher: Watcher, caches: Caches | None, say: Callable[[str], None]
+    plan: Plan,
+    state: RunState,
+    watcher: Watcher,
+    caches: Caches | None,
+    say: Callable[[str], None],
+    counters: CountersAhead,
 ) -> float:
-    """Measure what is lacking. Seconds that compiling ahead took."""
+    """Measure what is lacking, and load the process that then takes counters. Seconds that compiling ahead took."""
     protocol, every, drawn = plan.protocol, all_cells(plan), recompiled_cells(plan)
     beyond = range(protocol.sweeps, protocol.most_sweeps)
     known = dict.fromkeys(range(protocol.sweeps), every) | {sweep: drawn for sweep in beyond if drawn}
@@ -32,6 +38,14 @@ def measure_sweeps(
     if state.cells:
         count = sum(map(len, known.values()))
         say(f"resuming: {count - len(lacking)} of {count} cells are measured")
+    uncounted = [each for each in plan.counted if not is_counted(plan, each, state)] if plan.profiling else []
+    if lacking and uncounted:
+        counters.start(plan, uncounted[0], state.directory, state.cells.values())
+
+    def load_the_rest() -> None:
+        ahead.finish()
+        counters.wait_until_loaded(protocol.deadline_seconds)
+
     with (
         RunProgress(_estimate(plan, lacking), len(state.cells), len(known)) as progress,
         compiling_ahead(plan, state, caches, {key for _, key in lacking}, progress.say) as ahead,
@@ -40,7 +54,7 @@ def measure_sweeps(
             protocol.deadline_seconds,
             progress.say,
             caches,
-            ahead.finish,
+            load_the_rest,
             {} if plan.device == "cuda" else ONE_THREAD,
         ) as pool,  # fmt: skip
     ):
@@ -66,6 +80,12 @@ def not_for_this_device(plan: Plan) -> set[Key]:
         for case, profile in experiment.cells()
         if plan.device not in profile.devices
     }
+
+
+def is_counted(plan: Plan, experiment: PlannedExperiment, state: RunState) -> bool:
+    """Whether the counters of all its cells are on record."""
+    cells = {(experiment.name, case.name, profile.name) for case, profile in experiment.cells()}
+    return cells - not_for_this_device(plan) <= state.counted()
 
 
 @contextmanager

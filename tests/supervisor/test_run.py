@@ -12,12 +12,15 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
+import fake_ncu
 import pytest
 import small_caches
 from factory import machine, plan_of, records_of, write_run
+from fake_ncu import Ncu
 from waiting import clock_that_runs_while, is_running, wait_until, wait_until_ended
 
 from lab.definition.plan import Plan, Protocol
@@ -754,7 +757,7 @@ def test_the_pass_is_reported_what_the_sweeps_measured(tmp_path: Path, monkeypat
     received: list[Cell] = []
 
     def profile(
-        plan: Plan, experiment: object, directory: Path, timed: Iterable[Cell], environment: object
+        plan: Plan, experiment: object, directory: Path, timed: Iterable[Cell], environment: object, loaded: object
     ) -> Iterator[Counters]:
         received.extend(timed)
         return iter(())
@@ -781,6 +784,117 @@ def test_counters_that_are_there_are_not_captured_again(tmp_path: Path, monkeypa
     plan = toy_plan("steady", profiling=True)
     records = measure(plan, begun(tmp_path / "toy", plan))
     assert [c.outcome for c in counters_of(records)] == ["measured", "measured"]
+
+
+# The process that takes counters is loaded before the first sweep
+
+WAITS = """
+if reading:
+    print(table)
+else:
+    run = report.parents[1]
+    noted = (run / "processes").open("a")
+    print(os.getpid(), file=noted, flush=True)
+    finished = lambda: (run / "journal.jsonl").read_text().count('"kind":"SweepFinish"')
+    before = finished()
+    told = order()
+    (run / "told").write_text(json.dumps([before, finished(), told]))
+    report.write_bytes(b"a report")
+"""
+DIES = """
+if reading:
+    print(table)
+else:
+    (report.parents[1] / "processes").open("a").write("another ")
+    pathlib.Path(arguments[-1]).open()
+    sys.exit(9)
+"""
+
+
+@pytest.fixture
+def ncu(toyshop: Path, monkeypatch: pytest.MonkeyPatch) -> Ncu:
+    """A program in the place of ncu that counts on the CPU too."""
+    folder = toyshop / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr("lab.profiler.ncu.COUNTED_DEVICE", "cpu")
+    return partial(fake_ncu.install, folder)
+
+
+def test_counters_are_taken_after_the_last_sweep_by_a_process_that_was_loaded_before_the_first(
+    toyshop: Path, ncu: Ncu
+) -> None:
+    ncu(WAITS)
+    measure(toy_plan("steady", profiling=True, protocol=dataclasses.replace(QUICK, sweeps=2)), toyshop / "r")
+    loaded, told, order = json.loads((toyshop / "r" / "told").read_text())
+    assert (loaded, told, order) == (0, 2, {"left_out": [], "environment": {}})
+    (process,) = (toyshop / "r" / "processes").read_text().split()
+    assert not is_running(int(process))
+
+
+def test_the_program_that_ncu_runs_goes_through_all_cells_when_it_is_told_to(toyshop: Path, ncu: Ncu) -> None:
+    ncu("""
+        if reading:
+            print(table)
+        else:
+            code = subprocess.call(arguments[arguments.index(sys.executable):])
+            report.write_bytes(b"a report")
+            sys.exit(code)
+    """)
+    records = measure(toy_plan("steady", profiling=True), toyshop / "r")
+    assert (toyshop / "r" / "ncu" / "steady.failures.jsonl").exists()  # it writes that once it has its order
+    assert {(c.outcome, c.blocker) for c in counters_of(records)} == {("blocked", "empty")}
+
+
+def test_counters_are_of_what_a_sweep_compiled_and_not_of_what_took_its_process_down(toyshop: Path, ncu: Ncu) -> None:
+    ncu(WAITS)
+    plan = toy_plan("fragile", profiling=True, protocol=dataclasses.replace(QUICK, fresh_caches=True))
+    records = measure(plan, toyshop / "r")
+    *_, order = json.loads((toyshop / "r" / "told").read_text())
+    crashed = [f"{cell.case}|{cell.profile}" for cell in cells_of(records) if cell.outcome == "crashed"]
+    assert crashed
+    assert sorted(order["left_out"]) == sorted(crashed)
+    assert order["environment"]["TRITON_CACHE_DIR"].startswith(str(toyshop / "r" / "caches"))
+
+
+@pytest.mark.parametrize("interrupted", ["in a sweep", "before the order"])
+def test_an_interrupted_run_leaves_no_process_that_waits(
+    toyshop: Path, ncu: Ncu, monkeypatch: pytest.MonkeyPatch, interrupted: str
+) -> None:
+    ncu(WAITS)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if interrupted == "in a sweep":
+        monkeypatch.setattr("lab.supervisor.sweep.WorkerProtocol", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run(
+            toy_plan("steady", profiling=True), toyshop / "r", lambda said: said.startswith("profiling") and interrupt()
+        )
+    (process,) = (toyshop / "r" / "processes").read_text().split()
+    wait_until_ended(int(process))
+    assert not (toyshop / "r" / "told").exists()
+
+
+def test_a_process_that_dies_while_it_waits_costs_what_one_that_dies_later_does(toyshop: Path, ncu: Ncu) -> None:
+    ncu(DIES)
+    records = measure(toy_plan("steady", profiling=True), toyshop / "r")
+    assert {(c.blocker, c.reason) for c in counters_of(records)} == {("crash", "ncu ended with code 9")}
+    assert len((toyshop / "r" / "processes").read_text().split()) == 2  # the pass starts another
+    assert isinstance(records[-1], RunFinish)
+
+
+def test_nothing_is_loaded_before_the_pass_where_no_cell_or_no_counters_are_lacking(toyshop: Path, ncu: Ncu) -> None:
+    ncu(WAITS)
+    plan = toy_plan("steady", profiling=True)
+    so_far = [record for record in measure(plan, toyshop / "r") if not isinstance(record, RunFinish)]
+    uncounted = write_run(toyshop / "uncounted", plan, (r for r in so_far if not isinstance(r, Counters)))
+    measure(plan, uncounted)
+    assert json.loads((uncounted / "told").read_text())[:2] == [1, 1]
+    counted = write_run(toyshop / "counted", plan, (r for r in so_far if not isinstance(r, Cell) or r.profile == "one"))
+    measure(plan, counted)
+    assert not (counted / "processes").exists()
 
 
 # Readings
