@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fake_ncu
 import pytest
 from waiting import wait_until, wait_until_ended
 
@@ -52,6 +53,32 @@ def test_a_profiler_and_what_it_started_end_with_a_supervisor_that_is_killed(tmp
     supervisor.wait()
     for process in started.read_text().split():
         wait_until_ended(int(process))
+
+
+WAITS = """
+(report.parent / "started").write_text(str(os.getpid()))
+order()
+time.sleep(600)
+"""
+LOADS_AHEAD = """
+import sys, time
+from pathlib import Path
+from lab.profiler.ncu import Capture, CaptureRequest
+request = CaptureRequest(name="try", program=(), metrics=(), metric_set="chosen", cache_control="all")
+loaded = Capture(sys.argv[1], request, Path(sys.argv[2]))
+loaded.wait_until_loaded(600.0)
+(Path(sys.argv[2]) / "waits").touch()
+time.sleep(600)
+"""
+
+
+def test_a_profiler_that_waits_for_its_order_ends_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+    fake_ncu.install(tmp_path, WAITS)
+    supervisor = subprocess.Popen([sys.executable, "-c", LOADS_AHEAD, tmp_path / "ncu", tmp_path / "reports"], cwd=ROOT)
+    wait_until((tmp_path / "reports" / "waits").exists, "nothing waits for an order")
+    supervisor.kill()
+    supervisor.wait()
+    wait_until_ended(int((tmp_path / "reports" / "started").read_text()))
 
 
 def test_what_ended_by_a_signal_or_never_started_is_reported_by_a_code() -> None:
