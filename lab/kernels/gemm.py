@@ -236,11 +236,11 @@ def on_hopper(device: int) -> bool:
 
 def gemm_configuration(
     block_m: int, block_n: int, block_k: int, *, stages: int, warps: int = 4, hopper: bool = False, splits: int = 1,
-    group: int = 8, more_n: int = 0,
+    group: int = 8, more_n: int = 0, cluster: int = 1,
 ) -> Configuration:  # fmt: skip
     """A configuration of a product. hopper: use `gemm_hopper` if GPU and operands allow it, with tiles of `block_n` and
-    `more_n` columns, each a power of two."""
-    more = {"MORE_N": more_n} if more_n else {}
+    `more_n` columns, each a power of two, of which `cluster` programs share those of b."""
+    more = ({"MORE_N": more_n} if more_n else {}) | ({"CLUSTER": cluster} if cluster > 1 else {})
     return Configuration.of(
         BLOCK_M=block_m, BLOCK_N=block_n, **more, BLOCK_K=block_k, GROUP=group, SPLITS=splits, HOPPER=int(hopper),
         num_warps=warps, num_stages=stages,

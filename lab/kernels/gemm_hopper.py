@@ -11,8 +11,9 @@ Tried on an H200 with Triton 3.6, at 8192³ in bfloat16, where cuBLAS took 1403 
 - plain Triton with descriptors, 8 warps that copy and multiply, tiles of 128 × 256 in 3 stages: 1440 µs;
 - Triton's own warp specialisation (`tl.range(..., warp_specialize=True)` over tiles, 4 warps): it hung;
 - four stages with y in two halves: 1409 µs; tiles of 256 × 128: 1406 µs; groups of 4, 8 or 16 rows: within 1 %.
-Rows that are not aligned to lines of 128 bytes cost most: at 3000³, with rows of 6000 bytes, the kernel takes 1.6 times
-as long as cuBLAS. Clusters of programs that share their copies would help; Gluon has none in Triton 3.6.
+Rows that are not aligned to lines of 128 bytes take the cache twice the requests. There the two programs of a cluster,
+which have tiles below each other, share the tiles of b: on an H100, 4096 × 3000 × 3000 took 149 µs without and 113 with
+(cuBLAS 109). Copying such operands to lines first took 134. With aligned rows clusters gain nothing.
 """
 
 from typing import Any
@@ -34,6 +35,8 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from lab.kernels.early import wait_for_previous
 from lab.kernels.gemm import NO_EPILOGUE, Multiply, Product, combined, shares
 from lab.kernels.launch import SMALL_GRID, Configuration, Launch, multiprocessors
+from lab.kernels.multicast import SharingLaunch, can_share, meet, next_copy_to_both
+from lab.kernels.realign import LINE_BYTES
 
 
 @gluon.jit
@@ -73,19 +76,21 @@ def _before(stage, STAGES: gl.constexpr):
 def _copy_rows(
     a, a_tiles, ready, free, M, N, K, splits, depth,
     A_ACROSS: gl.constexpr, COLUMNS: gl.constexpr, BLOCK_M: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr,
-    STAGES: gl.constexpr,
+    STAGES: gl.constexpr, CLUSTER: gl.constexpr,
 ):  # fmt: skip
     """Copy the tiles of a for every step of every tile of y. If a has few rows, only these are copied: the others of
     the tile keep whatever is there, and their results are not stored."""
+    meet(CLUSTER)
     wait_for_previous()
     ROWS: gl.constexpr = a.block_type.shape[1 if A_ACROSS else 0]
-    tiles_m, tiles_n = gl.cdiv(M, BLOCK_M), gl.cdiv(N, COLUMNS)
+    rank = gl.program_id(0) % CLUSTER
+    tiles_m, tiles_n = gl.cdiv(gl.cdiv(M, BLOCK_M), CLUSTER), gl.cdiv(N, COLUMNS)
     tiles = tiles_m * tiles_n
     stage = 0
     phase = 1
-    for work in range(gl.program_id(0), tiles * splits, gl.num_programs(0)):
+    for work in range(gl.program_id(0) // CLUSTER, tiles * splits, gl.num_programs(0) // CLUSTER):
         tile_m, _ = _place(work % tiles, tiles_m, tiles_n, GROUP)
-        row = _begin(tile_m, BLOCK_M, M)
+        row = _begin(tile_m * CLUSTER + rank, BLOCK_M, M)
         start = work // tiles * depth
         for k in range(start, gl.minimum(start + depth, K), BLOCK_K):
             mbarrier.wait(free.index(stage), phase)
@@ -106,16 +111,27 @@ def _copy_columns(
     b, b2, b_more, b_tiles, more_tiles, ready, free, M, N, K, splits, depth,
     B_ACROSS: gl.constexpr, PAIRED: gl.constexpr, COLUMNS: gl.constexpr, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr,
     MORE_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr, STAGES: gl.constexpr,
-    B_AHEAD: gl.constexpr, COLUMNS_PER_SCALE: gl.constexpr,
+    B_AHEAD: gl.constexpr, COLUMNS_PER_SCALE: gl.constexpr, CLUSTER: gl.constexpr,
 ):  # fmt: skip
-    """Copy the tiles of b, and of b2, for every step of every tile of y."""
+    """Copy the tiles of b, and of b2, for every step of every tile of y. In a cluster, each program copies its part of
+    a tile to all."""
+    meet(CLUSTER)
+    if CLUSTER > 1:
+        gl.static_assert(BLOCK_K * b.dtype.primitive_bitwidth == 1024, "a row of a part is one line")
+        gl.static_assert(not PAIRED and not B_ACROSS, "only b with adjacent k can be shared")
+        PART: gl.constexpr = BLOCK_N // CLUSTER
+        parts = b_tiles._reinterpret(b.dtype, [STAGES * CLUSTER, PART, BLOCK_K], b.layout)
+        if MORE_N > 0:
+            MORE_PART: gl.constexpr = MORE_N // CLUSTER
+            more_parts = more_tiles._reinterpret(b.dtype, [STAGES * CLUSTER, MORE_PART, BLOCK_K], b_more.layout)
     if not B_AHEAD:
         wait_for_previous()
-    tiles_m, tiles_n = gl.cdiv(M, BLOCK_M), gl.cdiv(N, COLUMNS)
+    rank = gl.program_id(0) % CLUSTER
+    tiles_m, tiles_n = gl.cdiv(gl.cdiv(M, BLOCK_M), CLUSTER), gl.cdiv(N, COLUMNS)
     tiles = tiles_m * tiles_n
     stage = 0
     phase = 1
-    for work in range(gl.program_id(0), tiles * splits, gl.num_programs(0)):
+    for work in range(gl.program_id(0) // CLUSTER, tiles * splits, gl.num_programs(0) // CLUSTER):
         _, tile_n = _place(work % tiles, tiles_m, tiles_n, GROUP)
         column = _begin_columns(tile_n, COLUMNS, N, COLUMNS_PER_SCALE)
         start = work // tiles * depth
@@ -124,18 +140,33 @@ def _copy_columns(
             bar = ready.index(stage)
             b_tile = b_tiles.index(stage)
             mbarrier.expect(bar, (BLOCK_N + MORE_N) * BLOCK_K * b.dtype.primitive_bitwidth // 8)
-            if PAIRED:
+            if CLUSTER > 1:
+                part = stage * CLUSTER + rank
+                next_copy_to_both()
+                tma.async_copy_global_to_shared(b, [column + rank * PART, k], bar, parts.index(part))
+                if MORE_N > 0:
+                    at = column + BLOCK_N + rank * MORE_PART
+                    next_copy_to_both()
+                    tma.async_copy_global_to_shared(b_more, [at, k], bar, more_parts.index(part))
+            elif PAIRED:
                 tma.async_copy_global_to_shared(b, [column, k], bar, b_tile.slice(0, COLUMNS))
                 tma.async_copy_global_to_shared(b2, [column, k], bar, b_tile.slice(COLUMNS, COLUMNS))
             elif B_ACROSS:
                 tma.async_copy_global_to_shared(b, [k, column], bar, b_tile)
             else:
                 tma.async_copy_global_to_shared(b, [column, k], bar, b_tile)
-            if MORE_N > 0:
+            if MORE_N > 0 and CLUSTER == 1:
                 if B_ACROSS:
                     tma.async_copy_global_to_shared(b_more, [k, column + BLOCK_N], bar, more_tiles.index(stage))
                 else:
                     tma.async_copy_global_to_shared(b_more, [column + BLOCK_N, k], bar, more_tiles.index(stage))
+            stage += 1
+            wrapped = stage == STAGES
+            stage = gl.where(wrapped, 0, stage)
+            phase = gl.where(wrapped, phase ^ 1, phase)
+    if CLUSTER > 1:  # the barriers of a program must stay until the others have arrived at them
+        for _ in range(STAGES):
+            mbarrier.wait(free.index(stage), phase)
             stage += 1
             wrapped = stage == STAGES
             stage = gl.where(wrapped, 0, stage)
@@ -298,10 +329,11 @@ def _multiply(
     ACTIVATION: gl.constexpr, BIAS: gl.constexpr, ROW_SCALE: gl.constexpr, COLUMN_SCALE: gl.constexpr,
     PRECISE: gl.constexpr, COLUMNS_PER_SCALE: gl.constexpr, DIRECT: gl.constexpr, HALVED: gl.constexpr,
     BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, MORE_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr,
-    STAGES: gl.constexpr,
+    STAGES: gl.constexpr, CLUSTER: gl.constexpr,
 ):  # fmt: skip
     """The group of warps WHICH, 0 or 1: its half of the rows of every tile of this program, or of the columns if a tile
     has 64 rows."""
+    meet(CLUSTER)
     wait_for_previous()
     ACROSS: gl.constexpr = BLOCK_M == 64
     ROWS: gl.constexpr = BLOCK_M if ACROSS else BLOCK_M // 2
@@ -316,14 +348,15 @@ def _multiply(
     first_more: gl.constexpr = WHICH * MORE if ACROSS else 0
     if MORE_N > 0:
         more_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, MORE, DEPTH])
-    tiles_m, tiles_n = gl.cdiv(M, BLOCK_M), gl.cdiv(N, COLUMNS)
+    rank = gl.program_id(0) % CLUSTER
+    tiles_m, tiles_n = gl.cdiv(gl.cdiv(M, BLOCK_M), CLUSTER), gl.cdiv(N, COLUMNS)
     tiles = tiles_m * tiles_n
     y_tile = y_tiles.index(WHICH)
     stage = 0
     phase = 0
-    for work in range(gl.program_id(0), tiles * splits, gl.num_programs(0)):
+    for work in range(gl.program_id(0) // CLUSTER, tiles * splits, gl.num_programs(0) // CLUSTER):
         tile_m, tile_n = _place(work % tiles, tiles_m, tiles_n, GROUP)
-        tile_row = _begin(tile_m, BLOCK_M, M)
+        tile_row = _begin(tile_m * CLUSTER + rank, BLOCK_M, M)
         tile_column = _begin_columns(tile_n, COLUMNS, N, COLUMNS_PER_SCALE)
         row, column = tile_row + first_row, tile_column + first_column
         start = work // tiles * depth
@@ -368,7 +401,7 @@ def _multiply(
             else:
                 sums = warpgroup_mma_wait(0, (sums,))
             mbarrier.arrive(free.index(_before(stage, STAGES)), count=1)
-        base = work // tiles * tiles_m * BLOCK_M
+        base = work // tiles * tiles_m * CLUSTER * BLOCK_M
         if PAIRED:
             gate, up = _halves(sums, half_layout)
             _finish(
@@ -407,7 +440,7 @@ def _hopper_gemm_kernel(
     ACTIVATION: gl.constexpr, BIAS: gl.constexpr, ROW_SCALE: gl.constexpr, COLUMN_SCALE: gl.constexpr,
     PRECISE: gl.constexpr, COLUMNS_PER_SCALE: gl.constexpr, DIRECT: gl.constexpr, HALVED: gl.constexpr,
     BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, MORE_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr,
-    STAGES: gl.constexpr, B_AHEAD: gl.constexpr,
+    STAGES: gl.constexpr, B_AHEAD: gl.constexpr, CLUSTER: gl.constexpr,
 ):  # fmt: skip
     """Each program takes tiles of y one after another, or with `splits` partial sums of them, in float32.
 
@@ -418,7 +451,8 @@ def _hopper_gemm_kernel(
     COLUMN_SCALE: float32 factors of rows and columns. COLUMNS_PER_SCALE above 0: there are such factors for each
     BLOCK_K of K, (M, groups) and (N / COLUMNS_PER_SCALE, groups), and PRECISE is set. PRECISE: the ordinary units add
     up in float32 what the matrix unit has summed over BLOCK_K. B_AHEAD: the
-    first tiles of b are copied before the kernel before this one has finished.
+    first tiles of b are copied before the kernel before this one has finished. CLUSTER: so many neighbouring programs
+    have tiles below each other and share the tiles of b; b and b_more are descriptors of one program's part.
     """
     COLUMNS: gl.constexpr = BLOCK_N // 2 if PAIRED else BLOCK_N + MORE_N
     a_shape: gl.constexpr = [BLOCK_K, BLOCK_M] if A_ACROSS else [BLOCK_M, BLOCK_K]
@@ -442,7 +476,7 @@ def _hopper_gemm_kernel(
         y_more_tiles = free
     for stage in gl.static_range(STAGES):
         mbarrier.init(ready.index(stage), count=2)
-        mbarrier.init(free.index(stage), count=2)
+        mbarrier.init(free.index(stage), count=2 * CLUSTER)
     fence_async_shared()
     gl.warp_specialize(
         [
@@ -450,24 +484,26 @@ def _hopper_gemm_kernel(
                 y, y_more, a_tiles, b_tiles, more_tiles, y_tiles, y_more_tiles, ready, free, bias_ptr, row_scale_ptr,
                 column_scale_ptr, M, N, K, splits, depth, row_scale_stride, column_scale_stride, 0, A_ACROSS,
                 B_ACROSS, PAIRED, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, PRECISE, COLUMNS_PER_SCALE, DIRECT, HALVED,
-                BLOCK_M, BLOCK_N, MORE_N, BLOCK_K, GROUP, STAGES,
+                BLOCK_M, BLOCK_N, MORE_N, BLOCK_K, GROUP, STAGES, CLUSTER,
             )),
             (_multiply, (
                 y, y_more, a_tiles, b_tiles, more_tiles, y_tiles, y_more_tiles, ready, free, bias_ptr, row_scale_ptr,
                 column_scale_ptr, M, N, K, splits, depth, row_scale_stride, column_scale_stride, 1, A_ACROSS,
                 B_ACROSS, PAIRED, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, PRECISE, COLUMNS_PER_SCALE, DIRECT, HALVED,
-                BLOCK_M, BLOCK_N, MORE_N, BLOCK_K, GROUP, STAGES,
+                BLOCK_M, BLOCK_N, MORE_N, BLOCK_K, GROUP, STAGES, CLUSTER,
             )),
             (_copy_rows, (
                 a, a_tiles, ready, free, M, N, K, splits, depth, A_ACROSS, COLUMNS, BLOCK_M, BLOCK_K, GROUP, STAGES,
+                CLUSTER,
             )),
             (_copy_columns, (
                 b, b2, b_more, b_tiles, more_tiles, ready, free, M, N, K, splits, depth, B_ACROSS, PAIRED, COLUMNS,
-                BLOCK_M, BLOCK_N, MORE_N, BLOCK_K, GROUP, STAGES, B_AHEAD, COLUMNS_PER_SCALE,
+                BLOCK_M, BLOCK_N, MORE_N, BLOCK_K, GROUP, STAGES, B_AHEAD, COLUMNS_PER_SCALE, CLUSTER,
             )),
+            (meet, (CLUSTER,)),  # the warps that fill the last group of four, since all must meet
         ],
-        [4, 1, 1],
-        [240, 24, 24],
+        [4, 1, 1, 2],
+        [240, 24, 24, 24],
     )  # fmt: skip
 
 
@@ -524,6 +560,11 @@ def copies_take(matrix: Tensor) -> bool:
     return matrix.shape[0] == 1 or (0 < step < 2**40 and step % COPY_ALIGNMENT == 0)
 
 
+def between_lines(matrix: Tensor) -> bool:
+    """Whether rows begin between lines of memory. Lines are read whole, and two for what a step needs of such a row."""
+    return matrix.stride(0) * matrix.itemsize % LINE_BYTES != 0
+
+
 def hopper_takes(product: Product) -> bool:
     """Whether `_hopper_gemm_kernel` can compute the product, with the strides and alignment of its operands."""
     a, b = product.a, product.b
@@ -535,8 +576,8 @@ def hopper_takes(product: Product) -> bool:
 
 
 def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
-    """The launch of `_hopper_gemm_kernel`; `chosen` has BLOCK_M, BLOCK_N, BLOCK_K, GROUP and SPLITS, perhaps MORE_N.
-    Its stages are the tiles of each operand in flight."""
+    """The launch of `_hopper_gemm_kernel`; `chosen` has BLOCK_M, BLOCK_N, BLOCK_K, GROUP and SPLITS, perhaps MORE_N and
+    CLUSTER. Its stages are the tiles of each operand in flight."""
     M, N, K = product.shape
     block_m, block_n, block_k = (chosen[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
     more_n = more_columns(chosen)
@@ -548,28 +589,32 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     a_across, b_across = not copies_take(product.a), not copies_take(product.b.t())
     direct = N * y_dtype.itemsize % COPY_ALIGNMENT != 0
     stages, halved = hopper_stages(chosen, product.a.itemsize, y_dtype.itemsize, paired=paired)
-    processors = multiprocessors(product.a.get_device())
-    programs = min(processors, tiles_m * tiles_n * splits)
+    device = product.a.get_device()
+    processors = multiprocessors(device)
+    worth = tiles_m > 1 and (between_lines(product.a) or between_lines(product.b.t()))
+    cluster = clusters(chosen) if worth and not b_across and not paired and can_share(device) else 1
+    high = triton.cdiv(tiles_m, cluster)
+    programs = cluster * min(processors // cluster, high * tiles_n * splits)
     alone = tiles_m == 1 or programs <= EARLY_SHARE * processors
-    launch = Launch(
-        _hopper_gemm_kernel, programs, product.a.get_device(),
+    launch = (Launch if cluster == 1 else SharingLaunch)(
+        _hopper_gemm_kernel, programs, device,
         M, N, K, splits, depth, product.row_scale_stride, product.column_scale_stride,
         num_warps=4, early=SMALL_GRID if alone else 0, A_ACROSS=a_across, B_ACROSS=b_across, PAIRED=paired,
         **(product.epilogue if splits == 1 else NO_EPILOGUE), PRECISE=product.precise,
         COLUMNS_PER_SCALE=product.columns_per_scale, DIRECT=direct, HALVED=halved,
         BLOCK_M=block_m, BLOCK_N=block_n, MORE_N=more_n, BLOCK_K=block_k, GROUP=chosen["GROUP"],
-        STAGES=stages, B_AHEAD=product.b_ahead,
+        STAGES=stages, B_AHEAD=product.b_ahead, CLUSTER=cluster,
     )  # fmt: skip
     a_rows = block_m if a_across else max(FEWEST_ROWS, min(block_m, triton.next_power_of_2(M)))
     a_tiles = Tiles(*_turned(product.a, [a_rows, block_k], a_across))
-    b_tiles = Tiles(*_turned(product.b.t(), [columns, block_k], b_across))
+    b_tiles = Tiles(*_turned(product.b.t(), [columns // cluster, block_k], b_across))
     across = block_m == NARROW
     y_columns = block_n // (1 + across) // (1 + (paired or halved))
     y_block = [block_m if across else block_m // 2, y_columns]
-    rows = M if splits == 1 else tiles_m * block_m  # whole tiles, so that no partial sum is written into the next
+    rows = M if splits == 1 else high * cluster * block_m  # whole tiles, so that none is written into the next sum
     y_like = torch.empty((rows * splits, N), dtype=y_dtype, device=product.a.device)
     y_tiles = itself if direct else Tiles(y_like, y_block)
-    more_tiles = Tiles(*_turned(product.b.t(), [more_n, block_k], b_across)) if more_n else none
+    more_tiles = Tiles(*_turned(product.b.t(), [more_n // cluster, block_k], b_across)) if more_n else none
     y_more_tiles = none if not more_n else itself if direct else Tiles(y_like, [y_block[0], more_n // (1 + across)])
 
     def call(a: Tensor, b: Tensor, b2: Any, y: Tensor, bias: Any, row_scale: Any, column_scale: Any) -> None:
@@ -586,14 +631,20 @@ def more_columns(chosen: Configuration) -> int:
     return dict(chosen.constants).get("MORE_N", 0)
 
 
+def clusters(chosen: Configuration) -> int:
+    """The programs that share each tile of b."""
+    return dict(chosen.constants).get("CLUSTER", 1)
+
+
 def hopper_stages(chosen: Configuration, itemsize: int, y_itemsize: int, *, paired: bool) -> tuple[int, bool]:
-    """(stages that fit into shared memory, at most those chosen; whether a tile of y goes through it in two halves)."""
+    """(stages that fit into shared memory, at most those chosen; whether BLOCK_N of y go through it in two halves)."""
     rows, columns = chosen["BLOCK_M"], chosen["BLOCK_N"] + more_columns(chosen)
     stage_bytes = (rows + columns) * chosen["BLOCK_K"] * itemsize
     y_bytes = rows * columns * y_itemsize // (1 + paired)
     room = SHARED_BYTES - BARRIER_BYTES
-    halved = not paired and columns == chosen["BLOCK_N"] and chosen.num_stages * stage_bytes + y_bytes > room
-    return min(chosen.num_stages, (room - y_bytes // (1 + halved)) // stage_bytes), halved
+    halved = not paired and chosen.num_stages * stage_bytes + y_bytes > room
+    y_bytes -= halved * rows * chosen["BLOCK_N"] // 2 * y_itemsize
+    return min(chosen.num_stages, (room - y_bytes) // stage_bytes), halved
 
 
 def _turned(matrix: Tensor, block: list[int], across: bool) -> tuple[Tensor, list[int]]:

@@ -1,11 +1,11 @@
 """Chooses the launch of a matrix product: by a rule on its shape, and by what GPU and operands allow.
 
-The rule was fitted to the times of 16 tiles at 130 products of 48 to 4096 rows on an H100, in CUDA graphs, in bfloat16.
-Where rows are aligned to lines its choices take 1 % longer than the best tile, and cuBLAS takes 0.98 of their time in
-the geometric mean, at worst 0.78 (777 × 3584 × 3584); it was 0.92 before tiles were kept inside y and a tile of a got
-no rows that do not exist. Products of one to three waves are the hard ones: cuBLAS has tiles of any multiple of 8
-columns. Rows that are not aligned to lines, such as 1000 or 3000 elements, cost most: cuBLAS takes 0.74 of the time, at
-worst 0.5, since its programs share what they read. Tried, and slower:
+The rule was fitted to the times of 13 tiles at 207 products of 80 to 4096 rows on an H100, in CUDA graphs, in bfloat16.
+Its choices take 2 % longer than the best tile. Where rows are aligned to lines, cuBLAS takes 0.95 of their time in the
+geometric mean of 96 products. Those of one to three waves are the hard ones, because cuBLAS has tiles of any multiple
+of 8 columns: at worst it takes 0.80 (784 rows). Where rows are not aligned, such as those of 1000 or 3000 elements,
+programs share tiles of b: cuBLAS takes 0.87 of the time at 111 products (0.71 before), at worst 0.53 (784 × 1504 ×
+5000). Tried, and slower:
 - Stream-K, which gives every program the same number of steps: on an H200 at 2048³ 34 µs (24.5 by whole tiles), at
   4096 × 5120 × 5120 354 (269). Programs are no longer at the same steps of K, and share less in the cache.
 - Two launches, whole waves first and the remaining columns in smaller tiles: 512 × 4608 × 3584 33.0 µs, and 28.3 in
@@ -23,18 +23,14 @@ import triton
 from torch import Tensor
 
 from lab.kernels.gemm import Multiply, Product, gemm_configuration, gemm_launch, on_hopper
-from lab.kernels.gemm_hopper import (
-    copies_take,
-    hopper_gemm_launch,
-    hopper_takes,
-    more_columns,
-)
+from lab.kernels.gemm_hopper import clusters, copies_take, hopper_gemm_launch, hopper_takes, more_columns
 from lab.kernels.gemv import LONGEST, gemv_launch, gemv_rule
 from lab.kernels.launch import Configuration
-from lab.kernels.realign import realign
+from lab.kernels.multicast import CLUSTER
+from lab.kernels.realign import LINE_BYTES, realign
 
 PROGRAMS = 132  # multiprocessors of an H100 or H200, for which the rule was made
-STEP_BYTES = 128  # of K in a step: a line of shared memory
+STEP_BYTES = LINE_BYTES  # of K in a step
 FEW_ROWS = 64  # up to here reading the weight is the limit
 FEWEST_ROWS = 16  # up to here, and with few columns, the pointer kernel is faster
 SMALL = 128 * 128  # elements of y: up to here only K can be divided
@@ -44,16 +40,19 @@ LEAST_DEPTH = 512  # of K in a part: with less, adding the parts up costs more t
 # stages of the largest tiles leave room for a whole tile of y. With four, y goes through shared memory in two halves,
 # one after the other, and products are 1 to 3 % slower.
 HOPPER_TILES = {
-    (64, 64, 0): (8, 0.198e-6), (64, 128, 0): (8, 0.212e-6), (64, 128, 16): (7, 0.297e-6), (64, 256, 0): (5, 0.363e-6),
-    (128, 64, 0): (8, 0.25e-6), (128, 64, 32): (7, 0.296e-6), (128, 128, 0): (6, 0.352e-6),
-    (128, 128, 16): (5, 0.451e-6), (128, 128, 64): (4, 0.528e-6), (128, 256, 0): (3, 0.691e-6),
-    (256, 128, 0): (3, 0.731e-6),
+    (64, 64, 0): (8, 0.196e-6), (64, 128, 0): (8, 0.228e-6), (64, 128, 16): (7, 0.297e-6), (64, 256, 0): (5, 0.363e-6),
+    (128, 64, 0): (8, 0.227e-6), (128, 64, 32): (7, 0.274e-6), (128, 128, 0): (6, 0.329e-6),
+    (128, 128, 16): (5, 0.463e-6), (128, 128, 64): (4, 0.5e-6), (128, 256, 0): (3, 0.654e-6),
+    (128, 256, 64): (3, 0.927e-6), (256, 128, 0): (3, 0.731e-6), (256, 128, 32): (3, 0.998e-6),
 }  # fmt: skip
 BYTES_PER_SECOND = 2.56e12  # that products read from memory
-# Bytes a second that all multiprocessors read from the cache, and that the cache reads from memory for them.
-TAKEN_BYTES_PER_SECOND, MISSED_BYTES_PER_SECOND = 21.5e12, 5.67e12
-BETWEEN_LINES = 3.5  # times the bytes, by their cost, if rows are not aligned to lines
-TILE_SECONDS = 1.6e-6  # to begin a tile and to write it
+# Bytes a second that all multiprocessors read from the cache, if the operands fit into it or nearly, or are larger; and
+# that the cache reads from memory for them.
+TAKEN_BYTES_PER_SECOND, TAKEN_OF_MORE, MISSED_BYTES_PER_SECOND = 21.5e12, 15.4e12, 7.47e12
+MORE_BYTES = 70e6
+BETWEEN_LINES = 2.5  # times the bytes, by their cost, if rows are not aligned to lines
+TILE_SECONDS = 1.5e-6  # to begin a tile and to write it
+TOGETHER_SECONDS = 0.8e-6  # more, if two programs must be ready
 SPLIT_SECONDS = 1.9e-6  # the second kernel
 NARROW = 2048  # columns of y: up to here few rows are faster by pointers
 
@@ -176,20 +175,23 @@ def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> fl
     """The estimated time in seconds: that of the waves of tiles or of the bytes, whichever is longer, and of the sum of
     splits."""
     M, N, K = shape
-    rows, splits, more = choice["BLOCK_M"], choice["SPLITS"], more_columns(choice)
+    rows, splits, more, cluster = choice["BLOCK_M"], choice["SPLITS"], more_columns(choice), clusters(choice)
     columns = choice["BLOCK_N"] + more
-    tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns)
+    tiles = cluster * triton.cdiv(triton.cdiv(M, rows), cluster) * triton.cdiv(N, columns)
     waves = triton.cdiv(tiles * splits, PROGRAMS)
     steps = triton.cdiv(triton.cdiv(K, splits) * itemsize, STEP_BYTES)
     _, step_seconds = HOPPER_TILES[rows, columns - more, more]
-    read_bytes, taken_bytes = (M + N) * K * itemsize, tiles * (rows + columns) * K * itemsize
+    read_bytes, taken_bytes = (M + N) * K * itemsize, tiles * (rows + columns // cluster) * K * itemsize
     if K * itemsize % STEP_BYTES:
         taken_bytes *= BETWEEN_LINES
     read_seconds = read_bytes / BYTES_PER_SECOND
-    passed_seconds = taken_bytes / TAKEN_BYTES_PER_SECOND + read_bytes / MISSED_BYTES_PER_SECOND
+    taken_seconds = taken_bytes / (TAKEN_BYTES_PER_SECOND if read_bytes < MORE_BYTES else TAKEN_OF_MORE)
+    passed_seconds = taken_seconds + read_bytes / MISSED_BYTES_PER_SECOND
     shares_seconds = SPLIT_SECONDS + splits * M * N * 8 / BYTES_PER_SECOND if splits > 1 else 0.0
     seconds: float = (
-        max(waves * steps * step_seconds, read_seconds, passed_seconds) + waves * TILE_SECONDS + shares_seconds
+        max(waves * steps * step_seconds, read_seconds, passed_seconds)
+        + waves * (TILE_SECONDS + (cluster > 1) * TOGETHER_SECONDS)
+        + shares_seconds
     )
     return seconds
 
@@ -197,10 +199,13 @@ def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> fl
 def _hopper_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     M, N, K = shape
     for (rows, columns, more), (stages, _) in HOPPER_TILES.items():
+        cluster = CLUSTER if K * itemsize % STEP_BYTES and rows < M else 1
         tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns + more)
         for splits in sorted({1, *(max(1, min(16, K // LEAST_DEPTH, n * PROGRAMS // tiles)) for n in (1, 2))}):
             depth = STEP_BYTES // itemsize
-            yield gemm_configuration(rows, columns, depth, stages=stages, splits=splits, hopper=True, more_n=more)
+            yield gemm_configuration(
+                rows, columns, depth, stages=stages, splits=splits, hopper=True, more_n=more, cluster=cluster
+            )
 
 
 def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:

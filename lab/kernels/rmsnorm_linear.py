@@ -27,7 +27,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_vector, checked_eps
-from lab.kernels.early import wait_for_previous
+from lab.kernels.early import let_next_begin, wait_for_previous
 from lab.kernels.gemm import Product, by_product, multiplied, shares
 from lab.kernels.gemm_rule import FEW_ROWS as FEW_PRODUCT_ROWS
 from lab.kernels.gemm_rule import few_rows_rule, gemm_choices, gemm_rule, settle_product
@@ -126,6 +126,19 @@ def _rstd_kernel(x_ptr, rstd_ptr, eps, K, x_stride, BLOCK_K: tl.constexpr):
     inner = tl.arange(0, BLOCK_K)
     x = tl.load(x_ptr + row * x_stride + inner, mask=inner < K, other=0.0).to(tl.float32)
     tl.store(rstd_ptr + row, tl.rsqrt(tl.sum(x * x, axis=0) / K + eps))
+
+
+@triton.jit
+def _norm_kernel(x_ptr, w_ptr, y_ptr, eps, K, x_stride, BLOCK_K: tl.constexpr):
+    """RMSNorm of one row a program. The product after it begins at once, to read a weight that is constant."""
+    let_next_begin()
+    wait_for_previous()
+    row = tl.program_id(0).to(tl.int64)
+    inner = tl.arange(0, BLOCK_K)
+    x = tl.load(x_ptr + row * x_stride + inner, mask=inner < K, other=0.0).to(tl.float32)
+    w = tl.load(w_ptr + inner, mask=inner < K, other=0.0).to(tl.float32)
+    y = x * tl.rsqrt(tl.sum(x * x, axis=0) / K + eps) * w
+    tl.store(y_ptr + row * K + inner, y.to(y_ptr.dtype.element_ty), mask=inner < K)
 
 
 def rmsnorm_linear(
@@ -260,8 +273,10 @@ def _many_rows(
         product = Product(torch.empty_like(x), weight.t(), x.dtype, b_ahead=constant)
         multiply = settle_product(product, chosen)
 
+        norm = _few_norms(x) if M <= FEW_PRODUCT_ROWS else rmsnorm
+
         def normed(x: Tensor, norm_weight: Tensor, weight: Tensor, y: Tensor, eps: float) -> None:
-            multiply(rmsnorm(x, norm_weight, eps), weight.t(), None, y, None, None, None)
+            multiply(norm(x, norm_weight, eps), weight.t(), None, y, None, None, None)
 
         return normed
     product = Product(x, weight.t(), x.dtype, row_scale=True, row_scale_stride=1, b_ahead=constant)
@@ -277,6 +292,23 @@ def _many_rows(
         multiply(x, weight.t(), None, y, None, rstd, None)
 
     return folded
+
+
+def _few_norms(x: Tensor) -> Callable[[Tensor, Tensor, float], Tensor]:
+    """RMSNorm of few rows like those of `x`, (M, K), before a product."""
+    M, K = x.shape
+    block = triton.next_power_of_2(K)
+    launch = Launch(
+        _norm_kernel, M, x.get_device(), K, x.stride(0), num_warps=max(1, min(16, block // 512)), early=SMALL_GRID,
+        BLOCK_K=block,
+    )  # fmt: skip
+
+    def norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        y = torch.empty_like(x, memory_format=torch.contiguous_format)
+        launch(x, weight, y, eps)
+        return y
+
+    return norm
 
 
 _LAUNCHES = Launches(_prepare)

@@ -24,6 +24,7 @@ from lab.kernels.fp8_matmul import (
 )
 from lab.kernels.gemm import gemm_configuration
 from lab.kernels.gemm_rule import HOPPER_TILES
+from lab.kernels.multicast import CLUSTER
 
 # The interpreter computes with numpy, which tells of infinities.
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
@@ -219,6 +220,21 @@ def test_on_a_gpu_every_tile_agrees(tile: tuple[int, int, int], N: int) -> None:
     stages, _ = HOPPER_TILES[tile]
     chosen = gemm_configuration(rows, columns, 128, stages=stages, hopper=True, more_n=more)
     check(inputs, "row", torch.bfloat16, configuration=chosen)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("accumulation", ACCUMULATIONS)
+def test_on_a_gpu_programs_that_share_tiles_compute_the_same_bits(accumulation: str) -> None:
+    """Rows of 1104 bytes begin between lines."""
+    inputs = fp8_matmul_inputs((520, 784, 1104), torch.bfloat16, "cuda", 12, "row")
+    alone, sharing = (
+        fp8_matmul(
+            *inputs, accumulation=accumulation,
+            configuration=gemm_configuration(128, 128, 128, stages=5, hopper=True, cluster=cluster),
+        )
+        for cluster in (1, CLUSTER)
+    )  # fmt: skip
+    assert torch.equal(alone, sharing)
 
 
 @pytest.mark.gpu

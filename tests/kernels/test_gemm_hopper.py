@@ -9,7 +9,7 @@ from compiled import printed
 
 from lab.kernels import gemm_rule
 from lab.kernels.gemm import Product, gemm_configuration
-from lab.kernels.gemm_hopper import NARROW, SHARED_BYTES, copies_take, hopper_stages, hopper_takes
+from lab.kernels.gemm_hopper import NARROW, SHARED_BYTES, copies_take, hopper_stages, hopper_takes, more_columns
 from lab.kernels.gemm_rule import fp8_choices, gated_choices, gemm_choices
 
 COMPILING = """
@@ -20,6 +20,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 from lab.kernels import activations
 from lab.kernels.gemm_hopper import _hopper_gemm_kernel as kernel
+from lab.kernels.multicast import sharing
 
 TYPES = {"bf16": gl.bfloat16, "fp32": gl.float32, "fp8e4nv": gl.float8e4nv}
 
@@ -35,7 +36,8 @@ for dtype, y_dtype, blocks, constants in json.load(sys.stdin):
     signature = {n: "constexpr" if n in constants else types.get(n, "i32") for n in kernel.arg_names}
     plain = [i for i, n in enumerate(kernel.arg_names) if n in pointers or signature[n] == "i32" and n != "splits"]
     source = GluonASTSource(kernel, signature, constants, {(i,): [["tt.divisibility", 16]] for i in plain})
-    made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
+    with sharing():
+        made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
     ptx = made.asm["ptx"]
     waits = re.findall(r"wgmma[.]wait_group[.]sync[.]aligned (\\\\d)", ptx)
     print(json.dumps({
@@ -43,12 +45,16 @@ for dtype, y_dtype, blocks, constants in json.load(sys.stdin):
         "products": len(re.findall("wgmma[.]mma_async", ptx)), "waits": waits,
         "early": len(re.findall("griddepcontrol[.]wait", ptx)),
         "copies": len(re.findall("cp[.]async[.]bulk[.]tensor[^;]*mbarrier", ptx)),
+        "shared_copies": len(re.findall("complete_tx::bytes[.]multicast::cluster", ptx)),
+        "meetings": len(re.findall("barrier[.]cluster[.]wait", ptx)), "clusters": ".reqnctapercluster 2, 1, 1" in ptx,
+        "arrivals_here": len(re.findall("mbarrier[.]arrive[.]shared::cta", ptx)),
+        "arrivals_in_both": len(re.findall("mbarrier[.]arrive[.]shared::cluster", ptx)),
     }))
 """
 PLAIN = {
     "A_ACROSS": False, "B_ACROSS": False, "PAIRED": False, "ACTIVATION": None, "BIAS": False, "ROW_SCALE": False,
     "COLUMN_SCALE": False, "PRECISE": False, "COLUMNS_PER_SCALE": 0, "DIRECT": False, "HALVED": False, "GROUP": 8,
-    "MORE_N": 0, "B_AHEAD": False,
+    "MORE_N": 0, "B_AHEAD": False, "CLUSTER": 1,
 }  # fmt: skip
 
 
@@ -59,14 +65,15 @@ def asked(
     rows, columns, depth = tile
     half = constants["PAIRED"] or constants["HALVED"]
     y_rows, y_columns = (rows, columns // 2) if rows == NARROW else (rows // 2, columns)
-    b = [columns // 2 if constants["PAIRED"] else columns, depth]
+    b = [columns // (1 + constants["PAIRED"]) // constants["CLUSTER"], depth]
     blocks = {
         "a": [depth, rows] if constants["A_ACROSS"] else [rows, depth],
         "b": b[::-1] if constants["B_ACROSS"] else b,
         "y": [y_rows, y_columns // 2 if half else y_columns],
     }
     if more := constants["MORE_N"]:
-        blocks["b_more"] = [depth, more] if constants["B_ACROSS"] else [more, depth]
+        more_part = more // constants["CLUSTER"]
+        blocks["b_more"] = [depth, more] if constants["B_ACROSS"] else [more_part, depth]
         blocks["y_more"] = [y_rows, more // 2 if rows == NARROW else more]
     tiles = {"BLOCK_M": rows, "BLOCK_N": columns, "BLOCK_K": depth, "STAGES": stages}
     return dtype, y_dtype, blocks | {"b2": blocks["b"]}, constants | tiles
@@ -93,10 +100,16 @@ def test_no_sum_leaves_the_registers_and_the_tiles_fit() -> None:
         asked("bf16", (64, 128, 64), 5, MORE_N=64),
         asked("bf16", (64, 128, 64), 6, MORE_N=16, B_AHEAD=True),
         asked("bf16", (64, 256, 64), 4, B_ACROSS=True),
+        asked("bf16", wide, 3, CLUSTER=2, BIAS=True),
+        asked("bf16", small, 4, CLUSTER=2, MORE_N=64, A_ACROSS=True),
+        asked("bf16", wide, 3, MORE_N=64, HALVED=True, BIAS=True, ACTIVATION="gelu_erf"),
+        asked("bf16", high, 3, CLUSTER=2, MORE_N=32, HALVED=True),
+        asked("bf16", (64, 128, 64), 7, CLUSTER=2, MORE_N=16, DIRECT=True),
         asked("fp32", (128, 128, 32), 4, "fp32"),
         asked("fp8e4nv", (128, 256, 128), 4, HALVED=True, ROW_SCALE=True, COLUMN_SCALE=True),
         asked("fp8e4nv", (128, 128, 128), 5, ROW_SCALE=True, COLUMN_SCALE=True, PRECISE=True),
         asked("fp8e4nv", (128, 128, 128), 5, PRECISE=True, COLUMNS_PER_SCALE=128),
+        asked("fp8e4nv", (128, 128, 128), 5, PRECISE=True, CLUSTER=2),
     ]  # fmt: skip
     for (*_, constants), each in zip(questions, compiled(questions), strict=True):
         assert each["local"] == 0
@@ -104,6 +117,12 @@ def test_no_sum_leaves_the_registers_and_the_tiles_fit() -> None:
         assert each["early"] == 4 - constants["B_AHEAD"]  # groups of warps that wait
         assert each["products"] >= 8  # of two groups of warps
         assert each["copies"] >= 2  # one for each operand, or for each row of 128 bytes of it
+        shared = constants["CLUSTER"] == 2
+        assert each["clusters"] == shared
+        assert each["shared_copies"] == shared * (2 if constants["MORE_N"] else 1)
+        assert each["meetings"] == 5 * shared  # of all warps: four groups, and those that only fill the last
+        assert bool(each["arrivals_in_both"]) == shared
+        assert not (shared and each["arrivals_here"])
 
 
 def matrix(rows: int, columns: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
@@ -142,8 +161,9 @@ def test_every_choice_fits_into_shared_memory(shape: tuple[int, int, int], split
         if choice["HOPPER"]:
             y_itemsize = 4 if itemsize == 4 or splits > 1 else 2
             stages, halved = hopper_stages(choice, itemsize, y_itemsize, paired=False)
-            y_bytes = choice["BLOCK_M"] * choice["BLOCK_N"] * y_itemsize // (1 + halved)
-            tile_bytes = (choice["BLOCK_M"] + choice["BLOCK_N"]) * choice["BLOCK_K"] * itemsize
+            more = more_columns(choice)
+            y_bytes = choice["BLOCK_M"] * (choice["BLOCK_N"] // (1 + halved) + more) * y_itemsize
+            tile_bytes = (choice["BLOCK_M"] + choice["BLOCK_N"] + more) * choice["BLOCK_K"] * itemsize
             assert stages * tile_bytes + y_bytes <= SHARED_BYTES
             assert 2 <= stages <= choice.num_stages
 

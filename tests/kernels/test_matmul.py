@@ -12,6 +12,7 @@ from lab.kernels.activations import ACTIVATIONS
 from lab.kernels.gemm import gemm_configuration
 from lab.kernels.gemm_rule import HOPPER_TILES, gemm_rule
 from lab.kernels.matmul import matmul, matmul_choices, matmul_inputs, matmul_reference, matmul_traffic
+from lab.kernels.multicast import CLUSTER
 
 # The interpreter computes with numpy, which tells of infinities.
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
@@ -204,6 +205,32 @@ def test_on_a_gpu_every_tile_agrees_in_tensor_float_32(tile: tuple[int, int, int
     chosen = gemm_configuration(rows, columns, 32, stages=stages, hopper=True, more_n=more)
     for left, right in itertools.product(layouts(a), layouts(b)):
         check(left, right, configuration=chosen)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tile", HOPPER_TILES, ids=str)
+@pytest.mark.parametrize(
+    ("N", "dtype", "splits"),
+    [(776, torch.bfloat16, 1), (777, torch.bfloat16, 1), (776, torch.bfloat16, 3), (776, torch.float32, 1)],
+    ids=str,
+)
+def test_on_a_gpu_programs_that_share_tiles_compute_the_same_bits(
+    tile: tuple[int, int, int], N: int, dtype: torch.dtype, splits: int
+) -> None:
+    """Rows of 1096 elements begin between lines; 520 are an odd number of tiles of every height."""
+    a, b = matmul_inputs((520, N, 1096), dtype, "cuda", seed=21)
+    rows, columns, more = tile
+    stages, _ = HOPPER_TILES[tile]
+    alone, sharing = (
+        gemm_configuration(
+            rows, columns, 128 // a.itemsize, stages=stages, hopper=True, splits=splits, more_n=more, cluster=cluster
+        )
+        for cluster in (1, CLUSTER)
+    )
+    expected = matmul(a, b, configuration=alone)
+    check(a, b, configuration=sharing)
+    for _ in range(20):
+        assert torch.equal(matmul(a, b, configuration=sharing), expected)
 
 
 @pytest.mark.gpu
