@@ -440,7 +440,7 @@ def _hopper_gemm_kernel(
     ACTIVATION: gl.constexpr, BIAS: gl.constexpr, ROW_SCALE: gl.constexpr, COLUMN_SCALE: gl.constexpr,
     PRECISE: gl.constexpr, COLUMNS_PER_SCALE: gl.constexpr, DIRECT: gl.constexpr, HALVED: gl.constexpr,
     BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, MORE_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr,
-    STAGES: gl.constexpr, B_AHEAD: gl.constexpr, CLUSTER: gl.constexpr,
+    STAGES: gl.constexpr, B_AHEAD: gl.constexpr, CLUSTER: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """Each program takes tiles of y one after another, or with `splits` partial sums of them, in float32.
 
@@ -453,6 +453,7 @@ def _hopper_gemm_kernel(
     up in float32 what the matrix unit has summed over BLOCK_K. B_AHEAD: the
     first tiles of b are copied before the kernel before this one has finished. CLUSTER: so many neighbouring programs
     have tiles below each other and share the tiles of b; b and b_more are descriptors of one program's part.
+    REGISTERS: of a thread that multiplies.
     """
     COLUMNS: gl.constexpr = BLOCK_N // 2 if PAIRED else BLOCK_N + MORE_N
     a_shape: gl.constexpr = [BLOCK_K, BLOCK_M] if A_ACROSS else [BLOCK_M, BLOCK_K]
@@ -503,7 +504,7 @@ def _hopper_gemm_kernel(
             (meet, (CLUSTER,)),  # the warps that fill the last group of four, since all must meet
         ],
         [4, 1, 1, 2],
-        [240, 24, 24, 24],
+        [REGISTERS, 24, 24, 24],
     )  # fmt: skip
 
 
@@ -513,6 +514,11 @@ def _hopper_gemm_kernel(
 EARLY_SHARE = 0.75
 FEWEST_ROWS = 8  # of a tile of a that the copy engine copies
 NARROW = 64  # rows: the two groups of warps divide the columns of such a tile
+MOST_REGISTERS = 240  # of a thread that multiplies
+# Registers of a thread when a program begins, and when it multiplies, with a tile of so few columns that these suffice.
+# A small kernel before the next product then finds room beside the programs of this one, instead of keeping those of
+# the next one waiting.
+FEW_REGISTERS, FEW_COLUMNS = (96, 120), 144
 SHARED_BYTES = 227 * 1024  # of shared memory that a program may use
 BARRIER_BYTES = 1024  # more than the barriers and Triton's warp specialisation use
 COPY_ALIGNMENT = 16  # bytes: the copy engine needs it for the start of a tensor and for the stride of its rows
@@ -595,15 +601,17 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     cluster = clusters(chosen) if worth and not b_across and not paired and can_share(device) else 1
     high = triton.cdiv(tiles_m, cluster)
     programs = cluster * min(processors // cluster, high * tiles_n * splits)
+    few = block_m == NARROW and block_n + more_n <= FEW_COLUMNS and not product.precise
     alone = tiles_m == 1 or programs <= EARLY_SHARE * processors
     launch = (Launch if cluster == 1 else SharingLaunch)(
         _hopper_gemm_kernel, programs, device,
         M, N, K, splits, depth, product.row_scale_stride, product.column_scale_stride,
-        num_warps=4, early=SMALL_GRID if alone else 0, A_ACROSS=a_across, B_ACROSS=b_across, PAIRED=paired,
+        num_warps=4, registers=FEW_REGISTERS[0] if few else 0, early=SMALL_GRID if alone else 0,
+        A_ACROSS=a_across, B_ACROSS=b_across, PAIRED=paired,
         **(product.epilogue if splits == 1 else NO_EPILOGUE), PRECISE=product.precise,
         COLUMNS_PER_SCALE=product.columns_per_scale, DIRECT=direct, HALVED=halved,
         BLOCK_M=block_m, BLOCK_N=block_n, MORE_N=more_n, BLOCK_K=block_k, GROUP=chosen["GROUP"],
-        STAGES=stages, B_AHEAD=product.b_ahead, CLUSTER=cluster,
+        STAGES=stages, B_AHEAD=product.b_ahead, CLUSTER=cluster, REGISTERS=FEW_REGISTERS[1] if few else MOST_REGISTERS,
     )  # fmt: skip
     a_rows = block_m if a_across else max(FEWEST_ROWS, min(block_m, triton.next_power_of_2(M)))
     a_tiles = Tiles(*_turned(product.a, [a_rows, block_k], a_across))

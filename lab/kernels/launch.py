@@ -60,14 +60,15 @@ class Launch:
     arguments that Triton specialises in the same way: tensors of the same dtypes and alignment on the same device, and
     floats where the first call passed floats. early: a grid of up to so many programs may begin while the kernel before
     it on the stream still runs, if the GPU can do that, because the kernel calls `wait_for_previous` (see early.py).
-    cluster: how many thread blocks a program of the grid is, which run on neighbouring multiprocessors.
+    registers: of a thread, at most; 0 leaves that to Triton. cluster: how many thread blocks a program of the grid is,
+    which run on neighbouring multiprocessors.
     """
 
     __slots__ = ("_compiled", "_constants", "_device", "_grid", "_kernel", "_options", "_run", "_settled", "_tail")
 
     def __init__(
         self, kernel: Any, programs: int, device: int, *settled: int,
-        num_warps: int, num_stages: int = 3, early: int = 0, cluster: int = 1, **constants: Any,
+        num_warps: int, num_stages: int = 3, registers: int = 0, early: int = 0, cluster: int = 1, **constants: Any,
     ) -> None:  # fmt: skip
         if (last := kernel.arg_names[-len(constants) :]) != list(constants):
             raise TypeError(f"the last parameters of {kernel} are {last}; the constants given are {list(constants)}")
@@ -77,6 +78,8 @@ class Launch:
         self._settled = settled
         self._constants = constants
         self._options = {"num_warps": num_warps, "num_stages": num_stages}
+        if registers:
+            self._options["maxnreg"] = registers
         if programs <= early and starts_early(device):
             self._options["launch_pdl"] = True
         if cluster > 1:

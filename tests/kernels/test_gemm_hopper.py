@@ -9,7 +9,16 @@ from compiled import printed
 
 from lab.kernels import gemm_rule
 from lab.kernels.gemm import Product, gemm_configuration
-from lab.kernels.gemm_hopper import NARROW, SHARED_BYTES, copies_take, hopper_stages, hopper_takes, more_columns
+from lab.kernels.gemm_hopper import (
+    FEW_REGISTERS,
+    MOST_REGISTERS,
+    NARROW,
+    SHARED_BYTES,
+    copies_take,
+    hopper_stages,
+    hopper_takes,
+    more_columns,
+)
 from lab.kernels.gemm_rule import fp8_choices, gated_choices, gemm_choices
 
 COMPILING = """
@@ -19,7 +28,7 @@ from triton.backends.compiler import GPUTarget
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 from lab.kernels import activations
-from lab.kernels.gemm_hopper import _hopper_gemm_kernel as kernel
+from lab.kernels.gemm_hopper import FEW_REGISTERS, _hopper_gemm_kernel as kernel
 from lab.kernels.multicast import sharing
 
 TYPES = {"bf16": gl.bfloat16, "fp32": gl.float32, "fp8e4nv": gl.float8e4nv}
@@ -36,8 +45,9 @@ for dtype, y_dtype, blocks, constants in json.load(sys.stdin):
     signature = {n: "constexpr" if n in constants else types.get(n, "i32") for n in kernel.arg_names}
     plain = [i for i, n in enumerate(kernel.arg_names) if n in pointers or signature[n] == "i32" and n != "splits"]
     source = GluonASTSource(kernel, signature, constants, {(i,): [["tt.divisibility", 16]] for i in plain})
+    registers = {"maxnreg": FEW_REGISTERS[0]} if constants["REGISTERS"] == FEW_REGISTERS[1] else {}
     with sharing():
-        made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
+        made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4} | registers)
     ptx = made.asm["ptx"]
     waits = re.findall(r"wgmma[.]wait_group[.]sync[.]aligned (\\\\d)", ptx)
     print(json.dumps({
@@ -54,7 +64,7 @@ for dtype, y_dtype, blocks, constants in json.load(sys.stdin):
 PLAIN = {
     "A_ACROSS": False, "B_ACROSS": False, "PAIRED": False, "ACTIVATION": None, "BIAS": False, "ROW_SCALE": False,
     "COLUMN_SCALE": False, "PRECISE": False, "COLUMNS_PER_SCALE": 0, "DIRECT": False, "HALVED": False, "GROUP": 8,
-    "MORE_N": 0, "B_AHEAD": False, "CLUSTER": 1,
+    "MORE_N": 0, "B_AHEAD": False, "CLUSTER": 1, "REGISTERS": MOST_REGISTERS,
 }  # fmt: skip
 
 
@@ -94,11 +104,11 @@ def test_no_sum_leaves_the_registers_and_the_tiles_fit() -> None:
         asked("bf16", wide, 4, PAIRED=True, ACTIVATION="silu"),
         asked("bf16", wide, 4, HALVED=True, DIRECT=True, BIAS=True),
         asked("bf16", small, 4, "fp32"),
-        asked("bf16", (64, 128, 64), 8),
+        asked("bf16", (64, 128, 64), 8, REGISTERS=FEW_REGISTERS[1], BIAS=True, ACTIVATION="gelu_erf"),
         asked("bf16", small, 4, MORE_N=64),
         asked("bf16", small, 5, MORE_N=32, B_ACROSS=True, BIAS=True, DIRECT=True),
         asked("bf16", (64, 128, 64), 5, MORE_N=64),
-        asked("bf16", (64, 128, 64), 6, MORE_N=16, B_AHEAD=True),
+        asked("bf16", (64, 128, 128), 4, MORE_N=16, B_AHEAD=True, REGISTERS=FEW_REGISTERS[1]),
         asked("bf16", (64, 256, 64), 4, B_ACROSS=True),
         asked("bf16", wide, 3, CLUSTER=2, BIAS=True),
         asked("bf16", small, 4, CLUSTER=2, MORE_N=64, A_ACROSS=True),
