@@ -5,6 +5,8 @@ of the next kernel are placed on multiprocessors as these become free, and its p
 between two kernels. Nothing overlaps that depends on the order: a kernel waits before it touches memory.
 """
 
+from typing import Any
+
 import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
@@ -15,6 +17,14 @@ from lab.kernels.checks import interpreting
 _INTERPRETED = tl.constexpr(interpreting())
 
 
+@tl.core.builtin
+def _may_begin_early(_semantic: Any = None) -> Any:
+    """Whether the kernel is compiled to be launched with `early`. Elsewhere it neither waits nor lets the next begin:
+    blocks that do so end at most one every 1.4 ns, with which a copy of 64 MiB in 32,768 programs took 44 µs on an H200,
+    34 without."""
+    return tl.constexpr(bool(_semantic.builder.options.launch_pdl))
+
+
 @triton.jit
 def let_next_begin():
     """Let the next kernel begin although this one has not yet waited: sooner than `wait_for_previous` does.
@@ -23,7 +33,7 @@ def let_next_begin():
     only `wait_for_previous` let the next begin, 47.2. The next may then read without waiting only what no kernel that
     is still running writes.
     """
-    if not _INTERPRETED and cuda_capability_geq(9, 0):
+    if not _INTERPRETED and cuda_capability_geq(9, 0) and _may_begin_early():
         gdc_launch_dependents()
 
 
@@ -35,6 +45,6 @@ def wait_for_previous():
     Without waiting it may read constants, and what was complete before the kernel before began, if that one calls this
     and not `let_next_begin`. It does nothing in a kernel that is not launched early, nor on GPUs that cannot do it.
     """
-    if not _INTERPRETED and cuda_capability_geq(9, 0):
+    if not _INTERPRETED and cuda_capability_geq(9, 0) and _may_begin_early():
         gdc_wait()
         gdc_launch_dependents()

@@ -29,7 +29,7 @@ NEVER_EARLY = {
 }  # fmt: skip
 
 FOR_AN_H100 = """
-import lab.kernels.few_rows, lab.kernels.gemv, lab.kernels.rmsnorm_linear
+import lab.kernels.copy, lab.kernels.few_rows, lab.kernels.gemv, lab.kernels.rmsnorm_linear
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 
@@ -91,6 +91,13 @@ def test_what_joins_splits_begins_when_its_row_exists_and_waits_for_the_splits(t
     joined = steps(tmp_path, "rmsnorm_linear", "_join_kernel", sizes, "shares_ptr='*fp32'")
     row, sums = ["ld.global.v4.b32"], ["ld.global.v4.b32"] * 4  # 16 bits and 32, of 1024 by 128 threads
     assert joined == [*row, WAITED, BEGUN, *sums, "st.global.v4.b32"]
+
+
+def test_a_kernel_that_is_not_launched_early_neither_waits_nor_lets_the_next_begin(tmp_path: Path) -> None:
+    """Each block would take longer to end."""
+    source = FOR_AN_H100.format(module="copy", kernel="_copy_kernel", constants="BLOCK=512", types="")
+    assert "griddepcontrol" in printed(source, cache=tmp_path)
+    assert "griddepcontrol" not in printed(source.replace('"launch_pdl": True', '"launch_pdl": False'), cache=tmp_path)
 
 
 def kernels() -> dict[str, str]:

@@ -47,7 +47,8 @@ for dtype, y_dtype, blocks, constants in json.load(sys.stdin):
     source = GluonASTSource(kernel, signature, constants, {(i,): [["tt.divisibility", 16]] for i in plain})
     registers = {"maxnreg": FEW_REGISTERS[0]} if constants["REGISTERS"] == FEW_REGISTERS[1] else {}
     with sharing():
-        made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4} | registers)
+        options = {"num_warps": 4, "launch_pdl": True} | registers
+        made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
     ptx = made.asm["ptx"]
     waits = re.findall(r"wgmma[.]wait_group[.]sync[.]aligned (\\\\d)", ptx)
     print(json.dumps({
