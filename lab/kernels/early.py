@@ -20,8 +20,8 @@ _INTERPRETED = tl.constexpr(interpreting())
 @tl.core.builtin
 def _may_begin_early(_semantic: Any = None) -> Any:
     """Whether the kernel is compiled to be launched with `early`. Elsewhere it neither waits nor lets the next begin:
-    blocks that do so end at most one every 1.4 ns, with which a copy of 64 MiB in 32,768 programs took 44 µs on an H200,
-    34 without."""
+    blocks that do so end at most one every 1.4 ns. A copy of 64 MiB in 32,768 programs took 44 µs with that on an H200,
+    and 34 without."""
     return tl.constexpr(bool(_semantic.builder.options.launch_pdl))
 
 
