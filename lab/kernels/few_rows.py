@@ -202,10 +202,10 @@ def joined_linear(
     x: (M, K), M from 1 to 64, adjacent columns. weights: (N, K) each, contiguous; of several, each N but the last a
     multiple of 64. biases: for each weight (N,) or None; by default none. norm_weight: (K,); x is then first normalised
     as by `rmsnorm`. residual: (M, sum of all N), added to the result. All float16 or all bfloat16. constant_weights:
-    no kernel that may still be running writes the weights, as none writes those of a model; on Hopper they may then be
-    read before the kernel before has finished. configuration: how to launch; by default by rule. Returns a new tensor
-    (M, sum of all N). Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
-    NotImplementedError where a gradient would be needed.
+    no kernel that may still be running writes the weights, as none writes those of a model; on Hopper those for one row
+    may then be read before the kernel before has finished, and with more rows it changes nothing. configuration: how to
+    launch; by default by rule. Returns a new tensor (M, sum of all N). Raises TypeError or ValueError naming the
+    argument, what it was and what is accepted, and NotImplementedError where a gradient would be needed.
     """
     given = (*biases, *(None,) * (len(weights) - len(biases)))
     return _run(
@@ -343,7 +343,7 @@ def few_rows_configuration(
     rows: int, outputs: int, depth: int, *, warps: int, stages: int = 1, ahead: int = 2, turned: bool = False
 ) -> Configuration:
     """A configuration: the rows that x is padded to, outputs of a program, elements of each that it loads at a time,
-    and how many such steps of constant weights it loads before the kernel before it has finished."""
+    and how many such steps of constant weights it loads, for one row, before the kernel before it has finished."""
     return Configuration.of(
         BLOCK_M=rows,
         BLOCK_N=outputs,

@@ -28,8 +28,8 @@ from triton.runtime import driver
 
 from lab.kernels.checks import GradientNeeded
 
-# Grids that may begin early, by their programs. On an H100 the blocks of such a grid begin at most one every 1.5 ns: in
-# 16,384 programs, float8 quantisation of 16,384 × 896 took 24.7 µs, 16.6 in a grid that does not begin early.
+# Grids that may begin early, by their thread blocks. On an H100 those of such a grid begin at most one every 1.5 ns: in
+# 16,384 of them, float8 quantisation of 16,384 × 896 took 24.7 µs, 16.6 in a grid that does not begin early.
 # So only what streams weights, with long programs, begins early in any grid.
 SMALL_GRID, ANY_GRID = 4224, 1 << 31
 SCRATCH_BYTES = 1024  # of shared memory, besides a pipeline's tiles
@@ -58,10 +58,10 @@ class Launch:
     device: the GPU's index, -1 for the CPU. settled: the arguments that depend only on the tensors' shapes and strides.
     constants: the compile-time ones, which come last in the kernel's signature, in its order. All calls must pass
     arguments that Triton specialises in the same way: tensors of the same dtypes and alignment on the same device, and
-    floats where the first call passed floats. early: a grid of up to so many programs may begin while the kernel before
-    it on the stream still runs, if the GPU can do that, because the kernel calls `wait_for_previous` (see early.py).
-    registers: of a thread, at most; 0 leaves that to Triton. cluster: how many thread blocks a program of the grid is,
-    which run on neighbouring multiprocessors.
+    floats where the first call passed floats. early: a grid of up to so many thread blocks may begin while the kernel
+    before it on the stream still runs, if the GPU can do that, because the kernel calls `wait_for_previous` (see
+    early.py). registers: of a thread, at most; 0 leaves that to Triton. cluster: how many thread blocks a program of the
+    grid is, which run on neighbouring multiprocessors.
     """
 
     __slots__ = ("_compiled", "_constants", "_device", "_grid", "_kernel", "_options", "_run", "_settled", "_tail")
@@ -80,7 +80,7 @@ class Launch:
         self._options = {"num_warps": num_warps, "num_stages": num_stages}
         if registers:
             self._options["maxnreg"] = registers
-        if programs <= early and starts_early(device):
+        if programs * cluster <= early and starts_early(device):
             self._options["launch_pdl"] = True
         if cluster > 1:
             self._options["num_ctas"] = cluster

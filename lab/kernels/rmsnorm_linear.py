@@ -157,7 +157,8 @@ def rmsnorm_linear(
     One row takes one kernel launch. Up to 4 rows, and up to 32 with few outputs, take one or, if K is split, two. More
     take two or three: one for the rows' factors, or for the norm if the weight is not folded, and the product.
     constant_weight: no kernel that may still be running writes `weight`, as none writes that of a model. On Hopper it
-    may then be read before the kernel before has finished.
+    may then be read before the kernel before has finished, for one row, or by a product after the norm that needs no
+    copy of `weight`. Else it changes nothing.
     configuration: how to launch, one of `rmsnorm_linear_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and

@@ -120,6 +120,15 @@ def test_constants_that_are_not_the_kernels_last_parameters_are_refused(constant
         Launch(_scale_kernel, 1, -1, 64, num_warps=1, **constants)
 
 
+@pytest.mark.parametrize(("programs", "cluster", "early"), [(64, 1, True), (65, 1, False), (8, 8, True), (9, 8, False)])
+def test_a_grid_begins_early_up_to_a_number_of_thread_blocks(
+    programs: int, cluster: int, early: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launching, "starts_early", lambda device: True)
+    launch = Launch(_scale_kernel, programs, -1, 64, num_warps=1, early=64, cluster=cluster, BLOCK=64, MASKED=False)
+    assert ("launch_pdl" in launch._options) == early
+
+
 @pytest.mark.parametrize("elements", [64, 65, 1000])
 def test_a_launch_is_called_with_the_arguments_before_the_settled_ones(elements: int, device: str) -> None:
     x = torch.arange(elements, dtype=torch.float32, device=device)
