@@ -6,6 +6,17 @@ from torch import Tensor
 TENSOR_FLOAT = 2.0**-9  # what a product of two numbers that are cut to 10 bits may be off by
 
 
+def assert_normed_product(y: Tensor, truth: Tensor, dtype: torch.dtype) -> None:
+    """Shape, dtype, and an error within one rounding of the result, and of x · w, whose errors add up like a walk to
+    that of a number of size 1. Triton's interpreter cuts off where it rounds to bfloat16, always in one direction."""
+    assert y.shape == truth.shape
+    assert y.dtype == dtype
+    assert y.is_contiguous()
+    allowed = 2 * torch.finfo(dtype).eps * (truth.abs() + 1)
+    worst = ((y.double() - truth).abs() / allowed).max().item() if y.numel() else 0.0
+    assert worst <= 1, f"{worst:.2f} times the allowed error"
+
+
 def assert_product(y: Tensor, truth: Tensor, size: float, dtype: torch.dtype) -> None:
     """Shape, dtype, and an error within that of one rounding and of the sums.
 

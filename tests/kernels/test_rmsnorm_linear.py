@@ -3,6 +3,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from products import assert_normed_product
 from torch import Tensor
 
 from lab.kernels.rmsnorm_linear import (
@@ -31,21 +32,10 @@ SHAPES = [
 ]
 
 
-def check(y: Tensor, truth: Tensor, dtype: torch.dtype) -> None:
-    """Within one rounding of the result, and of x · w, whose errors add up like a walk to that of a number of size 1.
-    Triton's interpreter cuts off where it rounds to bfloat16, always in one direction."""
-    assert y.shape == truth.shape
-    assert y.dtype == dtype
-    assert y.is_contiguous()
-    allowed = 2 * torch.finfo(dtype).eps * (truth.abs() + 1)
-    worst = ((y.double() - truth).abs() / allowed).max().item() if y.numel() else 0.0
-    assert worst <= 1, f"{worst:.2f} times the allowed error"
-
-
 def both(x: Tensor, norm_weight: Tensor, weight: Tensor, eps: float = 1e-6) -> None:
     truth = rmsnorm_linear_reference(x, norm_weight, weight, eps)
-    check(rmsnorm_linear(x, norm_weight, weight, eps), truth, x.dtype)
-    check(rmsnorm_linear(x, None, fold_norm_weight(norm_weight, weight), eps), truth, x.dtype)
+    assert_normed_product(rmsnorm_linear(x, norm_weight, weight, eps), truth, x.dtype)
+    assert_normed_product(rmsnorm_linear(x, None, fold_norm_weight(norm_weight, weight), eps), truth, x.dtype)
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
@@ -118,7 +108,7 @@ def test_every_choice_agrees_and_the_rules_is_first(shape: tuple[int, int, int],
     choices = list(rmsnorm_linear_choices(shape, 2))
     assert choices[0] == rmsnorm_linear_rule(shape, 2)
     for chosen in choices:
-        check(rmsnorm_linear(x, norm_weight, weight, configuration=chosen), truth, x.dtype)
+        assert_normed_product(rmsnorm_linear(x, norm_weight, weight, configuration=chosen), truth, x.dtype)
 
 
 def test_the_same_call_gives_the_same_bits(device: str) -> None:
