@@ -60,8 +60,8 @@ class Launch:
     arguments that Triton specialises in the same way: tensors of the same dtypes and alignment on the same device, and
     floats where the first call passed floats. early: a grid of up to so many thread blocks may begin while the kernel
     before it on the stream still runs, if the GPU can do that, because the kernel calls `wait_for_previous` (see
-    early.py). registers: of a thread, at most; 0 leaves that to Triton. cluster: how many thread blocks a program of the
-    grid is, which run on neighbouring multiprocessors.
+    early.py). registers: of a thread, at most; 0 leaves that to Triton. cluster: how many thread blocks a program of
+    the grid is, which run on neighbouring multiprocessors.
     """
 
     __slots__ = ("_compiled", "_constants", "_device", "_grid", "_kernel", "_options", "_run", "_settled", "_tail")

@@ -10,7 +10,7 @@ product; each row of sums is multiplied by its factor at the end.
   the matrix units. Every program does that for all rows, so that with more rows a norm before the product is faster:
   with a constant weight the product begins to read it meanwhile. On an H100 in graphs, fused, and norm and product:
   18,944 outputs of 4 rows 48.7 and 49.5 µs, of 16 rows 50.5 and 49.8, of 32 rows 54.1 and 51.1, of 64 rows 60.5 and
-  52.5; 3584 outputs of 32 rows 12.7 and 13.4, of 64 rows 16.9 and 13.4.
+  51.2; 3584 outputs of 32 rows 12.7 and 13.4, of 64 rows 16.9 and 13.4.
 - Many rows: the operands go from memory directly to the matrix units, so w cannot be multiplied in on the way. If W
   contains w already (`fold_norm_weight`, called once), a small kernel computes the rows' factors from x, and the
   product's epilogue applies them. Otherwise `rmsnorm` normalises x before the product.
@@ -156,9 +156,9 @@ def rmsnorm_linear(
     it, by `fold_norm_weight`. weight: (N, K), adjacent columns; all float16 or all bfloat16.
     One row takes one kernel launch. Up to 4 rows, and up to 32 with few outputs, take one or, if K is split, two. More
     take two or three: one for the rows' factors, or for the norm if the weight is not folded, and the product.
-    constant_weight: no kernel that may still be running writes `weight`, as none writes that of a model. On Hopper it
-    may then be read before the kernel before has finished, for one row, or by a product after the norm that needs no
-    copy of `weight`. Else it changes nothing.
+    constant_weight: neither a kernel that may still be running nor the one just before writes `weight`, as none writes
+    that of a model. On Hopper it may then be read before the kernel before has finished, for one row, or by a product
+    after the norm that needs no copy of `weight`. Else it changes nothing.
     configuration: how to launch, one of `rmsnorm_linear_choices`; by default as tuned here, else by rule.
     Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
