@@ -35,7 +35,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from lab.kernels.early import wait_for_previous
 from lab.kernels.gemm import NO_EPILOGUE, Multiply, Product, combined, shares
 from lab.kernels.launch import SMALL_GRID, Configuration, Launch, multiprocessors
-from lab.kernels.multicast import SharingLaunch, can_share, meet, next_copy_to_both
+from lab.kernels.multicast import CLUSTER, SharingLaunch, can_share, meet, next_copy_to_both
 from lab.kernels.realign import LINE_BYTES
 
 
@@ -567,7 +567,8 @@ def copies_take(matrix: Tensor) -> bool:
 
 
 def between_lines(matrix: Tensor) -> bool:
-    """Whether rows begin between lines of memory. Lines are read whole, and two for what a step needs of such a row."""
+    """Whether rows begin at different places in lines of memory. Lines are read whole, and two for what a step needs of
+    a row that begins between them."""
     return matrix.stride(0) * matrix.itemsize % LINE_BYTES != 0
 
 
@@ -597,8 +598,14 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     stages, halved = hopper_stages(chosen, product.a.itemsize, y_dtype.itemsize, paired=paired)
     device = product.a.get_device()
     processors = multiprocessors(device)
-    worth = tiles_m > 1 and (between_lines(product.a) or between_lines(product.b.t()))
-    cluster = clusters(chosen) if worth and not b_across and not paired and can_share(device) else 1
+    wanted = clusters(chosen)
+    if wanted != 1 and (wanted != CLUSTER or block_k * product.a.itemsize != LINE_BYTES):
+        raise ValueError(
+            f"configuration: CLUSTER is {wanted} and BLOCK_K {block_k}; accepted is a CLUSTER of 1, or of {CLUSTER} "
+            f"with a BLOCK_K of {LINE_BYTES} bytes"
+        )
+    between = between_lines(product.a.t() if a_across else product.a) or between_lines(product.b.t())
+    cluster = wanted if tiles_m > 1 and between and not b_across and not paired and can_share(device) else 1
     high = triton.cdiv(tiles_m, cluster)
     programs = cluster * min(processors // cluster, high * tiles_n * splits)
     few = block_m == NARROW and block_n + more_n <= FEW_COLUMNS and not product.precise

@@ -11,6 +11,7 @@ of a product took 1.3 µs instead of 0.7. The copy engine needs no such barrier,
 
 import hashlib
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,8 @@ from triton.experimental.gluon import language as gl
 from lab.kernels.launch import Launch, capability
 
 CLUSTER = 2  # programs
-TRIED = ("3.6.", "3.7.")  # versions of Triton: the first on GPUs, the second by its PTX
+TRIED = ("3.6.",)  # versions of Triton, on a GPU; of 3.7.1 only the PTX
+_ONE_AT_A_TIME = threading.RLock()  # Triton has one hook for all threads
 
 # Triton keeps compiled kernels under a digest of their source, which must change if the changes of this file do.
 VERSION = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
@@ -45,7 +47,8 @@ MEET = gl.constexpr(f"""
 """)
 
 COPY = re.compile(
-    rf"(// multicast {VERSION}\n(?:(?!cp\.async).)*?cp\.async\.bulk\.tensor\.2d\.)shared::(?:cta|cluster)"
+    rf"(// multicast {VERSION}\n(?:(?!cp\.async|\$L__BB|\bbra\b).)*?cp\.async\.bulk\.tensor\.2d\.)"
+    r"shared::(?:cta|cluster)"
     r"(\.global\.mbarrier::complete_tx::bytes)( \[%\w+\], \[%\w+, \{%\w+, %\w+\}\], \[%\w+\]);",
     re.DOTALL,
 )
@@ -90,7 +93,14 @@ class SharingLaunch(Launch):
 
 @contextmanager
 def sharing() -> Iterator[None]:
-    """While this is entered, kernels with `next_copy_to_both` are compiled for a cluster. It does not touch others."""
+    """While this is entered, kernels with `next_copy_to_both` are compiled for a cluster. It does not touch others, but
+    another thread must not change Triton's hook meanwhile. One thread at a time is in here."""
+    with _ONE_AT_A_TIME, _hooked():
+        yield
+
+
+@contextmanager
+def _hooked() -> Iterator[None]:
     before = knobs.runtime.add_stages_inspection_hook
 
     def hook(backend: Any = None, stages: Any = None, *rest: Any) -> tuple[str, str] | None:

@@ -6,6 +6,8 @@ It goes through a named pipe. The program opens the pipe once it has loaded ever
 import errno
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,11 +17,15 @@ from typing import Any
 class OrderPipe:
     """The end of the pipe that the order goes into. Always call `close`: a program that still waits then gets none."""
 
-    def __init__(self, path: Path) -> None:
-        path.unlink(missing_ok=True)
-        os.mkfifo(path)
-        self.path = path
+    def __init__(self) -> None:
+        folder = tempfile.mkdtemp(prefix="lab-order-")  # not beside the report, whose file system may have no pipes
+        self.path = Path(folder) / "order"
         self._writer: int | None = None
+        try:
+            os.mkfifo(self.path)
+        except BaseException:
+            self._remove()
+            raise
 
     def is_awaited(self) -> bool:
         """Whether the program has opened its end, now or before."""
@@ -30,7 +36,7 @@ class OrderPipe:
                 if refusal.errno != errno.ENXIO:  # nobody has opened it for reading
                     raise
             else:
-                self.path.unlink()  # a copy of the folder must not wait for what comes out of it
+                self._remove()
         return self._writer is not None
 
     def give(self, order: Mapping[str, Any]) -> None:
@@ -41,8 +47,11 @@ class OrderPipe:
             self._writer = None
             pipe.write(json.dumps(order).encode())
 
+    def _remove(self) -> None:
+        shutil.rmtree(self.path.parent, ignore_errors=True)
+
     def close(self) -> None:
-        self.path.unlink(missing_ok=True)
+        self._remove()
         if self._writer is not None:
             os.close(self._writer)
             self._writer = None

@@ -41,10 +41,13 @@ class CountersAhead:
             self._end()
 
     def of(self, experiment: PlannedExperiment) -> Capture | None:
-        """The process of this experiment, if it still waits."""
-        if self._capture and not self._capture.lives():
+        """The process of this experiment, if it still waits. It is given once."""
+        if self._capture is None or experiment.name != self._experiment:
+            return None
+        if not self._capture.lives():
             self._end()
-        return self._capture if experiment.name == self._experiment else None
+        given, self._capture = self._capture, None
+        return given
 
     def _end(self) -> None:
         if self._capture:

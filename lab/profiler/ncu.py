@@ -23,7 +23,7 @@ from lab.worker.faults import PATHS
 
 CLOCK_CONTROL = "none"
 COUNTED_DEVICE = "cuda"
-TIMEOUT_SECONDS = {"chosen": 420.0, "full": 1200.0}  # by set of metrics, from the order on
+TIMEOUT_SECONDS = {"chosen": 420.0, "full": 1200.0}  # by set of metrics, from when its order is ready
 LOOK_SECONDS = 0.05
 READING_SECONDS = 120.0
 GRANTED = (
@@ -80,7 +80,7 @@ class Capture:
         report = folder / f"{request.name}.ncu-rep"
         report.unlink(missing_ok=True)  # one of an earlier pass must not be taken for this one's
         self._log = report.with_suffix(".log")
-        self._order = OrderPipe(report.with_suffix(".order"))
+        self._order = OrderPipe()
         try:
             with self._log.open("w") as output:
                 self._child = Child(
@@ -148,7 +148,7 @@ def capture(
     try:
         return _captured(ncu, request, directory / "ncu", order, loaded)
     except OSError as problem:  # such as a disk that is full
-        return CaptureReport(blocker="crash", reason=f"the report could not be kept: {problem.strerror}")
+        return CaptureReport(blocker="crash", reason=f"the report could not be made or kept: {problem.strerror}")
 
 
 def _captured(

@@ -1,10 +1,10 @@
 """What Nsight Compute runs: each cell's call, in a named range.
 
 `python -m lab.profiler.profiled RUN_DIRECTORY EXPERIMENT FAILURES [PROFILE …] ORDER`. It loads everything, except the
-profiles that are named, and leaves the GPU alone until its order comes: the cells to leave out, and variables that name
-the compilers' caches. Then each profile is loaded again, compiled and called before its range opens, so that only its
-own launches are seen. FAILURES is written: one line of JSON for each cell whose call could not be shown, with the
-reason.
+profiles that are named, because they have taken a process down, and leaves the GPU alone until its order comes: the
+cells to leave out, and variables that name the compilers' caches. Then each profile is loaded again, compiled and
+called before its range opens, so that only its own launches are seen. FAILURES is written: one line of JSON for each
+cell whose call could not be shown, with the reason.
 """
 
 import json
@@ -54,7 +54,7 @@ def main() -> None:
 
 def load(planned: PlannedExperiment, device: str, left_out: Collection[str]) -> Experiment:
     """The experiment, when all that its profiles import is imported. A failure is ignored: it occurs again in `show`,
-    which reports it. `left_out`: profiles that have taken a process down."""
+    which reports it. `left_out`: profiles that are not loaded."""
     import_compiler()
     guard = make_guard()
     (experiment,) = choose_experiments([planned.name])

@@ -41,7 +41,7 @@ class WorkerPool:
         self._silence_seconds = silence_seconds
         self._say = say
         self._caches = caches
-        self._before_first = before_first  # called once the first are loaded, and before any of them is handed out
+        self._before_first = before_first  # called when the first are loaded, before any is handed out
         self._environment = environment
         self._loaded: dict[int, WorkerProcess] = {}
         self._cache_of: dict[int, Cache] = {}  # by process

@@ -1,7 +1,13 @@
 """How near the float64 truth a matrix product has to come, whatever its size."""
 
+from typing import Any
+
+import pytest
 import torch
 from torch import Tensor
+
+from lab.kernels import gemm_hopper
+from lab.kernels.multicast import SharingLaunch
 
 TENSOR_FLOAT = 2.0**-9  # what a product of two numbers that are cut to 10 bits may be off by
 
@@ -32,3 +38,15 @@ def assert_product(y: Tensor, truth: Tensor, size: float, dtype: torch.dtype) ->
     assert bool(torch.isfinite(y).all())
     worst = ((y.double() - truth).abs() / allowed).max().item() if y.numel() else 0.0
     assert worst <= 1, f"{worst:.2f} times the allowed error"
+
+
+def sharing_launches(monkeypatch: pytest.MonkeyPatch) -> list[SharingLaunch]:
+    """The launches of products whose programs share tiles that are made from now on."""
+    made: list[SharingLaunch] = []
+
+    def launch(*arguments: Any, **options: Any) -> SharingLaunch:
+        made.append(SharingLaunch(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(gemm_hopper, "SharingLaunch", launch)
+    return made

@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from products import assert_product
+from products import assert_product, sharing_launches
 from torch import Tensor
 
 from lab.kernels.fp8_matmul import (
@@ -224,8 +224,11 @@ def test_on_a_gpu_every_tile_agrees(tile: tuple[int, int, int], N: int) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("accumulation", ACCUMULATIONS)
-def test_on_a_gpu_programs_that_share_tiles_compute_the_same_bits(accumulation: str) -> None:
+def test_on_a_gpu_programs_that_share_tiles_compute_the_same_bits(
+    accumulation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows of 1104 bytes begin between lines."""
+    made = sharing_launches(monkeypatch)
     inputs = fp8_matmul_inputs((520, 784, 1104), torch.bfloat16, "cuda", 12, "row")
     alone, sharing = (
         fp8_matmul(
@@ -235,6 +238,7 @@ def test_on_a_gpu_programs_that_share_tiles_compute_the_same_bits(accumulation: 
         for cluster in (1, CLUSTER)
     )  # fmt: skip
     assert torch.equal(alone, sharing)
+    assert len(made) == 1
 
 
 @pytest.mark.gpu

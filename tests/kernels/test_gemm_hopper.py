@@ -14,7 +14,9 @@ from lab.kernels.gemm_hopper import (
     MOST_REGISTERS,
     NARROW,
     SHARED_BYTES,
+    between_lines,
     copies_take,
+    hopper_gemm_launch,
     hopper_stages,
     hopper_takes,
     more_columns,
@@ -184,6 +186,19 @@ def test_what_does_not_fit_gets_fewer_stages() -> None:
     assert hopper_stages(choice, 2, 2, paired=False) == (4, True)
     assert hopper_stages(choice, 2, 4, paired=False) == (3, True)
     assert hopper_stages(gemm_configuration(128, 128, 64, stages=4, hopper=True), 2, 2, paired=False) == (4, False)
+
+
+@pytest.mark.parametrize(("cluster", "depth"), [(4, 64), (2, 128)])
+def test_a_cluster_that_the_kernel_cannot_have_is_refused(cluster: int, depth: int) -> None:
+    chosen = gemm_configuration(128, 128, depth, stages=2, hopper=True, cluster=cluster)
+    with pytest.raises(ValueError, match=f"CLUSTER is {cluster} and BLOCK_K {depth}; accepted is a CLUSTER of 1"):
+        hopper_gemm_launch(Product(matrix(512, 1000), matrix(512, 1000).t(), torch.bfloat16), chosen)
+
+
+def test_rows_between_lines_are_told_by_their_distance() -> None:
+    assert between_lines(matrix(64, 1000))
+    assert not between_lines(matrix(64, 1024))
+    assert not between_lines(matrix(64, 1024)[:, :1000])
 
 
 def test_a_weight_that_is_copied_first_is_not_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:

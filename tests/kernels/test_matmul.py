@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from accuracy import DTYPES
-from products import assert_product
+from products import assert_product, sharing_launches
 from torch import Tensor
 
 from lab.kernels.activations import ACTIVATIONS
@@ -215,10 +215,11 @@ def test_on_a_gpu_every_tile_agrees_in_tensor_float_32(tile: tuple[int, int, int
     ids=str,
 )
 def test_on_a_gpu_programs_that_share_tiles_compute_the_same_bits(
-    tile: tuple[int, int, int], N: int, dtype: torch.dtype, splits: int
+    tile: tuple[int, int, int], N: int, dtype: torch.dtype, splits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of 1096 elements begin between lines; 520 are an odd number of tiles of every height."""
     a, b = matmul_inputs((520, N, 1096), dtype, "cuda", seed=21)
+    made = sharing_launches(monkeypatch)
     rows, columns, more = tile
     stages, _ = HOPPER_TILES[tile]
     alone, sharing = (
@@ -231,6 +232,10 @@ def test_on_a_gpu_programs_that_share_tiles_compute_the_same_bits(
     check(a, b, configuration=sharing)
     for _ in range(20):
         assert torch.equal(matmul(a, b, configuration=sharing), expected)
+    if dtype == torch.bfloat16:
+        across = a.t().contiguous().t()
+        assert torch.equal(matmul(across, b, configuration=sharing), matmul(across, b, configuration=alone))
+    assert len(made) == 1 + (dtype == torch.bfloat16)
 
 
 @pytest.mark.gpu

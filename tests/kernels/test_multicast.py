@@ -1,12 +1,16 @@
 """Copies that two programs share: what becomes of a kernel's PTX. Values are tested where products are."""
 
+import threading
+
 import pytest
 import triton
 from triton import knobs
+from triton.language import constexpr
+from triton.runtime.jit import JITFunction
 
 from lab.kernels import multicast
 from lab.kernels.gemm_rule import gemm_rule
-from lab.kernels.multicast import MARK, can_share, shared_copies, sharing
+from lab.kernels.multicast import MARK, can_share, next_copy_to_both, shared_copies, sharing
 
 KERNEL = """
 .visible .entry kernel(
@@ -50,9 +54,44 @@ def test_ptx_that_is_not_known_is_refused(expected: str, other: str) -> None:
         shared_copies(KERNEL.replace(expected, other))
 
 
-def test_what_is_compiled_depends_on_how_ptx_is_changed() -> None:
+def test_what_is_compiled_depends_on_how_ptx_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Triton keeps compiled kernels under a digest of their source."""
-    assert multicast.VERSION in MARK.value
+
+    def digest() -> str:
+        kernel = JITFunction(next_copy_to_both.fn)
+        kernel.used_global_vals.clear()
+        return str(kernel.cache_key)
+
+    before = digest()
+    assert digest() == before
+    monkeypatch.setattr(multicast, "MARK", constexpr(MARK.value + "other"))
+    assert digest() != before
+
+
+def test_one_thread_at_a_time_sets_the_hook() -> None:
+    inside, leave = threading.Event(), threading.Event()
+    seen = []
+
+    def first() -> None:
+        with sharing():
+            inside.set()
+            leave.wait()
+            seen.append(knobs.runtime.add_stages_inspection_hook is not None)
+
+    def second() -> None:
+        inside.wait()
+        with sharing():
+            seen.append(knobs.runtime.add_stages_inspection_hook is not None)
+
+    threads = [threading.Thread(target=each) for each in (first, second)]
+    for thread in threads:
+        thread.start()
+    inside.wait()
+    leave.set()
+    for thread in threads:
+        thread.join()
+    assert seen == [True, True]
+    assert knobs.runtime.add_stages_inspection_hook is None
 
 
 def test_another_hook_of_the_user_is_called_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,12 +198,11 @@ def test_a_program_that_was_loaded_ahead_is_used_and_the_time_that_it_waited_doe
     wait_until_ended(process)
 
 
-def test_a_program_that_nobody_gives_an_order_is_told_so(tmp_path: Path) -> None:
+def test_a_program_that_nobody_gives_an_order_is_told_so() -> None:
     """The pipe is closed when the process that would give the order ends, however it does."""
-    path = tmp_path / "try.order"
-    pipe = OrderPipe(path)
+    pipe = OrderPipe()
     with ThreadPoolExecutor() as pool:
-        told = pool.submit(awaited, path)
+        told = pool.submit(awaited, pipe.path)
         wait_until(pipe.is_awaited, "nobody awaits the order")
         pipe.close()
         assert told.result() is None
@@ -259,4 +258,4 @@ def test_a_report_that_cannot_be_kept_costs_the_counters_and_not_the_run(tmp_pat
     (run / "ncu").write_text("a file where the folder should be")
     report = captured(run)
     assert (report.blocker, report.table) == ("crash", "")
-    assert report.reason.startswith("the report could not be kept: ")
+    assert report.reason.startswith("the report could not be made or kept: ")

@@ -832,6 +832,15 @@ def test_counters_are_taken_after_the_last_sweep_by_a_process_that_was_loaded_be
     assert not is_running(int(process))
 
 
+def test_what_was_loaded_for_the_first_experiment_is_not_asked_again_for_the_next(toyshop: Path, ncu: Ncu) -> None:
+    ncu(WAITS)
+    records = measure(toy_plan("steady", "fragile", profiling=True), toyshop / "r")
+    counted = {(c.experiment, c.outcome) for c in counters_of(records)}
+    assert {experiment for experiment, _ in counted} == {"steady", "fragile"}
+    assert isinstance(records[-1], RunFinish)
+    assert len((toyshop / "r" / "processes").read_text().split()) == 2
+
+
 def test_the_program_that_ncu_runs_goes_through_all_cells_when_it_is_told_to(toyshop: Path, ncu: Ncu) -> None:
     ncu("""
         if reading:
