@@ -68,29 +68,29 @@ def test_what_is_compiled_depends_on_how_ptx_is_changed(monkeypatch: pytest.Monk
     assert digest() != before
 
 
-def test_one_thread_at_a_time_sets_the_hook() -> None:
-    inside, leave = threading.Event(), threading.Event()
-    seen = []
+def test_while_one_thread_compiles_no_other_changes_the_hook() -> None:
+    first_is_in, second_is_in, first_is_out = threading.Event(), threading.Event(), threading.Event()
+    hooked = []
 
     def first() -> None:
         with sharing():
-            inside.set()
-            leave.wait()
-            seen.append(knobs.runtime.add_stages_inspection_hook is not None)
+            first_is_in.set()
+            second_is_in.wait(0.3)  # which it is not, unless it need not wait
+        first_is_out.set()
 
     def second() -> None:
-        inside.wait()
+        first_is_in.wait()
         with sharing():
-            seen.append(knobs.runtime.add_stages_inspection_hook is not None)
+            second_is_in.set()
+            first_is_out.wait()
+            hooked.append(knobs.runtime.add_stages_inspection_hook is not None)
 
     threads = [threading.Thread(target=each) for each in (first, second)]
     for thread in threads:
         thread.start()
-    inside.wait()
-    leave.set()
     for thread in threads:
         thread.join()
-    assert seen == [True, True]
+    assert hooked == [True]
     assert knobs.runtime.add_stages_inspection_hook is None
 
 
