@@ -4,10 +4,12 @@ The rule was fitted to the times of 13 tiles at 207 products of 80 to 4096 rows 
 Its choices take 2 % longer than the best tile. Where rows are aligned to lines, cuBLAS takes 0.95 of their time in the
 geometric mean of 96 products. Those of one to three waves are the hard ones, because cuBLAS has tiles of any multiple
 of 8 columns: at worst it takes 0.80 (784 rows). At 42 other aligned products, which the rule was not fitted to, it was
-0.95 too, and at worst 0.65 (1152 × 4096 × 11,008, where small tiles take longer than estimated). Where rows are not
-aligned, such as those of 1000 or 3000 elements,
-programs share tiles of b: cuBLAS takes 0.87 of the time at 111 products (0.71 before), at worst 0.53 (784 × 1504 ×
-5000). Tried, and slower:
+0.95 too, and at worst 0.65 (1152 × 4096 × 11,008, where small tiles take longer than estimated).
+
+Where rows are not aligned, such as those of 1000 or 3000 elements, programs share tiles of b: cuBLAS takes 0.87 of the
+time at 111 products (0.71 before), at worst 0.53 (784 × 1504 × 5000).
+
+Tried, and slower:
 - Stream-K, which gives every program the same number of steps: on an H200 at 2048³ 34 µs (24.5 by whole tiles), at
   4096 × 5120 × 5120 354 (269). Programs are no longer at the same steps of K, and share less in the cache.
 - Two launches, whole waves first and the remaining columns in smaller tiles: 512 × 4608 × 3584 33.0 µs, and 28.3 in
