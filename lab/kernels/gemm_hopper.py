@@ -73,6 +73,14 @@ def _before(stage, STAGES: gl.constexpr):
 
 
 @gluon.jit
+def _advance(stage, phase, STAGES: gl.constexpr):
+    """(the next stage of the pipeline, its phase). The phase changes when the first stage follows the last."""
+    stage += 1
+    wrapped = stage == STAGES
+    return gl.where(wrapped, 0, stage), gl.where(wrapped, phase ^ 1, phase)
+
+
+@gluon.jit
 def _copy_rows(
     a, a_tiles, ready, free, M, N, K, splits, depth,
     A_ACROSS: gl.constexpr, COLUMNS: gl.constexpr, BLOCK_M: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr,
@@ -100,10 +108,7 @@ def _copy_rows(
                 tma.async_copy_global_to_shared(a, [k, row], bar, a_tiles.index(stage))
             else:
                 tma.async_copy_global_to_shared(a, [row, k], bar, a_tiles.index(stage).slice(0, ROWS))
-            stage += 1
-            wrapped = stage == STAGES
-            stage = gl.where(wrapped, 0, stage)
-            phase = gl.where(wrapped, phase ^ 1, phase)
+            stage, phase = _advance(stage, phase, STAGES)
 
 
 @gluon.jit
@@ -160,17 +165,11 @@ def _copy_columns(
                     tma.async_copy_global_to_shared(b_more, [k, column + BLOCK_N], bar, more_tiles.index(stage))
                 else:
                     tma.async_copy_global_to_shared(b_more, [column + BLOCK_N, k], bar, more_tiles.index(stage))
-            stage += 1
-            wrapped = stage == STAGES
-            stage = gl.where(wrapped, 0, stage)
-            phase = gl.where(wrapped, phase ^ 1, phase)
+            stage, phase = _advance(stage, phase, STAGES)
     if CLUSTER > 1:  # the barriers of a program must stay until the others have arrived at them
         for _ in range(STAGES):
             mbarrier.wait(free.index(stage), phase)
-            stage += 1
-            wrapped = stage == STAGES
-            stage = gl.where(wrapped, 0, stage)
-            phase = gl.where(wrapped, phase ^ 1, phase)
+            stage, phase = _advance(stage, phase, STAGES)
 
 
 @gluon.jit
@@ -227,9 +226,8 @@ def _begin_step(
     a_tile = a_tiles.index(stage).slice(first_row, nothing.shape[0])
     b_tile = b_tiles.index(stage).slice(first_column, nothing.shape[1]).permute([1, 0])
     part = warpgroup_mma(a_tile, b_tile, nothing, use_acc=False, is_async=True)
-    stage += 1
-    wrapped = stage == STAGES
-    return part, gl.where(wrapped, 0, stage), gl.where(wrapped, phase ^ 1, phase)
+    stage, phase = _advance(stage, phase, STAGES)
+    return part, stage, phase
 
 
 @gluon.jit
@@ -392,10 +390,7 @@ def _multiply(
                 else:
                     sums = warpgroup_mma_wait(1, (sums,))
                 mbarrier.arrive(free.index(_before(stage, STAGES)), count=1, pred=k > start)
-                stage += 1
-                wrapped = stage == STAGES
-                stage = gl.where(wrapped, 0, stage)
-                phase = gl.where(wrapped, phase ^ 1, phase)
+                stage, phase = _advance(stage, phase, STAGES)
             if MORE_N > 0:
                 sums, more = warpgroup_mma_wait(0, (sums, more))
             else:
