@@ -33,7 +33,7 @@ from lab.kernels.rows import (
 )
 from lab.kernels.shifted import aligned_row, read_shifted, write_shifted
 from lab.kernels.softmax_backward import softmax_backward
-from lab.kernels.softmax_cluster import WIDEST, cluster_choices, cluster_launch, cluster_rule, has_clusters
+from lab.kernels.softmax_cluster import FEW_ROWS, cluster_choices, cluster_launch, cluster_rule, has_clusters, in_lines
 from lab.kernels.softmax_split import split_launch
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
@@ -43,8 +43,9 @@ WIDE_TILE_BYTES = 65_536  # for the widest rows: one such tile in registers; sev
 PART_BYTES = 8192  # of a row that is divided among programs
 DIVIDED_BYTES = 2048  # for each of the rows: a row that is divided has as many at least
 FEW_LONG_ROWS = 64
-CLUSTER_BYTES = 98_304  # of a row: a narrower one is as fast, or faster, by one program
-WIDEST_ALONE_BYTES = 294_912  # of a row of 16 bits that one program reads faster, if it reads with large tiles
+# Of a row. Up to the first two one program holds it as fast as a cluster, if rows are few, and if they are many. With
+# more than the third for each of the rows, programs that divide the rows are faster.
+FEW_NARROW_BYTES, NARROW_BYTES, LONG_BYTES = 8192, 16_384, 262_144
 ONE_ROW_EACH = 132  # rows: as many as multiprocessors
 MOST_DIVIDED_ROWS = 512  # with more, x does not stay in L2 from one launch to the next
 WIDEST_SHARING_BYTES = {2: 212_992, 4: 131_072}  # by element size: of rows of which two a multiprocessor fit the cache
@@ -231,9 +232,9 @@ def _prepare(x: Tensor, configuration: Configuration | None) -> Callable[..., An
     rows = x.reshape(-1, x.shape[-1])
     chosen = configuration or SOFTMAX_TUNING.choose(rows.shape, x)
     if "PROGRAMS" in dict(chosen.constants):
-        if has_clusters(x.get_device()):
+        if has_clusters(x.get_device()) and in_lines(rows):
             return cluster_launch(rows, chosen)
-        chosen = _alone_rule(rows.shape, x.itemsize)
+        chosen = without_clusters(rows.shape, x.itemsize)
     if "PART" in dict(chosen.constants):
         return split_launch(rows, chosen)
     if "HELD" in dict(chosen.constants) and shifted_alike(x, rows.stride(0)):
@@ -245,34 +246,32 @@ _LAUNCHES = Launches(_prepare)
 
 
 def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """The rule of other rows, and three for wider ones.
+    """A cluster of programs holds each row, if it is wide and of whole lines of 16 bytes; else as `without_clusters`.
 
-    Few rows are divided, if each is long enough for its parts to gain more than a second launch costs. Else a cluster
-    holds a row of up to WIDEST columns, if it is wide and of whole lines of 16 bytes, and the GPU can; else one program
-    reads it twice.
+    On an H100, in graphs, by clusters and without: 1024 rows of 262,144 in float16 357 and 409 µs, 512 of 14,336 in
+    bfloat16 9.0 and 11.4, 2048 of 16,640 in float32 92 and 117, 16 of 32,768 in bfloat16 2.3 and 3.1.
+    """
+    M, N = shape
+    row_bytes = N * itemsize
+    wide = row_bytes > (FEW_NARROW_BYTES if M <= FEW_ROWS else NARROW_BYTES)
+    if wide and row_bytes % LOAD_BYTES == 0 and row_bytes <= M * LONG_BYTES:
+        return cluster_rule(shape, itemsize)
+    return without_clusters(shape, itemsize)
 
-    On an H100, in graphs, clusters took 363 µs instead of 437 for 1024 rows of 131,072 in float32, 330 instead of 349
-    for 2048 of 102,400 in bfloat16, and 422 instead of 470 for 1024 of 262,144 in float16. With 1024 of 131,072 in
-    bfloat16 they took 215, one program each 190 to 218: no variant went beyond 2.5 TB/s (parts in registers as float32
-    or packed, or in shared memory by asynchronous copies; 8 or 16 programs of 4 to 16 warps). QuACK took 185.
+
+def without_clusters(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """The rule of other rows, and two for wider ones.
+
+    Few rows are divided, if each is long enough for its parts to gain more than a second launch costs. Else one program
+    reads a wide row twice: one tile stays in registers and the rest is read again. A small tile if the cache has room
+    for two rows a multiprocessor, so that one program reads while another writes; else as much as fits into registers.
+    Measured on an H200.
     """
     M, N = shape
     if N <= WIDEST_REGISTER_ROW:
         return row_rule(shape, itemsize)
     if M <= FEW_LONG_ROWS and N * itemsize >= M * DIVIDED_BYTES:
         return Configuration.of(PART=PART_BYTES // itemsize, num_warps=4)
-    row_bytes = N * itemsize
-    alone = itemsize == 2 and WIDEST_SHARING_BYTES[2] < row_bytes <= WIDEST_ALONE_BYTES
-    if row_bytes >= CLUSTER_BYTES and N <= WIDEST and row_bytes % LOAD_BYTES == 0 and not alone:
-        return cluster_rule(N)
-    return _alone_rule(shape, itemsize)
-
-
-def _alone_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """For wide rows of one program each: one tile stays in registers and the rest is read again. A small tile if the
-    cache has room for two rows a multiprocessor, so that one program reads while another writes; else as much as fits
-    into registers. Measured on an H200."""
-    M, N = shape
     shared = N * itemsize <= WIDEST_SHARING_BYTES[itemsize]
     if itemsize == 4:
         return Configuration.of(

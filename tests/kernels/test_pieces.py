@@ -18,7 +18,7 @@ from lab.kernels.layernorm import layernorm, layernorm_inputs, layernorm_referen
 from lab.kernels.rmsnorm import rmsnorm, rmsnorm_inputs, rmsnorm_reference
 from lab.kernels.rmsnorm_fp8 import rmsnorm_fp8, rmsnorm_fp8_rule
 from lab.kernels.rows import FEW_ROWS, norm_rule, piece_constants, row_choices
-from lab.kernels.softmax import softmax, softmax_inputs, softmax_reference, softmax_rule
+from lab.kernels.softmax import softmax, softmax_inputs, softmax_reference, without_clusters
 
 CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 # Divided by the pieces and not; one row a program and several, the last of which lacks some; packed and not.
@@ -68,7 +68,7 @@ def test_quantised_rows_come_out_alike(columns: int, chosen: Configuration, devi
 
 
 @pytest.mark.parametrize("itemsize", [2, 4])
-@pytest.mark.parametrize("rule", [norm_rule, layernorm_rule, softmax_rule, quantize_fp8_rule, rmsnorm_fp8_rule])
+@pytest.mark.parametrize("rule", [norm_rule, layernorm_rule, without_clusters, quantize_fp8_rule, rmsnorm_fp8_rule])
 def test_the_rule_holds_a_row_in_few_loads_and_wastes_few_lanes(rule: Any, itemsize: int) -> None:
     for rows in (1, 256, 4096, 65_536):
         for columns in WIDTHS:
@@ -118,7 +118,7 @@ def _asked() -> list[Any]:
         ("rmsnorm", "_rmsnorm_kernel", norm_rule),
         ("layernorm", "_layernorm_kernel", layernorm_rule),
         ("add_rmsnorm", "_add_rmsnorm_kernel", norm_rule),
-        ("softmax", "_softmax_kernel", softmax_rule),
+        ("softmax", "_softmax_kernel", without_clusters),
     )
     for module, kernel, rule in kinds:
         for columns, dtype, itemsize in ((5120, "bf16", 2), (14336, "bf16", 2), (5120, "fp32", 4)):
@@ -126,7 +126,7 @@ def _asked() -> list[Any]:
             constants = {"N": columns, **dict(chosen.constants), **piece_constants(chosen, 4096, columns, itemsize)}
             asked.append((module, kernel, constants, chosen.num_warps, dtype))
     for columns in (50_257, 250_002):
-        chosen = softmax_rule((4096, columns), 2)
+        chosen = without_clusters((4096, columns), 2)
         tiles = -(-(columns + 7) // chosen["BLOCK"])
         constants = {"N": columns, **dict(chosen.constants), "TILES": tiles}
         asked.append(("softmax", "_softmax_shifted_kernel", constants, chosen.num_warps, "fp16"))

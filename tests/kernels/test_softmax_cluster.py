@@ -1,17 +1,28 @@
 """Softmax of a row by a cluster of programs: against float64 on a GPU, and the code that it becomes for an H100."""
 
+import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 import torch
+import triton
 from compiled import printed
 
 from lab.kernels.launch import Configuration
-from lab.kernels.softmax import softmax, softmax_inputs, softmax_reference
+from lab.kernels.softmax import softmax, softmax_inputs, softmax_reference, softmax_rule
+from lab.kernels.softmax_cluster import MOST_HELD
 
+CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 EPSILONS = {torch.float16: 0.51, torch.bfloat16: 0.51, torch.float32: 8}  # 16 bits: the result is rounded once
+HELD = [
+    (programs, warps, columns)
+    for programs, warps in ((2, 4), (4, 8), (8, 4), (16, 4), (16, 16))
+    for columns in (8, 4096, 16_392, 50_432, 262_208, 524_288)
+    if columns <= programs * warps * 32 * 136
+]
 
 
 def clusters(programs: int, warps: int) -> Configuration:
@@ -29,8 +40,7 @@ def assert_near(y: torch.Tensor, x: torch.Tensor) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("columns", [8, 4096, 16_392, 50_432, 131_072])
-@pytest.mark.parametrize(("programs", "warps"), [(2, 16), (4, 8), (8, 4), (16, 4)], ids=str)
+@pytest.mark.parametrize(("programs", "warps", "columns"), HELD, ids=str)
 def test_on_a_gpu_every_cluster_agrees_again_and_again(
     programs: int, warps: int, columns: int, dtype: torch.dtype
 ) -> None:
@@ -57,25 +67,64 @@ def test_on_a_gpu_infinities_and_no_numbers_are_as_in_pytorch(dtype: torch.dtype
     torch.testing.assert_close(y.double(), expected, equal_nan=True, rtol=2 * torch.finfo(dtype).eps, atol=1e-7)
 
 
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize("rows", [8, 128, 129, 4096])
+def test_by_rule_a_cluster_holds_a_wide_row_whole(rows: int, itemsize: int) -> None:
+    for columns in (8200, 10_240, 16_384, 50_264, 131_072, 262_208):
+        chosen = softmax_rule((rows, columns), itemsize)
+        assert columns <= chosen["PROGRAMS"] * chosen.num_warps * 32 * MOST_HELD
+
+
+def test_by_rule_no_cluster_has_a_narrow_row_one_of_odd_width_or_a_long_row_that_is_nearly_alone() -> None:
+    for shape in ((4096, 8192), (128, 4096), (4096, 50_257), (2, 524_288)):
+        assert "PROGRAMS" not in dict(softmax_rule(shape, 2).constants)
+
+
+# Compiles the launches of rows by rule, in a process of its own; prints the PTX of each.
 FOR_AN_H100 = """
-from triton.backends.compiler import GPUTarget
+import json, sys
+import torch
 from triton.compiler import compile
 from triton.experimental.gluon._runtime import GluonASTSource
-from lab.kernels.softmax_cluster import _softmax_cluster_kernel as kernel, cluster_layout
+from lab.kernels.softmax import softmax_rule
+from lab.kernels.softmax_cluster import cluster_launch
 
-constants = dict(x_stride=131072, N=131072, PROGRAMS=8, TILES=8, BLOCK=2048, LAYOUT=cluster_layout(8, 8, 2))
-signature = dict(x_ptr="*bf16", y_ptr="*bf16") | dict.fromkeys(constants, "constexpr")
-places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
-source = GluonASTSource(kernel, signature, places, {(place,): [["tt.divisibility", 16]] for place in (0, 1)})
-print(compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 8, "num_ctas": 8}).asm["ptx"])
+for place, (columns, dtype, short) in enumerate(json.load(sys.stdin)):
+    x = torch.empty(1, columns, dtype=getattr(torch, dtype))
+    launch = cluster_launch(x, softmax_rule((1024, columns), x.itemsize))
+    kernel, constants = launch._kernel, launch._constants
+    signature = dict(x_ptr="*" + short, y_ptr="*" + short) | dict.fromkeys(constants, "constexpr")
+    places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
+    source = GluonASTSource(kernel, signature, places, {(place,): [["tt.divisibility", 16]] for place in (0, 1)})
+    made = compile(source, target=HOPPER, options=launch._options)
+    open(f"{place}.cubin", "wb").write(made.asm["cubin"])
+    print(json.dumps(made.asm["ptx"]))
 """
+COMPILED = [(131_072, "bfloat16", "bf16"), (262_208, "float16", "fp16"), (50_260, "float32", "fp32")]
 
 
-def test_for_an_h100_a_program_reads_its_part_once_and_tells_the_others_its_sum(tmp_path: Path) -> None:
-    ptx = printed(FOR_AN_H100, cache=tmp_path)
-    steps = re.findall(r"(?:ld|st)\.global\S*|barrier\.cluster\.\w+|st\.async", ptx)
-    columns = [".global.v4.b32"] * 8  # 131,072 columns by 8 programs of 256 threads: 64 for each
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    folder = tmp_path_factory.mktemp("clusters")
+    return folder, [json.loads(line) for line in printed(FOR_AN_H100, COMPILED, folder=folder).splitlines()]
+
+
+def test_for_an_h100_a_program_reads_its_part_once_and_tells_the_others_its_sum(
+    compiled: tuple[Path, list[str]],
+) -> None:
+    steps = re.findall(r"(?:ld|st)\.global\S*|barrier\.cluster\.\w+|st\.async|ld\.shared\.f32", compiled[1][0])
+    columns = [".global.v4.b32"] * 8  # 131,072 columns by 16 programs of 128 threads: 64 for each
     assert steps == [
         "barrier.cluster.arrive", *(f"ld{each}" for each in columns), "barrier.cluster.wait", "st.async",
+        *["ld.shared.f32"] * 2,  # a lane reads what one program told
         *(f"st{each}" for each in columns),
     ]  # fmt: skip
+
+
+@pytest.mark.skipif(not CUOBJDUMP.exists(), reason="this Triton comes without the tool that tells")
+def test_for_an_h100_a_thread_has_few_registers_besides_its_elements(compiled: tuple[Path, list[str]]) -> None:
+    for place, elements in enumerate((64, 136, 28)):
+        command = [CUOBJDUMP, "--dump-resource-usage", compiled[0] / f"{place}.cubin"]
+        listing = subprocess.run(command, text=True, capture_output=True, check=True).stdout
+        assert int(listing.partition("REG:")[2].split()[0]) <= max(64, elements + 32), COMPILED[place]
+        assert int(listing.partition("STACK:")[2].split()[0]) == 0, COMPILED[place]
