@@ -22,10 +22,12 @@ from lab.kernels.checks import (
     check_vector,
     checked_eps,
 )
+from lab.kernels.cluster import cluster_choices, clusters_hold, is_cluster
 from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.norm_backward import add_rmsnorm_backward
+from lab.kernels.norm_cluster import add_rmsnorm_cluster_kernel, norm_cluster_launch, rmsnorm_cluster_rule
 from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
@@ -172,20 +174,31 @@ def _prepare(x: Tensor, residual: Tensor, weight: Tensor, configuration: Configu
     if x.numel() == 0:
         return nothing
     rows = x.reshape(-1, x.shape[-1])
-    r_stride = residual.reshape(-1, x.shape[-1]).stride(0)
+    residual_rows = residual.reshape(-1, x.shape[-1])
+    r_stride = residual_rows.stride(0)
     chosen = configuration or ADD_RMSNORM_TUNING.choose(rows.shape, x)
+    if is_cluster(chosen):
+        if clusters_hold(rows, residual_rows):
+            return norm_cluster_launch(add_rmsnorm_cluster_kernel, rows, chosen, r_stride=r_stride)
+        chosen = norm_rule(rows.shape, x.itemsize)
     return row_launch(_add_rmsnorm_kernel, _add_rmsnorm_wide_kernel, rows, chosen, r_stride)
 
 
 _LAUNCHES = Launches(_prepare)
 
 
+def add_rmsnorm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """Clusters of programs by `rmsnorm_cluster_rule`; else as `norm_rule`."""
+    return rmsnorm_cluster_rule(shape, itemsize) or norm_rule(shape, itemsize)
+
+
 def add_rmsnorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """The configurations that a search may try for (M, N)."""
-    return norm_choices(shape, itemsize)
+    rule, others = add_rmsnorm_rule(shape, itemsize), norm_choices(shape, itemsize)
+    return iter(dict.fromkeys((rule, *others, *cluster_choices(shape[-1], itemsize))))
 
 
-ADD_RMSNORM_TUNING = Tuning("add-rmsnorm", __name__, norm_rule, add_rmsnorm_choices)
+ADD_RMSNORM_TUNING = Tuning("add-rmsnorm", __name__, add_rmsnorm_rule, add_rmsnorm_choices)
 
 
 def add_rmsnorm_reference(x: Tensor, residual: Tensor, weight: Tensor, eps: float = 1e-6) -> tuple[Tensor, Tensor]:

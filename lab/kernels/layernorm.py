@@ -13,10 +13,12 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import GradientNeeded, check_rows, check_vector, checked_eps
+from lab.kernels.cluster import cluster_choices, clusters_hold, is_cluster
 from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.norm_backward import layernorm_backward
+from lab.kernels.norm_cluster import layernorm_cluster_kernel, layernorm_cluster_rule, norm_cluster_launch
 from lab.kernels.pieces import read_piece, read_pieces, within, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
@@ -182,6 +184,10 @@ def _prepare(x: Tensor, weight: Tensor, bias: Tensor, configuration: Configurati
         return nothing
     rows = x.reshape(-1, x.shape[-1])
     chosen = configuration or LAYERNORM_TUNING.choose(rows.shape, x)
+    if is_cluster(chosen):
+        if clusters_hold(rows):
+            return norm_cluster_launch(layernorm_cluster_kernel, rows, chosen)
+        chosen = without_clusters(rows.shape, x.itemsize)
     return row_launch(_layernorm_kernel, _layernorm_wide_kernel, rows, chosen)
 
 
@@ -189,6 +195,11 @@ _LAUNCHES = Launches(_prepare)
 
 
 def layernorm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """Clusters of programs by `layernorm_cluster_rule`; else as `without_clusters`."""
+    return layernorm_cluster_rule(shape, itemsize) or without_clusters(shape, itemsize)
+
+
+def without_clusters(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """The rule of other norms, but with more loads a thread. Two reductions and two vectors need more registers, so
     with more threads a row, fewer rows run at a time (1.7 times slower on an H200 at 14,336 columns)."""
     return norm_rule(shape, itemsize, most_loads=MOST_LOADS)
@@ -196,7 +207,8 @@ def layernorm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 def layernorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """The configurations that a search may try for (M, N)."""
-    return iter(dict.fromkeys((layernorm_rule(shape, itemsize), *norm_choices(shape, itemsize))))
+    rule, others = layernorm_rule(shape, itemsize), norm_choices(shape, itemsize)
+    return iter(dict.fromkeys((rule, *others, *cluster_choices(shape[-1], itemsize))))
 
 
 LAYERNORM_TUNING = Tuning("layernorm", __name__, layernorm_rule, layernorm_choices)

@@ -13,10 +13,12 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import GradientNeeded, check_rows, check_vector, checked_eps
+from lab.kernels.cluster import cluster_choices, clusters_hold, is_cluster
 from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.norm_backward import rmsnorm_backward
+from lab.kernels.norm_cluster import norm_cluster_launch, rmsnorm_cluster_kernel, rmsnorm_cluster_rule
 from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import (
     LOADS,
@@ -147,6 +149,10 @@ def _prepare(x: Tensor, weight: Tensor, configuration: Configuration | None) -> 
         return nothing
     rows = x.reshape(-1, x.shape[-1])
     chosen = configuration or RMSNORM_TUNING.choose(rows.shape, x)
+    if is_cluster(chosen):
+        if clusters_hold(rows):
+            return norm_cluster_launch(rmsnorm_cluster_kernel, rows, chosen)
+        chosen = without_clusters(rows.shape, x.itemsize)
     return row_launch(_rmsnorm_kernel, _rmsnorm_wide_kernel, rows, chosen)
 
 
@@ -154,6 +160,11 @@ _LAUNCHES = Launches(_prepare)
 
 
 def rmsnorm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
+    """Clusters of programs by `rmsnorm_cluster_rule`; else as `without_clusters`."""
+    return rmsnorm_cluster_rule(shape, itemsize) or without_clusters(shape, itemsize)
+
+
+def without_clusters(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """The rule of other norms; but of many long rows of 16 bits only a quarter to a half stays in registers.
 
     The rest is read again from the cache. More rows are then on the way to a multiprocessor at once: 1 to 2.5 % faster
@@ -168,7 +179,8 @@ def rmsnorm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 def rmsnorm_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     """The configurations that a search may try for (M, N)."""
-    return iter(dict.fromkeys((rmsnorm_rule(shape, itemsize), *norm_choices(shape, itemsize))))
+    rule, others = rmsnorm_rule(shape, itemsize), norm_choices(shape, itemsize)
+    return iter(dict.fromkeys((rule, *others, *cluster_choices(shape[-1], itemsize))))
 
 
 RMSNORM_TUNING = Tuning("rmsnorm", __name__, rmsnorm_rule, rmsnorm_choices)

@@ -14,6 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import GradientNeeded, check_rows
+from lab.kernels.cluster import FEW_ROWS, cluster_choices, cluster_rule, clusters_hold, is_cluster
 from lab.kernels.early import wait_for_previous
 from lab.kernels.exponential import exponential
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
@@ -33,7 +34,7 @@ from lab.kernels.rows import (
 )
 from lab.kernels.shifted import aligned_row, read_shifted, write_shifted
 from lab.kernels.softmax_backward import softmax_backward
-from lab.kernels.softmax_cluster import FEW_ROWS, cluster_choices, cluster_launch, cluster_rule, has_clusters, in_lines
+from lab.kernels.softmax_cluster import softmax_cluster_launch
 from lab.kernels.softmax_split import split_launch
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
@@ -231,9 +232,9 @@ def _prepare(x: Tensor, configuration: Configuration | None) -> Callable[..., An
         return nothing
     rows = x.reshape(-1, x.shape[-1])
     chosen = configuration or SOFTMAX_TUNING.choose(rows.shape, x)
-    if "PROGRAMS" in dict(chosen.constants):
-        if has_clusters(x.get_device()) and in_lines(rows):
-            return cluster_launch(rows, chosen)
+    if is_cluster(chosen):
+        if clusters_hold(rows):
+            return softmax_cluster_launch(rows, chosen)
         chosen = without_clusters(rows.shape, x.itemsize)
     if "PART" in dict(chosen.constants):
         return split_launch(rows, chosen)

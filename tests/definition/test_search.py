@@ -23,8 +23,9 @@ from lab.definition.search import (
 )
 from lab.errors import PlanError
 from lab.kernels.launch import Configuration, Launch, gpu_of
+from lab.kernels.rmsnorm import rmsnorm_choices
 from lab.kernels.rope import ROPE_TUNING, rope, rope_, rope_inputs
-from lab.kernels.rows import norm_choices, norm_rule
+from lab.kernels.rows import norm_rule
 from lab.kernels.tuned import keep
 from lab.worker.correctness import check_profile
 
@@ -47,7 +48,7 @@ def search(name: str) -> Experiment:
 def test_a_search_holds_every_candidate_against_the_rule() -> None:
     experiment = search("tune-rmsnorm-4096x4096-float16")
     rule = configuration_name(norm_rule((4096, 4096), 2))
-    names = {configuration_name(choice) for choice in norm_choices((4096, 4096), 2)}
+    names = {configuration_name(choice) for choice in rmsnorm_choices((4096, 4096), 2)}
     assert rule in names
     assert experiment.profiles[0].name == RULE
     assert {profile.name for profile in experiment.profiles[1:]} == names - {rule}
