@@ -10,7 +10,7 @@ from lab.kernels.launch import Configuration
 from lab.kernels.rmsnorm import RMSNORM_TUNING, rmsnorm
 from lab.kernels.rows import norm_rule
 
-# Rows too wide for registers are launched differently, so they have other configurations as rivals.
+# Rows too wide for the registers of one program are launched differently, so they have other configurations as rivals.
 RMSNORM_WIDE = dataclasses.replace(RMSNORM, name="rmsnorm-wide")
 HELD = Tunable(operator=RMSNORM, entry=rmsnorm, tuning=RMSNORM_TUNING)
 TILED = dataclasses.replace(HELD, operator=RMSNORM_WIDE)
@@ -26,7 +26,7 @@ CASES = (
     ),
     Case(
         operator=RMSNORM_WIDE, shape=(1024, 131072), dtype="bfloat16",
-        description="rows too wide for registers: of their tiles the first are held, the others read twice",
+        description="rows too wide for one program: a cluster holds them, or some tiles are held and the others read twice",
     ),
 )  # fmt: skip
 

@@ -203,7 +203,7 @@ TRITON_RMSNORM = Profile(
     hypothesis="Bound by one read and one write of the tensor: ahead of PyTorch, level with its best rivals.",
     signal="The lab's own kernel; DRAM throughput near peak on the larger shapes.",
     implementations={"rmsnorm": lambda: rmsnorm},
-    kernels={"rmsnorm": "_rmsnorm_kernel or _rmsnorm_wide_kernel"},
+    kernels={"rmsnorm": "_rmsnorm_kernel or _rmsnorm_cluster_kernel or _rmsnorm_wide_kernel"},
     devices=("cuda",),
 )
 TRITON_LAYERNORM = Profile(
@@ -213,7 +213,7 @@ TRITON_LAYERNORM = Profile(
     hypothesis="Bound by one read and one write of the tensor, as RMSNorm is.",
     signal="The lab's own kernel; DRAM throughput near peak.",
     implementations={"layernorm": lambda: layernorm},
-    kernels={"layernorm": "_layernorm_kernel or _layernorm_wide_kernel"},
+    kernels={"layernorm": "_layernorm_kernel or _layernorm_cluster_kernel or _layernorm_wide_kernel"},
     devices=("cuda",),
 )
 TRITON_ADD_RMSNORM = Profile(
@@ -223,7 +223,7 @@ TRITON_ADD_RMSNORM = Profile(
     hypothesis="Two calls read three tensors; fused, two.",
     signal="The lab's own kernel; DRAM throughput near peak.",
     implementations={"add-rmsnorm": lambda: add_rmsnorm},
-    kernels={"add-rmsnorm": "_add_rmsnorm_kernel or _add_rmsnorm_wide_kernel"},
+    kernels={"add-rmsnorm": "_add_rmsnorm_kernel or _add_rmsnorm_cluster_kernel or _add_rmsnorm_wide_kernel"},
     devices=("cuda",),
 )
 LIGER = Profile(

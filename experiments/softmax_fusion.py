@@ -134,15 +134,16 @@ TRITON = Profile(
     title="Triton softmax",
     technique=(
         "One Triton kernel; a row stays in registers between maximum, sum and quotient. A wide row is held by a "
-        "cluster of programs, in Gluon, or its first tile by one program, which reads the rest again from L2."
+        "cluster of programs, in Gluon; where a GPU has none, its first tile by one program, which reads the rest "
+        "again from L2."
     ),
-    hypothesis="Level with QuACK where a row fits in registers; a little behind in the wide case, for the second read.",
-    signal="The lab's own kernel; DRAM bytes at the least traffic, and L2 reads above it in the wide case alone.",
+    hypothesis="Level with QuACK at any width, for it reads every element once where a GPU has clusters.",
+    signal="The lab's own kernel; DRAM and L2 bytes at the least traffic, in the wide case too.",
     implementations=dict.fromkeys(EVERYWHERE, lambda: softmax),
     kernels={
         "softmax": "_softmax_kernel",
         "softmax-uneven": "_softmax_kernel",
-        "softmax-wide": "_softmax_wide_kernel",
+        "softmax-wide": "_softmax_cluster_kernel or _softmax_wide_kernel",
         "softmax-cluster": "_softmax_cluster_kernel or _softmax_wide_kernel",
     },
     devices=("cuda",),

@@ -103,7 +103,7 @@ TRITON = Profile(
         "softmax": lambda: softmax,
     },
     kernels={
-        "rmsnorm": "_rmsnorm_kernel or _rmsnorm_wide_kernel",
+        "rmsnorm": "_rmsnorm_kernel or _rmsnorm_cluster_kernel or _rmsnorm_wide_kernel",
         "rope": "_rope_kernel",
         "swiglu": "_glu_kernel",
         "softmax": "_softmax_kernel or _softmax_cluster_kernel or _softmax_wide_kernel or _softmax_shifted_kernel",

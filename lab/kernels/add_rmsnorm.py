@@ -27,7 +27,7 @@ from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.norm_backward import add_rmsnorm_backward
-from lab.kernels.norm_cluster import add_rmsnorm_cluster_kernel, norm_cluster_launch, rmsnorm_cluster_rule
+from lab.kernels.norm_cluster import add_rmsnorm_cluster_launch, rmsnorm_cluster_rule
 from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
@@ -175,13 +175,12 @@ def _prepare(x: Tensor, residual: Tensor, weight: Tensor, configuration: Configu
         return nothing
     rows = x.reshape(-1, x.shape[-1])
     residual_rows = residual.reshape(-1, x.shape[-1])
-    r_stride = residual_rows.stride(0)
     chosen = configuration or ADD_RMSNORM_TUNING.choose(rows.shape, x)
     if is_cluster(chosen):
         if clusters_hold(rows, residual_rows):
-            return norm_cluster_launch(add_rmsnorm_cluster_kernel, rows, chosen, r_stride=r_stride)
+            return add_rmsnorm_cluster_launch(rows, residual_rows, chosen)
         chosen = norm_rule(rows.shape, x.itemsize)
-    return row_launch(_add_rmsnorm_kernel, _add_rmsnorm_wide_kernel, rows, chosen, r_stride)
+    return row_launch(_add_rmsnorm_kernel, _add_rmsnorm_wide_kernel, rows, chosen, residual_rows.stride(0))
 
 
 _LAUNCHES = Launches(_prepare)

@@ -18,7 +18,7 @@ from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.norm_backward import layernorm_backward
-from lab.kernels.norm_cluster import layernorm_cluster_kernel, layernorm_cluster_rule, norm_cluster_launch
+from lab.kernels.norm_cluster import layernorm_cluster_launch, layernorm_cluster_rule
 from lab.kernels.pieces import read_piece, read_pieces, within, write_piece
 from lab.kernels.rows import MAXIMUM_COLUMNS, norm_choices, norm_rule, row_launch
 from lab.kernels.traffic import Traffic
@@ -186,7 +186,7 @@ def _prepare(x: Tensor, weight: Tensor, bias: Tensor, configuration: Configurati
     chosen = configuration or LAYERNORM_TUNING.choose(rows.shape, x)
     if is_cluster(chosen):
         if clusters_hold(rows):
-            return norm_cluster_launch(layernorm_cluster_kernel, rows, chosen)
+            return layernorm_cluster_launch(rows, chosen)
         chosen = without_clusters(rows.shape, x.itemsize)
     return row_launch(_layernorm_kernel, _layernorm_wide_kernel, rows, chosen)
 

@@ -1,7 +1,5 @@
 """RMSNorm and LayerNorm of wide rows, each held by a cluster of programs (cluster.py)."""
 
-from typing import Any
-
 from torch import Tensor
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -33,7 +31,7 @@ HELD_OF_FEW = {2: 12, 4: 8}  # elements of a thread, by element size: more, and 
 
 
 @gluon.jit
-def rmsnorm_cluster_kernel(
+def _rmsnorm_cluster_kernel(
     x_ptr, w_ptr, y_ptr, eps, x_stride: gl.constexpr,
     N: gl.constexpr, PROGRAMS: gl.constexpr, TILES: gl.constexpr, BLOCK: gl.constexpr, LAYOUT: gl.constexpr,
     LANES: gl.constexpr,
@@ -51,12 +49,12 @@ def rmsnorm_cluster_kernel(
 
 
 @gluon.jit
-def add_rmsnorm_cluster_kernel(
+def _add_rmsnorm_cluster_kernel(
     x_ptr, r_ptr, w_ptr, y_ptr, s_ptr, eps, x_stride: gl.constexpr, r_stride: gl.constexpr,
     N: gl.constexpr, PROGRAMS: gl.constexpr, TILES: gl.constexpr, BLOCK: gl.constexpr, LAYOUT: gl.constexpr,
     LANES: gl.constexpr,
 ):  # fmt: skip
-    """As `rmsnorm_cluster_kernel`, of s = x + r, which is written too."""
+    """As `_rmsnorm_cluster_kernel`, of s = x + r, which is written too."""
     slots = begin()
     wait_for_previous()
     row = gl.program_id(0).to(gl.int64)
@@ -94,7 +92,7 @@ def _scale(
 
 
 @gluon.jit
-def layernorm_cluster_kernel(
+def _layernorm_cluster_kernel(
     x_ptr, w_ptr, b_ptr, y_ptr, eps, x_stride: gl.constexpr,
     N: gl.constexpr, PROGRAMS: gl.constexpr, TILES: gl.constexpr, BLOCK: gl.constexpr, LAYOUT: gl.constexpr,
     LANES: gl.constexpr,
@@ -141,9 +139,20 @@ def _counts(part, N: gl.constexpr, PROGRAMS: gl.constexpr, TILES: gl.constexpr, 
     return ((TILES - 1) * BLOCK + in_last).to(gl.float32)
 
 
-def norm_cluster_launch(kernel: Any, x: Tensor, chosen: Configuration, **strides: int) -> Launch:
-    """The launch of a kernel above for the rows of `x`, (M, N): PROGRAMS for each row."""
-    return cluster_launch(kernel, x, chosen, x_stride=x.stride(0), **strides)
+def rmsnorm_cluster_launch(x: Tensor, chosen: Configuration) -> Launch:
+    """The launch on (x, w, y, eps) for the rows of `x`, (M, N): PROGRAMS for each row."""
+    return cluster_launch(_rmsnorm_cluster_kernel, x, chosen, x_stride=x.stride(0))
+
+
+def add_rmsnorm_cluster_launch(x: Tensor, residual: Tensor, chosen: Configuration) -> Launch:
+    """The launch on (x, residual, w, y, s, eps), as `rmsnorm_cluster_launch`."""
+    strides = {"x_stride": x.stride(0), "r_stride": residual.stride(0)}
+    return cluster_launch(_add_rmsnorm_cluster_kernel, x, chosen, **strides)
+
+
+def layernorm_cluster_launch(x: Tensor, chosen: Configuration) -> Launch:
+    """The launch on (x, w, b, y, eps), as `rmsnorm_cluster_launch`."""
+    return cluster_launch(_layernorm_cluster_kernel, x, chosen, x_stride=x.stride(0))
 
 
 def few_rows_rule(shape: tuple[int, ...], itemsize: int) -> Configuration | None:

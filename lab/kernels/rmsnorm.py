@@ -18,7 +18,7 @@ from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.norm_backward import rmsnorm_backward
-from lab.kernels.norm_cluster import norm_cluster_launch, rmsnorm_cluster_kernel, rmsnorm_cluster_rule
+from lab.kernels.norm_cluster import rmsnorm_cluster_launch, rmsnorm_cluster_rule
 from lab.kernels.pieces import read_piece, read_pieces, write_piece
 from lab.kernels.rows import (
     LOADS,
@@ -151,7 +151,7 @@ def _prepare(x: Tensor, weight: Tensor, configuration: Configuration | None) -> 
     chosen = configuration or RMSNORM_TUNING.choose(rows.shape, x)
     if is_cluster(chosen):
         if clusters_hold(rows):
-            return norm_cluster_launch(rmsnorm_cluster_kernel, rows, chosen)
+            return rmsnorm_cluster_launch(rows, chosen)
         chosen = without_clusters(rows.shape, x.itemsize)
     return row_launch(_rmsnorm_kernel, _rmsnorm_wide_kernel, rows, chosen)
 

@@ -113,12 +113,12 @@ from triton.compiler import compile
 from triton.experimental.gluon._runtime import GluonASTSource
 from lab.kernels import norm_cluster
 
-for place, (module, kernel, rows, columns) in enumerate(json.load(sys.stdin)):
+for place, (module, rows, columns) in enumerate(json.load(sys.stdin)):
     x = torch.empty(rows, columns, dtype=torch.bfloat16)
     chosen = getattr(importlib.import_module(f"lab.kernels.{module}"), f"{module}_rule")((rows, columns), 2)
-    kernel = getattr(norm_cluster, kernel)
-    strides = {"r_stride": columns} if "r_stride" in kernel.arg_names else {}
-    launch = norm_cluster.norm_cluster_launch(kernel, x, chosen, **strides)
+    others = [x] if module == "add_rmsnorm" else []
+    launch = getattr(norm_cluster, f"{module}_cluster_launch")(x, *others, chosen)
+    kernel = launch._kernel
     constants = launch._constants
     signature = {name: "fp32" if name == "eps" else "*bf16" for name in kernel.arg_names}
     signature |= dict.fromkeys(constants, "constexpr")
@@ -131,11 +131,11 @@ for place, (module, kernel, rows, columns) in enumerate(json.load(sys.stdin)):
 """
 # By eight programs of 128 threads: 8 elements, one load of each tensor, a thread.
 COMPILED = [
-    ("rmsnorm", "rmsnorm_cluster_kernel", 16, 8192),
-    ("add_rmsnorm", "add_rmsnorm_cluster_kernel", 16, 8192),
-    ("layernorm", "layernorm_cluster_kernel", 16, 8192),
-    ("rmsnorm", "rmsnorm_cluster_kernel", 1024, 131_072),
-    ("layernorm", "layernorm_cluster_kernel", 1024, 32_768),
+    ("rmsnorm", 16, 8192),
+    ("add_rmsnorm", 16, 8192),
+    ("layernorm", 16, 8192),
+    ("rmsnorm", 1024, 131_072),
+    ("layernorm", 1024, 32_768),
 ]
 
 
