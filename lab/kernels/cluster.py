@@ -23,15 +23,15 @@ FEWEST_MULTIPROCESSORS = 132  # of a GPU on which clusters were tried: 16 or 18 
 FEWEST_ELEMENTS, MOST_ELEMENTS = 8, 136  # of a row in the registers of a thread, in float32, that a search may try
 FEW_ROWS = 96
 FOUR_WARPS = 128  # threads
-# Elements of a thread, by rule: more, by element size, and another program of the cluster takes a part of them; more of
-# few rows, and one of up to eight programs does; more, if there are 16 programs, and they have eight warps.
+# Elements of a thread, by rule. With more than HELD, by element size, the cluster has twice the programs; with few rows
+# from HELD_OF_FEW on, up to eight programs. Of 16 programs a thread has up to MOST_HELD; then they have eight warps.
 HELD, HELD_OF_FEW, MOST_HELD = {2: 80, 4: 48}, 32, 136
 FEWEST_REGISTERS = 64  # of a thread: with fewer, no more programs are at work
 MOST_REGISTERS, PROGRAM_REGISTERS = 255, 65_536
 
 # A program's slots, one for each program of the cluster, and the barrier that counts the bytes written to them. $0 is
-# their address. Nobody may write to the shared memory of a program that has not begun, so that each tells the others.
-BEGUN = gl.constexpr("""
+# their address. Nobody may write to the shared memory of a program that has not begun, so each says that it has.
+READY = gl.constexpr("""
 {
   .reg .pred %first;
   .reg .b32 %thread, %slots, %bar, %bytes;
@@ -50,7 +50,7 @@ BEGUN = gl.constexpr("""
 }
 """)
 # Write two floats into this program's slot at every program of the cluster, by one thread each.
-TELL = gl.constexpr("""
+SEND = gl.constexpr("""
 {
   .reg .pred %writes;
   .reg .b32 %slot, %bar, %rank, %thread, %programs;
@@ -68,7 +68,7 @@ TELL = gl.constexpr("""
 }
 """)
 # Wait until all programs have written theirs.
-HEARD = gl.constexpr("""
+RECEIVED = gl.constexpr("""
 {
   .reg .pred %complete;
   .reg .b32 %bar;
@@ -84,24 +84,24 @@ READ = gl.constexpr("ld.shared.f32 $0, [$1];")
 
 @gluon.jit
 def begin():
-    """Make this program's slots ready. Returns their address, for `tell` and `told`."""
-    return gl.inline_asm_elementwise(BEGUN, "=r,r", [gl.program_id(0) * 0], gl.int32, is_pure=False, pack=1)
+    """Make this program's slots ready. Returns their address, for `send` and `receive`."""
+    return gl.inline_asm_elementwise(READY, "=r,r", [gl.program_id(0) * 0], gl.int32, is_pure=False, pack=1)
 
 
 @gluon.jit
-def tell(slots, first, second):
+def send(slots, first, second):
     """Send two floats to all programs of the cluster."""
-    gl.inline_asm_elementwise(TELL, "=r,r,f,f", [slots, first, second], gl.int32, is_pure=False, pack=1)
+    gl.inline_asm_elementwise(SEND, "=r,r,f,f", [slots, first, second], gl.int32, is_pure=False, pack=1)
 
 
 @gluon.jit
-def told(slots, PROGRAMS: gl.constexpr, LANES: gl.constexpr):
+def receive(slots, PROGRAMS: gl.constexpr, LANES: gl.constexpr):
     """The first and the second floats of all programs, (PROGRAMS,), when all have sent theirs.
 
     Each lane of a warp, in the layout LANES, reads those of one program: with all of them in every thread, softmax
     needed so many registers that fewer programs were at work, and 1024 rows of 262,144 in float16 took 409 µs on an
     H100 instead of 358."""
-    slots = gl.inline_asm_elementwise(HEARD, "=r,r", [slots], gl.int32, is_pure=False, pack=1)
+    slots = gl.inline_asm_elementwise(RECEIVED, "=r,r", [slots], gl.int32, is_pure=False, pack=1)
     slots += 8 * gl.arange(0, PROGRAMS, LANES)
     return _read(slots), _read(slots + 4)
 

@@ -15,8 +15,8 @@ from lab.kernels.cluster import (
     first_columns,
     read_tile,
     read_tiles,
-    tell,
-    told,
+    receive,
+    send,
     write_tile,
 )
 from lab.kernels.early import wait_for_previous
@@ -80,10 +80,10 @@ def _scale(
     sums are known; in float32 they would need too many registers."""
     AHEAD: gl.constexpr = y_ptr.dtype.element_ty.primitive_bitwidth == 16
     part = gl.sum(squares, axis=1)
-    tell(slots, part, part)
+    send(slots, part, part)
     if AHEAD:
         w = read_tiles(w_ptr, columns, TILES, N)
-    sums, _ = told(slots, PROGRAMS, LANES)
+    sums, _ = receive(slots, PROGRAMS, LANES)
     total = gl.sum(sums, axis=0)
     rstd = gl.rsqrt(total / N + eps)
     for tile in gl.static_range(TILES):
@@ -117,8 +117,8 @@ def _layernorm_cluster_kernel(
         if (tile + 1) * PROGRAMS * BLOCK > N:
             centred = gl.where(tile * PROGRAMS * BLOCK + columns < N, centred, 0.0)
         squares += centred * centred
-    tell(slots, part, gl.sum(squares, axis=1))
-    sums, spreads = told(slots, PROGRAMS, LANES)
+    send(slots, part, gl.sum(squares, axis=1))
+    sums, spreads = receive(slots, PROGRAMS, LANES)
     mean = gl.sum(sums, axis=0) / N
     counts = _counts(gl.arange(0, PROGRAMS, LANES), N, PROGRAMS, TILES, BLOCK)
     away = sums / gl.maximum(counts, 1.0) - mean

@@ -4,7 +4,7 @@ from torch import Tensor
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-from lab.kernels.cluster import begin, cluster_launch, first_columns, read_tiles, tell, told, write_tile
+from lab.kernels.cluster import begin, cluster_launch, first_columns, read_tiles, receive, send, write_tile
 from lab.kernels.early import wait_for_previous
 from lab.kernels.exponential import exponential
 from lab.kernels.launch import Configuration, Launch
@@ -38,8 +38,8 @@ def _softmax_cluster_kernel(
         power = exponential(x[tile].to(gl.float32) - anchor, EXACT)
         powers = powers + (power,)  # type: ignore[assignment]  # noqa: RUF005
         summed += power
-    tell(slots, top, gl.sum(summed, axis=1))
-    tops, sums = told(slots, PROGRAMS, LANES)
+    send(slots, top, gl.sum(summed, axis=1))
+    tops, sums = receive(slots, PROGRAMS, LANES)
     highest = gl.max(tops, axis=0)
     total = gl.sum(sums * _share(tops, highest, EXACT), axis=0)
     scale = (_share(top, highest, EXACT) / total)[:, None]
