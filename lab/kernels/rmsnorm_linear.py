@@ -16,8 +16,8 @@ product; each row of sums is multiplied by its factor at the end.
   product's epilogue applies them. Otherwise `rmsnorm` normalises x before the product.
 
 Tried, and slower: four warps of the product's kernel normalise x on its way to the matrix units, in place of the norm
-before it. On an H100, with 18,944 outputs, 5 rows took 51.1 µs (49.3 in two launches), 16 rows 55.8 (50.1), 32 rows 61.8
-(50.8): every program reads x twice, and a step waits for the units to have normalised it.
+before it. On an H100, with 18,944 outputs, 5 rows took 51.1 µs (49.3 in two launches), 16 rows 55.8 (50.1), 32 rows
+61.8 (50.8): every program reads x twice, and each step waits for those warps.
 
 Folding rounds w · W instead of x · w; the error is of the same size. The algebra is from "FlashNorm", arXiv 2407.09577.
 """

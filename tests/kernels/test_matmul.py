@@ -258,6 +258,10 @@ def test_on_a_gpu_more_than_two_to_the_31_elements_are_addressed_right() -> None
     assert_product(matmul(a, b)[-3:].clone(), matmul_reference(a[-3:], b), a.shape[1] ** 0.5, torch.bfloat16)
 
 
+def test_rows_that_are_copied_to_lines_have_the_tiles_of_aligned_ones() -> None:
+    assert gemm_rule((4097, 4095, 4093), 2) == gemm_rule((4097, 4095, 4096), 2)
+
+
 @pytest.mark.parametrize(
     ("shape", "by_pointers"),
     [((512, 512, 512), True), ((512, 512, 2048), True), ((640, 512, 256), True), ((640, 512, 2048), False)],
